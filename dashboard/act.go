@@ -59,6 +59,7 @@ func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, wha
 		refuse(w, err)
 		return
 	}
+	d.shorten(r, false, &who)
 	answer.JSON(w, http.StatusOK, struct {
 		OK bool `json:"ok"`
 		control.Named
@@ -70,6 +71,7 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	if !decode(w, r, &body) || !body.Peek && !d.mayChange(w, r, by) {
 		return
 	}
+	byRef := body.Ref != ""
 	if !d.find(w, &body.Target) {
 		return
 	}
@@ -83,6 +85,7 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 		refuse(w, err)
 		return
 	}
+	d.shorten(r, byRef, &result.Named)
 	answer.JSON(w, http.StatusOK, result)
 }
 
@@ -96,23 +99,23 @@ func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, targe
 func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 	switch {
 	case target.Subject != "" && target.Ref != "":
-		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is a subject and a ref; want one of them.")
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "Both a subject and a ref are given; want one of them.")
 		return false
 	case target.Subject != "":
 		return true
 	case target.Ref == "":
-		answer.Refuse(w, http.StatusBadRequest, "invalid", "There is no subject; want one such as user:42, or a ref.")
+		answer.Refuse(w, http.StatusBadRequest, "invalid", "No subject is given; want one such as user:42, or a ref.")
 		return false
 	}
 	subject, ok := d.c.Monitor.SubjectOf(target.Ref)
 	switch {
 	case !ok:
 		answer.Refuse(w, http.StatusNotFound, "unknown_ref",
-			"This reference has expired; look in a list again, or name the subject.")
+			"This reference has expired. Choose the subject from a list again, or enter its name.")
 		return false
 	case strings.HasPrefix(subject, "~"): // see driver.Banned
 		answer.Refuse(w, http.StatusBadRequest, "invalid",
-			"The store keeps only a hash of this subject because its name is too long; name the subject.")
+			"The store keeps only a hash of this subject because its name is too long. Enter its name.")
 		return false
 	}
 	*target = control.Target{Subject: subject, Raw: true} // lists hold subjects as they are counted

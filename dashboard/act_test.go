@@ -73,7 +73,7 @@ func TestWrongActs(t *testing.T) {
 		says       string
 	}{
 		{"/api/reset", ``, 400, "The body is invalid: EOF"},
-		{"/api/reset", `{}`, 400, "There is no subject"},
+		{"/api/reset", `{}`, 400, "No subject is given"},
 		{"/api/reset", `[]`, 400, "cannot unmarshal array"},
 		{"/api/reset", `{"subject": "user:1"} {}`, 400, "more than one value"},
 		{"/api/reset", `{"subject": "user:1", "for": "1h"}`, 400, `unknown field "for"`},
@@ -85,7 +85,7 @@ func TestWrongActs(t *testing.T) {
 		{"/api/ban", `{"subject": "user:1", "for": "-1h"}`, 400, "the ban is -1h0m0s; want whole microseconds from"},
 		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
 		{"/api/ban", `{"subject": "user:1", "for": "999999h"}`, 400, "the ban is 999999h0m0s"},
-		{"/api/ban", `{"subject": "", "for": "1h"}`, 400, "There is no subject"},
+		{"/api/ban", `{"subject": "", "for": "1h"}`, 400, "No subject is given"},
 		{"/api/unban", `{"ref": "` + r.board.c.Monitor.Ref("~hash") + `"}`, 400, "its name is too long"},
 		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "nothing here counts costs"},
 		{"/api/take", `{"subject": "user:1", "policy": "serach"}`, 400, `did you mean "search"?`},
@@ -124,13 +124,13 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("got %d", status)
 	}
 	var s state
-	r.get("/api/state", &s)
+	r.get("/api/state", &s, asAlice)
 	want := []action{
-		{Who: "alice", What: "ban for 1m30s", Subject: "user:mallor…", Result: "done"},
-		{Who: "alice", What: "unban", Subject: "user:mallor…", Result: "done"},
-		{Who: "alice", What: "reset", Subject: "user:mallor…", Result: "done"},
-		{Who: "alice", What: "ban for 1ns", Subject: "user:mallor…", Result: "the ban is 1ns; want whole microseconds from 1ms to 366 days"},
-		{Who: "alice", What: "reset", Subject: "usr:mallor…", Result: label.Line("nothing in the configuration limits subjects like \"usr:mallor…\"; it has subjects that begin with user:, ip:, igdb:api (did you mean \"user:\"?)")},
+		{Who: "alice", What: "ban for 1m30s", Subject: "user:mallory", Result: "done"},
+		{Who: "alice", What: "unban", Subject: "user:mallory", Result: "done"},
+		{Who: "alice", What: "reset", Subject: "user:mallory", Result: "done"},
+		{Who: "alice", What: "ban for 1ns", Subject: "user:mallory", Result: "the ban is 1ns; want whole microseconds from 1ms to 366 days"},
+		{Who: "alice", What: "reset", Subject: "usr:mallory", Result: label.Line("nothing in the configuration limits subjects like \"usr:mallor…\"; it has subjects that begin with user:, ip:, igdb:api (did you mean \"user:\"?)")},
 	}
 	if len(s.Audit) != len(want) {
 		t.Fatalf("got %+v", s.Audit)
@@ -144,6 +144,7 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%+v has no time", got)
 		}
 		got.At = want[i].At
+		want[i].Ref = r.monitor.Ref(want[i].Subject)
 		if got != want[i] {
 			t.Errorf("got %+v, want %+v", got, want[i])
 		}
@@ -153,9 +154,14 @@ func TestAudit(t *testing.T) {
 		}
 		level := map[bool]string{true: "INFO", false: "WARN"}[got.Result == "done"]
 		if line.Level != level || line.Msg != "audit" || line.Peer != "127.0.0.1" ||
-			line.Who != got.Who || line.What != got.What || line.Subject != got.Subject || line.Result != got.Result {
+			line.Who != got.Who || line.What != got.What || line.Subject != label.Short(got.Subject) ||
+			line.Result != got.Result {
 			t.Errorf("logged %s for %+v", lines[i], got)
 		}
+	}
+	r.get("/api/state", &s)
+	if got := s.Audit[0].Subject; got != r.short("user:mallory") {
+		t.Errorf("others see that %s was banned", got)
 	}
 	if strings.Contains(r.log.String(), "mallory") || strings.Contains(r.log.String(), token) {
 		t.Errorf("logged %s", r.log)

@@ -18,8 +18,9 @@ type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is shortened, as in the log.
+	// Subject is in full here. Each reader is shown what they may see of it, with a ref.
 	Subject string `json:"subject"`
+	Ref     string `json:"ref,omitempty"`
 	// Result is "done", or why not.
 	Result string `json:"result"`
 }
@@ -47,7 +48,7 @@ func (a *audit) list() []action {
 }
 
 func (d *dashboard) note(ctx context.Context, by operator, what, subject string, err error) {
-	done := action{time.Now(), label.Line(by.name), what, d.shown(subject), "done"}
+	done := action{At: time.Now(), Who: label.Line(by.name), What: what, Subject: subject, Result: "done"}
 	level := slog.LevelInfo
 	if err != nil {
 		done.Result, level = label.Line(sentence(err)), slog.LevelWarn

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
@@ -150,10 +151,16 @@ func (r *rig) call(method, path, body string, fields ...string) (*http.Response,
 	return response, string(text)
 }
 
+// asAlice is a header field of an operator.
+const asAlice = "Authorization: Bearer " + token
+
+// short is what those see of a subject who may not operate.
+func (r *rig) short(subject string) string { return label.Tagged(subject, r.monitor.Ref(subject)) }
+
 // get reads the value at a path.
-func (r *rig) get(path string, into any) {
+func (r *rig) get(path string, into any, fields ...string) {
 	r.t.Helper()
-	response, text := r.call(http.MethodGet, path, "")
+	response, text := r.call(http.MethodGet, path, "", fields...)
 	if response.StatusCode != http.StatusOK {
 		r.t.Fatalf("GET %s: got %d, %s", path, response.StatusCode, text)
 	}
@@ -166,7 +173,7 @@ func (r *rig) get(path string, into any) {
 func (r *rig) post(path, body string) (int, string) {
 	r.t.Helper()
 	response, text := r.call(http.MethodPost, path, body, "Content-Type: application/json",
-		"Authorization: Bearer "+token)
+		asAlice)
 	return response.StatusCode, text
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/callers"
-	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -41,7 +40,8 @@ type Config struct {
 	// Who returns the name of the person who sent a request, for the audit log, or "" if it is
 	// unknown, and whether they may change something or only look. Nil lets nobody change anything.
 	Who func(r *http.Request) (name string, operates bool)
-	// ShowSubjects shows subjects in full in lists. Set it as the Monitor's.
+	// ShowSubjects shows subjects in full to everyone. Set it as the Monitor's. Without it those
+	// who may operate see them in full, and others shortened.
 	ShowSubjects bool
 
 	// Logger is slog.Default() unless set.
@@ -73,7 +73,6 @@ type dashboard struct {
 	admin  *control.Admin // nil without a store
 	pages  pages
 	routes http.Handler
-	shown  func(subject string) string
 	bans   banCache
 	audit  audit
 
@@ -93,23 +92,19 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 	}
 	if c.Guard == nil {
 		c.Guard = callers.LocalOnly(c.Logger, "the dashboard",
-			"This serves only this machine: use localhost or its address, and no proxy.")
+			"Only callers on this machine are served: use localhost or its address, without a proxy.")
 	}
 	if c.Set == nil {
 		c.Set = func() *policy.Set { return nil }
 	}
 	d := &dashboard{
 		c:       c,
-		shown:   label.Short,
 		bans:    banCache{turn: make(chan struct{}, 1)},
 		streams: make(chan struct{}, maxStreams),
 		closed:  ctx.Done(),
 	}
 	if c.Store != nil {
 		d.admin = control.New(control.Config{Store: c.Store, Set: c.Set, Envoy: c.Envoy})
-	}
-	if c.ShowSubjects {
-		d.shown = label.Line
 	}
 	var err error
 	if d.pages, err = readPages(); err != nil {
@@ -155,7 +150,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/api/reset", "/api/ban", "/api/unban", "/api/take":
 		w.Header().Set("Allow", http.MethodPost)
-		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This changes something: use POST.")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This address makes changes: use POST.")
 	default:
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 	}

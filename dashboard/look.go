@@ -23,7 +23,9 @@ const (
 )
 
 // kinds are the kinds of offenders.
-var kinds = []string{"ip", "user", "apikey", "session", "internal", "envoy", "other", "policy"}
+var kinds = []string{"ip", "user", "apikey", "session", "internal", "envoy", "other", policyKind}
+
+const policyKind = "policy"
 
 func (d *dashboard) showTop(w http.ResponseWriter, r *http.Request) {
 	by := r.FormValue("by")
@@ -39,7 +41,7 @@ func (d *dashboard) showTop(w http.ResponseWriter, r *http.Request) {
 	if n, ok := listLength(w, r, usualTop, mostTop); ok {
 		answer.JSON(w, http.StatusOK, struct {
 			Top []observe.Offender `json:"top"`
-		}{nonNil(d.c.Monitor.Top(by, n))})
+		}{d.namesFor(r).offenders(d.c.Monitor.Top(by, n))})
 	}
 }
 
@@ -47,7 +49,7 @@ func (d *dashboard) showViolations(w http.ResponseWriter, r *http.Request) {
 	if n, ok := listLength(w, r, usualViolations, mostViolations); ok {
 		answer.JSON(w, http.StatusOK, struct {
 			Violations []observe.Violation `json:"violations"`
-		}{nonNil(d.c.Monitor.Status(n).Violations)})
+		}{d.namesFor(r).violations(d.c.Monitor.Status(n).Violations)})
 	}
 }
 
@@ -64,19 +66,29 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list = append([]control.Ban{}, list...)
+	names := d.namesFor(r)
 	for i := range list {
-		list[i].Subject, list[i].Ref = d.shown(list[i].Subject), d.c.Monitor.Ref(list[i].Subject)
+		b := &list[i]
+		known, _ := d.c.Monitor.Offender(b.Subject)
+		b.Subject, b.Ref, b.Matched = names.of(b.Subject), d.c.Monitor.Ref(b.Subject), known.Banned
 	}
 	answer.JSON(w, http.StatusOK, struct {
 		Bans []control.Ban `json:"bans"`
 	}{list})
 }
 
-// showSubject shows one subject with its full name: someone who looks up a subject wants to know
-// who it is.
+// subjectState is what is known about one subject.
+type subjectState struct {
+	control.Subject
+	Ref string `json:"ref"`
+	// Denials is how often it was denied lately; nil if it was not.
+	Denials *observe.Offender `json:"denials,omitempty"`
+}
+
 func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
 	target := control.Target{Subject: r.FormValue("subject"), Ref: r.FormValue("ref"),
 		Raw: r.FormValue("raw") == "true"}
+	byRef := target.Ref != ""
 	if !d.find(w, &target) || !d.hasAdmin(w) {
 		return
 	}
@@ -87,7 +99,14 @@ func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	answer.JSON(w, http.StatusOK, result)
+	s := subjectState{Subject: result, Ref: d.c.Monitor.Ref(result.Named.Subject)}
+	known, denied := d.c.Monitor.Offender(result.Named.Subject)
+	d.shorten(r, byRef, &s.Named)
+	if denied {
+		known.Subject = s.Named.Subject
+		s.Denials = &known
+	}
+	answer.JSON(w, http.StatusOK, s)
 }
 
 // hasAdmin reports whether subjects can be shown. If not, it answers the request.

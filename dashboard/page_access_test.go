@@ -30,7 +30,7 @@ func TestAccess(t *testing.T) {
 func testAccess(t *testing.T, page *browsertest.Page, phone bool) {
 	f := newFixture(t)
 	f.busy()
-	f.change(func() { f.state.Violations = f.state.Violations[:16] }) // rows are alike
+	f.change(func() { f.state.Names, f.state.Violations = true, f.state.Violations[:16] }) // rows are alike
 	seen := map[string]bool{}
 	check := func(where, scheme string, rules ...string) {
 		t.Helper()
@@ -45,7 +45,10 @@ func testAccess(t *testing.T, page *browsertest.Page, phone bool) {
 	}
 	audit := func(where string) {
 		t.Helper()
-		f.tick(observe.Tick{Point: counted(900, 90)}) // the page does without the server for ten seconds
+		now := time.Now() // the page does without the server for ten seconds
+		f.tick(observe.Tick{Point: counted(100, 60), Offenders: []observe.Offender{
+			{Kind: "ip", Subject: "ip:203.0.113.9", Ref: "r-ip", Rate: 60, Share: 1,
+				First: now.Add(-10 * time.Second), Last: now}}})
 		check(where, "light")
 		check(where, "dark", "color-contrast") // the rest is the same
 	}
@@ -205,13 +208,21 @@ func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() { f.bans = nil })
 	confirm()
 	page.WaitText("section.bans", "Nobody is banned")
-	focused("#main")
+	focused("section.bans [tabindex]") // the list, without any
 
-	// What had the focus is replaced while a dialog is open.
+	// What has the focus stays when everything around it is drawn again.
 	open(t, f, page, "overview")
 	focus(".top li:nth-child(2) a")
 	href := browsertest.Eval[string](page, "document.activeElement.getAttribute('href')")
-	browsertest.Eval[bool](page, "(window.old = document.activeElement, true)")
+	browsertest.Eval[bool](page, "(window.old = document.activeElement, window.other = document.querySelector('.top li'), true)")
+	f.tick(observe.Tick{Point: counted(900, 90)})
+	page.Wait("!window.other.isConnected")
+	focused(".top a[href=" + browsertest.Quote(href) + "]")
+	if !browsertest.Eval[bool](page, "document.activeElement === window.old") {
+		t.Error("the focus went to another element, which screen readers read again")
+	}
+
+	// It is replaced while a dialog is open.
 	page.Press("?")
 	page.Wait("document.querySelector('#helping').open")
 	f.tick(observe.Tick{Point: counted(900, 90)})

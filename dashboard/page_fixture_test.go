@@ -28,6 +28,7 @@ type fixture struct {
 	mu       sync.Mutex
 	state    dashboard.State
 	subjects map[string]control.Subject // by name and by ref
+	subject  any                        // the answer for every subject, unless it is nil
 	bans     []control.Ban
 	reports  []observe.ShadowReport
 	token    string // demanded if it is not ""
@@ -129,6 +130,10 @@ func (f *fixture) showShadow(w http.ResponseWriter, _ *http.Request) {
 func (f *fixture) showSubject(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.subject != nil {
+		answer.JSON(w, http.StatusOK, f.subject)
+		return
+	}
 	s, ok := f.subjects[r.FormValue("subject")+r.FormValue("ref")]
 	if !ok {
 		answer.Refuse(w, http.StatusNotFound, "unknown_ref", "No such subject.")

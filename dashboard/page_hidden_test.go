@@ -40,7 +40,7 @@ func testHidden(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() { f.state.Violations = []observe.Violation{denial("user:dan", "", "")} })
 	page.Show()
 	page.WaitText(feedRows, "user:dan")
-	page.WaitText(".counts", "is missing: this page was not connected")
+	page.WaitText(".counts", "are missing: this page was not connected")
 	page.WaitText("#link", "Live")
 	eventually.True(t, "the page listens again",
 		func() bool { open, begun := f.listeners(); return open == 1 && begun == 2 })

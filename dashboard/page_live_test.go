@@ -24,7 +24,7 @@ func testAlerts(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText("#alerts", "1 m 15 s, threshold 1 m")
 	page.Wait(`document.title === "(1) stint"`)
 	page.Click("nav [data-view=overview]")
-	page.WaitText(".verdict .health", "Limiter in trouble.")
+	page.WaitText(".verdict .health", "Limiter unhealthy.")
 	page.WaitText(".strip", "1 firing")
 	f.tick(observe.Tick{}) // no alerts: as they were
 	alert.State = "ok"
@@ -63,7 +63,7 @@ func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 		class, want   string
 	}{
 		{"quiet", 0, nil, nil, "quiet", "Nobody was limited"},
-		{"few", 5, many(5), policy(5), "quiet", "Few subjects are limited"},
+		{"few", 5, many(5), policy(5), "quiet", "The limits work as intended"},
 		{"nothing known yet", 500, nil, nil, "quiet", "not known yet"},
 		{"one abuser", 500, many(450, 20, 10), policy(480), "abuse", "1 subject makes up 93.8 % of the recent denials"},
 		{"two abusers", 500, many(200, 180, 20), policy(480), "abuse", "2 subjects make up"},
@@ -86,8 +86,8 @@ func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 	}
 }
 
-// testAttack: within a tick of a flood the page says who is attacking, and that the limiter is healthy
-// all the same. Alerts about requests are not about its health.
+// testAttack: within a tick of a flood the page says who is attacking, and that the limiter is
+// healthy all the same. Alerts about requests are not about its health.
 func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "overview")
 	page.WaitText(".verdict h1", "Limiter healthy. Nobody is limited.")
@@ -140,8 +140,8 @@ func testStoreDown(t *testing.T, f *fixture, page *browsertest.Page) {
 		Unit: "s", Value: 3, Threshold: 60, Since: since}}})
 	page.WaitText(".verdict h1", "Limiter degraded: Redis is down.")
 	page.WaitText(".why", "Redis has been unreachable for ")
-	page.WaitText(".why", "Local limits decide for the tiers free, pro.")
-	page.WaitText(".why", "Everything is denied for the policy login.")
+	page.WaitText(".why", "Local limits apply to the tiers free, pro.")
+	page.WaitText(".why", "All requests are denied for the policy login.")
 	page.WaitText(".strip", "as of "+at.Format("15:04:05"))
 	page.WaitText("#alerts", "pending")
 	page.WaitText("#alerts", "fires after 1 m")
@@ -151,7 +151,7 @@ func testStoreDown(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Click("nav [data-view=bans]")
 	page.WaitText("section.bans td", "user:42")
 	f.change(func() { f.broken = true })
-	page.WaitText("section.bans .counts", "This list is as of ")
+	page.WaitText("section.bans .counts", "List as of ")
 	page.WaitText("section.bans td", "user:42")
 	f.change(func() { f.broken = false })
 	page.Open(f.URL + "/?again#/subject/user:42")
@@ -159,8 +159,8 @@ func testStoreDown(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() { f.broken = true })
 	page.WaitText("section.subject .counts", "As of ")
 	page.Click("nav [data-view=bans]")
-	page.WaitText("section.bans .empty", "The bans cannot be shown: The fixture is broken.")
-	if got := page.Text("section.bans"); strings.Contains(got, "Looking") {
+	page.WaitText("section.bans .empty", "Cannot load the bans: The fixture is broken.")
+	if got := page.Text("section.bans"); strings.Contains(got, "Loading") {
 		t.Errorf("the bans say %q", got)
 	}
 }
@@ -172,8 +172,8 @@ func testLost(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText(feedRows, "user:eve")
 	f.change(func() { f.broken = true })
 	f.cut()
-	page.WaitText("#banner", "Trying again in")
-	page.WaitText("#banner", "Data is from")
+	page.WaitText("#banner", "Retrying in")
+	page.WaitText("#banner", "Showing data from")
 	page.WaitText("#link", "Not connected")
 	page.WaitText("#banner", "The fixture is broken.")
 	f.change(func() {
@@ -284,11 +284,13 @@ func testBounded(t *testing.T, f *fixture, page *browsertest.Page) {
 		}
 		f.tick(tick)
 	}
-	page.WaitText(".counts", "114,000 came too fast")
+	page.WaitText(".counts", "114,000 more were counted")
+	page.WaitText(".counts", "1,000 violations of 200 subjects shown")
+	page.Click("section.violations .check input")
+	page.WaitText(".counts", "800 older ones not shown")
 	if got := page.Count(feedRows); got != 200 {
 		t.Errorf("%d rows, want 200", got)
 	}
-	page.WaitText(".counts", "800 older ones left out")
 }
 
 func testBackground(t *testing.T, f *fixture, page *browsertest.Page) {
@@ -299,8 +301,9 @@ func testBackground(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("!document.querySelector('.violations .empty').hidden")
 	hide(true)
 	browsertest.Eval[bool](page, `(window.changes = 0, new MutationObserver((list) => (window.changes += list.length)).observe(document.body, {subtree: true, childList: true}), true)`)
-	for range 100 {
-		f.tick(observe.Tick{Point: counted(10, 1), Violations: []observe.Violation{denial("user:eve", "", "")}})
+	for i := range 100 {
+		f.tick(observe.Tick{Point: counted(10, 1),
+			Violations: []observe.Violation{denial(fmt.Sprint("user:", i), "", "")}})
 	}
 	listening, begun := f.listeners()
 	hide(false)

@@ -60,15 +60,15 @@ func testOrder(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "subject/user:mallory")
 	page.Wait(cards + " === '30/1m,300/1m,500/1h,100/1s,10/10s'")
 	if got, full := page.Text(".card:last-child"), page.Count(".card.full"); !strings.Contains(
-		got, "in shadow: denies nobody") || full != 1 {
+		got, "shadow: denies nobody") || full != 1 {
 		t.Errorf("a limit in shadow says %q, and %d are full; want that it denies nobody, and one other", got, full)
 	}
-	page.WaitText(".idle summary", "1 limit without usage")
+	page.WaitText(".idle summary", "1 unused limit")
 	page.Click(".idle summary")
 	page.WaitText(".idle li", "5000/1d")
 	open(t, f, page, "subject/ref/"+v.Ref)
 	page.Wait(cards + " === '30/1m,500/1h,100/1s,10/10s'")
-	page.WaitText(".tiers", "last denied in free")
+	page.WaitText(".tiers", "last denial was in tier free")
 	browsertest.Eval[bool](page, `(() => {
 		const select = document.querySelector(".tiers select");
 		select.value = "";

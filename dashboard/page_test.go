@@ -40,6 +40,8 @@ func TestPage(t *testing.T) {
 		{"token refused to be given", testNoToken},
 		{"ban, reset and unban", testActs},
 		{"nothing to change without tokens", testReadOnly},
+		{"act where you look", testActWhereYouLook},
+		{"violations by subject", testGroups},
 		{"addresses typed by hand", testAddresses},
 		{"limits of a subject in order", testOrder},
 		{"alike violations are one", testAlike},
@@ -124,7 +126,7 @@ func testViolations(t *testing.T, f *fixture, page *browsertest.Page) {
 			t.Errorf("the row says %q, and not %q", got, want)
 		}
 	}
-	if got, want := page.Text(".counts"), "41 came too fast"; !strings.Contains(got, want) {
+	if got, want := page.Text(".counts"), "41 more were counted"; !strings.Contains(got, want) {
 		t.Errorf("the counts say %q, want %q", got, want)
 	}
 }

@@ -32,7 +32,7 @@ func sameSite(next http.Handler) http.Handler {
 }
 
 const (
-	changesNothing = "Nothing can be changed here, because callers are not identified: " +
+	changesNothing = "Changes are disabled, because callers are not identified: " +
 		"start the server without --no-admin-token, or set Who of dashboard.Config in your own program."
 	needsName = "Changes require a token: Authorization: Bearer <token>."
 	needsRole = "Changes require a token with the role operate; the token of %s has the role read."

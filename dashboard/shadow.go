@@ -15,7 +15,12 @@ func (d *dashboard) showShadow(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	reports := nonNil(d.c.Monitor.ShadowReports(d.c.Set(), n))
+	names := d.namesFor(r)
+	for i := range reports {
+		reports[i].Top = names.offenders(reports[i].Top)
+	}
 	answer.JSON(w, http.StatusOK, struct {
 		Reports []observe.ShadowReport `json:"reports"`
-	}{nonNil(d.c.Monitor.ShadowReports(d.c.Set(), n))})
+	}{reports})
 }

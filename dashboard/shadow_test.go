@@ -30,11 +30,11 @@ func TestShadow(t *testing.T) {
 		len(trial.Top) != 1 {
 		t.Fatalf("got %+v, want %+v", trial, want)
 	}
-	if top := trial.Top[0]; top.Subject != "user:mallor…" || top.Denied != 2 {
+	if top := trial.Top[0]; top.Subject != r.short("user:mallory") || top.Denied != 2 {
 		t.Errorf("the first of those it would hit is %+v", top)
 	}
 	var subject struct{ Subject string }
-	r.get("/api/subject?ref="+trial.Top[0].Ref, &subject)
+	r.get("/api/subject?ref="+trial.Top[0].Ref, &subject, asAlice)
 	if subject.Subject != "user:mallory" {
 		t.Errorf("its ref leads to %q", subject.Subject)
 	}

@@ -16,6 +16,8 @@ type state struct {
 	// name in the audit log.
 	Writable bool   `json:"writable"`
 	Who      string `json:"who"`
+	// Names means that the caller may see subjects in full.
+	Names bool `json:"names"`
 	// Points are per second, Long per ten seconds.
 	Points     []observe.Point               `json:"points"`
 	Long       []observe.Point               `json:"long"`
@@ -52,18 +54,19 @@ type Source struct {
 
 func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	m := d.c.Monitor
-	status := m.Status(usualViolations)
+	status, names := m.Status(usualViolations), d.namesFor(r)
 	s := state{
 		Version: d.c.Version, Now: time.Now(),
 		Points: nonNil(m.History(time.Second)), Long: nonNil(m.History(10 * time.Second)),
 		Series:     nonNil(status.Series),
-		Violations: nonNil(status.Violations), Offenders: nonNil(status.Offenders), Alerts: nonNil(status.Alerts), Store: status.Store,
+		Violations: names.violations(status.Violations), Offenders: names.offenders(status.Offenders),
+		Alerts: nonNil(status.Alerts), Store: status.Store,
 		Top:    map[string][]observe.Offender{},
 		Config: configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
-		Audit:  d.audit.list(),
+		Audit:  names.actions(d.audit.list()), Names: d.mayName(r),
 	}
 	for _, kind := range kinds {
-		s.Top[kind] = nonNil(m.Top(kind, usualTop))
+		s.Top[kind] = names.offenders(m.Top(kind, usualTop))
 	}
 	if d.c.Who != nil {
 		var operates bool

@@ -26,7 +26,7 @@ func TestStateOfNothing(t *testing.T) {
 	r := newRig(t, func(c *Config) { *c = Config{Monitor: c.Monitor, Guard: c.Guard} })
 	var all map[string]json.RawMessage
 	r.get("/api/state", &all)
-	want := []string{"alerts", "audit", "config", "long", "now", "offenders", "outbound", "points", "series",
+	want := []string{"alerts", "audit", "config", "long", "names", "now", "offenders", "outbound", "points", "series",
 		"store", "top",
 		"version", "violations", "who", "writable"}
 	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
@@ -66,7 +66,7 @@ func TestState(t *testing.T) {
 		s.Config.Sources[0].Error != "line 3" {
 		t.Errorf("got %+v", s)
 	}
-	if len(s.Top) != len(kinds) || len(s.Top["user"]) != 1 || s.Top["user"][0].Subject != "user:mallor…" ||
+	if len(s.Top) != len(kinds) || len(s.Top["user"]) != 1 || s.Top["user"][0].Subject != r.short("user:mallory") ||
 		s.Top["user"][0].Denied != 1 {
 		t.Errorf("the offenders are %+v", s.Top)
 	}

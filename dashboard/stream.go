@@ -24,9 +24,10 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-d.streams }()
 	default:
 		answer.Refuse(w, http.StatusServiceUnavailable, "busy",
-			fmt.Sprintf("All %d streams are in use; close some pages that show the dashboard.", maxStreams))
+			fmt.Sprintf("All %d streams are in use; close some dashboard pages.", maxStreams))
 		return
 	}
+	names := d.namesFor(r)
 	ticks, cancel := d.c.Monitor.Subscribe()
 	defer cancel()
 
@@ -44,7 +45,11 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	for {
 		select {
 		case tick, open := <-ticks:
-			if !open || sendTick(w, &tick) != nil {
+			if !open {
+				return
+			}
+			tick.Violations, tick.Offenders = names.violations(tick.Violations), names.offenders(tick.Offenders)
+			if sendTick(w, &tick) != nil {
 				return
 			}
 		case <-d.closed:

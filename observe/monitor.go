@@ -19,7 +19,7 @@ type Config struct {
 	// Logger logs alerts. It is slog.Default() unless set.
 	Logger *slog.Logger
 	// ShowSubjects shows subjects in full. Unless it is set they are shortened: addresses to their
-	// network, all others to a few letters.
+	// network, all others to a few letters, each with some letters of its ref.
 	ShowSubjects bool
 	// Alerts says when alerts fire, and who is notified. It is taken to be valid; see
 	// [AlertConfig.Validate].
@@ -84,10 +84,6 @@ func New(c Config) *Monitor {
 	if info, ok := debug.ReadBuildInfo(); ok && c.Version == "" {
 		c.Version = info.Main.Version
 	}
-	shown := label.Short
-	if c.ShowSubjects {
-		shown = label.Line
-	}
 	m := &Monitor{
 		version:   c.Version,
 		descs:     newDescs(),
@@ -96,11 +92,14 @@ func New(c Config) *Monitor {
 		decisions: newHistogram(),
 		store:     newStoreCounters(),
 		reloads:   newByName(anyOther, newReloads),
-		names:     newNames(shown),
+		names:     newNames(label.Line),
 		history:   newHistory(),
 		alerts:    newAlerts(c.Alerts, c.Logger),
 		watch:     newStoreWatch(),
 		stop:      make(chan struct{}),
+	}
+	if !c.ShowSubjects {
+		m.names.label = m.names.short
 	}
 	m.outbound = newByName(anyOther, newCalls(m.ledger))
 	m.feed = newFeed(m.names)

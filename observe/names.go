@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
 )
 
 // longestKept is how long a subject may be in bytes to be remembered as it is. There may be tens of
@@ -27,8 +28,8 @@ type names struct {
 }
 
 // newNames returns names under labels: those of package label, for instance.
-func newNames(label func(subject string) string) *names {
-	n := &names{label: label, seed: maphash.MakeSeed()}
+func newNames(labels func(subject string) string) *names {
+	n := &names{label: labels, seed: maphash.MakeSeed()}
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
 	_, _ = rand.Read(n.key[:])
@@ -54,6 +55,9 @@ func (n *names) ref(kept string) string {
 	}
 	return n.seal(kept)
 }
+
+// short returns what is shown of a subject that is remembered where names are not shown in full.
+func (n *names) short(kept string) string { return label.Tagged(kept, n.ref(kept)) }
 
 // refTag is how many bytes a ref begins with that no two subjects have in common.
 const refTag = 12

@@ -125,7 +125,8 @@ func TestStoreWatchAsks(t *testing.T) {
 		// Nobody calls, and it does not answer.
 		p.set(StoreHealth{Kind: "redis", Instances: 2}, storeError(errkind.Unreachable))
 		time.Sleep(5 * time.Second)
-		if got := w.health(); got.Up || got.Redis == nil || time.Since(got.At) < 5*time.Second || got.At.IsZero() || len(got.Warnings) != 1 || got.Instances != 2 ||
+		if got := w.health(); got.Up || got.Redis == nil || time.Since(got.At) < 5*time.Second || got.At.IsZero() ||
+			len(got.Warnings) != 1 || got.Instances != 2 ||
 			got.LastError == "" {
 			t.Errorf("unreachable: %+v; want it down, with what was last known", got)
 		}

@@ -58,7 +58,7 @@ func TestDashboard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(list) == 1 && list[0].Subject == "ip:192.0.2.x"
+		return len(list) == 1 && list[0].Subject == "ip:192.0.2.1"
 	})
 	state, err := alice.State(t.Context())
 	if err != nil || state.Version != "v1.2.3" || state.Config.Phase != "ready" || !state.Store.Up ||

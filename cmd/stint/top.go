@@ -24,7 +24,7 @@ type topCommand struct {
 
 func (*topCommand) Help() string {
 	return `Shows who was denied most in the last minutes, and the server's rate, every second until it is interrupted.
-Subjects are shortened, unless the server shows them; other commands accept a ref instead of a subject. Counts are upper bounds: subjects with few denials may share one.
+Subjects are shortened, unless the token may operate or the server shows them; other commands accept a ref instead of a subject. Counts are upper bounds: subjects with few denials may share one.
 
     stint top
     stint top --by ip --once --json`

@@ -1,6 +1,7 @@
 // Operator actions, each after a confirmation. All require a token, and are in the server's audit log.
 import { confirm } from "./dialogs.js";
-import { sentence } from "./words.js";
+import { h } from "./dom.js";
+import { count, sentence } from "./words.js";
 
 const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["168h", "7 days"]];
 
@@ -11,7 +12,7 @@ const who = (s) => (s.ref ? { ref: s.ref } : { subject: s.subject });
 export function lift(app, s) {
   return ask(app, "api/unban", who(s), {
     title: `Unban ${s.subject}?`, action: "Unban",
-    text: "Ends its ban at once, and clears its strikes. What it has used of its limits stays.",
+    text: "Ends the ban immediately and clears the strikes. The usage of its limits stays.",
   });
 }
 
@@ -19,8 +20,8 @@ export function lift(app, s) {
 export function forget(app, s) {
   return ask(app, "api/reset", who(s), {
     title: `Reset ${s.subject}?`, action: "Reset",
-    text: "Clears everything it has used of its limits, as if it were new.",
-    failed: "failed, or only partly done",
+    text: "Clears its usage of all limits, as if it were a new subject.",
+    failed: "failed, or is incomplete",
   });
 }
 
@@ -28,9 +29,22 @@ export function forget(app, s) {
 export function ban(app, s) {
   return ask(app, "api/ban", who(s), {
     title: `Ban ${s.subject}?`, action: "Ban", choices: DURATIONS,
-    text: "Denies all its requests until the ban ends, on every server that shares the store.",
+    text: "Denies all requests of this subject until the ban ends, on every server that shares the store.",
   });
 }
+
+/** actions are the buttons that ban and reset a subject, and what its ban has done. */
+export function actions(app, s) {
+  const button = (label, call) => h("button", {
+    type: "button", "aria-label": `${label} ${s.subject}`, disabled: !app.model.state.writable,
+    on: { click: () => call(app, s) },
+  }, label);
+  return h("span", { class: "acts" }, button("Ban", ban), button("Reset", forget),
+    s.banned > 0 ? h("span", { class: "banned" }, matched(s.banned)) : null);
+}
+
+/** matched says what a ban has done. */
+export const matched = (requests) => `Ban matched ${count(requests ?? 0, "request")} since.`;
 
 async function ask(app, path, body, question) {
   const answer = await confirm(question);

@@ -2,7 +2,7 @@
 import { fill, h } from "./dom.js";
 import { forHowLong, measured, time } from "./words.js";
 
-/** alertRows shows those that fire, and then those that are pending. */
+/** alertRows shows those that fire, and then in a line each those that are pending. */
 export function alertRows(node, alerts) {
   const shown = alerts.filter((a) => a.state !== "ok").sort((a, b) => rank(a) - rank(b));
   const rows = shown.map((a) => h("div", { class: `alert ${a.state} ${a.severity}`, "data-alert": a.name },
@@ -10,8 +10,8 @@ export function alertRows(node, alerts) {
     h("strong", {}, a.name),
     h("span", { class: "state" }, a.state),
     h("span", { class: "value" }, `${measured(a.value, a.unit)}, ${threshold(a)}`),
-    h("span", { class: "since" }, time(a.since) ? forHowLong(time(a.since)) : ""),
-    h("span", { class: "summary" }, a.summary)));
+    h("span", { class: "since" }, time(a.since) && a.unit !== "s" ? forHowLong(time(a.since)) : ""),
+    a.state === "pending" ? null : h("span", { class: "summary" }, a.summary))); // it says what has not happened yet
   // Replace the rows only if a screen reader should read them again.
   const announced = shown.map((a) => `${a.name} ${a.state}`).join();
   if (node.dataset.announced === announced && node.children.length === rows.length) {

@@ -1,6 +1,7 @@
 // Calls to the server. The token is in the tab's session storage; the page asks for it when the server requires one.
 
 const KEY = "stint-token";
+const SHORT = "stint-names-short";
 
 /** Refused is an answer with an error status. */
 export class Refused extends Error {
@@ -16,6 +17,16 @@ export class API {
   constructor(ask) {
     this.ask = ask;
     this.asked = null;
+  }
+
+  /** shortNames is whether names are hidden on this browser, for screens that others see. */
+  get shortNames() {
+    return localStorage.getItem(SHORT) !== null;
+  }
+
+  set shortNames(short) {
+    if (short) localStorage.setItem(SHORT, "1");
+    else localStorage.removeItem(SHORT);
   }
 
   get(path) {
@@ -56,7 +67,8 @@ export class API {
     const known = sessionStorage.getItem(KEY);
     const headers = known ? { Authorization: `Bearer ${known}` } : {};
     if (body) headers["Content-Type"] = "application/json";
-    const answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), signal, cache: "no-store" });
+    const names = this.shortNames ? `${path.includes("?") ? "&" : "?"}names=short` : "";
+    const answer = await fetch(path + names, { method, headers, body: body && JSON.stringify(body), signal, cache: "no-store" });
     if (answer.ok) return answer;
     const problem = await answer.json().catch(() => ({}));
     if (answer.status !== 401) throw new Refused(answer.status, problem.error, problem.message ?? `The server answered ${answer.status}.`);

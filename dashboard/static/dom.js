@@ -12,41 +12,76 @@ export function h(name, attributes = {}, ...children) {
   return node;
 }
 
-/** fill replaces what is in an element. If the focus was inside, it goes to the new element that is most like the old one. */
+/**
+ * fill replaces what is in an element. If the focus is inside, the element that has it stays, in the place of its like, so
+ * that screen readers do not notice. Without one, the focus goes where bookmark says.
+ */
 export function fill(node, ...children) {
+  const list = children.flat().filter((child) => child != null && child !== false);
   const focused = document.activeElement;
-  const back = node !== focused && node.contains(focused) ? bookmark(focused) : null;
-  node.replaceChildren(...children.flat().filter((child) => child != null && child !== false));
-  back?.();
+  if (node === focused || !node.contains(focused)) {
+    node.replaceChildren(...list);
+    return;
+  }
+  const stays = list.find((child) => child instanceof Element && child.contains(focused));
+  if (stays) {
+    around(node, stays, list);
+    return;
+  }
+  const back = bookmark(focused);
+  const fresh = h(node.localName, {}, list);
+  const like = stops(fresh).find((e) => nameOf(e) === nameOf(focused));
+  if (!like || !graft(node, fresh, focused, like)) node.replaceChildren(...fresh.childNodes);
+  if (document.activeElement !== focused) back();
 }
 
-/**
- * refill is fill for what changes by itself. It does nothing while somebody clicks something inside, or is there with the
- * keyboard: a screen reader would read it again and again. It does fill if what has the focus is no more.
- */
+/** refill is fill for what changes by itself: not while somebody presses something inside, or has a list open. It returns whether it did. */
 export function refill(node, ...children) {
-  const focused = node.querySelector(":focus-visible, select:focus");
-  const like = (e) => nameOf(e) === nameOf(focused);
-  const stays = focused && children.flat().some((c) => c instanceof Element && [c, ...c.querySelectorAll(FOCUSABLE)].some(like));
-  if (!stays && !node.querySelector(":active")) fill(node, ...children);
+  if (node.querySelector(":active, select:focus")) return false;
+  fill(node, ...children);
+  return true;
+}
+
+/** around replaces what is in an element by a list that has one of its children, without moving that. */
+function around(node, child, list) {
+  for (const other of [...node.childNodes]) if (other !== child) other.remove();
+  child.before(...list.slice(0, list.indexOf(child)));
+  child.after(...list.slice(list.indexOf(child) + 1));
+}
+
+/** graft makes the content of an old element that of a fresh one, but keeps an element in it where its like is. It returns false if it cannot. */
+function graft(old, fresh, kept, like) {
+  const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);
+  const [stay, go] = [path(old, kept), path(fresh, like)];
+  if (stay.length !== go.length || stay.some((e, i) => e.localName !== go[i].localName)) return false;
+  stay.forEach((e, i) => {
+    const list = [...go[i].parentNode.childNodes].map((n) => (n === go[i] ? e : n));
+    around(e.parentNode, e, list);
+    for (const { name } of [...e.attributes]) if (!go[i].hasAttribute(name)) e.removeAttribute(name);
+    for (const { name, value } of go[i].attributes) e.setAttribute(name, value);
+  });
+  kept.replaceChildren(...like.childNodes);
+  return true;
 }
 
 const FOCUSABLE = "a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled), summary, [tabindex]";
+const stops = (node) => [...node.querySelectorAll(FOCUSABLE)];
 
 /**
  * bookmark returns a function that gives the focus back to an element. If the element is gone by then, the focus goes to
- * the one of the same name where it was, else to the one that took its turn there, else to the content of the page.
+ * its like, else to what took its turn, else to the content of the page.
  */
 export function bookmark(element) {
   const name = nameOf(element);
-  const around = []; // the elements around it, and how many stops of the Tab key come before it in each
+  const parents = []; // and how many stops of the Tab key come before it in each
   for (let node = element.parentElement; node && node !== document.body; node = node.parentElement) {
-    around.push([node, stops(node).indexOf(element)]);
+    parents.push([node, stops(node).indexOf(element)]);
   }
   return () => {
-    if (element.isConnected && element.matches(FOCUSABLE) && visible(element)) return element.focus({ preventScroll: true });
-    for (const [node, turn] of around.filter(([node]) => node.isConnected)) {
-      const all = stops(node);
+    const usable = (e) => e.isConnected && e.matches(FOCUSABLE) && e.checkVisibility();
+    if (usable(element)) return element.focus({ preventScroll: true });
+    for (const [node, turn] of parents.filter(([node]) => node.isConnected)) {
+      const all = stops(node).filter(usable);
       const next = all.find((e) => nameOf(e) === name) ?? all[Math.min(turn, all.length - 1)];
       if (next) return next.focus({ preventScroll: true });
     }
@@ -54,14 +89,11 @@ export function bookmark(element) {
   };
 }
 
-const visible = (element) => element.checkVisibility();
-const stops = (node) => [...node.querySelectorAll(FOCUSABLE)].filter(visible);
-
 /** nameOf tells elements apart: buttons of the same name by the link in their row. */
 function nameOf(element) {
-  const row = element.closest("tr, li, article");
-  return [element.localName, element.id, element.getAttribute("href"), element.ariaLabel || element.textContent,
-    row?.querySelector("a[href]")?.getAttribute("href")].join("\n");
+  const link = element.closest("tr, li, article")?.querySelector("a[href]");
+  return [element.localName, element.id, element.getAttribute("href") ?? (element.ariaLabel || element.textContent),
+    link?.getAttribute("href")].join("\n");
 }
 
 /** say changes the text of an element only if it differs, so that screen readers stay quiet. */

@@ -1,5 +1,5 @@
 // The health strip: store, breaker, configuration, alerts, each as a word and a detail.
-import { ago, clock, count, duration, number, time } from "./words.js";
+import { ago, clock, count, forHowLong, number, time } from "./words.js";
 
 /** cells returns [{name, level: "good"|"watch"|"bad", word, detail}]. */
 export function cells(model, now = Date.now()) {
@@ -11,7 +11,7 @@ function store({ store: s, points }, now) {
   const p99 = 1000 * points.at(-1)?.store_p99_seconds;
   if (!s.up) {
     const since = time(s.down_since);
-    return { name: "Store", level: "bad", word: "down", detail: listed(since && `for ${duration(now - since)}`, s.last_error) };
+    return { name: "Store", level: "bad", word: "down", detail: listed(since && forHowLong(since, now), s.last_error) };
   }
   const speed = p99 > 0 ? `, p99 ${number(p99, "ms")}` : "";
   return { name: "Store", level: s.warnings?.length > 0 ? "watch" : "good", word: "up", detail: `${s.name || s.kind}${speed}` };
@@ -19,9 +19,9 @@ function store({ store: s, points }, now) {
 
 function breaker({ store: s, points }) {
   const degraded = points.slice(-10).reduce((sum, p) => sum + p.degraded, 0);
-  if (!s?.breaker) return { name: "Breaker", level: "good", word: "not needed", detail: "the store is in this process" };
+  if (!s?.breaker) return { name: "Breaker", level: "good", word: "not needed", detail: "in-process store" };
   const rate = number(degraded / Math.min(10, points.length || 1), "/s");
-  const detail = listed(degraded > 0 ? `${rate} degraded` : "nothing degraded", s.instances && count(s.instances, "instance"));
+  const detail = listed(degraded > 0 ? `${rate} degraded decisions` : "no degraded decisions", s.instances && count(s.instances, "instance"));
   return { name: "Breaker", level: s.breaker === "closed" ? "good" : "bad", word: s.breaker, detail };
 }
 
@@ -29,10 +29,10 @@ function configuration({ state }, now) {
   const phase = state.config?.phase;
   const sources = state.config?.sources ?? [];
   const refused = sources.filter((s) => s.error);
-  if (refused.length > 0) return { name: "Configuration", level: "watch", word: "refused", detail: `${refused.map((s) => s.name).join(", ")}: see Limits` };
+  if (refused.length > 0) return { name: "Configuration", level: "watch", word: "invalid", detail: `${refused.map((s) => s.name).join(", ")}: see Limits` };
   const looked = Math.max(0, ...sources.map((s) => time(s.looked_at) ?? 0));
   const ready = !phase || phase === "ready";
-  const detail = looked > 0 ? `checked ${ago(looked, now)}` : "does not change";
+  const detail = looked > 0 ? `checked ${ago(looked, now)}` : "built into the program";
   return { name: "Configuration", level: ready ? "good" : "watch", word: ready ? "in force" : phase, detail };
 }
 
@@ -45,7 +45,7 @@ function alerts({ alerts: list }) {
     return { name: "Alerts", level, word: `${firing.length} firing`, detail: names(firing) };
   }
   if (pending.length > 0) return { name: "Alerts", level: "watch", word: `${pending.length} pending`, detail: names(pending) };
-  return { name: "Alerts", level: "good", word: "none", detail: `${count(list.length, "condition")} watched` };
+  return { name: "Alerts", level: "good", word: "none", detail: `${count(list.length, "condition")} checked` };
 }
 
 /** memory returns how much room a store has, if known; while it is down, as it last was. */
@@ -59,9 +59,9 @@ function memory({ store: s }) {
       level: old || nearly(r.used_memory, r.max_memory) || evicts || r.evicted_keys > 0 ? "watch" : "good",
       detail: listed(
         old,
-        `${number(r.ops_per_second, "/s")} commands`,
+        `${number(r.ops_per_second)} commands/s`,
         r.evicted_keys > 0 && `${number(r.evicted_keys)} keys evicted`,
-        evicts && `evicts (${r.maxmemory_policy})`),
+        evicts && `evicts keys (${r.maxmemory_policy})`),
     };
   }
   if (!s?.bytes && !s?.subjects) return null;

@@ -9,16 +9,17 @@ const VIEWS = [
 
 /** listed is what the help says. */
 export const listed = [
-  ["p", "pause and resume"],
-  ["/", "filter violations, or find a subject"],
-  ...VIEWS.map(([key, view]) => [`g ${key}`, `go to ${view}`]),
-  ["t", "change the theme"],
-  ["?", "this help"],
-  ["← →", "on a chart: read the values; with Shift ten at a time"],
-  ["Esc", "close a dialog"],
+  ["p", "Pause or resume"],
+  ["/", "Filter violations, or find a subject"],
+  ...VIEWS.map(([key, view]) => [`g ${key}`, `Go to ${view}`]),
+  ["n", "Hide or show names"],
+  ["t", "Change the theme"],
+  ["?", "Show this help"],
+  ["← →", "Move along a chart; with Shift, ten points at a time"],
+  ["Esc", "Close a dialog or the menu"],
 ];
 
-/** listen calls actions by name: pause, filter, theme, help, go(view). */
+/** listen calls actions by name: pause, filter, names, theme, help, go(view). */
 export function listen(actions) {
   const box = document.getElementById("shortcuts");
   box.checked = !localStorage.getItem(OFF);
@@ -29,7 +30,7 @@ export function listen(actions) {
     if (document.querySelector("dialog[open]") || event.target.closest("input, select, textarea")) return;
     const view = Date.now() - going < 1500 && VIEWS.find(([key]) => key === event.key);
     going = event.key === "g" ? Date.now() : 0;
-    const action = view ? () => actions.go(view[1]) : { p: actions.pause, "/": actions.filter, t: actions.theme, "?": actions.help }[event.key];
+    const action = view ? () => actions.go(view[1]) : { p: actions.pause, "/": actions.filter, n: actions.names, t: actions.theme, "?": actions.help }[event.key];
     if (!action) return;
     event.preventDefault();
     action();

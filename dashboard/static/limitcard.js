@@ -4,7 +4,7 @@ import { columns, fill, h, row, table } from "./dom.js";
 import { clock, count, duration, number, tierAndPolicy, time } from "./words.js";
 
 const LISTED = 50; // charges listed as text
-const CHARGES = columns("Charged at | time", "Units | figure", "Leaves | time");
+const CHARGES = columns("Charged at | time", "Units | figure", "Expires | time");
 
 /** full reports whether there is no room in a limit that denies for it: one in shadow denies nobody. */
 export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
@@ -33,8 +33,8 @@ export function limitCard(limit, now, width, unfolded) {
 /** whose says where a limit is from, and of what kind it is. */
 export function whose(limit) {
   return [
-    tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, which are not all shown)" : ""),
-    limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "in shadow: denies nobody" : "",
+    tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, not all shown)" : ""),
+    limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "shadow: denies nobody" : "",
   ].filter(Boolean).join(" · ");
 }
 
@@ -45,6 +45,6 @@ function charges(limit, entries, unfolded) {
   const { node: list, body } = table("Charges, newest first", CHARGES);
   fill(body, entries.slice(-LISTED).reverse().map((e) => row(CHARGES, [e.at === null ? "held" : clock(e.at), String(e.units), clock(e.until)])));
   return h("details", { open: unfolded.has(name), on: { toggle } },
-    h("summary", {}, what, limit.left_out > 0 ? `, and ${count(limit.left_out, "unit")} in older ones` : null),
-    list, entries.length > LISTED ? h("p", { class: "quiet" }, `The newest ${LISTED} of ${entries.length}.`) : null);
+    h("summary", {}, what, limit.left_out > 0 ? `, and ${count(limit.left_out, "unit")} in older charges` : null),
+    list, entries.length > LISTED ? h("p", { class: "quiet" }, `Showing the newest ${LISTED} of ${entries.length}.`) : null);
 }

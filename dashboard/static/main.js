@@ -36,14 +36,16 @@ class App {
   #painted = 0;
   #pausedAt = 0;
   #noticed = 0;
+  #again = new AbortController(); // ends the connection, to load everything again
 
   start() {
     window.addEventListener("hashchange", () => this.#route());
     document.addEventListener("visibilitychange", () => this.paint());
     find("pause").addEventListener("click", () => this.pause());
+    find("names").addEventListener("click", () => this.names());
     find("theme").addEventListener("click", () => this.theme());
     find("help").addEventListener("click", () => help(listed));
-    listen({ pause: () => this.pause(), theme: () => this.theme(), help: () => help(listed), go: (view) => this.go(view), filter: () => this.#focusFilter() });
+    listen({ pause: () => this.pause(), names: () => this.names(), theme: () => this.theme(), help: () => help(listed), go: (view) => this.go(view), filter: () => this.#focusFilter() });
     menu();
     this.#nameTheme();
     this.#route();
@@ -93,6 +95,19 @@ class App {
     this.paint();
   }
 
+  /** names hides names, or shows them again. What is on the page goes at once, and is loaded again. */
+  names() {
+    if (!this.model.state.names) return;
+    this.api.shortNames = !this.api.shortNames;
+    this.filter.text = "";
+    find("notice").hidden = true;
+    this.#views.clear();
+    this.#view?.hide?.();
+    this.#view = null;
+    fill(find("view"));
+    this.#again.abort();
+  }
+
   theme() {
     const next = { auto: "light", light: "dark", dark: "auto" }[document.documentElement.dataset.theme] ?? "auto";
     document.documentElement.dataset.theme = next;
@@ -108,7 +123,7 @@ class App {
     if (this.#view && !location.hash.startsWith("#/")) return; // a place on the page
     const [, name, ...rest] = location.hash.split("/");
     const view = this.#makers.has(name) ? name : "overview";
-    if (name && name !== view) this.notice(`There is no view “${decode(name)}”. This is the overview.`, true);
+    if (name && name !== view) this.notice(`There is no view “${decode(name)}”. Showing the overview.`, true);
     if (!this.#views.has(view)) this.#views.set(view, this.#makers.get(view)(this));
     const next = this.#views.get(view);
     if (this.#view !== next) this.#view?.hide?.();
@@ -142,11 +157,11 @@ class App {
 
   /** update paints the view, whether paused or not. */
   #update() {
-    if (this.model.state.now) this.#view.update?.();
+    if (this.model.state.now) this.#view?.update?.();
   }
 
   #focusFilter() {
-    if (this.#view.focus) {
+    if (this.#view?.focus) {
       this.#view.focus();
       return;
     }
@@ -155,7 +170,7 @@ class App {
   }
 
   async #slowly() {
-    if (document.hidden || this.paused || !this.#view.slow || !this.model.state.now) return;
+    if (document.hidden || this.paused || !this.#view?.slow || !this.model.state.now) return;
     await this.refresh().catch(() => {}); // the stream notices when the server is gone
   }
 
@@ -163,13 +178,16 @@ class App {
   async #keep() {
     let failures = 0;
     const follow = async (left) => {
-      this.model.load(await this.api.get("api/state"));
+      this.#again = new AbortController();
+      const state = await this.api.get("api/state");
+      this.#again.signal.throwIfAborted();
+      this.model.load(state);
       failures = 0;
       this.#connected();
       await this.api.stream((tick) => {
         this.model.tick(tick);
         this.paint();
-      }, left);
+      }, AbortSignal.any([left, this.#again.signal]));
     };
     for (;;) {
       await shown();
@@ -177,7 +195,8 @@ class App {
         if (await whileShown(follow)) say(find("link"), "Connecting…"); // as it does when somebody looks again
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
-        await this.#lost(error.status ? error.message : "The server cannot be reached.", failures++, error.status === 401);
+        if (this.#again.signal.aborted) continue;
+        await this.#lost(error.status ? error.message : "Cannot reach the server.", failures++, error.status === 401);
       }
     }
   }
@@ -186,7 +205,10 @@ class App {
     find("banner").hidden = true;
     document.body.classList.remove("lost");
     say(find("link"), `Live · stint ${this.model.state.version}`);
+    find("names").hidden = !this.model.state.names;
+    say(find("names"), `Names: ${this.api.shortNames ? "hidden" : "shown"}`);
     this.#pausedAt = this.model.newest;
+    if (!this.#view) this.#route();
     this.#paint();
   }
 
@@ -195,12 +217,12 @@ class App {
     const pause = Math.min(15_000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
     const last = this.model.points.at(-1);
     const button = document.createElement("button");
-    button.textContent = locked ? "Give a token" : "Try now";
+    button.textContent = locked ? "Sign in" : "Retry now";
     document.body.classList.add("lost");
     say(find("link"), "Not connected");
     fill(find("banner"), `${why} `,
-      last ? `Data is from ${clock(last.at * 1000)}. ` : null,
-      locked ? null : `Trying again in ${count(Math.ceil(pause / 1000), "second")}. `, button);
+      last ? `Showing data from ${clock(last.at * 1000)}. ` : null,
+      locked ? null : `Retrying in ${count(Math.ceil(pause / 1000), "second")}. `, button);
     find("banner").hidden = false;
     return new Promise((resolve) => {
       const timer = locked ? 0 : setTimeout(resolve, pause);

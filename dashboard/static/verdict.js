@@ -1,6 +1,6 @@
 // What somebody on call wants to know first, in sentences: is the limiter healthy, and if many are denied, is it
 // an attack or a mistake in a policy. Pure functions of the model.
-import { count, duration, number, sentence, share, time } from "./words.js";
+import { count, forHowLong, number, sentence, share, time } from "./words.js";
 
 /** Fewer denials than this in five minutes, or a smaller share of decisions, are normal. */
 const FEW = 20;
@@ -25,7 +25,7 @@ export function health(model, now = Date.now()) {
   const down = store && !store.up;
   if (down) {
     const since = time(store.down_since);
-    bad.push(sentence(`${storeName(store)} has been unreachable${since ? ` for ${duration(now - since)}` : ""}: stint decides without it`));
+    bad.push(sentence(`${storeName(store)} has been unreachable${since ? ` ${forHowLong(since, now)}` : ""}: stint decides without it`));
     bad.push(...withoutStore(model.state.config ?? {}));
   }
   const firing = model.alerts.filter((a) => a.state === "firing" && !TRAFFIC.includes(a.name));
@@ -38,15 +38,15 @@ export function health(model, now = Date.now()) {
   for (const w of store?.warnings ?? []) watch.push(w);
   if (model.sum(10).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
   if (down) return { level: "bad", text: `Limiter degraded: ${storeName(store)} is down.`, reasons: [...bad, ...watch] };
-  if (bad.length > 0) return { level: "bad", text: "Limiter in trouble.", reasons: [...bad, ...watch] };
-  if (watch.length > 0) return { level: "watch", text: "Limiter needs a look.", reasons: watch };
+  if (bad.length > 0) return { level: "bad", text: "Limiter unhealthy.", reasons: [...bad, ...watch] };
+  if (watch.length > 0) return { level: "watch", text: "Limiter needs attention.", reasons: watch };
   return { level: "good", text: "Limiter healthy.", reasons: [] };
 }
 
 /** MODES say what happens to requests without the store, by the mode of failure. */
 const MODES = {
-  local: "Local limits decide for", allow: "Everything is allowed for", deny: "Everything is denied for",
-  error: "Requests get an error for", "": "The mode of the tier decides for",
+  local: "Local limits apply to", allow: "All requests are allowed for", deny: "All requests are denied for",
+  error: "Requests get an error for", "": "The failure mode of the tier applies to",
 };
 
 /** withoutStore says which mode of failure decides for which tiers and policies. */
@@ -82,18 +82,18 @@ export function cause(model) {
   const attackers = attack(model);
   if (attackers.length > 0) {
     return found("attack", "Under attack: ",
-      "A few subjects cause most denials: that looks like an attack or a client gone wild, not like a limit that is too tight.",
+      "A few subjects cause most denials. That looks like an attack or a broken client, not like a limit that is too low.",
       { subjects: attackers });
   }
   const recent = model.sum(300);
   const denied = share(recent.denied, recent.decisions) ?? 0;
   if (recent.denied === 0) return found("quiet", "Nobody is limited.", "Nobody was limited in the last five minutes.");
-  if (recent.denied < FEW || denied < SMALL) return found("quiet", "Few are limited.", "Few subjects are limited: the limits work as intended.");
+  if (recent.denied < FEW || denied < SMALL) return found("quiet", "Few subjects are limited.", "The limits work as intended.");
   const { policy: some, ...kinds } = model.state.top ?? {};
   const policies = some ?? [];
   const subjects = Object.values(kinds).flatMap((list) => list ?? []).sort((a, b) => b.denied - a.denied);
   const all = Math.max(total(policies), total(subjects));
-  if (all === 0) return found("quiet", "Some are limited.", "It is not known yet whose requests are denied.");
+  if (all === 0) return found("quiet", "Some subjects are limited.", "It is not known yet which ones.");
   const mine = share(total(subjects.slice(0, 3)), all);
   const policy = policies[0];
   const policyShare = policy ? share(policy.denied, total(policies)) : 0;
@@ -103,15 +103,15 @@ export function cause(model) {
     const who = count(few.length, "subject");
     return found("abuse", `${who} ${few.length === 1 ? "is" : "are"} limited.`,
       `${who} ${few.length === 1 ? "makes" : "make"} up ${part} of the recent denials.`
-      + " That looks like an attack or a client gone wild, not like a limit that is too tight.", { subjects: few });
+      + " That looks like an attack or a broken client, not like a limit that is too low.", { subjects: few });
   }
   if (mine < SPREAD && policyShare >= ONE_POLICY) {
-    return found("policy", "A limit may be too tight.",
+    return found("policy", "A limit may be too low.",
       `The recent denials are spread over many subjects, and ${number(policyShare, "share")} of them come from one policy.`
-      + " That looks like a limit that is too tight, not like an attack.", { policy: policy.subject });
+      + " That looks like a limit that is too low, not like an attack.", { policy: policy.subject });
   }
-  return found("spread", "Many are limited.", "The recent denials are spread over subjects and policies: no single one explains them."
-    + " More traffic than usual, or an attack from many places.");
+  return found("spread", "Many subjects are limited.", "The recent denials are spread over subjects and policies, and no single one explains them."
+    + " That looks like more traffic than usual, or an attack from many addresses.");
 }
 
 /** attack returns the few subjects that cause most denials right now, if these are many. */

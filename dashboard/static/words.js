@@ -24,12 +24,12 @@ export function ago(ms, now = Date.now()) {
 
 /** until writes how long it is until a time: "in 3 m 20 s". */
 export function until(ms, now = Date.now()) {
-  return ms - now < 1000 ? "any moment" : `in ${duration(whole(ms - now))}`;
+  return ms - now < 1000 ? "now" : `in ${duration(whole(ms - now))}`;
 }
 
 /** forHowLong writes how long something has been the case: "for 12 s". */
 export function forHowLong(ms, now = Date.now()) {
-  return `for ${duration(Math.max(0, whole(now - ms)))}`;
+  return `for ${duration(Math.max(1000, whole(now - ms)))}`;
 }
 
 const whole = (ms) => Math.round(ms / 1000) * 1000;
@@ -37,12 +37,12 @@ const whole = (ms) => Math.round(ms / 1000) * 1000;
 /** retry writes how long somebody has to wait, from seconds; -1 is never. */
 export function retry(seconds) {
   if (seconds < 0) return "never";
-  return seconds === 0 ? "at once" : duration(seconds * 1000);
+  return seconds === 0 ? "now" : duration(seconds * 1000);
 }
 
 /** measured writes a value of an alert with its unit. */
 export function measured(value, unit) {
-  if (unit === "s") return duration(value * 1000);
+  if (unit === "s") return duration(Math.max(1, Math.round(value)) * 1000);
   if (unit === "count") return number(value);
   if (unit === "times") return `${number(value)}×`;
   return number(value, unit);
@@ -58,6 +58,9 @@ export function sentence(text) {
 export function tierAndPolicy(tier, policy) {
   return [tier, policy].filter(Boolean).join(" / ") || "–";
 }
+
+/** policyNames lists policies; a tier's own limits have no name. */
+export const policyNames = (names) => names.map((name) => name || "the tier's own limits").join(", ");
 
 /** share is part of whole, or null where there is nothing to take a part of. */
 export const share = (part, all) => (all > 0 ? part / all : null);

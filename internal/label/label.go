@@ -23,6 +23,9 @@ const (
 	// part of a secret.
 	longestKind = 12
 
+	// tagged is how many bytes of a ref Tagged shows.
+	tagged = 4
+
 	// more and hidden stand for what is left out, and secret for a password.
 	more, hidden = "…", ".x"
 	secret       = "xxxxx"
@@ -41,11 +44,27 @@ func Short(subject string) string {
 	return Line(kind + words.Shorten(identifier, shown))
 }
 
-// IsShort reports whether a text looks like a subject that [Short] or [Line] has shortened. It
-// cannot detect an IPv6 address that was shortened to its network, which looks like any other
-// network.
+// Tagged returns a subject as [Short] does and, if that hides some of it, with the beginning of a
+// ref that stands for it: "user:mallor…#x1y2". So subjects that begin alike look different.
+func Tagged(subject, ref string) string {
+	short := Short(subject)
+	if short == Line(subject) || len(ref) < tagged {
+		return short
+	}
+	return short + "#" + ref[:tagged]
+}
+
+// IsShort reports whether a text looks like a subject that [Short], [Tagged] or [Line] has
+// shortened. It cannot detect an IPv6 address without a tag that was shortened to its network,
+// which looks like any other network.
 func IsShort(text string) bool {
 	kind, identifier := split(text)
+	if at := len(identifier) - tagged - 1; at > 0 && identifier[at] == '#' && !strings.HasSuffix(text, more) {
+		identifier, text = identifier[:at], text[:len(text)-tagged-1]
+		if _, err := netip.ParsePrefix(identifier); kind == "ip:" && err == nil {
+			return true
+		}
+	}
 	return strings.HasSuffix(text, more) || kind == "ip:" && strings.HasSuffix(identifier, hidden) &&
 		strings.Count(identifier, ".") == 3
 }

@@ -49,6 +49,25 @@ func TestShort(t *testing.T) {
 	}
 }
 
+// TestTagged: subjects that begin alike look different, and what hides nothing has no tag.
+func TestTagged(t *testing.T) {
+	for _, test := range shortened {
+		got, want := label.Tagged(test.subject, "x1y2z3"), test.want
+		if want != label.Line(test.subject) {
+			want += "#x1y2"
+			if !label.IsShort(got) {
+				t.Errorf("%q does not look shortened", got)
+			}
+		}
+		if got != want {
+			t.Errorf("Tagged(%q) = %q, want %q", test.subject, got, want)
+		}
+	}
+	if got := label.Tagged("user:mallory", ""); got != "user:mallor…" {
+		t.Errorf("without a ref: got %q", got)
+	}
+}
+
 // TestIsShort: what has been shortened looks so, unless it is a network, and what has not does not.
 func TestIsShort(t *testing.T) {
 	for _, test := range shortened {

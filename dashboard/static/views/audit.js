@@ -1,22 +1,23 @@
 // Operator actions.
-import { columns, empty, fill, h, heading, row, table } from "../dom.js";
+import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
 import { moment, time } from "../words.js";
+import { subjectLink } from "./violations.js";
 
-const COLUMNS = columns("Time | time", "Who", "What", "Subject | subject", "Result");
+const COLUMNS = columns("Time | time", "Operator", "Action", "Subject | subject", "Result");
 
 export function audit(app) {
   const panel = h("div");
   const node = h("section", { class: "audit" },
-    heading("Audit", "Changes that operators made since the server started, such as resets and bans. They are also in its log."), panel);
+    heading("Audit", "Changes that operators have made since the server started, such as resets and bans. They are also in the server's log."), panel);
   function update() {
     const list = app.model.state.audit ?? [];
     if (list.length === 0) {
-      fill(panel, empty("No changes by hand since the server started."));
+      fill(panel, empty("No operator actions since the server started."));
       return;
     }
     const { node: view, body } = table("Operator actions, newest first", COLUMNS);
-    fill(body, [...list].reverse().map((a) => row(COLUMNS, [moment(time(a.at)), a.who || "–", a.what, a.subject, a.result])));
-    fill(panel, view);
+    fill(body, [...list].reverse().map((a) => row(COLUMNS, [moment(time(a.at)), a.who || "–", a.what, subjectLink(a), a.result])));
+    refill(panel, view);
   }
   return { node, update, slow: true };
 }

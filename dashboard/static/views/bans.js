@@ -7,13 +7,13 @@ import { subjectLink } from "./violations.js";
 
 const EVERY = 5000;
 const MOST = 200;
-const COLUMNS = columns("Subject | subject", "Ends", "At", "Bans in a row | figure", "Strikes since | figure", "Action");
+const COLUMNS = columns("Subject | subject", "Ends", "End time", "Bans in a row | figure", "Strikes | figure", "Matched", "Action");
 
 export function bans(app) {
   const status = h("p", { class: "counts", role: "status" });
-  const panel = h("div", {}, empty("Looking…"));
+  const panel = h("div", { tabindex: "-1" }, empty("Loading…"));
   const node = h("section", { class: "bans" },
-    heading("Bans", "Subjects that are denied everything until their ban ends. To ban a subject, open it."), status, panel);
+    heading("Bans", "Subjects that are denied every request until their ban ends. To ban a subject, press Ban on its page or in Offenders."), status, panel);
   const watch = watching(app, EVERY, look);
   let listed = 0; // when the list is from; 0 if there is none
 
@@ -22,22 +22,26 @@ export function bans(app) {
       const { bans } = await app.api.get(`api/bans?n=${MOST}`);
       render(bans ?? []);
     } catch (error) {
-      say(status, listed ? `This list is as of ${clock(listed)}. ${sentence(error.message)}` : "");
-      if (!listed) fill(panel, empty(sentence(`The bans cannot be shown: ${error.message}`)));
+      say(status, listed ? `List as of ${clock(listed)}. ${sentence(error.message)}` : "");
+      if (!listed) fill(panel, empty(sentence(`Cannot load the bans: ${error.message}`)));
     }
   }
   function render(list) {
     listed = Date.now();
-    say(status, list.length === 0 ? "" : `${count(list.length, "ban")} in force${list.length >= MOST ? ", at least" : ""}, longest-lasting first`);
+    say(status, list.length === 0 ? "" : `${list.length >= MOST ? "At least " : ""}${count(list.length, "ban")} in force, longest first`);
     if (list.length === 0) {
-      fill(panel, empty("Nobody is banned. Repeated denials cause bans, if the configuration has “bans”, and operators can ban."));
+      refill(panel, empty("Nobody is banned. Repeated denials lead to a ban if “bans” is configured, and operators can ban a subject."));
       return;
     }
     const { node: view, body } = table("Bans in force", COLUMNS);
     const now = Date.now();
     fill(body, list.map((b) => row(COLUMNS, [
-      subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by hand", String(b.strikes),
-      h("button", { type: "button", disabled: app.model.state.writable === false, on: { click: () => unban(b) } }, "Unban"),
+      subjectLink(b), until(time(b.until), now), moment(time(b.until), now), b.level > 0 ? String(b.level) : "by an operator", String(b.strikes),
+      count(b.matched ?? 0, "request"),
+      h("button", {
+        type: "button", "aria-label": `Unban ${b.subject}`, disabled: app.model.state.writable === false,
+        on: { click: () => unban(b) },
+      }, "Unban"),
     ])));
     refill(panel, view);
   }

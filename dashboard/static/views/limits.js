@@ -1,22 +1,22 @@
 // Tiers, policies, and where they come from.
-import { columns, empty, fill, h, heading, row, table } from "../dom.js";
+import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
 import { ago, number, share, time } from "../words.js";
 
 const SOURCES = columns("Source", "File | code", "State", "Checked", "Changes | figure", "Invalid | figure");
-const LIMITS = columns("Name", "Limits | code", "If the store fails", "Decisions in 15 min | figure", "Denied | figure");
+const LIMITS = columns("Name", "Limits | code", "If the store fails", "Decisions (15 min) | figure", "Denied | figure");
 
 export function limits(app) {
   const panel = h("div");
   const node = h("section", { class: "limits" },
-    heading("Limits", "What is in force. To change it, edit the configuration file: changes take effect by themselves."), panel);
+    heading("Limits", "The limits in force. To change them, edit the configuration file, which is reloaded automatically."), panel);
 
   function update() {
     const config = app.model.state.config ?? {};
-    fill(panel,
+    refill(panel,
       section("Configuration", sources(config.sources ?? [])),
-      section("Tiers", "Who: the first that matches a caller applies.",
+      section("Tiers", "A caller gets the first tier that matches.",
         named(config.tiers ?? [], "tier", "No tiers are configured: only policies apply.")),
-      section("Policies", "What: every policy that matches a request applies, in addition to the tier. A decision counts once: under the policy that denied it, or its route.",
+      section("Policies", "Every policy that matches a request applies, in addition to the tier. A decision counts once: under the policy that denied it, or else its route.",
         named(config.policies ?? [], "policy", "No policies are configured: only tiers apply.")));
   }
   function sources(list) {
@@ -24,16 +24,16 @@ export function limits(app) {
     const { node: view, body } = table("Sources of the configuration", SOURCES);
     fill(body, list.flatMap((s) => [
       row(SOURCES, [
-        s.name, s.path || "–", s.error ? h("span", { class: "status bad" }, "■ refused") : h("span", { class: "status good" }, "● in force"),
+        s.name, s.path || "–", s.error ? h("span", { class: "status bad" }, "■ invalid") : h("span", { class: "status good" }, "● in force"),
         time(s.looked_at) ? ago(time(s.looked_at)) : "–", String(s.changes ?? 0), String(s.refused ?? 0),
       ]),
-      s.error ? h("tr", { class: "wrong" }, h("td", { colspan: SOURCES.length }, h("pre", {}, s.error), "The last valid configuration is in force.")) : null,
+      s.error ? h("tr", { class: "wrong" }, h("td", { colspan: SOURCES.length }, h("pre", {}, s.error), "The last valid configuration stays in force.")) : null,
     ]).filter(Boolean));
     return view;
   }
   function named(list, field, none) {
     if (list.length === 0) return empty(none);
-    const { node: view, body } = table(field, LIMITS);
+    const { node: view, body } = table(`Limits by ${field}`, LIMITS);
     fill(body, list.map((p) => {
       const steps = app.model.steps((s) => s[field] === p.name);
       const denied = steps.reduce((sum, s) => sum + s.denied, 0);
@@ -41,7 +41,7 @@ export function limits(app) {
       return row(LIMITS, [
         h("span", {}, p.name, p.shadow ? h("a", { class: "reason shadow", href: "#/shadow" }, "shadow") : null),
         p.limits?.length > 0 ? h("ul", { class: "plain" }, p.limits.map((l) => h("li", {}, l))) : "none of its own",
-        p.failure || "as the tier", number(decisions), number(share(denied, decisions), "share"),
+        p.failure || "as in the tier", number(decisions), number(share(denied, decisions), "share"),
       ]);
     }));
     return view;

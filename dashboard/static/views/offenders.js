@@ -1,13 +1,20 @@
 // Who is denied most, by kind.
+import { actions } from "../acts.js";
 import { bar } from "../chart.js";
 import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
+import { moment, number, policyNames, time } from "../words.js";
 import { subjectLink } from "./violations.js";
 
 const KINDS = [
   ["ip", "Addresses"], ["user", "Users"], ["apikey", "API keys"], ["session", "Sessions"],
   ["internal", "Services"], ["envoy", "Envoy"], ["other", "Others"], ["policy", "Policies"],
 ];
-const COLUMNS = columns("# | figure", "Subject | subject", "Denials | figure", "Share of the first | wide", "Last denied by");
+const COLUMNS = columns("# | figure", "Subject | subject", "Requests now | figure", "Denied now | figure", "Denials | figure",
+  "Policies", "First denied | time", "Last denied | time", "Actions");
+const POLICIES = columns("# | figure", "Policy | subject", "Denials | figure", "Compared with the first | wide");
+
+/** denials is how many there were, with bounds if it is not sure. */
+export const denials = (o) => (o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"));
 
 export function offenders(app) {
   let kind = "ip";
@@ -18,7 +25,7 @@ export function offenders(app) {
   const list = h("div", { role: "tablist", "aria-label": "Kinds of subjects", class: "tabs", on: { keydown: arrow } }, tabs);
   const panel = h("div", { role: "tabpanel", id: "offenders", tabindex: "0" });
   const node = h("section", { class: "offenders" },
-    heading("Offenders", "Subjects with the most denials in the last minutes. With many subjects, counts are upper bounds: the pale end of a bar is uncertain."),
+    heading("Offenders", "Subjects with the most denials in the last eight to ten minutes. “Now” is the last ten seconds. With many subjects, counts have bounds: “90 to 95”."),
     list, panel);
 
   function choose(name) {
@@ -45,19 +52,27 @@ export function offenders(app) {
     panel.setAttribute("aria-labelledby", `tab-${kind}`);
     const found = top[kind] ?? [];
     if (found.length === 0) {
-      fill(panel, empty("Nobody of this kind was denied in the last minutes."));
+      fill(panel, empty("No denials of this kind in the last few minutes."));
       return;
     }
-    const most = Math.max(...found.map((o) => o.denied), 1);
-    const { node: view, body } = table("Offenders, worst first", COLUMNS);
-    fill(body, found.map((o, i) => row(COLUMNS, [
-      String(i + 1),
-      kind === "policy" ? policyLink(o.subject) : subjectLink(o),
-      o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"),
-      bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
-      o.policy || "the tier's own limits",
-    ])));
+    const heads = kind === "policy" ? POLICIES : COLUMNS;
+    const { node: view, body } = table("Offenders, worst first", heads);
+    fill(body, found.map((o, i) => row(heads, [String(i + 1), ...(kind === "policy" ? policyCells(o, found[0]) : subjectCells(o))])));
     refill(panel, view);
+  }
+  function subjectCells(o) {
+    const at = (text) => (time(text) ? moment(time(text)) : "–");
+    return [
+      subjectLink(o), o.rate > 0 ? number(o.rate, "/s") : "none", o.rate > 0 ? number(o.share, "share") : "–", denials(o),
+      policyNames(o.policies ?? [o.policy]), at(o.first), at(o.last), actions(app, o),
+    ];
+  }
+  function policyCells(o, first) {
+    const most = first.denied || 1;
+    return [
+      policyLink(o.subject), denials(o),
+      bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
+    ];
   }
   /** policyLink leads to the violations of a policy. */
   function policyLink(name) {

@@ -5,12 +5,12 @@ import { clock, count, number, time, until } from "../words.js";
 
 export function outbound(app) {
   const panel = h("div", { class: "cards" });
-  const node = h("section", { class: "outbound" }, heading("Outbound", "Calls to external APIs, within their limits."), panel);
+  const node = h("section", { class: "outbound" }, heading("Outbound", "Calls to external APIs, and how much of their limits is used."), panel);
 
   function update() {
     const list = app.model.state.outbound ?? [];
     fill(panel, list.length === 0
-      ? empty("No outbound APIs are configured. With “outbound” in the configuration, each shows its usage, waits and cool-downs here.")
+      ? empty("No outbound APIs are configured. APIs under “outbound” in the configuration show their usage and waits here.")
       : list.map(card));
   }
   function card(api) {
@@ -19,16 +19,16 @@ export function outbound(app) {
     const now = Date.now();
     const facts = [
       ["Calls", count(api.calls, "call")],
-      ["Had to wait", api.calls > 0 ? `${number(api.waited)} (${number(api.waited / api.calls, "share")})` : "–"],
+      ["Waited", api.calls > 0 ? `${number(api.waited)} (${number(api.waited / api.calls, "share")})` : "–"],
       ["Average wait", number(1000 * api.average_wait_seconds, "ms")],
       ["Waiting now", count(api.waiting, "call")],
-      ["Given up", count(api.denied, "call")],
+      ["Gave up", count(api.denied, "call")],
     ];
     return h("article", { class: `card${cooling > now ? " full" : ""}` },
       h("header", {}, h("h2", {}, api.name), h("span", { class: "code quiet" }, (api.limits ?? []).join(", "))),
       use(api),
       bar(document, { share: used, kind: used >= 1 ? "denied" : "used", label: `${Math.round(used * 100)} % used` }),
-      cooling > now ? h("p", { class: "banned" }, `■ Cooling down until ${clock(cooling)} (${until(cooling, now)}): it asked us to stop.`) : null,
+      cooling > now ? h("p", { class: "banned" }, `■ Cooling down until ${clock(cooling)} (${until(cooling, now)}): the API asked for a pause.`) : null,
       h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
   }
   function use(api) {

@@ -24,7 +24,7 @@ export function overview(app) {
   const decisions = figure(document, areaChart, "Decisions per second");
   const blocked = figure(document, lineChart, "Share of decisions denied");
   const latency = figure(document, lineChart, "Decision time");
-  const store = figure(document, lineChart, "Store calls, and decisions without it");
+  const store = figure(document, lineChart, "Store calls");
   const storePanel = h("section", { class: "panel" }, header("Store"), store.node);
   const notes = { BlockedShare: h("span", { class: "quiet" }), LimiterSlow: h("span", { class: "quiet" }) };
   const tiers = h("div", { class: "multiples" });
@@ -35,16 +35,16 @@ export function overview(app) {
     h("div", { class: "verdict" }, state, summary), strip,
     h("div", { class: "columns" },
       h("section", { class: "panel main" },
-        header("Decisions", chip, h("div", { class: "ranges", role: "group", "aria-label": "Range of time" }, ranges)), decisions.node),
-      h("section", { class: "panel" }, header("Limited most", h("a", { href: "#/offenders" }, "all offenders")), top)),
+        header("Decisions", chip, h("div", { class: "ranges", role: "group", "aria-label": "Time range" }, ranges)), decisions.node),
+      h("section", { class: "panel" }, header("Top offenders", h("a", { href: "#/offenders" }, "All offenders")), top)),
     h("div", { class: "thirds" },
-      h("section", { class: "panel" }, header("Blocked share", notes.BlockedShare), blocked.node),
+      h("section", { class: "panel" }, header("Denied share", notes.BlockedShare), blocked.node),
       h("section", { class: "panel" }, header("Decision time", notes.LimiterSlow), latency.node),
       storePanel),
     h("div", { class: "columns" },
       h("section", { class: "panel main" },
-        header("By tier", h("span", { class: "quiet" }, "15 min; click to see one alone")), tiers, header("By policy"), policies),
-      h("section", { class: "panel" }, header("Last violations", h("a", { href: "#/violations" }, "live feed")), feed)));
+        header("By tier", h("span", { class: "quiet" }, "Last 15 min. Select one to chart it alone.")), tiers, header("By policy"), policies),
+      h("section", { class: "panel" }, header("Latest violations", h("a", { href: "#/violations" }, "All violations")), feed)));
 
   function choose(next) {
     only = next;
@@ -59,8 +59,8 @@ export function overview(app) {
     fill(strip, cells(model).map((c) => h("li", { class: c.level },
       h("span", { class: "name" }, c.name), h("strong", {}, glyph(c.level), c.word), h("span", { class: "detail" }, c.detail))));
     charts();
-    multiples(tiers, "tier", "No tier has been used yet.");
-    multiples(policies, "policy", "No policy has been used yet.");
+    multiples(tiers, "tier", "No decisions by tier yet.");
+    multiples(policies, "policy", "No decisions by policy yet.");
     worst();
     brief();
   }
@@ -88,7 +88,7 @@ export function overview(app) {
     });
     chip.hidden = only === null;
     if (only) say(chip, `${only.field} ${only.name} ✕`);
-    chip.setAttribute("aria-label", only ? `Show all again, not only ${only.field} ${only.name}` : "");
+    chip.setAttribute("aria-label", only ? `Show all, not only ${only.field} ${only.name}` : "");
     const all = range > 900 ? model.long : model.points.slice(-range);
     const per = range > 900 ? 10 : 1;
     const list = only ? model.steps((s) => s[only.field] === only.name).slice(-range / 10) : all;
@@ -97,7 +97,7 @@ export function overview(app) {
       { name: "allowed", kind: "allowed", values: rate("allowed") },
       { name: "denied", kind: "denied", values: rate("denied") },
       { name: "failed", kind: "failed", values: rate("failed") },
-      { name: "degraded, among them", kind: "degraded", over: true, values: rate("degraded") },
+      { name: "of these, degraded", kind: "degraded", over: true, values: rate("degraded") },
     ] });
     const times = { ...axis(all, range), height: 130 };
     const percent = (p) => share(p.denied, p.allowed + p.denied);
@@ -120,7 +120,7 @@ export function overview(app) {
   /** alertAt marks where an alert begins, and says so beside the title, where no line crosses it. */
   function alertAt(name) {
     const alert = model.alerts.find((a) => a.name === name);
-    say(notes[name], alert ? `alert above ${number(alert.threshold, alert.unit)}` : "");
+    say(notes[name], alert ? `Alert above ${number(alert.threshold, alert.unit)}` : "");
     return alert ? [{ name: "", value: alert.threshold }] : [];
   }
 
@@ -146,7 +146,7 @@ export function overview(app) {
       tile.dataset.name = name;
       tile.setAttribute("aria-pressed", only?.field === field && only.name === name);
       fill(tile, h("span", { class: "name" }, name), h("span", { class: "rate" }, number(all / seconds, "/s")),
-        h("span", { class: denied > 0 ? "blocked some" : "blocked" }, all > 0 ? `${number(share(denied, all), "share")} denied` : "quiet"),
+        h("span", { class: denied > 0 ? "blocked some" : "blocked" }, all > 0 ? `${number(share(denied, all), "share")} denied` : "no traffic"),
         sparkline(document, { width: 180, height: 34, label: `${name}, the last 15 minutes`, series: [
           { kind: "allowed", values: steps.map((s) => s.allowed / s.seconds) },
           { kind: "denied", values: steps.map((s) => s.denied / s.seconds) },
@@ -159,9 +159,10 @@ export function overview(app) {
 
   function worst() {
     const { policy, ...subjects } = model.state.top ?? {};
-    const list = Object.values(subjects).flatMap((l) => l ?? []).sort((a, b) => b.denied - a.denied).slice(0, TOP);
+    const known = Object.values(subjects).flatMap((l) => l ?? []).filter((o) => !model.offenders.some((now) => now.ref && now.ref === o.ref));
+    const list = [...known, ...model.offenders].sort((a, b) => b.denied - a.denied).slice(0, TOP);
     if (list.length === 0) {
-      fill(top, empty("Nobody was denied in the last minutes."));
+      fill(top, empty("No denials in the last few minutes."));
       return;
     }
     const most = list[0].denied || 1;

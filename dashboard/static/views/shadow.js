@@ -6,11 +6,11 @@ import { ago, count, duration, number, tierAndPolicy, share, time } from "../wor
 import { subjectLink } from "./violations.js";
 
 const EVERY = 5000;
-const HIT = columns("Subject | subject", "Would have been denied so far | figure", "Share of the first | wide");
+const HIT = columns("Subject | subject", "Would have been denied | figure", "Compared with the first | wide");
 
 export function shadow(app) {
   const status = h("p", { class: "counts", role: "status" });
-  const panel = h("div", {}, empty("Looking…"));
+  const panel = h("div", {}, empty("Loading…"));
   const node = h("section", { class: "shadow" },
     heading("Shadow", "Shadow rules count but deny nobody. See what they would do to live traffic before enforcing them."), status, panel);
   const watch = watching(app, EVERY, look);
@@ -21,12 +21,12 @@ export function shadow(app) {
       say(status, "");
       render(reports ?? []);
     } catch (error) {
-      say(status, `Cannot be shown: ${error.message}`);
+      say(status, `Cannot load the reports: ${error.message}`);
     }
   }
   function render(list) {
     if (list.length === 0) {
-      fill(panel, empty("No rule is in shadow. With “shadow: true”, a rule shows here whom it would deny. “stint simulate” shows what it would have done to past traffic."));
+      fill(panel, empty("No rule is in shadow. A rule with “shadow: true” shows here which subjects it would deny. “stint simulate” shows what it would have done to past traffic."));
       return;
     }
     refill(panel, h("div", { class: "reports" }, list.map(card)));
@@ -40,7 +40,7 @@ function card(t) {
   return h("article", { class: t.recent.denied > 0 ? "card full" : "card" },
     h("header", {}, h("h2", {}, name), h("span", { class: "code quiet" }, t.limits.join(", "))),
     h("p", { class: "summary" }, summary(t.recent, `in the last ${duration(rounded(t.recent_seconds))}`)),
-    h("p", { class: "quiet" }, summary(t.total, `since it began ${ago(time(t.since) ?? 0)}`)),
+    h("p", { class: "quiet" }, summary(t.total, `since it started ${ago(time(t.since) ?? 0)}`)),
     minutes.length > 1 && minutes.some((m) => m.denied > 0) ? course(name, minutes) : null,
     t.top.length > 0 ? hit(name, t.top) : null);
 }
@@ -61,8 +61,8 @@ function summary(reach, when) {
   const all = `${reach.estimated ? "about " : ""}${count(reach.subjects, "subject")}`;
   if (reach.denied === 0) return `If this were enforced, it would have denied none of ${of}, and none of ${all}.`;
   const untouched = percent(reach.subjects - reach.hit, reach.subjects);
-  return `If this were enforced, it would have denied ${reach.denied.toLocaleString("en")} of ${of} (${percent(reach.denied, reach.requests)}): ` +
-    `those of ${reach.hit.toLocaleString("en")} of ${all}. ${untouched} of the subjects would not notice.`;
+  return `If this were enforced, it would have denied ${reach.denied.toLocaleString("en")} of ${of} (${percent(reach.denied, reach.requests)}), ` +
+    `from ${reach.hit.toLocaleString("en")} of ${all}. ${untouched} of the subjects would not be affected.`;
 }
 
 /** percent is a share with a percent sign that does not wrap. */

@@ -1,12 +1,17 @@
 // One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
-import { ban, forget, lift } from "../acts.js";
+import { ban, forget, lift, matched } from "../acts.js";
 import { watching } from "../attention.js";
-import { empty, fill, h, heading, refill, say } from "../dom.js";
+import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
 import { full, limitCard, whose } from "../limitcard.js";
-import { clock, count, sentence, time, until } from "../words.js";
+import { clock, count, moment, number, policyNames, sentence, time, until } from "../words.js";
+import { denials } from "./offenders.js";
+import { cells } from "./violations.js";
 
 const EVERY = 3000;
-const HINT = "Enter a subject: its kind, a colon, and its full name. Or click one in the violations or offenders.";
+const RECENT = 10; // denials that are listed
+const DENIALS = columns("Time | time", "Tier / policy", "Limit | code", "Reason", "Retry in | figure");
+const REF = "ref:"; // as the command line writes refs
+const HINT = "Enter a subject as kind:name, for example user:42, or select one in Violations or Offenders.";
 
 export function subject(app) {
   const input = h("input", {
@@ -17,17 +22,18 @@ export function subject(app) {
     input, h("button", { type: "submit", class: "primary" }, "Show"));
   const status = h("p", { class: "counts", role: "status" });
   const name = h("h2", { class: "code" });
-  const actions = h("div", { class: "actions" });
+  const actions = h("div", { class: "actions", tabindex: "-1" });
   const note = h("p", { class: "quiet note" });
   const banned = h("div", { class: "ban" });
+  const denied = h("section", { class: "denied", "aria-label": "Denials" });
   const tier = h("select", { on: { change: () => { chosen = tier.value; render(known); } } });
   const tiers = h("p", { class: "tiers", hidden: true }, h("label", {}, "Tier ", tier), " ", h("span", { class: "quiet" }));
   const cards = h("div", { class: "cards" });
   const idle = h("details", { class: "idle" }, h("summary"), h("ul"));
-  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), tiers, cards, idle);
+  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), denied, tiers, cards, idle);
   const none = empty(HINT);
   const node = h("section", { class: "subject" },
-    heading("Subject", "What one caller has used of every limit, and when it comes back."), form, status, none, found);
+    heading("Subject", "What one subject has used of every limit, and when it resets."), form, status, none, found);
   const unfolded = new Set();
   let wanted = null; // {subject} or {ref}, as the address has it
   let known = null; // the last answer
@@ -38,7 +44,9 @@ export function subject(app) {
 
   function search(event) {
     event.preventDefault();
-    app.go("subject", "name", input.value.trim());
+    const text = input.value.trim();
+    if (text.startsWith(REF)) app.go("subject", "ref", text.slice(REF.length));
+    else app.go("subject", "name", text);
   }
   function show(...address) {
     const next = named(address);
@@ -47,22 +55,30 @@ export function subject(app) {
       chosen = null;
       unfolded.clear();
       idle.open = false;
-      nothing("Looking…");
+      nothing("Loading…");
     }
     if (next?.subject) input.value = next.subject;
     if (wanted) watch.now();
   }
   async function look() {
     const mine = ++asked;
-    const { ref } = wanted;
     try {
       const answer = await app.api.get(`api/subject?${new URLSearchParams(wanted)}`);
-      if (mine === asked) render({ ...answer, ref });
+      if (mine !== asked) return;
+      if (app.api.shortNames) hideName(answer.ref);
+      render({ ...answer, ref: wanted.ref, own: answer.ref ?? wanted.ref });
     } catch (error) {
       if (mine !== asked) return;
       if (known && error.status === 503) say(status, `As of ${clock(time(known.now) ?? 0)}. ${sentence(error.message)}`);
-      else nothing(`${error.status === 404 ? "Nothing is known about this subject" : "It cannot be shown"}: ${error.message}`);
+      else nothing(`${error.status === 404 ? "Nothing is known about this subject" : "Cannot load the subject"}: ${error.message}`);
     }
+  }
+  /** hideName replaces a name in the address and in the search by the ref that stands for it. */
+  function hideName(ref) {
+    if (wanted.ref) return;
+    wanted = { ref };
+    input.value = "";
+    history.replaceState(null, "", `#/subject/ref/${encodeURIComponent(ref)}`);
   }
   function nothing(text) {
     known = null;
@@ -81,30 +97,41 @@ export function subject(app) {
     say(note, s.note ? `${s.note}.` : "");
     note.hidden = !s.note;
     buttons(s);
-    fill(banned, banText(s.ban ?? {}, now),
+    fill(banned, banText(s.ban ?? {}, s.denials, now),
       writable !== false ? null : h("p", { class: "quiet" }, unwritable(app.model.state)));
+    showDenials(s);
     const limits = ofTier(s);
     const used = limits.filter((l) => !unused(l)).sort((a, b) => full(b) - full(a));
     const rest = limits.filter(unused);
     say(status, `${count(limits.length, "limit")}${s.left_out > 0 ? ` and ${s.left_out} not shown` : ""}, as of ${clock(now)}`);
     refill(cards, used.length > 0
       ? used.map((limit) => limitCard(limit, now, cardWidth(), unfolded))
-      : empty(limits.length > 0 ? "It has used none of its limits."
-        : "No limit in the configuration counts this subject. Check its kind."));
+      : empty(limits.length > 0 ? "No usage of any limit."
+        : "No limit in the configuration applies to this subject. Check its kind."));
     idle.hidden = rest.length === 0;
     const [summary, list] = idle.children;
-    say(summary, `${count(rest.length, "limit")} without usage`);
+    say(summary, `${count(rest.length, "unused limit")}`);
     fill(list, rest.map((l) => h("li", {}, h("span", { class: "code" }, l.limit), " ", h("span", { class: "quiet" }, whose(l)))));
   }
   /** update redraws the subject if it arrived before its data. */
   function update() {
-    if (known && app.model.state.writable !== writable) render(known);
+    if (!known) return;
+    if (app.model.state.writable !== writable) render(known);
+    else showDenials(known);
+  }
+  /** showDenials says how much of what the subject sends is denied, and lists its last denials. */
+  function showDenials(s) {
+    const list = app.model.violations.filter((v) => isOf(v, s)).slice(-RECENT).reverse();
+    denied.hidden = !s.denials && list.length === 0;
+    const { node: recent, body } = table("Last denials, newest first", DENIALS);
+    fill(body, list.map((v) => row(DENIALS, cells(v).filter((_, i) => i !== 1))));
+    refill(denied, h("h3", {}, "Denials"), s.denials ? facts(s.denials) : null, list.length > 0 ? recent : null);
   }
   /** ofTier returns the limits of the tier that is chosen; unless one is, of that in which the subject was last denied. */
   function ofTier(s) {
     const all = s.limits ?? [];
     const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
-    const last = app.model.violations.findLast((v) => v.reason !== "shadow" && (v.subject === s.subject || (s.ref && v.ref === s.ref)))?.tier;
+    const last = app.model.violations.findLast((v) => v.reason !== "shadow" && isOf(v, s))?.tier;
     const denied = names.includes(last) ? last : "";
     tiers.hidden = names.length < 2;
     if (tier.dataset.names !== JSON.stringify(names)) {
@@ -113,7 +140,7 @@ export function subject(app) {
     }
     chosen ??= denied || null; // it stays when others are denied
     tier.value = chosen ?? "";
-    say(tiers.lastChild, `The tier of a caller depends on its request.${denied ? ` It was last denied in ${denied}.` : ""}`);
+    say(tiers.lastChild, `The tier of a caller depends on the request.${denied ? ` The last denial was in tier ${denied}.` : ""}`);
     return all.filter((l) => !tier.value || !l.tier || l.tier === tier.value);
   }
   /** buttons do not move while somebody is about to press one. */
@@ -121,12 +148,11 @@ export function subject(app) {
     const lifts = time(s.ban?.until) !== null;
     const key = JSON.stringify([s.subject, s.ref, lifts, writable]);
     if (actions.dataset.key === key) return;
-    actions.dataset.key = key;
     const button = (label, call, kind) => h("button", {
       type: "button", "data-act": label.toLowerCase(), class: kind, disabled: !writable,
       on: { click: async () => (await call(app, s)) && watch.now() },
     }, label);
-    fill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null);
+    if (refill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
   }
   /** cardWidth is the room in one of as many columns as there are; parts.css has the same numbers. */
   function cardWidth() {
@@ -141,19 +167,32 @@ export function subject(app) {
 function named([by = "", ...rest]) {
   const text = (by === "ref" || by === "name" ? rest : [by, ...rest]).join("/");
   if (text === "") return null;
+  if (by !== "ref" && text.startsWith(REF)) return { ref: text.slice(REF.length) };
   return by === "ref" ? { ref: text } : { subject: text };
 }
+
+/** isOf reports whether a violation is one of a subject. */
+const isOf = (v, s) => v.subject === s.subject || Boolean(v.ref) && v.ref === s.own;
 
 /** unwritable says why nothing can be changed. */
 const unwritable = ({ who }) => (who
   ? `The token of ${who} has the role read. Changes require one with the role operate.`
-  : "Nothing can be changed here: the server has no tokens. Start it without --no-admin-token.");
+  : "Changes are disabled: the server has no tokens. Start it without --no-admin-token.");
 
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 
-function banText({ until: end, level, strikes }, now) {
+/** facts are what is known of the denials of a subject. */
+function facts(o) {
+  const now = o.rate > 0 ? `${number(o.rate, "/s")} in the last 10 s, ${number(o.share, "share")} denied` : "none in the last 10 s";
+  return h("dl", { class: "facts" }, [
+    ["Requests", now], ["Denials", `${denials(o)} in the last 10 minutes`], ["Policies", policyNames(o.policies ?? []) || "none: only its ban"],
+    ["First denied", moment(time(o.first) ?? 0)], ["Last denied", moment(time(o.last) ?? 0)],
+  ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+function banText({ until: end, level, strikes }, denials, now) {
   const ends = time(end);
-  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by hand"}.` : "Not banned.";
-  const next = strikes > 0 ? ` ${count(strikes, "denial")} ${strikes === 1 ? "counts" : "count"} towards the next ban.` : "";
+  const ban = ends ? `■ Banned until ${clock(ends)} (${until(ends, now)}), ${level > 0 ? `ban ${level} in a row` : "by an operator"}. ${matched(denials?.banned)}` : "Not banned.";
+  const next = strikes > 0 ? ` ${count(strikes, "denial")} ${strikes === 1 ? "counts" : "count"} toward the next ban.` : "";
   return h("p", { class: ends ? "banned" : "quiet" }, ban, next);
 }

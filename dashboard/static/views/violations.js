@@ -1,9 +1,10 @@
 // The live feed of violations.
-import { columns, empty, fill, h, heading, row, say, table } from "../dom.js";
+import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
 import { clock, count, tierAndPolicy, retry, time } from "../words.js";
 
 const ROWS = 200;
-const COLUMNS = columns("Time | time", "Subject | subject", "Tier / policy", "Limit | code", "Reason", "Room in | figure");
+const COLUMNS = columns("Time | time", "Subject | subject", "Tier / policy", "Limit | code", "Reason", "Retry in | figure");
+const GROUPS = columns("Last | time", "Subject | subject", "Denials | figure", "Tier / policy", "Limit | code", "Reason", "Retry in | figure");
 const REASONS = ["limit", "ban", "unavailable", "shadow"];
 
 export function violations(app) {
@@ -17,11 +18,14 @@ export function violations(app) {
   const reason = picker("Reason", "reason");
   const counts = h("p", { class: "counts", role: "status" });
   const { node: list, body } = table("Violations, newest first", COLUMNS);
+  const { node: groups, body: grouped } = table("Violations by subject, newest first", GROUPS);
+  const group = h("input", { type: "checkbox", checked: true, on: { change: update } });
   const nothing = empty("No violations yet. Requests that are over a limit or banned appear here within a second.");
-  const clear = h("button", { type: "button", on: { click: reset } }, "Clear");
+  const clear = h("button", { type: "button", on: { click: reset } }, "Clear filters");
   const node = h("section", { class: "violations" },
-    heading("Violations", "Requests that were denied, or would have been, as they happen."),
-    h("div", { class: "filters" }, text, tier.label, policy.label, reason.label, clear), counts, nothing, list);
+    heading("Violations", "Requests that were denied, or that shadow rules would have denied, as they happen."),
+    h("div", { class: "filters" }, text, tier.label, policy.label, reason.label,
+      h("label", { class: "check" }, group, " Group by subject"), clear), counts, nothing, groups, list);
   let seen = 0; // the newest that is in the table, if it fits
   let shown = ""; // of what, by which filter
 
@@ -51,29 +55,60 @@ export function violations(app) {
     options(tier, model.names("tier"), "tier");
     options(policy, model.names("policy"), "policy");
     options(reason, REASONS, "reason");
+    const fits = model.violations.filter((v) => matches(v, filter));
+    const rows = group.checked ? groupRows(fits) : eachRow(fits);
+    nothing.hidden = fits.length > 0;
+    groups.hidden = fits.length === 0 || !group.checked;
+    list.hidden = fits.length === 0 || group.checked;
+    if (model.violations.length > 0) say(nothing, "No violations match the filter.");
+    clear.hidden = Object.values(filter).every((f) => f === "");
+    say(counts, [
+      `${count(rows.violations, "violation")} ${rows.subjects ? `of ${count(rows.subjects, "subject")} ` : ""}shown`,
+      fits.length > rows.violations ? `${count(fits.length - rows.violations, "older one")} not shown` : "",
+      model.unshown > 0 ? `${model.unshown.toLocaleString("en")} more were counted but not listed` : "",
+      model.gap ? `violations between ${clock(model.gap.from)} and ${clock(model.gap.to)} are missing: this page was not connected` : "",
+    ].filter(Boolean).join(" · "));
+  }
+  /** eachRow adds rows for the violations that have come. */
+  function eachRow(fits) {
+    fill(grouped);
     if (shown !== JSON.stringify([model.loads, filter])) {
       shown = JSON.stringify([model.loads, filter]);
       seen = 0;
       fill(body);
     }
-    const fits = model.violations.filter((v) => matches(v, filter));
-    const rows = fits.filter((v) => v.serial > seen).slice(-ROWS).reverse().map(violationRow);
-    body.prepend(...rows);
+    body.prepend(...fits.filter((v) => v.serial > seen).slice(-ROWS).reverse().map(violationRow));
     while (body.rows.length > ROWS) body.deleteRow(-1);
     seen = model.newest;
-    nothing.hidden = fits.length > 0;
-    list.hidden = fits.length === 0;
-    if (model.violations.length > 0) say(nothing, "No violation here matches the filter.");
-    clear.hidden = Object.values(filter).every((f) => f === "");
-    const more = fits.length - body.rows.length;
-    say(counts, [
-      `${count(body.rows.length, "violation")} shown`,
-      more > 0 ? `${count(more, "older one")} left out` : "",
-      model.unshown > 0 ? `${model.unshown.toLocaleString("en")} came too fast to list, and are only counted` : "",
-      model.gap ? `what came between ${clock(model.gap.from)} and ${clock(model.gap.to)} is missing: this page was not connected` : "",
-    ].filter(Boolean).join(" · "));
+    return { violations: body.rows.length };
+  }
+  /** groupRows makes a row for each subject, so that one does not hide all others. */
+  function groupRows(fits) {
+    fill(body);
+    shown = "";
+    const all = bySubject(fits).slice(0, ROWS);
+    refill(grouped, all.map(groupRow));
+    return { violations: all.reduce((sum, g) => sum + g.list.length, 0), subjects: all.length };
   }
   return { node, update, focus: () => text.focus() };
+}
+
+/** bySubject groups violations by subject, the one with the newest first: [{list, newest first}]. */
+function bySubject(violations) {
+  const found = new Map();
+  for (const v of violations.toReversed()) {
+    const key = v.ref || v.subject;
+    if (found.has(key)) found.get(key).list.push(v);
+    else found.set(key, { list: [v] });
+  }
+  return [...found.values()];
+}
+
+function groupRow({ list }) {
+  const [v] = list;
+  const [at, subject, , ...rest] = cells(v);
+  const policies = [...new Set(list.map((one) => tierAndPolicy(one.tier, one.policy)))].join(", ");
+  return row(GROUPS, [at, subject, list.length.toLocaleString("en"), policies, ...rest]);
 }
 
 /** matches reports whether a violation fits a filter; the text is looked for in all that is shown of it. */
@@ -82,16 +117,19 @@ export function matches(v, filter) {
   if (filter.policy && v.policy !== filter.policy) return false;
   if (filter.reason && v.reason !== filter.reason) return false;
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const all = [v.subject, v.tier, v.policy, v.limit, v.reason, v.degraded ? "degraded" : ""].join(" ").toLowerCase();
+  const all = [v.subject, v.tier, v.policy, v.limit, v.reason, v.degraded ? "degraded" : "", v.ref ? `ref:${v.ref}` : ""].join(" ").toLowerCase();
   return words.every((word) => all.includes(word));
 }
 
-function violationRow(v) {
-  return row(COLUMNS, [
+const violationRow = (v) => row(COLUMNS, cells(v), { "data-serial": v.serial });
+
+/** cells are those of COLUMNS. */
+export function cells(v) {
+  return [
     clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
     h("span", { class: `reason ${v.reason}` }, v.reason, v.degraded ? h("span", { class: "reason degraded" }, "degraded") : null),
-    v.reason === "shadow" ? "let through" : retry(v.retry_after_seconds),
-  ], { "data-serial": v.serial });
+    v.reason === "shadow" ? "allowed" : retry(v.retry_after_seconds),
+  ];
 }
 
 /** subjectLink leads to what is known of a subject. */

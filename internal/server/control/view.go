@@ -61,6 +61,8 @@ type Ban struct {
 	driver.Banned
 	// Ref stands for a subject that is shown shortened.
 	Ref string `json:"ref,omitempty"`
+	// Matched is how many requests the server has denied because of it.
+	Matched int64 `json:"matched,omitempty"`
 }
 
 func newLimit(p *counter, s stint.State) Limit {

@@ -20,9 +20,9 @@ func TestF27EvictingRedis(t *testing.T) {
 	r := start(t, five, func(c *server.Config) { c.Store = redis.URL() })
 	page := browsertest.Start(t).Page(t, 1280, 900)
 	r.open(page, "overview")
-	page.WaitText(".verdict .health", "Limiter needs a look.")
+	page.WaitText(".verdict .health", "Limiter needs attention.")
 	page.WaitText(".verdict", "may evict limits before they expire")
-	page.WaitText(".strip", "evicts (allkeys-lru)")
+	page.WaitText(".strip", "evicts keys (allkeys-lru)")
 	page.WaitText("#alerts [data-alert=EvictingRedis]", "firing")
 }
 

@@ -56,7 +56,7 @@ func TestLoad(t *testing.T) {
 		const look = () => requestAnimationFrame(() => document.querySelector("section.violations tbody tr") ? resolve(performance.now() - began) : look());
 		look();
 	})`)
-	page.WaitText("section.violations .counts", "came too fast to list")
+	page.WaitText("section.violations .counts", "counted but not listed")
 	page.Click("nav [data-view=overview]")
 	page.Wait(drawn + " !== " + browsertest.Quote(before))
 	frames := browsertest.Eval[struct{ Longest, Count, Task float64 }](page, "window.frames")

@@ -62,16 +62,21 @@ func TestScreenshots(t *testing.T) {
 			page.WaitText("#link", "Live")
 			page.Wait("document.querySelector(" + browsertest.Quote(s.ready) +
 				") && document.getAnimations().length === 0")
-			path := filepath.Join(directory, s.name()+"-"+scheme+".png")
-			page.Screenshot(path, s.all)
-			size, err := shrink(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if size > screenshotsMost {
-				t.Errorf("%s has %d bytes, want at most %d", path, size, screenshotsMost)
-			}
+			save(t, page, filepath.Join(directory, s.name()+"-"+scheme+".png"), s.all)
 		}
+	}
+}
+
+// save makes a picture of the page, or of what fits of it.
+func save(t *testing.T, page *browsertest.Page, path string, all bool) {
+	t.Helper()
+	page.Screenshot(path, all)
+	size, err := shrink(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size > screenshotsMost {
+		t.Errorf("%s has %d bytes, want at most %d", path, size, screenshotsMost)
 	}
 }
 

@@ -1,0 +1,91 @@
+package dashboard
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// names is what somebody sees of subjects: their names in full, or shortened.
+type names struct {
+	monitor *observe.Monitor
+	full    bool
+	// asMonitor means that the monitor's own lists show the same.
+	asMonitor bool
+}
+
+// namesFor returns what the sender of a request sees of subjects. Who may ban a subject sees whom
+// they ban. Anyone may ask for names=short, for pages that others look at too.
+func (d *dashboard) namesFor(r *http.Request) names {
+	full := d.mayName(r) && r.URL.Query().Get("names") != "short"
+	return names{d.c.Monitor, full, full == d.c.ShowSubjects}
+}
+
+// mayName reports whether lists show names in full to the sender of a request.
+func (d *dashboard) mayName(r *http.Request) bool {
+	if d.c.ShowSubjects || d.c.Who == nil {
+		return d.c.ShowSubjects
+	}
+	_, operates := d.c.Who(r)
+	return operates
+}
+
+// of returns what is shown of a subject.
+func (n names) of(subject string) string {
+	if n.full {
+		return label.Line(subject)
+	}
+	return label.Tagged(subject, n.monitor.Ref(subject))
+}
+
+// shown returns what is shown of a subject in a list of the monitor. One without a ref is too long
+// to be known.
+func (n names) shown(text, ref string) string {
+	if n.asMonitor {
+		return text
+	}
+	if subject, ok := n.monitor.SubjectOf(ref); ok {
+		return n.of(subject)
+	}
+	return label.Short(text)
+}
+
+func (n names) violations(list []observe.Violation) []observe.Violation {
+	list = nonNil(slices.Clone(list))
+	for i := range list {
+		list[i].Subject = n.shown(list[i].Subject, list[i].Ref)
+	}
+	return list
+}
+
+func (n names) offenders(list []observe.Offender) []observe.Offender {
+	list = nonNil(slices.Clone(list))
+	for i := range list {
+		if list[i].Kind != policyKind {
+			list[i].Subject = n.shown(list[i].Subject, list[i].Ref)
+		}
+	}
+	return list
+}
+
+func (n names) actions(list []action) []action {
+	for i := range list {
+		if list[i].Subject != "" {
+			list[i].Subject, list[i].Ref = n.of(list[i].Subject), n.monitor.Ref(list[i].Subject)
+		}
+	}
+	return list
+}
+
+// shorten shortens the subject of an answer for someone who sees no names. Who named the subject
+// knows it, and callers on this host where nobody has a token see it: they have to ask for
+// names=short.
+func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
+	asked := r.URL.Query().Get("names") == "short"
+	if asked || byRef && d.c.Who != nil && !d.mayName(r) {
+		*who = control.Named{Subject: d.namesFor(r).of(who.Subject)}
+	}
+}

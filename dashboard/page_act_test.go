@@ -1,0 +1,95 @@
+package dashboard_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// testActWhereYouLook: an offender is listed with what is needed to decide, and banned right there.
+// The focus stays on the button, although the list is painted again.
+func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
+	now := time.Now()
+	mallory := observe.Offender{Kind: "user", Subject: "user:mallory", Ref: "m", Denied: 900, AtLeast: 900,
+		Policy: "login",
+		Rate:   61.5, Share: 0.94, First: now.Add(-4 * time.Minute), Last: now.Add(-time.Second),
+		Policies: []string{"login", ""}}
+	f.change(func() { f.state.Top["user"] = []observe.Offender{mallory} })
+	open(t, f, page, "offenders")
+	page.WaitText("section.offenders tbody tr", "user:mallory")
+	for _, want := range []string{"61.5/s", "94 %", "900", "login, the tier's own limits",
+		mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
+		if got := page.Text("section.offenders tbody tr"); !strings.Contains(got, want) {
+			t.Errorf("the row %q does not have %q", got, want)
+		}
+	}
+	press := func(button, notice string) {
+		t.Helper()
+		page.Click("section.offenders tbody button[aria-label='" + button + "']")
+		page.Wait("document.querySelector('#confirm').open")
+		f.tick(observe.Tick{Point: counted(1, 1)})
+		page.Click("#confirm [value=ok]")
+		page.WaitText("#notice", notice)
+		page.Wait("document.activeElement.getAttribute('aria-label') === " + browsertest.Quote(button))
+	}
+	f.change(func() {
+		mallory.Banned = 12
+		f.state.Top["user"] = []observe.Offender{mallory}
+	})
+	press("Ban user:mallory", "Ban user:mallory: done.")
+	page.WaitText("section.offenders tbody tr", "Ban matched 12 requests since.")
+	page.Wait("document.activeElement.getAttribute('aria-label') === 'Ban user:mallory'")
+	press("Reset user:mallory", "Reset user:mallory: done.")
+	want := []write{{path: "/api/ban", body: `{"ref":"m","for":"10m"}`}, {path: "/api/reset", body: `{"ref":"m"}`}}
+	if got := f.written(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("written %v, want %v", got, want)
+	}
+
+	// The page of the subject has the same, and its last denials.
+	f.change(func() {
+		f.subject = map[string]any{
+			"subject": "user:mallory", "ref": "m", "now": now, "denials": mallory,
+			"ban": driver.BanState{Until: now.Add(time.Hour)}, "limits": []control.Limit{}}
+		other := denial("user:eve", "free", "search")
+		mine := denial("user:mallory", "free", "login")
+		mine.Ref = "m"
+		f.state.Violations = []observe.Violation{mine, other, mine}
+	})
+	page.Open(f.URL + "/?#/subject/ref/m")
+	page.WaitText(".who .banned", "by an operator. Ban matched 12 requests since.")
+	for _, want := range []string{"61.5/s in the last 10 s, 94 % denied", "900 in the last 10 minutes",
+		"login, the tier's own limits", mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
+		page.WaitText(".denied .facts", want)
+	}
+	page.Wait("document.querySelectorAll('.denied tbody tr').length === 2")
+	page.WaitText(".denied tbody tr", "free / login")
+}
+
+// testGroups: one subject does not hide the others.
+func testGroups(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "violations")
+	var list []observe.Violation
+	list = append(list, denial("user:eve", "free", "search"))
+	for range 30 {
+		list = append(list, denial("user:mallory", "free", "login"))
+	}
+	list = append(list, denial("user:mallory", "free", ""))
+	f.tick(observe.Tick{Point: counted(0, 32), Violations: list})
+	page.Wait("document.querySelectorAll('" + feedRows + "').length === 2")
+	first := page.Text(feedRows)
+	for _, want := range []string{"user:mallory", "31", "free, free / login"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first row is %q, want %q in it", first, want)
+		}
+	}
+	page.WaitText("section.violations .counts", "32 violations of 2 subjects shown")
+	page.Click("section.violations .check input")
+	page.Wait("document.querySelectorAll('section.violations table:not([hidden]) tbody tr').length === 32")
+	page.WaitText("section.violations .counts", "32 violations shown")
+}
