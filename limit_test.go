@@ -121,7 +121,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"Max", "Window", "Burst", "Name"} {
+	for _, field := range []string{"a maximum of -1", "a window of -1ns", "a burst of -1", `the name "a b"`} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%s is not named in: %v", field, err)
 		}

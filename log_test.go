@@ -21,8 +21,10 @@ func (lost) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, errLost
 }
 
-func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) { return false, errLost }
-func (lost) Command(context.Context, stint.Command) error                       { return errLost }
+func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
+	return false, errLost
+}
+func (lost) Command(context.Context, stint.Command) error { return errLost }
 
 // A limiter logs failures, denials and admissions, however it is asked, and names nobody in full.
 func TestWithLogger(t *testing.T) {

@@ -41,7 +41,10 @@ func compile(doc *document, r *reader) *Config {
 	c.clientIP()
 	c.claims()
 	c.identities()
-	c.spec.RequestID, c.spec.RequestIDLife = c.requestID("request_id", doc.RequestID)
+	var derive time.Duration
+	if c.spec.RequestID, c.spec.RequestIDLife, derive = c.requestID("request_id", doc.RequestID); derive != 0 {
+		c.mistake("request_id.derive", "is for routes on which equal requests are meant once; say it in their policies")
+	}
 	c.spec.Contact = doc.Contact
 	c.headers()
 	c.log()

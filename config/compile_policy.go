@@ -46,15 +46,16 @@ func (c *compiler) identities() {
 	}
 }
 
-func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life time.Duration) {
+func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life, derive time.Duration) {
 	if doc == nil {
-		return "", 0
+		return "", 0, 0
 	}
-	if doc.Header == "" && doc.Life == 0 {
+	if doc.Header == "" && doc.Life == 0 && !c.has(key+".derive") {
 		c.mistake(key+".header", "is missing; want the name of a header, such as Idempotency-Key")
 	}
 	c.notZero(key+".life", int64(doc.Life), "0s; want whole microseconds from "+stint.MinWindow.String()+" to 366 days")
-	return doc.Header, time.Duration(doc.Life)
+	c.notZero(key+".derive", int64(doc.Derive), "0s; want how long equal requests are one, such as 2s")
+	return doc.Header, time.Duration(doc.Life), time.Duration(doc.Derive)
 }
 
 // defaultForgive is how long after its end a ban counts.
@@ -126,7 +127,7 @@ func (c *compiler) policies() {
 			Failure:    c.failure(key+".failure", doc.Failure),
 			Contact:    doc.Contact,
 		}
-		p.RequestID, p.RequestIDLife = c.requestID(key+".request_id", doc.RequestID)
+		p.RequestID, p.RequestIDLife, p.RequestIDDerive = c.requestID(key+".request_id", doc.RequestID)
 		c.settle(key+".settle", doc.Settle, &p)
 		c.spec.Policies = append(c.spec.Policies, p)
 	}

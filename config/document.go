@@ -265,6 +265,11 @@ type requestIDDoc struct {
 	Header string `yaml:"header"`
 	// How long an id is remembered. Default: the shortest window of the request's first limits.
 	Life duration `yaml:"life"`
+	// For clients that send no id: derive one from caller, method, host, path, query and body, so
+	// that equal requests within this time, such as those of a double click, are charged once: 2s.
+	// Only in policies, at most 10s, and only where stint sees the body: in the gateway and the
+	// middleware, if its length is announced and at most 64KiB. Default: none is derived.
+	Derive duration `yaml:"derive"`
 }
 
 type headersDoc struct {

@@ -107,6 +107,9 @@ var forms = []struct {
 	}},
 	{"request_id", base + "request_id: VALUE",
 		[]string{"{header: X-Id}", "{header: X-Id, life: 1h}", "{}", "{life: 1h}", "X-Id", "~"}},
+	{"a policy's request_id", base + "policies: [{name: p, request_id: VALUE}]",
+		[]string{"{header: X-Id}", "{derive: 2s}",
+			"{header: X-Id, life: 1h, derive: 2s}", "{}", "{life: 1h}", "{derive: true}", "{derive: ~}"}},
 	{"tiers to limits", base + "policies: [{name: p, limits: VALUE}]", []string{
 		"{all: 1/1s}", "{all: [1/1s, 2/1m], default: unlimited}", "{all: 1}", "{all: ~}", "{all: {}}", "{other: 1/1s}",
 	}},

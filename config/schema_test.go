@@ -85,8 +85,7 @@ var (
 	// names are what keys, labels and headers can hold.
 	names = map[string]bool{"tierDoc.name": true, "tierDoc.scope": true, "policyDoc.name": true}
 	// required are the keys that a structure cannot do without.
-	required = map[string][]string{"tierDoc": {"name", "identity"}, "policyDoc": {"name"}, "requestIDDoc": {"header"},
-		"routeDoc": {"upstream"}}
+	required = map[string][]string{"tierDoc": {"name", "identity"}, "policyDoc": {"name"}, "routeDoc": {"upstream"}}
 )
 
 // schema returns the JSON Schema of a file. A file may be one of several, so that nothing is
@@ -161,6 +160,9 @@ func (l *language) structure(name string) object {
 	s := object{"type": "object", "additionalProperties": false, "properties": properties}
 	if required[name] != nil {
 		s["required"] = required[name]
+	}
+	if name == "requestIDDoc" {
+		s["anyOf"] = []object{{"required": []string{"header"}}, {"required": []string{"derive"}}}
 	}
 	if name == "matchDoc" || name == "gatewayDoc" {
 		s["minProperties"] = 1

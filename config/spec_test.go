@@ -57,7 +57,7 @@ policies:
     cost: {header: X-Cost, default: 2, max: 5}
     settle: {header: X-True-Cost, max_debt: 7}
     refund: [5xx, 404]
-    request_id: {header: X-Request-Id}
+    request_id: {header: X-Request-Id, derive: 2s}
     failure: {mode: error}
     contact: mailto:search@example.com
   - {name: export, match: {path: /export}, identity: everyone, limits: 2/1m, shadow: true}
@@ -113,9 +113,9 @@ func inGo() policy.Spec {
 				Cost:         &policy.Cost{Header: "X-Cost", Units: 2, Min: 1, Max: 5},
 				SettleHeader: "X-True-Cost", MaxDebt: 7,
 				Refund:    []int{5, 404},
-				RequestID: "X-Request-Id",
-				Failure:   &stint.FailurePolicy{Mode: stint.FailError, Budget: 20 * time.Millisecond},
-				Contact:   "mailto:search@example.com",
+				RequestID: "X-Request-Id", RequestIDDerive: 2 * time.Second,
+				Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: 20 * time.Millisecond},
+				Contact: "mailto:search@example.com",
 			},
 			{Name: "export", Match: &policy.Match{Path: []string{"/export"}}, Identity: []string{"everyone"},
 				Limits: per(2, time.Minute), Shadow: true},

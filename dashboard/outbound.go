@@ -25,7 +25,7 @@ type outboundState struct {
 	// gave up.
 	Calls       int64   `json:"calls"`
 	Waited      int64   `json:"waited"`
-	AverageWait float64 `json:"average_wait_ms"`
+	AverageWait float64 `json:"average_wait_seconds"`
 	Waiting     int64   `json:"waiting"`
 	Denied      int64   `json:"denied"`
 	// CoolingUntil is the end of the pause that the API asked for; nil if there is none.
@@ -71,7 +71,7 @@ func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundSt
 func (s *outboundState) count(n *outbound.Stats) {
 	s.Calls, s.Waited, s.Waiting, s.Denied = n.Calls, n.Waited, n.Waiting, n.Denied
 	if n.Waited > 0 {
-		s.AverageWait = float64(n.TotalWait) / float64(n.Waited) / float64(time.Millisecond)
+		s.AverageWait = n.TotalWait.Seconds() / float64(n.Waited)
 	}
 	s.cool(n.CoolingUntil)
 }

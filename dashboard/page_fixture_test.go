@@ -243,6 +243,7 @@ func denial(subject, tier, policy string) observe.Violation {
 
 // counted is a second in which so much was decided.
 func counted(allowed, denied int64) observe.Point {
-	return observe.Point{Counts: observe.Counts{Allowed: allowed, Denied: denied}, P50: 0.02, P99: 0.4, Calls: allowed,
-		StoreP50: 0.3, StoreP99: 1.2}
+	return observe.Point{Counts: observe.Counts{Allowed: allowed, Denied: denied}, P50: 0.02e-3, P99: 0.4e-3,
+		Calls:    allowed,
+		StoreP50: 0.3e-3, StoreP99: 1.2e-3}
 }

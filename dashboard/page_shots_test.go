@@ -82,8 +82,8 @@ func (f *fixture) busy() {
 		if now.Sub(at) < 140*time.Second {
 			denied += int64(150+random.IntN(60)) * seconds
 		}
-		p := observe.Point{At: at.Unix(), P50: 0.28 + 0.05*random.Float64(), P99: 1.4 + random.Float64(),
-			StoreP50: 0.24, StoreP99: 1.1 + random.Float64()}
+		p := observe.Point{At: at.Unix(), P50: 0.28e-3 + 0.05e-3*random.Float64(), P99: 1.4e-3 + 1e-3*random.Float64(),
+			StoreP50: 0.24e-3, StoreP99: 1.1e-3 + 1e-3*random.Float64()}
 		p.Allowed, p.Denied, p.Saved, p.Calls = allowed, denied, denied*8/10, (allowed+denied)/5
 		p.Carried = p.Calls * 4
 		return p
@@ -115,10 +115,10 @@ func (f *fixture) busy() {
 	cooling := now.Add(24 * time.Second)
 	f.state.Outbound = []*dashboard.OutboundState{
 		{Name: "igdb", Limits: []string{"4/1s"}, Used: 4, Capacity: 4, Calls: 8124, Waited: 3110,
-			AverageWait: 412, Waiting: 6},
-		{Name: "musicbrainz", Limits: []string{"1/1s"}, Capacity: 1, Calls: 220, Waited: 12, AverageWait: 85.2},
+			AverageWait: 0.412, Waiting: 6},
+		{Name: "musicbrainz", Limits: []string{"1/1s"}, Capacity: 1, Calls: 220, Waited: 12, AverageWait: 0.0852},
 		{Name: "spotify", Limits: []string{"90/30s"}, Used: 71, Capacity: 90, Calls: 15_210, Waited: 1022,
-			AverageWait: 1210, Waiting: 2, Denied: 31, CoolingUntil: &cooling},
+			AverageWait: 1.21, Waiting: 2, Denied: 31, CoolingUntil: &cooling},
 		{Name: "tmdb", Limits: []string{"40/1s"}, Used: 3, Capacity: 40, Calls: 3019},
 	}
 	f.state.Audit = []dashboard.Action{

@@ -70,7 +70,8 @@ func TestState(t *testing.T) {
 		s.Top["user"][0].Denied != 1 {
 		t.Errorf("the offenders are %+v", s.Top)
 	}
-	tiers := []ruleList{{"users", []string{"3/1h"}, false, "", "local"}, {"anyone", []string{"2/1h"}, false, "", "local"}}
+	tiers := []ruleList{{"users", []string{"3/1h"}, false, "", "local"},
+		{"anyone", []string{"2/1h"}, false, "", "local"}}
 	policies := []ruleList{
 		{"search", []string{"2/1m (users)", "1/1m (anyone)"}, false, "", "local"},
 		{"trial", []string{"1/1m"}, true, "", "local"},
@@ -104,7 +105,7 @@ func TestOutbound(t *testing.T) {
 	var s state
 	r.get("/api/state", &s)
 	want := &outboundState{Name: "igdb", Limits: []string{"4/1s", "100/1h"}, Used: 2, Capacity: 4, Calls: 10, Waited: 4,
-		AverageWait: 500, Waiting: 1, Denied: 3}
+		AverageWait: 0.5, Waiting: 1, Denied: 3}
 	if len(s.Outbound) != 2 || s.Outbound[0].CoolingUntil != nil {
 		t.Fatalf("got %+v", s.Outbound)
 	}

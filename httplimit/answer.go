@@ -70,6 +70,13 @@ var (
 		problems+"abnormal-usage-detected", "Abnormal Usage Detected")
 	unavailableNotice = newNotice(http.StatusServiceUnavailable, "unavailable", "The service cannot take requests at the moment. Please try again.",
 		problems+"temporary-reduced-capacity", "Temporary Reduced Capacity")
+	slowNotice = newNotice(http.StatusRequestTimeout, "request_timeout",
+		"The body of the request did not arrive in time.",
+		"about:blank", "Request Timeout")
+	largeNotice = newNotice(http.StatusRequestEntityTooLarge, "too_large", "The body of the request is too large.",
+		"about:blank", "Request Entity Too Large")
+	malformedNotice = newNotice(http.StatusBadRequest, "bad_request", "The body of the request could not be read.",
+		"about:blank", "Bad Request")
 	brokenNotice = newNotice(http.StatusInternalServerError, "internal", "The request could not be processed.",
 		"about:blank", "Internal Server Error")
 )
@@ -133,13 +140,16 @@ func (x *exchange) denial(n *notice, seconds int64) *Denial {
 // but it may be that a handler further out has ended the context: then silence would be taken for
 // success.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if x.failed != nil && r.Context().Err() == nil {
-		x.failed(w, r, err)
-		return
-	}
 	n := unavailableNotice
 	var invalid *stint.InvalidError
-	if errors.Is(err, ErrNoKey) || errors.As(err, &invalid) {
+	var body *bodyError
+	switch {
+	case errors.As(err, &body):
+		n = body.notice()
+	case x.failed != nil && r.Context().Err() == nil:
+		x.failed(w, r, err)
+		return
+	case errors.Is(err, ErrNoKey) || errors.As(err, &invalid):
 		n = brokenNotice
 	}
 	x.rules, x.rule = nil, nil

@@ -88,6 +88,13 @@
 //
 // Nothing in an answer comes from the request. [WithDenied] and [WithError] replace answers.
 //
+// # Request ids
+//
+// Where a policy derives request ids, the body of a request without an id is read before the
+// decision, if its length is announced and at most 64 KiB, and handed on to the handler as it came.
+// It has ten seconds to arrive, else the answer is 408. Nothing is derived from other bodies, nor
+// where the [http.ResponseWriter] has no read deadlines. Other requests are not touched.
+//
 // # After the response
 //
 // If a policy settles costs, refunds or limits concurrency, the response is watched for its status,

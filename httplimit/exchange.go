@@ -15,6 +15,7 @@ import (
 type exchange struct {
 	*responder
 	request *http.Request
+	writer  http.ResponseWriter
 	shown   *policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
@@ -40,6 +41,7 @@ func (f *responder) begin(r *http.Request) *exchange {
 	x, ok := f.idle.Get().(*exchange)
 	if !ok {
 		x = &exchange{responder: f}
+		x.in.Content = x
 		x.draft = draft{text: x.textRoom[:0], parts: x.partRoom[:0]}
 		x.body = x.bodyRoom[:0]
 		if f.claims != nil {
@@ -59,7 +61,7 @@ func (x *exchange) end() {
 	if x.shares {
 		x.v = nil
 	}
-	x.request, x.in, x.rules = nil, policy.Input{Claims: x.in.Claims}, nil
+	x.request, x.writer, x.in, x.rules = nil, nil, policy.Input{Claims: x.in.Claims, Content: x}, nil
 	x.draft.clear()
 	x.idle.Put(x)
 }

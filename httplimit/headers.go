@@ -39,9 +39,11 @@ const drafted = 7
 type draft struct {
 	text  []byte
 	parts []part
-	// reset is the last value of fieldReset that was drafted, and resetAt its number.
-	resetAt int64
-	reset   []string
+	// resets are values of fieldReset that were drafted, by the last bits of their numbers.
+	resets [16]struct {
+		number int64
+		value  []string
+	}
 }
 
 // part is a header field and where its value ends in the text.
@@ -67,10 +69,11 @@ func (d *draft) number(h http.Header, f string, n int64) {
 }
 
 // setReset is number for the time of a reset. Those who are allowed within a second by limits with
-// the same window share it, so the value of the last answer often serves again.
+// the same window share it, and those who are denied share a few, so the value of an earlier answer
+// often serves again.
 func (d *draft) setReset(h http.Header, n int64) {
-	if n > 0 && n == d.resetAt {
-		h[fieldReset] = d.reset
+	if r := &d.resets[n&15]; n > 0 && n == r.number {
+		h[fieldReset] = r.value
 		return
 	}
 	d.number(h, fieldReset, n)
@@ -88,7 +91,8 @@ func (d *draft) setDrafted(h http.Header) {
 		values[i] = text[from:p.end]
 		value := values[i : i+1 : i+1]
 		if h[p.field] = value; p.field == fieldReset {
-			d.resetAt, d.reset = p.number, value
+			r := &d.resets[p.number&15]
+			r.number, r.value = p.number, value
 		}
 		from = p.end
 	}

@@ -41,6 +41,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
+	x.writer = w
 	in := &x.in
 	in.Method, in.Host, in.Path, in.RawPath = r.Method, r.Host, r.URL.Path, r.URL.RawPath
 	in.Peer, in.Header = clientip.PeerOf(r), r.Header

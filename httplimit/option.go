@@ -55,7 +55,8 @@ func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) 
 
 // WithError replaces the answer to requests that could not be decided: the failure mode is "error"
 // and the store failed, or there is no key to count by ([ErrNoKey]). By default that is 503 for a
-// failure and 500 for a mistake. An answer that lets the request through is up to you.
+// failure and 500 for a mistake. An answer that lets the request through is up to you. It is not
+// called for a body that could not be read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
 	return func(f *responder) { f.failed = failed }
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -82,7 +83,8 @@ func (a *alerts) evaluate(now time.Time, h *history, store *StoreHealth, refused
 			changed = true
 			a.notify(before.State, &s.shown)
 		}
-		changed = changed || s.shown.State != alertOK && s.shown.Value != before.Value
+		changed = changed || s.shown.State != alertOK &&
+			(s.shown.Value != before.Value || s.shown.Summary != before.Summary)
 	}
 	return all, changed
 }
@@ -95,9 +97,6 @@ func (s *alertState) step(r *readings) {
 		least = 0
 	}
 	holds := s.shown.Value > least
-	if holds && s.rule.detail != nil {
-		s.shown.Summary = s.rule.describe(s.shown.Threshold) + s.rule.detail(r)
-	}
 	if holds || s.shown.State == alertOK {
 		s.lapsed = time.Time{}
 	} else if s.lapsed.IsZero() {
@@ -115,6 +114,28 @@ func (s *alertState) step(r *readings) {
 	case s.shown.State == alertFiring && !holds && r.now.Sub(s.lapsed) >= s.keep:
 		s.enter(alertOK, r)
 	}
+	if holds || s.shown.State == alertOK {
+		s.shown.Summary = s.summary(r)
+	}
+}
+
+// summary says what is wrong. Before the alert fires, it claims nothing that has not happened yet.
+func (s *alertState) summary(r *readings) string {
+	text := s.rule.describe(s.shown.Threshold)
+	switch {
+	case s.shown.State == alertOK:
+		return text
+	case s.shown.State == alertPending && s.rule.pending != "":
+		return fmt.Sprintf(s.rule.pending, amount(math.Floor(s.shown.Value), s.rule.unit),
+			amount(s.shown.Threshold, s.rule.unit))
+	case s.rule.detail != nil:
+		text += s.rule.detail(r)
+	}
+	if s.shown.State == alertPending {
+		text += fmt.Sprintf(" This has lasted for %s; the alert fires after %s.",
+			amount(math.Floor(r.now.Sub(s.begun).Seconds()), "s"), amount(s.hold.Seconds(), "s"))
+	}
+	return text
 }
 
 // ripen fires an alert that is pending if its condition has held for long enough.

@@ -71,11 +71,17 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 		"BlockedShare": {floor, "[5m]", "denied_share5m"},
 		"LimiterSlow":  {floor, "[5m]", "decision_duration_seconds:p99_5m"},
 		"ScriptSlow":   {floor, "[5m]", "store_call_duration_seconds:p99_5m"},
-		"ScriptErrors": {floor, "[5m]", "store_errors:share5m"},
+		"ScriptErrors": {floor, "[5m]", "store_errors:share5m", "avg by (job) (stint_store_up)"},
 		"Spike": {
 			fmt.Sprintf("rate1m * 60 >= %d", spikeFloor), "[1h]",
 			fmt.Sprintf("count_over_time(stint:decisions:rate1m[1h]) >= %d", spikeHistory/interval),
 		},
+		"DenialJump": {
+			floor, "[1m]", "[1h] offset 1m", "denied_share1m", fmt.Sprintf("%v\n", jumpBase),
+			fmt.Sprintf("count_over_time(stint:decisions:rate1m[1h]) >= %d", spikeHistory/interval),
+		},
+		"RedisMemory":   {"stint_redis_memory_share"},
+		"RedisCPU":      {"stint_redis_cpu_share"},
 		"ConfigRefused": {"stint_config_last_reload_success == 0"},
 		"EvictingRedis": {`stint_alert{name="EvictingRedis"}`},
 		"StoreDown":     {"stint_store_up == 0"},

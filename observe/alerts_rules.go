@@ -27,6 +27,9 @@ const (
 	spikePast    = time.Hour
 	spikeFloor   = 600
 	spikeHistory = 10 * time.Minute
+	// jumpBase is the share of denials that a jump is compared with at least: of less, a few
+	// denials are many times as much.
+	jumpBase = 0.01
 )
 
 // alertRule says when an alert fires. The same rules are in deploy/prometheus/stint.rules.yaml.
@@ -38,8 +41,9 @@ type alertRule struct {
 	// waits is whether the condition has to hold for a while, and stays whether it has to be gone
 	// for a while.
 	waits, stays bool
-	// summary may have a verb for the threshold with its unit.
-	summary string
+	// summary may have a verb for the threshold with its unit. Pending replaces it before the alert
+	// fires if the summary would not be true yet; it has verbs for the value and the threshold.
+	summary, pending string
 	// value is what is compared with the threshold, and detail what else there is to say; it may be
 	// nil.
 	value  func(*readings) float64
@@ -65,17 +69,23 @@ var alertRules = [...]alertRule{
 	{
 		name: "ScriptErrors", severity: severityPage, unit: "share", threshold: 0.01, waits: true, stays: true,
 		summary: "More than %s of the calls to the store fail. See the last error: what it says is what to fix.",
-		value:   func(r *readings) float64 { return shareOf(r.lately.CallsFailed, r.lately.Calls) },
+		value:   (*readings).scriptErrors,
 	},
 	{
 		name: "StoreDown", severity: severityPage, unit: "s", threshold: 60, lasts: true,
 		summary: "The store has been down for more than %s, and decisions are made as the failure mode says. See the last error, and whether the store runs and can be reached.",
+		pending: "The store has been down for %s, and decisions are made as the failure mode says. The alert fires after %s. See the last error, and whether the store runs and can be reached.",
 		value:   (*readings).secondsDown,
 	},
 	{
 		name: "Spike", severity: severityTicket, unit: "times", threshold: 5, stays: true,
 		summary: "There were more than %s as many decisions in the last minute as on average in the last hour. See the tiers and the top offenders: whose are they?",
 		value:   (*readings).spike,
+	},
+	{
+		name: "DenialJump", severity: severityTicket, unit: "times", threshold: 5, stays: true,
+		summary: "The share of denials in the last minute is more than %s that of the hour before. See the top offenders and the denials by policy: an attack, a broken client, or a limit that was just changed?",
+		value:   (*readings).denialJump,
 	},
 	{
 		name: "ConfigRefused", severity: severityTicket, unit: "count",
@@ -88,6 +98,16 @@ var alertRules = [...]alertRule{
 		summary: "The Redis evicts keys when its memory is full, and with them what subjects have used. Set maxmemory-policy to noeviction, and see how much memory is left.",
 		value:   (*readings).evicting,
 	},
+	{
+		name: "RedisMemory", severity: severityTicket, unit: "share", threshold: 0.9, waits: true, stays: true,
+		summary: "The Redis uses more than %s of the memory that it may use. When it is full, it rejects writes or evicts keys. See what fills it, and give it more.",
+		value:   func(r *readings) float64 { return r.redis().MemoryShare },
+	},
+	{
+		name: "RedisCPU", severity: severityTicket, unit: "share", threshold: 0.8, waits: true, stays: true,
+		summary: "The main thread of the Redis is busy for more than %s of the time, and it has only that one to execute commands. See what else the Redis is doing, and save calls: leased limits, a Cluster.",
+		value:   func(r *readings) float64 { return r.redis().CPUShare },
+	},
 }
 
 // readings are what alerts are judged by.
@@ -97,6 +117,8 @@ type readings struct {
 	decisions, storeCalls buckets
 	minute, past          Point // the last minute, and the last hour
 	pastSeconds           int64
+	before                Point // the hour before the last minute, as far as it is known
+	beforeSeconds         int64
 	store                 *StoreHealth
 	refused               []string
 }
@@ -107,6 +129,7 @@ func read(now time.Time, h *history, store *StoreHealth, refused []string) *read
 	r.decisions, r.storeCalls = h.during(alertWindow)
 	r.minute, _ = h.sum(spikeWindow)
 	r.past, r.pastSeconds = h.sum(spikePast)
+	r.before, r.beforeSeconds = h.sumBefore(spikeWindow, spikePast)
 	return r
 }
 
@@ -142,6 +165,33 @@ func (r *readings) spike() float64 {
 		return 0
 	}
 	return float64(r.minute.decisions()) / spikeWindow.Seconds() / mean
+}
+
+// scriptErrors is the share of calls that fail. While the store is down, that is all of them: an
+// open breaker lets so few through that they would not show among those of five minutes.
+func (r *readings) scriptErrors() float64 {
+	if r.store.DownSince != nil {
+		return 1
+	}
+	return shareOf(r.lately.CallsFailed, r.lately.Calls)
+}
+
+// denialJump is how many times the share of denials in the last minute is that of the hour before;
+// 0 if there is too little to say.
+func (r *readings) denialJump() float64 {
+	if time.Duration(r.beforeSeconds)*time.Second < spikeHistory-spikeWindow || r.before.decisions() < alertFloor {
+		return 0
+	}
+	return shareOf(r.minute.Denied, r.minute.decisions()) / max(
+		shareOf(r.before.Denied, r.before.decisions()), jumpBase)
+}
+
+// redis is what the Redis says of itself while it can be asked; else nothing.
+func (r *readings) redis() RedisInfo {
+	if r.store.Redis == nil || r.store.DownSince != nil {
+		return RedisInfo{}
+	}
+	return *r.store.Redis
 }
 
 // evicting is 1 if the Redis throws keys away that have not expired.

@@ -85,6 +85,8 @@ func evict(memory int64, policy string) func(*watchman) {
 	return func(w *watchman) { w.store.Redis = &RedisInfo{MaxMemory: memory, Policy: policy} }
 }
 
+func redis(info RedisInfo) func(*watchman) { return func(w *watchman) { w.store.Redis = &info } }
+
 // Every alert: a state of affairs that is fine, one that is not, what fires when, and how it ends.
 func TestAlerts(t *testing.T) {
 	const ms = time.Millisecond
@@ -132,6 +134,13 @@ func TestAlerts(t *testing.T) {
 			{7 * time.Minute, call(100, 0), "ok", 0},
 		}},
 		{"ScriptErrors", []spell{{90 * time.Second, call(0, 1), "ok", 0}}},
+		{"ScriptErrors", []spell{ // a hard outage, in which an open breaker makes hardly any call
+			{10 * time.Minute, call(100, 0), "ok", 0},
+			{59 * time.Second, down, "pending", 1},
+			{10 * time.Minute, down, "firing", 1},
+			{time.Second, up, "firing", 0},
+			{time.Minute, call(1, 0), "ok", 0},
+		}},
 		{"StoreDown", []spell{
 			{10 * time.Minute, nil, "ok", 0},
 			{50 * time.Second, down, "pending", 49},
@@ -157,6 +166,52 @@ func TestAlerts(t *testing.T) {
 			{9 * time.Minute, nil, "ok", 0},
 			{59 * time.Second, decide(1000, 0), "ok", 0},
 			{time.Second, decide(1000, 0), "firing", 10},
+		}},
+		{"DenialJump", []spell{
+			{time.Hour, decide(98, 2), "ok", 1},
+			{30 * time.Second, decide(90, 10), "ok", 3},
+			{10 * time.Second, decide(0, 100), "firing", 0},
+			{time.Minute, decide(98, 2), "firing", 0}, // has just ended
+			{time.Minute, decide(98, 2), "ok", 0},
+		}},
+		{"DenialJump", []spell{ // a flood of a hundred times the usual traffic
+			{time.Hour, decide(5, 0), "ok", 0},
+			{5 * time.Second, decide(5, 500), "firing", 0},
+		}},
+		{"DenialJump", []spell{ // many times nothing is nothing
+			{time.Hour, decide(100, 0), "ok", 0},
+			{time.Minute, decide(96, 4), "ok", 4},
+		}},
+		{"DenialJump", []spell{ // as many denials as ever
+			{time.Hour, decide(50, 50), "ok", 1},
+			{time.Minute, decide(0, 100), "ok", 2},
+		}},
+		{"DenialJump", []spell{ // too few to tell
+			{time.Hour, decide(1, 0), "ok", 0},
+			{time.Minute, decide(0, 1), "ok", 0},
+		}},
+		{"DenialJump", []spell{ // at the start, nothing is known of the past
+			{time.Minute, decide(0, 100), "ok", 0},
+			{8 * time.Minute, decide(100, 0), "ok", 0},
+			{30 * time.Second, decide(0, 100), "ok", 0},
+		}},
+		{"DenialJump", []spell{ // hardly anybody came in the hour before
+			{time.Hour, nil, "ok", 0},
+			{time.Minute, decide(0, 100), "ok", 0},
+		}},
+		{"RedisMemory", []spell{
+			{time.Minute, redis(RedisInfo{MemoryShare: 0.89}), "ok", 0.89},
+			{59 * time.Second, redis(RedisInfo{MemoryShare: 0.91}), "pending", 0.91},
+			{2 * time.Second, redis(RedisInfo{MemoryShare: 0.91}), "firing", 0.91},
+			{time.Minute, redis(RedisInfo{MemoryShare: 0.5}), "firing", 0.5},
+			{time.Second, redis(RedisInfo{MemoryShare: 0.5}), "ok", 0.5},
+		}},
+		{"RedisMemory", []spell{{2 * time.Minute, redis(RedisInfo{UsedMemory: 1 << 40}), "ok", 0}}}, // any amount
+		{"RedisCPU", []spell{
+			{time.Minute, redis(RedisInfo{CPUShare: 0.79}), "ok", 0.79},
+			{59 * time.Second, redis(RedisInfo{CPUShare: 0.9}), "pending", 0.9},
+			{2 * time.Second, redis(RedisInfo{CPUShare: 0.9}), "firing", 0.9},
+			{61 * time.Second, redis(RedisInfo{}), "ok", 0},
 		}},
 		{"ConfigRefused", []spell{
 			{time.Minute, nil, "ok", 0},
@@ -221,9 +276,9 @@ func TestAlertsDoNotFlap(t *testing.T) {
 }
 
 func TestAlertsReportChanges(t *testing.T) {
-	w := newWatchman(AlertConfig{})
+	w := newWatchman(AlertConfig{Thresholds: map[string]float64{"ScriptErrors": math.Inf(1)}})
 	all, changed := w.second(nil)
-	if changed || len(all) != len(alertRules) {
+	if changed || len(all) != len(alertRules)-1 {
 		t.Errorf("at first: %d alerts, changed %v; want all, and no change", len(all), changed)
 	}
 	if _, changed = w.second(decide(1, 0)); changed {
@@ -243,6 +298,39 @@ func TestAlertsReportChanges(t *testing.T) {
 	}
 	if _, changed = w.second(up); changed {
 		t.Error("reported twice")
+	}
+}
+
+// A pending alert says how long its condition has lasted and when it fires, and claims nothing that
+// has not happened yet.
+func TestPendingAlertsSayWhatIsSo(t *testing.T) {
+	w := newWatchman(AlertConfig{})
+	for _, step := range []struct {
+		lasts           time.Duration
+		alert           string
+		happens         func(*watchman)
+		state, has, not string
+	}{
+		{time.Minute, "StoreDown", nil, "ok", "down for more than 60 s", "has been down for 9 s"},
+		{10 * time.Second, "StoreDown", down, "pending", "has been down for 9 s, and decisions are made as the failure mode says. The alert fires after 60 s.", "more than"},
+		{time.Second, "StoreDown", down, "pending", "has been down for 10 s,", "more than"},
+		{time.Minute, "StoreDown", down, "firing", "has been down for more than 60 s", "fires after"},
+		{time.Second, "StoreDown", up, "ok", "down for more than 60 s", "fires after"},
+		{10 * time.Second, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "pending",
+			"more than 80 % of the time", "fires after 80"},
+		{time.Second, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "pending", "This has lasted for 10 s; the alert fires after 60 s.", ""},
+		{time.Minute, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "firing", "more than 80 % of the time", "fires"},
+	} {
+		got := w.after(t, step.lasts, step.alert, step.happens)
+		if got.State != step.state || !strings.Contains(got.Summary, step.has) ||
+			step.not != "" && strings.Contains(got.Summary, step.not) {
+			t.Errorf("%s: %s, %q; want %s, with %q and without %q", step.alert, got.State, got.Summary, step.state,
+				step.has, step.not)
+		}
+	}
+	w.second(redis(RedisInfo{}))
+	if _, changed := w.second(redis(RedisInfo{})); changed {
+		t.Error("an alert that fires and has not changed is reported")
 	}
 }
 

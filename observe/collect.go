@@ -119,6 +119,8 @@ func (c *collection) storeHealth(h *StoreHealth) {
 		c.gauge("redis_ops_per_second", r.OpsPerSecond)
 		c.gauge("redis_memory_bytes", float64(r.UsedMemory))
 		c.gauge("redis_memory_max_bytes", float64(r.MaxMemory))
+		c.gauge("redis_memory_share", r.MemoryShare)
+		c.gauge("redis_cpu_share", r.CPUShare)
 		c.counter("redis_evicted_keys_total", r.Evicted)
 		c.gauge("redis_clients", float64(r.Clients))
 		c.gauge("redis_keys", float64(r.Keys))

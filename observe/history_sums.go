@@ -19,6 +19,21 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	return sum, int64(n) * int64(each/time.Second)
 }
 
+// sumBefore adds up the coarse steps that ended at least skip ago, as far as the history goes back
+// and no longer ago than d, and says how many seconds they are.
+func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.coarse.items {
+		p := h.coarse.at(i)
+		if ago := h.now - p.At; ago >= int64(skip/time.Second) && ago < int64(d/time.Second) {
+			sum = sum.combine(*p, plus)
+			seconds += finePerCoarse
+		}
+	}
+	return sum, seconds
+}
+
 // during returns how long decisions and store calls took in the last minutes, as far as the history
 // goes back, and up to a coarse step more.
 func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
@@ -35,8 +50,8 @@ func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 
 // setDurations says how long decisions and store calls took.
 func (p *Point) setDurations(decisions, storeCalls *buckets) {
-	p.P50, p.P99 = milliseconds(decisions.quantile(0.5)), milliseconds(decisions.quantile(0.99))
-	p.StoreP50, p.StoreP99 = milliseconds(storeCalls.quantile(0.5)), milliseconds(storeCalls.quantile(0.99))
+	p.P50, p.P99 = decisions.quantile(0.5).Seconds(), decisions.quantile(0.99).Seconds()
+	p.StoreP50, p.StoreP99 = storeCalls.quantile(0.5).Seconds(), storeCalls.quantile(0.99).Seconds()
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

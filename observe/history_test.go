@@ -88,7 +88,7 @@ func TestHistoryOfAStall(t *testing.T) {
 	var allowed, denied, at []int64
 	for _, point := range p.points(time.Second) {
 		allowed, denied, at = append(allowed, point.Allowed), append(denied, point.Denied), append(at, point.At-epoch)
-		if slow := point.P99 > 15; slow != (point.At-epoch >= 2 && point.At-epoch <= 8) {
+		if slow := point.P99 > 0.015; slow != (point.At-epoch >= 2 && point.At-epoch <= 8) {
 			t.Errorf("second %d: p99 is %v", point.At-epoch, point.P99)
 		}
 	}

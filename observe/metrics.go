@@ -27,6 +27,8 @@ var metrics = []struct {
 	{"redis_ops_per_second", "Operations of Redis per second, for whomever.", nil},
 	{"redis_memory_bytes", "Memory that Redis uses.", nil},
 	{"redis_memory_max_bytes", "Memory that Redis may use; 0 is any amount.", nil},
+	{"redis_memory_share", "How full the memory of the fullest server is, 0 to 1; 0 if it may use any amount.", nil},
+	{"redis_cpu_share", "How busy the main thread of the busiest server was in the last seconds, 0 to 1.", nil},
 	{"redis_evicted_keys_total", "Keys that Redis threw away for want of memory, since it was started.", nil},
 	{"redis_clients", "Connections that Redis has, from whomever.", nil},
 	{"redis_keys", "Keys in the database.", nil},

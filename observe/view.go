@@ -26,16 +26,16 @@ type Point struct {
 	Counts
 	// Saved are decisions that needed no call to the store.
 	Saved int64 `json:"saved"`
-	// P50 and P99 are how long decisions took, in milliseconds; 0 without any.
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
+	// P50 and P99 are how long decisions took, in seconds; 0 without any.
+	P50 float64 `json:"p50_seconds"`
+	P99 float64 `json:"p99_seconds"`
 	// Calls to the store, those that failed, the requests they carried, and how long they took in
-	// milliseconds.
+	// seconds.
 	Calls       int64   `json:"calls"`
 	CallsFailed int64   `json:"calls_failed"`
 	Carried     int64   `json:"carried"`
-	StoreP50    float64 `json:"store_p50"`
-	StoreP99    float64 `json:"store_p99"`
+	StoreP50    float64 `json:"store_p50_seconds"`
+	StoreP99    float64 `json:"store_p99_seconds"`
 }
 
 // Series is what happened to the requests of a tier under a policy; the policy is "" where only the
@@ -62,7 +62,7 @@ type Violation struct {
 	// Reason is "limit", "ban", "unavailable" or "shadow".
 	Reason string `json:"reason"`
 	// RetryAfter is in seconds; -1 is never.
-	RetryAfter float64 `json:"retry_after"`
+	RetryAfter float64 `json:"retry_after_seconds"`
 	Degraded   bool    `json:"degraded,omitempty"`
 }
 
@@ -102,7 +102,8 @@ type Alert struct {
 	Severity string `json:"severity"`
 	// State is "ok", "pending" or "firing".
 	State string `json:"state"`
-	// Summary says in a sentence what is wrong, and what to do first.
+	// Summary says what is wrong, and what to do first; while it is pending, how long that has
+	// lasted, and when it will fire.
 	Summary string `json:"summary"`
 	// Value is what is compared with the threshold.
 	Value     float64 `json:"value"`
@@ -149,6 +150,10 @@ type RedisInfo struct {
 	Keys         int64   `json:"keys"`
 	// Policy is maxmemory-policy.
 	Policy string `json:"maxmemory_policy"`
+	// MemoryShare is how full the memory of the fullest server is, 0 without a bound, and CPUShare
+	// how busy the main thread of the busiest one was in the last seconds: 1 is all of a core.
+	MemoryShare float64 `json:"memory_share"`
+	CPUShare    float64 `json:"cpu_share"`
 }
 
 // Tick is what subscribers receive every second.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -157,7 +158,8 @@ func TestAlertsArePosted(t *testing.T) {
 		got <- n
 	}))
 	defer server.Close()
-	w := newWatchman(AlertConfig{Webhook: server.URL, Instance: "web-2"})
+	w := newWatchman(AlertConfig{Webhook: server.URL, Instance: "web-2",
+		Thresholds: map[string]float64{"ScriptErrors": math.Inf(1)}})
 	w.after(t, time.Minute, "StoreDown", down)
 	w.after(t, time.Minute, "StoreDown", down)
 	w.after(t, time.Minute, "StoreDown", up)

@@ -15,7 +15,8 @@ import (
 )
 
 func TestPresets(t *testing.T) {
-	want := map[string]string{"igdb": "4/1s", "musicbrainz": "1/1s", "rcsb": "3/1s", "spotify": "180/1m", "tmdb": "40/10s"}
+	want := map[string]string{"igdb": "4/1s", "musicbrainz": "1/1s", "rcsb": "3/1s", "spotify": "180/1m",
+		"tmdb": "40/10s"}
 	names := slices.Sorted(maps.Keys(outbound.Presets()))
 	if len(names) != len(want) {
 		t.Errorf("names are %v", names)

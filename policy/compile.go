@@ -42,7 +42,7 @@ func (c *compiler) compile() {
 	c.clientIP()
 	c.claims()
 	c.allIdentities()
-	c.set.id = c.requestID("request_id", c.spec.RequestID, c.spec.RequestIDLife)
+	c.set.id = c.requestID("request_id", c.spec.RequestID, c.spec.RequestIDLife, 0)
 	c.bans("bans", c.spec.Bans)
 	c.contact("contact", c.spec.Contact)
 	if tiers, policies := len(c.spec.Tiers), len(c.spec.Policies); tiers > maxTiers || policies > maxPolicies {
@@ -166,15 +166,28 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// requestID returns how requests identify themselves, or nil if they do not.
-func (c *compiler) requestID(key, header string, life time.Duration) *requestID {
-	if header == "" && life == 0 {
-		return nil
+// maxDerive is the longest life of an id that is derived: requests that are equal after that are
+// meant.
+const maxDerive = 10 * time.Second
+
+// requestID returns how requests identify themselves, or nil if they do not. If a policy only
+// derives ids, clients send them as everywhere else.
+func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
+	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
+		c.mistake(key+".derive", "%v; want how long equal requests are one, at most %v, such as 2s", derive, maxDerive)
 	}
 	if life != 0 {
 		c.inWindow(key+".life", life)
 	}
-	return &requestID{header: c.field(key+".header", header), life: life}
+	switch {
+	case header != "" || life != 0:
+		return &requestID{header: c.field(key+".header", header), life: life, derive: derive}
+	case derive == 0:
+		return nil
+	case c.set.id == nil:
+		return &requestID{derive: derive}
+	}
+	return &requestID{header: c.set.id.header, life: c.set.id.life, derive: derive}
 }
 
 // contact checks where those who are denied can ask for more. It may be "".

@@ -36,7 +36,7 @@ func (c *compiler) policies() {
 		p.enforce = c.enforce(key, from.Shadow, from.Rollout)
 		p.cost = c.cost(key+".cost", from.Cost)
 		p.after = c.after(key, from)
-		p.id = c.requestID(key+".request_id", from.RequestID, from.RequestIDLife)
+		p.id = c.requestID(key+".request_id", from.RequestID, from.RequestIDLife, from.RequestIDDerive)
 		p.failure = from.Failure
 		c.failure(key+".failure", from.Failure)
 		c.contact(key+".contact", from.Contact)
@@ -90,7 +90,7 @@ func (c *compiler) skip(key string, from *Policy) {
 		{"cost", from.Cost != nil},
 		{"settle", from.settles()},
 		{"refund", from.Refund != nil},
-		{"request_id", from.RequestID != "" || from.RequestIDLife != 0},
+		{"request_id", from.RequestID != "" || from.RequestIDLife != 0 || from.RequestIDDerive != 0},
 		{"shadow", from.Shadow},
 		{"rollout", from.Rollout != 0},
 		{"failure", from.Failure != nil},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/words"
@@ -28,9 +29,11 @@ type Explanation struct {
 	// Results are what the request is charged to. They have no usages, because no store is asked.
 	Results []Result
 	// RequestID is the header by which requests name themselves, so that repeats are not charged;
-	// "" if there is none. Named says whether this one does.
+	// "" if there is none. Named says whether this one does. Derived is for how long those that do
+	// not are told from repeats by what they say; 0 if they are not.
 	RequestID string
 	Named     bool
+	Derived   time.Duration
 	// Failure is what happens when the store fails, and Bans when it denies; nil if nothing.
 	Failure stint.FailurePolicy
 	Bans    *stint.BanPolicy
@@ -70,7 +73,7 @@ func (s *Set) Explain(in *Input) *Explanation {
 	s.explainPolicies(&f, e)
 	e.Results = v.Results
 	if only.id != nil {
-		e.RequestID, e.Named = only.id.header, r.ID != ""
+		e.RequestID, e.Named, e.Derived = only.id.header, r.ID != "", only.id.derive
 	}
 	e.Failure, e.Bans = *r.Failure, r.Bans
 	e.After = v.after.String()

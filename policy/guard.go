@@ -99,6 +99,9 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()
 	}
+	if f.err != nil {
+		return f.err
+	}
 	if v.enforced > len(v.resultRoom) { // there may be too many, which depends on the request
 		return r.Validate()
 	}

@@ -16,32 +16,57 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// requestID is the header by which requests name themselves, and for how long that is remembered.
+// requestID is how requests are told from repeats: by the header in which they name themselves, if
+// there is one, else by an id that is derived, if it is derived, and for how long either is
+// remembered.
 type requestID struct {
-	header string
-	life   time.Duration
+	header       string
+	life, derive time.Duration
 }
 
-// of returns the ID of a request, or "". It is that of who is asking for what: the same value with
-// another request names another one. The port of the host says nothing about that: some clients
-// send it and some do not.
-func (r *requestID) of(f *facts, subject string) string {
+// of returns the ID of a request and its life, or "". It is that of who is asking for what: the
+// same value with another request names another one. The port of the host says nothing about that:
+// some clients send it and some do not.
+func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
 	if r == nil {
-		return ""
+		return "", 0
 	}
-	value := f.header(r.header)
-	if value == "" {
-		return ""
+	value, life := "", r.life
+	if r.header != "" {
+		value = f.header(r.header)
+	}
+	derived := value == ""
+	if derived {
+		if r.derive == 0 || v.enforced == 0 || f.in.Content == nil {
+			return "", 0
+		}
+		if value, f.err = f.in.Content.Digest(); value == "" || f.err != nil {
+			return "", 0
+		}
+		life = r.derive
 	}
 	h := sha256.New()
-	host := strings.ToLower(words.Host(f.in.Host))
-	for _, part := range [...]string{subject, f.first.method, host, value, f.first.path} {
-		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part)
+	write := func(part string) { _, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) }
+	if derived {
+		// What is charged may also depend on the header. A request that is charged to something
+		// else is another one, however much of it is the same.
+		write("derived")
+		for i := range v.Results[:v.enforced] {
+			c := &v.Results[i].Claim
+			write(c.Subject)
+			write(c.Scope)
+			write(strconv.FormatInt(c.Cost, 10))
+		}
 	}
+	write(subject)
+	write(f.first.method)
+	write(strings.ToLower(words.Host(f.in.Host)))
+	write(value)
+	write(f.first.path)
 	for _, other := range f.others {
 		_, _ = io.WriteString(h, strconv.Itoa(len(other.path))+":"+other.path+" "+other.method)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return hex.EncodeToString(h.Sum(nil)[:16]), life
 }
 
 // tier is who may do how much.

@@ -75,7 +75,7 @@ func (l *guardLog) shadowed(v *Verdict) {
 // undecided logs a request that the store has not decided, and what was asked, unless the caller
 // has gone away.
 func (l *guardLog) undecided(ctx context.Context, v *Verdict) {
-	if errors.Is(ctx.Err(), context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(v.Err, context.Canceled) {
 		return
 	}
 	unlogged, ok := l.failures.Allow(logsample.Few, time.Second)

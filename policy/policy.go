@@ -22,6 +22,13 @@ type Input struct {
 	// Claims are facts about the caller that the application has made sure of, such as "user" and
 	// "plan"; "" is a fact that it does not know. Nil if it knows nothing.
 	Claims interface{ Claim(name string) string }
+	// Content is what a request says beyond its path, for policies that derive request ids from it;
+	// nil if the adapter does not see bodies: then none is derived.
+	Content interface {
+		// Digest returns a hash of the query and the body, or "" if the body is not one to derive
+		// an id from. It is called once at most. With an error the request is not decided.
+		Digest() (string, error)
+	}
 }
 
 // Rule is a tier or a policy as it applies to the members of one tier: what is counted together and

@@ -53,9 +53,7 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 			r.And = append(r.And, result.Claim)
 		}
 	}
-	if r.ID = only.id.of(f, who); r.ID != "" {
-		r.IDLife = only.id.life
-	}
+	r.ID, r.IDLife = only.id.of(f, v, who)
 	r.Bans, r.Failure = only.bans, only.failure
 	return only
 }

@@ -124,6 +124,10 @@ type Policy struct {
 	// RequestID and RequestIDLife are instead of the spec's.
 	RequestID     string
 	RequestIDLife time.Duration
+	// RequestIDDerive has requests without an id get one that is derived from who sends them, their
+	// method, host, path, query and body: equal requests within this time, such as those of a
+	// double click, are charged once. It is 10 s at most; 0 derives none.
+	RequestIDDerive time.Duration
 	// Shadow decides and counts, but denies nobody. Rollout is the share of subjects for whom
 	// limits are enforced, from 0 to 1; 0 is all of them.
 	Shadow  bool

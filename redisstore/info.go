@@ -30,6 +30,12 @@ type Info struct {
 	OpsPerSecond int64
 	// UsedMemory is in bytes, as is MaxMemory, which is 0 if there is no bound.
 	UsedMemory, MaxMemory int64
+	// MemoryShare is how full the memory of the fullest server is: 0.9 of what it may use. It is 0
+	// without a bound.
+	MemoryShare float64
+	// CPUTime is how long the main thread of each server has been busy since its start, by address:
+	// a server executes commands on one core.
+	CPUTime map[string]time.Duration
 	// MaxMemoryPolicy is what a full server does: "noeviction", or the policy of one that throws
 	// keys away.
 	MaxMemoryPolicy string
@@ -151,6 +157,13 @@ func (i *Info) add(t serverInfo) {
 	} else {
 		i.MaxMemory = 0
 	}
+	if most := t.number("maxmemory"); most > 0 {
+		i.MemoryShare = max(i.MemoryShare, float64(t.number("used_memory"))/float64(most))
+	}
+	if first {
+		i.CPUTime = map[string]time.Duration{}
+	}
+	i.CPUTime[t.addr] = t.seconds("used_cpu_user_main_thread") + t.seconds("used_cpu_sys_main_thread")
 	if policy, evicts := t.evicts(); first || evicts {
 		i.MaxMemoryPolicy = policy
 	}

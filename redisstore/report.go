@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // report is what a server says of itself: the reply of INFO.
@@ -25,6 +26,12 @@ func (r report) field(name string) string {
 func (r report) number(name string) int64 {
 	n, _ := strconv.ParseInt(r.field(name), 10, 64)
 	return n
+}
+
+// seconds returns a field that is a number of seconds, or 0.
+func (r report) seconds(name string) time.Duration {
+	n, _ := strconv.ParseFloat(r.field(name), 64)
+	return time.Duration(n * float64(time.Second))
 }
 
 // leastVersion is that of Redis whose scripts can do all that ours do.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
@@ -31,6 +32,7 @@ func memoryHealth(store *memorystore.Store) func(context.Context) (observe.Store
 // redisHealth asks Redis for its health.
 func redisHealth(redis *connectingStore, stack *resilience.Stack, name string) func(context.Context) (
 	observe.StoreHealth, error) {
+	var cpu cpuShare
 	return func(ctx context.Context) (observe.StoreHealth, error) {
 		health := observe.StoreHealth{Kind: "redis", Name: name, Breaker: stack.Breaker(), Instances: stack.Instances()}
 		info, err := redis.Info(ctx)
@@ -41,8 +43,27 @@ func redisHealth(redis *connectingStore, stack *resilience.Stack, name string) f
 		health.Redis = &observe.RedisInfo{
 			Version: info.Version, OpsPerSecond: float64(info.OpsPerSecond),
 			UsedMemory: info.UsedMemory, MaxMemory: info.MaxMemory, Policy: info.MaxMemoryPolicy,
+			MemoryShare: info.MemoryShare, CPUShare: cpu.of(info.CPUTime, time.Now()),
 			Evicted: info.Evicted, Clients: info.Clients, Keys: info.Keys,
 		}
 		return health, nil
 	}
+}
+
+// cpuShare finds out how busy servers are from how long they were busy.
+type cpuShare struct {
+	at   time.Time
+	busy map[string]time.Duration
+}
+
+// of returns how much of the time since the last call the main thread of the busiest server was
+// busy; 0 at first, and for a server that was restarted meanwhile.
+func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float64) {
+	for addr, t := range busy {
+		if before, ok := c.busy[addr]; ok && now.After(c.at) {
+			share = max(share, float64(t-before)/float64(now.Sub(c.at)))
+		}
+	}
+	c.at, c.busy = now, busy
+	return min(share, 1)
 }

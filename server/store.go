@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/server/storeoptions"
 	"github.com/stint-limiter/stint/memorystore"
@@ -68,9 +67,9 @@ func (s *Server) openStore(ctx context.Context) error {
 
 // breakerState has the settings of the breaker that are in force, as the admin listener shows them.
 type breakerState struct {
-	Failures     int    `json:"failures"`
-	Probe        string `json:"probe"`
-	Retry        string `json:"retry"`
+	Failures     int     `json:"failures"`
+	Probe        float64 `json:"probe_seconds"`
+	Retry        float64 `json:"retry_seconds"`
 	probe, retry time.Duration
 }
 
@@ -82,7 +81,7 @@ func (s *Server) breaker() *breakerState {
 		probe:    cmp.Or(s.c.BreakerProbe, s.config.BreakerProbe, contract.DefaultBreakerProbe),
 		retry:    cmp.Or(s.c.BreakerRetry, s.config.BreakerRetry, contract.DefaultBreakerRetry),
 	}
-	b.Probe, b.Retry = figures.Exact(b.probe), figures.Exact(b.retry)
+	b.Probe, b.Retry = b.probe.Seconds(), b.retry.Seconds()
 	return b
 }
 

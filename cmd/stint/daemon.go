@@ -183,6 +183,7 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	options := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
 	var log slog.Handler = slog.NewTextHandler(s.errors(), options)
 	if f.LogFormat == "json" {
+		options.ReplaceAttr = durationInSeconds
 		log = slog.NewJSONHandler(s.errors(), options)
 	}
 	logger := slog.New(log)
@@ -220,6 +221,15 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 		Logger:          logger,
 		MaxConnections:  f.MaxClients,
 	}, nil
+}
+
+// durationInSeconds has a log in JSON write durations as all other JSON does. By default they would
+// be nanoseconds.
+func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
 }
 
 var errInterrupted = errors.New("ended at once by a second signal; requests may have been cut off")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,29 +17,38 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
 
 type demoCommand struct {
-	For    durationFlag `name:"for" placeholder:"TIME" help:"How long to run: 30s, 10m. Default: until it is interrupted."`
-	Rate   int          `name:"rate" placeholder:"N" default:"200" help:"About how many requests a second, 1 to 2000. Default: ${default}."`
-	Store  string       `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
-	Listen string       `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"The address of the gateway, or a free port if that one is taken. Default: ${default}."`
-	Admin  string       `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, or a free port if that one is taken. Default: ${default}."`
+	For      durationFlag `name:"for" placeholder:"TIME" help:"How long to run: 30s, 10m. Default: until it is interrupted."`
+	Rate     int          `name:"rate" placeholder:"N" default:"200" help:"About how many requests a second, 1 to 2000. Default: ${default}."`
+	Store    string       `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
+	Listen   string       `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"The address of the gateway, or a free port if that one is taken. Default: ${default}."`
+	Admin    string       `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, or a free port if that one is taken. Default: ${default}."`
+	Incident string       `name:"incident" placeholder:"KIND" values:"flood,outage" help:"What goes wrong after 20 s: flood, one address sends 100 requests a second; or outage, Redis is away for 90 s. Default: nothing."`
 }
 
 func (*demoCommand) Help() string {
 	return `Runs a gateway with the limits of examples/tiers in front of a small application, a dashboard, and callers: users of
 every tier, occasional bursts, an abuser who gets banned, and calls of an external API. All of it is on this machine.
 
+With --incident it says what will go wrong, when, and where to look. For an outage it needs a Redis: that of --store,
+to which it cuts only its own connections, or else a redis-server that it starts and ends.
+
     stint demo
-    stint demo --rate 1000 --store redis://localhost:6379/0 --for 10m`
+    stint demo --rate 1000 --store redis://localhost:6379/0 --for 10m
+    stint demo --incident flood`
 }
 
 func (c *demoCommand) Validate() error {
 	if c.Rate < 1 || c.Rate > 2000 {
 		return fmt.Errorf("--rate: %d; want 1 to 2000", c.Rate)
+	}
+	if kinds := []string{floodIncident, outageIncident}; c.Incident != "" && !slices.Contains(kinds, c.Incident) {
+		return fmt.Errorf("--incident: %q; want flood or outage%s", c.Incident, nearest.Hint(c.Incident, kinds))
 	}
 	return (&daemonFlags{Store: c.Store}).Validate()
 }
@@ -50,7 +60,7 @@ func (c *demoCommand) Run(s *system) error {
 		timer := time.AfterFunc(time.Duration(c.For), stop)
 		defer timer.Stop()
 	}
-	return c.run(ctx, s)
+	return c.run(ctx, s, incidentAfter, outageLength)
 }
 
 // shadowPolicy is a policy in shadow, which shows what a limit without bursts would do.
@@ -70,7 +80,9 @@ func demoPolicies() string {
 // demoStore keeps the demo's counts apart from others in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
-func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
+// run runs the demo until the context ends. If there is an incident, it begins after a while, and
+// an outage has a length.
+func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Duration) (err error) {
 	directory, err := os.MkdirTemp("", "stint-demo-")
 	if err != nil {
 		return err
@@ -91,7 +103,16 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	}
 	defer d.theirs.close()
 
-	if d.server, err = c.start(ctx, s, &d, upstream.url); err != nil {
+	store := redisURL(c.Store)
+	d.incident = incident{kind: c.Incident, from: time.Now().Add(after), to: time.Now().Add(after + length)}
+	if c.Incident == outageIncident {
+		if d.incident.redis, err = openDetour(directory, store); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.incident.redis.close()) }()
+		store = d.incident.redis.url
+	}
+	if d.server, err = c.start(ctx, s, &d, store, upstream.url); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.server.Stop(context.Background())) }()
@@ -99,12 +120,12 @@ func (c *demoCommand) run(ctx context.Context, s *system) (err error) {
 	if err := s.print(d.guide(s, c)); err != nil {
 		return err
 	}
-	return d.traffic(ctx, c.Rate)
+	return d.traffic(ctx, s, c.Rate)
 }
 
-func (c *demoCommand) start(ctx context.Context, s *system, d *demo, upstream string) (*server.Server, error) {
+func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store, upstream string) (*server.Server, error) {
 	srv, err := server.New(server.Config{
-		Policies: d.policies, Store: redisURL(c.Store), HTTP: free(c.Listen), Admin: free(c.Admin),
+		Policies: d.policies, Store: store, HTTP: free(c.Listen), Admin: free(c.Admin),
 		// Nobody here is real, so there is no token, and nothing is shortened.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
@@ -123,19 +144,22 @@ type demo struct {
 	theirs   *localServer // the external API
 	gateway  string       // its URL
 	policies string       // the file
+	incident incident
 }
 
-func (d *demo) traffic(ctx context.Context, rate int) error {
+func (d *demo) traffic(ctx context.Context, s *system, rate int) error {
 	apis, err := d.server.Outbound()
 	if err != nil {
 		return err
 	}
 	defer apis.Close()
+	callers := newDemoTraffic(d.gateway, rate)
 	var work sync.WaitGroup
-	work.Go(func() { newDemoTraffic(d.gateway, rate).run(ctx) })
+	work.Go(func() { callers.run(ctx) })
 	work.Go(func() { callPretendAPI(ctx, apis, d.theirs.url) })
+	work.Go(func() { err = d.incident.happen(ctx, s, callers) })
 	work.Wait()
-	return nil
+	return err
 }
 
 // guide returns where everything is, and what to try.
@@ -166,9 +190,9 @@ Try it from another terminal:
   %[7]s inspect user:mallory --tier free%[6]s
   %[7]s ban user:mallory --for 10m%[6]s
   %[7]s bans%[6]s
-
+%[8]s
 Interrupt it to end it.
-`, dashboard, at, d.gateway, taken, d.policies, flags, s.Program)
+`, dashboard, at, d.gateway, taken, d.policies, flags, s.Program, d.incident.guide(s.Program, flags, dashboard))
 }
 
 // free returns an address, or one with a free port if somebody listens there.

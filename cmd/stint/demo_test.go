@@ -27,16 +27,21 @@ import (
 // running is the demo while it runs.
 type running struct {
 	dashboard, gateway, policies string
+	out                          *guideText
 }
 
-// startDemo runs the demo until the test ends, and returns when it says where it is.
+// startDemo runs the demo until the test ends, and returns when it says where it is. An incident
+// begins soon, and an outage is short.
 func startDemo(t *testing.T, c demoCommand) running {
 	t.Helper()
+	const after, length = time.Second, 4 * time.Second
 	var out guideText
 	out.whole = make(chan string, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- c.run(ctx, &system{Stdout: &out, Stderr: io.Discard, Program: "bin/stint"}) }()
+	go func() {
+		ended <- c.run(ctx, &system{Stdout: &out, Stderr: io.Discard, Program: "bin/stint"}, after, length)
+	}()
 	var text string
 	select {
 	case text = <-out.whole:
@@ -54,7 +59,7 @@ func startDemo(t *testing.T, c demoCommand) running {
 	if !strings.Contains(text, "\n  bin/stint top") {
 		t.Errorf("the guide does not call the program as it was called:\n%s", text)
 	}
-	d := running{field("Dashboard"), field("Gateway"), field("Limits")}
+	d := running{field("Dashboard"), field("Gateway"), field("Limits"), &out}
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -82,6 +87,12 @@ func (g *guideText) Write(b []byte) (int, error) {
 		g.whole <- text
 	}
 	return len(b), nil
+}
+
+func (g *guideText) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.String()
 }
 
 // TestDemo has the page there, everything on it moving, and the commands that the guide names work.
@@ -186,10 +197,87 @@ func TestDemoOnARedis(t *testing.T) {
 	})
 }
 
+// TestDemoFlood: one address sends so much that it leads the list of those who are denied, and a
+// ban as the guide has it ends that.
+func TestDemoFlood(t *testing.T) {
+	d := startDemo(t, demoCommand{
+		Rate: 20, Store: "memory", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Incident: floodIncident})
+	first := regexp.MustCompile(`^DENIED.*\n\d+ +ip:203\.0\.113\.200 `)
+	eventually.Nil(t, "the flood leads the list", func() error {
+		got := execute(t, "", "top", "--once", "--server", d.dashboard)
+		if !first.MatchString(got.stdout) {
+			return fmt.Errorf("top: %+v", got)
+		}
+		return nil
+	})
+	text := d.out.String()
+	for _, want := range []string{"Incident   at ", " a flood begins: 203.0.113.200 sends 100 requests a second",
+		d.dashboard + "/#/offenders", "bin/stint ban ip:203.0.113.200 --for 10m", "  the flood begins\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	if got := execute(t, "", "ban", "ip:203.0.113.200", "--for", "10m", "--server", d.dashboard); got.code != exitGood {
+		t.Errorf("ban: %+v", got)
+	}
+}
+
+// TestDemoOutage: Redis goes away and comes back, its own or one that is given, and all the while
+// requests are decided. A Redis that is given stays as it is.
+func TestDemoOutage(t *testing.T) {
+	given := redistest.Start(t)
+	for store, note := range map[string]string{
+		"memory":    "(a redis-server of the demo's own)",
+		given.URL(): "(for the demo: " + given.Addr() + " itself is not touched)",
+	} {
+		d := startDemo(t, demoCommand{
+			Rate: 5, Store: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Incident: outageIncident})
+		answers := func(degraded bool) {
+			t.Helper()
+			eventually.Nil(t, fmt.Sprintf("an answer, degraded: %t", degraded), func() error {
+				r, err := http.NewRequest(http.MethodGet, d.gateway+"/api/pdb/4hhb", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("X-Service", "test") // as good as unlimited
+				got, err := http.DefaultClient.Do(r)
+				if err != nil {
+					return err
+				}
+				got.Body.Close()
+				if mark := got.Header.Get("X-RateLimit-Degraded"); got.StatusCode != http.StatusOK ||
+					(mark != "") != degraded {
+					return fmt.Errorf("got %d, degraded %q", got.StatusCode, mark)
+				}
+				return nil
+			})
+		}
+		said := func(what string) {
+			t.Helper()
+			eventually.True(t, what, func() bool { return strings.Contains(d.out.String(), "  "+what+"\n") })
+		}
+		said("Redis is away")
+		answers(true)
+		said("Redis is back")
+		answers(false)
+		text := d.out.String()
+		for _, want := range []string{"Incident   at ", " Redis goes away, and at ", note,
+			d.dashboard + "/#/overview"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("it does not say %q:\n%s", want, text)
+			}
+		}
+	}
+	if pong := given.CLI(t, "PING"); pong != "PONG" {
+		t.Errorf("the Redis that was given says %q", pong)
+	}
+}
+
 func TestDemoMistakes(t *testing.T) {
 	for _, test := range []struct{ flag, want string }{
 		{"--rate=0", "--rate: 0; want 1 to 2000"},
 		{"--store=reddis", `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
+		{"--incident=flod", `--incident: "flod"; want flood or outage (did you mean "flood"?)`},
 		{"--for=soon", `--for: "soon" is not a length of time; want something like 30s, 10m, 1h30m or 7d, at most a year`},
 	} {
 		if got := execute(t, "", "demo", test.flag); got.code != exitUsage ||

@@ -56,21 +56,22 @@ type charge struct {
 
 // requestID is how requests identify themselves.
 type requestID struct {
-	Header string `json:"header,omitempty"`
-	Named  bool   `json:"named"`
+	Header string   `json:"header,omitempty"`
+	Named  bool     `json:"named"`
+	Derive duration `json:"derive,omitempty"`
 }
 
 type failure struct {
 	Mode   string   `json:"mode"`
-	Budget duration `json:"budget"`
+	Budget duration `json:"budget_seconds"`
 	// Breaker is when the store is not asked any more, and when again.
 	Breaker breaker `json:"breaker"`
 }
 
 type breaker struct {
 	Failures int      `json:"failures"`
-	Probe    duration `json:"probe"`
-	Retry    duration `json:"retry"`
+	Probe    duration `json:"probe_seconds"`
+	Retry    duration `json:"retry_seconds"`
 }
 
 // breakerOf returns the breaker that a configuration asks for.
@@ -84,9 +85,9 @@ func breakerOf(c *config.Config) breaker {
 
 type bans struct {
 	After     int        `json:"after"`
-	Within    duration   `json:"within,omitempty"`
-	Durations []duration `json:"durations,omitempty"`
-	Forgive   duration   `json:"forgive,omitempty"`
+	Within    duration   `json:"within_seconds,omitempty"`
+	Durations []duration `json:"durations_seconds,omitempty"`
+	Forgive   duration   `json:"forgive_seconds,omitempty"`
 }
 
 func explanationOf(c *config.Config, in *policy.Input) *explanation {
@@ -102,7 +103,7 @@ func explanationOf(c *config.Config, in *policy.Input) *explanation {
 	result.verdict = &verdict{
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
 		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...), Counts: chargesOf(e.Results),
-		RequestID: requestID{e.RequestID, e.Named}, Bans: bansOf(e.Bans), After: e.After,
+		RequestID: requestID{e.RequestID, e.Named, duration(e.Derived)}, Bans: bansOf(e.Bans), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
 			contract.DefaultBudget)), Breaker: breakerOf(c)},
 	}
@@ -131,5 +132,5 @@ func bansOf(b *stint.BanPolicy) *bans {
 	return result
 }
 
-// duration is a duration as in configurations: 1h, not 1h0m0s.
+// duration is a duration as in configurations: 1h, not 1h0m0s. In JSON it is in seconds.
 type duration time.Duration

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -133,9 +134,14 @@ func (e *explanation) foot(b *bytes.Buffer) {
 }
 
 func (r requestID) String() string {
+	derived := fmt.Sprintf("an equal request within %s is not charged again, if its body is seen", r.Derive)
 	switch {
+	case r.Header == "" && r.Derive != 0:
+		return "derived: " + derived
 	case r.Header == "":
 		return "none"
+	case !r.Named && r.Derive != 0:
+		return r.Header + " is missing: " + derived
 	case r.Named:
 		return r.Header + " is present: a repeat is not charged again"
 	}
@@ -175,7 +181,7 @@ func (b *bans) String() string {
 // String returns the shortest exact form: "1h", not "1h0m0s".
 func (d duration) String() string { return figures.Exact(time.Duration(d)) }
 
-func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).Seconds()) }
 
 func orNone(text string) string {
 	if text == "" {

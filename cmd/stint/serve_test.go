@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -129,6 +131,22 @@ func TestDaemonMistakes(t *testing.T) {
 				t.Errorf("exit code %d, errors:\n%s\nwant %d, %q", got.code, got.stderr, test.code, test.want)
 			}
 		})
+	}
+}
+
+// TestLogDurations has JSON logs write lengths of time in seconds, and texts as they are.
+func TestLogDurations(t *testing.T) {
+	for format, want := range map[string]string{"json": `"after_seconds":1.5`, "text": "after=1.5s"} {
+		var log bytes.Buffer
+		f := &daemonFlags{LogFormat: format, NoToken: true}
+		c, err := f.configuration(&system{Stderr: &log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Logger.Info("waited", "after", 1500*time.Millisecond)
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%s: got %s, want %s", format, &log, want)
+		}
 	}
 }
 

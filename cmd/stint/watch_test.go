@@ -178,7 +178,7 @@ func streaming(streams ...string) http.HandlerFunc {
 // TestTopFollows draws over what it has drawn, and goes on after a connection that was lost.
 func TestTopFollows(t *testing.T) {
 	answers := top()
-	busy := observe.Tick{Point: observe.Point{Counts: observe.Counts{Allowed: 180, Denied: 20}, P99: 0.42},
+	busy := observe.Tick{Point: observe.Point{Counts: observe.Counts{Allowed: 180, Denied: 20}, P99: 0.42e-3},
 		Store: observe.StoreHealth{Up: true}}
 	broken := observe.Tick{
 		Point:  observe.Point{Counts: observe.Counts{Allowed: 90, Denied: 5, Degraded: 95, Failed: 5}},

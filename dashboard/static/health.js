@@ -8,7 +8,7 @@ export function cells(model, now = Date.now()) {
 
 function store({ store: s, points }, now) {
   if (!s) return { name: "Store", level: "watch", word: "unknown", detail: "" };
-  const p99 = points.at(-1)?.store_p99;
+  const p99 = 1000 * points.at(-1)?.store_p99_seconds;
   if (!s.up) {
     const since = time(s.down_since);
     return { name: "Store", level: "bad", word: "down", detail: listed(since && forHowLong(since, now), s.last_error) };

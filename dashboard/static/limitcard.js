@@ -18,13 +18,13 @@ export function limitCard(limit, now, width, unfolded) {
     h("header", {}, h("h3", { class: "code" }, limit.limit), h("span", { class: "quiet" }, whose(limit))),
     h("p", { class: "use" },
       h("b", {}, number(limit.used)), ` of ${number(limit.capacity)} used, ${number(limit.remaining)} left`,
-      limit.reset_after <= 0 ? null : `, fully reset in ${duration(limit.reset_after * 1000)}`),
+      limit.reset_after_seconds <= 0 ? null : `, fully reset in ${duration(limit.reset_after_seconds * 1000)}`),
     bar(document, { share: used, kind: full(limit) ? "denied" : "used", label }),
     windowLine(document, {
       label, now, width, entries, used: limit.used, capacity: limit.capacity,
-      window: limit.window * 1000, resetAfter: limit.reset_after * 1000, retryAfter: limit.retry_after * 1000,
+      window: limit.window_seconds * 1000, resetAfter: limit.reset_after_seconds * 1000, retryAfter: limit.retry_after_seconds * 1000,
       steady: limit.algorithm === "bucket",
-      rate: limit.algorithm === "sliding" && limit.capacity > limit.max ? limit.max / (limit.window * 1000) : 0,
+      rate: limit.algorithm === "sliding" && limit.capacity > limit.max ? limit.max / (limit.window_seconds * 1000) : 0,
       logged: (limit.left_out ?? 0) + entries.reduce((sum, e) => sum + e.units, 0),
     }),
     entries.length > 0 ? charges(limit, entries, unfolded) : null);

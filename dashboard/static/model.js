@@ -9,7 +9,7 @@ const VIOLATIONS = 1000;
 const NOTHING = { allowed: 0, denied: 0, degraded: 0, failed: 0, shadowed: 0 };
 const COUNTS = Object.keys(NOTHING);
 const SUMS = [...COUNTS, "saved", "calls", "calls_failed", "carried"];
-const LONGEST = ["p50", "p99", "store_p50", "store_p99"]; // of ten seconds, that of the slowest
+const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"]; // of ten seconds, that of the slowest
 
 export class Model {
   points = [];

@@ -56,6 +56,13 @@ func (c *Count) Clone() *Count {
 	return &d
 }
 
+// CopyMeter gives the count the meter of another, if that has one.
+func (c *Count) CopyMeter(from *Count) {
+	if from.more != nil {
+		c.extra().meter = from.more.meter
+	}
+}
+
 // Bytes is what the count holds beside itself.
 func (c *Count) Bytes() int {
 	n := 8 * cap(c.words)

@@ -1,216 +1,142 @@
 package simulate
 
 import (
-	"context"
-	"strings"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// add measures a request with its outcome.
-func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
-	ctx := context.Background()
-	r.request = stint.Request{}
-	v, request := &r.verdict, &r.request
-	if err := r.guard.Ask(in, v, request); err != nil || len(v.Results) == 0 {
-		return err
-	}
-	request.Bans = nil
-	r.needs = r.needs[:0]
-	for i := range v.Results {
-		result := &v.Results[i]
-		r.needs = append(r.needs, r.needsOf(result.Subject, r.rules[result.Rule.Index].windows))
-	}
-	for {
-		for i := range v.Results {
-			contract.ClaimAt(&request.Claim, request.And,
-				i).Limits = r.rules[v.Results[i].Rule.Index].limitsFor(r.needs[i])
-		}
-		decision, err := r.store.Take(ctx, *request)
-		if err != nil {
-			return err
-		}
-		if !decision.Allowed {
-			if !r.markExceeded(v, &decision) {
-				return nil // it costs more than any limit allows
-			}
-			continue // without the exact limits that denied it
-		}
-		if !decision.Repeat {
-			r.count(v, request, &decision)
-		}
-		v.Decision = decision
-		if follow := r.guard.Follow(ctx, v); follow != nil {
-			follow(o)
-		}
-		return nil
-	}
+// measure is what limits of one window would have counted of one claim.
+//
+// Two counts hold all of it, as if nothing were ever denied, with the algorithm that would count
+// it:
+//
+//   - The large one has slices, like that of every limit above stint.Resolution: room comes back
+//     late, and that counts.
+//   - The exact one is as large as a limit without slices can be. Its count is exact until it is
+//     exceeded. After that it is no longer needed: a subject that needs more needs a limit with
+//     slices.
+//
+// A step is what a limit of the scale would have counted. It differs from the counts above only
+// after it has denied something, or after a settlement that it could not charge in full. So it
+// begins then, as a copy of one of them, and denies what the limit would have denied. Steps without
+// slices and with slices are apart: a limit without slices may deny less than a somewhat larger one
+// that has them.
+//
+// The counts above have no burst: what its meter needs depends on the maximum. A meter of all
+// charges computes it, and that of a new step.
+type measure struct {
+	need        *need // of the subject
+	exact       *algorithm.Count
+	large       *algorithm.Count
+	meter       meter
+	plain, wide []step // without slices and with them, from the smallest limit on
 }
 
-// idle replaces the limits of a rule that has no windows to measure.
-var idle = []stint.Limit{stint.Per(largestMax, time.Minute)}
-
-// limitsFor returns the limits that measure a subject with these needs: the large limit of each
-// window, followed by the exact limits that are not exceeded.
-func (m *ruleWindows) limitsFor(list []need) []stint.Limit {
-	if len(m.windows) == 0 {
-		return idle
-	}
-	exceeded := uint(0)
-	for i := range list {
-		if list[i].exceeded {
-			exceeded |= 1 << i
-		}
-	}
-	if limits, ok := m.limits[exceeded]; ok {
-		return limits
-	}
-	var limits []stint.Limit
-	for _, w := range m.windows {
-		limits = append(limits, w.largeLimit)
-	}
-	for i, w := range m.windows {
-		if exceeded&(1<<i) == 0 {
-			limits = append(limits, w.exactLimit)
-		}
-	}
-	m.limits[exceeded] = limits
-	return limits
+// step is what one limit of the scale has counted.
+type step struct {
+	*algorithm.Count
+	took bool // the last request
 }
 
-// needsOf returns the needs of a subject in some windows. If there are too many subjects, new ones
-// are measured, but neither kept nor counted.
-func (r *recommender) needsOf(subject string, windows []*window) []need {
-	n := r.subjects[subject]
-	if n == nil {
-		n = &subjectNeeds{kept: len(r.subjects) < r.maxSubjects}
-		if n.kept {
-			r.subjects[strings.Clone(subject)] = n
+// add adds a charge. It counts the limits that would have denied it.
+func (m *measure) add(w *window, at, cost int64) {
+	bucketMax := int64(0)
+	if w.Burst > 1 {
+		bucketMax = m.meter.add(at, cost, time.Duration(w.Window).Microseconds(), w.Burst)
+	}
+	var exact, large algorithm.View
+	if m.exact != nil {
+		exact.Open(m.exact, &w.exactLimit, at, 0)
+		needed := max(w.maxFor(exact.Used()+cost), bucketMax)
+		m.plain = m.climb(m.plain, w, 0, w.sliceless, needed, cost, m.exact)
+		if exact.Fits(cost) {
+			m.need.exact = max(m.need.exact, needed)
+			exact.Charge(cost)
+		} else {
+			m.exact, m.need.exceeded = nil, true
 		}
 	}
-	return n.of(windows)
+	large.Open(m.large, &w.largeLimit, at, 0)
+	needed := max(w.maxFor(large.Used()+cost), bucketMax)
+	m.wide = m.climb(m.wide, w, w.sliceless, len(w.steps), needed, cost, m.large)
+	m.need.large = max(m.need.large, needed)
+	large.Charge(cost)
+	w.take(m.plain, 0, at, cost)
+	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// of returns the needs in the windows of a rule. It adds them if there are none.
-func (n *subjectNeeds) of(windows []*window) []need {
-	if len(windows) == 0 {
-		return nil
-	}
-	for _, list := range n.rules {
-		if list[0].window == windows[0].number {
-			return list
+// climb adds the steps with less than a maximum, of those from one index to another, to the steps
+// that there are, as copies of a history.
+func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
+	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
+		count := history.Clone()
+		if w.Burst > 1 {
+			count.CopyMeter(m.meter.bucket(&w.steps[i].Params, last))
 		}
+		steps = append(steps, step{Count: count})
 	}
-	list := make([]need, len(windows))
-	for i, w := range windows {
-		list[i].window, list[i].kept = w.number, n.kept
-	}
-	n.rules = append(n.rules, list)
-	return list
+	return steps
 }
 
-// markExceeded marks the exact limits that denied a request. It reports whether there are any.
-func (r *recommender) markExceeded(v *policy.Verdict, decision *stint.Decision) bool {
-	any := false
-	r.eachWindow(v, decision, func(_ int, _ *window, n *need, _, exact *stint.Usage) {
-		if exact != nil && exact.RetryAfter != 0 {
-			n.exceeded, any = true, true
-		}
-	})
-	return any
-}
-
-// count counts the usage after a request that was charged.
-func (r *recommender) count(v *policy.Verdict, request *stint.Request, decision *stint.Decision) {
-	r.eachWindow(v, decision, func(i int, w *window, n *need, large, exact *stint.Usage) {
-		claim := contract.ClaimAt(&request.Claim, request.And, i)
-		if claim.Cost == 0 || !n.kept {
-			return
-		}
-		w.Requests++
-		bucketMax := r.meter(claim, w, decision.Charge.At)
-		largeMax := max(w.maxFor(large.Used), bucketMax)
-		n.large = max(n.large, largeMax)
-		index := r.scale.index(largeMax)
-		w.large[index]++
-		if exact != nil {
-			exactMax := max(w.maxFor(exact.Used), bucketMax)
-			n.exact = max(n.exact, exactMax)
-			index = r.scale.index(exactMax)
-		}
-		w.exact[index]++ // if the exact maximum is unknown, it is at most the large one
-	})
-}
-
-// meter adds a charged claim to its meter. It returns the smallest maximum whose burst admits it.
-func (r *recommender) meter(claim *stint.Claim, w *window, at int64) int64 {
-	if w.Burst == 1 {
-		return 0
-	}
-	key := meterKey{claim.Subject, claim.Scope, w.number}
-	m := r.meters[key]
-	if m == nil {
-		m = new(meter)
-		key.subject, key.scope = strings.Clone(key.subject), strings.Clone(key.scope)
-		r.meters[key] = m
-	}
-	return m.add(at, claim.Cost, time.Duration(w.Window).Microseconds(), w.Burst)
-}
-
-// settlingStore is the store of a recommender. It settles the meters along with the charges.
-type settlingStore struct {
-	Timeless
-	recommender *recommender
-}
-
-// Amend implements [stint.Store]. A replay settles each request before the next one.
-func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	changed, err := s.Timeless.Amend(ctx, c, a)
-	if changed && a.Kind == stint.AmendSettle {
-		for i := range 1 + len(c.And) {
-			s.recommender.settle(contract.ClaimAt(&c.Claim, c.And, i), a.Cost)
-		}
-	}
-	return changed, err
-}
-
-// settle changes the last charge of a claim in its meters. The name of the first limit identifies
-// the rule of a claim.
-func (r *recommender) settle(claim *stint.Claim, cost int64) {
-	for i := range r.verdict.Results {
-		own := contract.ClaimAt(&r.request.Claim, r.request.And, i)
-		if own.Subject != claim.Subject || own.Scope != claim.Scope || own.Limits[0].Name != claim.Limits[0].Name {
-			continue
-		}
-		for _, w := range r.rules[r.verdict.Results[i].Rule.Index].windows {
-			if m := r.meters[meterKey{claim.Subject, claim.Scope, w.number}]; m != nil {
-				m.amend(cost - claim.Cost)
-			}
+// take decides on a charge by some steps, the first of which has an index of the scale.
+func (w *window) take(steps []step, index int, at, cost int64) {
+	var v algorithm.View
+	for i := range steps {
+		v.Open(steps[i].Count, &w.steps[index+i].Params, at, 0)
+		if steps[i].took = v.Fits(cost); steps[i].took {
+			v.Charge(cost)
+		} else {
+			w.denied[index+i]++
 		}
 	}
 }
 
-// eachWindow calls f for each window of each claim i with the usages of its two limits. The usage
-// of the exact limit is nil if it is exceeded.
-func (r *recommender) eachWindow(v *policy.Verdict, decision *stint.Decision,
-	f func(i int, w *window, n *need, large, exact *stint.Usage),
-) {
-	usages := decision.Usages()
-	for i := range v.Results {
-		windows := r.rules[v.Results[i].Rule.Index].windows
-		next := max(len(windows), 1) // after the large limits, or after idle
-		for k, w := range windows {
-			n, exact := &r.needs[i][k], (*stint.Usage)(nil)
-			if !n.exceeded {
-				exact = &usages[next]
-				next++
-			}
-			f(i, w, n, &usages[k], exact)
+// settle replaces the cost of the last charge.
+func (m *measure) settle(w *window, at, cost, truth, debt int64) {
+	var v algorithm.View
+	if truth > cost {
+		m.raise(w, at, truth-cost)
+	}
+	m.meter.amend(truth - cost)
+	settle := func(c *algorithm.Count, p *algorithm.Params) {
+		v.Open(c, p, at, 0)
+		v.Settle(at, cost, truth, debt)
+	}
+	if m.exact != nil {
+		settle(m.exact, &w.exactLimit)
+	}
+	settle(m.large, &w.largeLimit)
+	for i, s := range m.plain {
+		if s.took {
+			settle(s.Count, &w.steps[i].Params)
 		}
-		usages = usages[next:]
+	}
+	for i, s := range m.wide {
+		if s.took {
+			settle(s.Count, &w.steps[w.sliceless+i].Params)
+		}
+	}
+}
+
+// raise adds the steps that a settlement may take above their capacity, by some units.
+func (m *measure) raise(w *window, at, units int64) {
+	var v algorithm.View
+	v.Open(m.large, &w.largeLimit, at, 0)
+	most := w.maxFor(v.Used()+units) + 1
+	if w.Burst > 1 {
+		most += m.need.large // no meter of a step is higher
+	}
+	plain, wide := len(m.plain), len(m.wide)
+	if m.exact != nil {
+		m.plain = m.climb(m.plain, w, 0, w.sliceless, most, 0, m.exact)
+	}
+	m.wide = m.climb(m.wide, w, w.sliceless, len(w.steps), most, 0, m.large)
+	for i := plain; i < len(m.plain); i++ {
+		m.plain[i].took = true
+	}
+	for i := wide; i < len(m.wide); i++ {
+		m.wide[i].took = true
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
 // meter finds the smallest maximum L of a limit with a burst under which its bucket denies nothing.
@@ -42,6 +43,24 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 		*m = meter{} // unreachable in practice; starting over avoids an overflow
 	}
 	return needed
+}
+
+// bucket returns a count whose meter has all charges but the last few units. The points on the hull
+// determine its level.
+func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
+	c := new(algorithm.Count)
+	var v algorithm.View
+	for i := range m.hull {
+		until := m.sum - last
+		if i+1 < len(m.hull) {
+			until = m.hull[i+1].units
+		}
+		if units := until - m.hull[i].units; units > 0 {
+			v.Open(c, p, m.hull[i].at, 0)
+			v.Charge(units)
+		}
+	}
+	return c
 }
 
 // amend changes the last charge by some units.

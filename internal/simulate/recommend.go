@@ -32,17 +32,12 @@ func (r *recommender) sortedNeeds() []*sortedNeeds {
 			all = append(all, new(sortedNeeds))
 		}
 	}
-	for _, subject := range r.subjects {
-		for _, list := range subject.rules {
-			for i := range list {
-				n, sorted := &list[i], all[list[i].window]
-				if n.large == 0 {
-					continue // all its requests were free
-				}
-				sorted.large = append(sorted.large, n.large)
-				if !n.exceeded {
-					sorted.exact = append(sorted.exact, n.exact)
-				}
+	for _, needs := range r.subjects {
+		for _, n := range *needs {
+			sorted := all[n.window]
+			sorted.large = append(sorted.large, n.large)
+			if !n.exceeded {
+				sorted.exact = append(sorted.exact, n.exact)
 			}
 		}
 	}
@@ -114,14 +109,9 @@ func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
 
 // point returns what the limit at an index of the scale would do.
 func (w *window) point(needs *sortedNeeds, scale scale, index int) Point {
-	p := Point{Max: scale[index], Requests: w.Requests}
-	counts := w.exact
-	if w.sliced(p.Max) {
-		counts = w.large
+	return Point{
+		Max:      scale[index],
+		Subjects: int64(len(needs.large) - w.untouched(needs, scale[index])),
+		Requests: w.denied[index],
 	}
-	p.Subjects = int64(len(needs.large) - w.untouched(needs, p.Max))
-	for _, n := range counts[:index+1] {
-		p.Requests -= n
-	}
-	return p
 }

@@ -2,6 +2,8 @@ package simulate_test
 
 import (
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stint-limiter/stint/internal/loggen"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
@@ -126,9 +129,8 @@ policies: [{name: all, per: method, limits: "%s"}]
 		for _, p := range []simulate.Point{choice.Affected, rapid.SampledFrom(got.Curve).Draw(rt, "point")} {
 			limit := choice.Limit
 			limit.Max, limit.Burst = p.Max, p.Max*burst
-			n, denied := hit(limit.String())
-			if n != p.Subjects || denied > p.Requests {
-				rt.Fatalf("%s hits %d subjects and denies %d requests; want %d, and at most %d", limit, n, denied,
+			if n, denied := hit(limit.String()); n != p.Subjects || denied != p.Requests {
+				rt.Fatalf("%s hits %d subjects and denies %d requests; want %d, and %d", limit, n, denied,
 					p.Subjects, p.Requests)
 			}
 		}
@@ -136,6 +138,74 @@ policies: [{name: all, per: method, limits: "%s"}]
 			rt.Fatalf("the curve ends with %+v; want nobody", last)
 		}
 	})
+}
+
+// TestRecommendedRequests: what limits are said to deny is what they deny, for all limits of the
+// curve and all kinds of traffic. In particular, a denied request leaves room for the next one:
+// twice the limit is denied half of the time.
+func TestRecommendedRequests(t *testing.T) {
+	steady := new(records).add(1, "192.0.2.2", 0, 0).add(3000, "192.0.2.1", 0, 500*time.Millisecond)
+	generated := filepath.Join(t.TempDir(), "access.log")
+	generate(t, generated, loggen.Options{Lines: 4_000, Users: 100, Span: 3 * time.Hour})
+	sizes := []int64{100, 900, 5_000, 20_000}
+	sized := new(records).add(1, "192.0.2.8", 0, 0)
+	for i := range 600 {
+		sized.add(1, fmt.Sprintf("192.0.2.%d", i%7), time.Duration(i)*900*time.Millisecond, 0,
+			func(r *accesslog.Record) { r.Bytes, r.Status = sizes[i%len(sizes)], []int{200, 200, 503}[i%3] })
+	}
+	for _, test := range []struct {
+		name, form string
+		log        *records
+	}{
+		{"steady", `tiers: [{name: anyone, identity: ip, limits: "%s"}]`, steady},
+		{"generated", `tiers: [{name: anyone, identity: ip, limits: "%s"}]`, allOf(t, generated)},
+		{"settled", `
+tiers: [{name: anyone, identity: ip, limits: unlimited}]
+policies: [{name: load, cost: 3, budget: "%s", settle: {bytes: 1KB}, refund: [5xx]}]`, sized},
+	} {
+		for _, window := range []string{"10s", "1h"} {
+			for _, burst := range []string{"", " burst 3x"} {
+				r := replay(t, test.log, simulate.Options{
+					Set: parse(t, fmt.Sprintf(test.form, "7/"+window+burst)), Recommend: []float64{1}})
+				got := r.Recommendations[0]
+				points := 0
+				for _, p := range got.Curve {
+					limit := fmt.Sprintf("%d/%s%s", p.Max, window, burst)
+					o := replay(t, test.log, simulate.Options{Set: parse(t, fmt.Sprintf(test.form, limit))}).Outcome
+					if o.Total.Denied != p.Requests || o.Subjects.Hit != p.Subjects {
+						t.Errorf("%s: %s denies %d requests of %d subjects; got %+v", test.name, limit, o.Total.Denied,
+							o.Subjects.Hit, p)
+					}
+					if p.Requests > 0 {
+						points++
+					}
+				}
+				if points < 2 {
+					t.Errorf("%s, %s%s: the curve has only %d limits that deny anything", test.name, window, burst, points)
+				}
+			}
+		}
+	}
+}
+
+// allOf returns the requests of a log.
+func allOf(t *testing.T, path string) *records {
+	t.Helper()
+	source, err := accesslog.Open([]string{path}, accesslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	log := new(records)
+	for {
+		var r accesslog.Record
+		if err := source.Next(&r); err == io.EOF {
+			return log
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		log.list = append(log.list, r)
+	}
 }
 
 // bursts draws a log of a few subjects. Their bursts are about as large as the smallest limit with

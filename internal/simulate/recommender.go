@@ -1,78 +1,72 @@
 package simulate
 
 import (
-	"fmt"
+	"context"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// recommender measures what subjects would use if nothing were ever denied, and recommends limits
-// that fit. Two limits measure each window, with the algorithm that would enforce it:
-//
-//   - The large limit never denies. Its log has slices, like that of every limit above
-//     stint.Resolution: room comes back late, and that counts.
-//   - The exact limit is as large as a limit without slices can be. Its count is exact until it is
-//     exceeded. After that it is no longer needed: a subject that needs more needs a limit with
-//     slices.
-//
-// Neither has a burst. What the bucket of a burst needs depends on the maximum: a meter computes
-// it.
+// recommender measures what subjects use, and recommends limits that fit.
 type recommender struct {
-	store       *memorystore.Store
+	store       *memorystore.Store // never denies; it knows repeated request ids
 	guard       *policy.Guard
 	scale       scale
 	rules       []ruleWindows // by index of the rule
 	maxSubjects int
 	subjects    map[string]*subjectNeeds
-	meters      map[meterKey]*meter
+	claims      map[claimKey][]measure // by window of the rule
 
 	// The request being measured:
 	verdict policy.Verdict
 	request stint.Request
-	needs   [][]need // by claim
 }
 
 // ruleWindows are the windows to measure for one rule.
 type ruleWindows struct {
 	windows []*window
-	limits  map[uint][]stint.Limit // by the set of exceeded windows; see limitsFor
+	limits  []stint.Limit // that stand in for those of the rule in the store
 }
 
 // window is a window to measure for one rule.
 type window struct {
 	Recommendation
-	number       int // unique among all rules
-	exactLimit   stint.Limit
-	largeLimit   stint.Limit
-	exact, large []int64 // requests by the maximum they needed, as an index of the scale
+	number                 int // unique among all rules
+	exactLimit, largeLimit algorithm.Params
+	steps                  []stepLimit // of the scale
+	sliceless              int         // how many steps have no slices
+	denied                 []int64     // requests, by step
 }
 
-type meterKey struct {
+// stepLimit is a limit of the scale.
+type stepLimit struct {
+	max int64
+	algorithm.Params
+}
+
+type claimKey struct {
 	subject, scope string
-	window         int
+	rule           int
 }
 
-// subjectNeeds are the needs of a subject in the windows of each rule that applied to it.
-type subjectNeeds struct {
-	rules [][]need
-	kept  bool // the subject is counted separately
-}
+// subjectNeeds are the needs of a subject in the windows of all rules that applied to it.
+type subjectNeeds []*need
 
 // need is the smallest maximum of a window that would have admitted all requests of a subject.
 type need struct {
 	window       int // its number
 	exact, large int64
-	exceeded     bool // the exact limit was exceeded: exact is unknown
-	kept         bool // the subject is counted separately
+	exceeded     bool // the exact count was exceeded: exact is unknown
 }
-
-// maxWindows is the maximum number of windows for one rule: their limits, two each, are one claim.
-const maxWindows = stint.MaxLimits / 2
 
 func newRecommender(o *Options, c *clock) (*recommender, error) {
 	store, err := newStore(o, c)
@@ -81,22 +75,19 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 	}
 	r := &recommender{
 		store: store, scale: newScale(), maxSubjects: o.MaxSubjects,
-		subjects: make(map[string]*subjectNeeds), meters: make(map[meterKey]*meter),
+		subjects: make(map[string]*subjectNeeds), claims: make(map[claimKey][]measure),
 	}
 	number := 0
 	for _, rule := range o.Set.Rules() {
 		windows := windowsOf(rule, o)
-		if len(windows) > maxWindows {
-			r.close()
-			return nil, fmt.Errorf("%q has %d pairs of window and burst to recommend limits for; want at most %d",
-				rule.Name(), len(windows), maxWindows)
-		}
 		for _, w := range windows {
 			w.number = number
-			w.exact, w.large = make([]int64, len(r.scale)), make([]int64, len(r.scale))
+			w.scaled(r.scale)
 			number++
 		}
-		r.rules = append(r.rules, ruleWindows{windows: windows, limits: make(map[uint][]stint.Limit)})
+		// The name tells the claims of a subject apart.
+		unlimited := stint.Per(largestMax, stint.MinWindow).WithName(strconv.Itoa(rule.Index))
+		r.rules = append(r.rules, ruleWindows{windows, []stint.Limit{unlimited}})
 	}
 	r.guard, err = policy.NewGuard(settlingStore{Timeless{store}, r}, o.Set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: true})
@@ -118,15 +109,10 @@ func windowsOf(rule *policy.Rule, o *Options) []*window {
 		if slices.ContainsFunc(list, same) {
 			return
 		}
-		name := fmt.Sprintf("%d-%d", rule.Index, burst) // limits of different windows may share a name
-		list = append(list, &window{
-			Recommendation: Recommendation{
-				Policy: rule.Policy, Tier: rule.Tier, Costs: rule.Costs,
-				Window: Duration(length), Burst: burst, Configured: configured,
-			},
-			exactLimit: stint.Per(stint.Resolution/burst*burst, length).WithName(name),
-			largeLimit: stint.Per(largestMax*burst, length).WithName(name + "-large"),
-		})
+		list = append(list, &window{Recommendation: Recommendation{
+			Policy: rule.Policy, Tier: rule.Tier, Costs: rule.Costs,
+			Window: Duration(length), Burst: burst, Configured: configured,
+		}})
 	}
 	for i := range rule.Limits {
 		l := &rule.Limits[i]
@@ -146,6 +132,22 @@ func windowsOf(rule *policy.Rule, o *Options) []*window {
 	return list
 }
 
+// scaled prepares the limits of a scale.
+func (w *window) scaled(s scale) {
+	length := time.Duration(w.Window)
+	of := func(l stint.Limit) algorithm.Params { return algorithm.Of(&l) }
+	w.exactLimit = of(stint.Per(stint.Resolution/w.Burst*w.Burst, length))
+	w.largeLimit = of(stint.Per(largestMax*w.Burst, length))
+	for _, round := range s {
+		l := w.limit(round)
+		w.steps = append(w.steps, stepLimit{l.Max, of(l)})
+		if !w.sliced(round) {
+			w.sliceless++
+		}
+	}
+	w.denied = make([]int64, len(s))
+}
+
 // limit returns the window's limit with a maximum, or with the next larger one whose burst can be
 // counted exactly.
 func (w *window) limit(max int64) stint.Limit {
@@ -160,4 +162,111 @@ func (w *window) limit(max int64) stint.Limit {
 		l.Max++
 	}
 	return stint.Per(max, time.Duration(w.Window)).WithBurst(w.Burst)
+}
+
+// add measures a request with its outcome.
+func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
+	ctx := context.Background()
+	r.request = stint.Request{}
+	v, request := &r.verdict, &r.request
+	if err := r.guard.Ask(in, v, request); err != nil || len(v.Results) == 0 {
+		return err
+	}
+	request.Bans = nil
+	for i := range v.Results {
+		r.claim(i).Limits = r.rules[v.Results[i].Rule.Index].limits
+	}
+	decision, err := r.store.Take(ctx, *request)
+	if err != nil || !decision.Allowed { // it costs more than any limit allows
+		return err
+	}
+	for i := range v.Results {
+		if claim := r.claim(i); claim.Cost > 0 && !decision.Repeat {
+			windows := r.rules[v.Results[i].Rule.Index].windows
+			list := r.measures(claim, v.Results[i].Rule.Index)
+			for k := range list {
+				windows[k].Requests++
+				list[k].add(windows[k], decision.Charge.At, claim.Cost)
+			}
+		}
+	}
+	v.Decision = decision
+	if follow := r.guard.Follow(ctx, v); follow != nil {
+		follow(o)
+	}
+	return nil
+}
+
+// claim returns a claim of the request being measured.
+func (r *recommender) claim(i int) *stint.Claim {
+	return contract.ClaimAt(&r.request.Claim, r.request.And, i)
+}
+
+// measures returns the measures of a claim by a rule, one for each window. There are none if there
+// are too many subjects already.
+func (r *recommender) measures(claim *stint.Claim, rule int) []measure {
+	key := claimKey{claim.Subject, claim.Scope, rule}
+	if list, ok := r.claims[key]; ok {
+		return list
+	}
+	needs := r.subjects[claim.Subject]
+	key.subject, key.scope = strings.Clone(key.subject), strings.Clone(key.scope)
+	switch {
+	case len(r.claims) >= countsPerSubject*max(r.maxSubjects, DefaultMaxSubjects):
+		return nil
+	case needs == nil && len(r.subjects) >= r.maxSubjects:
+		return nil
+	case needs == nil:
+		needs = new(subjectNeeds)
+		r.subjects[key.subject] = needs
+	}
+	list := make([]measure, len(r.rules[rule].windows))
+	for i, w := range r.rules[rule].windows {
+		list[i] = measure{need: needs.of(w), exact: new(algorithm.Count), large: new(algorithm.Count)}
+	}
+	r.claims[key] = list
+	return list
+}
+
+// of returns the need in a window. It adds it if there is none.
+func (s *subjectNeeds) of(w *window) *need {
+	for _, n := range *s {
+		if n.window == w.number {
+			return n
+		}
+	}
+	n := &need{window: w.number}
+	*s = append(*s, n)
+	return n
+}
+
+// settlingStore is the store of a recommender. It settles the measures along with the charges.
+type settlingStore struct {
+	Timeless
+	recommender *recommender
+}
+
+// Amend implements [stint.Store]. A replay settles each request before the next one.
+func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	changed, err := s.Timeless.Amend(ctx, c, a)
+	if changed && a.Kind == stint.AmendSettle {
+		for i := range 1 + len(c.And) {
+			s.recommender.settle(contract.ClaimAt(&c.Claim, c.And, i), c.At, &a)
+		}
+	}
+	return changed, err
+}
+
+// settle settles the last charge of a claim.
+func (r *recommender) settle(claim *stint.Claim, at int64, a *stint.Amendment) {
+	for i := range r.verdict.Results {
+		own, rule := r.claim(i), r.verdict.Results[i].Rule.Index
+		if own.Subject != claim.Subject || own.Scope != claim.Scope || own.Limits[0].Name != claim.Limits[0].Name {
+			continue
+		}
+		list := r.measures(claim, rule)
+		for k := range list {
+			list[k].settle(r.rules[rule].windows[k], at, claim.Cost, a.Cost, a.MaxDebt)
+		}
+	}
 }

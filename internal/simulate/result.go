@@ -137,7 +137,7 @@ type RuleCount struct {
 // Series counts requests over time: one number for each step from Start on, without gaps.
 type Series struct {
 	Start    time.Time `json:"start,omitzero"`
-	Step     Duration  `json:"step"`
+	Step     Duration  `json:"step_seconds"`
 	Allowed  []int64   `json:"allowed"`
 	Denied   []int64   `json:"denied"`
 	Shadowed []int64   `json:"shadowed"` // included in Allowed
@@ -195,7 +195,7 @@ type Subjects struct {
 	Banned   int64 `json:"banned"`
 	// Bans is the number of bans, and BannedFor their total length.
 	Bans      int64    `json:"bans"`
-	BannedFor Duration `json:"banned_for"`
+	BannedFor Duration `json:"banned_for_seconds"`
 	// Cap is the maximum of Seen. Others counts the requests of all further subjects: limits were
 	// applied to them, but they are in no list and no distribution.
 	Cap    int   `json:"cap"`
@@ -259,11 +259,11 @@ type Hit struct {
 	Last  time.Time `json:"last"`
 	// Longest is the longest time from one denial to another with nothing allowed in between. It
 	// began at LongestAt.
-	Longest   Duration  `json:"longest"`
+	Longest   Duration  `json:"longest_seconds"`
 	LongestAt time.Time `json:"longest_at,omitzero"`
 	// WorstWait is the longest time that the subject was asked to wait. Never is set if a request
 	// was denied that could never be allowed because its cost exceeds the limit.
-	WorstWait Duration `json:"worst_wait"`
+	WorstWait Duration `json:"worst_wait_seconds"`
 	Never     bool     `json:"never"`
 	// By are the limits that denied requests, in descending order of denials. Banned is the number
 	// of those of Denied that a ban already in force denied: no limit did.
@@ -271,7 +271,7 @@ type Hit struct {
 	Banned int64   `json:"banned"`
 	// Bans is the number of times that the subject was banned, and BannedFor the total length.
 	Bans      int64    `json:"bans"`
-	BannedFor Duration `json:"banned_for"`
+	BannedFor Duration `json:"banned_for_seconds"`
 }
 
 // HitBy counts how often one limit denied a subject.
@@ -313,15 +313,15 @@ type Change struct {
 	Against int64 `json:"against"`
 }
 
-// Recommendation shows how many subjects limits of one rule and window would leave untouched. It
-// counts all requests that the rule applies to as if nothing were ever denied.
+// Recommendation shows what limits of one rule and window would do, each as if it were the only
+// limit.
 type Recommendation struct {
 	Policy string `json:"policy"`
 	Tier   string `json:"tier"`
 	Costs  bool   `json:"costs"`
 	// Window and Burst are those of the recommended limits, which are sliding. Burst is a multiple
 	// of the limit's maximum.
-	Window Duration `json:"window"`
+	Window Duration `json:"window_seconds"`
 	Burst  int64    `json:"burst"`
 	// Configured is the limit with that window and burst in the configuration; nil if there is
 	// none.
@@ -354,9 +354,7 @@ type Point struct {
 	Max int64 `json:"max"`
 	// Subjects is the number of subjects that would be denied something.
 	Subjects int64 `json:"subjects"`
-	// Requests is the number of requests that came when their subject had used the limit up. This
-	// is an upper bound of those that would be denied: a denied request is not counted and leaves
-	// room for the next one.
+	// Requests is the number of requests that would be denied.
 	Requests int64 `json:"requests"`
 }
 

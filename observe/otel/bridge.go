@@ -101,14 +101,13 @@ func (b *bridge) quantiles(o metric.Observer) {
 		return
 	}
 	last := points[len(points)-1]
-	const millisecond = 1e-3
 	for name, value := range map[string]float64{
 		"stint.decision.duration" + medianOf:   last.P50,
 		"stint.decision.duration" + tailOf:     last.P99,
 		"stint.store.call.duration" + medianOf: last.StoreP50,
 		"stint.store.call.duration" + tailOf:   last.StoreP99,
 	} {
-		o.ObserveFloat64(b.each[name], value*millisecond)
+		o.ObserveFloat64(b.each[name], value)
 	}
 }
 

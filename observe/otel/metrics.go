@@ -61,6 +61,8 @@ var definitions = []definition{
 	{"stint_redis_ops_per_second", "stint.redis.ops", gauge, "{operation}/s"},
 	{"stint_redis_memory_bytes", "stint.redis.memory", gauge, "By"},
 	{"stint_redis_memory_max_bytes", "stint.redis.memory.max", gauge, "By"},
+	{"stint_redis_memory_share", "stint.redis.memory.share", gauge, "1"},
+	{"stint_redis_cpu_share", "stint.redis.cpu.share", gauge, "1"},
 	{"stint_redis_evicted_keys_total", "stint.redis.evicted.keys", counter, "{key}"},
 	{"stint_redis_clients", "stint.redis.clients", gauge, "{connection}"},
 	{"stint_redis_keys", "stint.redis.keys", gauge, "{key}"},

@@ -20,7 +20,7 @@ export function outbound(app) {
     const facts = [
       ["Calls", count(api.calls, "call")],
       ["Waited", api.calls > 0 ? `${number(api.waited)} (${number(api.waited / api.calls, "share")})` : "–"],
-      ["Average wait", number(api.average_wait_ms, "ms")],
+      ["Average wait", number(1000 * api.average_wait_seconds, "ms")],
       ["Waiting now", count(api.waiting, "call")],
       ["Gave up", count(api.denied, "call")],
     ];

@@ -106,8 +106,8 @@ export function overview(app) {
     ] });
     const some = (p, v) => (p.allowed + p.denied > 0 ? v : null);
     latency.show({ ...times, unit: "ms", marks: alertAt("LimiterSlow"), series: [
-      { name: "p99", kind: "degraded", values: all.map((p) => some(p, p.p99)) },
-      { name: "p50", kind: "allowed", values: all.map((p) => some(p, p.p50)) },
+      { name: "p99", kind: "degraded", values: all.map((p) => some(p, 1000 * p.p99_seconds)) },
+      { name: "p50", kind: "allowed", values: all.map((p) => some(p, 1000 * p.p50_seconds)) },
     ] });
     storePanel.hidden = model.store?.kind === "memory"; // there is nothing to call
     store.show({ ...times, unit: "/s", series: [

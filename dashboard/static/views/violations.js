@@ -128,7 +128,7 @@ export function cells(v) {
   return [
     clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
     h("span", { class: `reason ${v.reason}` }, v.reason, v.degraded ? h("span", { class: "reason degraded" }, "degraded") : null),
-    v.reason === "shadow" ? "allowed" : retry(v.retry_after),
+    v.reason === "shadow" ? "allowed" : retry(v.retry_after_seconds),
   ];
 }
 

@@ -11,17 +11,17 @@ import (
 
 // decision is the answer to a question.
 type decision struct {
-	Allowed     bool   `json:"allowed"`
-	Tier        string `json:"tier"`
-	Policy      string `json:"policy"`
-	Route       string `json:"route"`
-	Skipped     string `json:"skipped"`
-	Cost        int64  `json:"cost"`
-	RetryAfter  *int64 `json:"retry_after_ms"`
-	Banned      bool   `json:"banned"`
-	Degraded    bool   `json:"degraded"`
-	Unavailable bool   `json:"unavailable"`
-	Repeat      bool   `json:"repeat"`
+	Allowed     bool     `json:"allowed"`
+	Tier        string   `json:"tier"`
+	Policy      string   `json:"policy"`
+	Route       string   `json:"route"`
+	Skipped     string   `json:"skipped"`
+	Cost        int64    `json:"cost"`
+	RetryAfter  *float64 `json:"retry_after_seconds"`
+	Banned      bool     `json:"banned"`
+	Degraded    bool     `json:"degraded"`
+	Unavailable bool     `json:"unavailable"`
+	Repeat      bool     `json:"repeat"`
 	// Limits are those that the request was held to.
 	Limits []limitState `json:"limits"`
 	// Shadowed are the policies and tiers in shadow that would have denied it.
@@ -33,16 +33,16 @@ type decision struct {
 
 // limitState is how much of a limit is used.
 type limitState struct {
-	Policy     string  `json:"policy"`
-	Name       string  `json:"name"`
-	Limit      string  `json:"limit"`
-	Max        int64   `json:"max"`
-	Window     float64 `json:"window_ms"`
-	Burst      int64   `json:"burst"`
-	Used       int64   `json:"used"`
-	Remaining  int64   `json:"remaining"`
-	ResetAfter *int64  `json:"reset_after_ms"`
-	RetryAfter *int64  `json:"retry_after_ms"`
+	Policy     string   `json:"policy"`
+	Name       string   `json:"name"`
+	Limit      string   `json:"limit"`
+	Max        int64    `json:"max"`
+	Window     float64  `json:"window_seconds"`
+	Burst      int64    `json:"burst"`
+	Used       int64    `json:"used"`
+	Remaining  int64    `json:"remaining"`
+	ResetAfter *float64 `json:"reset_after_seconds"`
+	RetryAfter *float64 `json:"retry_after_seconds"`
 }
 
 // result is the answer to a question of a batch: a decision, or why there is none.
@@ -140,7 +140,7 @@ func (a *API) decisionOf(q *question) *decision {
 	v, d := &q.verdict, &q.verdict.Decision
 	out := &decision{
 		Allowed: d.Allowed, Tier: v.Tier, Route: v.Route, Skipped: v.Skipped, Cost: v.Cost,
-		RetryAfter: milliseconds(d.RetryAfter),
+		RetryAfter: seconds(d.RetryAfter),
 		Banned:     d.Banned, Degraded: d.Degraded, Unavailable: d.Unavailable, Repeat: d.Repeat,
 		Limits: []limitState{}, Shadowed: []string{},
 		Charge: a.seal.text(&charged{d.Charge, q.priced()}),
@@ -171,17 +171,17 @@ func (a *API) decisionOf(q *question) *decision {
 func stateOf(policy string, s stint.State) limitState {
 	return limitState{
 		Policy: policy, Name: s.Limit.Name, Limit: s.Limit.String(), Max: s.Limit.Max,
-		Window: float64(s.Limit.Window.Microseconds()) / 1000, Burst: s.Limit.Capacity(),
-		Used: s.Used, Remaining: s.Remaining(), ResetAfter: milliseconds(s.ResetAfter),
-		RetryAfter: milliseconds(s.RetryAfter),
+		Window: s.Limit.Window.Seconds(), Burst: s.Limit.Capacity(),
+		Used: s.Used, Remaining: s.Remaining(), ResetAfter: seconds(s.ResetAfter),
+		RetryAfter: seconds(s.RetryAfter),
 	}
 }
 
-// milliseconds rounds up, so that nobody comes too early. It is nil for [stint.Never].
-func milliseconds(d time.Duration) *int64 {
+// seconds rounds up to milliseconds, so that nobody comes too early. It is nil for [stint.Never].
+func seconds(d time.Duration) *float64 {
 	if d == stint.Never {
 		return nil
 	}
-	n := int64((d + time.Millisecond - 1) / time.Millisecond)
+	n := float64((d+time.Millisecond-1)/time.Millisecond) / 1000
 	return &n
 }

@@ -44,7 +44,7 @@ type API struct {
 	// about its limits.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
-	warned             atomic.Pointer[policy.Set] // of places that forward-auth cannot give back
+	warned             atomic.Pointer[policy.Set] // of what has no effect in forward-auth
 	log                *log
 }
 

@@ -64,7 +64,7 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers is all that a body may say. Of "mode" and "max_wait_ms" see askNames.
+// askMembers is all that a body may say. Of "mode" and "max_wait_seconds" see askNames.
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
@@ -79,14 +79,9 @@ var askMembers = [...]member{
 	{"limits", bySubject, func(r *reader, a *ask) { a.limits = r.limits() }},
 	{"cost", anyForm, func(r *reader, a *ask) { a.cost = r.whole(0, stint.MaxUnits) }},
 	{"id", anyForm, func(r *reader, a *ask) { a.id = r.text(1, maxKey) }},
-	{"max_wait_ms", anyForm, func(r *reader, a *ask) {
-		a.maxWait = time.Duration(r.whole(1, maxWait)) * time.Millisecond
-	}},
+	{"max_wait_seconds", anyForm, func(r *reader, a *ask) { a.maxWait = r.seconds(stint.MaxWindow) }},
 	{"mode", anyForm, func(r *reader, a *ask) { a.mode = r.mode() }},
 }
-
-// maxWait is how far ahead anybody may book, in milliseconds.
-const maxWait = int64(stint.MaxWindow / time.Millisecond)
 
 // modeNames are in the order of the modes.
 var modeNames = [...]string{stint.ModeTake: "take", stint.ModePeek: "peek", stint.ModeReserve: "reserve"}
@@ -116,7 +111,7 @@ func askNames(mode stint.Mode, batch bool) []string {
 	var names []string
 	for i := range askMembers {
 		name := askMembers[i].name
-		if name == "mode" && !batch || name == "max_wait_ms" && !batch && mode != stint.ModeReserve {
+		if name == "mode" && !batch || name == "max_wait_seconds" && !batch && mode != stint.ModeReserve {
 			continue
 		}
 		names = append(names, name)
@@ -166,7 +161,7 @@ func (r *reader) check(a *ask) {
 	if want == bySubject && a.says("limits") == (a.says("policy") || a.says("tier")) {
 		r.wrong("want a policy, a tier, or limits for the subject: either names of the configuration, or limits of its own")
 	}
-	if a.says("max_wait_ms") && a.mode != stint.ModeReserve {
-		r.wrongIn("max_wait_ms", "is for the mode reserve")
+	if a.says("max_wait_seconds") && a.mode != stint.ModeReserve {
+		r.wrongIn("max_wait_seconds", "is for the mode reserve")
 	}
 }

@@ -38,7 +38,7 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in.Peer, in.Header = peer, r.Header
-	a.warnOfPlaces(set)
+	a.warnOfAuth(set)
 	var v policy.Verdict
 	_ = a.guard.Decide(r.Context(), &in, &v) // the verdict has it
 	if !a.answer(&refusing{w, status}, r, &v) {
@@ -75,10 +75,16 @@ func (w *refusing) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// warnOfPlaces warns once about each set with concurrency limits, whose places nobody gives back.
-func (a *API) warnOfPlaces(set *policy.Set) {
+// warnOfAuth warns once about each set of what has no effect on requests that only a proxy sees:
+// places of which nobody says that they are free again, and ids that are derived from bodies.
+func (a *API) warnOfAuth(set *policy.Set) {
 	if a.warned.Swap(set) == set {
 		return
+	}
+	spec := set.Spec()
+	if i := slices.IndexFunc(spec.Policies, func(p policy.Policy) bool { return p.RequestIDDerive != 0 }); i >= 0 {
+		a.config.Logger.Warn("stint: forward-auth does not see the bodies of requests: no ids are derived from them, and equal requests are all charged",
+			"policy", spec.Policies[i].Name)
 	}
 	for _, rule := range set.Rules() {
 		if slices.ContainsFunc(rule.Limits, func(l stint.Limit) bool {

@@ -23,7 +23,7 @@ func TestBatch(t *testing.T) {
 		{"method":"GET","path":"/healthz","peer":"203.0.113.9"},
 		{"subject":"b","limits":["0/1m"]},
 		{"subject":"c","tier":"free","mode":"peek"},
-		{"subject":"d","limits":["1/1m"],"mode":"reserve","max_wait_ms":1000},
+		{"subject":"d","limits":["1/1m"],"mode":"reserve","max_wait_seconds":1},
 		{"method":"GET","path":"/trial","peer":"203.0.113.9"}
 	]}`
 	want := "200 limits 2/0; 200 ; 429 limits 0/0; 200 free 0/10, free 0/20; 200 limits 1/0; 200 anonymous 1/2"

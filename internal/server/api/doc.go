@@ -14,7 +14,7 @@
 //
 //	POST /v1/take     charge what a request costs, if there is room
 //	POST /v1/peek     answer as take would, and charge nothing
-//	POST /v1/reserve  book the earliest time with room, at most max_wait_ms ahead
+//	POST /v1/reserve  book the earliest time with room, at most max_wait_seconds ahead
 //	POST /v1/settle   correct a charge to its true cost: budgets, and limits that were sent along
 //	POST /v1/refund   give all of a charge back
 //	POST /v1/extend   renew a place under concurrency limits
@@ -73,5 +73,5 @@
 //
 // A proxy asks before the request and does not report its outcome: costs are not settled, nothing
 // is refunded, and a place under a concurrency limit is held for its whole window, not only while
-// the request is served.
+// the request is served. Nor does it pass on the body: no request ids are derived from it.
 package api

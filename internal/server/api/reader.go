@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stint-limiter/stint/internal/nearest"
@@ -182,6 +184,22 @@ func (r *reader) whole(least, most int64) int64 {
 		return 0
 	}
 	return n
+}
+
+// seconds reads a length of time above zero: a number of seconds, which may have decimals.
+func (r *reader) seconds(most time.Duration) time.Duration {
+	t := r.next()
+	number, ok := t.(json.Number)
+	if !ok {
+		r.unwanted(t, "a number of seconds")
+		return 0
+	}
+	n, err := number.Float64()
+	if err != nil || n < 1e-6 || n > most.Seconds() { // an error is one of range
+		r.wrong("is %s; want a number of seconds from 0.000001 to %.0f", shown(number.String()), most.Seconds())
+		return 0
+	}
+	return time.Duration(math.Round(n * float64(time.Second)))
 }
 
 // integer returns the value of a number that is whole, however it is written: 10, 10.0 and 1e1 are

@@ -91,8 +91,8 @@ func TestTake(t *testing.T) {
 		},
 		"reserve": {
 			{"reserve", `{"subject":"job","limits":["1/1m"]}`, 200, "limits 1/0"},
-			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_ms":100}`, 429, "limits 1/0"},
-			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_ms":61000}`, 200, "limits 1/0"}, // as of the place that is booked,
+			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_seconds":0.1}`, 429, "limits 1/0"},
+			{"reserve", `{"subject":"job","limits":["1/1m"],"max_wait_seconds":61}`, 200, "limits 1/0"}, // as of the place that is booked,
 		},
 		"subjects of any bytes": {
 			{"take", `{"subject":"a\u0000\r\n{x}:é","limits":["1/1m"]}`, 200, "limits 1/0"},
@@ -134,7 +134,7 @@ func TestWholeDecision(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	l := d.Limits[0]
-	if l.Limit != "100/1m burst 3x" || l.Max != 100 || l.Window != 60_000 || l.Burst != 300 || *l.RetryAfter != 0 ||
+	if l.Limit != "100/1m burst 3x" || l.Max != 100 || l.Window != 60 || l.Burst != 300 || *l.RetryAfter != 0 ||
 		*l.ResetAfter == 0 {
 		t.Errorf("got %+v", l)
 	}
@@ -168,7 +168,7 @@ func TestDeniedDecision(t *testing.T) {
 	s.post("/v1/take", `{"subject":"job","limits":["1/1m"]}`)
 	a := s.post("/v1/take", `{"subject":"job","limits":["1/1m"]}`)
 	d := a.decision(429)
-	if *d.RetryAfter < 59_000 || *d.RetryAfter > 60_000 || d.Charge != "" || d.Policy != "limits" {
+	if *d.RetryAfter < 59 || *d.RetryAfter > 60 || d.Charge != "" || d.Policy != "limits" {
 		t.Errorf("got %+v", d)
 	}
 	if a.Header().Get("Retry-After") == "" || a.Header().Get("X-RateLimit-Remaining") != "0" {
@@ -178,8 +178,8 @@ func TestDeniedDecision(t *testing.T) {
 	if d := a.decision(429); d.RetryAfter != nil || a.Header().Get("Retry-After") != "" {
 		t.Errorf("a cost that never fits: %+v, Retry-After %q", d, a.Header().Get("Retry-After"))
 	}
-	if d := s.post("/v1/take", `{"subject":"odd","limits":["1/1500us"]}`).decision(200); d.Limits[0].Window != 1.5 {
-		t.Errorf("window_ms is %v, want 1.5", d.Limits[0].Window)
+	if d := s.post("/v1/take", `{"subject":"odd","limits":["1/1500us"]}`).decision(200); d.Limits[0].Window != 0.0015 {
+		t.Errorf("window_seconds is %v, want 0.0015", d.Limits[0].Window)
 	}
 	if d := s.post("/v1/take", `{"subject":"big","limits":["9007199254740992/1m"],"cost":9007199254740992}`).decision(200); d.Limits[0].Used != stint.MaxUnits {
 		t.Errorf("used %d, want 2^53", d.Limits[0].Used)
@@ -207,7 +207,7 @@ func TestBans(t *testing.T) {
 	}
 	for _, body := range []string{body, `{"subject":"ip:203.0.113.9","policy":"login"}`,
 		`{"subject":"ip:203.0.113.9","limits":["9/1m"]}`} {
-		if d := s.post("/v1/take", body).decision(429); !d.Banned || *d.RetryAfter < 3_000_000 {
+		if d := s.post("/v1/take", body).decision(429); !d.Banned || *d.RetryAfter < 3_000 {
 			t.Errorf("%s: got %+v", body, d)
 		}
 	}

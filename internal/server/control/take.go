@@ -31,7 +31,7 @@ type TakeResult struct {
 	Named
 	Allowed bool `json:"allowed"`
 	// RetryAfter is how long to wait; -1 is forever.
-	RetryAfter float64 `json:"retry_after"`
+	RetryAfter float64 `json:"retry_after_seconds"`
 	Banned     bool    `json:"banned,omitempty"`
 	// Degraded means that the store could not be asked.
 	Degraded bool    `json:"degraded,omitempty"`

@@ -43,13 +43,13 @@ type Limit struct {
 	Max      int64 `json:"max"`
 	Capacity int64 `json:"capacity"`
 	// Window is the time in which Max units come back, and at most Capacity are admitted.
-	Window    float64 `json:"window"`
+	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
 	// ResetAfter is the time until nothing is used, and RetryAfter until there is room: 0 if there
 	// is, -1 for never.
-	ResetAfter float64 `json:"reset_after"`
-	RetryAfter float64 `json:"retry_after"`
+	ResetAfter float64 `json:"reset_after_seconds"`
+	RetryAfter float64 `json:"retry_after_seconds"`
 	// Entries are the charges, oldest first. Results of [Admin.Take] have none.
 	Entries []driver.Entry `json:"entries,omitempty"`
 	// LeftOut is how many units are in entries that are not shown.

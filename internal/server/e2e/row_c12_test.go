@@ -148,9 +148,9 @@ func TestC12BreakerIsConfigurable(t *testing.T) {
 	never := stint.serve(t, tiers+"failure: {instances: 1, breaker: {failures: 1000000}}\n", "--store", redis.URL())
 
 	for s, want := range map[*serving]string{
-		byFile: `{"failures":2,"probe":"20ms","retry":"1m"}`,
-		byFlag: `{"failures":3,"probe":"24h","retry":"48h"}`,
-		never:  `{"failures":1000000,"probe":"250ms","retry":"30s"}`,
+		byFile: `{"failures":2,"probe_seconds":0.02,"retry_seconds":60}`,
+		byFlag: `{"failures":3,"probe_seconds":86400,"retry_seconds":172800}`,
+		never:  `{"failures":1000000,"probe_seconds":0.25,"retry_seconds":30}`,
 	} {
 		var config struct {
 			Store struct {

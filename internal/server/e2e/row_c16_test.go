@@ -71,7 +71,9 @@ policies:
 		}
 	}
 	var state struct {
-		Config struct{ Tiers, Policies []struct{ Name, Contact string } }
+		Config struct {
+			Tiers, Policies []struct{ Name, Contact string }
+		}
 	}
 	_, text := fetch(t, http.MethodGet, r.admin+"/api/state", "")
 	decodeInto(t, text, &state)

@@ -138,9 +138,9 @@ func (s *Service) failure(ctx context.Context, err error) error {
 // complainEvery is how often refused callers are logged.
 const complainEvery = 10 * time.Second
 
-// complain logs a failure of the store, some every second. The store's stack logs what was asked.
+// complain logs a failure of the store, one every second. The store's stack logs what was asked.
 func (s *Service) complain(message string, err error) {
-	if unlogged, ok := s.complaints.Allow(logsample.Few, time.Second); ok {
+	if unlogged, ok := s.complaints.Allow(1, time.Second); ok {
 		s.options.Logger.Error(message, "cause", err, "unlogged", unlogged)
 	}
 }

@@ -23,9 +23,8 @@ func (b *builder) recommended(r *simulate.Result) section {
 		s.Blocks = append(s.Blocks, choices(one), curve(one))
 	}
 	if len(s.Blocks) > 0 {
-		s.Blocks = append([]block{paragraph{Text: "The smallest limits that leave a share of subjects untouched, " +
-			"counted as if nothing were ever denied. Requests counts those that came when the limit was used up: " +
-			"at most these would have been denied."}}, s.Blocks...)
+		s.Blocks = append([]block{paragraph{Text: "The smallest limits that leave a share of subjects untouched. " +
+			"Requests counts those that the round limit would have denied, if it were the only one."}}, s.Blocks...)
 	}
 	if idle > 0 {
 		s.Blocks = append(s.Blocks, paragraph{Text: count(idle, "limit applies", "limits apply") +

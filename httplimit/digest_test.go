@@ -1,0 +1,334 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// derives has ids derived on one route. What callers have left is that of X-Who.
+const derives = `
+identities: {who: {header: X-Who}}
+tiers:
+  - {name: known, identity: who, limits: 1000/1h}
+  - {name: all, identity: ip, limits: 1000/1h}
+policies:
+  - name: click
+    match: {path: "/click/**"}
+    cost: {header: X-Cost, max: 9}
+    request_id: {header: Idempotency-Key, life: 1h, derive: 2s}
+`
+
+// echoed answers with the method and the body that a handler sees.
+var echoed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	w.Header().Set("X-Method", r.Method)
+	_, _ = w.Write(body)
+})
+
+// sent is a request of a test.
+type sent struct {
+	method, path, body string
+	fields             string // "Name: value", each on a line
+	chunked            bool
+}
+
+func (s sent) over(t *testing.T, client http.RoundTripper, url string) *http.Response {
+	t.Helper()
+	body := io.Reader(strings.NewReader(s.body))
+	if s.chunked {
+		body = struct{ io.Reader }{body}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), s.method, url+s.path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(s.fields, "\n") {
+		if name, value, _ := strings.Cut(line, ": "); name == "Host" {
+			r.Host = value
+		} else if name != "" {
+			r.Header.Add(name, value)
+		}
+	}
+	resp, err := client.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := s.body
+	if s.method == http.MethodHead {
+		want = ""
+	}
+	if resp.StatusCode == http.StatusOK && string(got) != want {
+		t.Errorf("the handler saw %d bytes, want all %d", len(got), len(want))
+	}
+	return resp
+}
+
+// Equal requests are charged once, whatever differs makes another one, and every handler sees its
+// whole body.
+func TestDerivedIDs(t *testing.T) {
+	long := strings.Repeat("x", 64<<10)
+	post := sent{"POST", "/click/a", "body", "X-Who: a", false}
+	with := func(change func(*sent)) sent {
+		s := post
+		change(&s)
+		return s
+	}
+	for _, c := range []struct {
+		what          string
+		first, second sent
+		charged       bool // the second one too
+	}{
+		{"the same", post, post, false},
+		{"another body", post, with(func(s *sent) { s.body = "bodY" }), true},
+		{"no body", post, with(func(s *sent) { s.body = "" }), true},
+		{"another query", post, with(func(s *sent) { s.path += "?a=1" }), true},
+		{"query and body change places", with(func(s *sent) { s.path += "?ab"; s.body = "c" }),
+			with(func(s *sent) { s.path += "?a"; s.body = "bc" }), true},
+		{"another path", post, with(func(s *sent) { s.path = "/click/b" }), true},
+		{"another method", post, with(func(s *sent) { s.method = "PUT" }), true},
+		{"another host", with(func(s *sent) { s.fields += "\nHost: a.example.com" }),
+			with(func(s *sent) { s.fields += "\nHost: b.example.com" }), true},
+		{"another port", with(func(s *sent) { s.fields += "\nHost: a.example.com" }),
+			with(func(s *sent) { s.fields += "\nHost: A.example.com:8080" }), false},
+		{"another cost", post, with(func(s *sent) { s.fields += "\nX-Cost: 9" }), false}, // no budget: it is the same
+		{"another header", post, with(func(s *sent) { s.fields += "\nX-Other: 1" }), false},
+		{"another route", with(func(s *sent) { s.path = "/other" }), with(func(s *sent) { s.path = "/other" }), true},
+		{"as long as can be", with(func(s *sent) { s.body = long }), with(func(s *sent) { s.body = long }), false},
+		{"too long", with(func(s *sent) { s.body = long + "x" }), with(func(s *sent) { s.body = long + "x" }), true},
+		{"of unknown length", with(func(s *sent) { s.chunked = true }), with(func(s *sent) { s.chunked = true }), true},
+		{"GET", sent{"GET", "/click/a", "", "X-Who: a", false}, sent{"GET", "/click/a", "", "X-Who: a", false}, false},
+		{"HEAD", sent{"HEAD", "/click/a", "", "X-Who: a", false},
+			sent{"HEAD", "/click/a", "", "X-Who: a", false}, false},
+		{"GET, then HEAD", sent{"GET", "/click/a", "", "X-Who: a", false},
+			sent{"HEAD", "/click/a", "", "X-Who: a", false},
+			true},
+		{"Expect", with(func(s *sent) { s.fields += "\nExpect: 100-continue" }),
+			with(func(s *sent) { s.fields += "\nExpect: 100-continue" }), false},
+		{"the client's id, twice", with(func(s *sent) { s.fields += "\nIdempotency-Key: 1" }),
+			with(func(s *sent) { s.fields += "\nIdempotency-Key: 1"; s.body = "other" }), false},
+		{"the client's ids", with(func(s *sent) { s.fields += "\nIdempotency-Key: 1" }),
+			with(func(s *sent) { s.fields += "\nIdempotency-Key: 2" }), true},
+		{"the client's id, then none", with(func(s *sent) { s.fields += "\nIdempotency-Key: 1" }), post, true},
+	} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/HTTP2=%t", c.what, http2), func(t *testing.T) {
+				s := http2test.Serve(t, httplimit.New(guardOf(t, derives))(echoed))
+				tr := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
+				tr.Protocols.SetHTTP1(!http2)
+				tr.Protocols.SetUnencryptedHTTP2(http2)
+				defer tr.CloseIdleConnections()
+				wantFields(t, c.first.over(t, tr, s.URL).Header, "X-RateLimit-Remaining: 999")
+				left := "999"
+				if c.charged {
+					left = "998"
+				}
+				wantFields(t, c.second.over(t, tr, s.URL).Header, "X-RateLimit-Remaining: "+left)
+				other := with(func(s *sent) { s.fields = "X-Who: b" })
+				wantFields(t, other.over(t, tr, s.URL).Header, "X-RateLimit-Remaining: 999") // another caller
+			})
+		}
+	}
+}
+
+// A request that costs more is not a repeat of one that cost less.
+func TestDerivedIDsOfOtherCharges(t *testing.T) {
+	const text = `
+tiers: [{name: all, identity: everyone, limits: unlimited}]
+policies:
+  - {name: click, budget: 100/1h, cost: {header: X-Cost, max: 9}, request_id: {derive: 2s}}
+  - {name: beta, match: {header: {X-Beta: "*"}}, limits: 100/1h}
+`
+	h := httplimit.New(guardOf(t, text), httplimit.WithVerdict())(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			v, _ := httplimit.FromContext(r.Context())
+			fmt.Fprint(w, v.Decision.Repeat)
+		}))
+	for i, c := range []struct {
+		field string
+		want  string
+	}{
+		{"X-Cost: 1", "false"}, {"X-Cost: 9", "false"}, {"X-Cost: 1", "true"}, {"X-Beta: 1", "false"},
+		{"X-Beta: 2", "true"},
+	} {
+		if got := ask(h, "/", c.field).Body.String(); got != c.want {
+			t.Errorf("%d, %s: repeat is %s, want %s", i, c.field, got, c.want)
+		}
+	}
+}
+
+// piped serves a handler over pipes in a bubble, and returns a way to connect.
+func piped(t *testing.T, h http.Handler) func() net.Conn {
+	t.Helper()
+	network := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{Handler: h, ErrorLog: nobody}
+	served := make(chan error)
+	go func() { served <- server.Serve(network) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return func() net.Conn {
+		c, err := network.dial(context.Background(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+}
+
+// exchange writes a request in pieces, with a pause before each but the first, and returns the
+// response.
+func exchange(t *testing.T, c net.Conn, pause time.Duration, pieces ...string) *http.Response {
+	t.Helper()
+	wrote := make(chan struct{})
+	t.Cleanup(func() { <-wrote })
+	go func() {
+		defer close(wrote)
+		for i, piece := range pieces {
+			if i > 0 {
+				time.Sleep(pause)
+			}
+			if _, err := io.WriteString(c, piece); err != nil {
+				return
+			}
+		}
+	}()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp
+}
+
+// blame is an observer that wants failures to be counted as those of the client.
+type blame struct{ t *testing.T }
+
+func (b blame) Observe(_ context.Context, event any) {
+	if v, ok := event.(*policy.Verdict); ok && v.Err != nil && !errors.Is(v.Err, context.Canceled) {
+		b.t.Errorf("observed %v, want that the client went away", v.Err)
+	}
+}
+
+const slowHead = "POST /click/a HTTP/1.1\r\nHost: a\r\nX-Who: a\r\nContent-Length: 4\r\n\r\n"
+
+// A body is waited for, but not for ever, and what a client fails to send is nobody else's failure.
+func TestDerivedIDsOfSlowBodies(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		pause  time.Duration
+		pieces []string
+		want   int
+		charge int64
+	}{
+		{"slow", 2 * time.Second, []string{slowHead, "b", "o", "d", "y"}, http.StatusOK, 1},
+		{"too slow", 4 * time.Second, []string{slowHead, "b", "o", "d", "y"}, http.StatusRequestTimeout, 0},
+		{"never", 0, []string{slowHead}, http.StatusRequestTimeout, 0},
+		{"malformed", 0, []string{strings.Replace(slowHead, "Content-Length: 4", "Transfer-Encoding: chunked", 1),
+			"zz\r\n"},
+			http.StatusInternalServerError, 1}, // not read before: the handler sees it
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				guard, err := policy.NewGuard(memory(t), parse(t, derives), policy.GuardConfig{
+					Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: blame{t},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				connect := piped(t, httplimit.New(guard, httplimit.WithError(
+					func(http.ResponseWriter, *http.Request, error) { t.Error("WithError was called") }))(echoed))
+				conn := connect()
+				resp := exchange(t, conn, c.pause, c.pieces...)
+				if resp.StatusCode != c.want {
+					t.Fatalf("got %d, want %d", resp.StatusCode, c.want)
+				}
+				if log.Len() > 0 {
+					t.Errorf("logged %s", log.String())
+				}
+				if c.want == http.StatusRequestTimeout {
+					// The connection is of no more use, and is not kept.
+					if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+						t.Errorf("after a 408: %d bytes and %v, want the end", n, err)
+					}
+				}
+				resp = exchange(t, connect(), 0, slowHead, "else")
+				wantFields(t, resp.Header, fmt.Sprint("X-RateLimit-Remaining: ", 999-c.charge))
+			})
+		})
+	}
+}
+
+// The time for the body is not that of the handler: its context does not end with it, and the
+// connection can be used again.
+func TestDerivedIDsEndNoHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httplimit.New(guardOf(t, derives))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Minute)
+			if r.Context().Err() != nil {
+				w.WriteHeader(http.StatusTeapot)
+			}
+		}))
+		conn := piped(t, h)()
+		for i := range 2 {
+			if resp := exchange(t, conn, time.Second, slowHead, "body"); resp.StatusCode != http.StatusOK {
+				t.Errorf("%d: got %d, want 200", i, resp.StatusCode)
+			}
+		}
+	})
+}
+
+// A body that is too large for somebody further out is answered as they want it, and not charged.
+func TestDerivedIDsOfBodiesThatAreTooLarge(t *testing.T) {
+	limited := httplimit.New(guardOf(t, derives))(echoed)
+	s := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 3)
+		limited.ServeHTTP(w, r)
+	}))
+	post := sent{"POST", "/click/a", "body", "X-Who: a", false}
+	if got := post.over(t, http.DefaultTransport, s.URL).StatusCode; got != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d, want 413", got)
+	}
+	post.body = "b"
+	wantFields(t, post.over(t, http.DefaultTransport, s.URL).Header, "X-RateLimit-Remaining: 999")
+}
+
+// Behind a writer without deadlines nothing would bound the wait: every request is charged.
+func TestDerivedIDsWithoutDeadlines(t *testing.T) {
+	limited := httplimit.New(guardOf(t, derives))(echoed)
+	s := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limited.ServeHTTP(opaque{w}, r)
+	}))
+	post := sent{"POST", "/click/a", "body", "X-Who: a", false}
+	post.over(t, http.DefaultTransport, s.URL)
+	wantFields(t, post.over(t, http.DefaultTransport, s.URL).Header, "X-RateLimit-Remaining: 998")
+}
