@@ -47,7 +47,8 @@ func testAccess(t *testing.T, page *browsertest.Page, phone bool) {
 		t.Helper()
 		now := time.Now() // the page does without the server for ten seconds
 		f.tick(observe.Tick{Point: counted(100, 60), Offenders: []observe.Offender{
-			{Kind: "ip", Subject: "ip:203.0.113.9", Ref: "r-ip", Rate: 60, Share: 1, First: now.Add(-10 * time.Second), Last: now}}})
+			{Kind: "ip", Subject: "ip:203.0.113.9", Ref: "r-ip", Rate: 60, Share: 1,
+				First: now.Add(-10 * time.Second), Last: now}}})
 		check(where, "light")
 		check(where, "dark", "color-contrast") // the rest is the same
 	}
