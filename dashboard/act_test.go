@@ -22,8 +22,8 @@ func TestActs(t *testing.T) {
 		{"/api/reset", `{"subject": "user:mallory"}`, true},
 		{"/api/ban", `{"subject": "user:mallory", "for": "10m"}`, false},
 		{"/api/unban", `{"subject": "user:mallory"}`, true},
-		{"/api/ban", `{"ref": "` + r.board.c.Monitor.Ref("user:mallory") + `", "for": "168h0m0s"}`, false},
-		{"/api/unban", `{"ref": "` + r.board.c.Monitor.Ref("user:mallory") + `"}`, true},
+		{"/api/ban", `{"ref": "` + r.ref("user:mallory") + `", "for": "168h0m0s"}`, false},
+		{"/api/unban", `{"ref": "` + r.ref("user:mallory") + `"}`, true},
 	}
 	for _, step := range steps {
 		if status, text := r.post(step.path, step.body); status != 200 ||
@@ -55,7 +55,7 @@ func TestTake(t *testing.T) {
 			t.Errorf("take %d: got %+v", i, a)
 		}
 	}
-	if a := take(`{"ref": "` + r.board.c.Monitor.Ref("user:1") +
+	if a := take(`{"ref": "` + r.ref("user:1") +
 		`", "policy": "search", "tier": "users"}`); !a.Allowed ||
 		a.Limits[0].Limit != "2/1m" {
 		t.Errorf("by ref: got %+v", a)
@@ -86,7 +86,7 @@ func TestWrongActs(t *testing.T) {
 		{"/api/ban", `{"subject": "user:1", "for": "1ns"}`, 400, "the ban is 1ns"},
 		{"/api/ban", `{"subject": "user:1", "for": "999999h"}`, 400, "the ban is 999999h0m0s"},
 		{"/api/ban", `{"subject": "", "for": "1h"}`, 400, "No subject is given"},
-		{"/api/unban", `{"ref": "` + r.board.c.Monitor.Ref("~hash") + `"}`, 400, "its name is too long"},
+		{"/api/unban", `{"ref": "` + r.ref("~hash") + `"}`, 400, "its name is too long"},
 		{"/api/take", `{"subject": "user:1", "cost": -1}`, 400, "nothing here counts costs"},
 		{"/api/take", `{"subject": "user:1", "policy": "serach"}`, 400, `did you mean "search"?`},
 		{"/api/take", `{"subject": "user:1", "limits": ["1/1s"]}`, 400, `unknown field "limits"`},
@@ -144,7 +144,7 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%+v has no time", got)
 		}
 		got.At = want[i].At
-		want[i].Ref = r.monitor.Ref(want[i].Subject)
+		want[i].Ref = r.ref(want[i].Subject)
 		if got != want[i] {
 			t.Errorf("got %+v, want %+v", got, want[i])
 		}

@@ -154,8 +154,11 @@ func (r *rig) call(method, path, body string, fields ...string) (*http.Response,
 // asAlice is a header field of an operator.
 const asAlice = "Authorization: Bearer " + token
 
+// ref stands for a subject.
+func (r *rig) ref(subject string) string { return refOf(r.monitor, subject) }
+
 // short is what those see of a subject who may not operate.
-func (r *rig) short(subject string) string { return label.Tagged(subject, r.monitor.Ref(subject)) }
+func (r *rig) short(subject string) string { return label.Tagged(subject, r.ref(subject)) }
 
 // get reads the value at a path.
 func (r *rig) get(path string, into any, fields ...string) {

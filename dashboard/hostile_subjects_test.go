@@ -28,7 +28,7 @@ func TestF34HostileSubjects(t *testing.T) {
 		paths := []string{"/api/state", "/api/violations", "/api/top?by=user", "/api/bans", "/api/shadow",
 			"/api/top?by=%3Cimg%3E%0A", "/api/violations?n=%3Cimg%3E"}
 		for _, name := range names {
-			ref := r.board.c.Monitor.Ref("user:" + name)
+			ref := r.ref("user:" + name)
 			paths = append(paths, "/api/subject?ref="+ref)
 			if status, text := r.post("/api/ban", `{"ref": "`+ref+`", "for": "1h"}`); status != 200 {
 				t.Fatalf("%q: got %d, %s", name, status, text)

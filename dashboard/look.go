@@ -70,7 +70,7 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 	for i := range list {
 		b := &list[i]
 		known, _ := d.c.Monitor.Offender(b.Subject)
-		b.Subject, b.Ref, b.Matched = names.of(b.Subject), d.c.Monitor.Ref(b.Subject), known.Banned
+		b.Subject, b.Ref, b.Matched = names.of(b.Subject), known.Ref, known.Banned
 	}
 	answer.JSON(w, http.StatusOK, struct {
 		Bans []control.Ban `json:"bans"`
@@ -99,8 +99,8 @@ func (d *dashboard) showSubject(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s := subjectState{Subject: result, Ref: d.c.Monitor.Ref(result.Named.Subject)}
 	known, denied := d.c.Monitor.Offender(result.Named.Subject)
+	s := subjectState{Subject: result, Ref: known.Ref}
 	d.shorten(r, byRef, &s.Named)
 	if denied {
 		known.Subject = s.Named.Subject

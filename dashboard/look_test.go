@@ -44,7 +44,7 @@ func TestLists(t *testing.T) {
 	r.get("/api/top?by=user", &top)
 	for ref, want := range map[string]string{
 		top.Top[1].Ref: "user:mallory", violations.Violations[1].Ref: "user:trudy",
-		r.board.c.Monitor.Ref("user:mallory"): "user:mallory",
+		r.ref("user:mallory"): "user:mallory",
 	} {
 		var s control.Subject
 		r.get("/api/subject?ref="+ref, &s, asAlice)

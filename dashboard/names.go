@@ -33,12 +33,18 @@ func (d *dashboard) mayName(r *http.Request) bool {
 	return operates
 }
 
+// refOf returns what stands for a subject.
+func refOf(m *observe.Monitor, subject string) string {
+	known, _ := m.Offender(subject)
+	return known.Ref
+}
+
 // of returns what is shown of a subject.
 func (n names) of(subject string) string {
 	if n.full {
 		return label.Line(subject)
 	}
-	return label.Tagged(subject, n.monitor.Ref(subject))
+	return label.Tagged(subject, refOf(n.monitor, subject))
 }
 
 // shown returns what is shown of a subject in a list of the monitor. One without a ref is too long
@@ -74,7 +80,7 @@ func (n names) offenders(list []observe.Offender) []observe.Offender {
 func (n names) actions(list []action) []action {
 	for i := range list {
 		if list[i].Subject != "" {
-			list[i].Subject, list[i].Ref = n.of(list[i].Subject), n.monitor.Ref(list[i].Subject)
+			list[i].Subject, list[i].Ref = n.of(list[i].Subject), refOf(n.monitor, list[i].Subject)
 		}
 	}
 	return list

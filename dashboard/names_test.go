@@ -35,7 +35,7 @@ func TestNames(t *testing.T) {
 			t.Fatalf("got %d, %s", status, text)
 		}
 	}
-	ref := r.monitor.Ref("user:customer-1")
+	ref := r.ref("user:customer-1")
 	var all struct{ Violations []observe.Violation }
 	eventually.True(t, "the violations are counted", func() bool {
 		r.get("/api/violations", &all)
@@ -92,7 +92,7 @@ func TestNamesWithoutTokens(t *testing.T) {
 		strings.Contains(got, "customer") {
 		t.Errorf("the list is %s", got)
 	}
-	if got := call(r, "/api/subject?ref="+r.monitor.Ref("user:customer-1")); !strings.Contains(got, "user:customer-1") {
+	if got := call(r, "/api/subject?ref="+r.ref("user:customer-1")); !strings.Contains(got, "user:customer-1") {
 		t.Errorf("the subject is %s", got)
 	}
 }

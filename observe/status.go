@@ -27,20 +27,19 @@ func (m *Monitor) History(step time.Duration) []Point { return m.history.points(
 // [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender { return m.offenders.top(kind, n, time.Now()) }
 
-// Offender returns what is known of one subject. It reports false if it is not known to have been
-// denied in the last hour.
+// Offender returns what is known of one subject: at least its Ref, which stands for the subject
+// where it cannot be shown. It is the same for as long as the process lives, and means nothing to
+// others. Offender reports false if the subject is not known to have been denied in the last hour.
 func (m *Monitor) Offender(subject string) (Offender, bool) {
 	o := m.offenders
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now, name := time.Now(), o.names.kept(subject)
 	o.turn(now)
-	return o.of(name, now), o.suspects.byName[name] != nil
+	found := o.of(name, now)
+	found.Ref = o.names.seal(subject)
+	return found, o.suspects.byName[name] != nil
 }
-
-// Ref returns a text that stands for a subject where it cannot be shown, as the Ref of an
-// [Offender] does. It is the same for as long as the process lives, and means nothing to others.
-func (m *Monitor) Ref(subject string) string { return m.names.seal(subject) }
 
 // SubjectOf returns the subject that a Ref of this monitor stands for.
 func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(ref) }

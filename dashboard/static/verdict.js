@@ -15,7 +15,7 @@ const ONE_POLICY = 0.7;
 /** From this many denials per second on, those who cause them are called an attack. */
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
-const TRAFFIC = ["BlockedShare", "Spike"];
+const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
 
 /** health says how the limiter itself is: {level: "good"|"watch"|"bad", text, reasons: [sentence]}. */
 export function health(model, now = Date.now()) {

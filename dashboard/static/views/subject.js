@@ -8,7 +8,7 @@ import { denials } from "./offenders.js";
 import { cells } from "./violations.js";
 
 const EVERY = 3000;
-const RECENT = 10; // denials that are listed
+const RECENT = 5; // denials that are listed
 const DENIALS = columns("Time | time", "Tier / policy", "Limit | code", "Reason", "Retry in | figure");
 const REF = "ref:"; // as the command line writes refs
 const HINT = "Enter a subject as kind:name, for example user:42, or select one in Violations or Offenders.";

@@ -61,7 +61,7 @@ func TestIncident(t *testing.T) {
 	desk.Click(".verdict h1 a")
 	desk.WaitText(".who h2", "ip:"+flooder)
 	desk.WaitText(".denied .facts", "100 % denied")
-	desk.Wait("document.querySelectorAll('.denied tbody tr').length === 10")
+	desk.Wait("document.querySelectorAll('.denied tbody tr').length === 5")
 	act(desk, "ban")
 	desk.WaitText(".who .banned", "Ban matched ")
 	desk.Wait(`/Ban matched [1-9]\d* requests? since/.test(document.querySelector(".who .banned").textContent)`)

@@ -95,7 +95,7 @@ func (s shot) name() string {
 var shots = []shot{
 	{"overview", ".overview .top li", 900, true},
 	{"subject/user:mallory", ".subject .card.full", 900, false},
-	{"violations", ".violations tbody tr:nth-child(40)", 900, false},
+	{"violations", ".violations tbody tr:nth-child(5)", 900, false},
 	{"offenders", ".offenders tbody tr", 520, false},
 	{"bans", ".bans tbody tr", 520, false},
 	{"limits", ".limits tbody tr", 900, true},
