@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
@@ -195,4 +196,30 @@ func TestNoRefundIsMissed(t *testing.T) {
 			t.Errorf("%v: nothing was answered from memory", limits)
 		}
 	}
+}
+
+// TestListenWhileBusy: a server that runs somebody's long script refuses to listen and to stop
+// listening. That is an error; in the client, leaving a connection in that state was a panic.
+func TestListenWhileBusy(t *testing.T) {
+	server := redistest.Start(t, "--busy-reply-threshold", "10")
+	s := open(t, server.URL())
+	script := make(chan error, 1)
+	go func() {
+		_, err := server.Do("EVAL", "while true do redis.call('TIME') end", "0")
+		script <- err
+	}()
+	eventually.True(t, "the server is busy", func() bool {
+		_, err := server.Do("PING")
+		return err != nil && strings.Contains(err.Error(), "BUSY")
+	})
+	for range 20 {
+		if err := s.Announcements(t.Context(), func(string, bool) {}); err == nil {
+			t.Fatal("no error of a busy server")
+		}
+	}
+	server.CLI(t, "SCRIPT", "KILL")
+	if err := <-script; err == nil {
+		t.Error("the script was not killed")
+	}
+	listen(t, s, func(string) {})
 }

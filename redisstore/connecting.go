@@ -66,8 +66,8 @@ func (p *connectingClient) Receive(ctx context.Context, subscribe rueidis.Comple
 	}
 	done := make(chan error, 1)
 	go func() { // with a silent server, neither connecting nor leaving heeds the context
-		own, release := p.Dedicate()
-		defer release()
+		own, _ := p.Dedicate()
+		defer own.Close() // to use it again, the client would unsubscribe, and panic if the server is busy
 		defer context.AfterFunc(p.life, own.Close)()
 		done <- own.Receive(ctx, subscribe, func(m rueidis.PubSubMessage) {
 			if ctx.Err() == nil {
