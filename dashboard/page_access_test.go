@@ -75,6 +75,7 @@ func testAccess(t *testing.T, page *browsertest.Page, phone bool) {
 	audit("the help")
 	page.Press(kb.Escape)
 	show("nowhere", "#notice")
+	audit("a notice of a failure")
 	f.change(f.trouble)
 	page.Open(f.URL + "/?trouble")
 	page.Wait(`document.querySelector(".state.bad")`)

@@ -123,14 +123,14 @@ func TestNameKeyChanges(t *testing.T) {
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(r.log.String(), "prefix or name key") {
+	if strings.Contains(r.log.String(), "certificate or name key") {
 		t.Error("it warns of a store that is not used")
 	}
 	put(t, c.Policies, "store: {name_key_file: keys/new.key, previous_name_key_file: keys/name.key}\n"+five)
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(r.log.String(), "prefix or name key; it takes effect at the next start") {
+	if !strings.Contains(r.log.String(), "certificate or name key; it takes effect at the next start") {
 		t.Errorf("logged %s", r.log)
 	}
 }

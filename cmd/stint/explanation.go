@@ -58,7 +58,7 @@ type charge struct {
 type requestID struct {
 	Header string   `json:"header,omitempty"`
 	Named  bool     `json:"named"`
-	Derive duration `json:"derive,omitempty"`
+	Derive duration `json:"derive_seconds,omitempty"`
 }
 
 type failure struct {

@@ -74,7 +74,7 @@ func settings(client redis.UniversalClient) (func(*rueidis.ClientOption), error)
 			CredentialsProviderContext:   o.CredentialsProviderContext,
 			StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 			ClientName:                   o.ClientName, Protocol: o.Protocol,
-			DisableIdentity: o.DisableIdentity, DisableIndentity: o.DisableIndentity,
+			DisableIdentity: o.DisableIdentity,
 		}
 		if node.Dialer == nil {
 			node.Dialer = redis.NewDialer(node)
@@ -100,7 +100,7 @@ func take(co *rueidis.ClientOption, o *redis.Options, addrs ...string) {
 		co.ClientName = o.ClientName
 	}
 	co.AlwaysRESP2 = o.Protocol == 2
-	if o.DisableIdentity || o.DisableIndentity {
+	if o.DisableIdentity {
 		co.ClientSetInfo = []string{}
 	}
 	switch {

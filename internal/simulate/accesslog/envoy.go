@@ -21,8 +21,8 @@ type envoyText struct{}
 // Parse implements [Format].
 func (envoyText) Parse(line []byte, r *Record) error {
 	r.reset()
-	text, isTime := strings.CutPrefix(r.keep(line), "[")
-	at, text, _ := strings.Cut(text, "]")
+	at, text, _ := strings.Cut(strings.TrimPrefix(r.keep(line), "["), "]")
+	var isTime bool
 	r.At, isTime = parseTime(at)
 	request, text, ok := r.cutQuoted(text, raw)
 	if !isTime || !ok {
