@@ -28,15 +28,15 @@ type demoCommand struct {
 	Store    string       `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
 	Listen   string       `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"The address of the gateway, or a free port if that one is taken. Default: ${default}."`
 	Admin    string       `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, or a free port if that one is taken. Default: ${default}."`
-	Incident string       `name:"incident" placeholder:"KIND" values:"flood,outage" help:"What goes wrong after 20 s: flood, one address sends 100 requests a second; or outage, Redis is away for 90 s. Default: nothing."`
+	Incident string       `name:"incident" placeholder:"KIND" values:"flood,outage" help:"What goes wrong after 20 s: flood, one address sends 100 requests a second; or outage, Redis is down for 90 s. Default: nothing."`
 }
 
 func (*demoCommand) Help() string {
 	return `Runs a gateway with the limits of examples/tiers in front of a small application, a dashboard, and callers: users of
 every tier, occasional bursts, an abuser who gets banned, and calls of an external API. All of it is on this machine.
 
-With --incident it says what will go wrong, when, and where to look. For an outage it needs a Redis: that of --store,
-to which it cuts only its own connections, or else a redis-server that it starts and ends.
+With --incident it says what will go wrong, when, and where to look. For an outage it starts a redis-server of its own,
+kills it and starts it again.
 
     stint demo
     stint demo --rate 1000 --store redis://localhost:6379/0 --for 10m
@@ -49,6 +49,9 @@ func (c *demoCommand) Validate() error {
 	}
 	if kinds := []string{floodIncident, outageIncident}; c.Incident != "" && !slices.Contains(kinds, c.Incident) {
 		return fmt.Errorf("--incident: %q; want flood or outage%s", c.Incident, nearest.Hint(c.Incident, kinds))
+	}
+	if c.Incident == outageIncident && c.Store != memoryStore {
+		return errors.New("--incident outage: the demo starts a Redis of its own; leave out --store")
 	}
 	return (&daemonFlags{Store: c.Store}).Validate()
 }
@@ -106,11 +109,13 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 	store := redisURL(c.Store)
 	d.incident = incident{kind: c.Incident, from: time.Now().Add(after), to: time.Now().Add(after + length)}
 	if c.Incident == outageIncident {
-		if d.incident.redis, err = openDetour(directory, store); err != nil {
+		redis := &d.incident.redis
+		redis.directory = directory
+		if err := redis.start(); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, d.incident.redis.close()) }()
-		store = d.incident.redis.url
+		defer redis.kill()
+		store = "unix://" + redis.socket()
 	}
 	if d.server, err = c.start(ctx, s, &d, store, upstream.url); err != nil {
 		return err

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +34,7 @@ const (
 type incident struct {
 	kind     string // "" if nothing does
 	from, to time.Time
-	redis    *detour // the way to Redis, for an outage
+	redis    demoRedis // for an outage
 }
 
 // guide returns what will happen, and where to look. Program and flags are those of commands.
@@ -53,12 +51,12 @@ Incident   at %[1]s a flood begins: %[2]s sends %[3]d requests a second, until t
 `, at, floodAddress, floodRate, dashboard, program, flags)
 	case outageIncident:
 		return fmt.Sprintf(`
-Incident   at %[1]s Redis goes away, and at %[2]s it comes back%[3]s
+Incident   at %[1]s the demo's Redis is killed, and at %[2]s it is started again
            Requests are still decided, by local limits, and their answers say degraded.
 
-  %[4]s/#/overview    the store, its breaker, and the alert StoreDown after 60 s
-  %[5]s doctor%[6]s
-`, at, i.to.Format(time.TimeOnly), i.redis.note, dashboard, program, flags)
+  %[3]s/#/overview    the store, its breaker, and the alert StoreDown after 60 s
+  %[4]s doctor%[5]s
+`, at, i.to.Format(time.TimeOnly), dashboard, program, flags)
 	}
 	return ""
 }
@@ -79,12 +77,14 @@ func (i *incident) happen(ctx context.Context, s *system, traffic *demoTraffic) 
 		traffic.flood(ctx)
 		return err
 	}
-	i.redis.cut(true)
-	err := say("Redis is away")
+	i.redis.kill()
+	err := say("Redis is down")
 	if pause(ctx, time.Until(i.to)); ctx.Err() != nil {
 		return err
 	}
-	i.redis.cut(false)
+	if err := i.redis.start(); err != nil {
+		return err
+	}
 	return errors.Join(err, say("Redis is back"))
 }
 
@@ -103,143 +103,44 @@ func (c *demoTraffic) flood(ctx context.Context) {
 	work.Wait()
 }
 
-// detour is a way to a Redis that can be cut, as a cable can.
-type detour struct {
-	url  string // by this way
-	note string // for the guide
-
-	network, address string // of the Redis
-	process          *exec.Cmd
-	listener         net.Listener
-	work             sync.WaitGroup
-
-	mu    sync.Mutex
-	down  bool
-	conns map[net.Conn]bool
+// demoRedis is a redis-server that the demo starts, kills and starts again. It keeps nothing.
+type demoRedis struct {
+	directory string
+	process   *exec.Cmd // nil while it is down
 }
 
-var errOutageStore = errors.New("--incident outage: want --store with the redis:// URL of one server, " +
-	"or none if redis-server is installed")
+func (r *demoRedis) socket() string { return filepath.Join(r.directory, "redis.sock") }
 
-// openDetour returns the way to the Redis of a URL. If the store is in memory, which cannot go
-// away, it starts a redis-server that works in a directory and keeps nothing.
-func openDetour(directory, store string) (*detour, error) {
-	d := &detour{conns: map[net.Conn]bool{}}
-	where := &url.URL{Scheme: "redis"}
-	if store == memoryStore {
-		if err := d.start(directory); err != nil {
-			return nil, err
-		}
-		d.note = " (a redis-server of the demo's own)"
-	} else {
-		var err error
-		where, err = url.Parse(store)
-		if err != nil || where.Scheme != "redis" || where.Query().Has("addr") || where.Query().Has("master_set") {
-			return nil, errOutageStore // without the URL, which may have a password
-		}
-		port := where.Port()
-		if port == "" {
-			port = "6379"
-		}
-		d.network, d.address = "tcp", net.JoinHostPort(where.Hostname(), port)
-		d.note = " (for the demo: " + d.address + " itself is not touched)"
-	}
-	var err error
-	if d.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, errors.Join(err, d.close())
-	}
-	where.Host = d.listener.Addr().String()
-	d.url = where.String()
-	d.work.Go(d.accept)
-	return d, nil
-}
-
-// start runs a redis-server, and returns when it accepts connections.
-func (d *detour) start(directory string) error {
+// start returns when the server accepts connections.
+func (r *demoRedis) start() error {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		return errOutageStore
+		return errors.New("--incident outage: no redis-server found; install it, for the demo to start and stop one")
 	}
-	d.network, d.address = "unix", filepath.Join(directory, "redis.sock")
-	log := filepath.Join(directory, "redis.log")
-	d.process = exec.Command(program, "--port", "0", "--unixsocket", d.address, "--save", "", "--dir", directory,
+	log := filepath.Join(r.directory, "redis.log")
+	r.process = exec.Command(program, "--port", "0", "--unixsocket", r.socket(), "--save", "", "--dir", r.directory,
 		"--logfile", log)
-	if err := d.process.Start(); err != nil {
+	if err := r.process.Start(); err != nil {
+		r.process = nil
 		return err
 	}
 	for range 500 {
 		var conn net.Conn
-		if conn, err = net.Dial(d.network, d.address); err == nil {
+		if conn, err = net.Dial("unix", r.socket()); err == nil {
 			return conn.Close()
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	text, _ := os.ReadFile(log)
-	return errors.Join(fmt.Errorf("redis-server does not start: %w: %s", err, text), d.close())
+	r.kill()
+	text, _ := os.ReadFile(log) // as far as there is one
+	return fmt.Errorf("redis-server does not start: %w: %s", err, text)
 }
 
-// accept passes connections on until the listener is closed.
-func (d *detour) accept() {
-	for {
-		here, err := d.listener.Accept()
-		if err != nil {
-			return
-		}
-		there, err := net.Dial(d.network, d.address)
-		if err != nil || !d.keep(here, there) {
-			_ = here.Close() // as a Redis that is away does
-			continue
-		}
-		d.work.Go(func() { d.pass(here, there) })
-		d.work.Go(func() { d.pass(there, here) })
+func (r *demoRedis) kill() {
+	if r.process == nil {
+		return
 	}
-}
-
-// keep remembers both ends of a connection. It closes the far one if there is an outage.
-func (d *detour) keep(here, there net.Conn) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.down {
-		_ = there.Close() // nothing was sent
-		return false
-	}
-	d.conns[here], d.conns[there] = true, true
-	return true
-}
-
-// pass copies one direction of a connection, and ends both with it.
-func (d *detour) pass(from, to net.Conn) {
-	_, _ = io.Copy(to, from) // it ends when one of them is closed
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, conn := range []net.Conn{from, to} {
-		_ = conn.Close() // maybe for the second time
-		delete(d.conns, conn)
-	}
-}
-
-// cut begins or ends an outage.
-func (d *detour) cut(down bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.down = down
-	if down {
-		for conn := range d.conns {
-			_ = conn.Close() // pass sees it
-		}
-	}
-}
-
-func (d *detour) close() error {
-	var err error
-	if d.listener != nil {
-		err = d.listener.Close()
-		d.cut(true)
-		d.work.Wait()
-	}
-	if d.process != nil {
-		_ = d.process.Process.Kill() // it has nothing to keep, and may have ended by the same signal
-		_ = d.process.Wait()         // which says that it was killed
-	}
-	return err
+	_ = r.process.Process.Kill() // it may have ended by the same signal as the demo
+	_ = r.process.Wait()         // which says that it was killed
+	r.process = nil
 }
