@@ -65,10 +65,10 @@ func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText(".who .banned", "by an operator. Ban matched 12 requests since.")
 	for _, want := range []string{"61.5/s in the last 10 s, 94 % denied", "900 in the last 10 minutes",
 		"login, the tier's own limits", mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
-		page.WaitText(".denied .facts", want)
+		page.WaitText(".denials .facts", want)
 	}
-	page.Wait("document.querySelectorAll('.denied tbody tr').length === 2")
-	page.WaitText(".denied tbody tr", "free / login")
+	page.Wait("document.querySelectorAll('.denials tbody tr').length === 2")
+	page.WaitText(".denials tbody tr", "free / login")
 }
 
 // testGroups: one subject does not hide the others.

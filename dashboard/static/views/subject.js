@@ -25,7 +25,7 @@ export function subject(app) {
   const actions = h("div", { class: "actions", tabindex: "-1" });
   const note = h("p", { class: "quiet note" });
   const banned = h("div", { class: "ban" });
-  const denied = h("section", { class: "denied", "aria-label": "Denials" });
+  const denied = h("section", { class: "denials", "aria-label": "Denials" });
   const tier = h("select", { on: { change: () => { chosen = tier.value; render(known); } } });
   const tiers = h("p", { class: "tiers", hidden: true }, h("label", {}, "Tier ", tier), " ", h("span", { class: "quiet" }));
   const cards = h("div", { class: "cards" });

@@ -60,8 +60,8 @@ func TestIncident(t *testing.T) {
 	// Who it is, and what they do, is a click away, and so is the ban.
 	desk.Click(".verdict h1 a")
 	desk.WaitText(".who h2", "ip:"+flooder)
-	desk.WaitText(".denied .facts", "100 % denied")
-	desk.Wait("document.querySelectorAll('.denied tbody tr').length === 5")
+	desk.WaitText(".denials .facts", "100 % denied")
+	desk.Wait("document.querySelectorAll('.denials tbody tr').length === 5")
 	act(desk, "ban")
 	desk.WaitText(".who .banned", "Ban matched ")
 	desk.Wait(`/Ban matched [1-9]\d* requests? since/.test(document.querySelector(".who .banned").textContent)`)
@@ -78,8 +78,7 @@ func TestIncident(t *testing.T) {
 		"Local limits apply to the tier anonymous.", "All requests are denied for the policy login.")
 	for name, page := range screens {
 		page.WaitText(".strip", "as of ")
-		page.WaitText("#alerts [data-alert=StoreDown]", "pending")
-		page.WaitText("#alerts [data-alert=StoreDown]", "fires after 1 m")
+		page.WaitText("#alerts .pending [data-alert=StoreDown]", "fires after 1 m")
 		if got := page.Text("#alerts [data-alert=StoreDown]"); strings.Contains(got, "more than") {
 			t.Errorf("%s: %s", name, got)
 		}
