@@ -22,7 +22,7 @@ func TestValidateInspect(t *testing.T) {
 		{"any cost", stint.Claim{Subject: "a", Cost: -7}, ""},
 		{"no subject", stint.Claim{}, "Subject has 0 bytes"},
 		{"the same limit twice", stint.Claim{Subject: "a", Limits: []stint.Limit{hour, hour}}, "same name"},
-		{"a limit that is none", stint.Claim{Subject: "a", Limits: []stint.Limit{{}}}, "Window is 0s"},
+		{"a limit that is none", stint.Claim{Subject: "a", Limits: []stint.Limit{{}}}, "a window of 0s"},
 		{"too many", stint.Claim{Subject: "a", Limits: make([]stint.Limit, stint.MaxLimits+1)}, "17 limits"},
 	} {
 		err := contract.ValidateInspect(test.claim)
