@@ -43,7 +43,7 @@ func compile(doc *document, r *reader) *Config {
 	c.identities()
 	var derive time.Duration
 	if c.spec.RequestID, c.spec.RequestIDLife, derive = c.requestID("request_id", doc.RequestID); derive != 0 {
-		c.mistake("request_id.derive", "is for routes on which equal requests are meant once; say it in their policies")
+		c.mistake("request_id.derive", "set it in policies, for routes where equal requests should count once")
 	}
 	c.spec.Contact = doc.Contact
 	c.headers()

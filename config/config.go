@@ -25,7 +25,7 @@ type Config struct {
 	BreakerProbe, BreakerRetry time.Duration
 	// Outbound are the APIs that are called, by name.
 	Outbound []outbound.API
-	// Warnings are what is probably not meant, in the order of the files and their lines.
+	// Warnings are what is probably not intended, in the order of the files and their lines.
 	Warnings []Mistake
 	// Gateway is what the configuration says about a gateway.
 	Gateway Gateway

@@ -164,8 +164,8 @@ type tierDoc struct {
 	Bans *bansDoc `yaml:"bans"`
 	// What happens when the store does not answer, for this tier.
 	Failure *failureDoc `yaml:"failure"`
-	// Where callers can ask for more whom this tier's limits deny, or a policy without a contact.
-	// Default: that at the top level.
+	// Where callers denied by this tier's limits, or by a policy without a contact, can ask for
+	// more. Default: that at the top level.
 	Contact string `yaml:"contact"`
 }
 
@@ -204,7 +204,7 @@ type policyDoc struct {
 	Rollout *percent `yaml:"rollout"`
 	// What happens when the store does not answer, for requests that match.
 	Failure *failureDoc `yaml:"failure"`
-	// Where callers can ask for more whom this policy's limits deny. Default: that of their tier.
+	// Where callers denied by this policy's limits can ask for more. Default: that of their tier.
 	Contact string `yaml:"contact"`
 }
 

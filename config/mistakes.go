@@ -109,7 +109,7 @@ func (r *reader) mistake(key, format string, args ...any) {
 	}
 }
 
-// warn notes what is probably not meant, like a mistake.
+// warn notes what is probably not intended, like a mistake.
 func (r *reader) warn(key, format string, args ...any) {
 	n := len(r.mistakes)
 	r.mistake(key, format, args...)

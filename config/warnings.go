@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// warnings reports what can be used as it is, and is probably not meant.
+// warnings reports settings that are valid but probably not intended.
 func (c *compiler) warnings() {
 	proxies := c.doc.ClientIP.TrustedProxies
 	for i, text := range proxies {
@@ -59,7 +59,7 @@ func (c *compiler) oddMatch(key string, m *matchDoc) {
 	c.oddPaths(key+".path", m.Path)
 	for i, method := range m.Method {
 		if words.IsToken(method) && method == strings.ToUpper(method) && !slices.Contains(methods, method) {
-			c.warn(at(key+".method", i, m.Method), "%q is not a method of HTTP%s", method,
+			c.warn(at(key+".method", i, m.Method), "%q is not an HTTP method%s", method,
 				nearest.Hint(method, methods))
 		}
 	}

@@ -40,7 +40,7 @@ type daemonFlags struct {
 	Webhook    string        `name:"alert-webhook" placeholder:"URL" help:"Where to post alerts when they start and stop firing. Others on this machine can see it on a command line."`
 	WebhookIn  string        `name:"alert-webhook-file" placeholder:"FILE" help:"A file with that URL, read at the start."`
 	TLSCert    string        `name:"tls-cert" placeholder:"FILE" help:"The certificate of all listeners, with its chain, in PEM form."`
-	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
+	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities. Clients need a certificate of one of them."`
 	MaxClients int           `name:"max-clients" placeholder:"N" help:"How many client connections each listener may have. Those beyond are closed at once. Default: ${max_clients}."`
 	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"0s" help:"How long to keep serving after SIGTERM or SIGINT, until load balancers notice that it is not ready. Default: ${default}."`

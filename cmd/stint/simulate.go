@@ -21,7 +21,7 @@ type simulateCommand struct {
 	Against    string   `placeholder:"FILE" help:"Another configuration, such as the one in force, to compare with."`
 	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
 
-	Format string       `name:"format" placeholder:"FORMAT" enum:",combined,common,envoy,traefik,caddy,json" default:"" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
+	Format string       `name:"format" placeholder:"FORMAT" values:"combined,common,envoy,traefik,caddy,json" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
 	Map    string       `name:"map" placeholder:"PART=KEY" help:"Where lines of JSON hold what: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan."`
 	Slack  durationFlag `name:"slack" placeholder:"LENGTH" default:"10s" help:"How far lines may be out of order. Default: ${default}."`
 	From   timeFlag     `name:"from" placeholder:"TIME" help:"Leave out what came before: 2026-03-02, or 2026-03-02T15:04:05, in UTC unless it has a zone."`

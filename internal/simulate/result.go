@@ -1,13 +1,13 @@
 package simulate
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
@@ -364,10 +364,9 @@ type Duration time.Duration
 // String formats the duration as [time.Duration.String] does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalJSON writes seconds. [time.Duration.Seconds] would make 421.68710599999997 of some.
+// MarshalJSON writes seconds.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	text := fmt.Appendf(nil, "%d.%09d", d/Duration(time.Second), d%Duration(time.Second))
-	return bytes.TrimSuffix(bytes.TrimRight(text, "0"), []byte(".")), nil
+	return []byte(figures.Seconds(time.Duration(d))), nil
 }
 
 // UnmarshalJSON reads seconds.

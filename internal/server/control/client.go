@@ -69,7 +69,7 @@ func (c *Client) UseTLS(config *tls.Config) {
 
 // ErrSpeaksTLS is the cause of an [UnreachableError] if the address says http, and the server
 // speaks TLS.
-var ErrSpeaksTLS = errors.New("the server speaks TLS, and the address says http")
+var ErrSpeaksTLS = errors.New("the server speaks TLS, but the address says http")
 
 // UnreachableError means that a server did not answer.
 type UnreachableError struct {
