@@ -35,7 +35,7 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	}
 }
 
-// failed logs a failure of the store. The mistake of a caller, or one that went away, is none.
+// failed logs a failure of the store. A caller's mistake, or a caller that has gone, is not one.
 func (l *limiterLog) failed(ctx context.Context, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return

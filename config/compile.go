@@ -123,7 +123,7 @@ func (c *compiler) store() {
 	switch where := c.doc.Store.URL; {
 	case files == tlsfiles.Files{}, where == "": // left out, --store or REDIS_URL may name a Redis
 	case !strings.HasPrefix(where, "rediss://"):
-		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), and the URL is without TLS; want one that begins with rediss://")
+		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), but the URL is without TLS; want one that begins with rediss://")
 	default:
 		s.URL = files.AddTo(where, false)
 	}

@@ -21,8 +21,7 @@ type Mistake struct {
 	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and what would be right.
 	Message string `json:"message"`
-	// Warning means that the configuration can be used as it is, and probably does not do what was
-	// meant.
+	// Warning means that the configuration is valid, but probably does not do what was intended.
 	Warning bool `json:"warning,omitempty"`
 }
 

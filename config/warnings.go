@@ -95,13 +95,13 @@ func (c *compiler) oddPaths(key string, paths list) {
 	}
 }
 
-// How many leading bits a network has that is not too wide to be that of proxies.
+// The fewest leading bits of a network that is not too wide for proxies.
 const (
 	fewBits4 = 8
 	fewBits6 = 16
 )
 
-// wide says how wide a network is, if it is too wide to be that of proxies.
+// wide says how wide a network is, if it is too wide for proxies.
 func wide(text string) string {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {

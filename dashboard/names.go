@@ -33,7 +33,7 @@ func (d *dashboard) mayName(r *http.Request) bool {
 	return operates
 }
 
-// refOf returns what stands for a subject.
+// refOf returns the ref that stands for a subject.
 func refOf(m *observe.Monitor, subject string) string {
 	known, _ := m.Offender(subject)
 	return known.Ref

@@ -48,14 +48,14 @@ func (x *exchange) Digest() (string, error) {
 	return string(h.Sum(nil)), nil
 }
 
-// bodyError is that the body of a request could not be read before the request was decided. It is
-// the client's fault, as if it had gone away.
+// bodyError means that the body of a request could not be read before the request was decided. It
+// is the client's fault, like a closed connection.
 type bodyError struct{ cause error }
 
 func (e *bodyError) Error() string   { return "httplimit: the body of the request: " + e.cause.Error() }
 func (e *bodyError) Unwrap() []error { return []error{e.cause, context.Canceled} }
 
-// notice is what the client is told.
+// notice is the answer to the client.
 func (e *bodyError) notice() *notice {
 	var tooLarge *http.MaxBytesError
 	switch {

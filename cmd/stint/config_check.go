@@ -41,8 +41,8 @@ func (c *checkCommand) Validate() error {
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary and Totals are nil if the configuration is invalid, or of rules for Envoy's service,
-	// of which Envoy is.
+	// Summary and Totals are nil if the configuration is invalid, or if it has rules for Envoy's
+	// service, whose summary is Envoy.
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`
@@ -115,8 +115,8 @@ func (c *checkCommand) check(s *system, path string) (checked, error) {
 	return check(path, read, err), err
 }
 
-// check turns the outcome of loading a configuration into a result. What was read is nil if it is
-// none of policies.
+// check turns the outcome of loading a configuration into a result. It is nil unless it was read
+// and has policies.
 func check(path string, read *config.Config, err error) checked {
 	found := checked{Name: path, Good: err == nil}
 	if path == stdinPath {

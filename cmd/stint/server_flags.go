@@ -19,7 +19,7 @@ import (
 // serverFlags select a running server.
 type serverFlags struct {
 	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
-	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it has made."`
+	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it created."`
 	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
 	CA        string `name:"ca" placeholder:"FILE" env:"STINT_CA" help:"CA certificates that the server's certificate is checked against, in PEM form, such as its own --tls-cert. Default: the system's."`
 	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate for it, with its chain, in PEM form, if it has --tls-client-ca."`
@@ -35,7 +35,7 @@ const (
 	localTLSAdmin = "https://127.0.0.1:6070"
 )
 
-// client returns a client of the server. The token that a server on this machine has made is sent
+// client returns a client of the server. The token that a server on this machine created is sent
 // only to this machine.
 func (f *serverFlags) client() (*control.Client, error) {
 	where, token := cmp.Or(f.Server, localAdmin), f.Token

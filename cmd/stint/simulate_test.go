@@ -117,7 +117,7 @@ func TestSimulateUnreadable(t *testing.T) {
 		{[]string{"--max-malformed", "93.7%"}, "tight.yaml on access.log\n" + want, exitGood, ""},
 		{[]string{"--max-malformed", "5%"}, "tight.yaml on access.log\n" + want, exitMalformed,
 			"stint: 367 of 392 lines could not be read, more than --max-malformed 5%; the report has examples; " +
-				"want another --format, or --map to say where lines of JSON hold what, or a higher --max-malformed\n"},
+				"want another --format, or --map to name the keys of JSON lines, or a higher --max-malformed\n"},
 		{[]string{"--max-malformed", "0%", "--json"}, "{\n  \"warning\": \"" + want, exitMalformed,
 			"stint: 367 of 392 lines could not be read, more than --max-malformed 0%; "},
 	} {

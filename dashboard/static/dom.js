@@ -49,7 +49,7 @@ function around(node, child, list) {
   child.after(...list.slice(list.indexOf(child) + 1));
 }
 
-/** graft makes the content of an old element that of a fresh one, but keeps an element in it where its like is. It returns false if it cannot. */
+/** graft makes the content of an old element that of a fresh one, but keeps an element in it, in place of the matching one. It returns false if it cannot. */
 function graft(old, fresh, kept, like) {
   const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);
   const [stay, go] = [path(old, kept), path(fresh, like)];

@@ -14,8 +14,8 @@ import (
 // Result is what a replay found. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
-	// Warning says that too much of the log could not be read to rely on the result; "" if all is
-	// well. It stands before everything else, in JSON and in the report.
+	// Warning says that too much of the log could not be read to rely on the result; "" if there is
+	// none. It comes first, in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
 	// Log is what was read.
 	Log Log `json:"log"`
