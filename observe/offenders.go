@@ -181,6 +181,8 @@ func (o *offenders) of(name string, now time.Time) Offender {
 			c.count += s.counters[at].count
 			c.seen += s.counters[at].seen
 			c.note = s.counters[at].note
+		} else {
+			c.count += s.least()
 		}
 	}
 	return o.show(c, offenderKinds[kindOf(name)], now)

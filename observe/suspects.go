@@ -36,6 +36,7 @@ type suspects struct {
 	byName  map[string]*list.Element
 	changed bool // since known was made
 	ticks   int
+	at      [suspectSeconds + 1]time.Time // the last ticks
 }
 
 type suspect struct {
@@ -46,7 +47,7 @@ type suspect struct {
 	// banned counts the denials by its ban, since it was last allowed, or denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
-	past     [suspectSeconds]struct{ allowed, denied int64 } // the totals of the last seconds
+	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals as of the last ticks
 }
 
 type policyDenials struct {
@@ -129,9 +130,10 @@ func (s *suspects) tick(now time.Time) {
 		s.changed = true
 	}
 	s.ticks++
+	s.at[s.ticks%len(s.at)] = now
 	for e := s.each.Front(); e != nil; e = e.Next() {
 		who := e.Value.(*suspect)
-		past := &who.past[s.ticks%suspectSeconds]
+		past := &who.past[s.ticks%len(who.past)]
 		past.allowed, past.denied = who.allowed.Load(), who.denied
 	}
 	if !s.changed {
@@ -151,7 +153,7 @@ func (s *suspects) tick(now time.Time) {
 
 // recent returns the requests of a suspect in the last ten seconds.
 func (s *suspects) recent(who *suspect) (allowed, denied int64) {
-	past := who.past[(s.ticks+1)%suspectSeconds]
+	past := who.past[(s.ticks+1)%len(who.past)]
 	return who.allowed.Load() - past.allowed, who.denied - past.denied
 }
 
@@ -189,7 +191,11 @@ func (s *suspects) describe(name string, o *Offender, now time.Time) bool {
 	who := e.Value.(*suspect)
 	allowed, denied := s.recent(who)
 	if all := allowed + denied; all > 0 {
-		seconds := min(max(now.Sub(who.first).Seconds(), 1), suspectSeconds)
+		since := s.at[(s.ticks+1)%len(s.at)]
+		if who.first.After(since) {
+			since = who.first
+		}
+		seconds := max(now.Sub(since).Seconds(), 1)
 		o.Rate, o.Share = float64(all)/seconds, float64(denied)/float64(all)
 	}
 	o.First, o.Last, o.Banned = who.first, who.last, who.banned.Load()
