@@ -55,7 +55,7 @@ type offenders struct {
 }
 
 func newOffenders(n *names) *offenders {
-	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now()}
+	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(), suspects: suspects{names: n}}
 }
 
 // add counts a denial of a subject by a policy, which is "" if it has no name, or by a ban. Nth is

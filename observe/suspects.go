@@ -29,6 +29,7 @@ const (
 //
 // The mutex of offenders guards all but known.
 type suspects struct {
+	names *names
 	// known are the suspects as of the last tick, by name. Their allowed requests are counted too.
 	known atomic.Pointer[map[string]*suspect]
 
@@ -114,7 +115,7 @@ func (s *suspects) allowed(results []policy.Result) {
 		if i > 0 && results[i].Subject == results[i-1].Subject {
 			continue
 		}
-		if who := (*known)[results[i].Subject]; who != nil {
+		if who := (*known)[s.names.kept(results[i].Subject)]; who != nil {
 			who.allowed.Add(1)
 			if who.banned.Load() != 0 {
 				who.banned.Store(0)

@@ -111,6 +111,7 @@ func (f *fallback) watchOutage() {
 			return
 		}
 		n.logged = n.decisions.Load()
+		n.example.Store(nil) // of the next outage there will be another
 		n.logger.Info("stint: the store can be asked again",
 			"decisions_without_it", n.logged-n.before, "lasted", time.Since(n.begun).Round(time.Second))
 		n.watched.Store(false)
