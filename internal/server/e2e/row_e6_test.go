@@ -21,6 +21,7 @@ import (
 // while instances are upgraded or rolled back. They share limits of every algorithm exactly, obey
 // each other's bans, and none of them fails.
 func TestE6TwoVersionsShareOneRedis(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t) // which skips it under -short
 	old := previousBinary(t)
 	current, err := build(t, "../../..")
