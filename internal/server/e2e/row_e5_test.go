@@ -118,9 +118,8 @@ func TestD1bLoggerOfThePlainLimiter(t *testing.T) {
 			}
 			var plain, handler logtest.Buffer
 			lim := limiterWith(t, over, &plain)
-			middleware := httplimit.Limit(http.NotFoundHandler(), limiterWith(t, over, new(logtest.Buffer)),
-				func(*http.Request) string { return "user:handler-of-" + name },
-				httplimit.WithLogger(loggerTo(&handler)))
+			middleware := httplimit.Limit(http.NotFoundHandler(), limiterWith(t, over, &handler),
+				func(*http.Request) string { return "user:handler-of-" + name })
 			ask := func() {
 				_, _ = lim.Allow(t.Context(), "user:plain-in-"+name) // what is logged is the question
 				middleware.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
