@@ -29,7 +29,7 @@ func TestF14Envoy(t *testing.T) {
 		"duplicate": moreRules + "  - {key: user, rate_limit: {unit: hour, requests_per_unit: 7}}\n",
 		"mistaken":  strings.ReplaceAll(moreRules, "hour", "fortnight"),
 		"binary":    "\x00\xff\xfe",
-		"oversized": moreRules + strings.Repeat("# padding\n", 2<<20),
+		"oversized": strings.Repeat("# padding\n", 2<<20) + moreRules,
 	}
 	for name, text := range wrong {
 		t.Run(name, func(t *testing.T) {
