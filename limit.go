@@ -375,8 +375,12 @@ func inUnits(text string) (right string, ok bool) {
 	}
 	unit := strings.TrimLeft(words[1], "0123456789")
 	number := cmp.Or(strings.TrimSuffix(words[1], unit), "1")
+	unit = strings.ToLower(unit)
+	if len(unit) > 2 { // not that of ms
+		unit = strings.TrimSuffix(unit, "s")
+	}
 	short, ok := map[string]string{"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "hr": "h",
-		"day": "d", "s": "s", "m": "m", "h": "h", "d": "d"}[strings.TrimSuffix(strings.ToLower(unit), "s")]
+		"day": "d", "ms": "ms", "s": "s", "m": "m", "h": "h", "d": "d"}[unit]
 	words[1] = number + short
 	right = name + words[0] + "/" + strings.Join(words[1:], " ")
 	_, err := parseLimit(right)

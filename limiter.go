@@ -318,7 +318,7 @@ func (l *Limiter) amend(ctx context.Context, d Decision, a Amendment) (bool, err
 		return false, m.invalid()
 	}
 	changed, err := l.store.Amend(ctx, d.Charge, a)
-	l.log.failed(ctx, &d.Charge.Claim, err)
+	l.log.failed(ctx, "a charge could not be corrected", &d.Charge.Claim, err)
 	return changed, err
 }
 
@@ -376,7 +376,7 @@ func (l *Limiter) command(ctx context.Context, c Command) error {
 		return err
 	}
 	err := l.store.Command(ctx, c)
-	l.log.failed(ctx, &Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}, err)
+	l.log.failed(ctx, "a command failed", &Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}, err)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package stint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,7 +16,7 @@ import (
 // the limit, and at most five of each kind per second. Keys are shortened. By default it logs
 // nothing: callers get the decision and the error.
 func WithLogger(logger *slog.Logger) Option {
-	return optionFunc(func(l *Limiter) { l.log = &limiterLog{logger: logger} })
+	return optionFunc(func(l *Limiter) { l.log = &limiterLog{logger: cmp.Or(logger, slog.Default())} })
 }
 
 // limiterLog logs the decisions of a limiter. A nil one logs nothing.
@@ -29,14 +30,15 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	switch {
 	case l == nil:
 	case err != nil:
-		l.failed(ctx, c, err)
+		l.failed(ctx, "a request could not be decided", c, err)
 	case mode != ModePeek:
 		l.record(ctx, d)
 	}
 }
 
-// failed logs a failure of the store. The mistake of a caller, or one that went away, is none.
-func (l *limiterLog) failed(ctx context.Context, c *Claim, err error) {
+// failed logs a failure of the store, and what failed. The mistake of a caller, or one that went
+// away, is none.
+func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return
 	}
@@ -44,7 +46,7 @@ func (l *limiterLog) failed(ctx context.Context, c *Claim, err error) {
 		return
 	}
 	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
-		l.logger.ErrorContext(ctx, "stint: a request could not be decided", "cause", err,
+		l.logger.ErrorContext(ctx, "stint: "+what, "cause", err,
 			"key", label.Short(c.Key()), "limit", label.List(c.Limits), "unlogged", unlogged)
 	}
 }

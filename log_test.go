@@ -70,8 +70,9 @@ func TestWithLogger(t *testing.T) {
 			_, err := fails.Refund(ctx, stint.Decision{Charge: stint.Charge{ID: 1, Claim: stint.Claim{Subject: who,
 				Limits: fails.Limits()}}})
 			return err
-		}, failed},
-		{"Reset fails", func() error { return fails.Reset(ctx, who) }, failed},
+		}, strings.Replace(failed, "a request could not be decided", "a charge could not be corrected", 1)},
+		{"Reset fails", func() error { return fails.Reset(ctx, who) },
+			strings.Replace(failed, "a request could not be decided", "a command failed", 1)},
 	} {
 		log.Reset()
 		_ = c.ask() // what is logged is the question
@@ -86,5 +87,19 @@ func TestWithLogger(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n > 10 { // of two seconds at most
 		t.Errorf("%d records of 100 denials, want 5 per second", n)
+	}
+}
+
+// TestNoLogger is the default one.
+func TestNoLogger(t *testing.T) {
+	var log bytes.Buffer
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	lim, err := stint.New(lost{}, stint.PerHour(1), stint.WithLogger(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lim.Reset(t.Context(), "user:42"); err == nil || !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("%v; logged: %s", err, log.String())
 	}
 }

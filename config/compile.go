@@ -122,7 +122,7 @@ func (c *compiler) store() {
 	}
 	switch where := c.doc.Store.URL; {
 	case files == tlsfiles.Files{}, where == "": // left out, --store or REDIS_URL may name a Redis
-	case !strings.HasPrefix(where, "rediss://"):
+	case !strings.HasPrefix(strings.ToLower(where), "rediss://"):
 		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), and the URL is without TLS; want one that begins with rediss://")
 	default:
 		s.URL = files.AddTo(where, false)
@@ -195,6 +195,9 @@ func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 func (c *compiler) breaker(key string, doc *breakerDoc) {
 	if doc == nil {
 		return
+	}
+	if *doc == (breakerDoc{}) && !c.has(key+".failures") && !c.has(key+".probe") && !c.has(key+".retry") {
+		c.mistake(key, "is empty; want failures, probe or retry, or leave it out")
 	}
 	if c.has(key+".failures") && (doc.Failures < 1 || doc.Failures > math.MaxInt32) {
 		c.mistake(key+".failures", "%d; want 1 or more", doc.Failures)

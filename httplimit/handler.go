@@ -3,7 +3,6 @@ package httplimit
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ type limited struct {
 	text  ruleText
 	holds bool // there is a concurrency limit
 
-	admissions, denials, failures logsample.Sampler
+	failures logsample.Sampler
 }
 
 func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +86,6 @@ func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 		Rule: &l.rule, Claim: claim, Usages: d.Usages(), Denied: !d.Allowed && !d.Unavailable,
 	})
 	x.rules = append(x.ruleRoom[:0], &l.text)
-	l.decided(r.Context(), d)
 	if x.answer(w, r, nil) {
 		return
 	}
@@ -117,35 +115,6 @@ func (l *limited) failed(key string, err error) {
 		l.logger.Error("stint: a request could not be limited", "cause", err, "policy", l.name,
 			"key", shownKey(key), "limit", label.List(l.rule.Limits), "unlogged", unlogged)
 	}
-}
-
-// decided logs a denial, or at the debug level an admission, as guards do.
-func (l *limited) decided(ctx context.Context, d *stint.Decision) {
-	level, message, sampler := slog.LevelWarn, "stint: denied", &l.denials
-	if d.Allowed {
-		level, message, sampler = slog.LevelDebug, "stint: allowed", &l.admissions
-	}
-	if !l.logger.Enabled(ctx, level) {
-		return
-	}
-	unlogged, ok := sampler.Sample(logsample.Few, time.Second)
-	if !ok {
-		return
-	}
-	s := d.Decisive()
-	args := []any{"policy", l.name, "key", shownKey(d.Key()), "limit", s.Limit.String()}
-	if d.Allowed {
-		args = append(args, "used", s.Used, "remaining", s.Remaining())
-	} else {
-		args = append(args, "retry_after", d.RetryAfter.String())
-	}
-	if d.Banned {
-		args = append(args, "banned", true)
-	}
-	if d.Degraded {
-		args = append(args, "degraded", true)
-	}
-	l.logger.Log(ctx, level, message, append(args, "unlogged", unlogged)...)
 }
 
 // shownKey is a key as the log shows it.

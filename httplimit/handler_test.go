@@ -207,31 +207,6 @@ func TestLimitLogsFailures(t *testing.T) {
 	})
 }
 
-// Denials are warnings with when to try again, and admissions are for those who debug; some of each
-// every second.
-func TestLimitLogsDecisions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, level := range []slog.Level{slog.LevelWarn, slog.LevelDebug} {
-			var log bytes.Buffer
-			key, err := httplimit.ClientIP()
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := httplimit.Limit(ok, limiter(t, stint.PerMinute(10)), key,
-				httplimit.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))))
-			for range 100 {
-				ask(h, "/")
-			}
-			denied := strings.Count(log.String(), `level=WARN msg="stint: denied" policy=default key=ip:192.0.2.x limit=10/1m retry_after=1m0s`)
-			allowed := strings.Count(log.String(), `level=DEBUG msg="stint: allowed" policy=default key=ip:192.0.2.x limit=10/1m used=`)
-			if wantAllowed := map[slog.Level]int{slog.LevelDebug: 5}[level]; denied != 5 || allowed != wantAllowed {
-				t.Errorf("%v: %d denials and %d admissions are logged, want 5 and %d: %s", level, denied, allowed,
-					wantAllowed, log.String())
-			}
-		}
-	})
-}
-
 // Mistakes in the program show when it starts.
 func TestWrongUse(t *testing.T) {
 	lim, guard := limiter(t, stint.PerMinute(1)), guardOf(t, one)

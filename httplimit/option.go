@@ -76,9 +76,9 @@ func WithName(name string) Option {
 	return func(f *responder) { f.name = name }
 }
 
-// WithLogger says where [Limit] logs: requests that it cannot decide at the level ERROR, denials at
-// WARN and admissions at DEBUG, at most five of each kind per second, with shortened keys. It is
-// slog.Default() unless set. The guard of [New] has a logger of its own.
+// WithLogger says where [Limit] logs requests that it cannot decide, at most five per second. It is
+// slog.Default() unless set. For denials and admissions, give the limiter a logger:
+// [stint.WithLogger]. The guard of [New] has a logger of its own.
 func WithLogger(logger *slog.Logger) Option {
 	return func(f *responder) { f.logger = logger }
 }

@@ -55,7 +55,7 @@ type offenders struct {
 }
 
 func newOffenders(n *names) *offenders {
-	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now()}
+	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(), suspects: suspects{names: n}}
 }
 
 // add counts a denial of a subject by a policy, which is "" if it has no name, or by a ban. Nth is
@@ -181,6 +181,8 @@ func (o *offenders) of(name string, now time.Time) Offender {
 			c.count += s.counters[at].count
 			c.seen += s.counters[at].seen
 			c.note = s.counters[at].note
+		} else {
+			c.count += s.least()
 		}
 	}
 	return o.show(c, offenderKinds[kindOf(name)], now)

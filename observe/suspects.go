@@ -29,6 +29,7 @@ const (
 //
 // The mutex of offenders guards all but known.
 type suspects struct {
+	names *names
 	// known are the suspects as of the last tick, by name. Their allowed requests are counted too.
 	known atomic.Pointer[map[string]*suspect]
 
@@ -36,6 +37,7 @@ type suspects struct {
 	byName  map[string]*list.Element
 	changed bool // since known was made
 	ticks   int
+	at      [suspectSeconds + 1]time.Time // the last ticks
 }
 
 type suspect struct {
@@ -46,7 +48,7 @@ type suspect struct {
 	// banned counts the denials by its ban, since it was last allowed, or denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
-	past     [suspectSeconds]struct{ allowed, denied int64 } // the totals of the last seconds
+	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals as of the last ticks
 }
 
 type policyDenials struct {
@@ -113,7 +115,7 @@ func (s *suspects) allowed(results []policy.Result) {
 		if i > 0 && results[i].Subject == results[i-1].Subject {
 			continue
 		}
-		if who := (*known)[results[i].Subject]; who != nil {
+		if who := (*known)[s.names.kept(results[i].Subject)]; who != nil {
 			who.allowed.Add(1)
 			if who.banned.Load() != 0 {
 				who.banned.Store(0)
@@ -129,9 +131,10 @@ func (s *suspects) tick(now time.Time) {
 		s.changed = true
 	}
 	s.ticks++
+	s.at[s.ticks%len(s.at)] = now
 	for e := s.each.Front(); e != nil; e = e.Next() {
 		who := e.Value.(*suspect)
-		past := &who.past[s.ticks%suspectSeconds]
+		past := &who.past[s.ticks%len(who.past)]
 		past.allowed, past.denied = who.allowed.Load(), who.denied
 	}
 	if !s.changed {
@@ -151,7 +154,7 @@ func (s *suspects) tick(now time.Time) {
 
 // recent returns the requests of a suspect in the last ten seconds.
 func (s *suspects) recent(who *suspect) (allowed, denied int64) {
-	past := who.past[(s.ticks+1)%suspectSeconds]
+	past := who.past[(s.ticks+1)%len(who.past)]
 	return who.allowed.Load() - past.allowed, who.denied - past.denied
 }
 
@@ -189,7 +192,11 @@ func (s *suspects) describe(name string, o *Offender, now time.Time) bool {
 	who := e.Value.(*suspect)
 	allowed, denied := s.recent(who)
 	if all := allowed + denied; all > 0 {
-		seconds := min(max(now.Sub(who.first).Seconds(), 1), suspectSeconds)
+		since := s.at[(s.ticks+1)%len(s.at)]
+		if who.first.After(since) {
+			since = who.first
+		}
+		seconds := max(now.Sub(since).Seconds(), 1)
 		o.Rate, o.Share = float64(all)/seconds, float64(denied)/float64(all)
 	}
 	o.First, o.Last, o.Banned = who.first, who.last, who.banned.Load()

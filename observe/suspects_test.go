@@ -103,3 +103,19 @@ func TestSuspectsAreBounded(t *testing.T) {
 		t.Errorf("the worst are %+v", got)
 	}
 }
+
+// TestSuspectRates are those of the last ten seconds, at a tick and between two.
+func TestSuspectRates(t *testing.T) {
+	o := newOffenders(newNames(label.Line))
+	now := o.start
+	for range 30 * 60 { // half a minute with 60 a second
+		o.add("ip:203.0.113.9", "login", false, now, 1)
+		before := now
+		if now = now.Add(time.Second / 60); now.Truncate(time.Second) != before.Truncate(time.Second) {
+			o.tick(now)
+		}
+		if got := o.of("ip:203.0.113.9", now).Rate; now.Sub(o.start) > time.Second && (got < 59 || got > 61.1) {
+			t.Fatalf("after %v: %.1f a second, want 60", now.Sub(o.start), got)
+		}
+	}
+}

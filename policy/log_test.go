@@ -93,7 +93,8 @@ func testLogAdmissions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := strings.Count(out.String(), "level="+c.level+` msg="stint: allowed"`); got != c.want {
+		if got := strings.Count(out.String(), "level="+c.level+` msg="stint: allowed"`); got != c.want ||
+			strings.Count(out.String(), "stint: allowed") != got {
 			t.Errorf("%d: %d admissions are logged at %s, want %d", c.most, got, c.level, c.want)
 		}
 	}

@@ -37,8 +37,12 @@ func TestFallbackLogsEveryOutage(t *testing.T) { // F45
 		f := newFallbackFor(t, inner, Config{Instances: 1, Logger: logs.logger()})
 		for i := range 3 {
 			inner.down()
-			admitted(t, f, 50, oneUnit("a"))
+			who := fmt.Sprintf("user-%d", i)
+			admitted(t, f, 50, oneUnit(who))
 			wantLog(t, logs, i+1, 0, i)
+			if n := logs.count(slog.LevelError, "key="+who); n != 1 { // not that of an outage before
+				t.Errorf("%d messages name %s, want 1: %s", n, who, logs)
+			}
 			inner.up()
 			mustDecide(t, f, oneUnit("a"))
 			time.Sleep(2500 * time.Millisecond)

@@ -39,6 +39,9 @@ type outageLog struct {
 // failedCall is what the log says of a call that failed. What comes from a request is shortened.
 type failedCall struct{ mode, key, limit string }
 
+// errorMode is the mode of calls whose failures are returned.
+var errorMode = stint.FailError.String()
+
 const (
 	// logEvery is how often the same thing is logged.
 	logEvery = 10 * time.Second
@@ -59,7 +62,8 @@ func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64, claim 
 	if cause.Kind != errkind.Refused || !n.watched.Load() { // the error of an open breaker does not say why it opened
 		n.cause.Store(cause)
 	}
-	if claim != nil && n.example.Load() == nil {
+	// Rules in shadow fail with an error, which concerns nobody: another mode is the better example.
+	if e := n.example.Load(); claim != nil && (e == nil || e.mode == errorMode && mode != errorMode) {
 		n.example.Store(&failedCall{mode: mode, key: label.Short(claim.Key()), limit: label.List(claim.Limits)})
 	}
 	counter.Add(1)
@@ -107,6 +111,7 @@ func (f *fallback) watchOutage() {
 			return
 		}
 		n.logged = n.decisions.Load()
+		n.example.Store(nil) // of the next outage there will be another
 		n.logger.Info("stint: the store can be asked again",
 			"decisions_without_it", n.logged-n.before, "lasted", time.Since(n.begun).Round(time.Second))
 		n.watched.Store(false)

@@ -141,32 +141,41 @@ func (n *boundedSet) add(end func()) (remove func()) {
 type silentConns struct {
 	mu    sync.Mutex
 	since map[net.Conn]time.Time
+	most  time.Duration // the age at which they are closed; 0 until the server stops
 }
 
 // track is the ConnState of an [http.Server].
 func (s *silentConns) track(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if state == http.StateNew {
-		s.since[c] = time.Now()
-	} else {
+	if state != http.StateNew {
 		delete(s.since, c)
+		return
+	}
+	s.since[c] = time.Now()
+	if s.most > 0 {
+		s.closeLater(c)
 	}
 }
 
-// end closes each connection that is still silent at an age. A younger one may be about to send its
-// request.
+// end closes each connection that is still silent at an age, also those that are accepted before
+// the listener is closed. A younger one may be about to send its request.
 func (s *silentConns) end(age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c, since := range s.since {
-		time.AfterFunc(age-time.Since(since), func() {
-			s.mu.Lock()
-			_, silent := s.since[c]
-			s.mu.Unlock()
-			if silent {
-				_ = c.Close() // whoever serves it notices
-			}
-		})
+	s.most = age
+	for c := range s.since {
+		s.closeLater(c)
 	}
+}
+
+func (s *silentConns) closeLater(c net.Conn) {
+	time.AfterFunc(s.most-time.Since(s.since[c]), func() {
+		s.mu.Lock()
+		_, silent := s.since[c]
+		s.mu.Unlock()
+		if silent {
+			_ = c.Close() // whoever serves it notices
+		}
+	})
 }

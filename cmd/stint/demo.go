@@ -57,7 +57,7 @@ func (c *demoCommand) Validate() error {
 }
 
 func (c *demoCommand) Run(s *system) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if c.For > 0 {
 		timer := time.AfterFunc(time.Duration(c.For), stop)
@@ -158,7 +158,7 @@ func (d *demo) traffic(ctx context.Context, s *system, rate int) error {
 		return err
 	}
 	defer apis.Close()
-	callers := newDemoTraffic(d.gateway, rate)
+	callers := newDemoTraffic(d.gateway, rate, d.incident.kind == floodIncident)
 	var work sync.WaitGroup
 	work.Go(func() { callers.run(ctx) })
 	work.Go(func() { callPretendAPI(ctx, apis, d.theirs.url) })
@@ -181,6 +181,10 @@ func (d *demo) guide(s *system, c *demoCommand) []byte {
 	if c.Listen == "127.0.0.1:8080" && d.gateway != "http://127.0.0.1:8080" {
 		taken = "   (port 8080 is taken)"
 	}
+	who, tier := "user:mallory", "free"
+	if d.incident.kind == floodIncident {
+		who, tier = "ip:"+floodAddress, "anonymous"
+	}
 	return fmt.Appendf(nil, `Dashboard  %[1]s/%[2]s
 Gateway    %[3]s/%[4]s
 Limits     %[5]s   change them while it runs
@@ -192,12 +196,12 @@ Try it from another terminal:
   curl -i -H 'X-User-ID: you' %[3]s/api/simulations/1/frames  # free: 60 requests of any kind; with -H 'X-User-Plan: pro' 300
   %[7]s top%[6]s
   %[7]s tail%[6]s
-  %[7]s inspect user:mallory --tier free%[6]s
-  %[7]s ban user:mallory --for 10m%[6]s
+  %[7]s inspect %[9]s --tier %[10]s%[6]s
+  %[7]s ban %[9]s --for 10m%[6]s
   %[7]s bans%[6]s
 %[8]s
 Interrupt it to end it.
-`, dashboard, at, d.gateway, taken, d.policies, flags, s.Program, d.incident.guide(s.Program, flags, dashboard))
+`, dashboard, at, d.gateway, taken, d.policies, flags, s.Program, d.incident.guide(dashboard), who, tier)
 }
 
 // free returns an address, or one with a free port if somebody listens there.

@@ -37,8 +37,8 @@ type incident struct {
 	redis    demoRedis // for an outage
 }
 
-// guide returns what will happen, and where to look. Program and flags are those of commands.
-func (i *incident) guide(program, flags, dashboard string) string {
+// guide returns what will happen, and where to look.
+func (i *incident) guide(dashboard string) string {
 	at := i.from.Format(time.TimeOnly)
 	switch i.kind {
 	case floodIncident:
@@ -47,21 +47,19 @@ Incident   at %[1]s a flood begins: %[2]s sends %[3]d requests a second, until t
 
   %[4]s/#/overview    what the page says about it
   %[4]s/#/offenders   who it is, and Ban
-  %[5]s ban ip:%[2]s --for 10m%[6]s
-`, at, floodAddress, floodRate, dashboard, program, flags)
+`, at, floodAddress, floodRate, dashboard)
 	case outageIncident:
 		return fmt.Sprintf(`
 Incident   at %[1]s the demo's Redis is killed, and at %[2]s it is started again
            Requests are still decided, by local limits, and their answers say degraded.
 
   %[3]s/#/overview    the store, its breaker, and the alert StoreDown after 60 s
-  %[4]s doctor%[5]s
-`, at, i.to.Format(time.TimeOnly), dashboard, program, flags)
+`, at, i.to.Format(time.TimeOnly), dashboard)
 	}
 	return ""
 }
 
-// happen lets it happen, and says so.
+// happen runs the incident, and prints each step.
 func (i *incident) happen(ctx context.Context, s *system, traffic *demoTraffic) error {
 	say := func(what string) error {
 		return s.print(fmt.Appendf(nil, "%s  %s\n", time.Now().Format(time.TimeOnly), what))

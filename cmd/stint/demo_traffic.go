@@ -14,6 +14,7 @@ import (
 type demoTraffic struct {
 	url  string
 	rate int
+	calm bool // without abuse
 	http http.Client
 }
 
@@ -28,16 +29,16 @@ type demoRequest struct {
 	header       http.Header
 }
 
-func newDemoTraffic(url string, rate int) *demoTraffic {
-	return &demoTraffic{url: url, rate: rate, http: http.Client{
+func newDemoTraffic(url string, rate int, calm bool) *demoTraffic {
+	return &demoTraffic{url: url, rate: rate, calm: calm, http: http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: trafficWorkers},
 		Timeout:   5 * time.Second,
 	}}
 }
 
-// callerKinds are all kinds but the user who comes in bursts. Quiet users stay within their limits
-// for hours: there are enough of them.
-func callerKinds() []callerKind {
+// callerKinds are all kinds but the user who comes in bursts, with those who abuse the API or
+// without. Quiet users stay within their limits for hours: there are enough of them.
+func callerKinds(abuse bool) []callerKind {
 	user := func(name, plan string) http.Header {
 		h := http.Header{"X-User-Id": {name}}
 		if plan != "" {
@@ -49,7 +50,7 @@ func callerKinds() []callerKind {
 		return demoRequest{http.MethodGet, fmt.Sprintf("/api/pdb/%d%s", 1+rand.IntN(9),
 			pick("hhb", "crn", "abc", "xyz")), h}
 	}
-	return []callerKind{
+	kinds := []callerKind{
 		{300, func() demoRequest { return get(user(someone("free", 2000), "")) }},
 		{200, func() demoRequest { return get(user(someone("pro", 200), "pro")) }},
 		{120, func() demoRequest { return get(user(someone("corp", 50), "enterprise")) }},
@@ -67,11 +68,15 @@ func callerKinds() []callerKind {
 		{50, func() demoRequest { return get(http.Header{"X-Service": {pick("indexer", "mailer")}}) }},
 		{40, func() demoRequest { return get(from(fmt.Sprintf("198.51.%d.%d", 100+rand.IntN(4), 1+rand.IntN(250)))) }},
 		{30, func() demoRequest { return demoRequest{http.MethodGet, "/static/logo.svg", from("198.51.100.7")} }},
-		// The abuser, a scraper, and somebody who guesses passwords.
+	}
+	if !abuse {
+		return kinds
+	}
+	return append(kinds, []callerKind{ // a scraper, and somebody who guesses passwords, after the worst
 		{80, func() demoRequest { return get(user("mallory", "")) }},
 		{25, func() demoRequest { return get(from("203.0.113.66")) }},
 		{5, func() demoRequest { return demoRequest{http.MethodPost, "/login", from("203.0.113.99")} }},
-	}
+	}...)
 }
 
 // from is what a proxy says about an anonymous client.
@@ -112,7 +117,7 @@ func (c *demoTraffic) run(ctx context.Context) {
 }
 
 func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
-	all, total := callerKinds(), 0
+	all, total := callerKinds(!c.calm), 0
 	for _, h := range all {
 		total += h.share
 	}

@@ -12,7 +12,7 @@ const SPREAD = 0.4;
 /** If one policy makes up this share of denials that are spread, it is the cause. */
 const ONE_POLICY = 0.7;
 
-/** From this many denials per second on, those who cause them are called an attack. */
+/** From this many denials per second on, if they are not a small share, those who cause them are called an attack. */
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
 const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
@@ -120,7 +120,7 @@ function attack(model) {
   const seconds = (o) => Math.min(10, Math.max(1, (now - (time(o.first) ?? 0)) / 1000));
   const few = fewest(model.offenders, model.sum(10).denied, (o) => o.rate * o.share * seconds(o));
   const perSecond = few.reduce((sum, o) => sum + o.rate * o.share, 0);
-  return perSecond >= ATTACK ? few : [];
+  return perSecond >= Math.max(ATTACK, (SMALL * model.sum(10).decisions) / 10) ? few : [];
 }
 
 /** pace says what an attacker does: "60 requests/s, 100 % denied". */

@@ -30,13 +30,15 @@ func stream(co *rueidis.ClientOption, provider auth.StreamingCredentialsProvider
 			return nil, err
 		}
 		l := &listener{Conn: conn, newest: newest}
+		before := newest.Load()
 		first, unsubscribe, err := provider.Subscribe(l)
 		if err != nil {
 			_ = conn.Close() // of no use
 			return nil, err
 		}
 		l.unsubscribe = sync.OnceValue(unsubscribe)
-		l.OnNext(first)
+		next := credentials(first.BasicAuth())
+		newest.CompareAndSwap(before, &next) // unless newer ones have arrived meanwhile
 		return l, nil
 	}
 	co.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {

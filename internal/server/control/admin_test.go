@@ -135,7 +135,7 @@ func TestBansThatNobodyObeys(t *testing.T) {
 	}
 	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
 	_, err = d.Ban(t.Context(), control.Target{Subject: "ip:192.0.2.1"}, time.Hour)
-	wantInvalid(t, err, "bans apply to no limit of this subject; with `bans: {after: 0}` in the configuration, policies apply bans that are made by hand")
+	wantInvalid(t, err, "no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 	if bans, err := d.Bans(t.Context(), 10); err != nil || len(bans) > 0 {
 		t.Errorf("bans: %v, %v", bans, err)
 	}

@@ -83,7 +83,7 @@ func (d *Admin) obeysBans(subject string) error {
 	if slices.ContainsFunc(counters, func(p counter) bool { return p.bans }) {
 		return nil
 	}
-	return invalid("bans apply to no limit of this subject; with `bans: {after: 0}` in the configuration, policies apply bans that are made by hand")
+	return invalid("no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 }
 
 // mergeTiers merges counters that differ only in their tier: of a policy with the same limits for

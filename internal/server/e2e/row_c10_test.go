@@ -9,6 +9,7 @@ import (
 // TestC10ResetIsTheInstantOfRetryAfter on a 429, not the moment when all is unused, which is its
 // meaning on an allowed request. A client that sleeps until then is admitted.
 func TestC10ResetIsTheInstantOfRetryAfter(t *testing.T) {
+	t.Parallel()
 	// Room for one is back after 2 s, and all of it after 20 s.
 	const policies = "headers: {retry_after_jitter: 0%}\ntiers: [{name: all, identity: everyone, limits: 10/20s bucket}]\n"
 	question := func(url string) func() *http.Response {

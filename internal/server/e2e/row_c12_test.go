@@ -139,6 +139,7 @@ func (s *serving) breakerIs(state string) bool {
 // C12: the breaker opens after as many failures as the configuration or a flag says, and tries
 // again after the time that they say.
 func TestC12BreakerIsConfigurable(t *testing.T) {
+	t.Parallel()
 	stint, redis := buildProgram(t), redistest.Start(t)
 	const tiers = "tiers:\n  - {name: all, identity: [user, ip], limits: 1000/1h}\n"
 	const two = tiers + "failure: {instances: 1, breaker: {failures: 2, probe: 20ms, retry: 1m}}\n"

@@ -98,6 +98,7 @@ func get(t *testing.T, url string) string {
 
 // C14: a Redis whose memory is nearly full is reported before it is full.
 func TestC14RedisMemoryNearlyFull(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction")
 	r := start(t, five, quickly(redis.URL(), nil))
 	eventually.True(t, "Redis has told how full it is", func() bool {
@@ -121,6 +122,7 @@ func TestC14RedisMemoryNearlyFull(t *testing.T) {
 // C14: a Redis that is busy is reported. The threshold is low, so that a busy machine does not
 // matter.
 func TestC14RedisCPUNearlyFull(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	r := start(t, five, quickly(redis.URL(), map[string]float64{"RedisCPU": 0.2}))
 	eventually.True(t, "Redis has told how busy it is", func() bool {
@@ -147,6 +149,7 @@ func TestC14RedisCPUNearlyFull(t *testing.T) {
 
 // C14: a hard outage is an alert on errors even if only one request comes.
 func TestC14ScriptErrorsAtLowTraffic(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	r := start(t, five, quickly(redis.URL(), nil))
 	if !r.take("42") || r.fires("ScriptErrors") {

@@ -175,6 +175,7 @@ func TestE1bDoubleClicks(t *testing.T) {
 
 // TestE1bLifeIsShort: the same request after its time is another one.
 func TestE1bLifeIsShort(t *testing.T) {
+	t.Parallel()
 	url := proxied(t, fmt.Sprintf(clicks, "500ms"), served)
 	for i, want := range []int64{99, 98} {
 		response, _ := fetch(t, http.MethodPost, url+"/order", "body")

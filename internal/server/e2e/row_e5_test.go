@@ -35,6 +35,7 @@ lines:
 // window, in every failure mode and with one request only; denials at WARN with when to try again,
 // and admissions with their count as the configuration says.
 func TestE5ServerLogs(t *testing.T) {
+	t.Parallel()
 	program := buildProgram(t)
 	const who = "somebody-in-particular"
 	for mode, status := range map[string]int{
@@ -77,6 +78,7 @@ func TestE5ServerLogs(t *testing.T) {
 
 // E5: an outage during which nobody asks is logged, too.
 func TestE5OutageWithoutTraffic(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	s := buildProgram(t).serve(t, five, "--store", redis.URL())
 	redis.Kill()
@@ -87,6 +89,7 @@ func TestE5OutageWithoutTraffic(t *testing.T) {
 
 // E5: sampled means that a flood is a few lines, which say how many they stand for.
 func TestE5Sampled(t *testing.T) {
+	t.Parallel()
 	s := buildProgram(t).serve(t, five)
 	const asked = 400
 	for range asked {
@@ -104,6 +107,7 @@ func TestE5Sampled(t *testing.T) {
 // D1b, E5: the caller's own logger gets what a plain limiter does, and what httplimit.Limit does,
 // with the store and without it.
 func TestD1bLoggerOfThePlainLimiter(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"store", "stack"} {
 		t.Run(name, func(t *testing.T) {
 			redis := redistest.Start(t)
@@ -118,9 +122,8 @@ func TestD1bLoggerOfThePlainLimiter(t *testing.T) {
 			}
 			var plain, handler logtest.Buffer
 			lim := limiterWith(t, over, &plain)
-			middleware := httplimit.Limit(http.NotFoundHandler(), limiterWith(t, over, new(logtest.Buffer)),
-				func(*http.Request) string { return "user:handler-of-" + name },
-				httplimit.WithLogger(loggerTo(&handler)))
+			middleware := httplimit.Limit(http.NotFoundHandler(), limiterWith(t, over, &handler),
+				func(*http.Request) string { return "user:handler-of-" + name })
 			ask := func() {
 				_, _ = lim.Allow(t.Context(), "user:plain-in-"+name) // what is logged is the question
 				middleware.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))

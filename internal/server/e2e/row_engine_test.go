@@ -43,6 +43,7 @@ func mostIn(window time.Duration, admitted []admission) int {
 // while charges are refunded twice. What is refunded is not counted. Without Redis nobody is
 // admitted here, so the bound is the limit itself.
 func TestA1NoWindowHasMore(t *testing.T) {
+	t.Parallel()
 	const (
 		most   = 20
 		window = 400 * time.Millisecond
@@ -155,6 +156,7 @@ func TestC2BurstIsSmoothAfterwards(t *testing.T) {
 // room, and its answer has no retry-after and no more used than there is. Without waiting, it gets
 // an error with the key.
 func TestD1WaitAnswers(t *testing.T) {
+	t.Parallel()
 	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redistest.Start(t).URL()})
 	if err != nil {
 		t.Fatal(err)

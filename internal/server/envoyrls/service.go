@@ -135,12 +135,12 @@ func (s *Service) failure(ctx context.Context, err error) error {
 	return status.Error(codes.Unavailable, "stint: the store cannot decide")
 }
 
-// complainEvery is how often refused callers are logged.
+// complainEvery is how often failures and refused callers are logged.
 const complainEvery = 10 * time.Second
 
-// complain logs a failure of the store, one every second. The store's stack logs what was asked.
+// complain logs a failure of the store. The store's stack logs what was asked.
 func (s *Service) complain(message string, err error) {
-	if unlogged, ok := s.complaints.Allow(1, time.Second); ok {
+	if unlogged, ok := s.complaints.Allow(1, complainEvery); ok {
 		s.options.Logger.Error(message, "cause", err, "unlogged", unlogged)
 	}
 }
