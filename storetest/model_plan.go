@@ -170,7 +170,8 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 				stint.ModeReserve, stint.ModePeek, stint.ModeForce}).Draw(t, "mode")
 			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
 			if s.id != "" {
-				s.idLife = rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 90 * time.Second}).Draw(t, "id life")
+				s.idLife = rapid.SampledFrom(
+					[]time.Duration{time.Second, time.Minute, 90 * time.Second}).Draw(t, "id life")
 			}
 			s.maxWait = rapid.SampledFrom(
 				[]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
