@@ -268,7 +268,10 @@ type requestIDDoc struct {
 	// For clients that send no id: derive one from caller, method, host, path, query and body, so
 	// that equal requests within this time, such as those of a double click, are charged once: 2s.
 	// Only in policies, at most 10s, and only where stint sees the body: in the gateway and the
-	// middleware, if its length is announced and at most 64KiB. Default: none is derived.
+	// middleware, if its length is announced and at most 64KiB. Of equal requests, nine are served
+	// for one charge, so not where a concurrency limit applies. Redis keeps a hash of the body, so
+	// not on routes that take passwords or codes, unless store has a name_key_file. Default: none
+	// is derived.
 	Derive duration `yaml:"derive"`
 }
 

@@ -9,6 +9,7 @@ var beyond = map[string]string{
 	"lines of aliases": "it does not know which identities there are",
 
 	"several bad proxies":      "it does not read networks",
+	"derived ids and places":   "it does not compare sections",
 	"warnings beside mistakes": "it does not know which identities there are",
 
 	"retries: 0x4":                      "it is of values, not of how they are written",

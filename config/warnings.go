@@ -36,6 +36,11 @@ func (c *compiler) warnings() {
 	for i := range c.doc.Policies {
 		c.oddMatch(item("policies", i)+".match", c.doc.Policies[i].Match)
 		c.oddMatch(item("policies", i)+".unless", c.doc.Policies[i].Unless)
+		store := &c.config.Store
+		if c.spec.Policies[i].RequestIDDerive != 0 && isRedisURL(store.URL) && store.NameKeyFile == "" {
+			c.warn(item("policies", i)+".request_id.derive", "Redis keeps a hash of the body, by which passwords and codes can be guessed; "+
+				"not on routes that take them, unless names are hashed (store.name_key_file)")
+		}
 	}
 	if c.doc.Gateway != nil {
 		for i, r := range c.doc.Gateway.Routes {

@@ -67,6 +67,11 @@ tiers:
 	{"no claims at all", "tiers:\n  - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\n", []string{
 		`stint.yaml:2: warning: tiers[0].match.claim.plan: no header sets the claim "plan"; want one under claims, or claims: {plan: ""} if the application passes it`,
 	}},
+	{"derived ids in Redis", base + "store: {url: redis://a}\npolicies: [{name: a, request_id: {derive: 2s}}]\n", []string{
+		`stint.yaml:4: warning: policies[0].request_id.derive: Redis keeps a hash of the body, by which passwords and codes can be guessed; not on routes that take them, unless names are hashed (store.name_key_file)`,
+	}},
+	{"derived ids in Redis, hashed", base + "store: {url: redis://a, name_key_file: /k}\npolicies: [{name: a, request_id: {derive: 2s}}]\n", nil},
+	{"derived ids in memory", base + "policies: [{name: a, request_id: {derive: 2s}}]\n", nil},
 	{"a scope that is nearly a word", "tiers:\n  - {name: all, identity: ip, scope: routes, limits: 10/1m}\n", []string{
 		`stint.yaml:2: warning: tiers[0].scope: "routes" is a name for one count of all requests (did you mean "route"?)`,
 	}},

@@ -45,6 +45,13 @@ var wrong = []struct {
 		`stint.yaml:8: policies[3].request_id.header: "" is not the name of a header; want something like X-User-ID`,
 		`stint.yaml:9: policies[4].request_id: has no effect in a policy that skips`,
 	}},
+	{"derived ids and places", "tiers:\n  - {name: free, match: {path: /free}, identity: ip, limits: 2/30s concurrency}\n" +
+		"  - {name: all, identity: ip, limits: 10/1m}\npolicies:\n  - {name: a, limits: {all: 1/30s concurrency}, request_id: {derive: 2s}}\n" +
+		"  - {name: b, limits: {default: 1/1s}, request_id: {derive: 2s}}\n  - {name: c, limits: {all: 1/1s}, request_id: {derive: 2s}}\n" +
+		"  - {name: d, limits: 1/30s concurrency, request_id: {header: X-Id}}\n", []string{
+		`stint.yaml:5: policies[0].request_id.derive: equal requests are charged once, so up to nine would run in one place of 1/30s concurrency of the policy; want derive only where no concurrency limit applies`,
+		`stint.yaml:6: policies[1].request_id.derive: equal requests are charged once, so up to nine would run in one place of 2/30s concurrency of the tier "free"; want derive only where no concurrency limit applies`,
+	}},
 	{"contacts", "contact: javascript:alert(1)\ntiers:\n  - {name: all, identity: ip, limits: 10/1m, contact: ' Ask Ann'}\n" +
 		"policies:\n  - {name: a, match: {path: /a}, skip: true, contact: Ann}\n  - {name: b, match: {path: /b}, limits: 1/1m, contact: 'https://'}\n", []string{
 		`stint.yaml:1: contact: "javascript:alert(1)" is a URL of another kind; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`,

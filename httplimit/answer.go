@@ -142,10 +142,7 @@ func (x *exchange) denial(n *notice, seconds int64) *Denial {
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	n := unavailableNotice
 	var invalid *stint.InvalidError
-	var body *bodyError
 	switch {
-	case errors.As(err, &body):
-		n = body.notice()
 	case x.failed != nil && r.Context().Err() == nil:
 		x.failed(w, r, err)
 		return

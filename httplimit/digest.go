@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -21,22 +20,25 @@ const (
 
 // Digest implements the Content of [policy.Input]. It reads all of the body, and puts it back for
 // the handler. That takes memory and time, so it derives nothing from a body that is too long or of
-// unknown length, such as a stream, or where nothing would bound the time.
-func (x *exchange) Digest() (string, error) {
+// unknown length, such as a stream, or where nothing would bound the time. If the body cannot be
+// read, the request is decided without an id, and only then answered: those who are banned or
+// denied hear nothing else, and the others are charged.
+func (x *exchange) Digest() string {
 	r := x.request
 	if r.ContentLength < 0 || r.ContentLength > maxDigest || len(r.Trailer) > 0 {
-		return "", nil
+		return ""
 	}
 	h := sha256.New()
 	_, _ = io.WriteString(h, strconv.Itoa(len(r.URL.RawQuery))+":"+r.URL.RawQuery)
 	if r.ContentLength > 0 && r.Body != nil {
 		conn := http.NewResponseController(x.writer)
 		if conn.SetReadDeadline(time.Now().Add(digestTime)) != nil {
-			return "", nil
+			return ""
 		}
 		var b bytes.Buffer // grows with what arrives, not with what was announced
 		if _, err := io.CopyN(&b, r.Body, r.ContentLength); err != nil {
-			return "", &bodyError{err}
+			x.unread = err
+			return ""
 		}
 		_ = conn.SetReadDeadline(time.Time{}) // nothing is left to wait for
 		_, _ = h.Write(b.Bytes())
@@ -45,24 +47,19 @@ func (x *exchange) Digest() (string, error) {
 			io.Closer
 		}{io.MultiReader(&b, r.Body), r.Body}
 	}
-	return string(h.Sum(nil)), nil
+	return string(h.Sum(nil))
 }
 
-// bodyError is that the body of a request could not be read before the request was decided. It is
-// the client's fault, as if it had gone away.
-type bodyError struct{ cause error }
-
-func (e *bodyError) Error() string   { return "httplimit: the body of the request: " + e.cause.Error() }
-func (e *bodyError) Unwrap() []error { return []error{e.cause, context.Canceled} }
-
-// notice is what the client is told.
-func (e *bodyError) notice() *notice {
+// answerUnread answers a request that is allowed, and whose body could not be read.
+func (x *exchange) answerUnread(w http.ResponseWriter, r *http.Request) {
+	n := malformedNotice
 	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(e.cause, &tooLarge):
-		return largeNotice
-	case errors.Is(e.cause, os.ErrDeadlineExceeded):
-		return slowNotice
+	case errors.As(x.unread, &tooLarge):
+		n = largeNotice
+	case errors.Is(x.unread, os.ErrDeadlineExceeded):
+		n = slowNotice
 	}
-	return malformedNotice
+	x.rules, x.rule = nil, nil // no limit is to blame
+	x.write(w, r, n, 0)
 }

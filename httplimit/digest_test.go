@@ -229,12 +229,12 @@ func exchange(t *testing.T, c net.Conn, pause time.Duration, pieces ...string) *
 	return resp
 }
 
-// blame is an observer that wants failures to be counted as those of the client.
-type blame struct{ t *testing.T }
+// decided is an observer that wants every request to be decided.
+type decided struct{ t *testing.T }
 
-func (b blame) Observe(_ context.Context, event any) {
-	if v, ok := event.(*policy.Verdict); ok && v.Err != nil && !errors.Is(v.Err, context.Canceled) {
-		b.t.Errorf("observed %v, want that the client went away", v.Err)
+func (d decided) Observe(_ context.Context, event any) {
+	if v, ok := event.(*policy.Verdict); ok && v.Err != nil {
+		d.t.Errorf("observed %v, want a decision", v.Err)
 	}
 }
 
@@ -250,8 +250,8 @@ func TestDerivedIDsOfSlowBodies(t *testing.T) {
 		charge int64
 	}{
 		{"slow", 2 * time.Second, []string{slowHead, "b", "o", "d", "y"}, http.StatusOK, 1},
-		{"too slow", 4 * time.Second, []string{slowHead, "b", "o", "d", "y"}, http.StatusRequestTimeout, 0},
-		{"never", 0, []string{slowHead}, http.StatusRequestTimeout, 0},
+		{"too slow", 4 * time.Second, []string{slowHead, "b", "o", "d", "y"}, http.StatusRequestTimeout, 1},
+		{"never", 0, []string{slowHead}, http.StatusRequestTimeout, 1},
 		{"malformed", 0, []string{strings.Replace(slowHead, "Content-Length: 4", "Transfer-Encoding: chunked", 1),
 			"zz\r\n"},
 			http.StatusInternalServerError, 1}, // not read before: the handler sees it
@@ -260,7 +260,7 @@ func TestDerivedIDsOfSlowBodies(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				guard, err := policy.NewGuard(memory(t), parse(t, derives), policy.GuardConfig{
-					Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: blame{t},
+					Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: decided{t},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -307,7 +307,7 @@ func TestDerivedIDsEndNoHandlers(t *testing.T) {
 	})
 }
 
-// A body that is too large for somebody further out is answered as they want it, and not charged.
+// A body that is too large for somebody further out is answered as they want it, and charged.
 func TestDerivedIDsOfBodiesThatAreTooLarge(t *testing.T) {
 	limited := httplimit.New(guardOf(t, derives))(echoed)
 	s := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -319,7 +319,72 @@ func TestDerivedIDsOfBodiesThatAreTooLarge(t *testing.T) {
 		t.Errorf("got %d, want 413", got)
 	}
 	post.body = "b"
-	wantFields(t, post.over(t, http.DefaultTransport, s.URL).Header, "X-RateLimit-Remaining: 999")
+	wantFields(t, post.over(t, http.DefaultTransport, s.URL).Header, "X-RateLimit-Remaining: 998")
+}
+
+// A client that hangs up in the middle of a body is charged, whatever statuses are refunded, and
+// its place is free again. Nobody sees half a body.
+func TestDerivedIDsOfBodiesThatEnd(t *testing.T) {
+	const text = `
+tiers: [{name: all, identity: ip, limits: 3/1h}]
+policies:
+  - {name: click, match: {path: /click/a}, request_id: {derive: 2s}, refund: [4xx, 5xx]}
+  - {name: one, identity: everyone, limits: 1/1m concurrency}
+`
+	h := httplimit.New(guardOf(t, text))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			t.Error("the handler was called without a body")
+		}
+	}))
+	s := http2test.Serve(t, h)
+	for range 2 {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err = io.WriteString(conn, slowHead+"bo"); err != nil {
+			t.Fatal(err)
+		}
+		if err = conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("got %d, want 400", resp.StatusCode)
+		}
+	}
+	resp := sent{"GET", "/", "", "", false}.over(t, http.DefaultTransport, s.URL)
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("got %d, want 200", resp.StatusCode)
+	}
+	wantFields(t, resp.Header, "X-RateLimit-Remaining: 0")
+}
+
+// Who is banned or has nothing left gets no other answer for not sending a body.
+func TestDerivedIDsOfTheDenied(t *testing.T) {
+	const text = `
+bans: {after: 2, within: 1h, durations: [24h]}
+identities: {who: {header: X-Who}}
+tiers: [{name: all, identity: [who, ip], limits: 1/1m}]
+policies: [{name: click, match: {path: /click/a}, request_id: {derive: 2s}}]
+`
+	synctest.Test(t, func(t *testing.T) {
+		connect := piped(t, httplimit.New(guardOf(t, text))(echoed))
+		for i, want := range []int{408, 429, 429, 429} {
+			if got := exchange(t, connect(), 0, slowHead, "bo").StatusCode; got != want {
+				t.Errorf("%d: got %d, want %d", i, got, want)
+			}
+		}
+		time.Sleep(time.Hour) // the limit has room again: the ban denies
+		if got := exchange(t, connect(), 0, slowHead, "bo").StatusCode; got != http.StatusTooManyRequests {
+			t.Errorf("banned: got %d, want 429", got)
+		}
+	})
 }
 
 // Behind a writer without deadlines nothing would bound the wait: every request is charged.

@@ -92,8 +92,11 @@
 //
 // Where a policy derives request ids, the body of a request without an id is read before the
 // decision, if its length is announced and at most 64 KiB, and handed on to the handler as it came.
-// It has ten seconds to arrive, else the answer is 408. Nothing is derived from other bodies, nor
-// where the [http.ResponseWriter] has no read deadlines. Other requests are not touched.
+// It has ten seconds to arrive, which replace the server's ReadTimeout; afterwards the connection
+// has no read deadline. A request whose body does not arrive is decided without an id: it is
+// charged, and if it is allowed the answer is 408, 413 or 400, which no class of statuses under
+// refund gives back. Nothing is derived from other bodies, nor from a body where the
+// [http.ResponseWriter] has no read deadlines. Other requests are not touched.
 //
 // # After the response
 //

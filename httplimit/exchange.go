@@ -19,6 +19,7 @@ type exchange struct {
 	shown   *policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
+	unread  error // why the body could not be read, if a request id was to be derived from it
 	// rules are the texts of the rules that are enforced, in the order of the verdict's results.
 	rules []*ruleText
 	// rule, limit and state are what matters most to the client; the rule is nil if nothing limits
@@ -61,7 +62,8 @@ func (x *exchange) end() {
 	if x.shares {
 		x.v = nil
 	}
-	x.request, x.writer, x.in, x.rules = nil, nil, policy.Input{Claims: x.in.Claims, Content: x}, nil
+	x.request, x.writer, x.rules, x.unread = nil, nil, nil, nil
+	x.in = policy.Input{Claims: x.in.Claims, Content: x}
 	x.draft.clear()
 	x.idle.Put(x)
 }
@@ -124,7 +126,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		next.ServeHTTP(w, r)
 		return
 	}
-	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader, noBody: r.Method == http.MethodHead}
+	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader, noBody: r.Method == http.MethodHead,
+		unread: x.unread != nil}
 	var once sync.Once
 	rec.watch.Init(w, x.timeout, func() func() {
 		o := rec.outcome(r.Context())

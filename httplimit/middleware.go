@@ -48,7 +48,12 @@ func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	err := h.guard.Decide(ctx, in, x.v)
 	x.describe()
-	if !x.answer(w, r, err) {
-		x.serve(w, r, h.next, h.guard.Follow(ctx, x.v))
+	if x.answer(w, r, err) {
+		return
 	}
+	next := h.next
+	if x.unread != nil {
+		next = http.HandlerFunc(x.answerUnread)
+	}
+	x.serve(w, r, next, h.guard.Follow(ctx, x.v))
 }

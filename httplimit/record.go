@@ -20,6 +20,7 @@ type recorder struct {
 	http.ResponseWriter
 	costHeader string // "" if there is none
 	noBody     bool   // what is written is not sent
+	unread     bool   // the client did not send what it announced
 
 	watch    stall.Watch
 	status   int
@@ -173,8 +174,8 @@ func (r *recorder) takeCost() {
 
 // outcome is what became of the request in whose context it was served. A panic has the status that
 // was sent before, else
-// 500. A failure is the client's own if it has hung up: who could make a request fail could have it
-// refunded.
+// 500. A failure is the client's own if it has hung up, or did not send its body: who could make a
+// request fail could have it refunded.
 // A cost may also be set after the body, when it is known: it is not sent as a trailer either.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
@@ -186,7 +187,7 @@ func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	default:
 		o.Status = http.StatusInternalServerError
 	}
-	if o.Status >= http.StatusInternalServerError && errors.Is(ctx.Err(), context.Canceled) {
+	if r.unread || o.Status >= http.StatusInternalServerError && errors.Is(ctx.Err(), context.Canceled) {
 		o.Status = words.StatusClientGone
 	}
 	if r.noBody {

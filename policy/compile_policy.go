@@ -117,6 +117,7 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 		p.rules = append(p.rules, r)
 		c.noClash(key, p, r, t)
 	}
+	c.deriveOK(key+".request_id.derive", p)
 	if !limited && p.cost == nil && p.after == nil && p.id == nil && p.failure == nil {
 		c.mistake(key, "does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true")
 	}
@@ -163,6 +164,30 @@ func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 			if sharesLimit(a.Limits, b.Limits) {
 				c.mistake(key+".limits", "has a limit with the name, algorithm and window of one of the tier %q, "+
 					"which counts per route: they would share their count; give it a name, such as %q", t.name, p.name+": "+a.Limits[0].String())
+			}
+		}
+	}
+}
+
+// deriveOK makes sure that requests that share a charge do not share a place under a concurrency
+// limit: each of them runs.
+func (c *compiler) deriveOK(key string, p *policy) {
+	if p.id == nil || p.id.derive == 0 {
+		return
+	}
+	for _, t := range c.set.tiers {
+		if !p.tiers[t.index] {
+			continue
+		}
+		for _, rule := range slices.Concat(p.rules[t.index], t.rules) {
+			if i := slices.IndexFunc(rule.Limits, isConcurrency); i >= 0 {
+				of := "the policy"
+				if rule.Policy == "" {
+					of = fmt.Sprintf("the tier %q", t.name)
+				}
+				c.mistake(key, "equal requests are charged once, so up to nine would run in one place of %s of %s; "+
+					"want derive only where no concurrency limit applies", rule.Limits[i], of)
+				return
 			}
 		}
 	}

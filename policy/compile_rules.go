@@ -144,13 +144,15 @@ func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 func (c *compiler) rule(key string, r *Rule) *Rule {
 	c.limitsOK(key, r.Limits)
 	if r.unit.enforce != enforceAll &&
-		slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }) {
+		slices.ContainsFunc(r.Limits, isConcurrency) {
 		c.mistake(key, "a place is held by those who are let in because of it: a concurrency limit cannot be in shadow")
 	}
 	r.Index, r.Enforced = len(c.set.rules), float64(r.unit.enforce)/enforceAll
 	c.set.rules = append(c.set.rules, r)
 	return r
 }
+
+func isConcurrency(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
 
 func sharesLimit(a, b []stint.Limit) bool {
 	return slices.ContainsFunc(a, func(l stint.Limit) bool {

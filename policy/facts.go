@@ -23,7 +23,6 @@ type facts struct {
 
 	client    netip.Addr
 	hasClient bool
-	err       error // of the request's content
 }
 
 // reading is what an application may make of a request.

@@ -76,6 +76,12 @@ func (g *Guard) Swap(set *Set) {
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
 	v.Err = g.Ask(in, v, &r)
+	if v.waited {
+		// The client could hang up instead of sending its body, and would be charged nothing.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
+		defer cancel()
+	}
 	if v.Err == nil && v.enforced > 0 {
 		v.Decision, v.Err = g.store.Take(ctx, r)
 	}
@@ -98,9 +104,6 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	set.ask(&f, v, r)
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()
-	}
-	if f.err != nil {
-		return f.err
 	}
 	if v.enforced > len(v.resultRoom) { // there may be too many, which depends on the request
 		return r.Validate()

@@ -40,7 +40,8 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 		if r.derive == 0 || v.enforced == 0 || f.in.Content == nil {
 			return "", 0
 		}
-		if value, f.err = f.in.Content.Digest(); value == "" || f.err != nil {
+		v.waited = true
+		if value = f.in.Content.Digest(); value == "" {
 			return "", 0
 		}
 		life = r.derive

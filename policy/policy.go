@@ -26,8 +26,9 @@ type Input struct {
 	// nil if the adapter does not see bodies: then none is derived.
 	Content interface {
 		// Digest returns a hash of the query and the body, or "" if the body is not one to derive
-		// an id from. It is called once at most. With an error the request is not decided.
-		Digest() (string, error)
+		// an id from or cannot be read. It is called once at most. The request is decided even if
+		// its context has ended meanwhile: who does not send a body is charged all the same.
+		Digest() string
 	}
 }
 

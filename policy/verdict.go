@@ -46,6 +46,7 @@ type Verdict struct {
 	began      time.Duration    // see [stopwatch]
 	after      *after
 	enforceAll bool // see [GuardConfig.EnforceAll]
+	waited     bool // for the request's Content
 
 	resultRoom [3]Result
 }
@@ -130,7 +131,7 @@ func (v *Verdict) reset(set *Set) {
 	v.Decision = stint.Decision{Allowed: true} // if nothing is asked
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
 	v.SettleHeader, v.SettlesBytes = "", false
-	v.enforced, v.shadow, v.began, v.after = 0, v.shadow[:0], untimed, nil
+	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
 }
 
 // spread gives each result that is enforced its part of the store's answer.

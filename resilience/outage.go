@@ -62,7 +62,8 @@ func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64, claim 
 	if cause.Kind != errkind.Refused || !n.watched.Load() { // the error of an open breaker does not say why it opened
 		n.cause.Store(cause)
 	}
-	// Rules in shadow fail with an error, which concerns nobody: another mode is the better example.
+	// Rules in shadow fail with an error, which concerns nobody: another mode is the better
+	// example.
 	if e := n.example.Load(); claim != nil && (e == nil || e.mode == errorMode && mode != errorMode) {
 		n.example.Store(&failedCall{mode: mode, key: label.Short(claim.Key()), limit: label.List(claim.Limits)})
 	}
