@@ -36,8 +36,8 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	}
 }
 
-// failed logs a failure of the store, and what failed. The mistake of a caller, or one that went
-// away, is none.
+// failed logs a failure of the store, and what failed. A caller's mistake, or a caller that has
+// gone, is not one.
 func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return

@@ -43,7 +43,7 @@ func compile(doc *document, r *reader) *Config {
 	c.identities()
 	var derive time.Duration
 	if c.spec.RequestID, c.spec.RequestIDLife, derive = c.requestID("request_id", doc.RequestID); derive != 0 {
-		c.mistake("request_id.derive", "is for routes on which equal requests are meant once; say it in their policies")
+		c.mistake("request_id.derive", "set it in policies, for routes where equal requests should count once")
 	}
 	c.spec.Contact = doc.Contact
 	c.headers()
@@ -123,7 +123,7 @@ func (c *compiler) store() {
 	switch where := c.doc.Store.URL; {
 	case files == tlsfiles.Files{}, where == "": // left out, --store or REDIS_URL may name a Redis
 	case !strings.HasPrefix(strings.ToLower(where), "rediss://"):
-		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), and the URL is without TLS; want one that begins with rediss://")
+		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), but the URL is without TLS; want one that begins with rediss://")
 	default:
 		s.URL = files.AddTo(where, false)
 	}

@@ -54,7 +54,7 @@ func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life
 		c.mistake(key+".header", "is missing; want the name of a header, such as Idempotency-Key")
 	}
 	c.notZero(key+".life", int64(doc.Life), "0s; want whole microseconds from "+stint.MinWindow.String()+" to 366 days")
-	c.notZero(key+".derive", int64(doc.Derive), "0s; want how long equal requests are one, such as 2s")
+	c.notZero(key+".derive", int64(doc.Derive), "0s; want how long equal requests count as one, such as 2s")
 	return doc.Header, time.Duration(doc.Life), time.Duration(doc.Derive)
 }
 

@@ -25,7 +25,7 @@ type Config struct {
 	BreakerProbe, BreakerRetry time.Duration
 	// Outbound are the APIs that are called, by name.
 	Outbound []outbound.API
-	// Warnings are what is probably not meant, in the order of the files and their lines.
+	// Warnings are what is probably not intended, in the order of the files and their lines.
 	Warnings []Mistake
 	// Gateway is what the configuration says about a gateway.
 	Gateway Gateway
@@ -48,8 +48,8 @@ type Store struct {
 	URL string
 	// Prefix is what keys begin with; "" is the default of the store.
 	Prefix string
-	// CAFile has the authorities of a Redis over TLS, CertFile and KeyFile a client certificate for
-	// it. URL names them too, as parameters, if it is that of a Redis.
+	// CAFile has the CA certificates for a Redis over TLS, CertFile and KeyFile a client
+	// certificate for it. URL names them too, as parameters, if it is that of a Redis.
 	CAFile, CertFile, KeyFile string
 	// Memory is how many bytes a store in memory may use; 0 is the default of the store.
 	Memory int64

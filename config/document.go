@@ -60,10 +60,10 @@ type storeDoc struct {
 	// with the most left of their limits first. Not for Redis; `failure.memory` is for decisions
 	// without it. Default: 1GiB.
 	Memory size `yaml:"memory"`
-	// A file with the authorities that the certificate of a Redis with rediss:// may come from, in
-	// PEM form. The files here are read at the start; relative paths start at the directory of this
-	// file. They apply to the Redis of --store and REDIS_URL too, unless it names its own:
-	// ?ca_file=…&cert_file=…&key_file=…. Default: the system's authorities.
+	// A file with the CA certificates that the certificate of a Redis with rediss:// is checked
+	// against, in PEM form. The files here are read at the start; relative paths start at the
+	// directory of this file. They apply to the Redis of --store and REDIS_URL too, unless it names
+	// its own: ?ca_file=…&cert_file=…&key_file=…. Default: the system's CA certificates.
 	CAFile string `yaml:"ca_file"`
 	// A file with a client certificate for Redis and its chain, in PEM form. Default: none.
 	CertFile string `yaml:"cert_file"`
@@ -164,8 +164,8 @@ type tierDoc struct {
 	Bans *bansDoc `yaml:"bans"`
 	// What happens when the store does not answer, for this tier.
 	Failure *failureDoc `yaml:"failure"`
-	// Where callers can ask for more whom this tier's limits deny, or a policy without a contact.
-	// Default: that at the top level.
+	// Where callers denied by this tier's limits, or by a policy without a contact, can ask for
+	// more. Default: that at the top level.
 	Contact string `yaml:"contact"`
 }
 
@@ -204,7 +204,7 @@ type policyDoc struct {
 	Rollout *percent `yaml:"rollout"`
 	// What happens when the store does not answer, for requests that match.
 	Failure *failureDoc `yaml:"failure"`
-	// Where callers can ask for more whom this policy's limits deny. Default: that of their tier.
+	// Where callers denied by this policy's limits can ask for more. Default: that of their tier.
 	Contact string `yaml:"contact"`
 }
 
@@ -289,15 +289,15 @@ type headersDoc struct {
 }
 
 type logDoc struct {
-	// How many requests that are allowed to log per second, at the level INFO; 0 logs none. What is
-	// denied is logged at WARN, and failures at ERROR, five of each kind per second. Default: 5, at
-	// the level DEBUG.
+	// How many allowed requests to log per second, at the level INFO; 0 logs none. What is denied
+	// is logged at WARN, and failures at ERROR, five of each kind per second. Default: 5, at the
+	// level DEBUG.
 	Admissions *int64 `yaml:"admissions"`
 }
 
 type outboundDoc struct {
-	// The limits of an API that is known: igdb, musicbrainz, rcsb, spotify, tmdb. What processes
-	// share goes by the name here.
+	// The limits of a known API: igdb, musicbrainz, rcsb, spotify, tmdb. Processes share its state
+	// under the name given here.
 	Preset string `yaml:"preset"`
 	// Limits on the number of calls, of all processes together.
 	Limits limitList `yaml:"limits"`

@@ -21,8 +21,7 @@ type Mistake struct {
 	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and what would be right.
 	Message string `json:"message"`
-	// Warning means that the configuration can be used as it is, and probably does not do what was
-	// meant.
+	// Warning means that the configuration is valid, but probably does not do what was intended.
 	Warning bool `json:"warning,omitempty"`
 }
 
@@ -109,7 +108,7 @@ func (r *reader) mistake(key, format string, args ...any) {
 	}
 }
 
-// warn notes what is probably not meant, like a mistake.
+// warn notes what is probably not intended, like a mistake.
 func (r *reader) warn(key, format string, args ...any) {
 	n := len(r.mistakes)
 	r.mistake(key, format, args...)

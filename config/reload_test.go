@@ -30,7 +30,8 @@ var broken = map[string]string{
 	"comments":  "# tiers:\n",
 	"no rules":  "tiers: []\n",
 	"duplicate": rulesOf(1) + rulesOf(2),
-	"oversized": rulesOf(1) + strings.Repeat("# padding\n", 1<<17),
+	// The rules come last: half of it, while it is written, is none.
+	"oversized": strings.Repeat("# padding\n", 1<<17) + rulesOf(1),
 	"mistaken":  "tiers:\n  - {name: all, identity: ip, limits: 10/1w}\n",
 	"binary":    "\x00\xff\xfe",
 }

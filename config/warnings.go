@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// warnings reports what can be used as it is, and is probably not meant.
+// warnings reports settings that are valid but probably not intended.
 func (c *compiler) warnings() {
 	proxies := c.doc.ClientIP.TrustedProxies
 	for i, text := range proxies {
@@ -64,7 +64,7 @@ func (c *compiler) oddMatch(key string, m *matchDoc) {
 	c.oddPaths(key+".path", m.Path)
 	for i, method := range m.Method {
 		if words.IsToken(method) && method == strings.ToUpper(method) && !slices.Contains(methods, method) {
-			c.warn(at(key+".method", i, m.Method), "%q is not a method of HTTP%s", method,
+			c.warn(at(key+".method", i, m.Method), "%q is not an HTTP method%s", method,
 				nearest.Hint(method, methods))
 		}
 	}
@@ -100,13 +100,13 @@ func (c *compiler) oddPaths(key string, paths list) {
 	}
 }
 
-// How many leading bits a network has that is not too wide to be that of proxies.
+// The fewest leading bits of a network that is not too wide for proxies.
 const (
 	fewBits4 = 8
 	fewBits6 = 16
 )
 
-// wide says how wide a network is, if it is too wide to be that of proxies.
+// wide says how wide a network is, if it is too wide for proxies.
 func wide(text string) string {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {

@@ -23,7 +23,7 @@ claims: {plan: X-Plan, role: ""}
 policies:
   - {name: a, match: {method: [GET, PROPFIND, PURGE], path: ["/users/{id}", "/a:b/c", "/x/**", "/**/*.css"], claim: {plan: pro, role: admin}}, limits: 1/1s}
 `, nil},
-	{"proxies that anyone is", base + `client_ip:
+	{"trusted proxies that include everyone", base + `client_ip:
   trusted_proxies: [0.0.0.0/0, "::/0", 64.0.0.0/3, "2000::/3", "::ffff:0.0.0.0/96", 10.0.0.0/8]
 `, []string{
 		`stint.yaml:4: warning: client_ip.trusted_proxies[0]: "0.0.0.0/0" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
@@ -32,7 +32,7 @@ policies:
 		`stint.yaml:4: warning: client_ip.trusted_proxies[3]: "2000::/3" is a very wide range: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
 		`stint.yaml:4: warning: client_ip.trusted_proxies[4]: "::ffff:0.0.0.0/96" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
 	}},
-	{"paths of other routers", base + `policies:
+	{"path syntax of other routers", base + `policies:
   - {name: a, match: {path: /users/:id}, limits: 1/1s}
   - {name: b, match: {path: [/a, "/<int:org>/[slug]/x"]}, limits: 1/1s}
   - name: c
@@ -49,8 +49,8 @@ gateway: {routes: [{path: "/t/:tenant/**", upstream: "http://a"}]}
 		`stint.yaml:10: warning: gateway.routes[0].path: ":tenant" is matched literally in "/t/:tenant/**"; write /t/{tenant}/**`,
 	}},
 	{"methods that nobody knows", base + "policies:\n  - {name: a, match: {method: [GTE, POST, BREW]}, limits: 1/1s}\n", []string{
-		`stint.yaml:4: warning: policies[0].match.method[0]: "GTE" is not a method of HTTP (did you mean "GET"?)`,
-		`stint.yaml:4: warning: policies[0].match.method[2]: "BREW" is not a method of HTTP`,
+		`stint.yaml:4: warning: policies[0].match.method[0]: "GTE" is not an HTTP method (did you mean "GET"?)`,
+		`stint.yaml:4: warning: policies[0].match.method[2]: "BREW" is not an HTTP method`,
 	}},
 	{"claims that nobody sets", `client_ip: {trusted_proxies: loopback}
 claims: {user: X-User, plan: X-Plan}
@@ -134,12 +134,12 @@ func TestWatcherLogsWarnings(t *testing.T) {
 			t.Errorf("%d of %q, want %d, in\n%s", got, want, n, log.String())
 		}
 	}
-	const gte = `level=WARN msg="config: \"GTE\" is not a method of HTTP (did you mean \"GET\"?)" file=`
+	const gte = `level=WARN msg="config: \"GTE\" is not an HTTP method (did you mean \"GET\"?)" file=`
 	wants(1, gte)
 	wants(1, gte)
 	write(base + "policies: [{name: a, match: {method: PSOT}, limits: 1/1s}]\n")
 	wants(1, gte)
-	wants(1, `\"PSOT\" is not a method of HTTP (did you mean \"POST\"?)" file=`+path+` line=3 key=policies[0].match.method`)
+	wants(1, `\"PSOT\" is not an HTTP method (did you mean \"POST\"?)" file=`+path+` line=3 key=policies[0].match.method`)
 	if guard.Set() == c.Set {
 		t.Error("a warning keeps a set out of force")
 	}

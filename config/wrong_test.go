@@ -37,9 +37,9 @@ var wrong = []struct {
 	{"derived ids", base + "request_id: {header: X-Id, derive: 2s}\npolicies:\n  - {name: a, request_id: {derive: 11s}}\n" +
 		"  - {name: b, request_id: {derive: 0s}}\n  - {name: c, request_id: {derive: true}}\n  - {name: d, request_id: {life: 1h, derive: 2s}}\n" +
 		"  - {name: e, match: {path: /e}, skip: true, request_id: {derive: 2s}}\n", []string{
-		`stint.yaml:3: request_id.derive: is for routes on which equal requests are meant once; say it in their policies`,
-		`stint.yaml:5: policies[0].request_id.derive: 11s; want how long equal requests are one, at most 10s, such as 2s`,
-		`stint.yaml:6: policies[1].request_id.derive: 0s; want how long equal requests are one, such as 2s`,
+		`stint.yaml:3: request_id.derive: set it in policies, for routes where equal requests should count once`,
+		`stint.yaml:5: policies[0].request_id.derive: 11s; want how long equal requests count as one, at most 10s, such as 2s`,
+		`stint.yaml:6: policies[1].request_id.derive: 0s; want how long equal requests count as one, such as 2s`,
 		`stint.yaml:6: policies[1]: does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true`,
 		`stint.yaml:7: policies[2].request_id.derive: want a duration such as 15ms, 1m30s, 1h or 1d; got "true"`,
 		`stint.yaml:8: policies[3].request_id.header: "" is not the name of a header; want something like X-User-ID`,

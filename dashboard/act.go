@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
@@ -40,7 +41,7 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 			fmt.Sprintf(`The ban is for "%s"; want a length such as 10m or 24h.`, label.Line(body.For)))
 		return
 	}
-	d.act(w, r, by, "ban for "+length.String(), body.Target,
+	d.act(w, r, by, "ban for "+figures.Exact(length), body.Target,
 		func(ctx context.Context, t control.Target) (control.Named, error) {
 			return d.admin.Ban(ctx, t, length)
 		})

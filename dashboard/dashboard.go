@@ -40,8 +40,8 @@ type Config struct {
 	// Who returns the name of the person who sent a request, for the audit log, or "" if it is
 	// unknown, and whether they may change something or only look. Nil lets nobody change anything.
 	Who func(r *http.Request) (name string, operates bool)
-	// ShowSubjects shows subjects in full to everyone. Set it as the Monitor's. Without it those
-	// who may operate see them in full, and others shortened.
+	// ShowSubjects shows subjects in full to everyone. Set it to the same as the Monitor's. Without
+	// it, operators see them in full, and others shortened.
 	ShowSubjects bool
 
 	// Logger is slog.Default() unless set.

@@ -33,8 +33,8 @@
 //	POST /api/take         {"subject": "user:42", "policy": "search", "cost": 3, "peek": true}
 //
 // A subject is read as [policy.Set.Subject] says, and answers name the subject that is meant;
-// "raw": true takes it literally. Lists show subjects in full to those who may operate, and
-// shortened to others, unless [Config.ShowSubjects] is set; ?names=short shortens them for anyone.
-// Each has a ref that stands for it in other calls as long as the process lives. Refused requests
-// get {"error": "…", "message": "…"}.
+// "raw": true takes it literally. Lists show subjects in full to operators, and shortened to
+// others, unless [Config.ShowSubjects] is set; ?names=short shortens them for anyone. Each has a
+// ref that stands for it in other calls as long as the process lives. Refused requests get
+// {"error": "…", "message": "…"}.
 package dashboard

@@ -14,8 +14,8 @@ type ruleList struct {
 	Limits []string `json:"limits"`
 	// Shadow means that none of them is enforced.
 	Shadow bool `json:"shadow"`
-	// Contact is where those whom they deny can ask for more: a text or a URL, "" if nobody says or
-	// it depends on the tier.
+	// Contact is where denied callers can ask for more: a text or a URL, "" if there is none or it
+	// depends on the tier.
 	Contact string `json:"contact"`
 	// Failure is the mode that decides while the store is down: "local", "allow", "deny" or
 	// "error". It is "" for a policy without a mode of its own, under which those of tiers differ.

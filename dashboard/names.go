@@ -17,8 +17,8 @@ type names struct {
 	asMonitor bool
 }
 
-// namesFor returns what the sender of a request sees of subjects. Who may ban a subject sees whom
-// they ban. Anyone may ask for names=short, for pages that others look at too.
+// namesFor returns what the sender of a request sees of subjects. Operators see their full names.
+// Anyone may ask for names=short, for pages that others look at too.
 func (d *dashboard) namesFor(r *http.Request) names {
 	full := d.mayName(r) && r.URL.Query().Get("names") != "short"
 	return names{d.c.Monitor, full, full == d.c.ShowSubjects}
@@ -33,7 +33,7 @@ func (d *dashboard) mayName(r *http.Request) bool {
 	return operates
 }
 
-// refOf returns what stands for a subject.
+// refOf returns the ref that stands for a subject.
 func refOf(m *observe.Monitor, subject string) string {
 	known, _ := m.Offender(subject)
 	return known.Ref
@@ -86,9 +86,9 @@ func (n names) actions(list []action) []action {
 	return list
 }
 
-// shorten shortens the subject of an answer for someone who sees no names. Who named the subject
-// knows it, and callers on this host where nobody has a token see it: they have to ask for
-// names=short.
+// shorten shortens the subject of an answer for someone who sees no names. A caller who gave the
+// name already knows it, and callers on this host where nobody has a token see it: they have to ask
+// for names=short.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

@@ -13,8 +13,8 @@ import (
 // customers begin alike, and one is denied by a rule in shadow too.
 var customers = []string{"customer-1", "customer-2", "customer-3"}
 
-// TestNames: who may operate sees names in full, everywhere, unless they ask not to. Everybody else
-// sees shortened ones, which differ from each other.
+// TestNames: operators see names in full, everywhere, unless they ask not to. Everybody else sees
+// shortened ones, which differ from each other.
 func TestNames(t *testing.T) {
 	const bob = "Authorization: Bearer token-of-bob" // who may look
 	who := func(r *http.Request) (string, bool) {

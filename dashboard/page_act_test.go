@@ -43,7 +43,7 @@ func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
 		f.state.Top["user"] = []observe.Offender{mallory}
 	})
 	press("Ban user:mallory", "Ban user:mallory: done.")
-	page.WaitText("section.offenders tbody tr", "Ban matched 12 requests since.")
+	page.WaitText("section.offenders tbody tr", "The ban has matched 12 requests.")
 	page.Wait("document.activeElement.getAttribute('aria-label') === 'Ban user:mallory'")
 	press("Reset user:mallory", "Reset user:mallory: done.")
 	want := []write{{path: "/api/ban", body: `{"ref":"m","for":"10m"}`}, {path: "/api/reset", body: `{"ref":"m"}`}}
@@ -62,8 +62,8 @@ func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
 		f.state.Violations = []observe.Violation{mine, other, mine}
 	})
 	page.Open(f.URL + "/?#/subject/ref/m")
-	page.WaitText(".who .banned", "by an operator. Ban matched 12 requests since.")
-	for _, want := range []string{"61.5/s in the last 10 s, 94 % denied", "900 in the last 10 minutes",
+	page.WaitText(".who .banned", "by an operator. The ban has matched 12 requests.")
+	for _, want := range []string{"61.5/s in the last 10 s, 94 % denied", "900 in the last eight to ten minutes",
 		"login, the tier's own limits", mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
 		page.WaitText(".denials .facts", want)
 	}

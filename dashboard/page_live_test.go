@@ -115,7 +115,7 @@ func testAttack(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("!document.querySelector('.verdict h1').textContent.includes('attack')")
 }
 
-// testStoreDown: the page says what decides without the store, and from when old figures are.
+// testStoreDown: the page says what decides without the store, and how old figures are.
 func testStoreDown(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Expect("503")
 	at := time.Now().Add(-time.Minute)

@@ -15,10 +15,10 @@
 //
 // A call that is denied ends with ResourceExhausted. The message names the policy, never the
 // caller. The details are a RetryInfo, a QuotaFailure and, if the configuration has a contact, a
-// Help with a link to it. The trailer "grpc-retry-pushback-ms" says to gRPC clients that have a
-// retry policy when to come back, or with -1 that they need not: because no time will help, or
-// because the call's deadline comes first. A call that is refused for want of the store ends with
-// Unavailable, in the same manner. Waits are never too short, and spread by the share that the
+// Help with a link to it. The trailer "grpc-retry-pushback-ms" tells gRPC clients with a retry
+// policy when to retry, or with -1 not to: because no wait will help, or because the call's
+// deadline comes first. A call that is refused because the store cannot be asked ends with
+// Unavailable, with the same trailer. Waits are never too short, and spread by the share that the
 // configuration has for Retry-After.
 //
 // Where a policy refunds, the status of a call is the one that HTTP has for its code. A failure

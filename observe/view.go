@@ -116,7 +116,7 @@ type Alert struct {
 
 // StoreHealth is how the store is.
 type StoreHealth struct {
-	// At is when the store last told of itself: Warnings and what follows are as of then.
+	// At is when the store last reported its state: Warnings and what follows are as of then.
 	At time.Time `json:"at,omitzero"`
 	// Kind is "memory" or "redis".
 	Kind string `json:"kind"`

@@ -79,11 +79,11 @@ func (a *API) mistakes() []error {
 	case a.Retries < 0 || a.Retries > maxRetries:
 		mistake("%d retries; want 0 to %d", a.Retries, maxRetries)
 	case a.Retries > 0 && a.FailFast:
-		mistake("%d retries of calls that fail at once; want 0, for a repeat has to wait", a.Retries)
+		mistake("%d retries of calls that fail at once; want 0, because a repeat has to wait", a.Retries)
 	}
 	for _, l := range a.Limits {
 		if l.Algorithm == stint.AlgorithmConcurrency {
-			mistake("%s is a concurrency limit; want none, for nobody says when a call has ended", l)
+			mistake("%s is a concurrency limit; want none, because nothing reports when a call has ended", l)
 		}
 	}
 	if a.MaxWait < 0 {

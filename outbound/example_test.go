@@ -102,6 +102,6 @@ func ExampleNew_mistakes() {
 	fmt.Println(err)
 	// Output:
 	// stint: invalid: API 0 ("my api"): the name is "my api"; want 1 to 64 letters, digits, '_', '-' or '.'
-	// API 0 ("my api"): 5/1m concurrency is a concurrency limit; want none, for nobody says when a call has ended
+	// API 0 ("my api"): 5/1m concurrency is a concurrency limit; want none, because nothing reports when a call has ended
 	// API 1 ("igdb"): 0 limits; want 1 to 16
 }

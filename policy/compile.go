@@ -166,15 +166,14 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// maxDerive is the longest life of an id that is derived: requests that are equal after that are
-// meant.
+// maxDerive is the longest life of an id that is derived: equal requests after that are intended.
 const maxDerive = 10 * time.Second
 
 // requestID returns how requests identify themselves, or nil if they do not. If a policy only
 // derives ids, clients send them as everywhere else.
 func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
 	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
-		c.mistake(key+".derive", "%v; want how long equal requests are one, at most %v, such as 2s", derive, maxDerive)
+		c.mistake(key+".derive", "%v; want how long equal requests count as one, at most %v, such as 2s", derive, maxDerive)
 	}
 	if life != 0 {
 		c.inWindow(key+".life", life)
@@ -190,7 +189,7 @@ func (c *compiler) requestID(key, header string, life, derive time.Duration) *re
 	return &requestID{header: c.set.id.header, life: c.set.id.life, derive: derive}
 }
 
-// contact checks where those who are denied can ask for more. It may be "".
+// contact checks where denied callers can ask for more. It may be "".
 func (c *compiler) contact(key, text string) {
 	if wrong := words.WrongContact(text); wrong != "" {
 		c.mistake(key, "%s; want a text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")

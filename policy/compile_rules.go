@@ -59,7 +59,7 @@ func (c *compiler) tiers() {
 		if t.takesAll() {
 			before := fmt.Sprintf("tiers[%d]", i)
 			c.mistakeGiven([]string{before + ".match", before + ".unless", before + ".identity"},
-				fmt.Sprintf("tiers[%d]", i+1), "nobody gets here: the tier %q before it takes everybody", t.name)
+				fmt.Sprintf("tiers[%d]", i+1), "is never reached: the tier %q before it matches every caller", t.name)
 			return
 		}
 	}

@@ -28,9 +28,9 @@ type Explanation struct {
 	Cost        int64
 	// Results are what the request is charged to. They have no usages, because no store is asked.
 	Results []Result
-	// RequestID is the header by which requests name themselves, so that repeats are not charged;
-	// "" if there is none. Named says whether this one does. Derived is for how long those that do
-	// not are told from repeats by what they say; 0 if they are not.
+	// RequestID is the header with the id of a request, so that repeats are not charged; "" if
+	// there is none. Named says whether this request has it. Derived is for how long repeats
+	// without it are recognized by their content; 0 if they are not.
 	RequestID string
 	Named     bool
 	Derived   time.Duration

@@ -16,16 +16,15 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// requestID is how requests are told from repeats: by the header in which they name themselves, if
-// there is one, else by an id that is derived, if it is derived, and for how long either is
-// remembered.
+// requestID is how repeats are recognized: by the header with the id of a request, if there is one,
+// else by a derived id, if one is derived, and for how long either is remembered.
 type requestID struct {
 	header       string
 	life, derive time.Duration
 }
 
-// of returns the ID of a request and its life, or "". It is that of who is asking for what: the
-// same value with another request names another one. The port of the host says nothing about that:
+// of returns the ID of a request and its life, or "". It depends on the caller and on the request:
+// the same value in another request makes another ID. The port of the host says nothing about that:
 // some clients send it and some do not.
 func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
 	if r == nil {

@@ -45,8 +45,8 @@ type Rule struct {
 	// Enforced is the share of subjects for whom the rule has consequences: 1 is all of them, and 0
 	// none, for a rule in shadow.
 	Enforced float64
-	// Contact is where somebody whom the rule denies can ask for more, a text or a URL; "" if
-	// nobody says.
+	// Contact is where a caller denied by the rule can ask for more, a text or a URL; "" if there
+	// is none.
 	Contact string
 	// Index is that of the rule in [Set.Rules].
 	Index int

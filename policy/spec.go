@@ -84,8 +84,8 @@ type Tier struct {
 	// Bans and Failure are for this tier instead of those of the spec; nil are the spec's.
 	Bans    *stint.BanPolicy
 	Failure *stint.FailurePolicy
-	// Contact is for those whom the tier's limits deny, or a policy without a contact; "" is the
-	// spec's.
+	// Contact is for callers denied by the tier's limits, or by a policy without a contact; "" is
+	// the spec's.
 	Contact string
 }
 
@@ -134,7 +134,7 @@ type Policy struct {
 	Rollout float64
 	// Failure is what happens when the store fails, for requests that match; nil is the tier's.
 	Failure *stint.FailurePolicy
-	// Contact is for those whom the policy's limits deny; "" is the tier's.
+	// Contact is for callers denied by the policy's limits; "" is the tier's.
 	Contact string
 }
 

@@ -26,10 +26,10 @@ func (s *Server) openStore(ctx context.Context) error {
 	where.URL = cmp.Or(s.c.Store, where.URL, memoryStore)
 	if where.URL == memoryStore {
 		if s.c.Store == "" && where.NameKeyFile != "" { // someone who passes --store memory is trying something out
-			return errors.New("server: store.name_key_file needs Redis, and the store is in memory; set a Redis with --store or store.url")
+			return errors.New("server: store.name_key_file needs Redis, but the store is in memory; set a Redis with --store or store.url")
 		}
 		if s.c.Store == "" && where.CAFile+where.CertFile != "" {
-			return errors.New("server: store.ca_file and store.cert_file need Redis, and the store is in memory; set a Redis with --store, REDIS_URL or store.url")
+			return errors.New("server: store.ca_file and store.cert_file need Redis, but the store is in memory; set a Redis with --store, REDIS_URL or store.url")
 		}
 		memory, err := memorystore.New(memorystore.Config{MaxBytes: cmp.Or(s.c.StoreMemory, where.Memory)})
 		if err != nil {

@@ -209,7 +209,7 @@ func TestMutualTLS(t *testing.T) {
 	check(clients, false)
 	check(others, true)
 	put(t, c.ClientCA, "none\n")
-	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "no certificate of an authority") {
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "no CA certificate") {
 		t.Errorf("got %v", err)
 	}
 	check(nil, false)

@@ -262,7 +262,10 @@ func TestAdminMistakes(t *testing.T) {
 		{[]string{"ban", "user:1", "--for", "2 weeks", "--store", redis}, exitUsage, `(did you mean 14d?)`},
 		{[]string{"ban", "user:1", "--for", "m", "--store", redis}, exitUsage, `at most a year`},
 		{[]string{"ban", "user:1", "--for", "800d", "--store", redis}, exitUsage, `at most a year`},
-		{[]string{"tail", "--reason", "why"}, exitUsage, `--reason must be one of "","limit","ban","unavailable","shadow" but got "why"`},
+		{[]string{"tail", "--reason", "why"}, exitUsage, `--reason: "why"; want limit, ban, unavailable or shadow`},
+		{[]string{"tail", "--reason", "bans"}, exitUsage, `--reason: "bans"; want limit, ban, unavailable or shadow (did you mean "ban"?)`},
+		{[]string{"simulate", "--config", "none.yaml", "--format", "nginx", "none.log"}, exitUsage,
+			`--format: there is no format "nginx"; want combined, common, envoy, traefik, caddy, json`},
 	} {
 		got := execute(t, "", test.args...)
 		if got.code != test.code || got.stdout != "" ||

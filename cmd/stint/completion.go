@@ -98,8 +98,8 @@ func flagsOf(f *kong.Flag) []completionFlag {
 	return all
 }
 
-// enumOf returns the values of something that has only a few: those of the tag enum or, for types
-// that parse their own text, of the tag values.
+// enumOf returns the values of something that has only a few: those of the tag values or, if it
+// always has one of them, of the tag enum.
 func enumOf(v *kong.Value) []string {
 	if values := v.Tag.Get("values"); values != "" {
 		return strings.Split(values, ",")
@@ -107,7 +107,7 @@ func enumOf(v *kong.Value) []string {
 	if v.Enum == "" {
 		return nil
 	}
-	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
+	return v.EnumSlice()
 }
 
 // sentence returns the first sentence of a help text, on one line and without characters that are

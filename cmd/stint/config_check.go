@@ -19,8 +19,8 @@ type checkCommand struct {
 
 func (*checkCommand) Help() string {
 	return `Mistakes go to standard error, one per line: file:line: key: what is wrong and how to fix it. The exit
-code is 1 if there are any. Warnings are shown in the same way, about what can be used and is probably not meant; with
---strict they are mistakes. For a good configuration it prints how much the limits of each tier allow one caller in
+code is 1 if there are any. Warnings point out settings that are valid but probably not intended; with --strict they are
+mistakes. For a good configuration it prints how much the limits of each tier allow one caller in
 total. Every argument is a configuration of its own.
 
     stint config check stint.yaml
@@ -41,8 +41,8 @@ func (c *checkCommand) Validate() error {
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary and Totals are nil if the configuration is invalid, or of rules for Envoy's service,
-	// of which Envoy is.
+	// Summary and Totals are nil if the configuration is invalid, or if it has rules for Envoy's
+	// service, whose summary is Envoy.
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`
@@ -79,6 +79,10 @@ func (c *checkCommand) Run(s *system) error {
 		all = append(all, found)
 		if err != nil && !c.JSON {
 			s.writeError(err)
+			if found.Summary != nil && !found.Good {
+				fmt.Fprintf(s.errors(), "%s: %s as mistakes\n", found.Name,
+					count(len(found.Mistakes), "warning; --strict treats it", "warnings; --strict treats them"))
+			}
 		}
 		switch {
 		case !found.Good:
@@ -111,8 +115,8 @@ func (c *checkCommand) check(s *system, path string) (checked, error) {
 	return check(path, read, err), err
 }
 
-// check turns the outcome of loading a configuration into a result. What was read is nil if it is
-// none of policies.
+// check turns the outcome of loading a configuration into a result. It is nil unless it was read
+// and has policies.
 func check(path string, read *config.Config, err error) checked {
 	found := checked{Name: path, Good: err == nil}
 	if path == stdinPath {

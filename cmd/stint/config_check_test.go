@@ -69,7 +69,7 @@ func TestCheckGood(t *testing.T) {
   tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes
   tier c: 3 requests at the same time, 9 in each 1m30s of the clock, over all routes
   tier d: 1 request in any day, over all routes; in shadow: denies nobody
-  tier e: 10 requests in any minute, over all routes; enforced for 12.5% of the callers
+  tier e: 10 requests in any minute, over all routes; enforced for 12.5 % of the callers
 `},
 	}
 	for _, test := range tests {
@@ -157,13 +157,13 @@ func TestCheckJSON(t *testing.T) {
 func TestCheckWarnings(t *testing.T) {
 	text := small + "policies: [{name: user, match: {method: GTE, path: '/users/:id'}, limits: 1/1s}]\n"
 	const warnings = `<stdin>:2: warning: policies[0].match.path: ":id" is matched literally in "/users/:id"; write /users/{id}
-<stdin>:2: warning: policies[0].match.method: "GTE" is not a method of HTTP (did you mean "GET"?)
+<stdin>:2: warning: policies[0].match.method: "GTE" is not an HTTP method (did you mean "GET"?)
 `
 	want := result{stdout: "<stdin>: good: 1 tier, 1 policy, 0 outbound APIs\n" + smallTotal, stderr: warnings}
 	if got := execute(t, text, "config", "check", "-"); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	want = result{stderr: warnings, code: exitBad}
+	want = result{stderr: warnings + "<stdin>: 2 warnings; --strict treats them as mistakes\n", code: exitBad}
 	if got := execute(t, text, "config", "check", "--strict", "-"); got != want {
 		t.Errorf("--strict: got %+v, want %+v", got, want)
 	}

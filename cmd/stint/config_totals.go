@@ -66,11 +66,11 @@ func totalText(rules []*policy.Rule, parts int) string {
 	if parts > 1 {
 		text = fmt.Sprintf("%s, on each of %d routes: up to %s in total", times(1), parts, times(int64(parts)))
 	}
-	switch share := rules[0].Enforced; {
+	switch share := rules[0].Enforced; { // all rules of a tier have the tier's shadow and rollout
 	case share == 0:
 		text += "; in shadow: denies nobody"
 	case share < 1:
-		text += fmt.Sprintf("; enforced for %.4g%% of the callers", share*100)
+		text += "; enforced for " + figures.Percent(share) + " of the callers"
 	}
 	return text
 }

@@ -35,12 +35,12 @@ type daemonFlags struct {
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: one that is made once, in the file admin-token of --state-dir."`
 	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and nobody may change anything."`
 	StateDir   string        `name:"state-dir" placeholder:"DIR" help:"Where to keep the token that is made. Default: $$STATE_DIRECTORY, else $$XDG_STATE_HOME/stint, else ~/.local/state/stint."`
-	ShowAll    bool          `name:"show-subjects" help:"Show subjects in full to everyone who may look. By default only those who may operate see them in full; for others, addresses are shortened to their network, and other subjects to their beginning."`
+	ShowAll    bool          `name:"show-subjects" help:"Show subjects in full to everyone with access. By default only operators see them in full; for others, addresses are shortened to their network, and other subjects to their beginning."`
 	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"Another threshold for an alert, such as BlockedShare=0.2, or Spike=off. Can be repeated."`
 	Webhook    string        `name:"alert-webhook" placeholder:"URL" help:"Where to post alerts when they start and stop firing. Others on this machine can see it on a command line."`
 	WebhookIn  string        `name:"alert-webhook-file" placeholder:"FILE" help:"A file with that URL, read at the start."`
 	TLSCert    string        `name:"tls-cert" placeholder:"FILE" help:"The certificate of all listeners, with its chain, in PEM form."`
-	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"Its key."`
+	TLSKey     string        `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
 	TLSClient  string        `name:"tls-client-ca" placeholder:"FILE" help:"Authorities. Clients need a certificate of one of them."`
 	MaxClients int           `name:"max-clients" placeholder:"N" help:"How many client connections each listener may have. Those beyond are closed at once. Default: ${max_clients}."`
 	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"0s" help:"How long to keep serving after SIGTERM or SIGINT, until load balancers notice that it is not ready. Default: ${default}."`
@@ -223,8 +223,8 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	}, nil
 }
 
-// durationInSeconds has a log in JSON write durations as all other JSON does. By default they would
-// be nanoseconds.
+// durationInSeconds makes a log in JSON write durations as all other JSON does. By default they
+// would be nanoseconds.
 func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())

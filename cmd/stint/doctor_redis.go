@@ -65,7 +65,7 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	option.ClientName = "stint-doctor"
 	if option.TLSConfig != nil && option.TLSConfig.InsecureSkipVerify {
 		found.warn("tls", "the certificate of Redis is not verified: anyone on the network path can read the password and change limits",
-			"remove skip_verify from the URL, and name the authority of the certificate with --store-ca FILE")
+			"remove skip_verify from the URL, and pass the CA of the certificate with --store-ca FILE")
 	}
 	if option.Dialer.Timeout == 0 {
 		option.Dialer.Timeout = 3 * time.Second

@@ -64,7 +64,7 @@ type requestID struct {
 type failure struct {
 	Mode   string   `json:"mode"`
 	Budget duration `json:"budget_seconds"`
-	// Breaker is when the store is not asked any more, and when again.
+	// Breaker says when the store is no longer asked, and when it is asked again.
 	Breaker breaker `json:"breaker"`
 }
 

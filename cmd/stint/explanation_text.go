@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -181,7 +180,9 @@ func (b *bans) String() string {
 // String returns the shortest exact form: "1h", not "1h0m0s".
 func (d duration) String() string { return figures.Exact(time.Duration(d)) }
 
-func (d duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).Seconds()) }
+func (d duration) MarshalJSON() ([]byte, error) {
+	return []byte(figures.Seconds(time.Duration(d))), nil
+}
 
 func orNone(text string) string {
 	if text == "" {

@@ -52,7 +52,7 @@ func redisFailure(err error, where string) noRedis {
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		return redisRefused
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		says("remote error: tls: "): // the server's word for what it does not like about the client
+		says("remote error: tls: "): // what the server rejects about the client
 		return redisHungUp
 	case says("NOPERM"), errkind.Of(err) == errkind.Auth: // the latter in a script
 		return redisForbids
@@ -100,7 +100,7 @@ func withOrWithoutTLS(where string) string {
 }
 
 // trustAuthority is what to do about a certificate that is not trusted.
-const trustAuthority = "name the authority of its certificate with --store-ca FILE, and the server as the certificate does"
+const trustAuthority = "pass the CA of its certificate with --store-ca FILE, and use a host name that the certificate is valid for"
 
 // redisProblem adds to an error of connecting to a Redis what to do about it.
 func redisProblem(err error, where string) error {

@@ -122,7 +122,7 @@ func TestDaemonMistakes(t *testing.T) {
 			exitBad, `the store is redis://:xxxxx@localhost, and --store-memory is for the store in memory; for decisions without Redis set failure.memory in the configuration`},
 		{[]string{"gateway", "--upstream", "http://a", "--reserved", "X User"}, exitUsage, `gateway: --reserved: "X User" is not the name of a header; want something like X-User-ID`},
 		{[]string{"gateway", "--upstream", "https://a", "--upstream-ca", limited}, exitBad,
-			`stint: --upstream-ca: ` + limited + `: no certificate of an authority in PEM form`},
+			`stint: --upstream-ca: ` + limited + `: no CA certificate in PEM form`},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,11 +19,11 @@ import (
 // serverFlags select a running server.
 type serverFlags struct {
 	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
-	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it has made."`
+	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it created."`
 	TokenFile string `name:"token-file" placeholder:"FILE" help:"A file with the token, such as the server's own --admin-token-file: the first one in it."`
-	CA        string `name:"ca" placeholder:"FILE" env:"STINT_CA" help:"The authorities of a server with https, in PEM form, such as its own --tls-cert. Default: the system's."`
+	CA        string `name:"ca" placeholder:"FILE" env:"STINT_CA" help:"CA certificates that the server's certificate is checked against, in PEM form, such as its own --tls-cert. Default: the system's."`
 	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate for it, with its chain, in PEM form, if it has --tls-client-ca."`
-	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"Its key."`
+	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"The private key of --cert."`
 
 	tried string       // what to say about the token if the server refuses it
 	asked *atomic.Bool // whether the server has asked for a client certificate
@@ -34,7 +35,7 @@ const (
 	localTLSAdmin = "https://127.0.0.1:6070"
 )
 
-// client returns a client of the server. The token that a server on this machine has made is sent
+// client returns a client of the server. The token that a server on this machine created is sent
 // only to this machine.
 func (f *serverFlags) client() (*control.Client, error) {
 	where, token := cmp.Or(f.Server, localAdmin), f.Token
@@ -42,7 +43,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 	if files != (tlsfiles.Files{}) {
 		where = cmp.Or(f.Server, localTLSAdmin)
 		if strings.HasPrefix(where, "http://") {
-			return nil, usageMistake(errors.New("--ca, --cert and --key (STINT_CA, STINT_CERT, STINT_KEY) are for TLS, and the address says http; want --server https://" +
+			return nil, usageMistake(errors.New("--ca, --cert and --key (STINT_CA, STINT_CERT, STINT_KEY) are for TLS, but the address says http; want --server https://" +
 				strings.TrimPrefix(label.URL(where), "http://") + ", or none of these flags"))
 		}
 	}
@@ -108,6 +109,16 @@ func (f *serverFlags) tlsProblem(err error) (what, flags string) {
 		return "", ""
 	}
 	_, host, _ := strings.Cut(silent.Server, "://")
+	with := func(host, ca, cert, key string) string {
+		flags := "--server https://" + host
+		for _, flag := range [][2]string{{"--ca", ca}, {"--cert", cert}, {"--key", key},
+			{"--token-file", f.TokenFile}} {
+			if flag[1] != "" {
+				flags += " " + flag[0] + " " + flag[1]
+			}
+		}
+		return flags
+	}
 	var (
 		name      x509.HostnameError
 		untrusted *tls.CertificateVerificationError
@@ -115,24 +126,22 @@ func (f *serverFlags) tlsProblem(err error) (what, flags string) {
 	)
 	switch {
 	case errors.Is(err, control.ErrSpeaksTLS):
-		flags = "--server https://" + host
-		if f.CA == "" {
-			flags += " --ca FILE"
-		}
-		return fmt.Sprintf("the server at %s speaks TLS, and the address says http", host), flags
+		return fmt.Sprintf("the server at %s speaks TLS, but the address says http", host), with(host, "FILE", "", "")
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return fmt.Sprintf("the server at %s does not speak TLS, and the address says https", host),
+		return fmt.Sprintf("the server at %s does not speak TLS, but the address says https", host),
 			"--server http://" + host
 	case errors.As(err, &name):
-		return fmt.Sprintf("the server at %s: %v", host, name), "--server with a name of its certificate"
+		_, port, _ := net.SplitHostPort(host) // without a port there is none to add
+		return fmt.Sprintf("the server at %s: %v; NAME must be one that the certificate is valid for", host, name),
+			with(strings.TrimSuffix("NAME:"+port, ":"), f.CA, f.Cert, f.Key)
 	case errors.As(err, &untrusted):
-		return fmt.Sprintf("the server at %s: %v", host, untrusted.Err),
-			"--ca FILE with the authority of its certificate"
+		return fmt.Sprintf("the server at %s: %v; the file of --ca must contain the CA of its certificate", host,
+			untrusted.Err), with(host, "FILE", f.Cert, f.Key)
 	case f.asked.Load() && f.Cert != "": // how the server ends the connection depends on its timing
-		return fmt.Sprintf("the server at %s refuses the client certificate: %v", host, silent.Err),
-			"--cert FILE --key FILE with a certificate of its --tls-client-ca"
+		return fmt.Sprintf("the server at %s refuses the client certificate: %v; a CA of its --tls-client-ca must sign it",
+			host, silent.Err), with(host, f.CA, "FILE", "FILE")
 	case f.asked.Load():
-		return fmt.Sprintf("the server at %s requires a client certificate", host), "--cert FILE --key FILE"
+		return fmt.Sprintf("the server at %s requires a client certificate", host), with(host, f.CA, "FILE", "FILE")
 	}
 	return "", ""
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -38,6 +39,11 @@ func TestServerTLS(t *testing.T) {
 	plain := serving(t, server.Config{})
 	secure := serving(t, server.Config{TLSCert: cert, TLSKey: key})
 	mutual := serving(t, server.Config{TLSCert: cert, TLSKey: key, ClientCA: cert})
+	named := httptest.NewTLSServer(nil) // not as localhost
+	defer named.Close()
+	_, port, _ := strings.Cut(named.Listener.Addr().String(), ":")
+	namedCert := write(t, "named.pem",
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: named.Certificate().Raw})))
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for name, test := range map[string]struct {
@@ -49,18 +55,22 @@ func TestServerTLS(t *testing.T) {
 		"TLS":   {[]string{"--server", "https://" + secure, "--ca", cert}, "", ""},
 		"both certificates": {[]string{"--server", "https://" + mutual, "--ca", cert, "--cert", cert, "--key", key},
 			"", ""},
-		"http to TLS": {[]string{"--server", "http://" + secure}, "speaks TLS, and the address says http",
+		"http to TLS": {[]string{"--server", "http://" + secure}, "speaks TLS, but the address says http",
 			"--server https://" + secure + " --ca FILE"},
 		"https to plain": {[]string{"--server", "https://" + plain},
-			"does not speak TLS, and the address says https", "--server http://" + plain},
+			"does not speak TLS, but the address says https", "--server http://" + plain},
 		"unknown authority": {[]string{"--server", "https://" + secure}, "unknown authority",
-			"--ca FILE with the authority of its certificate"},
+			"--server https://" + secure + " --ca FILE"},
 		"another authority": {[]string{"--server", "https://" + secure, "--ca", otherCert}, "x509: ",
-			"--ca FILE with"},
+			"--server https://" + secure + " --ca FILE"},
 		"no certificate": {[]string{"--server", "https://" + mutual, "--ca", cert},
-			"requires a client certificate", "--cert FILE --key FILE"},
+			"requires a client certificate", "--server https://" + mutual + " --ca " + cert +
+				" --cert FILE --key FILE"},
 		"another certificate": {[]string{"--server", "https://" + mutual, "--ca", cert, "--cert", otherCert, "--key",
-			otherKey}, "refuses the client certificate", "--cert FILE --key FILE with"},
+			otherKey}, "refuses the client certificate",
+			"--server https://" + mutual + " --ca " + cert + " --cert FILE --key FILE"},
+		"another name": {[]string{"--server", "https://localhost:" + port, "--ca", namedCert},
+			"NAME must be one that the certificate is valid for", "--server https://NAME:" + port + " --ca " + namedCert},
 		"nobody": {[]string{"--server", gone.URL}, "no stint at " + gone.URL, ""},
 		"nobody with TLS": {[]string{"--server", strings.Replace(gone.URL, "http", "https", 1), "--ca", cert},
 			"no stint at https://", ""},
@@ -92,10 +102,10 @@ func TestServerTLS(t *testing.T) {
 	t.Setenv("STINT_KEY", key)
 	wantFinding(t, examine(t, exitGood, "--server", "https://"+mutual), "server", resultOK, "ready", "")
 	for want, args := range map[string][]string{
-		"are for TLS, and the address says http; want --server https://" + plain: {"--server", "http://" + plain},
-		"--cert needs --key":                    {"--server", "https://" + mutual, "--key", ""},
-		"none.pem: no such file or directory":   {"--server", "https://" + mutual, "--ca", "none.pem"},
-		"no certificate of an authority in PEM": {"--server", "https://" + mutual, "--ca", key},
+		"are for TLS, but the address says http; want --server https://" + plain: {"--server", "http://" + plain},
+		"--cert needs --key":                  {"--server", "https://" + mutual, "--key", ""},
+		"none.pem: no such file or directory": {"--server", "https://" + mutual, "--ca", "none.pem"},
+		"no CA certificate in PEM":            {"--server", "https://" + mutual, "--ca", key},
 	} {
 		if got := execute(t, "", append([]string{"bans"}, args...)...); got.code == exitGood ||
 			!strings.Contains(got.stderr, want) {

@@ -21,8 +21,8 @@ type simulateCommand struct {
 	Against    string   `placeholder:"FILE" help:"Another configuration, such as the one in force, to compare with."`
 	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
 
-	Format string       `name:"format" placeholder:"FORMAT" enum:",combined,common,envoy,traefik,caddy,json" default:"" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
-	Map    string       `name:"map" placeholder:"PART=KEY" help:"Where lines of JSON hold what: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan."`
+	Format string       `name:"format" placeholder:"FORMAT" values:"combined,common,envoy,traefik,caddy,json" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
+	Map    string       `name:"map" placeholder:"PART=KEY" help:"The keys of JSON lines: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan."`
 	Slack  durationFlag `name:"slack" placeholder:"LENGTH" default:"10s" help:"How far lines may be out of order. Default: ${default}."`
 	From   timeFlag     `name:"from" placeholder:"TIME" help:"Leave out what came before: 2026-03-02, or 2026-03-02T15:04:05, in UTC unless it has a zone."`
 	To     timeFlag     `name:"to" placeholder:"TIME" help:"Leave out what came then or later."`
@@ -179,7 +179,7 @@ func (c *simulateCommand) canWrite() error {
 }
 
 // wantReadable is what helps if lines cannot be read.
-const wantReadable = "want another --format, or --map to say where lines of JSON hold what"
+const wantReadable = "want another --format, or --map to name the keys of JSON lines"
 
 // report prints the result. A log in which too few lines can be read is a failure.
 func (c *simulateCommand) report(s *system, found *simulate.Result) error {

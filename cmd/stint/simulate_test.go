@@ -117,7 +117,7 @@ func TestSimulateUnreadable(t *testing.T) {
 		{[]string{"--max-malformed", "93.7%"}, "tight.yaml on access.log\n" + want, exitGood, ""},
 		{[]string{"--max-malformed", "5%"}, "tight.yaml on access.log\n" + want, exitMalformed,
 			"stint: 367 of 392 lines could not be read, more than --max-malformed 5%; the report has examples; " +
-				"want another --format, or --map to say where lines of JSON hold what, or a higher --max-malformed\n"},
+				"want another --format, or --map to name the keys of JSON lines, or a higher --max-malformed\n"},
 		{[]string{"--max-malformed", "0%", "--json"}, "{\n  \"warning\": \"" + want, exitMalformed,
 			"stint: 367 of 392 lines could not be read, more than --max-malformed 0%; "},
 	} {
@@ -150,7 +150,7 @@ func TestSimulateHostNames(t *testing.T) {
 	}
 	got := execute(t, log, "simulate", "--config", "tight.yaml", "-").stdout
 	for _, want := range []string{"would have denied 1 of 6 requests (16.7 %): those of 1 of 3 subjects.",
-		"\n  5 requests came from clients that the log has by host name instead of address.", "\n  ip:piweba3y.prodigy.com  "} {
+		"\n  5 requests came from clients that the log names by host name instead of address.", "\n  ip:piweba3y.prodigy.com  "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -179,7 +179,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{[]string{"simulate", "--config", "tight.yaml", "no.log"}, exitBad, "no.log: no such file"},
 		{[]string{"simulate", "--config", "tight.yaml", "tight.yaml"}, exitBad, "unknown format"},
 		{with("--format", "json"), exitBad, "no line could be read; want another --format"},
-		{with("--format", "clf"), exitUsage, "--format must be one of"},
+		{with("--format", "clf"), exitUsage, `--format: there is no format "clf"; want combined, common`},
 		{with("--map", "tiem=ts"), exitUsage, "--map: "},
 		{with("--format", "common", "--map", "time=ts"), exitUsage, "--format: a mapping is for lines of JSON"},
 		{with("--recommend", "99.9"), exitUsage, `"99.9" has no percent sign; want 99.9%`},

@@ -8,9 +8,9 @@ import (
 
 // storeTLSFlags are the certificates for a Redis over TLS.
 type storeTLSFlags struct {
-	StoreCA   string `name:"store-ca" placeholder:"FILE" help:"The authorities of a Redis with rediss://, in PEM form. Default: what the policies say, else the system's."`
+	StoreCA   string `name:"store-ca" placeholder:"FILE" help:"CA certificates that the certificate of a Redis with rediss:// is checked against, in PEM form. Default: what the policies say, else the system's."`
 	StoreCert string `name:"store-cert" placeholder:"FILE" help:"A client certificate for this Redis, with its chain, in PEM form."`
-	StoreKey  string `name:"store-key" placeholder:"FILE" help:"Its key."`
+	StoreKey  string `name:"store-key" placeholder:"FILE" help:"The private key of --store-cert."`
 }
 
 // addTo returns the URL of a store that names the files, which replace those that it names already.

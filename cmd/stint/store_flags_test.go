@@ -34,7 +34,7 @@ func TestStoreTLS(t *testing.T) {
 			"TLS to Redis: " + missing + ": no such file or directory"},
 		"URL before file": {redis.URL() + "?ca_file=" + url.QueryEscape(missing), []string{"--config", file},
 			exitUsage, missing},
-		"unknown authority": {redis.URL(), limit, exitUnreachable, "name the authority of its certificate with --store-ca FILE"},
+		"unknown authority": {redis.URL(), limit, exitUnreachable, "pass the CA of its certificate with --store-ca FILE"},
 		"no certificate":    {redis.URL(), append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
 		"no key": {redis.URL(), append([]string{"--store-cert", cert}, limit...), exitUsage,
 			"--store-cert needs --store-key"},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -15,7 +17,7 @@ import (
 type tailCommand struct {
 	Tier    string `name:"tier" placeholder:"NAME" help:"Only those of this tier."`
 	Policy  string `name:"policy" placeholder:"NAME" help:"Only those of this policy."`
-	Reason  string `name:"reason" placeholder:"WHY" enum:",limit,ban,unavailable,shadow" default:"" help:"Only those for this reason: limit, ban, unavailable, or shadow for what would have been denied."`
+	Reason  string `name:"reason" placeholder:"WHY" values:"limit,ban,unavailable,shadow" help:"Only those for this reason: limit, ban, unavailable, or shadow for what would have been denied."`
 	Subject string `name:"subject" placeholder:"TEXT" help:"Only those whose subject, as shown, contains this."`
 	Last    int    `name:"last" short:"n" placeholder:"N" default:"10" help:"How many past ones to show first. Default: ${default}."`
 	JSON    bool   `name:"json" help:"Print JSON, one violation per line."`
@@ -34,6 +36,10 @@ the server shows some of them and says how many others there were. It reconnects
 func (c *tailCommand) Validate() error {
 	if c.Last < 0 || c.Last > 1000 {
 		return fmt.Errorf("--last: %d; want 0 to 1000", c.Last)
+	}
+	reasons := []string{"limit", "ban", "unavailable", "shadow"}
+	if c.Reason != "" && !slices.Contains(reasons, c.Reason) {
+		return fmt.Errorf("--reason: %q; want limit, ban, unavailable or shadow%s", c.Reason, nearest.Hint(c.Reason, reasons))
 	}
 	return nil
 }

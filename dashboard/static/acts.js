@@ -44,7 +44,7 @@ export function actions(app, s) {
 }
 
 /** matched says what a ban has done. */
-export const matched = (requests) => `Ban matched ${count(requests ?? 0, "request")} since.`;
+export const matched = (requests) => `The ban has matched ${count(requests ?? 0, "request")}.`;
 
 async function ask(app, path, body, question) {
   const answer = await confirm(question);

@@ -19,7 +19,7 @@ export class API {
     this.asked = null;
   }
 
-  /** shortNames is whether names are hidden on this browser, for screens that others see. */
+  /** shortNames is whether names are hidden on this browser, for screen sharing. */
   get shortNames() {
     return localStorage.getItem(SHORT) !== null;
   }

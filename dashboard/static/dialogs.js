@@ -42,7 +42,7 @@ export function help(keys) {
 
 /**
  * answered shows a dialog, and returns a promise of whether the answer was yes. Then the focus is back where it was, even
- * if the page has drawn that anew meanwhile.
+ * if the page has redrawn that in the meantime.
  */
 function answered(dialog) {
   const back = bookmark(document.activeElement);
@@ -50,7 +50,7 @@ function answered(dialog) {
   dialog.showModal();
   return new Promise((resolve) => {
     dialog.onclose = () => {
-      if (dialog.open) return; // the event comes a little later: this one is of the question before
+      if (dialog.open) return; // the event comes a little later: this one belongs to the previous question
       back();
       resolve(dialog.returnValue === "ok");
     };

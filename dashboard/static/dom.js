@@ -13,8 +13,8 @@ export function h(name, attributes = {}, ...children) {
 }
 
 /**
- * fill replaces what is in an element. If the focus is inside, the element that has it stays, in the place of its like, so
- * that screen readers do not notice. Without one, the focus goes where bookmark says.
+ * fill replaces what is in an element. If the focus is inside, the element that has it stays, in place of the matching
+ * element, so that screen readers do not notice. Without one, the focus goes where bookmark says.
  */
 export function fill(node, ...children) {
   const list = children.flat().filter((child) => child != null && child !== false);
@@ -49,7 +49,7 @@ function around(node, child, list) {
   child.after(...list.slice(list.indexOf(child) + 1));
 }
 
-/** graft makes the content of an old element that of a fresh one, but keeps an element in it where its like is. It returns false if it cannot. */
+/** graft makes the content of an old element that of a fresh one, but keeps an element in it, in place of the matching one. It returns false if it cannot. */
 function graft(old, fresh, kept, like) {
   const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);
   const [stay, go] = [path(old, kept), path(fresh, like)];
@@ -69,7 +69,7 @@ const stops = (node) => [...node.querySelectorAll(FOCUSABLE)];
 
 /**
  * bookmark returns a function that gives the focus back to an element. If the element is gone by then, the focus goes to
- * its like, else to what took its turn, else to the content of the page.
+ * the matching element, else to the element now in its position, else to the content of the page.
  */
 export function bookmark(element) {
   const name = nameOf(element);

@@ -1,4 +1,4 @@
-// The menu of narrow screens: it shows and hides the navigation and the lesser controls.
+// The menu of narrow screens: it shows and hides the navigation and the other controls.
 
 /** menu lets the button open and close the menu. Escape and a choice close it too. */
 export function menu() {

@@ -3,6 +3,7 @@
 package figures
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,17 @@ func Length(d time.Duration) string {
 		return strconv.FormatInt(int64(days), 10) + "d"
 	}
 	return strconv.FormatInt(int64(days), 10) + "d" + Exact(rest)
+}
+
+// Seconds returns a duration as an exact decimal number of seconds, which is also one in JSON:
+// [time.Duration.Seconds] would make 421.68710599999997 of some.
+func Seconds(d time.Duration) string {
+	sign, n := "", uint64(d)
+	if d < 0 {
+		sign, n = "-", -n
+	}
+	text := fmt.Sprintf("%s%d.%09d", sign, n/1e9, n%1e9)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // Bar returns a bar that is filled to a share of 1. More than 0 never looks empty, and less than 1

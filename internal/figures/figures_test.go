@@ -41,6 +41,18 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 1: "0.000000001", -10: "-0.00000001", 100 * time.Second: "100", -90 * time.Minute: "-5400",
+		421_687_106 * time.Microsecond: "421.687106", math.MaxInt64: "9223372036.854775807",
+		math.MinInt64: "-9223372036.854775808",
+	} {
+		if got := figures.Seconds(d); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
+	}
+}
+
 func TestBar(t *testing.T) {
 	for _, test := range []struct {
 		share float64

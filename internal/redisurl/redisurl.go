@@ -41,7 +41,7 @@ func Parse(text string) (rueidis.ClientOption, error) {
 func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	if option.TLSConfig == nil {
 		if files != (tlsfiles.Files{}) {
-			return errors.New("there are certificates for it, and the URL is without TLS; want a URL that begins with rediss://")
+			return errors.New("there are certificates for it, but the URL is without TLS; want a URL that begins with rediss://")
 		}
 		return nil
 	}

@@ -21,7 +21,7 @@ func warning(log *Log) string {
 	case log.Malformed > log.Lines/2:
 		how = "mostly"
 	}
-	return fmt.Sprintf("The log is %s unreadable: %s of %s (%s) could not be read, and are in none of the results.",
+	return fmt.Sprintf("The log is %s unreadable: %s of %s (%s) could not be read. The results cover only the other lines.",
 		how, figures.Number(log.Malformed), plural(log.Lines, "line"),
 		figures.Percent(float64(log.Malformed)/float64(log.Lines)))
 }
@@ -31,16 +31,16 @@ func (r *run) notes(result *Result) []string {
 	notes := []string{}
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if n := r.log.Late; n > r.log.Lines/20 {
-		note("The log is not in the order of time: %s of %s came too late to be sorted. They were replayed at the "+
+		note("The log is not in chronological order: %s of %s came too late to be sorted. They were replayed at the "+
 			"time of other lines, so they look like a burst. Sort the log or allow more slack before you rely on "+
 			"these results.", plural(n, "line"), figures.Number(r.log.Lines))
 	}
 	for _, d := range r.log.Damaged {
-		note("%s could not be read to its end: %s. %s before that are in the results.",
+		note("%s could not be read to its end: %s. The results include the %s before that point.",
 			d.File, d.Reason, plural(d.Lines, "line"))
 	}
 	if r.users > 0 {
-		note("The user in the log identifies the callers of %s. Make sure that the logging server had checked it: "+
+		note("The user in the log identifies the callers of %s. Make sure that the logging server authenticated it: "+
 			"nginx logs as $remote_user whatever a client sends, unless auth_basic is on, so that clients could choose "+
 			"their subjects.", plural(r.users, "request"))
 	}
@@ -53,7 +53,7 @@ func (r *run) notes(result *Result) []string {
 			"subject.", plural(r.noClient, "request"))
 	}
 	if n := r.log.HostNames; n > 0 {
-		note("%s came from clients that the log has by host name instead of address. Here each name is a subject of "+
+		note("%s came from clients that the log names by host name instead of address. Here each name is a subject of "+
 			"its own. A limiter sees addresses: several names may share one, and rules for addresses do not match "+
 			"names. Log addresses (in Apache: HostnameLookups Off) to be sure.", plural(n, "request"))
 	}

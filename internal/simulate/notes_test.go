@@ -34,7 +34,7 @@ func TestNoteOnOrder(t *testing.T) {
 		}
 		got := slices.ContainsFunc(r.Notes, func(note string) bool {
 			return strings.Contains(note,
-				"not in the order of time")
+				"not in chronological order")
 		})
 		if got != want {
 			t.Errorf("%d of 100 late: got %q", late, r.Notes)
@@ -110,7 +110,7 @@ func TestNoteOnDamage(t *testing.T) {
 	log := &statsLog{stats: accesslog.Stats{
 		Lines: 1200, Damaged: []accesslog.Damage{{File: "a.gz", Lines: 1200, Reason: "it is truncated"}}}}
 	r, err := simulate.Run(t.Context(), log, simulate.Options{Set: parse(t, "tiers: [{name: anyone, identity: ip, limits: 5/1m}]")})
-	if want := "a.gz could not be read to its end: it is truncated. 1,200 lines before that are in the results."; err != nil ||
+	if want := "a.gz could not be read to its end: it is truncated. The results include the 1,200 lines before that point."; err != nil ||
 		!slices.Contains(r.Notes, want) || len(r.Log.Damaged) != 1 {
 		t.Errorf("got %q, %+v, %v", r.Notes, r.Log.Damaged, err)
 	}

@@ -1,21 +1,21 @@
 package simulate
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
 // Result is what a replay found. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
-	// Warning says that too much of the log could not be read to rely on the result; "" if all is
-	// well. It stands before everything else, in JSON and in the report.
+	// Warning says that too much of the log could not be read to rely on the result; "" if there is
+	// none. It comes first, in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
 	// Log is what was read.
 	Log Log `json:"log"`
@@ -364,10 +364,9 @@ type Duration time.Duration
 // String formats the duration as [time.Duration.String] does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalJSON writes seconds. [time.Duration.Seconds] would make 421.68710599999997 of some.
+// MarshalJSON writes seconds.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	text := fmt.Appendf(nil, "%d.%09d", d/Duration(time.Second), d%Duration(time.Second))
-	return bytes.TrimSuffix(bytes.TrimRight(text, "0"), []byte(".")), nil
+	return []byte(figures.Seconds(time.Duration(d))), nil
 }
 
 // UnmarshalJSON reads seconds.

@@ -1,5 +1,5 @@
-// Package tlsfiles reads authorities, certificates and keys in PEM form. Its errors name the file
-// and what is wrong with it.
+// Package tlsfiles reads CA certificates, certificates and keys in PEM form. Its errors name the
+// file and what is wrong with it.
 package tlsfiles
 
 import (
@@ -15,7 +15,8 @@ import (
 
 // Files are what a client of a server with TLS reads. What is "" is not used.
 type Files struct {
-	// CA has the authorities that the server's certificate may come from, instead of the system's.
+	// CA has the CA certificates that the server's certificate is checked against, instead of the
+	// system's.
 	CA string
 	// Cert has the client's own certificate with its chain, and Key its key.
 	Cert, Key string
@@ -71,11 +72,11 @@ func read(path string) ([]byte, error) {
 	return text, err
 }
 
-// Authorities reads the text of a file with certificates of authorities.
+// Authorities reads the text of a file with CA certificates.
 func Authorities(name string, text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: no certificate of an authority in PEM form", name)
+		return nil, fmt.Errorf("%s: no CA certificate in PEM form", name)
 	}
 	return pool, nil
 }

@@ -21,7 +21,7 @@ func TestApply(t *testing.T) {
 		"nothing":               {tlsfiles.Files{}, ""},
 		"all":                   {tlsfiles.Files{CA: cert, Cert: cert, Key: key}, ""},
 		"no such authorities":   {tlsfiles.Files{CA: missing}, missing + ": no such file or directory"},
-		"a key for authorities": {tlsfiles.Files{CA: key}, key + ": no certificate of an authority in PEM form"},
+		"a key for authorities": {tlsfiles.Files{CA: key}, key + ": no CA certificate in PEM form"},
 		"a directory":           {tlsfiles.Files{CA: t.TempDir()}, "is a directory"},
 		"no such certificate":   {tlsfiles.Files{Cert: missing, Key: key}, missing + ": no such file"},
 		"no such key":           {tlsfiles.Files{Cert: cert, Key: missing}, missing + ": no such file"},

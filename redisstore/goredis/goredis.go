@@ -9,11 +9,11 @@
 //     StreamingCredentialsProvider
 //   - database, client name (default "stint"), protocol, DisableIdentity
 //
-// Everything else stays the client's: its pool, its timeouts, retries, hooks, OnConnect, read
-// routing, client-side caching, and a Cluster's NewClient. Of its timeouts, DialTimeout still
+// Nothing else of the client is used: not its pool, timeouts, retries, hooks, OnConnect, read
+// routing or client-side caching, nor a Cluster's NewClient. Of its timeouts, DialTimeout still
 // bounds a connection over TLS.
 //
-// The client stays the caller's to close. Close a failover client after the store.
+// The caller closes the client, a failover client after the store.
 package goredis
 
 import (

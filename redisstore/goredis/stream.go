@@ -71,6 +71,6 @@ func (l *listener) OnError(error) {}
 
 // Close ends the subscription too.
 func (l *listener) Close() error {
-	_ = l.unsubscribe() // the caller's provider; nobody here could do anything about it
+	_ = l.unsubscribe() // an error of the caller's provider changes nothing here
 	return l.Conn.Close()
 }

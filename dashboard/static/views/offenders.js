@@ -25,7 +25,7 @@ export function offenders(app) {
   const list = h("div", { role: "tablist", "aria-label": "Kinds of subjects", class: "tabs", on: { keydown: arrow } }, tabs);
   const panel = h("div", { role: "tabpanel", id: "offenders", tabindex: "0" });
   const node = h("section", { class: "offenders" },
-    heading("Offenders", "Subjects with the most denials in the last eight to ten minutes. “Now” is the last ten seconds. With many subjects, counts have bounds: “90 to 95”."),
+    heading("Offenders", "Subjects with the most denials in the last eight to ten minutes. “Now” is the last ten seconds. With many subjects, counts are ranges, such as 90 to 95."),
     list, panel);
 
   function choose(name) {

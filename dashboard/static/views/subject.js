@@ -185,7 +185,7 @@ const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity >
 function facts(o) {
   const now = o.rate > 0 ? `${number(o.rate, "/s")} in the last 10 s, ${number(o.share, "share")} denied` : "none in the last 10 s";
   return h("dl", { class: "facts" }, [
-    ["Requests", now], ["Denials", `${denials(o)} in the last 10 minutes`], ["Policies", policyNames(o.policies ?? []) || "none: only its ban"],
+    ["Requests", now], ["Denials", `${denials(o)} in the last eight to ten minutes`], ["Policies", policyNames(o.policies ?? []) || "none (denied by its ban only)"],
     ["First denied", moment(time(o.first) ?? 0)], ["Last denied", moment(time(o.last) ?? 0)],
   ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }

@@ -64,7 +64,7 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers is all that a body may say. Of "mode" and "max_wait_seconds" see askNames.
+// askMembers are the members that a body may have. For "mode" and "max_wait_seconds" see askNames.
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},

@@ -76,7 +76,7 @@ func (w *refusing) WriteHeader(status int) {
 }
 
 // warnOfAuth warns once about each set of what has no effect on requests that only a proxy sees:
-// places of which nobody says that they are free again, and ids that are derived from bodies.
+// places that nobody releases, and ids that are derived from bodies.
 func (a *API) warnOfAuth(set *policy.Set) {
 	if a.warned.Swap(set) == set {
 		return

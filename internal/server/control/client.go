@@ -69,7 +69,7 @@ func (c *Client) UseTLS(config *tls.Config) {
 
 // ErrSpeaksTLS is the cause of an [UnreachableError] if the address says http, and the server
 // speaks TLS.
-var ErrSpeaksTLS = errors.New("the server speaks TLS, and the address says http")
+var ErrSpeaksTLS = errors.New("the server speaks TLS, but the address says http")
 
 // UnreachableError means that a server did not answer.
 type UnreachableError struct {
@@ -273,7 +273,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 		return got, nil
 	}
 	defer got.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(got.Body, maxProblem)) // without one, the status must do
+	text, _ := io.ReadAll(io.LimitReader(got.Body, maxProblem)) // without one, the status is enough
 	var problem answer.Problem
 	if json.Unmarshal(text, &problem) != nil && got.StatusCode == http.StatusBadRequest &&
 		(bytes.Contains(text, []byte("HTTP request to an HTTPS server")) || // Go

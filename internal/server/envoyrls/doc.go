@@ -41,7 +41,7 @@
 // after the answer.
 //
 // With [Options.QuotaMode] a descriptor that has no limit is a quota with room, as there: it lets
-// its request through. One that is unlimited is no quota, as there: it has no say.
+// its request through. One that is unlimited is no quota, as there: it does not affect the answer.
 //
 // With [Fixed] windows every descriptor is counted by itself, admitted or not, so a request for
 // more than is left uses up the window. Counters stop at the first denial of a window instead of

@@ -155,8 +155,8 @@ func readClient(s string) (client netip.Addr, ok bool) {
 	return client, client.IsValid()
 }
 
-// nameClient takes the host name of a client for its address. The stand-in is in fc00::/8, where no
-// client is, and in a /64 of its own: policies count the addresses in one together.
+// nameClient takes the host name of a client for its address. The stand-in is in fc00::/8, which no
+// client uses, and in a /64 of its own: policies count the addresses in one together.
 func (r *Record) nameClient(name string) bool {
 	if !words.IsName(name) || strings.Trim(name, "0123456789.-_") == "" {
 		return false

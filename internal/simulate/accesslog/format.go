@@ -119,8 +119,8 @@ func (d *detector) unknown() error {
 			"such as --map time=ts,client=ip,path=url; the first line is: %s", reasonText(err), excerpt(d.first))
 	}
 	err := d.formats[0].Parse(d.first, &r)
-	return fmt.Errorf("unknown format (not %s: %s); want an access log, and --format if it is one: %s; "+
-		"the first line is: %s", formats[0], reasonText(err), strings.Join(formats, ", "), excerpt(d.first))
+	return fmt.Errorf("unknown format; if this is an access log, name its format with --format (%s); "+
+		"not %s: %s; the first line is: %s", strings.Join(formats, ", "), formats[0], reasonText(err), excerpt(d.first))
 }
 
 // reasonText returns why a line is malformed, without the name of the package.

@@ -57,8 +57,8 @@ func mustDetect(t *testing.T, lines ...string) *detector {
 
 func TestDetectMistakes(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
-		{"hello", `unknown format (not combined: no time in brackets after client, identity and user); ` +
-			`want an access log, and --format if it is one: combined, common, envoy, traefik, caddy, json; the first line is: hello`},
+		{"hello", `unknown format; if this is an access log, name its format with --format (combined, common, envoy, ` +
+			`traefik, caddy, json); not combined: no time in brackets after client, identity and user; the first line is: hello`},
 		{`{"when":1}`, `JSON with unknown keys (no valid time at time, timestamp, @timestamp, ts, time_iso8601, time_local, msec); ` +
 			`want --map to say where the fields are, such as --map time=ts,client=ip,path=url; the first line is: {"when":1}`},
 	} {
@@ -77,7 +77,7 @@ func TestDetectLate(t *testing.T) {
 		t.Errorf("got %v, %d malformed; want %s", got, stats.Malformed, want)
 	}
 	_, err := Open(writeLogs(t, []string{strings.Repeat(banner, 3) + logOf(100)}), Options{})
-	if err == nil || !strings.Contains(err.Error(), "want an access log, and --format if it is one") {
+	if err == nil || !strings.Contains(err.Error(), "if this is an access log, name its format with --format") {
 		t.Errorf("got %v; want that the format is unknown", err)
 	}
 }

@@ -14,7 +14,7 @@ type Record struct {
 	// the log does not have it.
 	Client netip.Addr
 	// ClientName is the host name that the log has instead of the address of the client, or "".
-	// Then Client stands in for it: it is the same address for the same name, and nobody has it.
+	// Then Client stands in for it: it is the same address for the same name, and no client has it.
 	ClientName string
 	// User is the user according to the logging server, which may not have authenticated it, or "".
 	User string
