@@ -134,7 +134,7 @@ func TestF15(t *testing.T) {
 			{Max: 3, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.AtOnce(3, time.Minute),
 		}
 		bans := &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Second}}
-		ours := []string{"ban", "strikes", "ids", "settled", "limits", "concurrency/1m"}
+		ours := []string{"ban", "strikes", "seen", "settled", "limits", "concurrency/1m"}
 		plants := map[string][]string{
 			"text":   {"SET", "hello"},
 			"empty":  {"SET", ""},

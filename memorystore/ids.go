@@ -11,17 +11,17 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// ids are the request ids of one subject and scope that were charged, in order of time.
+// ids are the request ids of one subject and scope that were charged, in the order in which
+// they end.
 type ids struct {
 	list []seenID
-	life int64 // the longest that any was to live
-	text int   // bytes of all ids, as textBytes counts them
+	text int // bytes of all ids, as textBytes counts them
 }
 
 type seenID struct {
 	id      string
 	hash    uint64
-	at      int64 // a multiple of 16
+	until   int64 // a multiple of 16
 	repeats int64
 }
 
@@ -30,7 +30,7 @@ func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
 	if len(d.list) == 0 {
 		return nil
 	}
-	if i := d.index(seed, id); i >= 0 && d.list[i].at > now-life && d.list[i].at <= now+life {
+	if i := d.index(seed, id); i >= 0 && d.list[i].until > now && d.list[i].until <= now+2*life {
 		return &d.list[i]
 	}
 	return nil
@@ -49,32 +49,29 @@ func (d *ids) index(seed maphash.Seed, id string) int {
 // add records an id that is not in force and drops those that are not either.
 func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
 	d.forget(seed, id)
-	d.life = max(d.life, life)
 	gone := 0
-	for gone < len(d.list) && d.list[gone].at <= now-life {
+	for gone < len(d.list) && d.list[gone].until <= now {
 		d.text -= textBytes(d.list[gone].id)
 		gone++
 	}
 	d.list = slices.Delete(d.list, 0, gone)
-	at = (at + 15) / 16 * 16
-	if at > now-life {
-		i := len(d.list)
-		for i > 0 && d.list[i-1].at > at {
-			i--
-		}
-		d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), at, 0})
-		d.text += textBytes(id)
+	until := (at + life + 15) / 16 * 16
+	i := len(d.list)
+	for i > 0 && d.list[i-1].until > until {
+		i--
 	}
+	d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), until, 0})
+	d.text += textBytes(id)
 	if len(d.list) > driver.MaxIDs {
 		d.dropLowest()
 	}
 }
 
-// dropLowest forgets the id with the lowest sum of time and repeats. Times are far enough apart
-// that it is among those with the first time.
+// dropLowest forgets the id with the lowest sum of end and repeats. Ends are far enough apart that
+// it is among those that end first.
 func (d *ids) dropLowest() {
 	lowest := 0
-	for i := 1; i < len(d.list) && d.list[i].at == d.list[0].at; i++ {
+	for i := 1; i < len(d.list) && d.list[i].until == d.list[0].until; i++ {
 		a, b := &d.list[i], &d.list[lowest]
 		if a.repeats < b.repeats || a.repeats == b.repeats && a.id < b.id {
 			lowest = i
@@ -96,7 +93,7 @@ func (d *ids) forget(seed maphash.Seed, id string) {
 
 // dead reports that no id is in force any more.
 func (d *ids) dead(now int64) bool {
-	return len(d.list) == 0 || d.list[len(d.list)-1].at < now-d.life
+	return len(d.list) == 0 || d.list[len(d.list)-1].until <= now
 }
 
 // textBytes is about what an id takes: the allocator rounds up.
@@ -131,8 +128,9 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 		return false
 	}
 	d.Repeat = true
-	if seen.at-q.now >= 16 { // times of ids are rounded up to 16 microseconds
-		d.RetryAfter = duration(seen.at - q.now)
+	// Ends of ids are rounded up to 16 microseconds.
+	if wait := seen.until - contract.Life(r).Microseconds() - q.now; wait >= 16 {
+		d.RetryAfter = duration(wait)
 	}
 	if r.Mode == stint.ModeTake && d.RetryAfter > 0 {
 		return true

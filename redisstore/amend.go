@@ -91,7 +91,7 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 		}
 	}
 	if c.RequestID != "" {
-		k.inScope(c.Claim.Subject, c.Claim.Scope, "ids")
+		k.inScope(c.Claim.Subject, c.Claim.Scope, seenKey)
 	}
 	changed, err := s.sendAmend(ctx, &k, c, a, parts, s.retakes(c, a))
 	if moving(err) {

@@ -74,7 +74,7 @@ func (c *callSets) appendTo(b []byte) []byte {
 	return b
 }
 
-// idStep: the times of request ids are multiples of it, in microseconds; see lua/ids.lua.
+// idStep: the ends of request ids are multiples of it, in microseconds; see lua/ids.lua.
 const idStep = 16
 
 // Kinds of requests, see lua/take.lua.

@@ -59,7 +59,7 @@ func (s *Store) commandKeys(k *keys, c *stint.Command) (states, places []part) {
 		k.inScope(c.Subject, c.Scope, "settled")
 	}
 	if c.Kind == stint.CommandReset {
-		k.inScope(c.Subject, c.Scope, "ids")
+		k.inScope(c.Subject, c.Scope, seenKey)
 	}
 	for i := range places {
 		k.ofPart(&places[i])

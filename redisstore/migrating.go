@@ -134,7 +134,7 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 	if r.ID != "" && r.Cost > 0 {
 		count := append(numbers(contract.Life(r).Microseconds()),
 			oneIf(r.Mode == stint.ModeTake || r.Mode == stint.ModeForce))
-		now, found, err := s.step(ctx, keyOf(&r.Claim, "ids"), stepSeeID, r.ID, count)
+		now, found, err := s.step(ctx, keyOf(&r.Claim, seenKey), stepSeeID, r.ID, count)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
@@ -200,7 +200,7 @@ func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64
 		d.Charge.RequestID, d.Charge.IDLife = r.ID, contract.Life(r)
 		if d.Charge.ID != 0 && !known && r.Cost > 0 {
 			charged := numbers(d.Charge.At, contract.Life(r).Microseconds())
-			_, _, _ = s.step(ctx, keyOf(&r.Claim, "ids"), stepRecordID, r.ID, charged)
+			_, _, _ = s.step(ctx, keyOf(&r.Claim, seenKey), stepRecordID, r.ID, charged)
 		}
 	}
 	denier := contract.ClaimAt(&r.Claim, r.And, int(d.Decider))
@@ -233,7 +233,7 @@ func (s *Store) amendMigrating(
 ) (changed uint16, err error) {
 	settles := a.Kind == stint.AmendSettle || a.Kind == undo
 	if id := c.RequestID; id != "" && a.Kind == stint.AmendSettle && a.Cost == 0 {
-		_, repeats, err := s.step(ctx, keyOf(&c.Claim, "ids"), stepDropID, id, numbers(c.IDLife.Microseconds()))
+		_, repeats, err := s.step(ctx, keyOf(&c.Claim, seenKey), stepDropID, id, numbers(c.IDLife.Microseconds()))
 		if err != nil || repeats[0] > 0 {
 			return 0, err
 		}

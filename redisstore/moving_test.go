@@ -262,7 +262,7 @@ func movingSlot(t *testing.T, options ...option) {
 			r.ID = "x"
 			take(t, r)
 			m := begin(a)
-			m.key(a, "ids")
+			m.key(a, "seen")
 			command(t, stint.CommandReset, a)
 			if d := take(t, r); d.Repeat || used(t, a) != 1 {
 				t.Errorf("after a reset: %+v", d)

@@ -64,7 +64,7 @@ type world struct {
 	charges []chargePair
 	hint    int64 // the last wait that a denial announced, or lease, in microseconds
 
-	// What calm needs to know: the states that were touched, when request ids were charged, when
+	// What calm needs to know: the states that were touched, when request ids end, when
 	// subjects were last denied, and who was ever banned.
 	limits    map[stateKey]bool
 	ids       map[subjectScope][]int64
@@ -213,7 +213,8 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 			w.charges = w.charges[1:]
 		}
 		if r.ID != "" && r.Booked == 0 {
-			w.ids[subjectScopeOf(&r.Claim)] = append(w.ids[subjectScopeOf(&r.Claim)], want.Charge.At)
+			until := want.Charge.At + r.IDLife.Microseconds()
+			w.ids[subjectScopeOf(&r.Claim)] = append(w.ids[subjectScopeOf(&r.Claim)], until)
 		}
 	}
 	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.ModeTake && !want.Repeat {

@@ -76,8 +76,8 @@ func (w *world) calmAll() error {
 			idle = append(idle, key)
 		}
 	}
-	for p, times := range w.ids {
-		if slices.ContainsFunc(times, func(at int64) bool { return at <= now-w.plan.idLife.Microseconds()+16 }) {
+	for p, ends := range w.ids {
+		if slices.Min(ends) <= now+16 {
 			idle = append(idle, stateKey{p, w.plan.families[0][0]})
 		}
 	}

@@ -14,7 +14,6 @@ import (
 // that they meet.
 type plan struct {
 	families     [][]stint.Limit
-	idLife       time.Duration
 	bans         *stint.BanPolicy
 	disturbances []string
 	oneSubject   bool // per request
@@ -48,6 +47,7 @@ type step struct {
 	claims    []claimPick
 	mode      stint.Mode
 	id        string
+	idLife    time.Duration
 	maxWait   time.Duration
 	bans      bool
 	fit       bool
@@ -112,7 +112,6 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 	return rapid.Custom(func(t *rapid.T) plan {
 		all := families()
 		p := plan{
-			idLife:       rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "id life"),
 			disturbances: slices.Sorted(maps.Keys(h.Disturbances)),
 			oneSubject:   h.SplitSubjects,
 			subjects:     rapid.IntRange(1, 3).Draw(t, "subjects"),
@@ -170,6 +169,10 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			s.mode = rapid.SampledFrom([]stint.Mode{stint.ModeTake, stint.ModeTake, stint.ModeTake, stint.ModeReserve,
 				stint.ModeReserve, stint.ModePeek, stint.ModeForce}).Draw(t, "mode")
 			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
+			if s.id != "" {
+				s.idLife = rapid.SampledFrom(
+					[]time.Duration{time.Second, time.Minute, 90 * time.Second}).Draw(t, "id life")
+			}
 			s.maxWait = rapid.SampledFrom(
 				[]time.Duration{0, 0, time.Microsecond, 700 * time.Millisecond, time.Hour}).Draw(t, "max wait")
 			s.bans = rapid.IntRange(0, 3).Draw(t, "bans") == 0
@@ -303,7 +306,7 @@ func (w *world) request(s step) stint.Request {
 		r.And = append(r.And, c)
 	}
 	if s.id != "" {
-		r.IDLife = w.plan.idLife
+		r.IDLife = s.idLife
 	}
 	r.Bans = &stint.BanPolicy{} // bans apply, and none is made
 	if s.bans {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -11,6 +12,13 @@ import (
 func (k *tester) withID(id string) stint.Request {
 	r := k.request(1)
 	r.ID = id
+	return r
+}
+
+// withIDFor is one whose id lives for so long.
+func (k *tester) withIDFor(id string, life time.Duration) stint.Request {
+	r := k.withID(id)
+	r.IDLife = life
 	return r
 }
 
@@ -104,12 +112,38 @@ var requestIDs = []check{
 		k.wantAllowed(d, false)
 		k.wantRetry(d, 900*ms)
 	}),
-	clocked("ids are remembered up to a bound, the oldest goes", limits{stint.PerHour(1_000_000)}, func(k *tester) {
-		for i := range driver.MaxIDs + 1 {
-			k.decide(k.withID(fmt.Sprint(i)))
-			k.Clock.Advance(moment)
-		}
-		k.wantRepeat(k.decide(k.withID("1")), true)
-		k.wantRepeat(k.decide(k.withID("0")), false)
+	clocked("an id with a short life ends no other", limits{stint.PerHour(10)}, func(k *tester) {
+		short, long := k.withIDFor("short", 2*s), k.withIDFor("long", 10*time.Minute)
+		k.decide(long)
+		k.after(3 * s).decide(short) // the long one is older than the life of this one
+		k.wantRepeat(k.after(moment).decide(long), true)
+		k.wantRepeat(k.decide(short), true)
+		k.pass(2 * s)
+		k.wantRepeat(k.decide(short), false)
+		k.wantRepeat(k.after(9*time.Minute).decide(long), true)
+		k.wantRepeat(k.after(time.Minute).decide(long), false)
 	}),
+	clocked("an id with a long life keeps no other", limits{stint.PerHour(10)}, func(k *tester) {
+		short, long := k.withIDFor("short", 2*s), k.withIDFor("long", 10*time.Minute)
+		k.decide(short)
+		k.after(s).decide(long)
+		k.wantRepeat(k.decide(short), true)
+		k.wantRepeat(k.after(s+moment).decide(short), false)
+	}),
+	clocked("ids are remembered up to a bound, the one that ends first goes", limits{stint.PerHour(1_000_000)},
+		func(k *tester) {
+			for i := range driver.MaxIDs - 1 {
+				k.decide(k.withIDFor(fmt.Sprint(i), 10*time.Minute))
+				k.Clock.Advance(moment)
+			}
+			short := k.withIDFor("short", time.Minute)
+			k.decide(short)
+			k.wantRepeat(k.after(moment).decide(short), true)
+			k.decide(k.withIDFor("one more", 10*time.Minute))
+			k.wantRepeat(k.after(moment).decide(k.withIDFor("0", 10*time.Minute)), true)
+			k.decide(k.withIDFor("and another", 10*time.Minute))
+			k.wantRepeat(k.after(moment).decide(k.withIDFor("1", 10*time.Minute)), true)
+			k.wantRepeat(k.decide(k.withIDFor("0", 10*time.Minute)), false)
+			k.wantRepeat(k.decide(short), false)
+		}),
 }

@@ -329,19 +329,19 @@ var inspecting = []check{
 		want() // which is in no scope
 		k.unban()
 		odd := "{a}: \x00\xff%*~/é"
-		for i, scope := range []string{"item:2", odd, "ids", "~"} {
+		for i, scope := range []string{"item:2", odd, "seen", "~"} {
 			take(k.subject, scope, limits[i])
 		}
 		k.settle(take(k.subject, "item:10", limits...), 1)
 		take(k.subject+"0", "of another", limits...)
 		take(k.subject[:len(k.subject)-1], "of another", limits...)
-		want("ids", "item:10", "item:2", odd, "~")
+		want("item:10", "item:2", "seen", odd, "~")
 		take(k.subject, "", limits...)
-		want("", "ids", "item:10", "item:2", odd, "~")
+		want("", "item:10", "item:2", "seen", odd, "~")
 		k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Scope: "item:10", Limits: limits})
 		k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Scope: odd, Limits: limits})
 		k.under(limits...).reset()
-		want("ids", "item:2", "~")
+		want("item:2", "seen", "~")
 
 		var invalid *stint.InvalidError
 		for _, none := range []string{"", strings.Repeat("x", stint.MaxSubject+1)} {

@@ -62,8 +62,8 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	if k := s.seen(&r, now); k != nil && (k.repeats < driver.MaxRepeats || r.Mode == stint.ModeForce) {
 		show()
 		d.Repeat = true
-		if k.at-now >= 16 {
-			d.RetryAfter = duration(k.at - now)
+		if wait := k.until - contract.Life(&r).Microseconds() - now; wait >= 16 {
+			d.RetryAfter = duration(wait)
 		}
 		if r.Mode != stint.ModeTake || d.RetryAfter == 0 {
 			d.Allowed = true

@@ -9,10 +9,10 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// seenID is a request id that was charged.
+// seenID is a request id that was charged, and until when it is remembered.
 type seenID struct {
-	id          string
-	at, repeats int64
+	id             string
+	until, repeats int64
 }
 
 // seen returns the request's id if it is in force.
@@ -27,7 +27,7 @@ func (s *Store) seen(r *stint.Request, now int64) *seenID {
 func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 	list := s.ids[scopeOf(c)]
 	for i := range list {
-		if list[i].id == id && list[i].at > now-life && list[i].at <= now+life {
+		if list[i].id == id && list[i].until > now && list[i].until <= now+2*life {
 			return &list[i]
 		}
 	}
@@ -41,11 +41,12 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 	}
 	s.forget(&r.Claim, r.ID)
 	key := scopeOf(&r.Claim)
-	list := append(s.ids[key], seenID{id: r.ID, at: (at + 15) / 16 * 16})
-	list = slices.DeleteFunc(list, func(k seenID) bool { return k.at <= now-contract.Life(r).Microseconds() })
+	until := (at + contract.Life(r).Microseconds() + 15) / 16 * 16
+	list := append(s.ids[key], seenID{id: r.ID, until: until})
+	list = slices.DeleteFunc(list, func(k seenID) bool { return k.until <= now })
 	if len(list) > driver.MaxIDs {
 		lowest := slices.MinFunc(list, func(a, b seenID) int {
-			return cmp.Or(cmp.Compare(a.at+a.repeats, b.at+b.repeats), cmp.Compare(a.id, b.id))
+			return cmp.Or(cmp.Compare(a.until+a.repeats, b.until+b.repeats), cmp.Compare(a.id, b.id))
 		})
 		list = slices.DeleteFunc(list, func(k seenID) bool { return k.id == lowest.id })
 	}

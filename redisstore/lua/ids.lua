@@ -1,5 +1,5 @@
 -- ids: the request ids of a subject in a scope, see docs/rules.md. They are a sorted set, scored by
--- their time, rounded up to a multiple of ID_STEP, plus the number of repeats.
+-- when they end (time + life), rounded up to a multiple of ID_STEP, plus the number of repeats.
 
 -- id_open returns the id's time and repeats if it is in force.
 function G.id_open(key, id, life)
@@ -8,14 +8,13 @@ function G.id_open(key, id, life)
   if type(score) == 'table' then return discard(key) end
   score = tonumber(score)
   local repeats = score % ID_STEP
-  local at = score - repeats
+  local at = score - repeats - life
   if at > now - life and at <= now + life then return at, repeats end
 end
 
 function G.id_record(key, id, at, life)
-  local expired = now - life
-  call('ZREMRANGEBYSCORE', key, '-inf', expired - expired % ID_STEP + ID_STEP - 1)
-  call('ZADD', key, ceil(at / ID_STEP) * ID_STEP, id)
+  call('ZREMRANGEBYSCORE', key, '-inf', now - now % ID_STEP + ID_STEP - 1)
+  call('ZADD', key, ceil((at + life) / ID_STEP) * ID_STEP, id)
   if call('ZCARD', key) > MAX_IDS then call('ZREMRANGEBYRANK', key, 0, 0) end
   call('PEXPIRE', key, max(call('PTTL', key), ttl(at - now + life)))
 end

@@ -11,7 +11,7 @@ local MAX_IDS = 1000               -- of a subject in a scope
 local MAX_REPEATS = 8              -- of a request id
 local MAX_SETTLED = 1000           -- settled charges of a subject in a scope
 local MAX_KNOWN = 27               -- limits in a directory that a reply may hold
-local ID_STEP = 16                 -- the times of request ids are multiples of it, in microseconds
+local ID_STEP = 16                 -- the ends of request ids are multiples of it, in microseconds
 local NEVER = -1                   -- a wait that does not end
 
 -- stint.Algorithm
