@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// ids are the request ids of one subject and scope that were charged, in the order in which
-// they end.
+// ids are the request ids of one subject and scope that were charged, in the order in which they
+// end.
 type ids struct {
 	list []seenID
 	text int // bytes of all ids, as textBytes counts them

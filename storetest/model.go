@@ -64,8 +64,8 @@ type world struct {
 	charges []chargePair
 	hint    int64 // the last wait that a denial announced, or lease, in microseconds
 
-	// What calm needs to know: the states that were touched, when request ids end, when
-	// subjects were last denied, and who was ever banned.
+	// What calm needs to know: the states that were touched, when request ids end, when subjects
+	// were last denied, and who was ever banned.
 	limits    map[stateKey]bool
 	ids       map[subjectScope][]int64
 	denied    map[string]int64
