@@ -49,6 +49,18 @@ func Start(t testing.TB) *Browser {
 		t.Fatalf("browsertest: Chromium is needed for this test, as Debian's package chromium, or name it in %s: %v",
 			BinaryEnv, err)
 	}
+	// On a busy machine a browser crashes at its start now and then.
+	var b *Browser
+	for range 3 {
+		if b, err = start(t, path); err == nil {
+			return b
+		}
+	}
+	t.Fatalf("browsertest: %s does not start: %v", path, err)
+	return nil
+}
+
+func start(t testing.TB, path string) (*Browser, error) {
 	ctx, stop := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path),
 		chromedp.Headless,
@@ -67,10 +79,7 @@ func Start(t testing.TB) *Browser {
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("browsertest: %s does not start: %v", path, err)
-	}
-	return &Browser{ctx: ctx}
+	return &Browser{ctx: ctx}, chromedp.Do(ctx)
 }
 
 // Page opens an empty tab of a size in pixels, which shares nothing with others: it has its own
