@@ -210,7 +210,7 @@ func TestBansNobodyObeys(t *testing.T) {
 	page.Expect("400")
 	r.signIn(page, "subject/user:42", operator)
 	act(page, "ban")
-	page.WaitText("#notice.wrong", "Ban user:42: failed. Bans apply to no limit of this subject; with `bans: {after: 0}` in the configuration,")
+	page.WaitText("#notice.wrong", "Ban user:42: failed. No limit of this subject applies bans; set `bans: {after: 0}` in the configuration")
 	page.Click("#notice button")
 	page.Wait("document.querySelector('#notice').hidden")
 }
