@@ -69,7 +69,7 @@ func (l *limiterLog) record(ctx context.Context, d *Decision) {
 	if d.Allowed {
 		args = append(args, "used", s.Used, "remaining", s.Remaining())
 	} else {
-		args = append(args, "retry_after", d.RetryAfter.String())
+		args = append(args, "retry_after", label.Wait(d.RetryAfter))
 	}
 	if d.Banned {
 		args = append(args, "banned", true)

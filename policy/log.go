@@ -53,7 +53,7 @@ func (l *guardLog) denied(v *Verdict) {
 	}
 	args := []any{
 		"policy", name, "tier", v.Tier, "key", label.Short(v.Decision.Key()),
-		"limit", limit, "retry_after", v.Decision.RetryAfter.String(),
+		"limit", limit, "retry_after", label.Wait(v.Decision.RetryAfter),
 	}
 	if v.Decision.Banned {
 		args = append(args, "banned", true)

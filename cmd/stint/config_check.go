@@ -115,8 +115,8 @@ func (c *checkCommand) check(s *system, path string) (checked, error) {
 	return check(path, read, err), err
 }
 
-// check turns the outcome of loading a configuration into a result. It is nil unless it was read
-// and has policies.
+// check turns the outcome of loading a configuration into a result. Read is nil if that failed, or
+// if the file has rules for Envoy's service.
 func check(path string, read *config.Config, err error) checked {
 	found := checked{Name: path, Good: err == nil}
 	if path == stdinPath {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/words"
@@ -75,6 +76,14 @@ func IsShort(text string) bool {
 func Line(text string) string {
 	quoted := strconv.Quote(words.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
+}
+
+// Wait returns how long to wait, or "never".
+func Wait(d time.Duration) string {
+	if d < 0 {
+		return "never"
+	}
+	return d.String()
 }
 
 // List returns values such as limits on one line: "10/1m, 100/1h".

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -156,4 +157,12 @@ func FuzzShown(f *testing.F) {
 			t.Errorf("Short(%q) = %q: long", subject, got)
 		}
 	})
+}
+
+func TestWait(t *testing.T) {
+	for d, want := range map[time.Duration]string{-1: "never", 0: "0s", 850 * time.Millisecond: "850ms"} {
+		if got := label.Wait(d); got != want {
+			t.Errorf("%d: got %q, want %q", d, got, want)
+		}
+	}
 }

@@ -1,6 +1,7 @@
-// Package e2e has no code: its tests drive a whole server in a browser. They check that the
+// Package e2e has no code: its tests drive a whole server. Those in a browser check that the
 // dashboard shows what was decided over HTTP, and that its actions take effect. Package dashboard
-// tests the page itself.
+// tests the page itself. Those in files row_* show one requirement each, from outside: through the
+// program, an address, or the Go API.
 package e2e
 
 import (

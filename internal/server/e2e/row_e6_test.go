@@ -18,7 +18,7 @@ import (
 )
 
 // TestE6TwoVersionsShareOneRedis: the previous version and this one decide side by side, as they do
-// while instances are upgraded or rolled back. They share limits of every algorithm exactly, obey
+// while instances are upgraded or rolled back. They share limits of every algorithm exactly, apply
 // each other's bans, and none of them fails.
 func TestE6TwoVersionsShareOneRedis(t *testing.T) {
 	t.Parallel()
