@@ -1,0 +1,389 @@
+//go:build unix
+
+// Package examples has programs, configurations and a README with a command for each of them, and
+// no code: its test runs the commands as the README has them.
+package examples
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/proxytest"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// example is a row of the README's table.
+type example struct{ directory, command string }
+
+var row = regexp.MustCompile("(?m)^\\|[^|]+\\| \\[([^]]+)\\]\\(([^)]+)\\) \\| `([^`]+)` \\| .+ \\|$")
+
+func TestExamples(t *testing.T) {
+	bin := t.TempDir() // for proxies/run.sh, which would build the same programs again each time
+	if !testing.Short() {
+		if built := os.Getenv("STINT_BINARY"); built != "" { // which go build finds up to date
+			if out, err := exec.Command("cp", built, bin).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		build := exec.Command("go", "build", "-o", bin+"/", "../cmd/stint", "./proxies/application")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	checks := map[string]func(*testing.T, example){
+		"nethttp":         testServer("GET", "/", 10),
+		"redis":           testRedis,
+		"routers/chi":     testServer("POST", "/login", 3),
+		"routers/gorilla": testServer("GET", "/", 10),
+		"routers/echo":    testServer("GET", "/", 10),
+		"routers/gin":     testServer("GET", "/api/", 10),
+		"grpc":            testGRPC,
+		"outbound":        testOutbound,
+		"regions":         testRegions,
+		"proxies/nginx":   testProxy(bin),
+		"proxies/caddy":   testProxy(bin),
+		"proxies/haproxy": testProxy(bin),
+		"proxies/traefik": testMissingProxy(bin),
+		"proxies/envoy":   testMissingProxy(bin),
+		"tiers":           func(t *testing.T, e example) { e.output(t) },
+	}
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{"proxies/application": true, "proxies/envoy/rules": true} // parts of others
+	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
+		e := example{match[1], match[3]}
+		for dir := e.directory; dir != "."; dir = filepath.Dir(dir) {
+			listed[dir] = true
+		}
+		if filepath.Dir(match[2]) != e.directory {
+			t.Errorf("README.md: the link of %s leads to %s", e.directory, match[2])
+		}
+		check := checks[e.directory]
+		delete(checks, e.directory)
+		if check == nil {
+			t.Errorf("README.md: no test runs %s", e.directory)
+			continue
+		}
+		t.Run(e.directory, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("starts other programs: make test runs it")
+			}
+			t.Parallel()
+			check(t, e)
+		})
+	}
+	for directory := range checks {
+		t.Errorf("README.md does not list %s", directory)
+	}
+	err = fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && name != "." && !listed[name] {
+			t.Errorf("README.md does not list %s", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testServer has a program that listens on localhost:8080 allow some requests, and deny the next.
+func testServer(method, path string, limit int) func(*testing.T, example) {
+	return func(t *testing.T, e example) {
+		url := e.serve(t)
+		for i := range limit + 1 {
+			resp := ask(t, method, url+path, "")
+			want := http.StatusOK
+			if i == limit {
+				want = http.StatusTooManyRequests
+			}
+			if denied := resp.Header.Get("Retry-After") != ""; resp.StatusCode != want || denied != (i == limit) {
+				t.Errorf("request %d: got %s, Retry-After %q; want %d", i+1, resp.Status,
+					resp.Header.Get("Retry-After"), want)
+			}
+		}
+	}
+}
+
+// testRedis has a user ask two processes in turn.
+func testRedis(t *testing.T, e example) {
+	redis := redistest.Start(t).URL()
+	var urls [2]string
+	for i := range urls {
+		urls[i] = e.serve(t, "REDIS_URL="+redis)
+	}
+	for n := range 10 {
+		allowed, degraded := 0, false
+		for i := range 20 {
+			resp := ask(t, "GET", urls[i%2]+"/", fmt.Sprint("user", n))
+			degraded = degraded || resp.Header.Get("X-RateLimit-Degraded") != ""
+			if resp.StatusCode == http.StatusTooManyRequests {
+				break
+			}
+			allowed++
+		}
+		if degraded {
+			continue // Redis was too slow for a decision, on a busy machine: ask as another user
+		}
+		if allowed != 10 {
+			t.Errorf("a user was allowed %d requests, want 10", allowed)
+		}
+		return
+	}
+	t.Error("every attempt had decisions without Redis")
+}
+
+func testGRPC(t *testing.T, e example) {
+	got := e.output(t)
+	want := regexp.MustCompile(`(?m)^call 1: <nil>\ncall 2: <nil>\ncall 3: .* code = ResourceExhausted .* retry in \S+$`)
+	if !want.MatchString(got) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func testOutbound(t *testing.T, e example) {
+	lines := strings.Split(strings.TrimSpace(e.output(t)), "\n")
+	if len(lines) != 10 {
+		t.Fatalf("got %d lines, want 10", len(lines))
+	}
+	sixth, err := time.ParseDuration(strings.Fields(lines[5])[0])
+	if err != nil || sixth < time.Second {
+		t.Errorf("the sixth call came at %v (%v), want at 1s or later", sixth, err)
+	}
+}
+
+func testRegions(t *testing.T, e example) {
+	got := e.output(t, "REDIS="+proxytest.FreeAddress(t))
+	var europe, america, together int
+	_, err := fmt.Sscanf(regexp.MustCompile(`(?m) requests .*$`).ReplaceAllString(got, ""),
+		"europe: %d of %d\namerica: %d of %d\ntogether: %d of 1000", &europe, new(int), &america, new(int), &together)
+	if err != nil || together == 0 || together > 1000 || together != europe+america {
+		t.Errorf("%v: got\n%s\nwant some requests, and at most 1000 of both regions together", err, got)
+	}
+}
+
+// testProxy has a real proxy deny the eleventh request of an address. It goes on without stint if
+// that is slow, so that requests without X-RateLimit-Limit do not count.
+func testProxy(bin string) func(*testing.T, example) {
+	return func(t *testing.T, e example) {
+		env, addresses := proxyAddresses(t, bin)
+		p := e.start(t, env...)
+		p.await(t, "was ready", func() bool { return strings.Contains(p.out.String(), "is ready") })
+		url := "http://" + addresses["PROXY"] + "/things"
+		allowed := 0
+		eventually.True(t, "a request is denied", func() bool {
+			resp := ask(t, "GET", url, "")
+			if resp.StatusCode == http.StatusOK && resp.Header.Get("X-RateLimit-Limit") == "10" {
+				allowed++
+			}
+			return resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != ""
+		})
+		if allowed > 10 {
+			t.Errorf("%d requests were allowed under the limit, want at most 10", allowed)
+		}
+		if !strings.Contains(p.out.String(), "curl -i http://"+addresses["PROXY"]) {
+			t.Errorf("the script does not say what to try:\n%s", p.out.String())
+		}
+	}
+}
+
+// testMissingProxy is for proxies that cannot be installed for tests. The script says what to
+// install; with a program in the proxy's place it starts that with stint and the application, and
+// the right addresses.
+func testMissingProxy(bin string) func(*testing.T, example) {
+	return func(t *testing.T, e example) {
+		name := filepath.Base(e.directory)
+		missing := exec.CommandContext(t.Context(), proxytest.Find(t, "bash", "bash"), "proxies/run.sh", name)
+		missing.Env = []string{"PATH=/nonexistent"}
+		out, err := missing.CombinedOutput()
+		if want := "run.sh: " + name + " not found. To install it: https://"; err == nil ||
+			!strings.HasPrefix(string(out), want) {
+			t.Errorf("without %s: %v: got %q, want %q", name, err, out, want)
+		}
+
+		dir := t.TempDir()
+		standIn := "#!/bin/sh\nuntil curl -fso /dev/null http://$STINT/readyz; do sleep 0.1; done\ncat *.yaml >" + dir + "/seen\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(standIn), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		env, addresses := proxyAddresses(t, bin)
+		p := e.start(t, append(env, "PATH="+dir+":"+os.Getenv("PATH"))...)
+		if err := p.wait(); err == nil || !strings.Contains(p.out.String(), "one of the three programs has ended") {
+			t.Errorf("%v: the script does not say that the proxy has ended:\n%s", err, p.out.String())
+		}
+		seen, err := os.ReadFile(filepath.Join(dir, "seen"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := "%s:%s"
+		wanted := []string{"PROXY", "APPLICATION", "STINT"}
+		if name == "envoy" {
+			form, wanted[2] = "{address: %s, port_value: %s}", "STINT_GRPC"
+		}
+		for _, variable := range wanted {
+			host, port, _ := strings.Cut(addresses[variable], ":")
+			if want := fmt.Sprintf(form, host, port); !strings.Contains(string(seen), want) {
+				t.Errorf("%s does not get %s: it has no %s", name, variable, want)
+			}
+		}
+	}
+}
+
+// proxyAddresses returns free addresses for proxies/run.sh by their names, and its environment with
+// them.
+func proxyAddresses(t *testing.T, bin string) (env []string, addresses map[string]string) {
+	t.Helper()
+	env, addresses = []string{"BIN=" + bin}, map[string]string{}
+	for _, variable := range []string{"PROXY", "STINT", "STINT_GRPC", "APPLICATION"} {
+		addresses[variable] = proxytest.FreeAddress(t)
+		env = append(env, variable+"="+addresses[variable])
+	}
+	return env, addresses
+}
+
+// ask makes a request, as a user if there is a name.
+func ask(t *testing.T, method, url, user string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		r.SetBasicAuth(user, "")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp
+}
+
+// serve starts a program that listens on localhost:8080, on another address instead: the compiler
+// gets the file with it. It returns when the program listens.
+func (e example) serve(t *testing.T, env ...string) (url string) {
+	t.Helper()
+	const shipped = "localhost:8080"
+	address := proxytest.FreeAddress(t)
+	file, err := filepath.Abs(filepath.Join(e.directory, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := proxytest.Install(t, t.TempDir(), file, `"`+shipped+`"`, `"`+address+`"`)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := e.start(t, append(env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+list))...)
+	p.await(t, "listened", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + address
+}
+
+// output runs a command to its end, and returns what it wrote to the standard output.
+func (e example) output(t *testing.T, env ...string) string {
+	t.Helper()
+	p := e.start(t, env...)
+	if err := p.wait(); err != nil {
+		t.Fatalf("%s: %v:\n%s", e.command, err, p.out.String())
+	}
+	return p.stdout.String()
+}
+
+// process is a command that runs until the test ends it as Ctrl-C does.
+type process struct {
+	out, stdout output // everything, and the standard output
+	done        chan struct{}
+	err         error
+}
+
+func (e example) start(t *testing.T, env ...string) *process {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "exec "+e.command)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), append(env, "TMPDIR="+t.TempDir())...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run and scripts have children
+	p := &process{done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&p.out, &p.stdout), &p.out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.err = cmd.Wait() // returns when no child has the output open any more
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // it may have ended by itself
+		select {
+		case <-p.done:
+		case <-time.After(time.Minute):
+			t.Errorf("%s: processes are left after Ctrl-C", e.command)
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-p.done
+		}
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", e.command, p.out.String())
+		}
+	})
+	return p
+}
+
+func (p *process) wait() error {
+	<-p.done
+	return p.err
+}
+
+// await waits until ok, for as long as the command runs: compiling may take any time.
+func (p *process) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for !ok() {
+		select {
+		case <-p.done:
+			t.Fatalf("ended before it %s: %v", what, p.err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// output is what a process wrote.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}

@@ -1,0 +1,25 @@
+// Command gorilla limits requests to a router of gorilla/mux: each address may make 10 requests per
+// minute.
+//
+//	go run -C examples/routers ./gorilla
+//	for i in $(seq 11); do curl -i http://localhost:8080/; done
+//
+// Ten responses are 200. The last one is 429, with Retry-After.
+package main
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+
+	"github.com/gorilla/mux"
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+)
+
+func main() {
+	r := mux.NewRouter()
+	r.Use(httplimit.ByIP(stint.PerMinute(10))) // only requests that match a route
+	r.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	log.Fatal(http.ListenAndServe("localhost:8080", r))
+}
