@@ -1,0 +1,7 @@
+#!/bin/sh
+# After a deb or rpm was removed: systemd forgets the unit. After an upgrade the new version has told it.
+set -e
+[ -d "$DPKG_ROOT/run/systemd/system" ] || exit 0
+case "$1" in
+remove | 0) systemctl daemon-reload ;;
+esac

@@ -1,0 +1,379 @@
+//go:build image
+
+package deploy
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// engine is podman, with buildah, on images and containers of this test only.
+type engine struct {
+	t       *testing.T
+	storage []string
+	image   string
+}
+
+// newEngine builds the image that the manifest names from bin/image.
+func newEngine(t *testing.T, image string) *engine {
+	t.Helper()
+	directory := t.TempDir()
+	e := &engine{t, []string{"--root=" + directory + "/images", "--runroot=" + directory + "/run"}, image}
+	e.output("buildah", "bud", "-q", "-f", "../Dockerfile", "-t", image, filepath.Join(root, "bin", "image"))
+	t.Cleanup(func() {
+		e.podman("rm", "--all", "--force", "--time=0")
+		e.podman("rmi", "--all", "--force") // unmounts what is in the directory
+	})
+	return e
+}
+
+func (e *engine) output(program string, args ...string) string {
+	e.t.Helper()
+	out, err := exec.Command(program, slices.Concat(e.storage, args)...).Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			out = append(out, failed.Stderr...)
+		}
+		e.t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (e *engine) podman(args ...string) string {
+	e.t.Helper()
+	return e.output("podman", slices.Concat([]string{"--cgroup-manager=cgroupfs", "--runtime=runc"}, args)...)
+}
+
+// run starts a container in the background, with nothing that a process could do without, and
+// returns its number and the process's.
+func (e *engine) run(flags, args []string) (id, pid string) {
+	e.t.Helper()
+	all := slices.Concat([]string{
+		"run", "--detach", "--read-only", "--read-only-tmpfs=false", "--cap-drop=ALL",
+		"--security-opt=no-new-privileges",
+		// podman's own limits may be above what this machine permits
+		"--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096",
+	}, flags, []string{e.image}, args)
+	id = e.podman(all...)
+	e.t.Cleanup(func() {
+		if e.t.Failed() {
+			e.t.Logf("%s:\n%s", id, e.log(id))
+		}
+	})
+	eventually.True(e.t, "that the container is ready",
+		func() bool { return strings.Contains(e.log(id), "server: ready") })
+	return id, e.podman("inspect", "--format={{.State.Pid}}", id)
+}
+
+func (e *engine) log(id string) string {
+	// of a failed test
+	out, _ := exec.Command("podman", slices.Concat(e.storage, []string{"logs", id})...).CombinedOutput()
+	return string(out)
+}
+
+// flags are the container's environment, mounts and memory for podman.
+func (c *container) flags(t *testing.T) []string {
+	t.Helper()
+	flags := []string{"--memory=" + strconv.FormatInt(c.spec.Resources.Limits.Memory().Value(), 10)}
+	for _, e := range c.env {
+		flags = append(flags, "--env="+e)
+	}
+	for _, m := range c.spec.VolumeMounts {
+		flags = append(flags, "--volume="+filepath.Join(c.files, m.MountPath)+":"+m.MountPath+":ro")
+	}
+	// Readable by a group, as kubelet does it with fsGroup.
+	group := int(*c.pod.Spec.SecurityContext.FSGroup)
+	err := filepath.WalkDir(c.files, func(name string, entry fs.DirEntry, err error) error {
+		mode := fs.FileMode(0o440)
+		if err == nil && entry.IsDir() {
+			mode = 0o750
+		}
+		return errors.Join(err, os.Chown(name, 0, group), os.Chmod(name, mode))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return flags
+}
+
+// TestImage: the image has the program and nothing else, and runs without flags.
+func TestImage(t *testing.T) {
+	c := prepare(t, "redis://127.0.0.1:1")
+	e := newEngine(t, c.spec.Image)
+	mounted := e.podman("image", "mount", e.image)
+	var files []string
+	err := filepath.WalkDir(mounted, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, strings.TrimPrefix(name, mounted))
+		}
+		return err
+	})
+	if want := []string{"/etc/ssl/certs/ca-certificates.crt", "/stint"}; err != nil || !slices.Equal(files, want) {
+		t.Errorf("the image has %q, %v; want %q", files, err, want)
+	}
+	state, err := os.Stat(mounted + "/var/lib/stint")
+	if err != nil || state.Sys().(*syscall.Stat_t).Uid != 65532 {
+		t.Errorf("the state directory is %v, %v; want one of the user 65532", state, err)
+	}
+	program, err := elf.Open(mounted + "/stint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if libraries, err := program.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		t.Errorf("the program needs the libraries %q, %v", libraries, err)
+	}
+	id, _ := e.run([]string{"--network=none"}, nil)
+	if log := e.log(id); !strings.Contains(log, "file=/var/lib/stint/admin-token") {
+		t.Errorf("there is no token in the state directory: %s", log)
+	}
+}
+
+// TestImageAsPod runs the image with exactly the manifest's command line, in a network of its own.
+// It has the user and the rights of the manifest, listens on its ports, and can write nowhere but
+// to its state directory.
+func TestImageAsPod(t *testing.T) {
+	c := prepare(t, "redis://127.0.0.1:1")
+	e := newEngine(t, c.spec.Image)
+	id, pid := e.run(append(c.flags(t), "--network=none"), c.spec.Args)
+	for line := range strings.Lines(e.log(id)) {
+		if strings.Contains(line, "everyone on this machine can read") {
+			t.Error(line)
+		}
+	}
+	status := read(t, "/proc/"+pid+"/status")
+	user := strconv.FormatInt(*c.pod.Spec.SecurityContext.RunAsUser, 10)
+	for _, want := range []string{
+		"Uid:\t" + user + "\t", "Gid:\t" + user + "\t", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n",
+		"NoNewPrivs:\t1\n", "Seccomp:\t2\n",
+	} {
+		if !strings.Contains(status, want) {
+			t.Errorf("the process does not have %q:\n%s", want, status)
+		}
+	}
+
+	listening := listeners(t, pid)
+	want := []string{"127.0.0.1:6070"}
+	for _, p := range c.spec.Ports {
+		want = append(want, ":"+strconv.Itoa(int(p.ContainerPort)))
+	}
+	slices.Sort(want)
+	if !slices.Equal(listening, want) {
+		t.Errorf("it listens on %q, want %q", listening, want)
+	}
+
+	for line := range strings.Lines(read(t, "/proc/"+pid+"/mounts")) {
+		mount := strings.Fields(line) // device, path, type, options
+		kernels := []string{"proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue"}
+		writable := slices.Contains(strings.Split(mount[3], ","), "rw")
+		if writable && mount[1] != "/var/lib/stint" && !strings.HasPrefix(mount[1], "/dev") &&
+			!slices.Contains(kernels, mount[2]) && !strings.HasPrefix(mount[1], "/proc") &&
+			!strings.HasPrefix(mount[1], "/sys") {
+			t.Errorf("it can write to %s", line)
+		}
+	}
+}
+
+// listeners returns the addresses that a process's network listens on, without the one of all
+// interfaces.
+func listeners(t *testing.T, pid string) (found []string) {
+	t.Helper()
+	for _, name := range []string{"tcp", "tcp6"} {
+		for line := range strings.Lines(read(t, "/proc/"+pid+"/net/"+name)) {
+			fields := strings.Fields(line)
+			if fields[3] != "0A" { // LISTEN
+				continue
+			}
+			address, hex, _ := strings.Cut(fields[1], ":")
+			port, err := strconv.ParseUint(hex, 16, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host := "127.0.0.1"
+			if strings.Trim(address, "0") == "" {
+				host = ""
+			}
+			found = append(found, host+":"+strconv.FormatUint(port, 10))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// memoryOf returns a number that the kernel keeps of the memory of a process's control group.
+func memoryOf(t *testing.T, pid, v1, v2 string) int64 {
+	t.Helper()
+	for line := range strings.Lines(read(t, "/proc/"+pid+"/cgroup")) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		name := "/sys/fs/cgroup" + fields[2] + "/" + v2
+		if slices.Contains(strings.Split(fields[1], ","), "memory") {
+			name = "/sys/fs/cgroup/memory" + fields[2] + "/" + v1
+		}
+		if text, err := os.ReadFile(name); err == nil {
+			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("there is no %s and no %s for the process", v1, v2)
+	return 0
+}
+
+// TestImageUnderLoad: decisions are right, 200,000 subjects without Redis and a thousand
+// connections fit into the manifest's memory, and after SIGTERM the container is not ready but
+// serves until it has drained, and ends in the grace period.
+func TestImageUnderLoad(t *testing.T) {
+	redis := redistest.Start(t)
+	c := prepare(t, redis.URL())
+	e := newEngine(t, c.spec.Image)
+	id, pid := e.run(append(c.flags(t), "--network=host"), c.args)
+	c.await(t, nil)
+	limit := c.spec.Resources.Limits.Memory().Value()
+	if got := memoryOf(t, pid, "memory.limit_in_bytes", "memory.max"); got != limit {
+		t.Fatalf("the kernel limits its memory to %d, want %d", got, limit)
+	}
+
+	allowed := 0
+	for range 300 {
+		switch status, err := c.take("/", "192.0.2.1"); {
+		case err != nil:
+			t.Fatal(err)
+		case status == http.StatusOK:
+			allowed++
+		case status != http.StatusTooManyRequests:
+			t.Fatalf("take: got %d", status)
+		}
+	}
+	if allowed < 200 || allowed == 300 { // 100/1m burst 2x
+		t.Errorf("%d of 300 requests were allowed, want 200 and a few more", allowed)
+	}
+
+	redis.Stop() // from now on the process remembers all of it itself
+	for range 1000 {
+		conn, err := net.Dial("tcp", c.addrs["http"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	flood(t, c, 200_000)
+	peak := memoryOf(t, pid, "memory.max_usage_in_bytes", "memory.peak")
+	t.Logf("at most %d MiB of %d MiB were used", peak>>20, limit>>20)
+	if got := e.podman("inspect", "--format={{.State.Running}} {{.State.OOMKilled}}", id); got != "true false" {
+		t.Fatalf("after the load, running and out of memory are %s", got)
+	}
+
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		// It sends SIGTERM, and SIGKILL after the grace period; then the status would be 137.
+		e.podman("stop", fmt.Sprintf("--time=%d", *c.pod.Spec.TerminationGracePeriodSeconds), id)
+	}()
+	eventually.True(t, "that it is not ready", func() bool {
+		response, err := http.Get("http://" + c.addrs["http"] + c.spec.ReadinessProbe.HTTPGet.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusServiceUnavailable
+	})
+	served := 0
+	for {
+		if _, err := c.take("/", fmt.Sprintf("198.51.100.%d", served%250)); err != nil {
+			if !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("a request while it drains: %v", err)
+			}
+			break
+		}
+		served++
+		time.Sleep(10 * time.Millisecond)
+	}
+	if served == 0 {
+		t.Error("no request was served while it drained")
+	}
+	<-stopped
+	if code := e.podman("inspect", "--format={{.State.ExitCode}}", id); code != "0" {
+		t.Errorf("it ended with %s, want 0", code)
+	}
+}
+
+// flood asks about so many subjects, in batches.
+func flood(t *testing.T, c *container, subjects int64) {
+	t.Helper()
+	const each = 100
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var (
+		next atomic.Int64
+		work sync.WaitGroup
+	)
+	for range 16 {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				first := next.Add(each) - each
+				if first >= subjects {
+					return
+				}
+				var body strings.Builder
+				body.WriteString(`{"requests": [`)
+				for n := first; n < first+each; n++ {
+					if n > first {
+						body.WriteString(", ")
+					}
+					fmt.Fprintf(&body, `{"method": "GET", "path": "/", "peer": "10.%d.%d.%d"}`, n>>16&255, n>>8&255, n&255)
+				}
+				body.WriteString("]}")
+				if err := c.post(ctx, "/v1/batch", body.String()); err != nil {
+					t.Error(err)
+					cancel()
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
+// post sends a request whose answer has to be 200.
+func (c *container) post(ctx context.Context, path, body string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.addrs["http"]+path,
+		strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %d: %s", path, response.StatusCode, text)
+	}
+	return err
+}

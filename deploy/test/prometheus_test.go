@@ -1,0 +1,437 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/server"
+)
+
+const (
+	rulesFile  = "../prometheus/stint.rules.yaml"
+	configFile = "../prometheus/prometheus.yaml"
+	boardFile  = "../grafana/stint.json"
+)
+
+// TestMonitoring: a real Prometheus with the shipped configuration and rules finds the pods of the
+// shipped manifests and scrapes them. While they have traffic, denials, a ban, an outage of Redis
+// and an invalid configuration, every query of the board returns data, every recording rule has
+// data, and a real Alertmanager receives the alerts and passes them on.
+//
+// Times are shortened: scrapes and rules every half second, and alerts fire after a second.
+func TestMonitoring(t *testing.T) {
+	redis := redistest.Start(t)
+	c := prepare(t, redis.URL())
+	policies := filepath.Join(c.files, "etc/stint/policies/stint.yaml")
+	put(t, policies, read(t, policies)+"bans: {after: 100, within: 1m, durations: [1h]}\n")
+	c.start(t)
+	gateway := startGateway(t)
+	pods := discovered(t, c.pod, map[string]map[string]string{"stint-1": c.addrs, "gateway-1": gateway.addrs})
+	receiver := &alertReceiver{}
+	prometheus := startPrometheus(t, pods, startAlertmanager(t, receiver))
+	began := time.Now()
+	startTraffic(t, c, gateway)
+
+	// What the panels show besides traffic.
+	prometheus.await(t, `stint_decisions_total{reason="ban"}`, began)
+	prometheus.await(t, "stint_redis_cpu_share", began) // read twice
+	put(t, policies, "tiers: [{]\n")
+	redis.Stop()
+	receiver.await(t, "firing", "StintStoreDown", "StintScriptErrors", "StintBlockedShare", "StintConfigRefused")
+	redis.Restart(t)
+	put(t, policies, "tiers: [{name: all, identity: ip, limits: 100/1m}]\n")
+	receiver.await(t, "resolved", "StintStoreDown", "StintConfigRefused")
+
+	for _, rule := range rules(t) {
+		if rule.Record != "" {
+			prometheus.await(t, rule.Record, began)
+		}
+	}
+	for _, q := range boardQueries(t, prometheus) {
+		t.Run(q.name, func(t *testing.T) {
+			prometheus.await(t, q.expr, began)
+			if q.state { // also now that nothing is wrong
+				prometheus.await(t, q.expr, time.Now())
+			}
+		})
+	}
+}
+
+// gatewayServer is a program that embeds a server, as a gateway, and calls other people's APIs.
+type gatewayServer struct {
+	*server.Server
+	addrs map[string]string
+}
+
+func startGateway(t *testing.T) *gatewayServer {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(300 * time.Millisecond) // until the charge has left its window, so that a refund is not applied
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	t.Cleanup(upstream.Close)
+	policies := filepath.Join(t.TempDir(), "stint.yaml")
+	put(t, policies, fmt.Sprintf(`
+gateway: {routes: [{upstream: %q}]}
+outbound: {billing: {limits: 5/1s, max_wait: 2s}}
+tiers: [{name: all, identity: ip, limits: 100/100ms}]
+policies: [{name: failing, match: {path: /**}, limits: 50/100ms, refund: 5xx}]
+`, upstream.URL))
+	s, err := server.New(server.Config{
+		HTTP: "127.0.0.1:0", Metrics: "127.0.0.1:0", Policies: policies, Gateway: &config.Gateway{},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop(context.Background()) }) // nothing depends on it
+	registry, err := s.Outbound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(registry.Close)
+	api, err := registry.API("billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.CoolDown(500 * time.Millisecond)
+	every(t, 100*time.Millisecond, func() { _, _ = api.Wait(t.Context()) })
+	return &gatewayServer{s, map[string]string{
+		"http": s.Addr(server.HTTP).String(), "metrics": s.Addr("metrics").String(),
+	}}
+}
+
+// every calls f again and again until the test ends.
+func every(t *testing.T, pause time.Duration, f func()) {
+	t.Helper()
+	var work sync.WaitGroup
+	work.Go(func() {
+		for t.Context().Err() == nil {
+			f()
+			time.Sleep(pause)
+		}
+	})
+	t.Cleanup(work.Wait)
+}
+
+// startTraffic makes decisions through all of the listeners. What they answer is tested elsewhere.
+func startTraffic(t *testing.T, c *container, gateway *gatewayServer) {
+	t.Helper()
+	n := 0
+	every(t, 2*time.Millisecond, func() {
+		n++
+		_, _ = c.take("/", "192.0.2.1")
+		_, _ = c.take("/", fmt.Sprintf("198.51.%d.%d", n/250%250, n%250))
+	})
+	every(t, 10*time.Millisecond, func() {
+		descriptors := `{"domain": "ingress", "descriptors": [{"entries": [{"key": "remote_address", "value": "192.0.2.9"}]}]}`
+		if response, err := http.Post("http://"+c.addrs["http"]+"/json", "application/json",
+			strings.NewReader(descriptors)); err == nil {
+			response.Body.Close()
+		}
+	})
+	every(t, 10*time.Millisecond, func() {
+		if response, err := http.Get("http://" + gateway.addrs["http"]); err == nil {
+			response.Body.Close()
+		}
+	})
+}
+
+// discovered returns what Prometheus' discovery finds of pods in Kubernetes: a target for each port
+// of the manifest's template, with the number that it has here, and the labels of the pod.
+func discovered(t *testing.T, template *corev1.PodTemplateSpec, running map[string]map[string]string) string {
+	t.Helper()
+	type target struct {
+		Targets []string          `json:"targets"`
+		Labels  map[string]string `json:"labels"`
+	}
+	var targets []target
+	for name, addrs := range running {
+		for _, port := range template.Spec.Containers[0].Ports {
+			if addrs[port.Name] == "" {
+				continue
+			}
+			found := map[string]string{
+				"__meta_kubernetes_namespace":               "stint",
+				"__meta_kubernetes_pod_name":                name,
+				"__meta_kubernetes_pod_container_port_name": port.Name,
+			}
+			for label, value := range template.Labels {
+				label = regexp.MustCompile(`[^a-zA-Z0-9_]`).ReplaceAllString(label, "_")
+				found["__meta_kubernetes_pod_label_"+label] = value
+			}
+			targets = append(targets, target{[]string{addrs[port.Name]}, found})
+		}
+	}
+	text, err := json.Marshal(targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+type rule struct {
+	Record, Alert, Expr string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal([]byte(read(t, rulesFile)), &file); err != nil || len(file.Groups) != 1 {
+		t.Fatalf("%s: %v", rulesFile, err)
+	}
+	return file.Groups[0].Rules
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// replaced is a text with every occurrence of what there is replaced; there has to be one.
+func replaced(t *testing.T, text string, oldNew ...string) string {
+	t.Helper()
+	for i := 0; i < len(oldNew); i += 2 {
+		if !strings.Contains(text, oldNew[i]) {
+			t.Fatalf("there is no %q in\n%s", oldNew[i], text)
+		}
+		text = strings.ReplaceAll(text, oldNew[i], oldNew[i+1])
+	}
+	return text
+}
+
+// prometheusServer is a Prometheus, by its URL.
+type prometheusServer string
+
+// startPrometheus runs it with the shipped configuration and shortened times. The pods are in a
+// file, because Debian's Prometheus is built without the discovery in Kubernetes.
+func startPrometheus(t *testing.T, pods, alertmanager string) prometheusServer {
+	t.Helper()
+	directory := t.TempDir()
+	put(t, filepath.Join(directory, "pods.json"), pods)
+	put(t, filepath.Join(directory, "prometheus.yaml"), replaced(t, read(t, configFile),
+		"scrape_interval: 15s", "scrape_interval: 500ms\n  scrape_timeout: 500ms",
+		"kubernetes_sd_configs: [{role: pod}]", "file_sd_configs: [{files: [pods.json]}]",
+		"alertmanager:9093", alertmanager))
+	put(t, filepath.Join(directory, "stint.rules.yaml"), replaced(t, read(t, rulesFile),
+		"interval: 15s", "interval: 500ms", "for: 1m", "for: 1s", "for: 60s", "for: 1s"))
+	address := freeAddr(t)
+	run(t, exec.Command("prometheus", "--config.file="+filepath.Join(directory, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address="+address, "--log.level=warn"))
+	p := prometheusServer("http://" + address)
+	eventually.Nil(t, "Prometheus", func() error { _, err := p.get("/api/v1/status/config", nil); return err })
+	return p
+}
+
+// get returns the data of an answer.
+func (p prometheusServer) get(path string, query url.Values) (json.RawMessage, error) {
+	response, err := http.Get(string(p) + path + "?" + query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Data  json.RawMessage
+		Error string
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error != "" {
+		return nil, fmt.Errorf("status %d: %w %s", response.StatusCode, err, answer.Error)
+	}
+	return answer.Data, nil
+}
+
+// await returns when a query over the time since then has a number, as Grafana asks for it.
+func (p prometheusServer) await(t *testing.T, expr string, since time.Time) {
+	t.Helper()
+	eventually.Nil(t, expr, func() error {
+		data, err := p.get("/api/v1/query_range", url.Values{
+			"query": {expr}, "step": {"0.5"},
+			"start": {since.Format(time.RFC3339Nano)}, "end": {time.Now().Format(time.RFC3339Nano)},
+		})
+		if err != nil {
+			return err
+		}
+		var found struct{ Result []struct{ Values [][2]any } }
+		if err := json.Unmarshal(data, &found); err != nil {
+			return err
+		}
+		for _, series := range found.Result {
+			for _, v := range series.Values {
+				if number, err := strconv.ParseFloat(v[1].(string), 64); err == nil && !math.IsNaN(number) {
+					return nil
+				}
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		return fmt.Errorf("no data in %d series", len(found.Result))
+	})
+}
+
+// boardQuery is a query of a panel. If the panel shows a state, there is always one.
+type boardQuery struct {
+	name, expr string
+	state      bool
+}
+
+// boardQueries returns the queries of all panels, as Grafana sends them if someone selects each job
+// and instance. The queries of the variables must find some.
+func boardQueries(t *testing.T, p prometheusServer) (queries []boardQuery) {
+	t.Helper()
+	var board struct {
+		Templating struct {
+			List []struct {
+				Name, Type, Definition string
+			}
+		}
+		Panels []struct {
+			Title, Type string
+			ID          int
+			Targets     []struct{ RefID, Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, boardFile)), &board); err != nil {
+		t.Fatal(err)
+	}
+	variables := []string{"$__rate_interval", "2s"} // four scrapes, as in Grafana
+	labelValues := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+	for _, v := range board.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		m := labelValues.FindStringSubmatch(v.Definition)
+		if m == nil {
+			t.Fatalf("$%s: this test does not know %s", v.Name, v.Definition)
+		}
+		match := strings.NewReplacer(variables...).Replace(m[1])
+		data, err := p.get("/api/v1/label/"+m[2]+"/values", url.Values{"match[]": {match}})
+		var values []string
+		if err = errors.Join(err, json.Unmarshal(data, &values)); err != nil || len(values) == 0 {
+			t.Fatalf("$%s has the values %s, %v", v.Name, data, err)
+		}
+		variables = append(variables, "$"+v.Name, "("+strings.Join(values, "|")+")")
+	}
+	for _, panel := range board.Panels {
+		if len(panel.Targets) == 0 && panel.Type != "row" {
+			t.Errorf("the panel %s has no query", panel.Title)
+		}
+		for _, target := range panel.Targets {
+			queries = append(queries, boardQuery{
+				name:  fmt.Sprintf("%d %s %s", panel.ID, panel.Title, target.RefID),
+				expr:  strings.NewReplacer(variables...).Replace(target.Expr),
+				state: panel.Type != "timeseries",
+			})
+		}
+	}
+	if len(queries) < 40 {
+		t.Fatalf("found %d queries: the board has another form", len(queries))
+	}
+	return queries
+}
+
+// startAlertmanager runs one that passes alerts on at once, and returns its address.
+func startAlertmanager(t *testing.T, receiver http.Handler) string {
+	t.Helper()
+	webhook := httptest.NewServer(receiver)
+	t.Cleanup(webhook.Close)
+	directory := t.TempDir()
+	file := filepath.Join(directory, "alertmanager.yaml")
+	put(t, file, fmt.Sprintf(`
+route: {receiver: test, group_by: [alertname], group_wait: 10ms, group_interval: 100ms}
+receivers: [{name: test, webhook_configs: [{url: %q}]}]
+`, webhook.URL))
+	address := freeAddr(t)
+	run(t, exec.Command("prometheus-alertmanager", "--config.file="+file, "--storage.path="+directory,
+		"--web.listen-address="+address, "--cluster.listen-address=", "--log.level=warn"))
+	eventually.Nil(t, "Alertmanager", func() error {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	return address
+}
+
+// alertReceiver is the webhook behind Alertmanager.
+type alertReceiver struct {
+	mu       sync.Mutex
+	received map[string]bool // "firing StintStoreDown"
+	problems []string
+}
+
+func (r *alertReceiver) ServeHTTP(_ http.ResponseWriter, request *http.Request) {
+	var message struct {
+		Alerts []struct {
+			Status              string
+			Labels, Annotations map[string]string
+		}
+	}
+	body, err := io.ReadAll(request.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &message)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.problems = append(r.problems, err.Error())
+	}
+	if r.received == nil {
+		r.received = map[string]bool{}
+	}
+	for _, a := range message.Alerts {
+		r.received[a.Status+" "+a.Labels["alertname"]] = true
+		if a.Labels["job"] != "stint" || a.Labels["severity"] == "" || a.Annotations["summary"] == "" ||
+			!strings.HasPrefix(a.Annotations["runbook"], "docs/alerts.md#") {
+			r.problems = append(r.problems, fmt.Sprintf("an alert has no job, severity, summary or runbook: %+v", a))
+		}
+	}
+}
+
+// await returns when Alertmanager has passed all of these alerts on.
+func (r *alertReceiver) await(t *testing.T, status string, names ...string) {
+	t.Helper()
+	eventually.Nil(t, "alerts", func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.problems) > 0 {
+			t.Fatal(r.problems)
+		}
+		for _, name := range names {
+			if !r.received[status+" "+name] {
+				return fmt.Errorf("%s is not %s; received %v", name, status, r.received)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,295 @@
+package deploy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// binary is the program. make test has built it.
+var binary = os.Getenv("STINT_BINARY")
+
+func TestMain(m *testing.M) {
+	if binary != "" {
+		os.Exit(m.Run())
+	}
+	directory, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(directory, "stint")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/stint")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v: %s", err, out))
+	}
+	code := m.Run()
+	_ = os.RemoveAll(directory)
+	os.Exit(code)
+}
+
+// running is a program that ends with the test.
+type running struct {
+	*exec.Cmd
+	log  logtest.Buffer
+	done chan struct{}
+}
+
+// run starts a program. It shows its log if the test fails.
+func run(t *testing.T, c *exec.Cmd) *running {
+	t.Helper()
+	r := &running{Cmd: c, done: make(chan struct{})}
+	c.Stdout, c.Stderr = &r.log, &r.log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.done)
+		_ = c.Wait() // ProcessState has the result
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Signal(syscall.SIGKILL) // it may have ended
+		<-r.done
+		if t.Failed() {
+			t.Logf("%s:\n%s", c.Path, &r.log)
+		}
+	})
+	return r
+}
+
+// freeAddr returns an address of this host on which nothing listens.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// container is that of the Deployment, prepared to run here.
+type container struct {
+	spec  *corev1.Container
+	pod   *corev1.PodTemplateSpec
+	files string            // a directory with what is mounted, as seen from /
+	addrs map[string]string // of its listeners, by the names of its ports
+	args  []string          // those of the manifest, and where to listen here
+	env   []string
+	token string // of the API
+}
+
+// prepare writes what the container mounts, and chooses addresses on this host.
+func prepare(t *testing.T, redis string) *container {
+	t.Helper()
+	all := build(t, filepath.Join(kubernetes, "base"))
+	pod := podOf(t, all)
+	c := &container{spec: &pod.Spec.Containers[0], pod: pod, files: t.TempDir(), addrs: map[string]string{}}
+	secrets := createSecret(t, redis)
+	for _, m := range c.spec.VolumeMounts {
+		for _, v := range pod.Spec.Volumes {
+			if v.Name != m.Name {
+				continue
+			}
+			if v.Secret != nil {
+				for _, item := range v.Secret.Items {
+					put(t, filepath.Join(c.files, m.MountPath, item.Path), secrets[item.Key])
+				}
+				continue
+			}
+			for name, text := range the[*corev1.ConfigMap](t, all, v.ConfigMap.Name).Data {
+				put(t, filepath.Join(c.files, m.MountPath, name), text)
+			}
+		}
+	}
+	c.token = strings.TrimSpace(secrets["api-tokens"])
+	listens := map[string]string{"http": ":8080", "grpc": ":8081"} // by default
+	for _, arg := range c.spec.Args {
+		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		listens[name] = value
+	}
+	for name, port := range portsOf(pod) {
+		if want := fmt.Sprintf(":%d", port); listens[name] != want {
+			t.Errorf("the port %s is %s, and the container listens on %q", name, want, listens[name])
+		}
+	}
+	c.args = append(c.args, c.spec.Args...)
+	for _, name := range []string{"http", "grpc", "metrics", "admin"} {
+		c.addrs[name] = freeAddr(t)
+		c.args = append(c.args, "--"+name+"="+c.addrs[name])
+	}
+	for _, e := range c.spec.Env {
+		value := e.Value
+		if e.ValueFrom != nil {
+			value = secrets[e.ValueFrom.SecretKeyRef.Key]
+		}
+		c.env = append(c.env, e.Name+"="+value)
+	}
+	return c
+}
+
+// start runs the program with the container's command line and environment.
+func (c *container) start(t *testing.T) *running {
+	t.Helper()
+	program := exec.Command(binary)
+	for _, arg := range c.args {
+		program.Args = append(program.Args, strings.ReplaceAll(arg, "=/etc/", "="+c.files+"/etc/"))
+	}
+	program.Env = c.env
+	r := run(t, program)
+	c.await(t, r.done)
+	return r
+}
+
+// await returns when the probe of readiness succeeds. The test fails if the program ends before.
+func (c *container) await(t *testing.T, ended <-chan struct{}) {
+	t.Helper()
+	eventually.Nil(t, "readiness", func() error {
+		select {
+		case <-ended:
+			t.Fatal("the program has ended")
+		default:
+		}
+		response, err := http.Get("http://" + c.addrs["http"] + c.spec.ReadinessProbe.HTTPGet.Path)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", response.StatusCode)
+		}
+		return nil
+	})
+}
+
+// take makes a decision through the API and returns its status.
+func (c *container) take(path, subject string) (int, error) {
+	request, err := http.NewRequest(http.MethodPost, "http://"+c.addrs["http"]+"/v1/take",
+		strings.NewReader(fmt.Sprintf(`{"method": "GET", "path": %q, "peer": %q}`, path, subject)))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, err
+}
+
+// createSecret does what the top of the manifest says, with an editor that ends files with a line
+// break, and returns what the Secret holds.
+func createSecret(t *testing.T, redis string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(kubernetes, "base", "deployment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "set -e\nopenssl() { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \\n'; }\nrm() { :; }\n" +
+		"kubectl() { for arg; do case $arg in --from-file=*) echo \"${arg#--from-file=}\";; esac; done; }\n" +
+		"editor() { echo '" + redis + "' > \"$1\"; }\nEDITOR=editor\n"
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "#     "); ok {
+			script += command
+		}
+	}
+	shell := exec.Command("sh", "-c", script)
+	shell.Dir = t.TempDir()
+	out, err := shell.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	secrets := map[string]string{}
+	for _, name := range strings.Fields(string(out)) {
+		text, err := os.ReadFile(filepath.Join(shell.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[name] = string(text)
+	}
+	return secrets
+}
+
+// TestContainer runs the container's command line with the Secret that the manifest describes.
+// Clients, Prometheus and operators get answers where the manifest says, and SIGTERM ends it.
+func TestContainer(t *testing.T) {
+	redis := redistest.Start(t)
+	c := prepare(t, redis.URL())
+	tokens, err := os.ReadFile(filepath.Join(c.files, "etc/stint/secrets/admin-tokens"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := callers.ParseTokens("admin-tokens", tokens, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, operator, _ := strings.Cut(strings.TrimSpace(string(tokens)), ": ")
+	if got, ok := held.Holder([]string{"Bearer " + operator}); !ok ||
+		got != (callers.Holder{Name: "operator", Role: callers.Operate}) {
+		t.Errorf("the token is that of %+v, want an operator", got)
+	}
+	r := c.start(t)
+	if status, err := c.take("/", "192.0.2.1"); status != http.StatusOK {
+		t.Errorf("take: got %d, %v", status, err)
+	}
+	if keys := redis.CLI(t, "DBSIZE"); strings.HasPrefix(keys, "0") {
+		t.Error("nothing is in Redis: REDIS_URL from the Secret is not used")
+	}
+	if body := get(t, "http://"+c.addrs["metrics"]+"/metrics"); !bytes.Contains(
+		body, []byte(`stint_decisions_total{outcome="allowed"`)) {
+		t.Errorf("metrics: got %s", body)
+	}
+	bans := exec.Command(binary, "bans", "--server", "http://"+c.addrs["admin"], "--token", operator)
+	if out, err := bans.CombinedOutput(); err != nil {
+		t.Errorf("bans: %v: %s", err, out)
+	}
+	if err := r.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Process.Signal(syscall.SIGTERM); err != nil { // does not wait for --drain; the image's test does
+		t.Fatal(err)
+	}
+	<-r.done
+}
+
+func get(t *testing.T, url string) []byte {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("%s: %d, %v: %s", url, response.StatusCode, err, body)
+	}
+	return body
+}
