@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // delayed is a proxy that stands for a network: every byte takes half a round trip in either
@@ -17,14 +19,11 @@ type delayed struct {
 	group    sync.WaitGroup
 }
 
-func startDelayed(upstream string, roundTrip time.Duration) (*delayed, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+func startDelayed(upstream string, roundTrip time.Duration) *delayed {
+	listener := contest.Must(net.Listen("tcp", "127.0.0.1:0"))
 	p := &delayed{listener: listener, upstream: upstream, half: roundTrip / 2}
 	p.group.Go(p.accept)
-	return p, nil
+	return p
 }
 
 func (p *delayed) addr() string { return p.listener.Addr().String() }

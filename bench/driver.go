@@ -8,19 +8,13 @@ import (
 )
 
 // alternate has the contenders take turns and returns a series for each.
-func alternate(ctx context.Context, rounds int, sample ...func() (float64, error)) ([]contest.Series, error) {
+func alternate(ctx context.Context, rounds int, sample ...func() float64) []contest.Series {
 	all := make([]contest.Series, len(sample))
 	for _, which := range contest.Turns(rounds, len(sample)) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		v, err := sample[which]()
-		if err != nil {
-			return nil, err
-		}
-		all[which] = append(all[which], v)
+		contest.OK(ctx.Err())
+		all[which] = append(all[which], sample[which]())
 	}
-	return all, nil
+	return all
 }
 
 // fastest returns the index of the least median among all but the first.

@@ -9,17 +9,19 @@ import (
 
 	limiterhttp "github.com/sethvargo/go-limiter/httplimit"
 	golimiter "github.com/sethvargo/go-limiter/memorystore"
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/examples/tiers"
-	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/policy"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
 	"github.com/ulule/limiter/v3"
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // tierTable is the five tiers of the example configuration with its routes, and a tier with as many
@@ -45,16 +47,16 @@ policies:
 // already.
 type middleware struct {
 	name string
-	open func(next http.Handler, allowed bool) (_ http.Handler, closer func(), err error)
+	open func(next http.Handler, allowed bool) (_ http.Handler, closer func())
 }
 
 // middlewares are the contenders: without any first, then stint.
 var middlewares = []middleware{
-	{"bare", func(next http.Handler, _ bool) (http.Handler, func(), error) { return next, func() {}, nil }},
+	{"bare", func(next http.Handler, _ bool) (http.Handler, func()) { return next, func() {} }},
 	{"stint, tiers", openTiers("x")},
 	{"stint, tiers, draft-11", openTiers("draft-11")},
 	{"stint, the whole example", openExample},
-	{"stint, Limit", openLimitHandler},
+	{"stint, By", openByHandler},
 	{"go-limiter", openGoLimiterHTTP},
 	{"throttled", openThrottledHTTP},
 	{"ulule", openUluleHTTP},
@@ -69,15 +71,15 @@ func reach(allowed bool) int64 {
 }
 
 // openTiers judges requests by the tiers: those of a user in the vast tier, or of an anonymous one.
-func openTiers(format string) func(http.Handler, bool) (http.Handler, func(), error) {
-	return func(next http.Handler, allowed bool) (http.Handler, func(), error) {
+func openTiers(format string) func(http.Handler, bool) (http.Handler, func()) {
+	return func(next http.Handler, allowed bool) (http.Handler, func()) {
 		return openGuarded(next, "headers: {format: "+format+"}"+tierTable, "vast", allowed)
 	}
 }
 
 // openExample judges them by the example itself, with an enterprise tier that no run uses up. A
 // request is charged to its tier and to a budget; both kinds of header fields are sent.
-func openExample(next http.Handler, allowed bool) (http.Handler, func(), error) {
+func openExample(next http.Handler, allowed bool) (http.Handler, func()) {
 	text := strings.NewReplacer(
 		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",
 		"default: unlimited", "default: 60000000000/1h").Replace(string(tiers.YAML))
@@ -85,15 +87,9 @@ func openExample(next http.Handler, allowed bool) (http.Handler, func(), error) 
 }
 
 // openGuarded judges requests of a user with a plan, or of an anonymous one.
-func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handler, func(), error) {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		return nil, nil, err
-	}
-	guard, err := newGuard(store, text)
-	if err != nil {
-		return nil, nil, err
-	}
+func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handler, func()) {
+	store := contest.Must(memorystore.New(memorystore.Config{}))
+	guard := newGuard(store, text, nil)
 	var options []httplimit.Option
 	if allowed {
 		options = append(options, httplimit.WithClaims(func(_ *http.Request, name string) string {
@@ -106,57 +102,35 @@ func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handl
 			return ""
 		}))
 	}
-	return httplimit.New(guard, options...)(next), func() { store.Close() }, nil
+	return httplimit.New(guard, options...)(next), func() { store.Close() }
 }
 
-func newGuard(store stint.Store, text string) (*policy.Guard, error) {
-	conf, err := config.Parse("bench.yaml", []byte(text))
-	if err != nil {
-		return nil, err
-	}
-	return policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+func newGuard(store stint.Store, text string, o stint.Observer) *policy.Guard {
+	conf := contest.Must(config.Parse("bench.yaml", []byte(text)))
+	quiet := policy.GuardConfig{Observer: o, Logger: slog.New(slog.DiscardHandler)}
+	return contest.Must(policy.NewGuard(store, conf.Set, quiet))
 }
 
-func openLimitHandler(next http.Handler, allowed bool) (http.Handler, func(), error) {
-	lim, closer, err := openStintLimiter(stint.PerHour(reach(allowed)))
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err := httplimit.ClientIP()
-	if err != nil {
-		return nil, nil, err
-	}
-	return httplimit.Limit(next, lim, key), closer, nil
+func openByHandler(next http.Handler, allowed bool) (http.Handler, func()) {
+	return httplimit.ByIP(stint.PerHour(reach(allowed)))(next), func() {}
 }
 
-func openGoLimiterHTTP(next http.Handler, allowed bool) (http.Handler, func(), error) {
-	store, err := golimiter.New(&golimiter.Config{Tokens: uint64(reach(allowed)), Interval: time.Hour})
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := limiterhttp.NewMiddleware(store, limiterhttp.IPKeyFunc())
-	if err != nil {
-		return nil, nil, err
-	}
-	return m.Handle(next), func() { store.Close(context.Background()) }, nil
+func openGoLimiterHTTP(next http.Handler, allowed bool) (http.Handler, func()) {
+	store := contest.Must(golimiter.New(&golimiter.Config{Tokens: uint64(reach(allowed)), Interval: time.Hour}))
+	m := contest.Must(limiterhttp.NewMiddleware(store, limiterhttp.IPKeyFunc()))
+	return m.Handle(next), func() { store.Close(context.Background()) }
 }
 
-func openThrottledHTTP(next http.Handler, allowed bool) (http.Handler, func(), error) {
-	store, err := memstore.NewCtx(0)
-	if err != nil {
-		return nil, nil, err
-	}
-	lim, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+func openThrottledHTTP(next http.Handler, allowed bool) (http.Handler, func()) {
+	store := contest.Must(memstore.NewCtx(0))
+	lim := contest.Must(throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
 		MaxRate: throttled.PerDuration(int(reach(allowed)), time.Hour), MaxBurst: int(reach(allowed)) - 1,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
+	}))
 	m := &throttled.HTTPRateLimiterCtx{RateLimiter: lim, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
-	return m.RateLimit(next), func() {}, nil
+	return m.RateLimit(next), func() {}
 }
 
-func openUluleHTTP(next http.Handler, allowed bool) (http.Handler, func(), error) {
+func openUluleHTTP(next http.Handler, allowed bool) (http.Handler, func()) {
 	lim := limiter.New(memory.NewStore(), limiter.Rate{Limit: reach(allowed), Period: time.Hour})
-	return stdlib.NewMiddleware(lim).Handler(next), func() {}, nil
+	return stdlib.NewMiddleware(lim).Handler(next), func() {}
 }

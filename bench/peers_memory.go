@@ -7,13 +7,15 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
 	golimiter "github.com/sethvargo/go-limiter/memorystore"
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
 	"github.com/ulule/limiter/v3"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 	"golang.org/x/time/rate"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
 // decider answers whether a key may go ahead.
@@ -25,12 +27,12 @@ type decider struct {
 // memoryPeer makes in-process limiters of limit per window.
 type memoryPeer struct {
 	name string
-	open func(limit int64, window time.Duration) (decider, error)
+	open func(limit int64, window time.Duration) decider
 }
 
 // memoryPeers are the contenders, stint first.
 var memoryPeers = []memoryPeer{
-	{"stint", func(limit int64, window time.Duration) (decider, error) {
+	{"stint", func(limit int64, window time.Duration) decider {
 		return openStint(stint.Per(limit, window))
 	}},
 	{"go-limiter", openGoLimiter},
@@ -49,11 +51,8 @@ func memoryNames() []string {
 }
 
 // openStint is stint over its memory store, with room for every subject here.
-func openStint(limits ...stint.Limit) (decider, error) {
-	lim, closer, err := openStintLimiter(limits...)
-	if err != nil {
-		return decider{}, err
-	}
+func openStint(limits ...stint.Limit) decider {
+	lim, closer := openStintLimiter(limits...)
 	ctx := context.Background()
 	return decider{
 		allow: func(key string) (bool, error) {
@@ -61,31 +60,22 @@ func openStint(limits ...stint.Limit) (decider, error) {
 			return d.Allowed, err
 		},
 		close: closer,
-	}, nil
+	}
 }
 
-func openStintLimiter(limits ...stint.Limit) (*stint.Limiter, func(), error) {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		return nil, nil, err
-	}
+func openStintLimiter(limits ...stint.Limit) (*stint.Limiter, func()) {
+	store := contest.Must(memorystore.New(memorystore.Config{}))
 	var options []stint.Option
 	for _, l := range limits {
 		options = append(options, l)
 	}
-	lim, err := stint.New(store, options...)
-	if err != nil {
-		return nil, nil, err
-	}
-	return lim, func() { store.Close() }, nil
+	lim := contest.Must(stint.New(store, options...))
+	return lim, func() { store.Close() }
 }
 
 // openGoLimiter counts in fixed windows, a bucket per key.
-func openGoLimiter(limit int64, window time.Duration) (decider, error) {
-	store, err := golimiter.New(&golimiter.Config{Tokens: uint64(limit), Interval: window})
-	if err != nil {
-		return decider{}, err
-	}
+func openGoLimiter(limit int64, window time.Duration) decider {
+	store := contest.Must(golimiter.New(&golimiter.Config{Tokens: uint64(limit), Interval: window}))
 	ctx := context.Background()
 	return decider{
 		allow: func(key string) (bool, error) {
@@ -93,12 +83,12 @@ func openGoLimiter(limit int64, window time.Duration) (decider, error) {
 			return ok, err
 		},
 		close: func() { store.Close(ctx) },
-	}, nil
+	}
 }
 
 // openFailsafe counts in fixed windows. It limits one thing; the map from keys to limiters is what
 // its users write.
-func openFailsafe(limit int64, window time.Duration) (decider, error) {
+func openFailsafe(limit int64, window time.Duration) decider {
 	var limiters sync.Map
 	return decider{
 		allow: func(key string) (bool, error) {
@@ -109,11 +99,11 @@ func openFailsafe(limit int64, window time.Duration) (decider, error) {
 			return l.(ratelimiter.RateLimiter[any]).TryAcquirePermit(), nil
 		},
 		close: limiters.Clear,
-	}, nil
+	}
 }
 
 // openRate is a token bucket, likewise one per key.
-func openRate(limit int64, window time.Duration) (decider, error) {
+func openRate(limit int64, window time.Duration) decider {
 	var limiters sync.Map
 	perSecond := rate.Limit(float64(limit) / window.Seconds())
 	return decider{
@@ -125,22 +115,16 @@ func openRate(limit int64, window time.Duration) (decider, error) {
 			return l.(*rate.Limiter).Allow(), nil
 		},
 		close: limiters.Clear,
-	}, nil
+	}
 }
 
 // openThrottled is GCRA over its unbounded map.
-func openThrottled(limit int64, window time.Duration) (decider, error) {
-	store, err := memstore.NewCtx(0)
-	if err != nil {
-		return decider{}, err
-	}
-	lim, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+func openThrottled(limit int64, window time.Duration) decider {
+	store := contest.Must(memstore.NewCtx(0))
+	lim := contest.Must(throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
 		MaxRate:  throttled.PerDuration(int(limit), window),
 		MaxBurst: int(limit) - 1,
-	})
-	if err != nil {
-		return decider{}, err
-	}
+	}))
 	lim.SetMaxCASAttemptsLimit(1 << 20) // the default fails under contention
 	ctx := context.Background()
 	return decider{
@@ -149,11 +133,11 @@ func openThrottled(limit int64, window time.Duration) (decider, error) {
 			return !limited, err
 		},
 		close: func() {},
-	}, nil
+	}
 }
 
 // openUlule counts in fixed windows.
-func openUlule(limit int64, window time.Duration) (decider, error) {
+func openUlule(limit int64, window time.Duration) decider {
 	lim := limiter.New(memory.NewStore(), limiter.Rate{Limit: limit, Period: window})
 	ctx := context.Background()
 	return decider{
@@ -162,5 +146,5 @@ func openUlule(limit int64, window time.Duration) (decider, error) {
 			return !c.Reached, err
 		},
 		close: func() {},
-	}, nil
+	}
 }

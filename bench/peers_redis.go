@@ -17,13 +17,16 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/stores"
 )
 
 // redisDecider answers over Redis whether a key may go ahead, and how much of the first window is
 // used then, where that is known.
 type redisDecider struct {
+	name  string
 	allow func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error)
 	close func()
 }
@@ -32,23 +35,29 @@ type redisDecider struct {
 // limit only take the first.
 type redisPeer struct {
 	name string
-	open func(ctx context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error)
+	open func(ctx context.Context, addr string, callers int, limits ...stint.Limit) redisDecider
+}
+
+// connect opens a limiter that is named in errors.
+func (p redisPeer) connect(ctx context.Context, addr string, callers int, limits ...stint.Limit) redisDecider {
+	d := p.open(ctx, addr, callers, limits...)
+	d.name = p.name
+	return d
 }
 
 // redisPeers are the contenders. The last two are not limiters of the same kind: what stint's
 // script replaces, and the bare round trip.
 var redisPeers = []redisPeer{
-	{"stint, plain", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
+	{"stint, plain", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 		return openRedisStint(ctx, addr, limits...)
 	}},
 	{"stint", openStack},
 	{"redis_rate", openRedisRate},
 	{"ulule", openRedisUlule},
-	{"rueidislimiter", func(ctx context.Context, addr string, callers int, limits ...stint.Limit) (
-		redisDecider, error) {
+	{"rueidislimiter", func(ctx context.Context, addr string, callers int, limits ...stint.Limit) redisDecider {
 		return openRueidisLimiter(ctx, addr, callers, limits[0])
 	}},
-	{"sorted set", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
+	{"sorted set", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 		return openSortedSet(ctx, addr, limits[0])
 	}},
 	{floor, openIncrement},
@@ -78,43 +87,37 @@ func redisNames() []string {
 const plainPrefix = "plain"
 
 // openRedisStint is stint over its plain Redis store.
-func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
-	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr, Prefix: plainPrefix})
-	if err != nil {
-		return redisDecider{}, err
-	}
-	return openLimiter(store, func() { store.Close() }, limits)
+func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) redisDecider {
+	store := contest.Must(redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr, Prefix: plainPrefix}))
+	return openLimiter(store, limits)
 }
 
 // openStack is stint as recommended: with all that package resilience has. Its budget is longer
 // than the 15 ms of the default, for the others wait for as long as it takes.
-func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
-	return openStackWith(ctx, addr, stint.FailurePolicy{Budget: 100 * time.Millisecond}, limits)
+func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
+	return openLimiter(openStore(ctx, addr, stint.FailurePolicy{Budget: 100 * time.Millisecond}), limits)
 }
 
-// openStackWith is openStack with what happens when the store is slow.
-func openStackWith(ctx context.Context, addr string, failure stint.FailurePolicy, limits []stint.Limit) (
-	redisDecider, error) {
-	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})
-	if err != nil {
-		return redisDecider{}, err
-	}
-	all, err := resilience.New(store, resilience.Config{Failure: failure, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return redisDecider{}, err
-	}
-	return openLimiter(all, func() { all.Close(); store.Close() }, limits)
+// openStore opens the recommended store over Redis. Failure says what happens when Redis is slow.
+func openStore(ctx context.Context, addr string, failure stint.FailurePolicy) stores.Store {
+	quiet := resilience.Config{Failure: failure, Logger: slog.New(slog.DiscardHandler)}
+	store := contest.Must(stores.Config{Resilience: quiet}.Open(ctx, "redis://"+addr))
+	contest.OK(store.Ping(ctx))
+	return store
 }
 
-func openLimiter(store stint.Store, closeAll func(), limits []stint.Limit) (redisDecider, error) {
+// closableStore is a store with connections.
+type closableStore interface {
+	stint.Store
+	Close() error
+}
+
+func openLimiter(store closableStore, limits []stint.Limit) redisDecider {
 	var options []stint.Option
 	for _, l := range limits {
 		options = append(options, l)
 	}
-	lim, err := stint.New(store, options...)
-	if err != nil {
-		return redisDecider{}, err
-	}
+	lim := contest.Must(stint.New(store, options...))
 	return redisDecider{
 		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
 			d, err := lim.AllowN(ctx, key, cost)
@@ -123,11 +126,11 @@ func openLimiter(store stint.Store, closeAll func(), limits []stint.Limit) (redi
 			}
 			return d.Allowed && !d.Degraded, d.Usages()[0].Used, nil
 		},
-		close: closeAll,
-	}, nil
+		close: func() { store.Close() },
+	}
 }
 
-func openRedisRate(_ context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error) {
+func openRedisRate(_ context.Context, addr string, callers int, limits ...stint.Limit) redisDecider {
 	l := limits[0]
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: callers})
 	lim := redis_rate.NewLimiter(client)
@@ -141,16 +144,13 @@ func openRedisRate(_ context.Context, addr string, callers int, limits ...stint.
 			return res.Allowed > 0, l.Max - int64(res.Remaining), nil
 		},
 		close: func() { client.Close() },
-	}, nil
+	}
 }
 
-func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint.Limit) (redisDecider, error) {
+func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint.Limit) redisDecider {
 	l := limits[0]
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: callers})
-	store, err := ululeredis.NewStore(client)
-	if err != nil {
-		return redisDecider{}, err
-	}
+	store := contest.Must(ululeredis.NewStore(client))
 	lim := limiter.New(store, limiter.Rate{Limit: l.Max, Period: l.Window})
 	return redisDecider{
 		allow: func(ctx context.Context, key string, cost int64) (bool, int64, error) {
@@ -158,7 +158,7 @@ func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint
 			return !c.Reached, c.Limit - c.Remaining, err
 		},
 		close: func() { client.Close() },
-	}, nil
+	}
 }
 
 //go:embed lua/sortedset.lua
@@ -166,11 +166,8 @@ var sortedSetScript string
 
 // openSortedSet is the sliding window log in one sorted set per window, through the client that
 // stint uses. Its keys are as long as stint's.
-func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) (redisDecider, error) {
-	client, err := rueidis.NewClient(clientOption(addr))
-	if err != nil {
-		return redisDecider{}, err
-	}
+func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) redisDecider {
+	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	script := rueidis.NewLuaScript(sortedSetScript)
 	var calls atomic.Int64
 	var bounds, names []string
@@ -185,11 +182,14 @@ func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) (redis
 				keys = append(keys, sortedSetKey(key, name))
 			}
 			args := append(make([]string, 0, 1+len(bounds)), strconv.FormatInt(calls.Add(1), 36))
-			ok, used, err := answer(script.Exec(ctx, client, keys, append(args, bounds...)))
-			return ok == 1, used, err
+			answer, err := script.Exec(ctx, client, keys, append(args, bounds...)).AsIntSlice()
+			if err != nil {
+				return false, 0, err
+			}
+			return answer[0] == 1, answer[1], nil
 		},
 		close: client.Close,
-	}, nil
+	}
 }
 
 func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "}:" + limit }
@@ -197,23 +197,16 @@ func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "
 // openRueidisLimiter counts in a fixed window for each limit: a counter, and when its window ends
 // in a key beside it. It knows one limit per call, and is called once for each, one after the
 // other.
-func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.Limit) (redisDecider, error) {
-	client, err := rueidis.NewClient(clientOption(addr))
-	if err != nil {
-		return redisDecider{}, err
-	}
+func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
+	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	limiters := make([]rueidislimiter.RateLimiterClient, len(limits))
 	for i, l := range limits {
-		limiters[i], err = rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{
+		limiters[i] = contest.Must(rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{
 			ClientBuilder: func(rueidis.ClientOption) (rueidis.Client, error) { return client, nil },
 			KeyPrefix:     "fixed" + strconv.Itoa(i),
 			Limit:         int(l.Max),
 			Window:        l.Window,
-		})
-		if err != nil {
-			client.Close()
-			return redisDecider{}, err
-		}
+		}))
 	}
 	return redisDecider{
 		allow: func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error) {
@@ -231,42 +224,25 @@ func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.L
 			return ok, used, nil
 		},
 		close: client.Close,
-	}, nil
-}
-
-func answer(res rueidis.RedisResult) (first, second int64, err error) {
-	pair, err := res.AsIntSlice()
-	if err != nil {
-		return 0, 0, err
 	}
-	if len(pair) != 2 {
-		return 0, 0, fmt.Errorf("got %d values; want 2", len(pair))
-	}
-	return pair[0], pair[1], nil
 }
 
 // openIncrement is the floor: one INCR and no limit.
-func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) (redisDecider, error) {
-	client, err := rueidis.NewClient(clientOption(addr))
-	if err != nil {
-		return redisDecider{}, err
-	}
+func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) redisDecider {
+	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	return redisDecider{
 		allow: func(ctx context.Context, key string, _ int64) (bool, int64, error) {
 			used, err := client.Do(ctx, client.B().Incr().Key("incr:{"+key+"}").Build()).AsInt64()
 			return true, used, err
 		},
 		close: client.Close,
-	}, nil
+	}
 }
 
 // openNaive is the sequence that the script replaces: clean, add, expire and count, each a round
 // trip, through the client that stint uses.
-func openNaive(_ context.Context, addr string, l stint.Limit) (redisDecider, error) {
-	client, err := rueidis.NewClient(clientOption(addr))
-	if err != nil {
-		return redisDecider{}, err
-	}
+func openNaive(_ context.Context, addr string, l stint.Limit) redisDecider {
+	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	return redisDecider{
 		allow: func(ctx context.Context, subject string, _ int64) (bool, int64, error) {
 			key := "naive:{" + subject + "}"
@@ -289,5 +265,5 @@ func openNaive(_ context.Context, addr string, l stint.Limit) (redisDecider, err
 			return used <= l.Max, used, err
 		},
 		close: client.Close,
-	}, nil
+	}
 }

@@ -10,14 +10,14 @@ import (
 
 // runBuckets compares the token bucket with the sliding window, and with the peers that are token
 // buckets too, or GCRA, which is the same.
-func runBuckets(ctx context.Context, s contest.Settings, r *contest.Report, ops int) error {
+func runBuckets(ctx context.Context, s contest.Settings, r *contest.Report, ops int) {
 	r.Heading("Memory store, the token bucket, ns per decision", "Allowed, one goroutine. Ratios: the token bucket of "+
 		"stint to its sliding window, and to the faster of x/time/rate and throttled.")
-	open := []func() (decider, error){
-		func() (decider, error) { return openStint(stint.PerMinute(huge)) },
-		func() (decider, error) { return openStint(stint.TokenBucket(huge, huge, time.Minute)) },
-		func() (decider, error) { return openRate(huge, time.Minute) },
-		func() (decider, error) { return openThrottled(huge, time.Minute) },
+	open := []func() decider{
+		func() decider { return openStint(stint.PerMinute(huge)) },
+		func() decider { return openStint(stint.TokenBucket(huge, huge, time.Minute)) },
+		func() decider { return openRate(huge, time.Minute) },
+		func() decider { return openThrottled(huge, time.Minute) },
 	}
 	keys := subjectKeys(manyKeys)
 	var lines [][]string
@@ -26,26 +26,14 @@ func runBuckets(ctx context.Context, s contest.Settings, r *contest.Report, ops 
 		fill []string
 		keys []string
 	}{{"hot key", keys[:1], keys[:1]}, {"100,000 Zipf", keys, zipfKeys(keys)}} {
-		var samples []func() (float64, error)
+		var samples []func() float64
 		for _, open := range open {
-			d, err := open()
-			if err != nil {
-				return err
-			}
+			d := open()
 			defer d.close()
-			if err := d.fill(c.fill, 1); err != nil {
-				return err
-			}
-			walkers := pattern{c.keys, 1}.walkers(1)
-			samples = append(samples, func() (float64, error) {
-				cost, err := measure(d, walkers, ops)
-				return cost.nanoseconds, err
-			})
+			d.fill(c.fill, 1)
+			samples = append(samples, d.timing(pattern{c.keys, 1}, ops))
 		}
-		all, err := alternate(ctx, s.Rounds, samples...)
-		if err != nil {
-			return err
-		}
+		all := alternate(ctx, s.Rounds, samples...)
 		bucket := all[1].Median()
 		toSliding, toPeer := bucket/all[0].Median(), bucket/min(all[2].Median(), all[3].Median())
 		r.AtMost(1.05, "×", "memory: token bucket, "+c.what+", to the sliding window").Judge(toSliding)
@@ -56,5 +44,4 @@ func runBuckets(ctx context.Context, s contest.Settings, r *contest.Report, ops 
 		lines = append(lines, append(line, contest.Number(toSliding), contest.Number(toPeer)))
 	}
 	r.Table([]string{"", "sliding", "bucket", "x/time/rate", "throttled", "to sliding", "to the peer"}, lines)
-	return nil
 }

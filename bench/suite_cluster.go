@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -15,17 +14,17 @@ import (
 // clusterNodes is how many masters the Cluster has.
 const clusterNodes = 3
 
-// cluster is masters of our own that share the slots.
-type cluster []*redisServer
+// servers are several of our own: a Cluster, or a master and its replica.
+type servers []*redisServer
 
-func (c cluster) Close() {
+func (c servers) Close() {
 	for _, node := range c {
 		node.Close()
 	}
 }
 
 // addr is all nodes as a URL wants them.
-func (c cluster) addr() string {
+func (c servers) addr() string {
 	var others []string
 	for _, node := range c[1:] {
 		others = append(others, "addr="+node.addr)
@@ -34,88 +33,64 @@ func (c cluster) addr() string {
 }
 
 // startCluster starts a Cluster of so many masters without replicas.
-func startCluster(ctx context.Context, nodes int) (c cluster, err error) {
+func startCluster(ctx context.Context, nodes int) (c servers) {
+	together := false
 	defer func() {
-		if err != nil {
+		if !together {
 			c.Close()
 		}
 	}()
 	const slots = 16384
 	for i := range nodes {
-		node, err := startRedis(ctx, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
-		if err != nil {
-			return c, err
-		}
+		node := startRedis(ctx, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
 		c = append(c, node)
 		first, last := i*slots/nodes, (i+1)*slots/nodes-1
-		if err := node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first),
-			strconv.Itoa(last)).Error(); err != nil {
-			return c, err
-		}
+		contest.OK(node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)).Error())
 		host, port, _ := net.SplitHostPort(c[0].addr)
-		if err := node.do(ctx, "CLUSTER", "MEET", host, port).Error(); err != nil {
-			return c, err
-		}
+		contest.OK(node.do(ctx, "CLUSTER", "MEET", host, port).Error())
 	}
 	for range 200 {
-		together := true
+		together = true
 		for _, node := range c {
-			info, err := node.do(ctx, "CLUSTER", "INFO").ToString()
-			if err != nil {
-				return c, err
-			}
+			info := contest.Must(node.do(ctx, "CLUSTER", "INFO").ToString())
 			together = together && strings.Contains(info, "cluster_state:ok") &&
 				strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", nodes)) &&
 				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes))
 		}
 		if together {
-			return c, nil
+			return c
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return c, errors.New("the Cluster did not come together")
+	contest.Failf("the Cluster did not come together")
+	return nil
 }
 
 // clusterPeers are the contenders that know Clusters by a URL.
 var clusterPeers = []int{plain, stack}
 
 // runCluster repeats the load on a Cluster. Two cores carry it all.
-func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	c, err := startCluster(ctx, clusterNodes)
-	if err != nil {
-		return err
-	}
+func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
+	c := startCluster(ctx, clusterNodes)
 	defer c.Close()
 	const callers = 64
 	var rates [][]string
 	for _, w := range workloads() {
 		for _, node := range c { // a subject with other limits would be rewritten
-			if err := node.do(ctx, "FLUSHALL").Error(); err != nil {
-				return err
-			}
+			contest.OK(node.do(ctx, "FLUSHALL").Error())
 		}
-		var samples []func() (float64, error)
+		var samples []func() float64
 		for _, i := range clusterPeers {
-			peer := redisPeers[i]
-			d, err := peer.open(ctx, c.addr(), callers, w.limits...)
-			if err != nil {
-				return fmt.Errorf("%s: %w", peer.name, err)
-			}
+			d := redisPeers[i].connect(ctx, c.addr(), callers, w.limits...)
 			defer d.close()
 			walkers := pattern{w.keys, 1}.walkers(callers)
-			if _, err := press(ctx, c[0], d, walkers, settling/20); err != nil { // connects
-				return fmt.Errorf("%s: %w", peer.name, err)
-			}
-			samples = append(samples, func() (float64, error) {
-				l, err := press(ctx, c[0], d, walkers, contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond))
-				return l.perSecond, err
+			press(ctx, c[0], d, walkers, settling/20) // connects
+			samples = append(samples, func() float64 {
+				return press(ctx, c[0], d, walkers, pressTime(s)).perSecond
 			})
 		}
 		time.Sleep(settling)
-		all, err := alternate(ctx, min(s.Rounds, 5), samples...)
-		if err != nil {
-			return err
-		}
+		all := alternate(ctx, min(s.Rounds, 5), samples...)
 		r.AtMost(1, "×", "cluster: "+w.name+", time per decision to the plain store").Judge(
 			all[plain].Median() / all[stack].Median())
 		row := []string{w.name}
@@ -132,5 +107,4 @@ func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) erro
 		header = append(header, redisPeers[i].name)
 	}
 	r.Table(header, rates)
-	return nil
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,10 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // sink is a ResponseWriter that costs nothing.
@@ -44,56 +41,44 @@ func requesting(h http.Handler, closer func()) decider {
 }
 
 // runHTTP measures what middleware costs.
-func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) error {
+func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
 		"stint's tiers are those of the example, three windows each, matched by claim or address, beside five policies by path; the whole example "+
 		"also charges a budget, and sends both kinds of fields; the others, and stint's Limit, have one limit by address. Above: what is added to the bare handler.")
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	var lines [][]string
 	for _, allowed := range []bool{true, false} {
-		more, err := runMiddlewares(ctx, s, r, next, allowed)
-		if err != nil {
-			return err
-		}
+		more := runMiddlewares(ctx, s, r, next, allowed)
 		lines = append(lines, more...)
 	}
 	r.Table([]string{"", "", "ns", "above", "allocs"}, lines)
-	return runHTTPRedis(ctx, s, r)
+	runHTTPRedis(ctx, s, r)
 }
 
 // runMiddlewares lets the contenders allow, or deny, in turn.
-func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, next http.Handler, allowed bool) (
-	[][]string, error) {
+func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, next http.Handler,
+	allowed bool) [][]string {
 	what, share := "denied", 0.0
 	if allowed {
 		what, share = "allowed", 1
 	}
-	var samples []func() (float64, error)
+	var samples []func() float64
 	allocations := make([]contest.Series, len(middlewares))
 	for i, m := range middlewares {
-		h, closer, err := m.open(next, allowed)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, err)
-		}
-		d := requesting(h, closer)
+		d := requesting(m.open(next, allowed))
 		defer d.close()
 		walkers := pattern{subjectKeys(1), 1}.walkers(1)
-		if err := d.fill(walkers[0].keys, 100); err != nil {
-			return nil, err
-		}
-		samples = append(samples, func() (float64, error) {
-			c, err := measure(d, walkers, contest.Pick(s, 100_000, 20_000))
-			if err == nil && i > 0 && math.Abs(c.allowed-share) > 0.01 {
-				err = fmt.Errorf("%s: %s allowed a share of %.3f; want %.0f", what, m.name, c.allowed, share)
+		d.fill(walkers[0].keys, 100)
+		samples = append(samples, func() float64 {
+			c := measure(d, walkers, contest.Pick(s, 100_000, 20_000))
+			if i > 0 && math.Abs(c.allowed-share) > 0.01 {
+				contest.Failf("%s: %s allowed a share of %.3f; want %.0f", what, m.name, c.allowed, share)
 			}
 			allocations[i] = append(allocations[i], c.allocations)
-			return c.nanoseconds, err
+			return c.nanoseconds
 		})
 	}
-	all, err := alternate(ctx, s.Rounds, samples...)
-	if err != nil {
-		return nil, err
-	}
+	all := alternate(ctx, s.Rounds, samples...)
 	var lines [][]string
 	for i, m := range middlewares {
 		above := all[i].Median() - all[0].Median()
@@ -105,7 +90,7 @@ func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, 
 				round(allocations[i].Median(), 100))
 		}
 	}
-	return lines, nil
+	return lines
 }
 
 // The load of runHTTPRedis: well under what the machine can do.
@@ -121,44 +106,25 @@ client_ip: {trusted_proxies: loopback}
 claims: {user: X-User-ID, plan: X-User-Plan}`
 
 // runHTTPRedis measures what is added to the latency of a real server by limits in Redis.
-func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	redis, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
+func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
+	redis := startRedis(ctx)
 	defer redis.Close()
-	plain, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + redis.addr})
-	if err != nil {
-		return err
-	}
-	defer plain.Close()
-	store, err := resilience.New(plain, resilience.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
+	store := openStore(ctx, redis.addr, stint.FailurePolicy{})
 	defer store.Close()
-	guard, err := newGuard(store, proxied+tierTable)
-	if err != nil {
-		return err
-	}
+	guard := newGuard(store, proxied+tierTable, nil)
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	loads := make([]load, 2)
-	var samples []func() (float64, error)
+	var samples []func() float64
 	for i, h := range []http.Handler{next, httplimit.New(guard)(next)} {
-		server, err := serve(h)
-		if err != nil {
-			return err
-		}
+		server := httptest.NewServer(h)
 		defer server.Close()
-		samples = append(samples, func() (float64, error) {
-			took, err := arrive(ctx, "http://"+server.Addr, contest.Pick(s, 2*time.Second, time.Second))
+		samples = append(samples, func() float64 {
+			took := arrive(ctx, server.URL, contest.Pick(s, 2*time.Second, time.Second))
 			loads[i].latency = append(loads[i].latency, took...)
-			return 0, err
+			return 0
 		})
 	}
-	if _, err := alternate(ctx, contest.Pick(s, 10, 3), samples...); err != nil {
-		return err
-	}
+	alternate(ctx, contest.Pick(s, 10, 3), samples...)
 	r.Heading("HTTP middleware over Redis, µs per request", fmt.Sprintf("A real server and its clients, %d requests a second of %s users on %d connections; "+
 		"client, server and Redis share the machine.", httpPerSecond, contest.Count(httpUsers), httpCallers))
 	var lines [][]string
@@ -178,22 +144,10 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) er
 	r.Table([]string{"", "p50", "p90", "p99"}, append(lines, line))
 	r.AtMost(2, " ms", "http: added by limits in Redis, p99").Judge(
 		(loads[1].quantile(0.99) - loads[0].quantile(0.99)) / 1000)
-	return nil
-}
-
-// serve serves on a free port until the server is closed.
-func serve(h http.Handler) (*http.Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	server := &http.Server{Addr: listener.Addr().String(), Handler: h}
-	go server.Serve(listener)
-	return server, nil
 }
 
 // arrive sends requests at a steady pace and returns how long each took.
-func arrive(ctx context.Context, url string, length time.Duration) ([]time.Duration, error) {
+func arrive(ctx context.Context, url string, length time.Duration) []time.Duration {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: httpCallers}}
 	defer client.CloseIdleConnections()
 	const each = time.Second * httpCallers / httpPerSecond
@@ -225,7 +179,8 @@ func arrive(ctx context.Context, url string, length time.Duration) ([]time.Durat
 		})
 	}
 	group.Wait()
-	return all, failed
+	contest.OK(failed)
+	return all
 }
 
 // get sends a request of a user, which must be allowed.

@@ -96,7 +96,7 @@ const chunk = 10_000
 
 // measure makes about n decisions, divided among the walkers, each in a goroutine. The time is that
 // of the median chunk, so that what else runs on the machine counts as little as possible.
-func measure(d decider, walkers []*walker, n int) (cost, error) {
+func measure(d decider, walkers []*walker, n int) cost {
 	var (
 		chunks        contest.Series
 		before, after runtime.MemStats
@@ -115,9 +115,7 @@ func measure(d decider, walkers []*walker, n int) (cost, error) {
 		yes[0], failures[0] = d.ask(walkers[0], yes[0])
 		others.Wait()
 		chunks = append(chunks, float64(time.Since(start).Nanoseconds())/float64(together))
-		if err := cmp.Or(failures...); err != nil {
-			return cost{}, err
-		}
+		contest.OK(cmp.Or(failures...))
 	}
 	runtime.ReadMemStats(&after)
 	decisions := float64(len(chunks) * together)
@@ -129,7 +127,7 @@ func measure(d decider, walkers []*walker, n int) (cost, error) {
 		nanoseconds: chunks.Median(),
 		allocations: float64(after.Mallocs-before.Mallocs) / decisions,
 		allowed:     float64(allowed) / decisions,
-	}, nil
+	}
 }
 
 // ask makes a chunk of decisions and adds up those that were allowed.
@@ -144,6 +142,13 @@ func (d decider) ask(w *walker, allowed int) (int, error) {
 		}
 	}
 	return allowed, nil
+}
+
+// timing returns a sample of a decider that is asked about the keys of a pattern: nanoseconds per
+// decision.
+func (d decider) timing(p pattern, ops int) func() float64 {
+	walkers := p.walkers(1)
+	return func() float64 { return measure(d, walkers, ops).nanoseconds }
 }
 
 // collect ends what garbage others left, unless there is hardly any.
@@ -205,7 +210,7 @@ func memoryGroups(s contest.Settings, ops int) []memoryGroup {
 	}
 }
 
-func runMemory(ctx context.Context, s contest.Settings, r *contest.Report) error {
+func runMemory(ctx context.Context, s contest.Settings, r *contest.Report) {
 	ops := contest.Pick(s, 500_000, 100_000)
 	if most := (exact - 2) * manyKeys / 2 / s.Rounds; ops > most {
 		ops = most // more would run into the exact limit
@@ -214,20 +219,12 @@ func runMemory(ctx context.Context, s contest.Settings, r *contest.Report) error
 		"Ratio: stint to the fastest peer of the row. Allocations: stint's, per decision.")
 	var lines [][]string
 	for _, group := range memoryGroups(s, ops) {
-		more, err := group.run(ctx, s, r, ops)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, more...)
+		lines = append(lines, group.run(ctx, s, r, ops)...)
 	}
 	r.Table(append(append([]string{"", "goroutines"}, memoryNames()...), "ratio", "allocs"), lines)
-	if err := runBuckets(ctx, s, r, ops); err != nil {
-		return err
-	}
-	if err := runThreeLimits(ctx, s, r, ops); err != nil {
-		return err
-	}
-	return runParts(ctx, s, r, ops)
+	runBuckets(ctx, s, r, ops)
+	runThreeLimits(ctx, s, r, ops)
+	runParts(ctx, s, r, ops)
 }
 
 // nothing is a store that allows everything: what remains is the cost of the call.
@@ -239,11 +236,8 @@ func (nothing) Take(context.Context, stint.Request) (d stint.Decision, err error
 }
 
 // runParts shows what any decision costs before a store does anything.
-func runParts(ctx context.Context, s contest.Settings, r *contest.Report, ops int) error {
-	lim, err := stint.New(nothing{}, stint.PerMinute(huge))
-	if err != nil {
-		return err
-	}
+func runParts(ctx context.Context, s contest.Settings, r *contest.Report, ops int) {
+	lim := contest.Must(stint.New(nothing{}, stint.PerMinute(huge)))
 	call := decider{allow: func(key string) (bool, error) {
 		d, err := lim.Allow(ctx, key)
 		return d.Allowed, err
@@ -251,61 +245,45 @@ func runParts(ctx context.Context, s contest.Settings, r *contest.Report, ops in
 	began := time.Now()
 	clock := decider{allow: func(string) (bool, error) { return time.Since(began) > 0, nil }}
 	empty := decider{allow: func(string) (bool, error) { return true, nil }}
-	var samples []func() (float64, error)
+	var samples []func() float64
 	for _, d := range []decider{call, clock, empty} {
-		walkers := pattern{subjectKeys(1), 1}.walkers(1)
-		samples = append(samples, func() (float64, error) {
-			c, err := measure(d, walkers, ops)
-			return c.nanoseconds, err
-		})
+		samples = append(samples, d.timing(pattern{subjectKeys(1), 1}, ops))
 	}
-	all, err := alternate(ctx, s.Rounds, samples...)
-	if err != nil {
-		return err
-	}
+	all := alternate(ctx, s.Rounds, samples...)
 	r.Heading("What a decision is made of, ns", "")
 	r.Table([]string{"", "ns"}, [][]string{
 		{"Limiter.Allow over a store that does nothing", plusMinus(all[0])},
 		{"reading the monotonic clock", plusMinus(all[1])},
 		{"the measuring loop, in every figure above", plusMinus(all[2])},
 	})
-	return nil
 }
 
 // run measures the rows of a group and records their bars.
-func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Report, ops int) ([][]string, error) {
+func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Report, ops int) [][]string {
 	deciders := make([]decider, len(memoryPeers))
 	for i, peer := range memoryPeers {
-		d, err := peer.open(g.limit, g.window)
-		if err != nil {
-			return nil, err
-		}
+		d := peer.open(g.limit, g.window)
 		defer d.close()
-		if err := d.fill(g.fill, g.times); err != nil {
-			return nil, err
-		}
+		d.fill(g.fill, g.times)
 		deciders[i] = d
 	}
 	var lines [][]string
 	for _, row := range g.rows {
 		allocations := make([]contest.Series, len(memoryPeers))
-		var samples []func() (float64, error)
+		var samples []func() float64
 		for i, d := range deciders {
 			walkers := row.pattern.walkers(row.cores)
-			samples = append(samples, func() (float64, error) {
-				c, err := measure(d, walkers, ops)
-				if err == nil && g.allowed >= 0 && math.Abs(c.allowed-g.allowed) > 0.01 {
-					err = fmt.Errorf("%s: %s allowed a share of %.3f; want %.0f", row.what, memoryPeers[i].name,
+			samples = append(samples, func() float64 {
+				c := measure(d, walkers, ops)
+				if g.allowed >= 0 && math.Abs(c.allowed-g.allowed) > 0.01 {
+					contest.Failf("%s: %s allowed a share of %.3f; want %.0f", row.what, memoryPeers[i].name,
 						c.allowed, g.allowed)
 				}
 				allocations[i] = append(allocations[i], c.allocations)
-				return c.nanoseconds, err
+				return c.nanoseconds
 			})
 		}
-		all, err := alternate(ctx, s.Rounds, samples...)
-		if err != nil {
-			return nil, err
-		}
+		all := alternate(ctx, s.Rounds, samples...)
 		best := fastest(all)
 		ratio := all[0].Median() / all[best].Median()
 		what := fmt.Sprintf("memory: %s, %s", row.what, plural(row.cores, "goroutine"))
@@ -319,27 +297,24 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 		}
 		lines = append(lines, append(line, contest.Number(ratio), fmt.Sprintf("%.3f", allocations[0].Median())))
 	}
-	return lines, nil
+	return lines
 }
 
 // fill asks for each of the keys some times, in turn: each request of a key comes at a time of its
 // own.
-func (d decider) fill(keys []string, times int) error {
+func (d decider) fill(keys []string, times int) {
 	for range times {
 		for _, key := range keys {
-			if _, err := d.allow(key); err != nil {
-				return err
-			}
+			_ = contest.Must(d.allow(key))
 		}
 	}
-	return nil
 }
 
 // round keeps a part of a unit, hundredths for instance.
 func round(v, parts float64) float64 { return float64(int64(v*parts+0.5)) / parts }
 
 // runThreeLimits compares one limit on a subject with three.
-func runThreeLimits(ctx context.Context, s contest.Settings, r *contest.Report, ops int) error {
+func runThreeLimits(ctx context.Context, s contest.Settings, r *contest.Report, ops int) {
 	r.Heading("Memory store, three limits on a subject to one", "Minute, hour and day, ns per decision, one goroutine.")
 	three := func(limit int64) []stint.Limit {
 		return []stint.Limit{stint.PerMinute(limit), stint.PerHour(limit * 60), stint.PerDay(limit * 1440)}
@@ -358,30 +333,17 @@ func runThreeLimits(ctx context.Context, s contest.Settings, r *contest.Report, 
 		{"deny, hot key", full, keys[:1], int(full)},
 		{"deny, 100,000 in turn", full, keys, int(full)},
 	} {
-		var samples []func() (float64, error)
+		var samples []func() float64
 		for _, limits := range [][]stint.Limit{three(c.limit)[:1], three(c.limit)} {
-			d, err := openStint(limits...)
-			if err != nil {
-				return err
-			}
+			d := openStint(limits...)
 			defer d.close()
-			if err := d.fill(c.keys, c.fill); err != nil {
-				return err
-			}
-			walkers := pattern{c.keys, 1}.walkers(1)
-			samples = append(samples, func() (float64, error) {
-				cost, err := measure(d, walkers, ops)
-				return cost.nanoseconds, err
-			})
+			d.fill(c.keys, c.fill)
+			samples = append(samples, d.timing(pattern{c.keys, 1}, ops))
 		}
-		all, err := alternate(ctx, s.Rounds, samples...)
-		if err != nil {
-			return err
-		}
+		all := alternate(ctx, s.Rounds, samples...)
 		ratio := all[1].Median() / all[0].Median()
 		lines = append(lines, []string{c.what, plusMinus(all[0]), plusMinus(all[1]), contest.Number(ratio)})
 		r.AtMost(1.6, "×", "memory: "+c.what+", three limits to one").Judge(ratio)
 	}
 	r.Table([]string{"", "one limit", "three limits", "ratio"}, lines)
-	return nil
 }

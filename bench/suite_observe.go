@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/bench/internal/contest"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
@@ -50,26 +49,22 @@ policies:
 `
 
 // runObserve measures what it costs to look on.
-func runObserve(ctx context.Context, s contest.Settings, r *contest.Report) error {
+func runObserve(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("Being observed, ns per decision on the memory store", "By a monitor with everything on: counters and histograms, history, "+
 		"feed, offenders, alerts, and a reader of its ticks. Kept: the share of decisions a second that is left, the median of many short turns.")
 	bar := r.AtLeast(0.95, "", "observe: decisions a second kept")
 	var lines [][]string
 	for _, row := range observedRows {
-		all, err := row.run(ctx, s)
-		if err != nil {
-			return fmt.Errorf("%s: %w", row.name, err)
-		}
+		all := row.run(ctx, s)
 		kept := ratios(all[0], all[1]).Median()
 		bar.Judge(kept, row.name)
 		lines = append(lines, []string{row.name, plusMinus(all[0]), plusMinus(all[1]), fmt.Sprintf("%.3f", kept)})
 	}
 	r.Table([]string{"", "alone", "observed", "kept"}, lines)
-	return nil
 }
 
 // run has a decider that is alone and one that is observed take turns.
-func (o observed) run(ctx context.Context, s contest.Settings) ([]contest.Series, error) {
+func (o observed) run(ctx context.Context, s contest.Settings) []contest.Series {
 	monitor := observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
 	defer monitor.Close()
 	ticks, cancel := monitor.Subscribe()
@@ -79,28 +74,19 @@ func (o observed) run(ctx context.Context, s contest.Settings) ([]contest.Series
 		}
 	}()
 	keys := subjectKeys(o.keys)
-	var samples []func() (float64, error)
+	var samples []func() float64
 	for _, observer := range []stint.Observer{nil, monitor} {
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			return nil, err
-		}
+		store := contest.Must(memorystore.New(memorystore.Config{}))
 		defer store.Close()
-		guard, err := newObservedGuard(store, observer)
-		if err != nil {
-			return nil, err
-		}
-		d := o.open(guard, o.allowed)
+		d := o.open(newGuard(store, observedConfig, observer), o.allowed)
 		walkers := pattern{keys, 1}.walkers(o.callers)
-		if err := d.fill(keys, 1); err != nil {
-			return nil, err
-		}
-		samples = append(samples, func() (float64, error) {
-			c, err := measure(d, walkers, chunk)
-			if want := map[bool]float64{true: 1}[o.allowed]; err == nil && math.Abs(c.allowed-want) > 0.001 {
-				err = fmt.Errorf("allowed a share of %.3f; want %.0f", c.allowed, want)
+		d.fill(keys, 1)
+		samples = append(samples, func() float64 {
+			c := measure(d, walkers, chunk)
+			if want := map[bool]float64{true: 1}[o.allowed]; math.Abs(c.allowed-want) > 0.001 {
+				contest.Failf("%s: allowed a share of %.3f; want %.0f", o.name, c.allowed, want)
 			}
-			return c.nanoseconds, err
+			return c.nanoseconds
 		})
 	}
 	return alternate(ctx, s.Rounds*contest.Pick(s, 40, 20), samples...)
@@ -114,14 +100,6 @@ func ratios(above, below contest.Series) contest.Series {
 		all[i] = above[i] / below[i]
 	}
 	return all
-}
-
-func newObservedGuard(store *memorystore.Store, o stint.Observer) (*policy.Guard, error) {
-	conf, err := config.Parse("bench.yaml", []byte(observedConfig))
-	if err != nil {
-		return nil, err
-	}
-	return policy.NewGuard(store, conf.Set, policy.GuardConfig{Observer: o, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // user is who is asking, in the tier that everything is allowed in or the one in which nothing is.

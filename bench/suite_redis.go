@@ -34,9 +34,13 @@ func (l load) quantile(q float64) float64 {
 // timedOne is of how many decisions one is timed.
 const timedOne = 8
 
+// pressTime is how long a sample takes.
+func pressTime(s contest.Settings) time.Duration {
+	return contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
+}
+
 // press lets callers ask in a loop, each as soon as it was answered.
-func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker,
-	length time.Duration) (load, error) {
+func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) load {
 	var (
 		group              sync.WaitGroup
 		mutex              sync.Mutex
@@ -45,10 +49,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 		used               int64
 		failed             error
 	)
-	before, err := server.cpu(ctx)
-	if err != nil {
-		return load{}, err
-	}
+	before := server.cpu(ctx)
 	start := time.Now()
 	for _, w := range walkers {
 		group.Go(func() {
@@ -92,12 +93,9 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	group.Wait()
 	elapsed := time.Since(start)
 	if failed != nil {
-		return load{}, failed
+		contest.Failf("%s: %w", d.name, failed)
 	}
-	after, err := server.cpu(ctx)
-	if err != nil {
-		return load{}, err
-	}
+	after := server.cpu(ctx)
 	n := float64(decisions)
 	l.decisions = n
 	l.perSecond = n / elapsed.Seconds()
@@ -105,7 +103,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	l.allowed = float64(allowed) / n
 	l.used = float64(used) / n
 	slices.Sort(l.latency)
-	return l, nil
+	return l
 }
 
 // workload is what the callers ask for.
@@ -151,28 +149,20 @@ func workloads() []workload {
 	}
 }
 
-func runRedis(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	server, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
+func runRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
+	server := startRedis(ctx)
 	defer server.Close()
 	for _, callers := range []int{1, 16, 64, 256} {
-		if err := runThroughput(ctx, s, r, server, callers); err != nil {
-			return err
-		}
+		runThroughput(ctx, s, r, server, callers)
 	}
-	return runNaive(ctx, s, r, server)
+	runNaive(ctx, s, r, server)
 }
 
 // runThroughput compares decisions a second, one workload after the other.
-func runThroughput(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer, callers int) error {
+func runThroughput(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer, callers int) {
 	var rates, cpus, slow [][]string
 	for _, w := range workloads() {
-		loads, err := compete(ctx, s, server, w, callers)
-		if err != nil {
-			return err
-		}
+		loads := compete(ctx, s, server, w, callers)
 		rate, cpu, late := []string{w.name}, []string{w.name}, []string{w.name}
 		for _, l := range loads {
 			perSecond := over(l, func(l load) float64 { return l.perSecond })
@@ -192,52 +182,39 @@ func runThroughput(ctx context.Context, s contest.Settings, r *contest.Report, s
 	r.Table(header, cpus)
 	r.Heading("Redis, latency p50 and p99, µs, "+by, "")
 	r.Table(header, slow)
-	return nil
 }
 
 // compete lets all contenders do a workload in turn.
-func compete(ctx context.Context, s contest.Settings, server *redisServer, w workload, callers int) ([][]load, error) {
-	length := contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
-	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
-		return nil, err
-	}
+func compete(ctx context.Context, s contest.Settings, server *redisServer, w workload, callers int) [][]load {
+	contest.OK(server.do(ctx, "FLUSHALL").Error())
 	loads := make([][]load, len(redisPeers))
-	var samples []func() (float64, error)
+	var samples []func() float64
 	for i, peer := range redisPeers {
-		d, err := peer.open(ctx, server.addr, callers, w.limits...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", peer.name, err)
-		}
+		d := peer.connect(ctx, server.addr, callers, w.limits...)
 		defer d.close()
 		if i >= firstPeer && len(w.limits) > 1 {
 			d = thrice(d)
 		}
 		walkers := pattern{w.keys, 1}.walkers(callers)
-		if _, err := press(ctx, server, d, walkers, settling/20); err != nil { // connects
-			return nil, fmt.Errorf("%s: %w", peer.name, err)
-		}
+		press(ctx, server, d, walkers, settling/20) // connects
 		for n := int64(0); !w.allowed && n < w.limits[0].Max; n++ {
-			if _, _, err := d.allow(ctx, w.keys[0], 1); err != nil {
-				return nil, fmt.Errorf("%s: %w", peer.name, err)
-			}
+			_, _, err := d.allow(ctx, w.keys[0], 1)
+			contest.OK(err)
 		}
-		samples = append(samples, func() (float64, error) {
-			l, err := press(ctx, server, d, walkers, length)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", peer.name, err)
-			}
+		samples = append(samples, func() float64 {
+			l := press(ctx, server, d, walkers, pressTime(s))
 			limits := peer.name != floor
 			// A machine that stands still for a moment has stint fall back: no more than that.
 			if limits && (w.allowed && l.allowed < 0.95 || !w.allowed && l.allowed > 0.01) {
-				return 0, fmt.Errorf("%s: %s allowed a share of %.3f", w.name, peer.name, l.allowed)
+				contest.Failf("%s: %s allowed a share of %.3f", w.name, peer.name, l.allowed)
 			}
 			loads[i] = append(loads[i], l)
-			return l.perSecond, nil
+			return l.perSecond
 		})
 	}
 	time.Sleep(settling)
-	_, err := alternate(ctx, min(s.Rounds, 5), samples...)
-	return loads, err
+	alternate(ctx, min(s.Rounds, 5), samples...)
+	return loads
 }
 
 // bars holds a workload's figures against what stint wants of itself.
@@ -258,7 +235,6 @@ func bars(r *contest.Report, w workload, callers int, loads [][]load) {
 		if w.allowed && w.lead < 50 {
 			r.AtMost(1.05, "×", by+", time per decision to the plain store").Judge(rate(plain) / rate(stack))
 		}
-		return
 	}
 	if callers < 64 {
 		return
@@ -303,11 +279,8 @@ func over(loads []load, value func(load) float64) contest.Series {
 
 // runNaive compares one script call with the four commands that it replaces, on the same host and
 // over a network of two milliseconds.
-func runNaive(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
-	network, err := startDelayed(server.addr, 2*time.Millisecond)
-	if err != nil {
-		return err
-	}
+func runNaive(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) {
+	network := startDelayed(server.addr, 2*time.Millisecond)
 	defer network.Close()
 	r.Heading("Redis, one decision beside the naive sequence, µs", "One caller, 1,000 subjects in turn, median. "+
 		"The sequence is ZREMRANGEBYSCORE, ZADD, EXPIRE, ZCARD: four round trips through the same client.")
@@ -316,37 +289,26 @@ func runNaive(ctx context.Context, s contest.Settings, r *contest.Report, server
 		{"same host", server.addr},
 		{"2 ms round trip", network.addr()},
 	} {
-		all, err := compareNaive(ctx, s, server, c.addr)
-		if err != nil {
-			return err
-		}
+		all := compareNaive(ctx, s, server, c.addr)
 		ratio := all[0].Median() / all[1].Median()
 		lines = append(lines, []string{c.name, plusMinus(all[0]), plusMinus(all[1]), fmt.Sprintf("%.3f", ratio)})
 		r.AtMost(0.25, "×", "redis: one decision to the naive sequence, "+c.name).Judge(ratio)
 	}
 	r.Table([]string{"", "stint", "naive", "ratio"}, lines)
-	return nil
 }
 
 // compareNaive returns the median latencies of stint and of the sequence.
-func compareNaive(ctx context.Context, s contest.Settings, server *redisServer, addr string) ([]contest.Series, error) {
+func compareNaive(ctx context.Context, s contest.Settings, server *redisServer, addr string) []contest.Series {
 	limit := stint.PerMinute(exact)
-	ours, err := openRedisStint(ctx, addr, limit)
-	if err != nil {
-		return nil, err
-	}
+	ours := openRedisStint(ctx, addr, limit)
 	defer ours.close()
-	theirs, err := openNaive(ctx, addr, limit)
-	if err != nil {
-		return nil, err
-	}
+	theirs := openNaive(ctx, addr, limit)
 	defer theirs.close()
-	var samples []func() (float64, error)
+	var samples []func() float64
 	for _, d := range []redisDecider{ours, theirs} {
 		walkers := pattern{subjectKeys(1000), 1}.walkers(1)
-		samples = append(samples, func() (float64, error) {
-			l, err := press(ctx, server, d, walkers, contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond))
-			return l.quantile(0.5), err
+		samples = append(samples, func() float64 {
+			return press(ctx, server, d, walkers, pressTime(s)).quantile(0.5)
 		})
 	}
 	return alternate(ctx, s.Rounds, samples...)

@@ -35,68 +35,52 @@ const (
 type replaying struct {
 	name string
 	json bool
-	do   func(context.Context, *accesslog.Source) (allowed int64, err error)
+	do   func(context.Context, *accesslog.Source) (allowed int64)
 }
 
 // runSimulate measures how fast logs are replayed, what that is made of, and how much memory it
 // takes.
-func runSimulate(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	conf, err := config.Parse("bench.yaml", []byte(replayConfig))
-	if err != nil {
-		return err
-	}
-	other, err := config.Parse("against.yaml", []byte(againstConfig))
-	if err != nil {
-		return err
-	}
+func runSimulate(ctx context.Context, s contest.Settings, r *contest.Report) {
+	conf := contest.Must(config.Parse("bench.yaml", []byte(replayConfig)))
+	other := contest.Must(config.Parse("against.yaml", []byte(againstConfig)))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	if err := runReplays(ctx, s, r, []replaying{
+	runReplays(ctx, s, r, []replaying{
 		{"read and parsed", false, readAll},
 		{"read, parsed and judged", false, judging(conf.Set)},
 		{"all: judged and counted too", false, counting(simulate.Options{Set: conf.Set})},
 		{"all, lines of JSON", true, counting(simulate.Options{Set: conf.Set})},
 		{"all, against another configuration", false, counting(simulate.Options{Set: conf.Set, Against: other.Set})},
 		{"all, with recommended limits", false, counting(simulate.Options{Set: conf.Set, Recommend: []float64{0.999}})},
-	}); err != nil {
-		return err
-	}
-	return runReplayHeap(ctx, s, r, conf.Set)
+	})
+	runReplayHeap(ctx, s, r, conf.Set)
 }
 
 // whole is the row that has everything, and that others are parts of or add to.
 const whole = 2
 
 // runReplays has the rows take turns on the same requests.
-func runReplays(ctx context.Context, s contest.Settings, r *contest.Report, rows []replaying) error {
+func runReplays(ctx context.Context, s contest.Settings, r *contest.Report, rows []replaying) {
 	lines := contest.Pick(s, 500_000, 200_000)
 	r.Heading("Replaying a log, on one core", contest.Count(int64(lines))+" lines of the combined format by 20,000 users, three windows "+
 		"for each address; GOMAXPROCS is 1. The first rows are parts of the third: what it takes more than the one before it is the part's own.")
-	dir, err := os.MkdirTemp("", "stint-bench-*")
-	if err != nil {
-		return err
-	}
+	dir := contest.Must(os.MkdirTemp("", "stint-bench-*"))
 	defer os.RemoveAll(dir)
 	logs := map[bool]string{} // by whether it is JSON
 	for _, json := range []bool{false, true} {
 		logs[json] = filepath.Join(dir, fmt.Sprintf("json-%v.log", json))
-		if err := writeLog(logs[json], loggen.Options{Lines: lines, Users: 20_000, JSON: json}); err != nil {
-			return err
-		}
+		writeLog(logs[json], loggen.Options{Lines: lines, Users: 20_000, JSON: json})
 	}
 	allowed := int64(-1)
 	cpu := make([]contest.Series, len(rows))
-	var samples []func() (float64, error)
+	var samples []func() float64
 	for i, row := range rows {
-		samples = append(samples, func() (float64, error) {
-			took, err := row.run(ctx, logs[row.json], lines, &allowed)
+		samples = append(samples, func() float64 {
+			took := row.run(ctx, logs[row.json], lines, &allowed)
 			cpu[i] = append(cpu[i], took.cpu)
-			return took.wall, err
+			return took.wall
 		})
 	}
-	wall, err := alternate(ctx, s.Rounds, samples...)
-	if err != nil {
-		return err
-	}
+	wall := alternate(ctx, s.Rounds, samples...)
 	var table [][]string
 	for i, row := range rows {
 		table = append(table, []string{
@@ -107,121 +91,92 @@ func runReplays(ctx context.Context, s contest.Settings, r *contest.Report, rows
 	r.Table([]string{"", "lines a second", "ns a line", "CPU ns a line", "of all"}, table)
 	r.AtLeast(500_000, " lines/s", "simulate: on one core").Judge(
 		math.Round(1e9/wall[whole].Median()/1000) * 1000)
-	return nil
 }
 
 // spent is the time that a line took, in nanoseconds.
 type spent struct{ wall, cpu float64 }
 
 // run replays a log once. All rows that judge have to allow the same number of its requests.
-func (p *replaying) run(ctx context.Context, log string, lines int, allowed *int64) (spent, error) {
+func (p *replaying) run(ctx context.Context, log string, lines int, allowed *int64) spent {
 	runtime.GC() // what the row before left
-	before, err := ownCPU()
-	if err != nil {
-		return spent{}, err
-	}
+	before := ownCPU()
 	start := time.Now()
-	source, err := accesslog.Open([]string{log}, accesslog.Options{})
-	if err != nil {
-		return spent{}, err
-	}
+	source := contest.Must(accesslog.Open([]string{log}, accesslog.Options{}))
 	defer source.Close()
-	got, err := p.do(ctx, source)
+	got := p.do(ctx, source)
 	wall := time.Since(start)
-	if err != nil {
-		return spent{}, err
-	}
-	after, err := ownCPU()
-	if err != nil {
-		return spent{}, err
-	}
+	after := ownCPU()
 	if read := source.Stats(); read.Lines != int64(lines) || read.Malformed+read.Late > 0 {
-		return spent{}, fmt.Errorf("%s: read %d lines, %d malformed and %d late; want %d good ones", p.name, read.Lines, read.Malformed, read.Late, lines)
+		contest.Failf("%s: read %d lines, %d malformed and %d late; want %d good ones", p.name, read.Lines, read.Malformed, read.Late, lines)
 	}
 	if *allowed < 0 {
 		*allowed = got
 	}
 	if got >= 0 && got != *allowed {
-		return spent{}, fmt.Errorf("%s: allowed %d requests; want %d, as others do", p.name, got, *allowed)
+		contest.Failf("%s: allowed %d requests; want %d, as others do", p.name, got, *allowed)
 	}
-	return spent{float64(wall) / float64(lines), float64(after-before) / float64(lines)}, nil
+	return spent{float64(wall) / float64(lines), float64(after-before) / float64(lines)}
 }
 
 // ownCPU is the CPU time of this process.
-func ownCPU() (time.Duration, error) {
+func ownCPU() time.Duration {
 	var self syscall.Rusage
-	err := syscall.Getrusage(syscall.RUSAGE_SELF, &self)
-	return time.Duration(self.Utime.Nano() + self.Stime.Nano()), err
+	contest.OK(syscall.Getrusage(syscall.RUSAGE_SELF, &self))
+	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
 }
 
 // readAll reads a log and does nothing with it.
-func readAll(_ context.Context, source *accesslog.Source) (int64, error) {
-	return -1, each(source, func(*accesslog.Record) error { return nil })
+func readAll(_ context.Context, source *accesslog.Source) int64 {
+	each(source, func(*accesslog.Record) {})
+	return -1
 }
 
 // each reads a log to its end.
-func each(source *accesslog.Source, do func(*accesslog.Record) error) error {
+func each(source *accesslog.Source, do func(*accesslog.Record)) {
 	var record accesslog.Record
 	for {
-		switch err := source.Next(&record); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
+		err := source.Next(&record)
+		if errors.Is(err, io.EOF) {
+			return
 		}
-		if err := do(&record); err != nil {
-			return err
-		}
+		contest.OK(err)
+		do(&record)
 	}
 }
 
 // judging decides on every request of a log, by the time of the log, and counts what is allowed.
-func judging(set *policy.Set) func(context.Context, *accesslog.Source) (int64, error) {
-	return func(ctx context.Context, source *accesslog.Source) (allowed int64, err error) {
+func judging(set *policy.Set) func(context.Context, *accesslog.Source) int64 {
+	return func(ctx context.Context, source *accesslog.Source) (allowed int64) {
 		var now atomic.Int64 // nanoseconds
-		store, err := memorystore.New(memorystore.Config{
+		store := contest.Must(memorystore.New(memorystore.Config{
 			MaxSubjects: simulate.DefaultMaxSubjects, Now: func() time.Time { return time.Unix(0, now.Load()) },
-		})
-		if err != nil {
-			return 0, err
-		}
+		}))
 		defer store.Close()
-		guard, err := policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			return 0, err
-		}
+		guard := contest.Must(policy.NewGuard(store, set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)}))
 		var in policy.Input
 		var v policy.Verdict
-		err = each(source, func(record *accesslog.Record) error {
+		each(source, func(record *accesslog.Record) {
 			now.Store(record.At)
 			in = policy.Input{Method: record.Method, Host: record.Host, Path: record.Path, RawPath: record.RawPath,
 				Peer: record.Client}
-			err := guard.Decide(ctx, &in, &v)
+			contest.OK(guard.Decide(ctx, &in, &v))
 			if v.Decision.Allowed {
 				allowed++
 			}
-			return err
 		})
-		return allowed, err
+		return allowed
 	}
 }
 
 // counting replays a log as `stint simulate` does.
-func counting(o simulate.Options) func(context.Context, *accesslog.Source) (int64, error) {
-	return func(ctx context.Context, source *accesslog.Source) (int64, error) {
-		result, err := simulate.Run(ctx, source, o)
-		if err != nil {
-			return 0, err
-		}
-		return result.Outcome.Total.Allowed, nil
+func counting(o simulate.Options) func(context.Context, *accesslog.Source) int64 {
+	return func(ctx context.Context, source *accesslog.Source) int64 {
+		return contest.Must(simulate.Run(ctx, source, o)).Outcome.Total.Allowed
 	}
 }
 
 // writeLog writes a log into a file.
-func writeLog(path string, o loggen.Options) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(loggen.Generate(file, o), file.Close())
+func writeLog(path string, o loggen.Options) {
+	file := contest.Must(os.Create(path))
+	contest.OK(errors.Join(loggen.Generate(file, o), file.Close()))
 }

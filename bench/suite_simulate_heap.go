@@ -15,7 +15,7 @@ import (
 
 // runReplayHeap replays a month of a log that is nowhere as a whole, and looks at the heap on the
 // way.
-func runReplayHeap(ctx context.Context, s contest.Settings, r *contest.Report, set *policy.Set) error {
+func runReplayHeap(ctx context.Context, s contest.Settings, r *contest.Report, set *policy.Set) {
 	lines := contest.Pick(s, 10_000_000, 1_000_000)
 	reader, writer := io.Pipe()
 	defer reader.Close() // which ends the goroutine, if it has not ended by itself
@@ -24,32 +24,25 @@ func runReplayHeap(ctx context.Context, s contest.Settings, r *contest.Report, s
 			writer, loggen.Options{Lines: lines, Users: 100_000, Span: 30 * 24 * time.Hour}))
 	}()
 	before := liveHeap()
-	source, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: reader})
-	if err != nil {
-		return err
-	}
+	source := contest.Must(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: reader}))
 	defer source.Close()
 	marks := []int64{int64(lines) / 10, int64(lines) / 4, int64(lines) / 2, int64(lines)}
 	var table [][]string
 	var heap float64
-	result, err := simulate.Run(ctx, source, simulate.Options{Set: set, Progress: func(read accesslog.Stats) {
+	result := contest.Must(simulate.Run(ctx, source, simulate.Options{Set: set, Progress: func(read accesslog.Stats) {
 		if len(marks) == 0 || read.Lines < marks[0] {
 			return
 		}
 		heap = liveHeap() - before
 		table = append(table, []string{contest.Count(marks[0]), contest.Number(round(heap/1e6, 10))})
 		marks = marks[1:]
-	}})
-	if err != nil {
-		return err
-	}
+	}}))
 	if result.Log.Requests != int64(lines) {
-		return fmt.Errorf("replayed %d requests of %d lines", result.Log.Requests, lines)
+		contest.Failf("replayed %d requests of %d lines", result.Log.Requests, lines)
 	}
 	seen := result.Outcome.Subjects.Seen
 	r.Heading("Live heap while a log is replayed, MB", fmt.Sprintf("A month of %s subjects, three windows for each, from a pipe.", contest.Count(int64(seen))))
 	r.Table([]string{"lines so far", "MB"}, table)
 	r.AtMost(2048, " B", "simulate: heap per subject after "+contest.Count(int64(lines))+" lines").Judge(
 		round(heap/float64(seen), 1))
-	return nil
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/internal/sizing"
 	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // question is a kind of request: its windows, and whether it asks about everyone too.
@@ -58,36 +55,23 @@ type sizingLoad struct {
 	questions []question    // in turn
 }
 
-// open connects the processes of a load. Their stores wait for Redis: what is decided without it
-// costs it nothing.
-func (l *sizingLoad) open(ctx context.Context, addr string) (redisDecider, error) {
-	var stores []stint.Store
-	var closers []func()
-	d := redisDecider{close: func() {
-		for _, f := range closers {
-			f()
+// patient waits for Redis: what is decided without it costs it nothing.
+var patient = stint.FailurePolicy{Mode: stint.FailError, Budget: 5 * time.Second}
+
+// open connects the processes of a load.
+func (l *sizingLoad) open(ctx context.Context, addr string) redisDecider {
+	var stores []closableStore
+	d := redisDecider{name: l.way.Name, close: func() {
+		for _, store := range stores {
+			store.Close()
 		}
 	}}
 	for range max(l.processes, 1) {
-		store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})
-		if err != nil {
-			d.close()
-			return redisDecider{}, err
+		if l.way.Batched {
+			stores = append(stores, openStore(ctx, addr, patient))
+		} else {
+			stores = append(stores, contest.Must(redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})))
 		}
-		if !l.way.Batched {
-			stores, closers = append(stores, store), append(closers, func() { store.Close() })
-			continue
-		}
-		all, err := resilience.New(store, resilience.Config{
-			Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 5 * time.Second},
-			Logger:  slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			store.Close()
-			d.close()
-			return redisDecider{}, err
-		}
-		stores, closers = append(stores, all), append(closers, func() { all.Close(); store.Close() })
 	}
 	d.allow = func(ctx context.Context, key string, _ int64) (bool, int64, error) {
 		time.Sleep(time.Duration(rand.ExpFloat64() * float64(l.pause)))
@@ -100,26 +84,19 @@ func (l *sizingLoad) open(ctx context.Context, addr string) (redisDecider, error
 		}
 		return err == nil && answer.Allowed && !answer.Degraded, 0, err
 	}
-	return d, nil
+	return d
 }
 
 // spend presses and returns what that cost servers and this process.
 func spend(ctx context.Context, servers []*redisServer, d redisDecider, walkers []*walker, length time.Duration) (
-	load, sizing.Cost, error) {
-	before, err := spentBy(ctx, servers)
-	if err != nil {
-		return load{}, sizing.Cost{}, err
-	}
-	did, err := press(ctx, servers[0], d, walkers, length)
-	if err != nil {
-		return load{}, sizing.Cost{}, err
-	}
-	after, err := spentBy(ctx, servers)
-	return did, after.Plus(-1, before), err
+	load, sizing.Cost) {
+	before := spentBy(ctx, servers)
+	did := press(ctx, servers[0], d, walkers, length)
+	return did, spentBy(ctx, servers).Plus(-1, before)
 }
 
 // spentBy returns what servers and this process have used so far.
-func spentBy(ctx context.Context, servers []*redisServer) (n sizing.Cost, err error) {
+func spentBy(ctx context.Context, servers []*redisServer) (n sizing.Cost) {
 	for _, s := range servers {
 		for _, sum := range []struct {
 			into    *float64
@@ -131,17 +108,12 @@ func spentBy(ctx context.Context, servers []*redisServer) (n sizing.Cost, err er
 			{&n.Out, "stats", []string{"total_net_output_bytes"}},
 			{&n.Replicated, "replication", []string{"master_repl_offset"}},
 		} {
-			v, err := s.infoNumber(ctx, sum.section, sum.names...)
-			if err != nil {
-				return n, err
-			}
-			*sum.into += v
+			*sum.into += s.infoNumber(ctx, sum.section, sum.names...)
 		}
 	}
-	own, err := ownCPU()
-	n.CPU, n.Client = n.CPU*1e6, float64(own.Microseconds())
+	n.CPU, n.Client = n.CPU*1e6, float64(ownCPU().Microseconds())
 	n.Out -= n.Replicated
-	return n, err
+	return n
 }
 
 // sized is what a load measured, a number for each round.
@@ -161,31 +133,20 @@ func (m *sized) line(name string) []string {
 var sizedHeader = []string{"", "decisions a second", "CPU, µs", "bytes in", "bytes out", "replicated", "client CPU, µs"}
 
 // measure asks for some time, at an address that leads to all of the servers.
-func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr string, servers ...*redisServer) (
-	*sized, error) {
+func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr string, servers ...*redisServer) *sized {
 	for _, server := range servers {
-		if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
-			return nil, err
-		}
+		contest.OK(server.do(ctx, "FLUSHALL").Error())
 	}
-	d, err := l.open(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
+	d := l.open(ctx, addr)
 	defer d.close()
 	walkers := pattern{subjectKeys(l.keys), 1}.walkers(l.way.Callers * max(l.processes, 1))
 	length := contest.Pick(s, time.Second, 300*time.Millisecond)
-	if _, err := press(ctx, servers[0], d, walkers, 3*length); err != nil { // most subjects have asked
-		return nil, err
-	}
+	press(ctx, servers[0], d, walkers, 3*length) // most subjects have asked
 	m := new(sized)
 	for range s.Rounds {
-		did, spent, err := spend(ctx, servers, d, walkers, length)
-		if err != nil {
-			return nil, err
-		}
+		did, spent := spend(ctx, servers, d, walkers, length)
 		if did.allowed < 1 {
-			return nil, fmt.Errorf("a share of %.3f was allowed; want all", did.allowed)
+			contest.Failf("%s: a share of %.3f was allowed; want all", l.way.Name, did.allowed)
 		}
 		m.rate = append(m.rate, did.perSecond)
 		for _, figure := range []struct {
@@ -198,50 +159,30 @@ func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr strin
 			*figure.into = append(*figure.into, figure.spent/did.decisions)
 		}
 	}
-	return m, nil
+	return m
 }
 
 // runSizing measures what decisions and subjects cost a Redis with a replica: the figures of
 // internal/sizing, from which docs/sizing.md is computed, and whether they hold for other loads.
-func runSizing(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	p, err := startReplicas(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	ways, err := sizeDecisions(ctx, s, r, p.master)
-	if err != nil {
-		return err
-	}
-	if err := sizeSubjects(ctx, r, p.master); err != nil {
-		return err
-	}
-	if err := sizeProcesses(ctx, s, r, p.master); err != nil {
-		return err
-	}
-	if err := sizeRates(ctx, s, r, p.master, ways); err != nil {
-		return err
-	}
-	if err := checkModel(ctx, s, r, p.master, ways); err != nil {
-		return err
-	}
-	if err := sizeLeases(ctx, r, p.master); err != nil {
-		return err
-	}
-	return sizeShards(ctx, s, r)
+func runSizing(ctx context.Context, s contest.Settings, r *contest.Report) {
+	pair := startReplicated(ctx)
+	defer pair.Close()
+	ways := sizeDecisions(ctx, s, r, pair[0])
+	sizeSubjects(ctx, r, pair[0])
+	sizeProcesses(ctx, s, r, pair[0])
+	sizeRates(ctx, s, r, pair[0], ways)
+	checkModel(ctx, s, r, pair[0], ways)
+	sizeLeases(ctx, r, pair[0])
+	sizeShards(ctx, s, r)
 }
 
 // sizeDecisions measures the rows of internal/sizing. It returns its ways with what was measured.
-func sizeDecisions(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) (
-	[]sizing.Way, error) {
+func sizeDecisions(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) []sizing.Way {
 	var lines [][]string
-	row := func(name string, l sizingLoad) (sizing.Cost, error) {
-		m, err := l.measure(ctx, s, server.addr, server)
-		if err != nil {
-			return sizing.Cost{}, fmt.Errorf("%s: %w", name, err)
-		}
+	row := func(name string, l sizingLoad) sizing.Cost {
+		m := l.measure(ctx, s, server.addr, server)
 		lines = append(lines, m.line(name))
-		return m.cost(), nil
+		return m.cost()
 	}
 	var ways []sizing.Way
 	for _, known := range sizing.Ways {
@@ -254,27 +195,19 @@ func sizeDecisions(ctx context.Context, s contest.Settings, r *contest.Report, s
 			{"one window", oneWindow, &way.One}, {"three windows", threeWindows, &way.Three},
 			{"two subjects", twoSubjects, &way.Two},
 		} {
-			var err error
-			*kind.into, err = row(kind.name+", "+way.Name,
+			*kind.into = row(kind.name+", "+way.Name,
 				sizingLoad{way: way, keys: manyKeys, questions: []question{kind.question}})
-			if err != nil {
-				return nil, err
-			}
 		}
 		ways = append(ways, way)
 	}
 	hot := question{limits: everyoneLimits}
-	if _, err := row("one window, 100 subjects, "+sizing.Batched256.Name,
-		sizingLoad{way: sizing.Batched256, keys: 100, questions: []question{hot}}); err != nil {
-		return nil, err
-	}
-	if _, err := row("one window, plain, decided and refunded",
-		sizingLoad{way: sizing.Plain, keys: manyKeys, questions: []question{oneWindow}, settle: true}); err != nil {
-		return nil, err
-	}
+	row("one window, 100 subjects, "+sizing.Batched256.Name,
+		sizingLoad{way: sizing.Batched256, keys: 100, questions: []question{hot}})
+	row("one window, plain, decided and refunded",
+		sizingLoad{way: sizing.Plain, keys: manyKeys, questions: []question{oneWindow}, settle: true})
 	r.Heading("Sizing, what a decision costs Redis", "A server with a replica; "+contest.Count(manyKeys)+
 		" subjects in turn unless it says otherwise. Two subjects: the caller and everyone, with one window each. "+
 		"Bytes are those on the connections of clients, both ways, and to the replica. The client is the process that asks.")
 	r.Table(sizedHeader, lines)
-	return ways, nil
+	return ways
 }

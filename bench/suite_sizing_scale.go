@@ -12,27 +12,23 @@ import (
 )
 
 // sizeProcesses scales a load by the number of processes that share a server.
-func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) error {
+func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) {
 	var lines [][]string
 	for _, way := range []sizing.Way{sizing.Plain, sizing.Batched64} {
 		for _, processes := range []int{1, 2, 4} {
 			l := sizingLoad{way: way, keys: manyKeys, processes: processes, questions: []question{oneWindow}}
-			m, err := l.measure(ctx, s, server.addr, server)
-			if err != nil {
-				return fmt.Errorf("%s, %d processes: %w", way.Name, processes, err)
-			}
+			m := l.measure(ctx, s, server.addr, server)
 			lines = append(lines, m.line(fmt.Sprintf("%s, processes: %d", way.Name, processes)))
 		}
 	}
 	r.Heading("Sizing, processes on one server", "One window. Each process has connections and batches of its own; here all of them are in one.")
 	r.Table(sizedHeader, lines)
-	return nil
 }
 
 // sizeRates lets four processes ask at a rate, at random times: a server that is not busy wakes up
 // for most calls. The first two rates tell how much that costs; the last one checks it.
 func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer,
-	ways []sizing.Way) error {
+	ways []sizing.Way) {
 	var lines, wakes [][]string
 	for _, way := range ways[:2] {
 		var all []*sized
@@ -40,10 +36,7 @@ func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, serve
 			l := sizingLoad{way: way, keys: manyKeys / 50, processes: 4, questions: []question{oneWindow}}
 			l.way.Callers = int(rate / 1000) // each pauses for 4 ms
 			l.pause = 4 * time.Millisecond
-			m, err := l.measure(ctx, s, server.addr, server)
-			if err != nil {
-				return fmt.Errorf("%s, %.0f a second: %w", way.Name, rate, err)
-			}
+			m := l.measure(ctx, s, server.addr, server)
 			all = append(all, m)
 			if i < 2 {
 				wake := m.cost().Plus(-1, way.One).Times(1 / (1 - m.use()))
@@ -65,33 +58,22 @@ func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, serve
 	r.Table(append(sizedHeader, "use", "computed"), lines)
 	r.Printf("\n")
 	r.Table([]string{"wake", "CPU, µs", "bytes in", "bytes out", "client CPU, µs"}, wakes)
-	return nil
 }
 
 // use is the part of a core that Redis used.
 func (m *sized) use() float64 { return m.rate.Median() * m.cpu.Median() / 1e6 }
 
 // sizeLeases measures what leases cost: not by decisions but by subjects, for their blocks.
-func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) error {
+func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) {
 	const subjects, length = 1000, 6 * time.Second // two leases of a minute
 	l := sizingLoad{way: sizing.Batched64, keys: subjects,
 		questions: []question{{limits: []stint.Limit{stint.PerMinute(huge).WithLease()}}}}
-	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
-		return err
-	}
-	d, err := l.open(ctx, server.addr)
-	if err != nil {
-		return err
-	}
+	contest.OK(server.do(ctx, "FLUSHALL").Error())
+	d := l.open(ctx, server.addr)
 	defer d.close()
 	walkers := pattern{subjectKeys(l.keys), 1}.walkers(l.way.Callers)
-	if _, err := press(ctx, server, d, walkers, length); err != nil {
-		return err
-	}
-	did, spent, err := spend(ctx, []*redisServer{server}, d, walkers, length)
-	if err != nil {
-		return err
-	}
+	press(ctx, server, d, walkers, length)
+	did, spent := spend(ctx, []*redisServer{server}, d, walkers, length)
 	blocks := subjects * length.Seconds() * sizing.Blocks(time.Minute)
 	each := spent.Times(1 / blocks)
 	r.Heading("Sizing, leases", fmt.Sprintf("%s subjects with one window of a minute, one process with 64 callers, for %v. "+
@@ -101,13 +83,12 @@ func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) err
 		contest.Number(round(spent.Client/did.decisions, 100)), contest.Count(int64(did.perSecond)),
 		contest.Number(round(each.CPU, 10)), contest.Number(round(each.In, 1)), contest.Number(round(each.Out, 1)),
 		contest.Number(round(each.Replicated, 1))}})
-	return nil
 }
 
 // checkModel compares what the model computes from the rows of this run with a load that is none of
 // them.
 func checkModel(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer,
-	ways []sizing.Way) error {
+	ways []sizing.Way) {
 	mix := []question{twoWindows, oneWindow, fourAndTwo, twoWindows, threeWindows}
 	var calls sizing.Calls
 	for i := range mix {
@@ -116,10 +97,7 @@ func checkModel(ctx context.Context, s contest.Settings, r *contest.Report, serv
 	var lines [][]string
 	for i := range ways {
 		l := sizingLoad{way: ways[i], keys: manyKeys, processes: 3, questions: mix}
-		m, err := l.measure(ctx, s, server.addr, server)
-		if err != nil {
-			return fmt.Errorf("%s: %w", ways[i].Name, err)
-		}
+		m := l.measure(ctx, s, server.addr, server)
 		got, n := m.cost(), float64(calls.Decisions)
 		want := ways[i].Cost(calls)
 		line := []string{ways[i].Name}
@@ -134,47 +112,33 @@ func checkModel(ctx context.Context, s contest.Settings, r *contest.Report, serv
 		"Computed from the rows of this run. Two fifths of the requests have two windows, a fifth each has one, three, "+
 			"and three with a shared fourth; three processes.")
 	r.Table([]string{"", "CPU, µs", "bytes in", "bytes out", "replicated"}, lines)
-	return nil
 }
 
 // sizeShards compares one shard of a Cluster with three.
-func sizeShards(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	var lines [][]string
-	for _, shards := range []int{1, 3} {
-		c, err := startCluster(ctx, shards)
-		if err != nil {
-			return err
-		}
-		for _, way := range []sizing.Way{sizing.Plain, sizing.Batched64, sizing.Batched256} {
-			l := sizingLoad{way: way, keys: manyKeys, questions: []question{threeWindows}}
-			busy := make([]float64, shards)
-			for i, node := range c {
-				if busy[i], err = node.cpu(ctx); err != nil {
-					c.Close()
-					return err
-				}
-			}
-			name := fmt.Sprintf("%s, %s", plural(shards, "shard"), way.Name)
-			m, err := l.measure(ctx, s, c.addr(), c...)
-			if err != nil {
-				c.Close()
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			most, sum := 0.0, 0.0
-			for i, node := range c {
-				used, err := node.cpu(ctx)
-				if err != nil {
-					c.Close()
-					return err
-				}
-				most, sum = math.Max(most, used-busy[i]), sum+used-busy[i]
-			}
-			lines = append(lines, append(m.line(name), contest.Number(round(most/sum, 100))))
-		}
-		c.Close()
-	}
+func sizeShards(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("Sizing, shards of a Cluster", "Three windows, no replicas; costs are sums over all shards. "+
 		"The last column is the busiest shard's part of the CPU time.")
-	r.Table(append(sizedHeader, "busiest"), lines)
-	return nil
+	r.Table(append(sizedHeader, "busiest"), append(sizeCluster(ctx, s, 1), sizeCluster(ctx, s, 3)...))
+}
+
+// sizeCluster measures a Cluster with so many shards.
+func sizeCluster(ctx context.Context, s contest.Settings, shards int) (lines [][]string) {
+	c := startCluster(ctx, shards)
+	defer c.Close()
+	for _, way := range []sizing.Way{sizing.Plain, sizing.Batched64, sizing.Batched256} {
+		l := sizingLoad{way: way, keys: manyKeys, questions: []question{threeWindows}}
+		busy := make([]float64, shards)
+		for i, node := range c {
+			busy[i] = node.cpu(ctx)
+		}
+		m := l.measure(ctx, s, c.addr(), c...)
+		most, sum := 0.0, 0.0
+		for i, node := range c {
+			used := node.cpu(ctx) - busy[i]
+			most, sum = math.Max(most, used), sum+used
+		}
+		lines = append(lines, append(m.line(fmt.Sprintf("%s, %s", plural(shards, "shard"), way.Name)),
+			contest.Number(round(most/sum, 100))))
+	}
+	return lines
 }

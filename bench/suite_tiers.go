@@ -48,11 +48,8 @@ type tierLoads struct {
 
 // runTiers compares stint with rueidislimiter over many subjects: processor time of Redis and
 // decisions a second.
-func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	server, err := startRedis(ctx)
-	if err != nil {
-		return err
-	}
+func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
+	server := startRedis(ctx)
 	defer server.Close()
 	minute, subjects := contest.Pick(s, time.Minute, 5*time.Second), contest.Pick(s, manyKeys, manyKeys/12)
 	keys := subjectKeys(subjects)
@@ -64,10 +61,7 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) error 
 	triple := r.AtLeast(2.5, "×", "tiers: decisions a second with three windows, to three calls of rueidislimiter")
 	var cpus, rates, unbatched [][]string
 	for _, row := range tierRows(minute) {
-		l, err := row.compete(ctx, s, server, keys, minute)
-		if err != nil {
-			return fmt.Errorf("%s: %w", row.name, err)
-		}
+		l := row.compete(ctx, s, server, keys, minute)
 		line, ratio := against(row.name, l.stint, l.call, cpu)
 		live := over(l.stint, func(l load) float64 { return l.used }).Median()
 		cpus = append(cpus, append(line, contest.Number(round(live, 1)), contest.Number(over(l.stint, share).Median())))
@@ -95,7 +89,6 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) error 
 	r.Table(header, rates)
 	r.Heading("Tiers, processor time of the server, µs per decision, plain store, 1 caller", "To one call of rueidislimiter.")
 	r.Table(header, unbatched)
-	return nil
 }
 
 // against returns a row of medians and the median of the ratios that two contenders had in the same
@@ -114,10 +107,8 @@ func share(l load) float64 { return l.allowed }
 
 // compete has the contenders of a row take turns, after the subjects have asked for a minute.
 func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redisServer, keys []string,
-	minute time.Duration) (tierLoads, error) {
-	if err := server.do(ctx, "FLUSHALL").Error(); err != nil {
-		return tierLoads{}, err
-	}
+	minute time.Duration) tierLoads {
+	contest.OK(server.do(ctx, "FLUSHALL").Error())
 	type contender struct {
 		loads   *[]load
 		peer    redisPeer
@@ -138,51 +129,38 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 		contenders = append(contenders, contender{&l.plain, redisPeers[plain], 1, row.limits, 0},
 			contender{&l.alone, peer, 1, row.limits[:1], 0})
 	}
-	length := contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
-	var samples []func() (float64, error)
+	var samples []func() float64
 	for _, c := range contenders {
-		d, err := c.peer.open(ctx, server.addr, c.callers, c.limits...)
-		if err != nil {
-			return tierLoads{}, fmt.Errorf("%s: %w", c.peer.name, err)
-		}
+		d := c.peer.connect(ctx, server.addr, c.callers, c.limits...)
 		defer d.close()
 		walkers := pattern{keys, 1}.walkers(c.callers)
-		if err := warm(ctx, server, d, walkers, c.warm); err != nil {
-			return tierLoads{}, fmt.Errorf("%s: %w", c.peer.name, err)
-		}
-		samples = append(samples, func() (float64, error) {
-			l, err := press(ctx, server, d, walkers, length)
+		warm(ctx, server, d, walkers, c.warm)
+		samples = append(samples, func() float64 {
+			l := press(ctx, server, d, walkers, pressTime(s))
 			*c.loads = append(*c.loads, l)
-			return l.perSecond, err
+			return l.perSecond
 		})
 	}
-	if _, err := alternate(ctx, s.Rounds, samples...); err != nil {
-		return tierLoads{}, err
-	}
+	alternate(ctx, s.Rounds, samples...)
 	for _, c := range contenders {
 		// A busy machine has stint fall back now and then: no more than that.
 		if allowed := over(*c.loads, share).Median(); allowed < 0.95 {
-			return tierLoads{}, fmt.Errorf("%s allowed a share of %.3f; want all", c.peer.name, allowed)
+			contest.Failf("%s: %s allowed a share of %.3f; want all", row.name, c.peer.name, allowed)
 		}
 	}
 	if len(row.limits) == 1 {
 		l.calls = l.call
 	}
-	return l, nil
+	return l
 }
 
 // warm lets subjects ask for some time, at a pace that leaves exact windows of that length half
 // full, and in any case until each has asked.
-func warm(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) error {
+func warm(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) {
 	const half = exact / 2
 	start := time.Now()
 	for used := 0.0; used < 2 || time.Since(start) < length; {
-		l, err := press(ctx, server, d, walkers, 100*time.Millisecond)
-		if err != nil {
-			return err
-		}
-		used = l.used
+		used = press(ctx, server, d, walkers, 100*time.Millisecond).used
 		time.Sleep(time.Until(start.Add(time.Duration(min(used/half, 1) * float64(length)))))
 	}
-	return nil
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -92,7 +92,7 @@ type load struct {
 
 // measure asks the contenders in turns, and returns a sample of medians for each. A first round,
 // shorter, is not counted.
-func (l load) measure(ctx context.Context, contenders []contender) ([]sample, error) {
+func (l load) measure(ctx context.Context, contenders []contender) []sample {
 	all := make([][]sample, len(contenders))
 	for round, which := range contest.Turns(1+l.rounds, len(contenders)) {
 		c, length, counted := contenders[which], l.length, round > 0
@@ -100,11 +100,11 @@ func (l load) measure(ctx context.Context, contenders []contender) ([]sample, er
 			length /= 2
 		}
 		v, err := drive(ctx, l.callers, length, c.call)
-		if err == nil && counted && (v.allowed > l.allowed+0.01 || v.allowed < l.allowed-0.01) {
-			err = fmt.Errorf("a share of %.3f was allowed; want %.0f", v.allowed, l.allowed)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+			contest.Failf("%s: %w", c.name, err)
+		}
+		if counted && math.Abs(v.allowed-l.allowed) > 0.01 {
+			contest.Failf("%s: a share of %.3f was allowed; want %.0f", c.name, v.allowed, l.allowed)
 		}
 		if counted {
 			all[which] = append(all[which], v)
@@ -114,7 +114,7 @@ func (l load) measure(ctx context.Context, contenders []contender) ([]sample, er
 	for i, samples := range all {
 		medians[i] = medianOf(samples)
 	}
-	return medians, nil
+	return medians
 }
 
 func medianOf(samples []sample) sample {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // answering is a contender that allows, or not, after a moment.
@@ -20,10 +22,7 @@ func answering(name string, allowed bool, calls *atomic.Int64) contender {
 func TestMeasure(t *testing.T) {
 	l := load{callers: 4, length: 5 * time.Millisecond, rounds: 3, allowed: 1}
 	var first, second atomic.Int64
-	got, err := l.measure(t.Context(), []contender{answering("a", true, &first), answering("b", true, &second)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := l.measure(t.Context(), []contender{answering("a", true, &first), answering("b", true, &second)})
 	if len(got) != 2 || first.Load() == 0 || second.Load() == 0 {
 		t.Fatalf("got %d samples of %d and %d calls; want one of each contender", len(got), first.Load(), second.Load())
 	}
@@ -48,7 +47,8 @@ func TestMeasureRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := l.measure(t.Context(), []contender{test.c}); err == nil || err.Error() != test.want {
+			err := contest.Catch(func() { l.measure(t.Context(), []contender{test.c}) })
+			if err == nil || err.Error() != test.want {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})

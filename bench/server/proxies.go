@@ -5,44 +5,33 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
 // proxies pass requests on to an upstream. nginx and Caddy are the last two, to which all are
 // compared.
 var proxies = []struct {
 	name  string
-	start func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (address string, err error)
+	start func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (address string)
 }{
-	{"stint gateway, memory", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (
-		string, error) {
+	{"stint gateway, memory", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) string {
 		return startGateway(ctx, p, rack, upstream, "memory")
 	}},
-	{"stint gateway, Redis", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (
-		string, error) {
-		redis, err := rack.Redis(ctx)
-		if err != nil {
-			return "", err
-		}
+	{"stint gateway, Redis", func(ctx context.Context, p *programs, rack *process.Rack, upstream string) string {
+		redis := rack.Redis(ctx)
 		return startGateway(ctx, p, rack, upstream, "redis://"+redis.Address)
 	}},
 	{"nginx", startNginx},
 	{"Caddy", startCaddy},
 }
 
-func startGateway(ctx context.Context, p *programs, rack *process.Rack, upstream, store string) (string, error) {
-	config, err := rack.Write("stint/stint.yaml", generous)
-	if err != nil {
-		return "", err
-	}
-	address, err := process.FreeAddress()
-	if err != nil {
-		return "", err
-	}
-	_, err = rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream, "--config", config,
+func startGateway(ctx context.Context, p *programs, rack *process.Rack, upstream, store string) string {
+	config := rack.Write("stint/stint.yaml", generous)
+	address := process.FreeAddress()
+	rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream, "--config", config,
 		"--store", store,
 		"--listen", address, "--admin", "", "--drain", "0s", "--no-access-log")
-	return address, err
+	return address
 }
 
 const nginxConfig = `daemon off;
@@ -74,17 +63,11 @@ http {
 }
 `
 
-func startNginx(ctx context.Context, _ *programs, rack *process.Rack, upstream string) (string, error) {
-	address, err := process.FreeAddress()
-	if err != nil {
-		return "", err
-	}
-	config, err := rack.Write("nginx/nginx.conf", fmt.Sprintf(nginxConfig, address, upstream))
-	if err != nil {
-		return "", err
-	}
-	_, err = rack.Start(ctx, address, nil, "nginx", "-e", "stderr", "-p", filepath.Dir(config), "-c", config)
-	return address, err
+func startNginx(ctx context.Context, _ *programs, rack *process.Rack, upstream string) string {
+	address := process.FreeAddress()
+	config := rack.Write("nginx/nginx.conf", fmt.Sprintf(nginxConfig, address, upstream))
+	rack.Start(ctx, address, nil, "nginx", "-e", "stderr", "-p", filepath.Dir(config), "-c", config)
+	return address
 }
 
 const caddyConfig = `{
@@ -96,17 +79,11 @@ http://%s {
 }
 `
 
-func startCaddy(ctx context.Context, _ *programs, rack *process.Rack, upstream string) (string, error) {
-	address, err := process.FreeAddress()
-	if err != nil {
-		return "", err
-	}
-	config, err := rack.Write("caddy/Caddyfile", fmt.Sprintf(caddyConfig, address, upstream))
-	if err != nil {
-		return "", err
-	}
+func startCaddy(ctx context.Context, _ *programs, rack *process.Rack, upstream string) string {
+	address := process.FreeAddress()
+	config := rack.Write("caddy/Caddyfile", fmt.Sprintf(caddyConfig, address, upstream))
 	home := filepath.Dir(config)
-	_, err = rack.Start(ctx, address, []string{"HOME=" + home, "XDG_DATA_HOME=" + home, "XDG_CONFIG_HOME=" + home},
+	rack.Start(ctx, address, []string{"HOME=" + home, "XDG_DATA_HOME=" + home, "XDG_CONFIG_HOME=" + home},
 		"caddy", "run", "--adapter", "caddyfile", "--config", config)
-	return address, err
+	return address
 }

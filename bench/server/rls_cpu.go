@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
-	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
 // runCPU reports what each of the processes that take part in a decision computes for it: where
 // they share the cores, that is what rates are made of.
-func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.Report) error {
+func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection, in as many rounds again: medians, also of the sums. "+
 		"Cores that are shared by everything in a row make its rate: two of them do 20,000 decisions a second of 100 µs.")
 	var rows [][]string
@@ -25,11 +25,7 @@ func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.
 		spent := make([][4]contest.Series, len(all.list))
 		for _, which := range contest.Turns(s.Rounds, len(all.list)) {
 			one := all.list[which]
-			micros, err := one.spend(ctx, 64, length(s), calls[which])
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", row.what, one.name, err)
-			}
-			for i, v := range micros {
+			for i, v := range one.spend(ctx, 64, length(s), calls[which]) {
 				spent[which][i] = append(spent[which][i], v)
 			}
 		}
@@ -42,49 +38,33 @@ func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.
 		}
 	}
 	r.Table([]string{"", "", "driver", "server", "Redis", "together"}, rows)
-	return nil
 }
 
 // spend drives a service and returns what that took of the driver, the server, its Redis and all of
 // them, in microseconds of CPU time a decision.
-func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (
-	micros [4]float64, err error) {
-	before, err := s.clocks()
-	if err != nil {
-		return micros, err
-	}
+func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (micros [4]float64) {
+	before := s.clocks()
 	start := time.Now()
-	done, err := drive(ctx, callers, length, call)
-	if err != nil {
-		return micros, err
-	}
+	done := contest.Must(drive(ctx, callers, length, call))
 	decisions := done.rate * time.Since(start).Seconds()
-	after, err := s.clocks()
-	if err != nil {
-		return micros, err
-	}
+	after := s.clocks()
 	for i := range before {
 		micros[i] = float64((after[i] - before[i]).Microseconds()) / decisions
 		micros[len(before)] += micros[i]
 	}
-	return micros, nil
+	return micros
 }
 
 // clocks are the CPU times of the driver, the server and its Redis.
-func (s *service) clocks() ([3]time.Duration, error) {
+func (s *service) clocks() [3]time.Duration {
 	var self syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
-		return [3]time.Duration{}, err
-	}
+	contest.OK(syscall.Getrusage(syscall.RUSAGE_SELF, &self))
 	times := [3]time.Duration{time.Duration(self.Utime.Nano() + self.Stime.Nano())}
 	for i, p := range []*process.Process{s.process, s.redis} {
 		if p == nil {
 			continue
 		}
-		var err error
-		if times[i+1], err = p.CPU(); err != nil {
-			return times, err
-		}
+		times[i+1] = p.CPU()
 	}
-	return times, nil
+	return times
 }

@@ -18,7 +18,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
 // The contenders' names.
@@ -61,134 +62,75 @@ type service struct {
 }
 
 // startServices starts all contenders.
-func startServices(ctx context.Context, p *programs, rack *process.Rack) (_ *services, err error) {
+func startServices(ctx context.Context, p *programs, rack *process.Rack) *services {
 	all := &services{}
-	defer func() {
-		if err != nil {
-			all.close()
-		}
-	}()
-	stint, err := all.startStint(ctx, p, rack)
-	if err != nil {
-		return nil, err
-	}
+	stint := all.startStint(ctx, p, rack)
 	if _, err := os.Stat(p.ratelimit); err == nil {
-		err := errors.Join(all.startRatelimit(ctx, p, rack, ratelimitName, 0),
-			all.startRatelimit(ctx, p, rack, cachedName, localCache))
-		if err != nil {
-			return nil, err
-		}
+		all.startRatelimit(ctx, p, rack, ratelimitName, 0)
+		all.startRatelimit(ctx, p, rack, cachedName, localCache)
 	}
-	return all, all.startEcho(ctx, rack, stint)
+	all.startEcho(ctx, rack, stint)
+	return all
 }
 
-func (all *services) startStint(ctx context.Context, p *programs, rack *process.Rack) (*service, error) {
-	rules, err := rack.Write("rules/bench.yaml", rlsRules)
-	if err != nil {
-		return nil, err
-	}
-	config, err := rack.Write("stint/stint.yaml", generous)
-	if err != nil {
-		return nil, err
-	}
-	redis, err := rack.Redis(ctx)
-	if err != nil {
-		return nil, err
-	}
-	address, err := process.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	daemon, err := rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store",
+func (all *services) startStint(ctx context.Context, p *programs, rack *process.Rack) *service {
+	rules := rack.Write("rules/bench.yaml", rlsRules)
+	config := rack.Write("stint/stint.yaml", generous)
+	redis := rack.Redis(ctx)
+	address := process.FreeAddress()
+	daemon := rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store",
 		"redis://"+redis.Address, "--envoy-config", filepath.Dir(rules),
 		"--grpc", address, "--http", "", "--admin", "", "--drain", "0s")
-	if err != nil {
-		return nil, err
-	}
 	return all.add(stintName, daemon, redis)
 }
 
 func (all *services) startRatelimit(ctx context.Context, p *programs, rack *process.Rack, name string,
-	cache int) error {
-	redis, err := rack.Redis(ctx)
-	if err != nil {
-		return err
-	}
+	cache int) {
+	redis := rack.Redis(ctx)
 	var addresses, ports [3]string
 	for i := range addresses {
-		if addresses[i], err = process.FreeAddress(); err != nil {
-			return err
-		}
+		addresses[i] = process.FreeAddress()
 		_, ports[i], _ = net.SplitHostPort(addresses[i])
 	}
-	rules, err := rack.Write("runtime/config/bench.yaml", rlsRules)
-	if err != nil {
-		return err
-	}
-	daemon, err := rack.Start(ctx, addresses[0], []string{
+	rules := rack.Write("runtime/config/bench.yaml", rlsRules)
+	daemon := rack.Start(ctx, addresses[0], []string{
 		"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "GRPC_PORT=" + ports[0], "PORT=" + ports[1],
 		"DEBUG_PORT=" + ports[2],
 		"RUNTIME_ROOT=" + filepath.Dir(filepath.Dir(rules)), "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false",
 		"USE_STATSD=false",
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.Address, "LOCAL_CACHE_SIZE_IN_BYTES=" + strconv.Itoa(cache),
 	}, p.ratelimit)
-	if err != nil {
-		return err
-	}
-	_, err = all.add(name, daemon, redis)
-	return err
+	all.add(name, daemon, redis)
 }
 
 // startEcho asks stint what the echo is to answer, and starts it.
-func (all *services) startEcho(ctx context.Context, rack *process.Rack, stint *service) error {
+func (all *services) startEcho(ctx context.Context, rack *process.Rack, stint *service) {
 	args := []string{bareCommand}
 	for _, key := range []string{allowedKey, deniedKey} {
 		var answer *rls.RateLimitResponse
 		for range 2 { // the limit of one lets the first pass
-			var err error
-			if answer, err = stint.clients[0].ShouldRateLimit(ctx, questions(key, 1)[0]); err != nil {
-				return err
-			}
+			answer = contest.Must(stint.clients[0].ShouldRateLimit(ctx, questions(key, 1)[0]))
 		}
-		data, err := proto.Marshal(answer)
-		if err != nil {
-			return err
-		}
-		path, err := rack.Write(key+".message", string(data))
-		if err != nil {
-			return err
-		}
+		data := contest.Must(proto.Marshal(answer))
+		path := rack.Write(key+".message", string(data))
 		args = append(args, "-"+key, path)
 	}
-	address, err := process.FreeAddress()
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	p, err := rack.Start(ctx, address, nil, self, append(args, "-grpc", address)...)
-	if err != nil {
-		return err
-	}
-	_, err = all.add(echoName, p, nil)
-	return err
+	address := process.FreeAddress()
+	self := contest.Must(os.Executable())
+	p := rack.Start(ctx, address, nil, self, append(args, "-grpc", address)...)
+	all.add(echoName, p, nil)
 }
 
 // add connects to a service.
-func (all *services) add(name string, p, redis *process.Process) (*service, error) {
+func (all *services) add(name string, p, redis *process.Process) *service {
 	s := &service{name: name, process: p, redis: redis}
 	for range maxConnections {
-		conn, err := grpc.NewClient(p.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			return nil, err
-		}
+		conn := contest.Must(grpc.NewClient(p.Address, grpc.WithTransportCredentials(insecure.NewCredentials())))
 		all.conns = append(all.conns, conn)
 		s.clients = append(s.clients, rls.NewRateLimitServiceClient(conn))
 	}
 	all.list = append(all.list, s)
-	return s, nil
+	return s
 }
 
 func (all *services) close() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
-	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
 // httpCallers is how many ask at the same time, each on a connection of its own.
@@ -27,28 +27,15 @@ tiers:
 var page = `{"data":"` + strings.Repeat("0123456789", 50) + `"}`
 
 // runGateway measures the gateway beside proxies that limit nothing.
-func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	rack, err := process.NewRack()
-	if err != nil {
-		return err
-	}
+func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contest.Report) {
+	rack := process.NewRack()
 	defer rack.Stop()
-	upstream, err := startBare(ctx, rack, page)
-	if err != nil {
-		return err
-	}
+	upstream := startBare(ctx, rack, page)
 	sites := []site{{"upstream itself", upstream}}
 	for _, proxy := range proxies {
-		address, err := proxy.start(ctx, p, rack, upstream)
-		if err != nil {
-			return fmt.Errorf("%s: %w", proxy.name, err)
-		}
-		sites = append(sites, site{proxy.name, address})
+		sites = append(sites, site{proxy.name, proxy.start(ctx, p, rack, upstream)})
 	}
-	measured, err := measureSites(ctx, s, sites, http.MethodGet, "/", "")
-	if err != nil {
-		return err
-	}
+	measured := measureSites(ctx, s, sites, http.MethodGet, "/", "")
 	r.Heading("The gateway, requests a second", fmt.Sprintf("%d connections, a body of %d bytes, no access logs; %s; Caddy %s. "+
 		"The gateway limits every request; nginx and Caddy only pass them on.", httpCallers, len(page), version("nginx", "-v"), version("caddy", "version")))
 	rows := make([][]string, len(sites))
@@ -59,51 +46,26 @@ func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contes
 		}
 	}
 	r.Table([]string{"", "requests/s", "p50 ms", "p99 ms", "× nginx", "× Caddy"}, rows)
-	return nil
 }
 
 // runAPI measures the JSON API beside a handler that decides nothing.
-func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	rack, err := process.NewRack()
-	if err != nil {
-		return err
-	}
+func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Report) {
+	rack := process.NewRack()
 	defer rack.Stop()
-	config, err := rack.Write("stint/stint.yaml", generous)
-	if err != nil {
-		return err
-	}
-	redis, err := rack.Redis(ctx)
-	if err != nil {
-		return err
-	}
+	config := rack.Write("stint/stint.yaml", generous)
+	redis := rack.Redis(ctx)
 	var sites []site
 	for _, store := range []site{{"stint, memory", "memory"}, {"stint, Redis", "redis://" + redis.Address}} {
-		address, err := process.FreeAddress()
-		if err != nil {
-			return err
-		}
-		_, err = rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", store.address, "--http",
-			address, "--admin", "", "--drain", "0s")
-		if err != nil {
-			return err
-		}
+		address := process.FreeAddress()
+		rack.Start(ctx, address, nil, p.stint, "serve", "--config", config, "--store", store.address,
+			"--http", address, "--admin", "", "--drain", "0s")
 		sites = append(sites, site{store.name, address})
 	}
 	const question = `{"method":"GET","path":"/","peer":"192.0.2.1"}`
 	_, answer, err := send(ctx, http.DefaultClient, http.MethodPost, "http://"+sites[0].address+"/v1/take", question)
-	if err != nil {
-		return err
-	}
-	bare, err := startBare(ctx, rack, string(answer))
-	if err != nil {
-		return err
-	}
-	sites = append(sites, site{"bare handler", bare})
-	measured, err := measureSites(ctx, s, sites, http.MethodPost, "/v1/take", question)
-	if err != nil {
-		return err
-	}
+	contest.OK(err)
+	sites = append(sites, site{"bare handler", startBare(ctx, rack, string(answer))})
+	measured := measureSites(ctx, s, sites, http.MethodPost, "/v1/take", question)
 	r.Heading("The JSON API, decisions a second", fmt.Sprintf("POST /v1/take by attributes, %d connections. The bare handler reads the body and answers with "+
 		"the same one as stint.", httpCallers))
 	rows := make([][]string, len(sites))
@@ -112,14 +74,13 @@ func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Re
 			fmt.Sprintf("%.2f", m.rate/measured[len(measured)-1].rate)}
 	}
 	r.Table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, rows)
-	return nil
 }
 
 // site is an HTTP server.
 type site struct{ name, address string }
 
 // measureSites sends the same request to all of them, all of which must be allowed.
-func measureSites(ctx context.Context, s contest.Settings, sites []site, method, path, body string) ([]sample, error) {
+func measureSites(ctx context.Context, s contest.Settings, sites []site, method, path, body string) []sample {
 	transport := &http.Transport{MaxIdleConnsPerHost: httpCallers}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -151,19 +112,10 @@ func send(ctx context.Context, client *http.Client, method, url, body string) (s
 }
 
 // startBare starts a server that answers everything with a body.
-func startBare(ctx context.Context, rack *process.Rack, body string) (string, error) {
-	path, err := rack.Write("body", body)
-	if err != nil {
-		return "", err
-	}
-	address, err := process.FreeAddress()
-	if err != nil {
-		return "", err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	_, err = rack.Start(ctx, address, nil, self, bareCommand, "-http", address, "-allowed", path)
-	return address, err
+func startBare(ctx context.Context, rack *process.Rack, body string) string {
+	path := rack.Write("body", body)
+	address := process.FreeAddress()
+	self := contest.Must(os.Executable())
+	rack.Start(ctx, address, nil, self, bareCommand, "-http", address, "-allowed", path)
+	return address
 }

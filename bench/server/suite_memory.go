@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
-	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
 // growth is how much memory a daemon may have after all descriptors, beside that after a tenth of
@@ -15,7 +15,7 @@ import (
 const growth = 1.25
 
 // runMemory asks a daemon for ever more descriptors, and looks at its memory.
-func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest.Report) error {
+func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("Memory of the daemon, MB", "The process's resident memory, with the limits in Redis, after so many descriptors, all different. "+
 		"Denied ones are asked for twice, of which the first is allowed.")
 	flat := r.AtMost(growth, "", "memory: after all descriptors, as a share of that after a tenth")
@@ -27,10 +27,7 @@ func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest
 	}
 	var rows [][]string
 	for _, key := range []string{allowedKey, deniedKey} {
-		sizes, err := p.memoryOf(ctx, key, steps)
-		if err != nil {
-			return err
-		}
+		sizes := p.memoryOf(ctx, key, steps)
 		row := []string{key}
 		for _, size := range sizes {
 			row = append(row, fmt.Sprintf("%.0f", size))
@@ -39,42 +36,30 @@ func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest
 		flat.Judge(sizes[len(sizes)-1]/sizes[1], key)
 	}
 	r.Table(header, rows)
-	return nil
 }
 
 // memoryOf is the memory of a new daemon in MB, each time it has been asked for so many descriptors
 // in all.
-func (p *programs) memoryOf(ctx context.Context, key string, steps []int) ([]float64, error) {
-	rack, err := process.NewRack()
-	if err != nil {
-		return nil, err
-	}
+func (p *programs) memoryOf(ctx context.Context, key string, steps []int) []float64 {
+	rack := process.NewRack()
 	defer rack.Stop()
 	all := &services{}
 	defer all.close()
-	stint, err := all.startStint(ctx, p, rack)
-	if err != nil {
-		return nil, err
-	}
+	stint := all.startStint(ctx, p, rack)
 	var sizes []float64
 	asked := 0
 	for _, upTo := range steps {
-		if err := stint.askAll(ctx, key, asked, upTo); err != nil {
-			return nil, err
-		}
+		stint.askAll(ctx, key, asked, upTo)
 		asked = upTo
-		size, err := stint.process.Resident()
-		if err != nil {
-			return nil, err
-		}
+		size := stint.process.Resident()
 		sizes = append(sizes, float64(size)/(1<<20))
 	}
-	return sizes, nil
+	return sizes
 }
 
 // askAll asks for the values of a key from one number up to another: once, or twice if that is what
 // it takes to be denied.
-func (s *service) askAll(ctx context.Context, key string, from, to int) error {
+func (s *service) askAll(ctx context.Context, key string, from, to int) {
 	const callers = 64
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -98,5 +83,5 @@ func (s *service) askAll(ctx context.Context, key string, from, to int) error {
 		})
 	}
 	group.Wait()
-	return context.Cause(ctx)
+	contest.OK(context.Cause(ctx))
 }

@@ -7,7 +7,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
-	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
 // What is asked in the rows of the table.
@@ -30,16 +30,10 @@ const (
 )
 
 // runRLS measures Envoy's rate limit service.
-func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Report) error {
-	rack, err := process.NewRack()
-	if err != nil {
-		return err
-	}
+func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Report) {
+	rack := process.NewRack()
 	defer rack.Stop()
-	services, err := startServices(ctx, p, rack)
-	if err != nil {
-		return err
-	}
+	services := startServices(ctx, p, rack)
 	defer services.close()
 
 	r.Heading("Envoy's rate limit service, decisions a second", "ShouldRateLimit with one descriptor, by callers of which each asks again as soon as it is answered; "+
@@ -59,10 +53,7 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 		for _, callers := range []int{64, 256} {
 			for _, connections := range []int{1, 8} {
 				l := load{callers: callers, length: length(s), rounds: s.Rounds, allowed: row.allowed}
-				measured, err := l.measure(ctx, services.contenders(connections, requests))
-				if err != nil {
-					return fmt.Errorf("%s, %d callers, %d connections: %w", row.what, callers, connections, err)
-				}
+				measured := l.measure(ctx, services.contenders(connections, requests))
 				where := []string{row.what, fmt.Sprint(callers), fmt.Sprint(connections)}
 				rates = append(rates, append(where,
 					bars.rates(services, measured, fmt.Sprintf("%s, %d on %d", row.what, callers, connections))...))
@@ -78,7 +69,7 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table(append(header[:len(header):len(header)], "× ratelimit", "of echo"), rates)
 	r.Heading("Envoy's rate limit service, ms", "p50 and p99 in the same rounds.")
 	r.Table(header, times)
-	return services.runCPU(ctx, s, r)
+	services.runCPU(ctx, s, r)
 }
 
 // rlsBars judge rows. Those on ratelimit are nil without it.

@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			runs := []figures{test.first, test.second, test.third}
 			others := 0
-			suite := func(_ context.Context, _ contest.Settings, r *contest.Report) error {
+			suite := func(_ context.Context, _ contest.Settings, r *contest.Report) {
 				r.AtLeast(1.8, "×", "one: speed").Judge(runs[0].speed)
 				r.AtMost(10, " B", "one: size").Judge(runs[0].size)
 				r.AtMost(0, "", "one: allocations").Judge(runs[0].allocations)
@@ -57,12 +57,10 @@ func TestCheck(t *testing.T) {
 				r.AtMost(1, "×", "one: p99 to theirs").Judge(1000)
 				r.AtMost(1, "×", "new").Judge(1000)
 				runs = runs[1:]
-				return nil
 			}
-			other := func(_ context.Context, _ contest.Settings, r *contest.Report) error {
+			other := func(_ context.Context, _ contest.Settings, r *contest.Report) {
 				others++
 				r.AtMost(10, " B", "two: size").Judge(1)
-				return nil
 			}
 			command := contest.Command{Name: "test", Suites: []contest.Suite{
 				{Name: "one", Run: suite}, {Name: "two", Run: other}}}
@@ -88,9 +86,8 @@ func TestCheckNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := contest.Command{Name: "test", Suites: []contest.Suite{{Name: "one",
-		Run: func(_ context.Context, _ contest.Settings, r *contest.Report) error {
+		Run: func(_ context.Context, _ contest.Settings, r *contest.Report) {
 			r.AtLeast(1.8, "×", "speed").Judge(2)
-			return nil
 		}}}}
 	if err := command.Run(t.Context(), []string{"-check", path}, io.Discard); err == nil {
 		t.Error("it passed")

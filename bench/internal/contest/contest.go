@@ -34,7 +34,7 @@ func Pick[T any](s Settings, full, short T) T {
 // Suite is a part of a run that can be chosen by its name.
 type Suite struct {
 	Name string
-	Run  func(context.Context, Settings, *Report) error
+	Run  func(context.Context, Settings, *Report) // ended by Must and OK
 }
 
 // Command runs suites and reports.
@@ -88,7 +88,7 @@ func (c Command) measure(ctx context.Context, s Settings, suites []Suite, out io
 	}
 	r.begin(s, about)
 	for _, suite := range suites {
-		if err := suite.Run(ctx, s, r); err != nil {
+		if err := Catch(func() { suite.Run(ctx, s, r) }); err != nil {
 			return nil, fmt.Errorf("%s: %w", suite.Name, err)
 		}
 	}

@@ -18,9 +18,8 @@ import (
 // command has two suites, that print their name and settings, and a flag.
 func command(word *string) contest.Command {
 	suite := func(name string) contest.Suite {
-		return contest.Suite{Name: name, Run: func(_ context.Context, s contest.Settings, r *contest.Report) error {
+		return contest.Suite{Name: name, Run: func(_ context.Context, s contest.Settings, r *contest.Report) {
 			r.Printf("%s %d %v %s\n", name, s.Rounds, s.Short, *word)
-			return nil
 		}}
 	}
 	return contest.Command{
@@ -79,7 +78,7 @@ func TestCommandFails(t *testing.T) {
 	var word string
 	c := command(&word)
 	c.Suites = append(c.Suites, contest.Suite{
-		Name: "three", Run: func(context.Context, contest.Settings, *contest.Report) error { return broken }})
+		Name: "three", Run: func(context.Context, contest.Settings, *contest.Report) { contest.OK(broken) }})
 	tests := []struct{ args, want string }{
 		{"-only one,four", `no suite "four"; want any of one, two, three`},
 		{"-only three", "three: broken"},

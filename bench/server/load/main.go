@@ -7,19 +7,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
-	"github.com/stint-limiter/stint/bench/server/process"
+	"github.com/stint-limiter/stint/bench/internal/process"
 	"github.com/stint-limiter/stint/examples/tiers"
 )
 
@@ -39,9 +38,13 @@ func (s settings) name() string {
 	return "load"
 }
 
-func main() { contest.Main("load", run) }
+func main() {
+	contest.Main("load", func(ctx context.Context, args []string) error {
+		return contest.Catch(func() { run(ctx, args) })
+	})
+}
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) {
 	var s settings
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.StringVar(&s.stint, "stint", "stint", "the `program` to test")
@@ -53,82 +56,48 @@ func run(ctx context.Context, args []string) error {
 	checked := flags.String("check", "", "only check the `file` that k6 has written")
 	keep := flags.String("log", "", "keep the log of requests in `file`")
 	out := flags.String("o", "", "write the result into `file`, between its markers of load, or of load-defaults")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+	contest.OK(flags.Parse(args))
 	if s.users < 1 || s.duration < time.Second || s.duration > time.Minute {
-		return errors.New("want a user at least, and a second to a minute: in a longer time less would be over the limits")
+		contest.Failf("want a user at least, and a second to a minute: in a longer time less would be over the limits")
 	}
 	log := *checked
 	if log == "" {
-		rack, err := process.NewRack()
-		if err != nil {
-			return err
-		}
+		rack := process.NewRack()
 		defer rack.Stop()
 		if log = *keep; log == "" {
-			if log, err = rack.Write("requests.csv", ""); err != nil {
-				return err
-			}
+			log = rack.Write("requests.csv", "")
 		}
-		if err := s.send(ctx, rack, log); err != nil {
-			return err
-		}
+		s.send(ctx, rack, log)
 	}
-	file, err := os.Open(log)
-	if err != nil {
-		return err
-	}
+	file := contest.Must(os.Open(log))
 	defer file.Close()
-	requests, err := readLog(file)
-	if err != nil {
-		return err
-	}
-	r, err := summarise(requests)
-	if err != nil {
-		return err
-	}
+	r := contest.Must(summarise(contest.Must(readLog(file))))
 	fmt.Print(r.text())
 	if *out != "" {
-		if err := contest.Replace(*out, s.name(), r.text()); err != nil {
-			return err
-		}
+		contest.OK(contest.Replace(*out, s.name(), r.text()))
 	}
-	return r.failure()
+	contest.OK(r.failure())
 }
 
 // failurePolicy has every decision made by Redis, however busy this machine is.
 const failurePolicy = "failure: {mode: error, budget: 1s}\n"
 
 // send has k6 send the requests, and write its log.
-func (s settings) send(ctx context.Context, rack *process.Rack, log string) error {
-	upstream, err := serveUpstream(ctx)
-	if err != nil {
-		return err
-	}
-	config, err := rack.Write("policies/stint.yaml", string(tiers.YAML))
-	if err != nil {
-		return err
-	}
+func (s settings) send(ctx context.Context, rack *process.Rack, log string) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status":"ok"}`)
+	}))
+	defer upstream.Close()
+	config := rack.Write("policies/stint.yaml", string(tiers.YAML))
 	if !s.defaults {
-		if _, err := rack.Write("policies/failure.yaml", failurePolicy); err != nil {
-			return err
-		}
+		rack.Write("policies/failure.yaml", failurePolicy)
 	}
-	redis, err := rack.Redis(ctx)
-	if err != nil {
-		return err
-	}
-	address, err := process.FreeAddress()
-	if err != nil {
-		return err
-	}
-	_, err = rack.Start(ctx, address, nil, s.stint, "gateway", "--config", filepath.Dir(config), "--store",
+	redis := rack.Redis(ctx)
+	address := process.FreeAddress()
+	rack.Start(ctx, address, nil, s.stint, "gateway", "--config", filepath.Dir(config), "--store",
 		"redis://"+redis.Address,
-		"--upstream", "http://"+upstream, "--listen", address, "--admin", "", "--drain", "0s")
-	if err != nil {
-		return err
-	}
+		"--upstream", upstream.URL, "--listen", address, "--admin", "", "--drain", "0s")
 	k6 := exec.CommandContext(ctx, s.k6, "run", "--quiet", "--no-usage-report", "--summary-mode=disabled",
 		"--out", "csv="+log,
 		"-e", "TARGET=http://"+address, "-e", fmt.Sprint("VUS=", s.users), "-e",
@@ -139,22 +108,6 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) erro
 	k6.Stdout, k6.Stderr = os.Stderr, os.Stderr
 	k6.Cancel = func() error { return k6.Process.Signal(os.Interrupt) }
 	if err := k6.Run(); err != nil {
-		return fmt.Errorf("k6: %w", err)
+		contest.Failf("k6: %w", err)
 	}
-	return nil
-}
-
-// serveUpstream serves what the gateway protects, until the context ends.
-func serveUpstream(ctx context.Context) (address string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"status":"ok"}`)
-	})}
-	context.AfterFunc(ctx, func() { srv.Close() })
-	go srv.Serve(listener) // ends with the context, or with the program
-	return listener.Addr().String(), nil
 }

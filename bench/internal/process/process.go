@@ -5,7 +5,6 @@ package process
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
 // Process is a server that is running.
@@ -27,10 +28,8 @@ type Process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// Start starts a program with arguments, and with variables on top of the environment, and waits
-// until something accepts connections at the address. What the program prints is in the file named
-// log.
-func Start(ctx context.Context, address, log string, env []string, program string, args ...string) (*Process, error) {
+// start is [Rack.Start] with the name of the file for what the program prints.
+func start(ctx context.Context, address, log string, env []string, program string, args ...string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -104,43 +103,35 @@ func (p *Process) Stop() {
 }
 
 // Resident is the memory that the process has now, in bytes.
-func (p *Process) Resident() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
+func (p *Process) Resident() int64 {
+	text := contest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kilobytes << 10, err
+			return contest.Must(strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)) << 10
 		}
 	}
-	return 0, fmt.Errorf("%s: the kernel does not report its memory", p.name)
+	contest.Failf("%s: the kernel does not report its memory", p.name)
+	return 0
 }
 
 // CPU is how long the process has been computing so far. The kernel reports it in hundredths of a
 // second.
-func (p *Process) CPU() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
+func (p *Process) CPU() time.Duration {
+	text := contest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)))
 	// The name, in parentheses, may have spaces. Of what follows it the 12th and 13th are user and
 	// system time.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("%s: the kernel does not report its CPU time", p.name)
+		contest.Failf("%s: the kernel does not report its CPU time", p.name)
 	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	system, also := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, also)
+	user := contest.Must(strconv.ParseInt(fields[11], 10, 64))
+	system := contest.Must(strconv.ParseInt(fields[12], 10, 64))
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // FreeAddress is an address of this machine at which nothing listens.
-func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
+func FreeAddress() string {
+	listener := contest.Must(net.Listen("tcp", "127.0.0.1:0"))
+	defer listener.Close()
+	return listener.Addr().String()
 }

@@ -1,0 +1,38 @@
+package contest
+
+import "fmt"
+
+// failure is an error that ends a suite.
+type failure struct{ err error }
+
+// Must returns a value or, if there is an error, ends the suite with it. Like OK it is for the
+// goroutine of a suite, and for others within [Catch].
+func Must[T any](v T, err error) T {
+	OK(err)
+	return v
+}
+
+// OK ends the suite if there is an error.
+func OK(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Failf ends the suite with an error.
+func Failf(format string, args ...any) { OK(fmt.Errorf(format, args...)) }
+
+// Catch calls a function and returns the error that ended it, if any.
+func Catch(f func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.err
+		default:
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}

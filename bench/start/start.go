@@ -1,0 +1,43 @@
+// Package start has small complete programs with stint and with other limiters, side by side: the
+// first 429, the same in Redis, and the same per user. Each function is the main of a program. A
+// test runs them all and counts their lines for docs/benchmarks.md.
+//
+// The rules: as short as gofmt and 120 columns allow, with the error handling of the project's own
+// README, and no function or variable of this file that hides a step. What an application has
+// anyway is here: a handler, a function that says who is signed in, and addresses, which a real
+// program has as text.
+package start
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// requests is the limit per minute. The next request gets the 429.
+const requests = 3
+
+// The addresses: where a program listens, and a Redis in the three forms that libraries want.
+var (
+	addr      = os.Getenv("START_ADDR")
+	redisURL  = os.Getenv("START_REDIS")
+	redisAddr = strings.TrimPrefix(redisURL, "redis://")
+	redisPort = port(redisAddr)
+)
+
+func port(addr string) uint16 {
+	_, text, _ := strings.Cut(addr, ":")
+	n, _ := strconv.ParseUint(text, 10, 16)
+	return uint16(n)
+}
+
+// hello is the application.
+func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }
+
+// userOf is who sent a request, as the application's authentication says.
+func userOf(r *http.Request) string { return "user:" + r.Header.Get("X-User") }
+
+// userKey is userOf as httprate wants it.
+func userKey(r *http.Request) (string, error) { return userOf(r), nil }
