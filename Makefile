@@ -10,6 +10,7 @@ LOADFLAGS  ?=
 RACE        = -race -gcflags=regexp=-race=false \
 	-gcflags=github.com/stint-limiter/stint/internal/oracle=-race=false
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+GORELEASER  = $(GO) tool -modfile=tools/release/go.mod goreleaser
 LUAC       ?= $(shell command -v luac5.1 || command -v luac)
 K6          = go.k6.io/k6@v1.8.1
 RATELIMIT   = github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
@@ -25,34 +26,55 @@ run: ## Run the demo: a gateway behind the example tiers, with callers and a das
 	@$(GO) build -o bin/stint ./cmd/stint && exec bin/stint demo
 
 .PHONY: setup
-setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a browser, axe-core, promtool, a C compiler)
+setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a browser, axe-core, Node, promtool, a C compiler)
 	@scripts/setup.sh
 
 .PHONY: check
-check: lint ## Lint, and run the tests that need no other program; about a minute, for use while editing
+check: lint ## Lint (needs luac and luacheck), and run the tests that start no other program; about a minute, for use while editing
 	$(GO) test -short -vet=off -p 4 ./... # they wait more than they compute; lint has vetted them
 
 # By default, the race detector waits for a second at the end of every process. Lint vets.
 .PHONY: test
 test: export GORACE ?= atexit_sleep_ms=10
+test: export STINT_BINARY = $(CURDIR)/bin/stint
 test: setup ## Run all tests with the race detector, against real Redis servers; before a change is done
+	$(GO) build -o $(STINT_BINARY) ./cmd/stint # once for all tests that run it
 	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./faults ./... # the slowest first; they wait more than they compute
-	cd examples/routers && $(GO) test $(RACE) -vet=off -shuffle=on ./...
-	cd bench && $(GO) test ./...
+	cd examples/routers && $(GO) test -vet=off -shuffle=on ./... # compiled as ./examples runs them
+	cd bench && $(GO) test -vet=off ./...
+	cd deploy/test && $(GO) test -vet=off -shuffle=on ./...
 
+# Not part of make test: the image needs root, cgroups and two minutes.
+.PHONY: deploy-test
+deploy-test: image ## Build the container image and run it, and test everything else in deploy/ (as root)
+	@scripts/setup.sh deploy
+	cd deploy/test && $(GO) test -vet=off -tags image -count=1 -v ./...
+
+# What deploy/Dockerfile copies. GOARCH=arm64 make image is for another machine.
+CERTIFICATES ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem))
+
+.PHONY: image
+image: ## Make bin/image, which deploy/Dockerfile builds the container image from
+	rm -rf bin/image && mkdir -p bin/image/state
+	cp "$(CERTIFICATES)" bin/image/ca-certificates.crt
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags="-s -w" -o bin/image/stint ./cmd/stint
+
+# With the default, staticcheck spends about a third of its time on garbage collection.
 .PHONY: lint
+lint: export GOGC ?= 400
 lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then \
 		echo "not formatted (run make fmt):"; echo "$$unformatted"; exit 1; fi
-	@if [ -z "$(LUAC)" ]; then echo "lint: no luac5.1 and no luac found: run make setup, or set LUAC" >&2; exit 1; fi
+	@if [ -z "$(LUAC)" ]; then echo "lint: no luac5.1 and no luac found: install lua5.1 (make setup does), or set LUAC" >&2; exit 1; fi
 	find . -name '*.lua' -print0 | xargs -0 -n 1 $(LUAC) -p
-	@command -v luacheck >/dev/null || { echo "lint: no luacheck found: run make setup" >&2; exit 1; }
-	$(GO) test -count=1 -run 'TestScriptsAreValid|TestNumbers' ./redisstore # the scripts as Redis runs them
+	@command -v luacheck >/dev/null || { echo "lint: no luacheck found: install lua-check (make setup does)" >&2; exit 1; }
+	$(GO) test -vet=off -count=1 -run 'TestScriptsAreValid|TestNumbers' ./redisstore # the scripts as Redis runs them
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
 	cd examples/routers && $(GO) vet ./...
 	cd bench && $(GO) vet ./...
+	cd deploy/test && $(GO) vet -tags image ./...
 
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
@@ -105,6 +127,23 @@ faults: setup ## Break real servers in every way, measure, and write the table i
 soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers
 	$(GO) test ./internal/histories -run TestHistories -v -count=1 -timeout 24h -args -for $(SOAK) -first 0 -survey
 	cd faults && $(GO) test -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
+
+.PHONY: release-test
+release-test: ## Build a release of this commit, check every file of it, and go install it; some minutes, as root
+	@scripts/setup.sh release
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	cd tools/release && $(GO) vet ./... && $(GO) test -count=1 -timeout 60m -v ./...
+
+# The notes of a release are the section of its tag in the changelog. Without one, nothing is published.
+.PHONY: release
+release: ## Build and publish the release of the tag of this commit; the workflow does it (RELEASEFLAGS="...")
+	@mkdir -p bin
+	awk -v tag="$$(git describe --tags --exact-match --match 'v*')" \
+		'index($$0, "## [" substr(tag, 2) "]") == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md >bin/notes.md
+	@grep -q . bin/notes.md || { echo "release: CHANGELOG.md has no section for the tag of this commit" >&2; exit 1; }
+	$(GORELEASER) check
+	$(GORELEASER) release --clean --release-notes bin/notes.md $(RELEASEFLAGS)
 
 .PHONY: cover
 cover: setup ## Write cover.out and print the total

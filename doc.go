@@ -1,13 +1,9 @@
 // Package stint is for programs that limit how often something may happen, exactly, across any
-// number of processes. Start with [New] and [Limiter.Allow]. Packages memorystore and redisstore
-// are the stores; package policy decides HTTP and gRPC requests by rules.
+// number of processes. Start with [New] and [Limiter.Allow]: a hundred per minute and user.
 //
-// A [Limiter] holds one or more limits and a [Store] that remembers:
-//
-//	store, err := memorystore.New(memorystore.Config{})
+//	store, err := stores.Open(ctx, "memory")
 //	...
-//	defer store.Close()
-//	lim, err := stint.New(store, stint.PerMinute(100), stint.PerHour(1000))
+//	lim, err := stint.New(store, stint.PerMinute(100))
 //	...
 //	d, err := lim.Allow(ctx, "user:42")
 //	switch {
@@ -15,23 +11,33 @@
 //	case !d.Allowed:    // denied; try again after d.RetryAfter
 //	}
 //
-// With memorystore the limits hold inside one process. With redisstore any number of processes
-// share them through Redis or Valkey, and every decision is one atomic script call.
+// An HTTP server needs one line, see package httplimit:
+//
+//	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
+//
+// A [Limiter] holds one or more limits and a [Store] that remembers. "memory" is for limits inside
+// one process. With the URL of a Redis or Valkey, "redis://localhost:6379", any number of processes
+// share them, and every decision is one atomic script call; while Redis is away, each process
+// decides under limits of its own.
 //
 // [Limiter] describes the verbs: Allow, Wait, Peek, Take, and what corrects or ends a charge.
 //
 // # What is promised
 //
 // An [AlgorithmSliding] limit of L per W admits at most L in any window of length W, wherever that
-// window begins. Several limits are charged all or none. A denial charges nothing. Time is the
-// store's, so clocks of callers do not matter.
+// window begins, for as long as the store answers; docs/resilience.md has the bound for outages.
+// Several limits are charged all or none. A denial charges nothing. Time is the store's, so clocks
+// of callers do not matter.
 //
 // A denial is a value; a failure of the store is an error. When an error is returned, nothing was
 // decided. What to do without a store is the caller's policy; package resilience implements
-// several.
+// several, and is part of what package stores opens.
 //
 // # Other packages
 //
-// Package driver holds what only authors of stores need. Packages httplimit and grpclimit limit
-// servers and clients, policy decides by rules for tiers and routes.
+//   - stores opens a store from a URL; memorystore, redisstore and resilience are its parts.
+//   - httplimit and grpclimit limit servers and clients.
+//   - outbound keeps calls to other people's APIs within their limits.
+//   - policy decides requests by rules for tiers and routes, config reads such rules.
+//   - driver and storetest are for authors of stores.
 package stint

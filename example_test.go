@@ -4,59 +4,92 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
+// In one process, without HTTP: a store in memory and a limiter.
 func Example() {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		panic(err)
-	}
+	store, _ := memorystore.New(memorystore.Config{}) // fails only on a mistake in the Config
 	defer store.Close()
-	lim, err := stint.New(store, stint.PerMinute(3), stint.PerDay(1000))
+	lim, err := stint.New(store, stint.PerMinute(2), stint.PerDay(1000))
 	if err != nil {
-		panic(err)
+		log.Fatal(err) // a mistake in a limit
 	}
-	for range 4 {
+	for range 3 {
 		d, err := lim.Allow(context.Background(), "user:42")
-		if err != nil {
-			panic(err) // the store failed: nothing was decided
-		}
-		limit := *d.Decisive().Limit
-		fmt.Printf("allowed %v, %d of %s left\n", d.Allowed, d.Remaining(), &limit)
+		fmt.Println(d.Allowed, d.Remaining(), err) // an error means that the store failed
 	}
 	// Output:
-	// allowed true, 2 of 3/1m left
-	// allowed true, 1 of 3/1m left
-	// allowed true, 0 of 3/1m left
-	// allowed false, 0 of 3/1m left
+	// true 1 <nil>
+	// true 0 <nil>
+	// false 0 <nil>
 }
 
-// In immediate mode a denial is turned into an error that carries the key and when to try again.
-func ExampleDecision_Err() {
+// Every mistake is reported at once, with what would be right.
+func ExampleNew() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	lim, _ := stint.New(store, stint.PerSecond(1))
-	call := func() error {
-		d, err := lim.Allow(context.Background(), "igdb:api")
-		if err != nil {
-			return err
-		}
-		return d.Err()
-	}
-	fmt.Println(call())
-	err := call()
-	var denied *stint.DeniedError
-	fmt.Println(err, errors.As(err, &denied) && denied.RetryAfter <= time.Second)
+	_, err := stint.New(store, stint.PerMinute(-1), stint.Per(10, time.Microsecond))
+	fmt.Println(err)
 	// Output:
-	// <nil>
-	// rate limit exceeded for key 'igdb:api' true
+	// stint: invalid: Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992
+	// Limits[1] (10/1µs): a window of 1µs; want 1ms to 366 days
 }
 
-// Wait books the earliest time with room and sleeps until it is due.
+// Wrong: a limiter keeps nothing itself, its store does. A new store for every request starts empty
+// and allows everything.
+func ExampleNew_wrong() {
+	handle := func() bool {
+		store, _ := memorystore.New(memorystore.Config{}) // wrong: make one and keep it
+		defer store.Close()
+		lim, _ := stint.New(store, stint.PerMinute(1))
+		d, _ := lim.Allow(context.Background(), "user:42")
+		return d.Allowed
+	}
+	fmt.Println(handle(), handle(), handle())
+	// Output:
+	// true true true
+}
+
+// A denial is a value: it says which limit denied and when to try again.
+func ExampleLimiter_Allow() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(1), stint.PerDay(1000))
+	for range 2 {
+		d, err := lim.Allow(context.Background(), "user:42")
+		if err != nil {
+			log.Fatal(err) // the store failed: nothing was decided
+		}
+		fmt.Println(d.Allowed, d.Decisive().Limit, d.RetryAfter.Round(time.Second))
+	}
+	// Output:
+	// true 1/1m 0s
+	// false 1/1m 1m0s
+}
+
+// All units or none: a request for 8 takes nothing if 7 are left.
+func ExampleLimiter_AllowN() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(10))
+	for _, n := range []int64{3, 8, 7} {
+		d, _ := lim.AllowN(context.Background(), "team:7", n)
+		fmt.Println(n, d.Allowed, d.Remaining())
+	}
+	// Output:
+	// 3 true 7
+	// 8 false 7
+	// 7 true 0
+}
+
+// Wait books the earliest time with room and sleeps until then.
 func ExampleLimiter_Wait() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -64,12 +97,62 @@ func ExampleLimiter_Wait() {
 	start := time.Now()
 	for range 5 {
 		if _, err := lim.Wait(context.Background(), "igdb:api"); err != nil {
-			panic(err)
+			log.Fatal(err)
 		}
 	}
 	fmt.Println("five calls took at least 100ms:", time.Since(start) >= 100*time.Millisecond)
 	// Output:
 	// five calls took at least 100ms: true
+}
+
+// A call that would have to wait longer than MaxWait fails at once.
+func ExampleLimiter_WaitFor() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(10))
+	for range 2 {
+		_, err := lim.WaitFor(context.Background(), stint.Request{
+			Claim:   stint.Claim{Subject: "igdb:api", Cost: 10},
+			MaxWait: 5 * time.Second,
+		})
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// rate limit exceeded for key 'igdb:api'
+}
+
+// Peek answers as Allow would, and charges nothing.
+func ExampleLimiter_Peek() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store, stint.PerMinute(10))
+	_, _ = lim.AllowN(ctx, "user:42", 4)
+	for range 2 {
+		d, _ := lim.Peek(ctx, "user:42")
+		fmt.Println(d.Allowed, d.Usages()[0].Used, "used,", d.Remaining(), "left")
+	}
+	// Output:
+	// true 4 used, 6 left
+	// true 4 used, 6 left
+}
+
+// The work failed, so the caller gets the unit back: once.
+func ExampleLimiter_Refund() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store, stint.PerMinute(10))
+	d, _ := lim.Allow(ctx, "user:42")
+	for range 2 {
+		refunded, err := lim.Refund(ctx, d)
+		now, _ := lim.Peek(ctx, "user:42")
+		fmt.Println(refunded, err, now.Remaining())
+	}
+	// Output:
+	// true <nil> 10
+	// false <nil> 10
 }
 
 // The true cost of some requests is known only afterwards: charge an estimate, then settle.
@@ -86,59 +169,284 @@ func ExampleLimiter_Settle() {
 	// 320 used, 9680 left
 }
 
-// One request may concern several subjects, each with limits and a cost of its own. All are
-// charged, or none.
-func ExampleLimiter_Take() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	lim, _ := stint.New(store, stint.PerMinute(100))
-	d, err := lim.Take(context.Background(), stint.Request{
-		Claim: stint.Claim{Subject: "user:42", Cost: 10},
-		And: []stint.Claim{
-			{Subject: "route:/export", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1},
-		},
-		ID: "order-7781", // retried requests are charged once
-	})
-	if err != nil {
-		panic(err)
-	}
-	for _, s := range d.States() {
-		fmt.Println(s.Limit, "used", s.Used)
-	}
-	// Output:
-	// 100/1m used 10
-	// 5/1s used 1
-}
-
-// Hold keeps a place while something slow runs.
+// Hold keeps a place while something slow runs, here one report at a time.
 func ExampleLimiter_Hold() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
 	ctx := context.Background()
 	lim, _ := stint.New(store, stint.AtOnce(1, time.Minute))
 	first, _ := lim.Allow(ctx, "report:7")
+	held, release := lim.Hold(ctx, first)
 	second, _ := lim.Allow(ctx, "report:7")
-	fmt.Println(first.Allowed, second.Allowed)
-	_, release := lim.Hold(ctx, first)
+	fmt.Println(first.Allowed, second.Allowed, held.Err()) // run the report with the context held
 	_ = release()
 	third, _ := lim.Allow(ctx, "report:7")
 	fmt.Println(third.Allowed)
 	// Output:
-	// true false
+	// true false <nil>
 	// true
 }
 
-// Wrong: a limiter keeps nothing itself, its store does. A new store for every request starts from
-// nothing, and so admits everybody.
-func ExampleNew_wrong() {
-	handle := func() bool {
-		store, _ := memorystore.New(memorystore.Config{}) // wrong: make one and keep it
-		defer store.Close()
-		lim, _ := stint.New(store, stint.PerMinute(1))
-		d, _ := lim.Allow(context.Background(), "user:42")
-		return d.Allowed
-	}
-	fmt.Println(handle(), handle(), handle())
+// Reset forgets what a subject has used.
+func ExampleLimiter_Reset() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store, stint.PerDay(1))
+	_, _ = lim.Allow(ctx, "user:42")
+	before, _ := lim.Peek(ctx, "user:42")
+	_ = lim.Reset(ctx, "user:42")
+	after, _ := lim.Peek(ctx, "user:42")
+	fmt.Println(before.Allowed, after.Allowed)
 	// Output:
-	// true true true
+	// false true
+}
+
+// GiveBack takes units off without the decision that charged them.
+func ExampleLimiter_GiveBack() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store, stint.PerDay(100))
+	_, _ = lim.AllowN(ctx, "user:42", 80)
+	_ = lim.GiveBack(ctx, "user:42", 30)
+	d, _ := lim.Peek(ctx, "user:42")
+	fmt.Println(d.Remaining())
+	// Output:
+	// 50
+}
+
+// A ban denies a subject everything for some time.
+func ExampleLimiter_Ban() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store, stint.PerMinute(100), stint.WithBans(stint.BanPolicy{}))
+	_ = lim.Ban(ctx, "ip:203.0.113.9", time.Hour)
+	d, _ := lim.Allow(ctx, "ip:203.0.113.9")
+	fmt.Println(d.Allowed, d.Banned, d.RetryAfter.Round(time.Minute), d.Err())
+	// Output:
+	// false true 1h0m0s banned for key 'ip:203.0.113.9'
+}
+
+// Unban ends a ban early.
+func ExampleLimiter_Unban() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store, stint.PerMinute(100), stint.WithBans(stint.BanPolicy{}))
+	_ = lim.Ban(ctx, "ip:203.0.113.9", time.Hour)
+	_ = lim.Unban(ctx, "ip:203.0.113.9")
+	d, _ := lim.Allow(ctx, "ip:203.0.113.9")
+	fmt.Println(d.Allowed, d.Banned)
+	// Output:
+	// true false
+}
+
+// One request may concern several subjects, each with its own limits and cost. All are charged, or
+// none.
+func ExampleLimiter_Take() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(100))
+	d, err := lim.Take(context.Background(), stint.Request{
+		Claim: stint.Claim{Subject: "user:42", Cost: 10},
+		And:   []stint.Claim{{Subject: "route:/export", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1}},
+	})
+	for _, s := range d.States() {
+		fmt.Println(s.Limit, "used", s.Used, err)
+	}
+	// Output:
+	// 100/1m used 10 <nil>
+	// 5/1s used 1 <nil>
+}
+
+// A request that is sent again with the same ID is charged once.
+func ExampleLimiter_Take_requestID() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(100))
+	for range 2 {
+		d, _ := lim.Take(context.Background(), stint.Request{
+			Claim: stint.Claim{Subject: "user:42", Cost: 10},
+			ID:    "order-7781",
+		})
+		fmt.Println(d.Allowed, d.Repeat, d.Remaining())
+	}
+	// Output:
+	// true false 90
+	// true true 90
+}
+
+// ModeReserve books like Wait, and leaves the sleeping to the caller.
+func ExampleLimiter_Take_reserve() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(1))
+	for range 3 {
+		d, _ := lim.Take(context.Background(), stint.Request{
+			Claim: stint.Claim{Subject: "mail:newsletter", Cost: 1},
+			Mode:  stint.ModeReserve,
+		})
+		fmt.Println(d.Allowed, "in", d.RetryAfter.Round(time.Second))
+	}
+	// Output:
+	// true in 0s
+	// true in 1m0s
+	// true in 2m0s
+}
+
+// The texts are those of configuration files. A mistake says what would be right.
+func ExampleParseLimit() {
+	for _, text := range []string{"100/1m", "10/1m burst 2x", "10/1s burst 25 bucket", "login: 5/15m", "5 per minute"} {
+		limit, err := stint.ParseLimit(text)
+		fmt.Println(limit, limit.Capacity(), err)
+	}
+	// Output:
+	// 100/1m 100 <nil>
+	// 10/1m burst 2x 20 <nil>
+	// 10/1s burst 25 bucket 25 <nil>
+	// login: 5/15m 5 <nil>
+	// 0/0s 0 stint: limit "5 per minute": write 5/1m
+}
+
+// A burst admits more at once, at the same rate in the long run.
+func ExampleLimit_WithBurst() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(10).WithBurst(2))
+	first, _ := lim.AllowN(context.Background(), "user:42", 20)
+	next, _ := lim.Allow(context.Background(), "user:42")
+	fmt.Println(first.Allowed, next.Allowed, next.RetryAfter.Round(time.Second))
+	// Output:
+	// true false 1m0s
+}
+
+// A bucket of 5 tokens that refills one token a second.
+func ExampleTokenBucket() {
+	now := time.Unix(1_800_000_000, 0)
+	store, _ := memorystore.New(memorystore.Config{Now: func() time.Time { return now }})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.TokenBucket(5, 1, time.Second))
+	for range 2 {
+		d, _ := lim.AllowN(context.Background(), "user:42", 4)
+		fmt.Println(d.Allowed, d.Remaining(), d.RetryAfter)
+	}
+	now = now.Add(3 * time.Second)
+	d, _ := lim.AllowN(context.Background(), "user:42", 4)
+	fmt.Println(d.Allowed, d.Remaining())
+	// Output:
+	// true 1 0s
+	// false 1 3s
+	// true 0
+}
+
+// At most two at the same time. A place that is not given back is free again after a minute.
+func ExampleAtOnce() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.AtOnce(2, time.Minute))
+	for range 3 {
+		d, _ := lim.Allow(context.Background(), "user:42")
+		fmt.Println(d.Allowed) // see Limiter.Hold for how to keep a place and give it back
+	}
+	// Output:
+	// true
+	// true
+	// false
+}
+
+// The third denial within a minute leads to a ban of ten minutes, the next ban lasts an hour.
+func ExampleWithBans() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(1), stint.WithBans(stint.BanPolicy{
+		After: 3, Within: time.Minute,
+		Durations: []time.Duration{10 * time.Minute, time.Hour}, Forgive: 24 * time.Hour,
+	}))
+	for range 5 {
+		d, _ := lim.Allow(context.Background(), "ip:203.0.113.9")
+		fmt.Println(d.Allowed, d.Banned, d.RetryAfter.Round(time.Minute))
+	}
+	// Output:
+	// true false 0s
+	// false false 1m0s
+	// false false 1m0s
+	// false true 10m0s
+	// false true 10m0s
+}
+
+// A limiter logs nothing unless it has a logger. It shortens the keys.
+func ExampleWithLogger() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "retry_after" {
+				return slog.Attr{} // they differ from run to run
+			}
+			return a
+		},
+	}))
+	lim, _ := stint.New(store, stint.PerMinute(1), stint.WithLogger(logger))
+	for range 2 {
+		_, _ = lim.Allow(context.Background(), "user:42")
+	}
+	// Output:
+	// level=WARN msg="stint: denied" key=user:42 limit=1/1m unlogged=0
+}
+
+// Err turns a denial into an error that carries the key and when to try again.
+func ExampleDecision_Err() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(1))
+	for range 2 {
+		d, _ := lim.Allow(context.Background(), "igdb:api")
+		fmt.Println(d.Err())
+	}
+	// Output:
+	// <nil>
+	// rate limit exceeded for key 'igdb:api'
+}
+
+// Callers further up find out when to try again.
+func ExampleDeniedError() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(1))
+	_, _ = lim.Allow(context.Background(), "igdb:api")
+	d, _ := lim.Allow(context.Background(), "igdb:api")
+	err := fmt.Errorf("fetch the game: %w", d.Err())
+
+	var denied *stint.DeniedError
+	if errors.As(err, &denied) {
+		fmt.Println(denied.Key, denied.RetryAfter.Round(time.Second))
+	}
+	// Output:
+	// igdb:api 1m0s
+}
+
+// Tokens are settled to what the request really cost; the limit of requests keeps counting one.
+func ExampleCharge_Part() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store)
+	requests, tokens := []stint.Limit{stint.PerMinute(60)}, []stint.Limit{stint.PerDay(10_000)}
+	ask := stint.Request{
+		Claim: stint.Claim{Subject: "user:42", Limits: requests, Cost: 1},
+		And:   []stint.Claim{{Subject: "user:42", Scope: "tokens", Limits: tokens, Cost: 500}},
+	}
+	d, _ := lim.Take(ctx, ask)
+	d.Charge = d.Charge.Part(1)
+	_, _ = lim.Settle(ctx, d, 320)
+	ask.Mode = stint.ModePeek
+	now, _ := lim.Take(ctx, ask)
+	for _, usage := range now.Usages() {
+		fmt.Println(usage.Used)
+	}
+	// Output:
+	// 1
+	// 320
 }

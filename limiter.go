@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -73,12 +75,20 @@ func WithFailure(policy FailurePolicy) Option {
 // reported in one [*InvalidError].
 func New(store Store, options ...Option) (*Limiter, error) {
 	l := &Limiter{store: store, sleep: sleep}
-	for _, o := range options {
-		o.apply(l)
-	}
 	var m mistakes
-	if store == nil {
-		m.add("no store")
+	for _, o := range options {
+		switch o := o.(type) {
+		case Limit, *Limit, optionFunc:
+			o.apply(l)
+		case nil:
+			m.add("an option is nil; want a limit such as stint.PerMinute(100), or another option")
+		default: // a type of another package, which embeds an Option to be one
+			name, _, _ := strings.Cut(fmt.Sprintf("%T", o), ".")
+			m.add("there is an option of package %s; pass it to %s.By", name, name)
+		}
+	}
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		m.add("the store is nil; want one such as stores.Open returns")
 	}
 	r := Request{Claim: Claim{Subject: "any", Limits: l.limits}, Bans: l.bans, Failure: l.failure}
 	if len(l.limits) == 0 {
@@ -114,7 +124,7 @@ func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decisio
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
 		r := l.request(subject, n)
-		return r.Validate()
+		return l.prepare(&r)
 	}
 	if l.shortcut != nil && l.allowShort(ctx, subject, n, d) {
 		return nil
@@ -220,7 +230,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if err := ctx.Err(); err != nil {
 			return false, sure, err
 		}
-		here := d.Charge.Fallback || d.Charge.Leased // booked in this process alone, for want of the store
+		here := d.Charge.Fallback || d.Charge.Leased // booked in this process alone, because the store cannot decide
 		if r.Booked = d.Charge.At; here {
 			r.Booked = 0
 		}
@@ -289,7 +299,7 @@ func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error)
 	}
 }
 
-// unbookTime is how long a cancelled caller's booking is worth waiting for the store: an unreturned
+// unbookTime is how long a canceled caller's booking is worth waiting for the store: an unreturned
 // booking expires by itself.
 const unbookTime = time.Second
 
@@ -400,6 +410,9 @@ func (l *Limiter) prepare(r *Request) error {
 	}
 	if r.Failure == nil {
 		r.Failure = l.failure
+	}
+	if len(r.Limits) == 0 {
+		return &InvalidError{errors.New("there are no limits; pass some to stint.New, such as stint.PerMinute(100)")}
 	}
 	return r.Validate()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -107,7 +108,7 @@ func TestWaitIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-func TestCancelledWaitGivesItsPlaceBack(t *testing.T) {
+func TestCanceledWaitGivesItsPlaceBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := newLimiter(t, stint.PerSecond(1))
 		if _, err := lim.Wait(t.Context(), "api"); err != nil {
@@ -196,6 +197,28 @@ func TestDenialAsError(t *testing.T) {
 	}
 }
 
+// TestNoLimits: a limiter without limits says what is missing when it is asked without any.
+func TestNoLimits(t *testing.T) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lim, err := stint.New(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, allow := lim.Allow(t.Context(), "user:1")
+	_, wait := lim.Wait(t.Context(), "user:1")
+	_, peek := lim.Peek(t.Context(), "user:1")
+	for _, err := range []error{allow, wait, peek} {
+		const want = "stint: invalid: there are no limits; pass some to stint.New, such as stint.PerMinute(100)"
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestNewMistakes(t *testing.T) {
 	store, err := memorystore.New(memorystore.Config{})
 	if err != nil {
@@ -207,8 +230,11 @@ func TestNewMistakes(t *testing.T) {
 		options []stint.Option
 		tells   []string
 	}{
-		{nil, []stint.Option{stint.PerMinute(1)}, []string{"no store"}},
-		{nil, nil, []string{"no store"}},
+		{nil, []stint.Option{stint.PerMinute(1)}, []string{"the store is nil; want one such as stores.Open returns"}},
+		{nil, nil, []string{"the store is nil; want one such as stores.Open returns"}},
+		{(*memorystore.Store)(nil), nil, []string{"the store is nil; want one such as stores.Open returns"}},
+		{store, []stint.Option{nil, httplimit.WithName("x")}, []string{"an option is nil; want a limit",
+			"there is an option of package httplimit; pass it to httplimit.By"}},
 		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)},
 			[]string{"Limits[0]", "a maximum of -1", "Limits[1]", "a window of 0s"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},

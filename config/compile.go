@@ -22,8 +22,7 @@ import (
 )
 
 // compiler turns a document into a configuration. It reports every mistake that it finds to the
-// reader, and goes on. What is about policies it translates for package policy, which finds the
-// mistakes in that.
+// reader, and goes on. Policies it translates for package policy, which finds their mistakes.
 type compiler struct {
 	*reader
 	doc    *document
@@ -31,8 +30,7 @@ type compiler struct {
 	spec   policy.Spec
 }
 
-// compile returns the configuration that a document describes. It is of use only if no mistakes
-// were found.
+// compile returns the configuration that a document describes, for use if there are no mistakes.
 func compile(doc *document, r *reader) *Config {
 	c := &compiler{reader: r, doc: doc, config: &Config{}}
 	c.spec.Source = c.config
@@ -58,13 +56,11 @@ func compile(doc *document, r *reader) *Config {
 	return c.config
 }
 
-// makeSet makes the set of policies. Its mistakes are those of the document: both have the same
-// keys.
+// makeSet makes the set of policies, whose mistakes have the keys of the document.
 func (c *compiler) makeSet() {
 	set, err := policy.New(c.spec)
 	c.config.Set = set
-	var invalid *stint.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
 		c.mistakes("", invalid.Err)
 	}
 }
@@ -130,8 +126,7 @@ func (c *compiler) store() {
 	c.config.Store = s
 }
 
-// file returns the path of a file that a key names. A relative one is so to the directory of the
-// file with the key.
+// file returns the path of a file that a key names, relative to the file with the key.
 func (c *compiler) file(key, path string) string {
 	if path == "" {
 		if c.has(key) {
@@ -145,7 +140,6 @@ func (c *compiler) file(key, path string) string {
 	return filepath.Join(filepath.Dir(c.files[c.nearest(key).file].name), path)
 }
 
-// isRedisURL reports whether a text can be the URL of a Redis.
 func isRedisURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {
@@ -155,8 +149,7 @@ func isRedisURL(text string) bool {
 	return err == nil
 }
 
-// failure returns what a section says, and what it leaves out from the one at the top level. It is
-// nil without a section.
+// failure returns what a section says, else what the top level does; nil without a section.
 func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 	if doc == nil {
 		return nil

@@ -57,8 +57,7 @@ func (c *compiler) gateway() {
 	}
 }
 
-// routes returns the routes that a section stands for: one for each of its hosts and paths. If
-// those are wrong there are none.
+// routes returns a route for each host and path of a section, or none if those are wrong.
 func (c *compiler) routes(key string, doc *routeDoc) []Route {
 	r := Route{
 		Upstream: doc.Upstream, StripPrefix: doc.StripPrefix, RewriteHost: doc.RewriteHost,

@@ -54,8 +54,7 @@ func (c *compiler) outbound() {
 		api.FailFast, api.Retries = doc.FailFast, int(doc.Retries)
 		api.MaxWait, api.MaxCooldown = time.Duration(doc.MaxWait), time.Duration(doc.MaxCooldown)
 		api.Failure = cmp.Or(failure, &c.spec.Failure)
-		var invalid *stint.InvalidError
-		if errors.As(api.Validate(), &invalid) {
+		if invalid, ok := errors.AsType[*stint.InvalidError](api.Validate()); ok {
 			c.mistakes(key, invalid.Err)
 		}
 		c.config.Outbound = append(c.config.Outbound, api)

@@ -21,7 +21,6 @@ func (c *compiler) clientIP() {
 	c.spec.IPv4Prefix, c.spec.IPv6Prefix = int(doc.IPv4Prefix), int(doc.IPv6Prefix)
 }
 
-// notZero reports a key that is there although its value is zero.
 func (c *compiler) notZero(key string, value int64, message string) {
 	if value == 0 && c.has(key) {
 		c.mistake(key, "%s", message)
@@ -133,8 +132,7 @@ func (c *compiler) policies() {
 	}
 }
 
-// rolloutOf returns the share of subjects for whom limits are enforced. For none of them is in
-// shadow.
+// rolloutOf returns the share of subjects for whom limits are enforced. None is in shadow.
 func rolloutOf(shadow bool, rollout *percent) (inShadow bool, share float64) {
 	if rollout == nil {
 		return shadow, 0

@@ -24,7 +24,6 @@ type decoder struct {
 	values yamlread.Counter
 }
 
-// decode reads the text of a file into the document.
 func (d *decoder) decode(text []byte, doc *document) {
 	d.values.Max = maxValues
 	documents, err := yamlread.Parse(text)
@@ -137,7 +136,6 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, key string) {
 	})
 }
 
-// names reads a mapping from names to values.
 func (d *decoder) names(n *yaml.Node, v reflect.Value, key string) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
@@ -203,7 +201,6 @@ func (d *decoder) bad(n *yaml.Node, key, format string, args ...any) {
 	d.note(position{d.file, n.Line}, key, format, args...)
 }
 
-// field is a field of a structure, and the key for it.
 type field struct {
 	key   string
 	index int
@@ -219,7 +216,6 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// wantOf says what would be right for v.
 func wantOf(v reflect.Value) string {
 	if special, ok := v.Addr().Interface().(readable); ok {
 		return special.want()

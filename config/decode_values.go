@@ -42,7 +42,6 @@ func (d *decoder) text(n *yaml.Node, key, want string) (string, bool) {
 	return n.Value, true
 }
 
-// boolean reads true or false.
 func (d *decoder) boolean(n *yaml.Node, key string) bool {
 	text, ok := d.text(n, key, "true or false")
 	switch {
@@ -99,8 +98,7 @@ func (v *duration) read(d *decoder, n *yaml.Node, key string) {
 	}
 }
 
-// parseDuration reads a Go duration with an optional leading number of days, as the windows of
-// limits have.
+// parseDuration reads a Go duration with an optional number of days before it, as limits have.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "" || !durationText.MatchString(text) {
 		return 0, errors.New("not a duration")

@@ -1,14 +1,10 @@
 // Package config is for programs that read their policies from YAML files. It reads the policies
 // and the sections of the server (store, headers, outbound APIs, gateway), reports all mistakes
-// together, each with file, line and fix, and reloads files when they change. Start with [Load]. A
-// new key of the language begins in document.go.
+// together, each with file, line and fix, and reloads files when they change. Start with [Load]:
 //
 //	c, err := config.Load("stint.yaml")
 //	...
-//	store, err := resilience.New(redis, resilience.Config{
-//		Failure: c.Set.Spec().Failure, Instances: c.Instances, LocalBytes: c.LocalBytes,
-//		BreakerFailures: c.BreakerFailures, BreakerProbe: c.BreakerProbe, BreakerRetry: c.BreakerRetry,
-//	})
+//	store, err := c.OpenStore(ctx, stores.Config{})
 //	...
 //	guard, err := policy.NewGuard(store, c.Set, policy.GuardConfig{})
 //	...

@@ -19,15 +19,16 @@ type document struct {
 	// Where a request comes from when there are proxies in front.
 	ClientIP clientIPDoc `yaml:"client_ip"`
 	// Facts that trusted proxies assert in headers: the claim's name, then the header's. From
-	// anybody else those headers are ignored. What the application passes takes precedence; an
-	// empty text stands for a claim that nobody else passes.
+	// anyone else those headers are ignored. What the application passes takes precedence; an empty
+	// text stands for a claim that no one else passes.
 	Claims map[string]string `yaml:"claims"`
 	// Ways to tell who is asking, by name. Always there: `ip` (the client's address), `user` (the
 	// claim `user`, unless defined otherwise) and `everyone` (all callers together, on purpose).
 	Identities map[string]identityDoc `yaml:"identities"`
 	// Who may do how much. A request belongs to the first tier that fits.
 	Tiers []tierDoc `yaml:"tiers"`
-	// What may be done how often, beside the limits of the tier. Every policy that matches applies.
+	// What may be done how often, in addition to the limits of the tier. Every policy that matches
+	// applies.
 	Policies []policyDoc `yaml:"policies"`
 	// Bans for subjects that keep being denied; without it there are none. A request without any
 	// limit is not checked, so no ban stops it.
@@ -122,7 +123,7 @@ type clientIPDoc struct {
 type identityDoc struct {
 	// A claim: passed by the application, or asserted by a trusted proxy (see claims).
 	Claim string `yaml:"claim"`
-	// A request header that anybody can write, such as an API key or a fingerprint.
+	// A request header that anyone can write, such as an API key or a fingerprint.
 	Header string `yaml:"header"`
 	// A cookie, such as that of a session.
 	Cookie string `yaml:"cookie"`
@@ -138,7 +139,7 @@ type identityDoc struct {
 type tierDoc struct {
 	// The tier's name, as in metrics, headers and keys.
 	Name string `yaml:"name"`
-	// Who belongs to it; without it everybody who has its identity.
+	// Who belongs to it; without it, everyone who has its identity.
 	Match *matchDoc `yaml:"match"`
 	// Who does not, although they match.
 	Unless *matchDoc `yaml:"unless"`
@@ -147,7 +148,7 @@ type tierDoc struct {
 	Identity list `yaml:"identity"`
 	// What is counted together. A name such as `api` is one count for all requests of a member:
 	// type:identifier:api. `none` is the same without a name: type:identifier. `route` counts each
-	// route by itself, type:identifier:route, so that a member gets the limits once for every
+	// route separately, type:identifier:route, so that a member gets the limits once for every
 	// route. Default: global.
 	Scope string `yaml:"scope"`
 	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` is none,
@@ -155,10 +156,10 @@ type tierDoc struct {
 	Limits limitList `yaml:"limits"`
 	// Limits on the sum of the requests' costs.
 	Budget limitList `yaml:"budget"`
-	// Decide and count, but deny nobody for this tier's limits.
+	// Decide and count, but deny no one for this tier's limits.
 	Shadow bool `yaml:"shadow"`
-	// The share of members for whom its limits are enforced; they are in shadow for the others.
-	// Default: 100%.
+	// The share of members whose limits are enforced; they are in shadow for the others. Default:
+	// 100%.
 	Rollout *percent `yaml:"rollout"`
 	// Bans for this tier instead of those at the top level.
 	Bans *bansDoc `yaml:"bans"`
@@ -197,10 +198,10 @@ type policyDoc struct {
 	// The header that names one logical request, for requests that match, instead of that at the
 	// top level.
 	RequestID *requestIDDoc `yaml:"request_id"`
-	// Decide and count, but deny nobody for this policy's limits.
+	// Decide and count, but deny no one for this policy's limits.
 	Shadow bool `yaml:"shadow"`
-	// The share of subjects for whom its limits are enforced; they are in shadow for the others.
-	// Default: 100%.
+	// The share of subjects whose limits are enforced; they are in shadow for the others. Default:
+	// 100%.
 	Rollout *percent `yaml:"rollout"`
 	// What happens when the store does not answer, for requests that match.
 	Failure *failureDoc `yaml:"failure"`

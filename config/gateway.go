@@ -10,8 +10,7 @@ import (
 // takes precedence. The second part is for programs only. What is zero is not said.
 type Gateway struct {
 	// Routes decide which requests go where. Routes for a request's host come before those for any
-	// host, and of these the longest prefix wins. A program that names any replaces those of the
-	// files.
+	// host, and of these the longest prefix wins. Those of a program replace those of the files.
 	Routes []Route
 	// DialTimeout is for connecting to an upstream; 0 means 5 s.
 	DialTimeout time.Duration
@@ -74,8 +73,7 @@ type Route struct {
 	Upstream string
 	// StripPrefix takes the prefix away from the path before it is passed on.
 	StripPrefix bool
-	// RewriteHost names the upstream's host in the Host field. Otherwise that is the one the client
-	// sent.
+	// RewriteHost names the upstream's host in the Host field, instead of the one the client sent.
 	RewriteHost bool
 	// DialTimeout and ResponseHeaderTimeout are those of this route; 0 are the gateway's.
 	DialTimeout, ResponseHeaderTimeout time.Duration

@@ -20,8 +20,7 @@ var schema []byte
 // wrong in ways that no schema knows: names that nothing has, limits out of bounds.
 func Schema() []byte { return slices.Clone(schema) }
 
-// Parse reads a configuration from text. The name is that of the file in mistakes. An error is a
-// [*Error].
+// Parse reads a configuration from text. The name is for mistakes. An error is a [*Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return read([]reload.File{{Name: name, Text: text}})
 }
@@ -40,7 +39,6 @@ func Load(path string) (*Config, error) {
 	return read(files)
 }
 
-// read makes a configuration of files that are one configuration.
 func read(files []reload.File) (*Config, error) {
 	r, doc := newReader(), &document{}
 	size := 0
@@ -81,7 +79,6 @@ func open(path string) ([]reload.File, error) {
 	return files, nil
 }
 
-// mistakeIn is a mistake that concerns a file as a whole.
 func mistakeIn(name, message string) error {
 	return &Error{Mistakes: []Mistake{{File: name, Line: 1, Message: message}}}
 }

@@ -16,8 +16,7 @@ type Mistake struct {
 	// File is the name of the file, and Line counts from 1.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
-	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the file as a
-	// whole.
+	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the whole file.
 	Key string `json:"key,omitempty"`
 	// Message says what is wrong, and what would be right.
 	Message string `json:"message"`
@@ -37,12 +36,10 @@ func (m *Mistake) text() string {
 	return text + m.Message
 }
 
-// Error lists every mistake in a configuration, warnings included, in the order of the files and
-// their lines.
+// Error lists every mistake in a configuration, warnings included, in the order of files and lines.
 type Error struct{ Mistakes []Mistake }
 
-// maxMistakes is how many are found before the rest is left: they have one cause, and nobody reads
-// them.
+// maxMistakes is how many are found before the rest is left: they have one cause.
 const maxMistakes = 1000
 
 // mostShown bounds the text of a Error; more mistakes than that have one cause.
@@ -93,15 +90,13 @@ func newReader() *reader {
 	return &reader{positions: map[string]position{}, unread: map[string]bool{}, unsure: map[string]bool{}}
 }
 
-// has reports whether the key stands in a file.
 func (r *reader) has(key string) bool {
 	_, ok := r.positions[key]
 	return ok
 }
 
 // mistake notes what is wrong with a key whose value could be read. Its position is that of the key
-// or of the nearest parent that is in a file. It is dropped if it may follow from a value that
-// could not be read.
+// or of the nearest parent that is in a file. It is dropped if it may follow from an unread value.
 func (r *reader) mistake(key, format string, args ...any) {
 	if !r.lacks(key) {
 		r.note(r.nearest(key), key, format, args...)
@@ -130,8 +125,7 @@ func (r *reader) lacks(key string) bool {
 	return false
 }
 
-// cannotRead notes that the value of a key could not be read. Without that of the whole file
-// nothing else can be checked.
+// cannotRead notes that a value could not be read. Without the whole file nothing else is checked.
 func (r *reader) cannotRead(key string) {
 	r.blind = r.blind || key == ""
 	r.unread[key] = true
@@ -192,8 +186,7 @@ func (s source) local(key string) string {
 // parent returns the key of what a key is a part of; "" if it is of the top level.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-// oneLine returns text without what would break or disguise a line of a log, and not longer than
-// one should be.
+// oneLine returns text without what would break or disguise a line of a log, and not too long.
 func oneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {
@@ -203,7 +196,6 @@ func oneLine(s string) string {
 	}, words.Shorten(s, 1000))
 }
 
-// join returns the key of a part of a mapping.
 func join(key, name string) string {
 	if key == "" {
 		return name
@@ -211,5 +203,4 @@ func join(key, name string) string {
 	return key + "." + name
 }
 
-// item returns the key of a part of a list.
 func item(key string, i int) string { return key + "[" + strconv.Itoa(i) + "]" }

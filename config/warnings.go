@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// warnings reports settings that are valid but probably not intended.
 func (c *compiler) warnings() {
 	proxies := c.doc.ClientIP.TrustedProxies
 	for i, text := range proxies {
@@ -20,12 +19,13 @@ func (c *compiler) warnings() {
 		}
 	}
 	for _, name := range sorted(c.doc.Identities) {
-		if claim := c.doc.Identities[name].Claim; claim != "" && len(c.doc.Claims) > 0 {
+		if claim := c.doc.Identities[name].Claim; claim != "" && c.listsClaims() {
 			c.claimIsSet("identities."+name+".claim", claim)
 		}
 	}
 	for i := range c.doc.Tiers {
 		t, key := &c.doc.Tiers[i], item("tiers", i)
+		c.userIsSet(key+".identity", t.Identity)
 		c.oddMatch(key+".match", t.Match)
 		c.oddMatch(key+".unless", t.Unless)
 		if near, ok := nearest.To(t.Scope, []string{"route", "global"}); ok && near != t.Scope {
@@ -34,6 +34,7 @@ func (c *compiler) warnings() {
 		}
 	}
 	for i := range c.doc.Policies {
+		c.userIsSet(item("policies", i)+".identity", c.doc.Policies[i].Identity)
 		c.oddMatch(item("policies", i)+".match", c.doc.Policies[i].Match)
 		c.oddMatch(item("policies", i)+".unless", c.doc.Policies[i].Unless)
 		store := &c.config.Store
@@ -46,6 +47,17 @@ func (c *compiler) warnings() {
 		for i, r := range c.doc.Gateway.Routes {
 			c.oddPaths(item("gateway.routes", i)+".path", r.Path)
 		}
+	}
+}
+
+// listsClaims reports whether every claim should be listed. Without any, those of identities may
+// come from an application or a caller of the API, but a gateway has neither.
+func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
+
+// userIsSet warns if the identity "user", which is always there, has no claim.
+func (c *compiler) userIsSet(key string, identity list) {
+	if _, redefined := c.doc.Identities["user"]; !redefined && c.listsClaims() && slices.Contains(identity, "user") {
+		c.claimIsSet(key, "user")
 	}
 }
 

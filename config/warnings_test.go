@@ -64,6 +64,19 @@ tiers:
 		`stint.yaml:5: warning: tiers[0].match.claim.plans: no header sets the claim "plans"; want one under claims, or claims: {plans: ""} if the application passes it (did you mean "plan"?)`,
 		`stint.yaml:6: warning: tiers[1].unless.claim.team: no header sets the claim "team"; want one under claims, or claims: {team: ""} if the application passes it`,
 	}},
+	{"no claims at all, in a gateway", `identities: {org: {claim: org}}
+tiers:
+  - {name: some, identity: user, limits: 1/1s}
+  - {name: all, identity: ip, limits: 10/1m}
+policies: [{name: a, identity: [org, ip], limits: 1/1s}]
+gateway: {routes: [{upstream: "http://a"}]}
+`, []string{
+		`stint.yaml:1: warning: identities.org.claim: no header sets the claim "org"; want one under claims, or claims: {org: ""} if the application passes it`,
+		`stint.yaml:3: warning: tiers[0].identity: no header sets the claim "user"; want one under claims, or claims: {user: ""} if the application passes it`,
+	}},
+	{"no claim user", "claims: {plan: \"\"}\ntiers:\n  - {name: some, identity: user, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\n", []string{
+		`stint.yaml:3: warning: tiers[0].identity: no header sets the claim "user"; want one under claims, or claims: {user: ""} if the application passes it`,
+	}},
 	{"no claims at all", "tiers:\n  - {name: pro, match: {claim: {plan: pro}}, identity: user, limits: 1/1s}\n  - {name: all, identity: ip, limits: 10/1m}\n", []string{
 		`stint.yaml:2: warning: tiers[0].match.claim.plan: no header sets the claim "plan"; want one under claims, or claims: {plan: ""} if the application passes it`,
 	}},

@@ -21,8 +21,7 @@ type Watcher struct {
 	Path string
 	// Guard gets every new set.
 	Guard *policy.Guard
-	// Logger receives every change, and every mistake and warning once. It is slog.Default() unless
-	// set.
+	// Logger receives every change, and every mistake and warning once; slog.Default() unless set.
 	Logger *slog.Logger
 	// Accept can refuse a configuration that is good by itself, if it is not nil. Its error is
 	// treated as a mistake is.

@@ -281,7 +281,7 @@ policies:
 	}},
 	{"values of the wrong kind hide nothing elsewhere", `store: redis
 client_ip: {trusted_proxies: {a: b}}
-claims: {plan: X-Plan}
+claims: {plan: X-Plan, user: ""}
 identities:
   key: {header: [X-Key]}
 tiers:

@@ -7,55 +7,23 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/policy"
 )
 
-// A program with limits of its own has the dashboard where its staff can see it.
+// A program serves the dashboard next to its own pages. Only its staff sees data and may change
+// something.
 func ExampleNew() {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	conf, err := config.Parse("stint.yaml", []byte("tiers: [{name: all, identity: ip, limits: 100/1m}]"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	monitor := observe.New(observe.Config{})
+	monitor := observe.New(observe.Config{}) // the observer of your guards
 	defer monitor.Close()
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Observer: monitor})
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	staff := func(r *http.Request) (name string, operates bool) { // as the program knows them
-		name, password, _ := r.BasicAuth()
-		if password != "correct horse" {
-			return "", false
-		}
-		return name, name != "guest"
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // ends the page's streams
 	board, err := dashboard.New(ctx, dashboard.Config{
-		Monitor: monitor,
-		Store:   store,
-		Set:     guard.Set,
-		Who:     staff,
-		Guard: func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if name, _ := staff(r); name == "" {
-					w.Header().Set("WWW-Authenticate", "Basic")
-					w.WriteHeader(http.StatusUnauthorized)
-					return
-				}
-				next.ServeHTTP(w, r)
-			})
-		},
+		Monitor: monitor, Store: store, Guard: staffOnly,
+		Who: func(r *http.Request) (name string, operates bool) { return staffName(r), true },
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -66,9 +34,30 @@ func ExampleNew() {
 	for _, path := range []string{"/limits/", "/limits/api/state"} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		fmt.Println(path, w.Code)
+		fmt.Println(path, w.Code) // the page has no data, its API has
 	}
 	// Output:
 	// /limits/ 200
 	// /limits/api/state 401
+}
+
+// staffOnly lets only staff through.
+func staffOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if staffName(r) == "" {
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// staffName is who sent a request, as the program knows them; "" if it is not one of the staff.
+func staffName(r *http.Request) string {
+	name, password, _ := r.BasicAuth()
+	if password != "correct horse" {
+		return ""
+	}
+	return name
 }

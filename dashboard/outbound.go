@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -50,7 +50,7 @@ func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundSt
 		return list[i]
 	}
 	if set != nil {
-		for _, api := range config.Of(set).Outbound {
+		for _, api := range setinfo.Config(set).Outbound {
 			at(api.Name, api.Limits)
 		}
 	}

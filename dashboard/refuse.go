@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
@@ -17,7 +16,7 @@ func refuse(w http.ResponseWriter, err error) {
 		answer.Refuse(w, http.StatusNotFound, "unknown_subject", sentence(unknown))
 		return
 	}
-	if errors.Is(err, control.ErrNotInspectable) || errors.Is(err, driver.ErrNotInspector) {
+	if errors.Is(err, control.ErrNotInspectable) || errors.Is(err, errors.ErrUnsupported) {
 		answer.Refuse(w, http.StatusNotImplemented, "unsupported", sentence(err))
 		return
 	}

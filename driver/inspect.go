@@ -2,18 +2,18 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
 
 // Inspector is a [stint.Store] that shows what it knows, for people who want to see why a subject
-// is limited. Its methods change nothing. They may be slow and do not belong on the request path.
+// is limited. A store that wraps one which is not an Inspector fails with [errors.ErrUnsupported].
+// Its methods change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
 	// Inspect shows what a subject has used of some limits in a scope, and its ban. The claim's
-	// Cost and Shared do not matter. Without limits it shows only the ban. It shows the MaxEntries
+	// Cost and Shared do not matter. Without limits it shows only the ban. It shows the 1,000
 	// newest charges of every limit. A subject that was never seen has used nothing. A claim that a
 	// request may not have is refused with a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
@@ -22,17 +22,13 @@ type Inspector interface {
 	Bans(ctx context.Context, n int) ([]Banned, error)
 	// Scopes lists the scopes in which something is counted for a subject, in order; "" is what is
 	// counted without one. Counts that are about to be removed may be among them. It lists at most
-	// MaxScopes: if there are that many, others may have been left out. A scope that was too long
-	// to be stored is shown as a hash, which begins with "~" and is not a scope. A store that does
-	// not keep names shows it as in "login#4kWXjsbSBbkYkHdLyaQgIQ", which can be inspected and
-	// reset. It reads everything that is stored. A subject that no claim may have is refused with a
+	// 1,000: if there are that many, others may have been left out. A scope that was too long to be
+	// stored is shown as a hash, which begins with "~" and is not a scope. A store that does not
+	// keep names shows it as in "login#4kWXjsbSBbkYkHdLyaQgIQ", which can be inspected and reset.
+	// It reads everything that is stored. A subject that no claim may have is refused with a
 	// [*stint.InvalidError].
 	Scopes(ctx context.Context, subject string) ([]string, error)
 }
-
-// ErrNotInspector is the cause of the error if a store that is not an [Inspector] is asked to show
-// what it knows.
-var ErrNotInspector = errors.New("the store does not show what it knows; want an Inspector, as those of memorystore and redisstore are")
 
 // Inspection is what a store knows about a subject in a scope.
 type Inspection struct {

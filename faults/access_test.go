@@ -148,7 +148,7 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		}
 		return true
 	})
-	r.saw("%s: %d auth failures, %d ERROR lines, none let through, well %s after access was back",
+	r.saw("%s: %d auth failures, %d ERROR lines, none let through, healthy %s after access was back",
 		name, seen.failed(errkind.Auth), lines, short(back))
 }
 
@@ -195,7 +195,7 @@ func TestF30(t *testing.T) {
 		if used < int64(len(o.Admitted)) {
 			r.Errorf("%d admitted, %d charged", len(o.Admitted), used)
 		}
-		r.saw("%d wrong replies found, %d of %d admitted under a limit of %d, well %s after", found, len(o.Admitted), o.decisions(), limit, short(back))
+		r.saw("%d wrong replies found, %d of %d admitted under a limit of %d, healthy %s after", found, len(o.Admitted), o.decisions(), limit, short(back))
 		wantTTLs(r, server)
 	})
 }

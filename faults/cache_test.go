@@ -63,7 +63,7 @@ func TestF25(t *testing.T) {
 		if seen.saved == 0 {
 			r.Error("no denial was from memory, so this shows nothing")
 		}
-		r.saw("5, 8, 2, 9, 0, 12: obeyed at once, %d denials from memory", seen.saved)
+		r.saw("5, 8, 2, 9, 0, 12: applied at once, %d denials from memory", seen.saved)
 		wantTTLs(r, server)
 	})
 }

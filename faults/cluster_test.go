@@ -192,7 +192,7 @@ func TestF42(t *testing.T) {
 				r.Errorf("two keys, after the move: %v", err)
 			}
 		}
-		r.saw("slot moved %d times under %d decisions, with a budget of 10 s: none failed; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, nobody else's",
+		r.saw("slot moved %d times under %d decisions, with a budget of 10 s: none failed; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, no others",
 			moves, m.asked.Load(), m.allowed[0].Load(), m.allowed[1].Load(), limit, m.allowed[2].Load(),
 			m.allowed[2].Load(), undecided, decided)
 		wantTTLs(r, cluster.Nodes...)

@@ -50,7 +50,7 @@ func TestF8(t *testing.T) {
 func TestF12(t *testing.T) {
 	fault(t, "F12", "1,000,000 distinct subjects",
 		"memory bounded by the configured cap; known subjects unaffected; never deny-all, never forget-all", func(r *report) {
-			subjects := pick(1_000_000, 100_000)
+			subjects := pick(1_000_000, 50_000)
 			server := redistest.Start(t)
 			// The cap is below the number of subjects in either mode.
 			const denials = 1 << 14
@@ -190,7 +190,7 @@ func TestF15(t *testing.T) {
 		server.CLI(t, "SET", "stint:instances", "hello")
 		eventually.True(r, "the roster heals",
 			func() bool { return server.CLI(t, "TYPE", "stint:instances") == "zset" })
-		r.saw("%d kinds of rubbish under %d keys, all healed at the first decision", len(plants), len(ours))
+		r.saw("%d kinds of foreign values under %d keys, all healed at the first decision", len(plants), len(ours))
 		wantTTLs(r, server)
 	})
 }
@@ -325,7 +325,7 @@ func TestF24c(t *testing.T) {
 }
 
 func TestF24d(t *testing.T) {
-	fault(t, "F24d", "one key of a batch has the wrong type or unreadable state", "its callers' state heals; nobody else in the batch notices", func(r *report) {
+	fault(t, "F24d", "one key of a batch has the wrong type or unreadable state", "its callers' state heals; no other request of the batch is affected", func(r *report) {
 		const users = 200
 		server, cluster := redistest.Start(t), redistest.StartCluster(t)
 		for name, at := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 )
 
 func TestF38(t *testing.T) {
-	fault(t, "F38", "one subject with more scopes than the memory store holds", "nobody else's limits change", func(r *report) {
+	fault(t, "F38", "one subject with more scopes than the memory store holds", "no other subject's limits change", func(r *report) {
 		for _, things := range []string{"100/1h", "1/1h"} { // things with room, and things at their limit
 			most := pick(1_000_000, 20_000)
 			store, err := memorystore.New(memorystore.Config{MaxSubjects: most})

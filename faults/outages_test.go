@@ -12,7 +12,7 @@ import (
 
 func TestF45(t *testing.T) {
 	fault(t, "F45", "a second outage within 10 s of the first; no request afterwards",
-		"logged like the first, and every 10 s while it lasts; the process finds out by itself that Redis is well", func(r *report) {
+		"logged like the first, and every 10 s while it lasts; the process notices without a request that Redis is back", func(r *report) {
 			server := redistest.Start(t)
 			monitor := observe.New(observe.Config{Logger: quiet})
 			defer monitor.Close()

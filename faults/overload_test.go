@@ -19,7 +19,7 @@ import (
 
 func TestF37(t *testing.T) {
 	const promise = "at most 1 % over in any window; decision p99 at most 5 ms above that of a plain timer of length D in the same process"
-	fault(t, "F37", "1,000 callers under 10/10s for 60 s and two busy loops on two cores, default settings, Redis well", promise, func(r *report) {
+	fault(t, "F37", "1,000 callers under 10/10s for 60 s and two busy loops on two cores, default settings, a healthy Redis", promise, func(r *report) {
 		o := overload{users: 1000, window: pick(10*time.Second, 2*time.Second), lasts: pick(time.Minute, 5*time.Second)}
 		server := redistest.Start(t)
 		s := newStack(t, server.URL(), resilience.Config{})

@@ -14,7 +14,7 @@ import (
 )
 
 func TestF41(t *testing.T) {
-	fault(t, "F41", "outages longer than a concurrency place lasts, under `deny`", "at most L holders that were not told that their place is lost", func(r *report) {
+	fault(t, "F41", "outages longer than a concurrency place lasts, under `deny`", "at most L holders that do not know that their place is lost", func(r *report) {
 		server := redistest.Start(t)
 		const most = 5
 		limit := stint.AtOnce(most, time.Second)
@@ -60,7 +60,7 @@ func TestF41(t *testing.T) {
 		if w.worst > most {
 			t.Errorf("%d held places without having been told that they are lost, under %d", w.worst, most)
 		}
-		r.saw("with others asking all the time: %d held places, at most %d of them not told that it was lost", len(w.held), w.worst)
+		r.saw("with others asking all the time: %d held places, at most %d of them without a notice that it was lost", len(w.held), w.worst)
 		w.free()
 		eventually.True(t, "all places are free", func() bool {
 			used, ok := look(w.direct, "crowd", limit)

@@ -252,7 +252,7 @@ func takeMark(after time.Duration) mark {
 
 func TestF1(t *testing.T) {
 	fault(t, "F1", "Redis stopped with SIGSTOP (accepts, never answers), 200 callers",
-		"p99 ≤ D + 5 ms, nobody hangs, breaker open ≤ 1 s, goroutines and memory flat, recovery ≤ 1 s after SIGCONT", func(r *report) {
+		"p99 ≤ D + 5 ms, no caller hangs, breaker open ≤ 1 s, goroutines and memory flat, recovery ≤ 1 s after SIGCONT", func(r *report) {
 			server := redistest.Start(t)
 			s, w := watchedStack(t, server.URL(), resilience.Config{})
 			endure(r, s, w, ordeal{

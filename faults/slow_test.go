@@ -80,7 +80,7 @@ func TestF19(t *testing.T) {
 }
 
 func TestSlow(t *testing.T) {
-	const promise = "nobody is pushed past the budget by batching who would have met it alone; one lost reply in 1,000 does not open the breaker"
+	const promise = "batching makes no caller exceed a budget that it would have met alone; one lost reply in 1,000 does not open the breaker"
 	fault(t, "slow Redis", "round trips of 5, 10 and 13 ms; one reply in 1,000 late or lost", promise, func(r *report) {
 		server := redistest.Start(t)
 		proxy := redistest.StartProxy(t, server.Addr())

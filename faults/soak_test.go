@@ -289,9 +289,9 @@ func (s *soaking) breakThings(ctx context.Context) int {
 		func() { end := starve(s.report, 3); s.pass(ctx, 3000); end() },
 		func() { // a process is not scheduled for a while
 			p := s.processes[s.random.IntN(instances)].cmd.Process
-			s.signal(p, syscall.SIGSTOP)
+			s.signal(p, redistest.Stop)
 			s.pass(ctx, 1000)
-			s.signal(p, syscall.SIGCONT)
+			s.signal(p, redistest.Continue)
 		},
 		func() { // a process dies, and another takes its place
 			n := s.random.IntN(instances)

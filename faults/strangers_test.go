@@ -21,21 +21,16 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/proxytest"
 )
 
 // envoyToken is what callers of [startServer] need.
 const envoyToken = "token-of-an-envoy"
 
 func TestF49(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs the program as a process: make test runs it")
-	}
 	const mostMiB = 256 // of the whole process, 30 of which it has when it starts
 	fault(t, "F49", "half-sent gRPC messages and idle watch streams before authentication", "memory ≤ 256 MiB; callers with a token and health checks are answered", func(r *report) {
-		binary := filepath.Join(t.TempDir(), "stint")
-		if out, err := exec.Command("go", "build", "-o", binary, "../cmd/stint").CombinedOutput(); err != nil {
-			r.Fatalf("%v: %s", err, out)
-		}
+		binary := proxytest.BuildStint(r)
 		const connections, messages, watching, watches = 450, 4, 40, 250
 		half := func(method string) func(c *hostileConn) {
 			return func(c *hostileConn) {

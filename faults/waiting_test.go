@@ -17,7 +17,7 @@ import (
 )
 
 func TestF46(t *testing.T) {
-	fault(t, "F46", "990 callers waiting on one limit", "a decision costs Redis at most 10 times that of an empty queue; cancelled places leave no holes", func(r *report) {
+	fault(t, "F46", "990 callers waiting on one limit", "a decision costs Redis at most 10 times that of an empty queue; canceled places leave no holes", func(r *report) {
 		server := redistest.Start(t)
 		redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()})
 		if err != nil {

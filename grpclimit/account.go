@@ -15,8 +15,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 )
 
-// account is what a guard wants to know of a call that was served. Handlers may send from several
-// goroutines.
+// account is what a guard wants to know of a served call. It is safe for concurrent use.
 type account struct {
 	mu     sync.Mutex
 	key    string // the metadata that say the true cost, "" if none do
@@ -57,8 +56,7 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent notes a message of the answer, and its size if that is what it costs. Those that are not
-// protobuf have none.
+// sent notes a message of the answer, and its size if that is what it costs and it is protobuf.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,20 +2,22 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 
-	"github.com/stint-limiter/stint/internal/clientip"
-	"github.com/stint-limiter/stint/policy"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/policy"
 )
 
-// call is one call while it is judged and served; or one stream, whose messages are judged one
-// after the other.
+// call is one call while it is judged and served, or a stream whose messages are judged in turn.
 type call struct {
 	server  *server
 	ctx     context.Context // that of the call, which lives as long
@@ -48,14 +50,16 @@ func (c *call) Values(name string) []string {
 // Claim implements the Claims of [policy.Input].
 func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
 
-// judge asks the guard. It returns the trailer to set, if any, and the status to end with if the
-// call is not let through.
+// judge asks the guard. It returns the trailer to set, if any, and the status of a refused call.
 func (c *call) judge() (metadata.MD, error) {
 	v := new(policy.Verdict) // for each: a store may be busy with the claims in the last one for longer
 	c.verdict = v
 	if err := c.server.guard.Decide(c.ctx, &c.input, v); err != nil {
 		if ended := c.ctx.Err(); ended != nil {
 			return nil, status.FromContextError(ended).Err()
+		}
+		if errors.Is(err, errNoKey) {
+			return nil, status.Error(codes.Internal, err.Error())
 		}
 		return c.refuse(unavailable())
 	}

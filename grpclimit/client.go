@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// client is what the interceptors of a client have in common.
 type client struct {
 	api        *outbound.Client
 	perMessage bool

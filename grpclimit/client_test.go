@@ -86,7 +86,7 @@ func TestClientNotMade(t *testing.T) {
 		called = true
 		return nil
 	}
-	cancelled, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
@@ -100,7 +100,7 @@ func TestClientNotMade(t *testing.T) {
 		api  *outbound.Client
 		want codes.Code
 	}{
-		{"cancelled", cancelled, newAPI(t, newStore(t), stint.PerHour(1)), codes.Canceled},
+		{"canceled", canceled, newAPI(t, newStore(t), stint.PerHour(1)), codes.Canceled},
 		{"late", late, newAPI(t, newStore(t), stint.PerHour(1)), codes.DeadlineExceeded},
 		{"never", t.Context(), newAPI(t, newStore(t), stint.PerHour(0)), codes.ResourceExhausted},
 		{"store", t.Context(), newAPI(t, brokenStore{}, stint.PerHour(1)), codes.Unavailable},

@@ -18,8 +18,7 @@ func codeOf(err error) codes.Code {
 	return status.FromContextError(err).Code()
 }
 
-// httpStatuses are the statuses that HTTP has for codes, as the comments of google.rpc.Code say.
-// All others are 500.
+// httpStatuses are the statuses for codes, as google.rpc.Code has them. All others are 500.
 var httpStatuses = map[codes.Code]int{
 	codes.OK:                 http.StatusOK,
 	codes.Canceled:           words.StatusClientGone,

@@ -1,7 +1,18 @@
-// Package grpclimit is for gRPC servers and clients: interceptors that limit incoming calls by
-// policies, and outgoing calls by the limits of the API. Start with [UnaryServerInterceptor].
+// Package grpclimit is for gRPC servers and clients: interceptors that limit incoming calls, and
+// outgoing calls by the limits of the API. A hundred calls per minute and address:
+//
+//	unary, stream := grpclimit.By(nil, stint.PerMinute(100))
+//	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
+//
+// Per user, where userOf is a func(context.Context) string, and across processes, through Redis:
+//
+//	store, err := stores.Open(ctx, "redis://localhost:6379")
+//	...
+//	unary, stream := grpclimit.By(userOf, stint.PerMinute(100), grpclimit.WithStore(store))
 //
 // # Servers
+//
+// [By] applies the same limits to all calls. For rules by tier and method, let a guard decide:
 //
 //	server := grpc.NewServer(
 //		grpc.ChainUnaryInterceptor(grpclimit.UnaryServerInterceptor(guard)),
@@ -9,7 +20,7 @@
 //	)
 //
 // A guard judges every call before its handler runs. To its policies a call is a POST to the path
-// "/package.Service/Method" on the host that the client dialled; metadata are its header fields.
+// "/package.Service/Method" on the host that the client dialed; metadata are its header fields.
 // Whatever authenticates callers stands before these interceptors in the chain; [WithClaims] hands
 // over what it found.
 //
@@ -33,6 +44,6 @@
 //	)
 //
 // Every call waits for its turn among those of all processes. If the service says to slow down, all
-// of them pause. The interceptors never repeat a call. A retry policy of gRPC does so beneath them:
+// of them pause. The interceptors never repeat a call. A retry policy of gRPC does so below them:
 // its repeats respect the pushback, but neither wait for a turn nor pause the others.
 package grpclimit

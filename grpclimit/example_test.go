@@ -2,8 +2,8 @@ package grpclimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"time"
@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint"
@@ -23,103 +25,125 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The examples share these: a quiet guard, and a health service to call.
-
-func exampleGuard(text string) (guard *policy.Guard, stop func()) {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		panic(err)
-	}
-	conf, err := config.Parse("stint.yaml", []byte(text))
-	if err != nil {
-		panic(err)
-	}
-	guard, err = policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		panic(err)
-	}
-	return guard, func() { store.Close() }
-}
-
-func exampleService(server *grpc.Server, options ...grpc.DialOption) (client healthpb.HealthClient, stop func()) {
-	healthpb.RegisterHealthServer(server, health.NewServer())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	go func() { _ = server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(),
-		append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		panic(err)
-	}
-	return healthpb.NewHealthClient(conn), func() {
-		_ = conn.Close()
-		server.Stop()
-	}
-}
-
-func ExampleUnaryServerInterceptor() {
-	guard, stop := exampleGuard(`
-tiers:
-  - {name: anonymous, identity: ip, limits: 100/1m}
-policies:
-  - {name: health, match: {path: /grpc.health.v1.Health/*}, limits: 2/1h}
-headers: {retry_after_jitter: 0%}
-`)
-	defer stop()
-	server := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(grpclimit.UnaryServerInterceptor(guard)),
-		grpc.ChainStreamInterceptor(grpclimit.StreamServerInterceptor(guard)),
-	)
-	client, stop := exampleService(server)
-	defer stop()
-
-	for range 3 {
-		var trailer metadata.MD
-		_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{}, grpc.Trailer(&trailer))
-		fmt.Println(status.Code(err), "pushback:", len(trailer.Get("grpc-retry-pushback-ms")) > 0)
-	}
+// The shortest way: two calls a minute from each address, unary calls and streams together.
+func ExampleBy() {
+	unary, stream := grpclimit.By(nil, stint.PerMinute(2))
+	call(3, grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream)))
 	// Output:
-	// OK pushback: false
-	// OK pushback: false
-	// ResourceExhausted pushback: true
+	// OK
+	// OK
+	// ResourceExhausted
 }
 
-func ExampleUnaryClientInterceptor() {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		panic(err)
-	}
+// Rules from a configuration: two calls a minute from each address.
+func ExampleUnaryServerInterceptor() {
+	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	apis, err := outbound.New(store, []outbound.API{{
-		Name:    "health",
-		Limits:  []stint.Limit{stint.PerHour(2)},
-		MaxWait: time.Second, // by default only the context bounds the wait
-	}}, outbound.Config{})
+	conf, err := config.Parse("stint.yaml", []byte("tiers: [{name: anyone, identity: ip, limits: 2/1m}]"))
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
+	}
+	guard, _ := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: quiet})
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(grpclimit.UnaryServerInterceptor(guard)))
+	call(3, server)
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}
+
+// A client that makes two calls an hour, together with all processes that share the store.
+func ExampleUnaryClientInterceptor() {
+	store, _ := memorystore.New(memorystore.Config{}) // or a Redis: package stores
+	defer store.Close()
+	health := outbound.API{Name: "health", Limits: []stint.Limit{stint.PerHour(2)}, MaxWait: time.Second}
+	apis, err := outbound.New(store, []outbound.API{health}, outbound.Config{})
+	if err != nil {
+		log.Fatal(err)
 	}
 	defer apis.Close()
-	api, err := apis.API("health")
-	if err != nil {
-		panic(err)
-	}
-	client, stop := exampleService(grpc.NewServer(),
-		grpc.WithChainUnaryInterceptor(grpclimit.UnaryClientInterceptor(api)),
-		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)),
-	)
-	defer stop()
+	api, _ := apis.API("health")
+	call(3, grpc.NewServer(), grpc.WithChainUnaryInterceptor(grpclimit.UnaryClientInterceptor(api)))
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}
 
-	for range 3 {
-		_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
-		var denied *stint.DeniedError
-		fmt.Println(status.Code(err), "not even sent:", errors.As(err, &denied))
+// A stream counts once, when it is opened.
+func ExampleStreamServerInterceptor() {
+	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 1/1m}]")
+	defer stop()
+	conn, stop := serve(grpc.NewServer(grpc.ChainStreamInterceptor(grpclimit.StreamServerInterceptor(guard))))
+	defer stop()
+	for range 2 {
+		stream, err := healthpb.NewHealthClient(conn).Watch(context.Background(), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		fmt.Println(status.Code(err))
 	}
 	// Output:
-	// OK not even sent: false
-	// OK not even sent: false
-	// ResourceExhausted not even sent: true
+	// OK
+	// ResourceExhausted
+}
+
+// A stream of a client waits for its turn when it is opened.
+func ExampleStreamClientInterceptor() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	apis, _ := outbound.New(store, []outbound.API{
+		{Name: "health", Limits: []stint.Limit{stint.PerMinute(1)}, FailFast: true},
+	}, outbound.Config{Logger: quiet})
+	defer apis.Close()
+	api, _ := apis.API("health")
+	conn, stop := serve(grpc.NewServer(), grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)))
+	defer stop()
+	for range 2 {
+		_, err := healthpb.NewHealthClient(conn).Watch(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// ResourceExhausted
+}
+
+// With PerMessage each message of a stream counts: here the third ends it.
+func ExamplePerMessage() {
+	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 2/1m}]")
+	defer stop()
+	limit := grpclimit.StreamServerInterceptor(guard, grpclimit.PerMessage())
+	conn, stop := serve(grpc.NewServer(grpc.ChainStreamInterceptor(limit)))
+	defer stop()
+	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	list := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
+	for range 3 {
+		_ = stream.Send(list)
+		_, err := stream.Recv()
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}
+
+// Callers see in the trailer how much they have left.
+func ExampleWithUsage() {
+	guard, stop := exampleGuard("tiers: [{name: anyone, identity: ip, limits: 100/1m}]")
+	defer stop()
+	limit := grpclimit.UnaryServerInterceptor(guard, grpclimit.WithUsage())
+	conn, stop := serve(grpc.NewServer(grpc.ChainUnaryInterceptor(limit)))
+	defer stop()
+	var trailer metadata.MD
+	client := healthpb.NewHealthClient(conn)
+	_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{}, grpc.Trailer(&trailer))
+	fmt.Println(trailer["ratelimit-limit"], trailer["ratelimit-remaining"], err)
+	// Output:
+	// [100] [99] <nil>
 }
 
 // userKey is where authenticate leaves who is calling.
@@ -130,8 +154,7 @@ func authenticate(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next gr
 }
 
 // Wrong: the interceptor that authenticates callers comes after the one that limits them. When a
-// call is judged nobody knows yet who is calling, and everybody is held to the limits of the
-// anonymous.
+// call is decided, nobody knows yet who is calling: everyone has the limits of anonymous callers.
 func ExampleWithClaims_wrong() {
 	guard, stop := exampleGuard(`
 tiers:
@@ -148,13 +171,60 @@ tiers:
 		{limit, authenticate}, // wrong
 		{authenticate, limit}, // right
 	} {
-		client, stop := exampleService(grpc.NewServer(grpc.ChainUnaryInterceptor(chain...)))
-		_, first := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
-		_, second := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
-		fmt.Println(status.Code(first), status.Code(second))
-		stop()
+		call(2, grpc.NewServer(grpc.ChainUnaryInterceptor(chain...)))
 	}
 	// Output:
-	// OK ResourceExhausted
-	// OK OK
+	// OK
+	// ResourceExhausted
+	// OK
+	// OK
+}
+
+// call serves a health service, calls it a few times and prints the codes.
+func call(times int, server *grpc.Server, options ...grpc.DialOption) {
+	conn, stop := serve(server, options...)
+	defer stop()
+	for range times {
+		_, err := healthpb.NewHealthClient(conn).Check(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+	}
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// exampleGuard returns a guard over a store in memory.
+func exampleGuard(text string) (guard *policy.Guard, stop func()) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	conf, err := config.Parse("stint.yaml", []byte(text))
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard, err = policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: quiet})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return guard, func() { _ = store.Close() }
+}
+
+// serve gives the server a health service and reflection, and connects to it.
+func serve(server *grpc.Server, options ...grpc.DialOption) (conn *grpc.ClientConn, stop func()) {
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	reflection.Register(server)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	conn, err = grpc.NewClient(listener.Addr().String(),
+		append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return conn, func() {
+		_ = conn.Close()
+		server.Stop()
+	}
 }

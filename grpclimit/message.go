@@ -99,8 +99,7 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 }
 
 // succeed makes way for the verdict on the next message: it returns what remains to be done about
-// the last one. From then on the verdict is the receiver's alone. It fails if the handler has
-// returned.
+// the last one. Then the verdict is the receiver's alone. It fails when the handler has ended.
 func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

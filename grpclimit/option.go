@@ -12,9 +12,9 @@ type serverOption func(*server)
 
 func (o serverOption) applyToServer(s *server) { o(s) }
 
-// WithClaims hands over what the application knows of the caller: the value of a claim of that
-// name, such as "user" or "plan", or "". It is called while a call is judged, with the context that
-// the interceptors before this one have made. By default there are none.
+// WithClaims passes what the application knows about the caller: the value of a claim of that name,
+// such as "user" or "plan", or "". It is called while a call is judged, with the context that the
+// interceptors before this one have made. By default there are none.
 func WithClaims(claims func(ctx context.Context, name string) string) ServerOption {
 	return serverOption(func(s *server) { s.claims = claims })
 }

@@ -4,16 +4,17 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/retryafter"
-	"github.com/stint-limiter/stint/internal/words"
-	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/retryafter"
+	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // pushbackKey is the trailer by which a server says to gRPC's retry policies when to come back.
@@ -65,7 +66,6 @@ func helpAt(contact string) *errdetails.Help {
 	return &errdetails.Help{Links: []*errdetails.Help_Link{link}}
 }
 
-// violations returns the limits that have no room for the call.
 func violations(v *policy.Verdict) []*errdetails.QuotaFailure_Violation {
 	var list []*errdetails.QuotaFailure_Violation
 	for i := range v.Results {
@@ -99,7 +99,11 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	var details []protoadapt.MessageV1
 	wait := r.wait
 	if wait != stint.Never {
-		wait = retryafter.Spread(c.verdict.Set.Spec().Headers.Jitter, wait, time.Millisecond, c.server.random())
+		var headers policy.Headers
+		if set := c.verdict.Set; set != nil {
+			headers = set.Spec().Headers
+		}
+		wait = retryafter.Spread(headers.Jitter, wait, time.Millisecond, c.server.random())
 		message = r.reason + ", retry in " + wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 		// A client that should wait for longer than the call has left would wait for nothing, and

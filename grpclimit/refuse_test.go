@@ -207,14 +207,14 @@ func TestContextEnded(t *testing.T) {
 		t.Error("the handler was called")
 		return nil, nil
 	}
-	cancelled, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 	for _, test := range []struct {
 		ctx  context.Context
 		want codes.Code
-	}{{cancelled, codes.Canceled}, {late, codes.DeadlineExceeded}} {
+	}{{canceled, codes.Canceled}, {late, codes.DeadlineExceeded}} {
 		_, err := intercept(test.ctx, nil, &grpc.UnaryServerInfo{FullMethod: sayMethod}, handler)
 		if got := status.Code(err); got != test.want {
 			t.Errorf("got %v, want %v", err, test.want)

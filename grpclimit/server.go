@@ -4,17 +4,23 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"github.com/stint-limiter/stint/policy"
 	"google.golang.org/grpc"
+
+	"github.com/stint-limiter/stint/policy"
 )
 
-// server is what the interceptors of a server have in common.
 type server struct {
-	guard      *policy.Guard
+	guard      decider
 	claims     func(ctx context.Context, name string) string
 	usage      bool
 	perMessage bool
 	random     func() float64 // 0 to below 1
+}
+
+// decider is a guard, or limits without one.
+type decider interface {
+	Decide(ctx context.Context, in *policy.Input, v *policy.Verdict) error
+	Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome)
 }
 
 func newServer(guard *policy.Guard, options []ServerOption) *server {
@@ -37,7 +43,10 @@ func newServer(guard *policy.Guard, options []ServerOption) *server {
 // own. Where a policy settles by bytes, they are those of the encoded protobuf message before
 // compression. An answer waits until the store has taken note of what follows it.
 func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.UnaryServerInterceptor {
-	s := newServer(guard, options)
+	return newServer(guard, options).unary()
+}
+
+func (s *server) unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		c := s.newCall(ctx, info.FullMethod)
 		trailer, err := c.judge()
@@ -83,7 +92,10 @@ func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle
 // [UnaryServerInterceptor]; [grpc.SetSendCompressor] does not work on streams that count by their
 // messages either.
 func StreamServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.StreamServerInterceptor {
-	s := newServer(guard, options)
+	return newServer(guard, options).stream()
+}
+
+func (s *server) stream() grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		c := s.newCall(stream.Context(), info.FullMethod)
 		if s.perMessage {

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// format is a form of the body of an answer.
 type format uint8
 
 // The forms, in the order in which they are preferred if the client has no preference.
@@ -64,8 +63,7 @@ func negotiate(values []string) format {
 	return best
 }
 
-// precisionOf is how precisely a media range names a type: as any, by its first half or in full; 0
-// if it does not.
+// precisionOf is how precisely a media range names a type, from 1 to 3; 0 if it does not.
 func precisionOf(media, offer string) int {
 	kind, isAny := strings.CutSuffix(media, "/*")
 	switch {

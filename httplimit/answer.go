@@ -12,23 +12,19 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Denial is a request that is refused, for those who answer it themselves. It is good until they
-// return.
+// Denial is a refused request, for those who answer it themselves. It is good until they return.
 type Denial struct {
-	// Status is 429, or 503 if the request is refused for want of the store.
+	// Status is 429, or 503 if the request is refused because the store cannot be reached.
 	Status int
-	// RetryAfter is after how many seconds the client may come back, as the header says; 0 if no
-	// time helps.
+	// RetryAfter is the seconds of the header of that name; 0 if no time helps.
 	RetryAfter int64
-	// Policy and Tier are names from the configuration. They are "" if nothing is known of any
-	// limit.
+	// Policy and Tier are names from the configuration. They are "" if no limit is known.
 	Policy, Tier string
-	// Contact is where the client can ask for more, a text or a URL; "" if the configuration does
-	// not say.
+	// Contact is where the client can ask for more, a text or a URL; "" if there is none.
 	Contact string
 	// Violated are the limits that denied, by their names in RateLimit-Policy.
 	Violated []string
-	// Verdict has all that was decided. Under [Limit] its Set is nil and its Tier "".
+	// Verdict has all that was decided. Under [By] its Set is nil and its Tier "".
 	Verdict *policy.Verdict
 
 	x      *exchange
@@ -100,7 +96,6 @@ func (x *exchange) answer(w http.ResponseWriter, r *http.Request, err error) (re
 	return true
 }
 
-// refuse answers a request that was denied.
 func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 	n, after := limitedNotice, x.v.Decision.RetryAfter
 	switch {
@@ -136,9 +131,8 @@ func (x *exchange) denial(n *notice, seconds int64) *Denial {
 	return d
 }
 
-// fail answers a request that could not be decided. If the client has gone away nobody reads it,
-// but it may be that a handler further out has ended the context: then silence would be taken for
-// success.
+// fail answers a request that could not be decided. It answers also if the context has ended: a
+// handler further out may have done that, and would take silence for success.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	n := unavailableNotice
 	var invalid *stint.InvalidError
@@ -166,8 +160,7 @@ func (x *exchange) setRetry(h http.Header, seconds int64) {
 	x.number(h, fieldRetryAfter, seconds)
 }
 
-// write gives an answer, in the form that the client likes best, with the header fields that have
-// been drafted.
+// write gives an answer in the form that the client likes best, with the drafted header fields.
 func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seconds int64) {
 	h := w.Header()
 	f := negotiate(r.Header["Accept"])
@@ -231,7 +224,6 @@ func (x *exchange) appendViolated(b []byte) []byte {
 	return b
 }
 
-// eachViolated calls f for every limit that denied.
 func (x *exchange) eachViolated(f func(*limitText)) {
 	x.eachLimit(func(_ *ruleText, l *limitText, s stint.State) {
 		if s.RetryAfter != 0 {

@@ -188,13 +188,11 @@ func TestUnavailable(t *testing.T) {
 	}
 	t.Cleanup(func() { store.Close() })
 	const text = "failure: {mode: deny}\ntiers: [{name: free, identity: everyone, limits: 10/1m}]"
-	lim, err := stint.New(store, stint.PerMinute(10), stint.WithFailure(stint.FailurePolicy{Mode: stint.FailDeny}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	by := httplimit.By(httplimit.Everyone(), stint.PerMinute(10),
+		stint.WithFailure(stint.FailurePolicy{Mode: stint.FailDeny}), httplimit.WithStore(store))
 	for name, h := range map[string]http.Handler{
-		"New":   httplimit.New(guardOver(t, store, text))(ok),
-		"Limit": httplimit.Limit(ok, lim, httplimit.Everyone()),
+		"New": httplimit.New(guardOver(t, store, text))(ok),
+		"By":  by(ok),
 	} {
 		w := ask(h, "/")
 		if w.Code != http.StatusServiceUnavailable {
@@ -221,13 +219,9 @@ func TestDeniedWithoutTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	lim, err := stint.New(store, stint.PerHour(1))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, h := range map[string]http.Handler{
-		"New":   httplimit.New(guardOver(t, store, "tiers: [{name: free, identity: ip, limits: 1/1h}]"))(ok),
-		"Limit": httplimit.Limit(ok, lim, httplimit.Everyone()),
+		"New": httplimit.New(guardOver(t, store, "tiers: [{name: free, identity: ip, limits: 1/1h}]"))(ok),
+		"By":  httplimit.By(httplimit.Everyone(), stint.PerHour(1), httplimit.WithStore(store))(ok),
 	} {
 		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			w := ask(h, "/")
@@ -241,13 +235,18 @@ func TestDeniedWithoutTheStore(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	const text = "failure: {mode: error}\ntiers: [{name: free, identity: everyone, limits: 10/1m}]"
-	lim, err := stint.New(failing{memory(t)}, stint.PerMinute(10))
-	if err != nil {
-		t.Fatal(err)
-	}
 	noKey := func(*http.Request) string { return "" }
 	tooLong := func(*http.Request) string { return strings.Repeat("k", stint.MaxSubject+1) }
-	quiet := httplimit.WithLogger(discard)
+	by := func(key httplimit.KeyFunc) func(...httplimit.Option) http.Handler {
+		return func(own ...httplimit.Option) http.Handler {
+			options := []stint.Option{stint.PerMinute(10), httplimit.WithStore(failing{memory(t)}),
+				httplimit.WithLogger(discard)}
+			for _, o := range own {
+				options = append(options, o)
+			}
+			return httplimit.By(key, options...)(ok)
+		}
+	}
 	for _, c := range []struct {
 		what   string
 		handle func(...httplimit.Option) http.Handler
@@ -257,15 +256,9 @@ func TestErrors(t *testing.T) {
 		{"guard", func(o ...httplimit.Option) http.Handler {
 			return httplimit.New(guardOver(t, failing{memory(t)}, text), o...)(ok)
 		}, 503, "unavailable"},
-		{"limiter", func(o ...httplimit.Option) http.Handler {
-			return httplimit.Limit(ok, lim, httplimit.Everyone(), append(o, quiet)...)
-		}, 503, "unavailable"},
-		{"no key", func(o ...httplimit.Option) http.Handler {
-			return httplimit.Limit(ok, lim, noKey, append(o, quiet)...)
-		}, 500, "internal"},
-		{"key too long", func(o ...httplimit.Option) http.Handler {
-			return httplimit.Limit(ok, lim, tooLong, append(o, quiet)...)
-		}, 500, "internal"},
+		{"limiter", by(httplimit.Everyone()), 503, "unavailable"},
+		{"no key", by(noKey), 500, "internal"},
+		{"key too long", by(tooLong), 500, "internal"},
 	} {
 		w := ask(c.handle(), "/")
 		if got := bodyOf(t, w); w.Code != c.status || got.Error != c.word {
@@ -303,7 +296,7 @@ func TestEndedContextIsNoSuccess(t *testing.T) {
 func TestShadowDenialsGoThrough(t *testing.T) {
 	var shadowed int
 	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if v, ok := httplimit.FromContext(r.Context()); ok && v.Shadowed() != nil {
+		if v, ok := httplimit.FromContext(r.Context()); ok && v.Results[0].Shadow && v.Results[0].Denied {
 			shadowed++
 		}
 	})
@@ -357,8 +350,8 @@ func TestFromContext(t *testing.T) {
 		t.Errorf("New: got %+v, want an allowance of the tier free", got)
 	}
 	got = nil
-	ask(httplimit.Limit(next, limiter(t, stint.PerMinute(1)), httplimit.Everyone(), httplimit.WithVerdict()), "/")
+	ask(httplimit.By(httplimit.Everyone(), stint.PerMinute(1), httplimit.WithVerdict())(next), "/")
 	if got == nil || !got.Decision.Allowed || got.Cost != 1 {
-		t.Errorf("Limit: got %+v, want an allowance", got)
+		t.Errorf("By: got %+v, want an allowance", got)
 	}
 }

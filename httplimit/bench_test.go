@@ -65,10 +65,6 @@ func BenchmarkMiddleware(b *testing.B) {
 	example := strings.NewReplacer(
 		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",
 		"default: unlimited", "default: 60000000000/1h").Replace(string(tiers.YAML))
-	ip, err := httplimit.ClientIP()
-	if err != nil {
-		b.Fatal(err)
-	}
 	for _, c := range []struct {
 		name    string
 		handler http.Handler
@@ -80,8 +76,8 @@ func BenchmarkMiddleware(b *testing.B) {
 		{"draft-11/denied", httplimit.New(guardOf(b, draft))(next)},
 		{"example/allowed", httplimit.New(guardOf(b, example), planned("enterprise"))(next)},
 		{"example/denied", httplimit.New(guardOf(b, example))(next)},
-		{"limit/allowed", httplimit.Limit(next, limiter(b, stint.PerHour(1<<40)), ip)},
-		{"limit/denied", httplimit.Limit(next, limiter(b, stint.PerHour(1)), ip)},
+		{"by/allowed", httplimit.ByIP(stint.PerHour(1 << 40))(next)},
+		{"by/denied", httplimit.ByIP(stint.PerHour(1))(next)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := request(http.MethodGet, "/elsewhere")

@@ -1,18 +1,33 @@
 // Package httplimit is for HTTP servers and clients: middleware that limits incoming requests, and
-// a transport that limits outgoing ones. Start with [New]. A new header field of responses is added
-// in headers.go, or in text.go if its value is the same for all requests; it is also listed below
-// and in internal/server/api/openapi.json. Envoy's service has header fields of its own.
+// a transport that limits outgoing ones. A hundred requests per minute and address:
 //
-//	guard, err := policy.NewGuard(store, set, policy.GuardConfig{})
+//	mux := http.NewServeMux()
 //	...
-//	http.ListenAndServe(addr, httplimit.New(guard)(mux))
+//	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
 //
-// [New] is middleware that judges requests by a configuration of tiers and policies; [Limit] holds
-// one handler to one limiter without any. [NewTransport] is for calling other people's APIs.
+// Per user, where userOf is a func(*http.Request) string:
+//
+//	http.ListenAndServe(":8080", httplimit.By(userOf, stint.PerMinute(100))(mux))
+//
+// Across processes, through Redis:
+//
+//	store, err := stores.Open(ctx, "redis://localhost:6379")
+//	...
+//	limit := httplimit.ByIP(stint.PerMinute(100), httplimit.WithStore(store), httplimit.WithName("api"))
+//	http.ListenAndServe(":8080", limit(mux))
+//
+// [By] and [ByIP] apply the same limits to all requests. [New] is for rules by tier, route and
+// method: its guard decides by a configuration.
+//
+//	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{})
+//	...
+//	http.ListenAndServe(":8080", httplimit.New(guard)(mux))
+//
+// [NewTransport] is for calling other people's APIs.
 //
 // # Routers
 //
-// With limit := httplimit.New(guard):
+// With limit := httplimit.ByIP(stint.PerMinute(100)), or any other middleware of this package:
 //
 //	mux := http.NewServeMux()            limit(mux)
 //	chi.NewRouter(), mux.NewRouter()     r.Use(limit)
@@ -20,8 +35,8 @@
 //	gin.New(), any other http.Handler    limit(engine)
 //
 // echo answers the errors that handlers return further out, where a 5xx is seen too late to be
-// refunded. If a policy refunds, follow the middleware by one that answers them with c.Error;
-// examples/routers has it, and one for groups of gin's routes too.
+// refunded. If a policy refunds, follow the middleware by one that answers them with c.Error, as
+// examples/routers/echo does. examples/routers/gin has a limit for a group of gin's routes.
 //
 // # Proxies
 //
@@ -69,10 +84,10 @@
 // # Answers
 //
 // A request that is denied is answered with 429 and Retry-After: whole seconds, rounded up, at
-// least one, and a random share more (the jitter: a fifth of it at most, but one second at least
-// and a minute at most), so that those who were denied together do not come back together, and
-// never too early. If no time helps there is no Retry-After. One that is refused for want of the
-// store is answered with 503.
+// least one, and a random time more (the jitter: up to a fifth of the wait, or up to a second if
+// that is more, and never more than a minute), so that those who were denied together do not come
+// back together, and never too early. If no time helps there is no Retry-After. One that is refused
+// because the store cannot be reached is answered with 503.
 //
 // The body is JSON, application/problem+json or plain text, whichever the client's Accept header
 // prefers, and JSON if it has no preference or wants none of them. Header and body say the same
@@ -111,13 +126,13 @@
 // leaving.
 //
 // While such a request is served, a client that takes nothing of the response for 30 seconds
-// ([WithSendTimeout]) has it cut off: who does not read does not keep a place. The handler's write
-// fails, and when the handler returns, the middleware panics with [http.ErrAbortHandler]. A handler
-// with nothing to send may be silent for any time. Where the [http.ResponseWriter] has no write
-// deadlines, the place is given back after another 30 seconds though the handler still waits. What
-// the middleware cannot bound is the server's: how long the body of a request takes (ReadTimeout,
-// or a read deadline of the handler's own), a connection of HTTP/2 of which nothing is read
-// (WriteByteTimeout of its HTTP2Config), and connections that were hijacked.
+// ([WithSendTimeout]) has it cut off: a client that does not read loses its place. The handler's
+// write fails, and when the handler returns, the middleware panics with [http.ErrAbortHandler]. A
+// handler with nothing to send may be silent for any time. Where the [http.ResponseWriter] has no
+// write deadlines, the place is given back after another 30 seconds though the handler still waits.
+// What the middleware cannot bound is the server's: how long the body of a request takes
+// (ReadTimeout, or a read deadline of the handler's own), a connection of HTTP/2 of which nothing
+// is read (WriteByteTimeout of its HTTP2Config), and connections that were hijacked.
 //
 // The end of such a response waits until the store has taken note, for one second at most if it is
 // silent. A place that could not be given back expires, and so does a charge that could not be

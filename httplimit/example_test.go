@@ -2,9 +2,9 @@ package httplimit_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
@@ -13,13 +13,160 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Middleware by a configuration, in front of a whole server. Routers such as chi and gorilla take
-// it in their Use, echo in a wrapper of its own; gin has none, and goes behind it as any handler
-// does.
+// The shortest way to a 429: two requests a minute from each address.
+func ExampleByIP() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	handler := httplimit.ByIP(stint.PerMinute(2))(mux) // for http.ListenAndServe
+
+	for range 3 {
+		w := get(handler)
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// 200 1
+	// 200 0
+	// 429 0
+}
+
+// Per user: a key is any func(*http.Request) string.
+func ExampleBy() {
+	userOf := func(r *http.Request) string {
+		name, _, _ := r.BasicAuth() // as your authentication has it
+		return "user:" + name
+	}
+	handler := httplimit.By(userOf, stint.PerMinute(1), stint.PerDay(1000))(hello)
+
+	for _, name := range []string{"alice", "alice", "bob"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.SetBasicAuth(name, "")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(name, w.Code)
+	}
+	// Output:
+	// alice 200
+	// alice 429
+	// bob 200
+}
+
+// Every mistake is caught at the start.
+func ExampleBy_mistakes() {
+	defer func() { fmt.Println(recover()) }()
+	httplimit.By(nil, stint.PerMinute(-1))
+	// Output:
+	// httplimit: By: the key is nil; want one such as ClientIP(), or Everyone() to count all requests together; Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992
+}
+
+// Handlers over one store share their counts, in however many processes. With a Redis from package
+// stores it is the same line.
+func ExampleWithStore() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	one := httplimit.ByIP(stint.PerMinute(1), httplimit.WithStore(store))(hello)
+	two := httplimit.ByIP(stint.PerMinute(1), httplimit.WithStore(store))(hello)
+	fmt.Println(get(one).Code, get(two).Code)
+	// Output:
+	// 200 429
+}
+
+// A name keeps the counts in a store when the limits change, and apart from those of other names.
+func ExampleWithName() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	before := httplimit.ByIP(stint.PerMinute(2), httplimit.WithStore(store), httplimit.WithName("api"))(hello)
+	after := httplimit.ByIP(stint.PerMinute(3), httplimit.WithStore(store), httplimit.WithName("api"))(hello)
+	login := httplimit.ByIP(stint.PerMinute(3), httplimit.WithStore(store), httplimit.WithName("login"))(hello)
+	get(before)
+	get(before)
+	fmt.Println(get(before).Code)
+	fmt.Println(get(after).Code, get(after).Code) // there is room for one more
+	fmt.Println(get(login).Code)
+	// Output:
+	// 429
+	// 200 429
+	// 200
+}
+
+// Behind load balancers the client is who they say it is.
+func ExampleClientIP() {
+	key := httplimit.ClientIP("192.0.2.0/24") // the network of the load balancers
+	r := httptest.NewRequest("GET", "/", nil) // comes from 192.0.2.1
+	r.Header.Set("X-Forwarded-For", "203.0.113.9")
+	fmt.Println(key(r))
+	fmt.Println(httplimit.ClientIP()(r)) // without them the header counts for nothing
+	// Output:
+	// ip:203.0.113.9
+	// ip:192.0.2.1
+}
+
+// Callers with an API key are counted by it, all others by their address.
+func ExampleFirstOf() {
+	key := httplimit.FirstOf(httplimit.Header("X-API-Key"), httplimit.ClientIP())
+	handler := httplimit.By(key, stint.PerMinute(1))(hello)
+	fmt.Println(get(handler).Code, get(handler).Code, get(handler, "X-API-Key", "secret").Code)
+	// Output:
+	// 200 429 200
+}
+
+// One count for all requests together, for a backend that bears no more.
+func ExampleEveryone() {
+	handler := httplimit.By(httplimit.Everyone(), stint.PerSecond(1))(hello)
+	fmt.Println(get(handler).Code, get(handler, "X-API-Key", "another").Code)
+	// Output:
+	// 200 429
+}
+
+// Wrong: a header that nobody has verified as the only key limits nobody, because whoever is denied
+// sends another value. Put such a limit behind authentication, or beside one by address.
+func ExampleHeader_wrong() {
+	attack := func(h http.Handler) (admitted int) {
+		for i := range 100 {
+			if get(h, "X-API-Key", fmt.Sprint("invented-", i)).Code == http.StatusOK {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	byKey := func() http.Handler { return httplimit.By(httplimit.Header("X-API-Key"), stint.PerMinute(1))(hello) }
+	fmt.Println("wrong:", attack(byKey()))
+	fmt.Println("right:", attack(httplimit.ByIP(stint.PerMinute(1))(byKey())))
+	// Output:
+	// wrong: 100
+	// right: 1
+}
+
+// An answer of your own. The header fields about limits and Retry-After are set already.
+func ExampleWithDenied() {
+	slowDown := httplimit.WithDenied(func(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
+		http.Error(w, "The kettle is empty.", d.Status)
+	})
+	handler := httplimit.ByIP(stint.PerMinute(1), slowDown)(hello)
+	get(handler)
+	w := get(handler)
+	fmt.Print(w.Code, " ", w.Body)
+	// Output:
+	// 429 The kettle is empty.
+}
+
+// A handler sees what was decided about its request.
+func ExampleFromContext() {
+	handler := httplimit.ByIP(stint.PerMinute(10), httplimit.WithVerdict())(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if v, ok := httplimit.FromContext(r.Context()); ok {
+				fmt.Fprintln(w, v.Decision.Remaining(), "requests left")
+			}
+		}))
+	fmt.Print(get(handler).Body)
+	// Output:
+	// 9 requests left
+}
+
+// Rules by tier and route, from a configuration.
 func ExampleNew() {
 	conf, err := config.Parse("stint.yaml", []byte(`
 tiers:
-  - {name: member, identity: user, limits: [2/1m, 1000/1d]}
+  - {name: member, identity: user, limits: [100/1m, 1000/1d]}
   - {name: anonymous, identity: ip, limits: 1/1m}
 policies:
   - {name: assets, match: {path: /static/**}, skip: true}
@@ -29,127 +176,78 @@ headers: {retry_after_jitter: 0%}
 		fmt.Println(err)
 		return
 	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello\n") })
-	limit := httplimit.New(guard, httplimit.WithClaims(func(r *http.Request, name string) string {
-		if name == "user" {
-			return signedInAs(r)
-		}
-		return ""
-	}))
-	server := httptest.NewServer(limit(mux))
-	defer server.Close()
+	guard, _ := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
+	handler := httplimit.New(guard)(hello) // WithClaims tells it who is signed in
 
 	for _, path := range []string{"/", "/", "/static/logo.png"} {
-		resp, err := http.Get(server.URL + path)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		fmt.Printf("%s %d remaining=%q retry-after=%q\n%s", path, resp.StatusCode,
-			resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("Retry-After"), body)
-	}
-	// Output:
-	// / 200 remaining="0" retry-after=""
-	// hello
-	// / 429 remaining="0" retry-after="60"
-	// {"error":"rate_limited","message":"Too many requests. Please slow down.","retry_after_seconds":60,"policy":"anonymous","tier":"anonymous"}
-	// /static/logo.png 200 remaining="" retry-after=""
-	// hello
-}
-
-// signedInAs stands for the application's authentication.
-func signedInAs(*http.Request) string { return "" }
-
-// One handler with limits of its own: five attempts a minute from an address.
-func ExampleLimit() {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer store.Close()
-	lim, err := stint.New(store, stint.PerMinute(5))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	key, err := httplimit.ClientIP("10.0.0.0/8") // the load balancers' network
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	login := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-
-	mux := http.NewServeMux()
-	mux.Handle("POST /login", httplimit.Limit(login, lim, key, httplimit.WithName("login")))
-
-	for range 6 {
 		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest("POST", "/login", nil))
-		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("X-RateLimit-Policy"))
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Print(path, " ", w.Code, " ", w.Body)
 	}
 	// Output:
-	// 200 4 login
-	// 200 3 login
-	// 200 2 login
-	// 200 1 login
-	// 200 0 login
-	// 429 0 login
+	// / 200 hello
+	// / 429 {"error":"rate_limited","message":"Too many requests. Please slow down.","retry_after_seconds":60,"policy":"anonymous","tier":"anonymous"}
+	// /static/logo.png 200 hello
 }
 
-// A header that nobody has verified as the only identity limits nobody: whoever is denied writes
-// another value. Put such a limit behind authentication, or beside one by [httplimit.ClientIP].
-func Example_incorrectUse() {
-	store, err := memorystore.New(memorystore.Config{})
+// Members have the limits of their tier. What authenticates requests comes before the middleware.
+func ExampleWithClaims() {
+	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
+		{Name: "member", Identity: []string{"user"}, Limits: []stint.Limit{stint.PerMinute(100)}},
+		{Name: "anonymous", Identity: []string{"ip"}, Limits: []stint.Limit{stint.PerMinute(1)}},
+	}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	lim, err := stint.New(store, stint.PerMinute(1))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	key, err := httplimit.ClientIP()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	invented := 0
-	attack := func(h http.Handler) (admitted int) {
-		for range 100 {
-			invented++
-			r := httptest.NewRequest("GET", "/", nil)
-			r.Header.Set("X-API-Key", fmt.Sprint("invented-", invented))
-			w := httptest.NewRecorder()
-			if h.ServeHTTP(w, r); w.Code == http.StatusOK {
-				admitted++
-			}
+	guard, _ := policy.NewGuard(store, set, policy.GuardConfig{})
+	handler := httplimit.New(guard, httplimit.WithClaims(func(r *http.Request, name string) string {
+		if name != "user" {
+			return ""
 		}
-		return admitted
-	}
-	wrong := httplimit.Limit(next, lim, httplimit.Header("X-API-Key"))
-	fmt.Println("by an unverified header:", attack(wrong))
-	right := httplimit.Limit(wrong, lim, key)
-	fmt.Println("by address too:", attack(right))
+		user, _, _ := r.BasicAuth() // as your authentication has it
+		return user
+	}))(hello)
+	w := get(handler, "Authorization", "Basic YWxpY2U6")
+	fmt.Println(w.Header().Get("X-RateLimit-Tier"), w.Header().Get("X-RateLimit-Limit"))
 	// Output:
-	// by an unverified header: 100
-	// by address too: 1
+	// member 100
+}
+
+// A program that decides in its own way still answers as the middleware does.
+func ExampleNewAnswer() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	set, _ := policy.New(policy.Spec{Tiers: []policy.Tier{
+		{Name: "anyone", Identity: []string{"everyone"}, Limits: []stint.Limit{stint.PerMinute(1)}},
+	}})
+	guard, _ := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
+	answer := httplimit.NewAnswer()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var v policy.Verdict
+		_ = guard.Decide(r.Context(), &policy.Input{Method: r.Method, Path: r.URL.Path}, &v)
+		if !answer(w, r, &v) {
+			fmt.Fprint(w, "hello")
+		}
+	})
+	fmt.Println(get(handler).Code, get(handler).Code)
+	// Output:
+	// 200 429
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+
+// get sends a request with some header fields to a handler.
+func get(h http.Handler, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", "/", nil)
+	for field := range slices.Chunk(fields, 2) {
+		r.Header.Set(field[0], field[1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
 }

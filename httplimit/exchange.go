@@ -10,8 +10,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// exchange is a request and what is answered to it. It is used again for another one, so nothing of
-// the response points into it.
+// exchange is a request and its answer. It is used again, so no response points into it.
 type exchange struct {
 	*responder
 	request *http.Request
@@ -22,8 +21,7 @@ type exchange struct {
 	unread  error // why the body could not be read, if a request id was to be derived from it
 	// rules are the texts of the rules that are enforced, in the order of the verdict's results.
 	rules []*ruleText
-	// rule, limit and state are what matters most to the client; the rule is nil if nothing limits
-	// the request.
+	// rule, limit and state are what matters most to the client; rule is nil without limits.
 	rule  *ruleText
 	limit *limitText
 	state stint.State
@@ -37,7 +35,6 @@ type exchange struct {
 	bodyRoom [512]byte
 }
 
-// begin returns an exchange for a request.
 func (f *responder) begin(r *http.Request) *exchange {
 	x, ok := f.idle.Get().(*exchange)
 	if !ok {
@@ -54,6 +51,15 @@ func (f *responder) begin(r *http.Request) *exchange {
 	}
 	x.request = r
 	return x
+}
+
+// handler returns a handler that has an exchange for every request.
+func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Request)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := f.begin(r)
+		handle(x, w, r)
+		x.end()
+	})
 }
 
 // end keeps the exchange for another request. The verdict is kept too, unless somebody may still
@@ -106,7 +112,6 @@ func (x *exchange) findDecisive() {
 	})
 }
 
-// eachLimit calls f for every limit that the request was held to.
 func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 	for i, t := range x.rules {
 		r := &x.v.Results[i]
@@ -147,8 +152,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 type verdictKey struct{}
 
 // FromContext returns the verdict on the request that a handler serves, if its middleware was made
-// [WithVerdict]. It must not be changed. Under [Limit] it has the Decision, one result and a Cost
-// of 1, and nothing else: there is no configuration, so that Set is nil and Tier is "".
+// [WithVerdict]. It must not be changed. Under [By] it has the Decision, one result and a Cost of
+// 1, and nothing else: there is no configuration, so that Set is nil and Tier is "".
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
 	return v, ok

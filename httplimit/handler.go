@@ -1,121 +1,105 @@
 package httplimit
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/label"
-	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/internal/bykey"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Limit returns a handler that holds the requests to next to a limiter, without any configuration.
-// Each costs one unit. The key says whose requests are counted together; it has no default, because
-// one that was forgotten would have everybody share one bucket.
+// By returns middleware that limits requests per key, without a configuration:
 //
-// Under a concurrency limit a request has its place until next returns.
+//	r.Use(httplimit.By(userOf, stint.PerMinute(100), stint.PerDay(5000)))
 //
-// An argument that is nil is a mistake in the program: Limit panics.
-func Limit(next http.Handler, lim *stint.Limiter, key KeyFunc, options ...Option) http.Handler {
-	switch {
-	case next == nil:
-		panic("httplimit: Limit: the handler is nil; want the one to protect")
-	case lim == nil:
-		panic("httplimit: Limit: the limiter is nil; make one with stint.New")
-	case key == nil:
-		panic("httplimit: Limit: the key is nil; want one such as ClientIP, or Everyone to count all requests together")
+// Each request costs one unit of every limit. The key says whose requests are counted together; it
+// has no default, because with one that was forgotten everybody would share one count. Use
+// [ClientIP], [Header], [FirstOf], [Everyone] or a function of your own. Under a concurrency limit,
+// see [stint.AtOnce], a request keeps its place until the handler returns.
+//
+// The options are one or more limits, other options of package stint such as [stint.WithBans], and
+// those of this package. Without [WithStore] the requests are counted in the memory of this
+// process, and every call of By counts by itself, in 64 MiB at most: when that is full, keys that
+// have used the least are forgotten first. All handlers behind one returned middleware count
+// together.
+//
+// A mistake in the arguments is a mistake in the program: By panics, and lists every mistake.
+func By(key KeyFunc, options ...stint.Option) func(http.Handler) http.Handler {
+	l, err := newLimit(key, options)
+	if err != nil {
+		panic("httplimit: By: " + strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	l := &limited{responder: newResponder(options), next: next, lim: lim, key: key}
-	if l.headers == nil {
-		l.headers = new(policy.Headers)
+	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("httplimit: By: the handler is nil; want the one to protect")
+		}
+		return l.handler(func(x *exchange, w http.ResponseWriter, r *http.Request) { l.handle(x, w, r, next) })
 	}
-	l.rule = policy.Rule{Policy: l.name, Limits: lim.Limits(), Index: -1}
-	l.text = newRuleText(&l.rule, l.rule.Limits, names{})
-	l.holds = slices.ContainsFunc(l.rule.Limits, func(m stint.Limit) bool {
-		return m.Algorithm == stint.AlgorithmConcurrency
-	})
-	return l
 }
 
-type limited struct {
+// ByIP is [By] with the key [ClientIP] without trusted proxies:
+//
+//	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
+//
+// Behind a proxy or a load balancer all requests come from its address: use By and ClientIP with
+// the addresses to trust.
+func ByIP(options ...stint.Option) func(http.Handler) http.Handler {
+	return By(ClientIP(), options...)
+}
+
+// limit is what the handlers of one middleware share.
+type limit struct {
 	*responder
-	next  http.Handler
-	lim   *stint.Limiter
-	key   KeyFunc
-	rule  policy.Rule
-	text  ruleText
-	holds bool // there is a concurrency limit
-
-	failures logsample.Sampler
+	*bykey.Limits
+	key  KeyFunc
+	text ruleText
 }
 
-func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := l.begin(r)
-	l.handle(x, w, r)
-	x.end()
+// newLimit reports every mistake.
+func newLimit(key KeyFunc, options []stint.Option) (*limit, error) {
+	var noKey error
+	if key == nil {
+		noKey = errors.New("the key is nil; want one such as ClientIP(), or Everyone() to count all requests together")
+	}
+	own, others := bykey.Split[Option](options)
+	f := newResponder(own)
+	var noClaims error
+	if f.claims != nil {
+		noClaims = errors.New("WithClaims is for New; want a key that says who is asking")
+	}
+	limits, err := bykey.New(bykey.Config{Store: f.store, Shared: f.stored, Name: f.name, Logger: f.logger,
+		Options: others})
+	if err := errors.Join(noKey, noClaims, err); err != nil {
+		return nil, err
+	}
+	if f.headers == nil {
+		f.headers = new(policy.Headers)
+	}
+	return &limit{f, limits, key, newRuleText(&limits.Rule, limits.Rule.Limits, names{})}, nil
 }
 
-func (l *limited) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
+func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	x.shown = l.headers
 	key := l.key(r)
 	if key == "" {
-		l.failed("", ErrNoKey)
+		l.Failed(r.Context(), "", ErrNoKey)
 		x.fail(w, r, ErrNoKey)
 		return
 	}
-	v, d := x.v, &x.v.Decision
-	v.Cost = 1
-	claim := stint.Claim{Subject: key, Limits: l.rule.Limits, Cost: 1, Shared: key == everyone}
-	var err error
-	if claim.Shared {
-		*d, err = l.lim.Take(r.Context(), stint.Request{Claim: claim})
-	} else {
-		*d, err = l.lim.Allow(r.Context(), key)
+	all := key == everyone
+	if all {
+		key = bykey.Everyone
 	}
-	if err != nil {
-		l.failed(key, err)
+	if err := l.Decide(r.Context(), key, all, x.v); err != nil {
+		l.Failed(r.Context(), key, err)
 		x.fail(w, r, err)
 		return
 	}
-	v.Results = append(v.Results[:0], policy.Result{
-		Rule: &l.rule, Claim: claim, Usages: d.Usages(), Denied: !d.Allowed && !d.Unavailable,
-	})
 	x.rules = append(x.ruleRoom[:0], &l.text)
 	if x.answer(w, r, nil) {
 		return
 	}
-	var finish func(policy.Outcome)
-	if l.holds {
-		finish = l.keep(r.Context(), *d)
-	}
-	x.serve(w, r, l.next, finish)
+	x.serve(w, r, next, l.Follow(r.Context(), x.v))
 }
-
-// keep holds the place of a request until what it returns is called; nil if it has none.
-func (l *limited) keep(ctx context.Context, d stint.Decision) func(policy.Outcome) {
-	_, release := l.lim.Hold(ctx, d)
-	if release == nil {
-		return nil
-	}
-	key := d.Key()
-	return func(policy.Outcome) { l.failed(key, release()) }
-}
-
-// failed logs a failure, unless the client has gone away.
-func (l *limited) failed(key string, err error) {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return
-	}
-	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
-		l.logger.Error("stint: a request could not be limited", "cause", err, "policy", l.name,
-			"key", shownKey(key), "limit", label.List(l.rule.Limits), "unlogged", unlogged)
-	}
-}
-
-// shownKey is a key as the log shows it.
-func shownKey(key string) string { return label.Short(strings.TrimPrefix(key, "\x00")) }

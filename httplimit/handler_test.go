@@ -8,18 +8,24 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
-func TestLimit(t *testing.T) {
+func TestBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := httplimit.Limit(ok, limiter(t, stint.PerMinute(2), stint.PerHour(9)), httplimit.Header("X-API-Key"))
+		h := httplimit.By(httplimit.Header("X-API-Key"), stint.PerMinute(2), stint.PerHour(9),
+			httplimit.WithStore(memory(t)))(ok)
 		for range 2 {
 			if w := ask(h, "/", "X-API-Key: a"); w.Code != http.StatusOK {
 				t.Fatalf("got %d, want 200", w.Code)
@@ -42,14 +48,87 @@ func TestLimit(t *testing.T) {
 	})
 }
 
+// What counts together: in memory the handlers of one middleware, in a shared store all that have
+// the same name, or no name and the same limits. Limits with equal windows would otherwise be taken
+// for the same limit.
+func TestByCountsApart(t *testing.T) {
+	twoAnHour := stint.PerHour(2)
+	for _, c := range []struct {
+		what          string
+		first, second []stint.Option
+		apart         bool
+	}{
+		{"names", named("login", twoAnHour), named("signup", twoAnHour), true},
+		{"the same name", named("login", twoAnHour), named("login", twoAnHour), false},
+		{"the same name, other limits", named("login", twoAnHour), named("login", stint.PerHour(1)), false},
+		{"no names", []stint.Option{twoAnHour}, []stint.Option{twoAnHour}, false},
+		{"no names, other limits", []stint.Option{twoAnHour}, []stint.Option{stint.PerHour(1)}, true},
+		{"no names, another order", []stint.Option{twoAnHour, stint.PerDay(3)},
+			[]stint.Option{stint.PerDay(3), twoAnHour}, false},
+	} {
+		for _, shared := range []bool{false, true} {
+			if shared {
+				store := httplimit.WithStore(memory(t))
+				c.first, c.second = append(c.first, store), append(c.second, store)
+			}
+			by := httplimit.ByIP(c.first...)
+			one, same, other := by(ok), by(ok), httplimit.ByIP(c.second...)(ok)
+			got := []int{ask(one, "/").Code, ask(same, "/").Code, ask(one, "/").Code, ask(other, "/").Code}
+			want := []int{200, 200, 429, 429}
+			if c.apart || !shared {
+				want[3] = 200
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, shared %t: got %v, want %v", c.what, shared, got, want)
+			}
+		}
+	}
+}
+
+func named(name string, limits ...stint.Option) []stint.Option {
+	return append(limits, httplimit.WithName(name))
+}
+
+// The scope in a shared store is the name, for those who inspect or reset a count there.
+func TestByScope(t *testing.T) {
+	store := memory(t)
+	for _, options := range [][]stint.Option{
+		named("login", stint.PerHour(2)), {stint.PerMinute(5).WithBurst(2), stint.AtOnce(1, time.Minute)},
+	} {
+		ask(httplimit.ByIP(append(options, httplimit.WithStore(store))...)(ok), "/")
+	}
+	got, err := store.Scopes(t.Context(), "ip:192.0.2.1")
+	if want := []string{"1/1m concurrency, 5/1m burst 2x", "login"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}
+
+// An option of this package is not silently ignored where it has no effect.
+func TestOptionMisplaced(t *testing.T) {
+	_, err := stint.New(memory(t), stint.PerMinute(1), httplimit.WithName("api"))
+	if err == nil || !strings.Contains(err.Error(), "pass it to httplimit.By") {
+		t.Errorf("got %v, want what to do instead", err)
+	}
+}
+
+// The store of a middleware ends with its last handler.
+func TestByLeavesNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 100 {
+		ask(httplimit.ByIP(stint.PerMinute(1))(ok), "/")
+	}
+	eventually.True(t, "no goroutine is left", func() bool {
+		runtime.GC()
+		return runtime.NumGoroutine() <= before
+	})
+}
+
 // A place is kept for as long as the request takes, however much longer than it would last by
 // itself.
-func TestLimitKeepsPlaces(t *testing.T) {
+func TestByKeepsPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := limiter(t, stint.AtOnce(1, time.Second))
-		h := httplimit.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			time.Sleep(10 * time.Second)
-		}), lim, httplimit.Everyone())
+		by := httplimit.By(httplimit.Everyone(), stint.AtOnce(1, time.Second), httplimit.WithStore(memory(t)))
+		h := by(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Second) }))
 		served := make(chan int)
 		go func() { served <- ask(h, "/").Code }()
 		time.Sleep(9 * time.Second)
@@ -66,14 +145,7 @@ func TestLimitKeepsPlaces(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	plain, err := httplimit.ClientIP()
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxied, err := httplimit.ClientIP("192.0.2.0/24", "unix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain, proxied := httplimit.ClientIP(), httplimit.ClientIP("192.0.2.0/24", "unix")
 	const unix = "unix"
 	for _, c := range []struct {
 		what   string
@@ -95,8 +167,6 @@ func TestKeys(t *testing.T) {
 		{"header", httplimit.Header("x-api-key"), "192.0.2.1:1", []string{"X-API-Key: secret"},
 			"x-api-key:2bb80d537b1da3e38bd30361aa855686"},
 		{"first of", httplimit.FirstOf(httplimit.Header("X-API-Key"), plain), "192.0.2.1:1", nil, "ip:192.0.2.1"},
-		{"first of none", httplimit.FirstOf(), "192.0.2.1:1", nil, ""},
-		{"everyone", httplimit.Everyone(), "192.0.2.1:1", nil, "\x00everyone"},
 	} {
 		r := request("GET", "/", c.fields...)
 		r.RemoteAddr = c.peer
@@ -109,17 +179,11 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
 		}
 	}
-	if _, err := httplimit.ClientIP("10.0.0.0/8", "proxy"); err == nil || !strings.Contains(err.Error(), `"proxy"`) {
-		t.Errorf("got error %v, want one that names the entry", err)
-	}
 }
 
 // On a real Unix socket a client is not who its socket is called after.
 func TestUnixSocket(t *testing.T) {
-	key, err := httplimit.ClientIP()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := httplimit.ClientIP()
 	dir := t.TempDir()
 	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
@@ -142,12 +206,14 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
+var banning = stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}})
+
+func userOf(r *http.Request) string { return r.Header.Get("X-User") }
+
 // All callers together are never banned, whatever one of them does.
 func TestEveryoneIsNotBanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := limiter(t, stint.PerMinute(1),
-			stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}}))
-		h := httplimit.Limit(ok, lim, httplimit.Everyone())
+		h := httplimit.By(httplimit.Everyone(), stint.PerMinute(1), banning, httplimit.WithStore(memory(t)))(ok)
 		for range 5 {
 			ask(h, "/")
 		}
@@ -161,10 +227,9 @@ func TestEveryoneIsNotBanned(t *testing.T) {
 // Somebody whose name is the word is one caller like any other: counted apart, and banned.
 func TestEveryoneIsNobodysName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := limiter(t, stint.PerMinute(1),
-			stint.WithBans(stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Hour}}))
-		all := httplimit.Limit(ok, lim, httplimit.Everyone())
-		h := httplimit.Limit(ok, lim, func(r *http.Request) string { return r.Header.Get("X-User") })
+		store := httplimit.WithStore(memory(t))
+		all := httplimit.By(httplimit.Everyone(), stint.PerMinute(1), banning, store)(ok)
+		h := httplimit.By(userOf, stint.PerMinute(1), banning, store)(ok)
 		for _, user := range []string{"bob", "everyone"} {
 			for range 3 {
 				ask(h, "/", "X-User: "+user)
@@ -180,16 +245,26 @@ func TestEveryoneIsNobodysName(t *testing.T) {
 	})
 }
 
+// A caller who can write any key cannot write that of everyone: the subject in the store begins
+// with a zero byte, and no key does.
+func TestKeyWithZeroByte(t *testing.T) {
+	store := httplimit.WithStore(memory(t))
+	all := httplimit.By(httplimit.Everyone(), stint.PerMinute(1), store)(ok)
+	h := httplimit.By(func(r *http.Request) string { return r.URL.Query().Get("user") }, stint.PerMinute(1), store)(ok)
+	if got := ask(h, "/?user=%00everyone").Code; got != http.StatusInternalServerError {
+		t.Errorf("got %d, want 500", got)
+	}
+	if got := ask(all, "/").Code; got != http.StatusOK {
+		t.Errorf("all together: got %d, want 200", got)
+	}
+}
+
 // Some failures are logged every second, with what was asked, and a client that left is none.
-func TestLimitLogsFailures(t *testing.T) {
+func TestByLogsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		lim, err := stint.New(failing{memory(t)}, stint.PerMinute(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := httplimit.Limit(ok, lim, httplimit.Everyone(), httplimit.WithName("search"),
-			httplimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		h := httplimit.By(httplimit.Everyone(), stint.PerMinute(1), httplimit.WithStore(failing{memory(t)}),
+			httplimit.WithName("search"), httplimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))(ok)
 		for range 3 {
 			for range 100 {
 				ask(h, "/")
@@ -209,16 +284,37 @@ func TestLimitLogsFailures(t *testing.T) {
 
 // Mistakes in the program show when it starts.
 func TestWrongUse(t *testing.T) {
-	lim, guard := limiter(t, stint.PerMinute(1)), guardOf(t, one)
+	guard, all, limit := guardOf(t, one), httplimit.Everyone(), stint.PerMinute(1)
 	for _, c := range []struct {
 		want string
 		use  func()
 	}{
 		{"httplimit: New: the guard is nil", func() { httplimit.New(nil) }},
 		{"httplimit: New: the handler is nil", func() { httplimit.New(guard)(nil) }},
-		{"httplimit: Limit: the handler is nil", func() { httplimit.Limit(nil, lim, httplimit.Everyone()) }},
-		{"httplimit: Limit: the limiter is nil", func() { httplimit.Limit(ok, nil, httplimit.Everyone()) }},
-		{"httplimit: Limit: the key is nil", func() { httplimit.Limit(ok, lim, nil) }},
+		{"httplimit: New: the guard has a store", func() { httplimit.New(guard, httplimit.WithStore(memory(t))) }},
+		{"httplimit: By: the handler is nil", func() { httplimit.By(all, limit)(nil) }},
+		{"httplimit: By: the key is nil", func() { httplimit.By(nil, limit) }},
+		{"httplimit: By: no limit; want one such as stint.PerMinute(100)", func() { httplimit.ByIP() }},
+		{"httplimit: By: no limit", func() { httplimit.By(all, httplimit.WithName("api")) }},
+		{"httplimit: By: an option is nil", func() { httplimit.By(all, limit, nil) }},
+		{"httplimit: By: the store is nil", func() { httplimit.By(all, limit, httplimit.WithStore(nil)) }},
+		{"httplimit: By: Limits[0] (-1/1m): a maximum of -1; want 0 to", func() { httplimit.By(all, stint.PerMinute(-1)) }},
+		{"httplimit: By: the key is nil; want one such as ClientIP(), or Everyone() to count all requests together; " +
+			"an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
+			"the store is nil; want one such as stores.Open returns; " +
+			"Limits[0] (-1/1m): a maximum of -1; want 0 to",
+			func() { httplimit.By(nil, nil, stint.PerMinute(-1), httplimit.WithStore(nil)) }},
+		{`httplimit: ClientIP: entry 2 is "proxy"; want`, func() { httplimit.ClientIP("10.0.0.0/8", "proxy") }},
+		{"httplimit: By: the store is nil; want one such",
+			func() { httplimit.By(all, limit, httplimit.WithStore((*memorystore.Store)(nil))) }},
+		{"httplimit: By: WithClaims is for New; want a key", func() {
+			httplimit.By(all, limit, httplimit.WithClaims(func(*http.Request, string) string { return "" }))
+		}},
+		{"httplimit: By: there is an option of package grpclimit; pass it to grpclimit.By",
+			func() { httplimit.By(all, limit, grpclimit.WithStore(memory(t))) }},
+		{"httplimit: FirstOf: no key, or one that is nil; want", func() { httplimit.FirstOf() }},
+		{"httplimit: FirstOf: no key, or one that is nil; want", func() { httplimit.FirstOf(all, nil) }},
+		{"httplimit: Header: the name is empty; want", func() { httplimit.Header("") }},
 		{`httplimit: WithName("a b"): want letters`, func() { httplimit.WithName("a b") }},
 		{`httplimit: WithName(""): want letters`, func() { httplimit.WithName("") }},
 	} {

@@ -30,8 +30,7 @@ const (
 	fieldNoSniff         = "X-Content-Type-Options"
 )
 
-// drafted is the largest number of header fields of one answer that change from one answer to the
-// next.
+// drafted is the most header fields of an answer that change from one to the next.
 const drafted = 7
 
 // draft is a text that is divided into header fields: all those that change from one answer to the
@@ -69,8 +68,8 @@ func (d *draft) number(h http.Header, f string, n int64) {
 }
 
 // setReset is number for the time of a reset. Those who are allowed within a second by limits with
-// the same window share it, and those who are denied share a few, so the value of an earlier answer
-// often serves again.
+// the same window share it, and those who are denied share a few, so an earlier value often serves
+// again.
 func (d *draft) setReset(h http.Header, n int64) {
 	if r := &d.resets[n&15]; n > 0 && n == r.number {
 		h[fieldReset] = r.value
@@ -79,8 +78,7 @@ func (d *draft) setReset(h http.Header, n int64) {
 	d.number(h, fieldReset, n)
 }
 
-// setDrafted sets the header fields that were drafted, whatever they were before. They live as long
-// as the response.
+// setDrafted sets the drafted header fields, which live as long as the response.
 func (d *draft) setDrafted(h http.Header) {
 	if len(d.parts) == 0 {
 		return
@@ -149,8 +147,7 @@ func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	}
 }
 
-// setX is the X fields. They show the limit that matters most, and replace all that an outer layer
-// has set.
+// setX is the X fields. They show the limit that matters most, and replace those of outer layers.
 func (x *exchange) setX(h http.Header, seconds int64) {
 	var degraded []string
 	if x.v.Decision.Degraded {

@@ -293,7 +293,7 @@ func TestConcurrencyIsShownLast(t *testing.T) {
 // An inner layer that shows a concurrency limit replaces the window of an outer one.
 func TestConcurrencyReplacesWindows(t *testing.T) {
 	h := httplimit.New(guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m}]"))(
-		httplimit.Limit(ok, limiter(t, stint.AtOnce(2, time.Minute)), httplimit.Everyone()))
+		httplimit.By(httplimit.Everyone(), stint.AtOnce(2, time.Minute))(ok))
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1", "X-RateLimit-Window:",
 		"X-RateLimit-Reset:")
 }
@@ -301,11 +301,8 @@ func TestConcurrencyReplacesWindows(t *testing.T) {
 // An inner layer replaces all that an outer one says, also what it does not say itself.
 func TestInnerLayerReplacesOuter(t *testing.T) {
 	outer := guardOf(t, "tiers: [{name: outer, identity: everyone, limits: 10/1m burst 2x}]")
-	lim, err := stint.New(memory(t), stint.PerSecond(5))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := httplimit.New(outer)(httplimit.Limit(ok, lim, httplimit.Everyone(), httplimit.WithName("inner")))
+	inner := httplimit.By(httplimit.Everyone(), stint.PerSecond(5), httplimit.WithName("inner"))
+	h := httplimit.New(outer)(inner(ok))
 	wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 5", "X-RateLimit-Policy: inner", "X-RateLimit-Tier:",
 		"X-RateLimit-Burst:")
 }

@@ -112,16 +112,6 @@ func bodyOf(t testing.TB, w *httptest.ResponseRecorder) (b body) {
 	return b
 }
 
-// limiter returns a limiter over a memory store.
-func limiter(t testing.TB, options ...stint.Option) *stint.Limiter {
-	t.Helper()
-	lim, err := stint.New(memory(t), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lim
-}
-
 var errStore = errors.New("no store today")
 
 // failing is a store that fails.

@@ -1,19 +1,22 @@
 package httplimit
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/stint-limiter/stint/internal/bykey"
 	"github.com/stint-limiter/stint/internal/clientip"
 )
 
 // KeyFunc says whose request it is: requests with equal keys are counted together. By convention a
-// key is "type:identifier".
+// key is "type:identifier". One that begins with a zero byte is a mistake.
 //
-// The empty key means that the request does not say. It is never counted: [Limit] treats it as
+// The empty key means that the request does not say. It is never counted: [By] treats it as
 // [ErrNoKey], because otherwise all those who leave out a header would share one bucket. See
 // [FirstOf] for what to do about them.
 //
@@ -29,14 +32,16 @@ var ErrNoKey = errors.New("httplimit: the request has no key to count it by; giv
 // takes X-Forwarded-For into account only as far as it was written by trusted proxies: addresses,
 // networks, and the words "loopback", "private" and "unix". Without any the client is the peer,
 // whatever the header says. A peer without an address that names no client has no key.
-func ClientIP(trusted ...string) (KeyFunc, error) {
+//
+// An entry that is none of these is a mistake in the program: ClientIP panics.
+func ClientIP(trusted ...string) KeyFunc {
 	prefixes, unix, err := clientip.ParsePrefixes(trusted)
 	if err != nil {
-		return nil, err
+		panic("httplimit: ClientIP: " + strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	resolver, err := clientip.New(clientip.Config{Trusted: prefixes, TrustUnix: unix})
 	if err != nil {
-		return nil, err
+		panic("httplimit: ClientIP: " + err.Error())
 	}
 	return func(r *http.Request) string {
 		client := resolver.Client(clientip.PeerOf(r), r.Header)
@@ -45,15 +50,18 @@ func ClientIP(trusted ...string) (KeyFunc, error) {
 		}
 		var room [64]byte
 		return string(resolver.AppendSubject(append(room[:0], "ip:"...), client))
-	}, nil
+	}
 }
 
 // Header tells clients apart by a request header, such as an API key. The key holds a hash of its
-// value, which may be a secret. A request without it has no key.
+// value, which may be a secret. A request without it has no key. It panics if the name is empty.
 //
 // Anybody can write a header. Use it where something in front has verified it, or beside a limit by
 // [ClientIP].
 func Header(name string) KeyFunc {
+	if name == "" {
+		panic("httplimit: Header: the name is empty; want one such as X-API-Key")
+	}
 	canonical := http.CanonicalHeaderKey(name)
 	kind := strings.ToLower(name) + ":"
 	return func(r *http.Request) string {
@@ -68,8 +76,13 @@ func Header(name string) KeyFunc {
 
 // FirstOf is the first of the keys that a request has:
 //
-//	FirstOf(Header("X-API-Key"), ip)
+//	FirstOf(Header("X-API-Key"), ClientIP())
+//
+// It panics if there is none, or one that is nil.
 func FirstOf(keys ...KeyFunc) KeyFunc {
+	if len(keys) == 0 || slices.ContainsFunc(keys, func(k KeyFunc) bool { return k == nil }) {
+		panic("httplimit: FirstOf: no key, or one that is nil; want such as Header(\"X-API-Key\") and ClientIP()")
+	}
 	return func(r *http.Request) string {
 		for _, key := range keys {
 			if k := key(r); k != "" {
@@ -86,6 +99,6 @@ func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is the key of all callers together. It begins with a zero byte, so that it is nobody's:
-// a caller whose name is the word has a key of its own, and can be banned.
-const everyone = "\x00everyone"
+// everyone is what the key of all callers is in this process. No caller knows it: one whose name is
+// that of the subject must not be counted with everyone, nor escape bans.
+var everyone = bykey.Everyone + rand.Text()

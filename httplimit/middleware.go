@@ -9,7 +9,7 @@ import (
 
 // New returns middleware that lets a guard judge every request: what is allowed goes on to the
 // handler, with header fields that show what is left; the rest is answered with 429, or with 503
-// for want of the store.
+// because the store cannot be reached.
 //
 // It takes any router whose middleware is a func(http.Handler) http.Handler. Put it behind what
 // authenticates requests if tiers depend on that ([WithClaims]), and in front of what is expensive.
@@ -20,40 +20,31 @@ func New(guard *policy.Guard, options ...Option) func(http.Handler) http.Handler
 		panic("httplimit: New: the guard is nil; make one with policy.NewGuard")
 	}
 	f := newResponder(options)
+	if f.stored {
+		panic("httplimit: New: the guard has a store; want no WithStore, and pass the store to policy.NewGuard")
+	}
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("httplimit: New: the handler is nil; want the one to protect")
 		}
-		return &guarded{responder: f, guard: guard, next: next}
+		return f.handler(func(x *exchange, w http.ResponseWriter, r *http.Request) { x.judge(guard, w, r, next) })
 	}
 }
 
-type guarded struct {
-	*responder
-	guard *policy.Guard
-	next  http.Handler
-}
-
-func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := h.begin(r)
-	h.handle(x, w, r)
-	x.end()
-}
-
-func (h *guarded) handle(x *exchange, w http.ResponseWriter, r *http.Request) {
+// judge lets a guard decide on a request, and serves it if it is allowed.
+func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	x.writer = w
 	in := &x.in
 	in.Method, in.Host, in.Path, in.RawPath = r.Method, r.Host, r.URL.Path, r.URL.RawPath
 	in.Peer, in.Header = clientip.PeerOf(r), r.Header
 	ctx := r.Context()
-	err := h.guard.Decide(ctx, in, x.v)
+	err := guard.Decide(ctx, in, x.v)
 	x.describe()
 	if x.answer(w, r, err) {
 		return
 	}
-	next := h.next
 	if x.unread != nil {
 		next = http.HandlerFunc(x.answerUnread)
 	}
-	x.serve(w, r, next, h.guard.Follow(ctx, x.v))
+	x.serve(w, r, next, guard.Follow(ctx, x.v))
 }

@@ -9,12 +9,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Option sets up [New] or [Limit].
-type Option func(*responder)
+// Option sets up [New] or [By]. It is a [stint.Option] so that By takes it next to limits;
+// [stint.New] does not take it.
+type Option struct {
+	foreign
+	set func(*responder)
+}
+
+// foreign makes an Option a [stint.Option]. It is nil: [stint.New] reports an Option as a mistake.
+type foreign = stint.Option
+
+func option(set func(*responder)) Option { return Option{nil, set} }
 
 // responder is how requests are answered, whoever decides on them.
 type responder struct {
@@ -22,8 +32,10 @@ type responder struct {
 	denied  func(http.ResponseWriter, *http.Request, *Denial)
 	failed  func(http.ResponseWriter, *http.Request, error)
 	headers *policy.Headers // nil: as the configuration says
-	name    string
+	name    string          // "" unless set
 	logger  *slog.Logger
+	store   stint.Store
+	stored  bool           // WithStore was used
 	shares  bool           // the verdict, with the handler
 	timeout time.Duration  // of a write
 	random  func() float64 // 0 to below 1
@@ -32,25 +44,27 @@ type responder struct {
 }
 
 func newResponder(options []Option) *responder {
-	f := &responder{name: "default", logger: slog.Default(), random: rand.Float64, timeout: defaultSendTimeout}
-	for _, option := range options {
-		option(f)
+	f := &responder{logger: slog.Default(), random: rand.Float64, timeout: defaultSendTimeout}
+	for _, o := range options {
+		if o.set != nil { // the zero Option changes nothing
+			o.set(f)
+		}
 	}
 	return f
 }
 
-// WithClaims hands over what the application knows of the caller: the value of a claim of that
-// name, such as "user" or "plan", or "". It is called while the request is judged, so whatever
-// authenticates the request stands in front of the middleware. By default there are none. [Limit]
-// has no use for them.
+// WithClaims passes what the application knows about the caller: the value of a claim of that name,
+// such as "user" or "plan", or "". It is called while the request is judged, so whatever
+// authenticates the request comes before the middleware. By default there are none. [By] panics: it
+// has a key instead.
 func WithClaims(claims func(r *http.Request, name string) string) Option {
-	return func(f *responder) { f.claims = claims }
+	return option(func(f *responder) { f.claims = claims })
 }
 
 // WithDenied replaces the answer to requests that are refused, 429 or 503. The header fields about
 // limits and Retry-After are set by then. By default the answer is what [Denial.Answer] gives.
 func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) Option {
-	return func(f *responder) { f.denied = denied }
+	return option(func(f *responder) { f.denied = denied })
 }
 
 // WithError replaces the answer to requests that could not be decided: the failure mode is "error"
@@ -58,29 +72,47 @@ func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) 
 // failure and 500 for a mistake. An answer that lets the request through is up to you. It is not
 // called for a body that could not be read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
-	return func(f *responder) { f.failed = failed }
+	return option(func(f *responder) { f.failed = failed })
 }
 
 // WithHeaders says what answers show about limits. By default that is what the configuration says,
-// and for [Limit] the X fields, with Reset since 1970 and a jitter of a fifth.
+// and for [By] the X fields, with Reset since 1970 and a jitter of a fifth.
 func WithHeaders(headers policy.Headers) Option {
-	return func(f *responder) { f.headers = &headers }
+	return option(func(f *responder) { f.headers = &headers })
 }
 
-// WithName is what headers and answers call the policy of [Limit]: letters, digits and "_-.". It is
-// "default" unless set. [New] has the names of its configuration.
+// WithName is what headers and answers call the policy of [By]: letters, digits and "_-.". It is
+// "default" unless set. In a store that is shared ([WithStore]) it is the scope in which the
+// requests are counted: middlewares with the same name count together, and counts stay when you
+// change the limits. It is also the scope of a policy of that name, if there is one on the same
+// store. [New] has the names of its configuration.
 func WithName(name string) Option {
 	if !words.IsName(name) {
 		panic(fmt.Sprintf("httplimit: WithName(%q): want letters, digits and _-.", name))
 	}
-	return func(f *responder) { f.name = name }
+	return option(func(f *responder) { f.name = name })
 }
 
-// WithLogger says where [Limit] logs requests that it cannot decide, at most five per second. It is
+// WithStore says where [By] counts: in Redis, for limits that hold across processes, or in a store
+// that is yours to watch and close. Package stores opens one:
+//
+//	store, err := stores.Open(ctx, "redis://localhost:6379")
+//	...
+//	r.Use(httplimit.ByIP(stint.PerMinute(100), httplimit.WithStore(store)))
+//
+// In one store, requests with equal keys are counted together if the middlewares have the same
+// name, or no name and the same limits, in however many processes. Give each a name ([WithName]) if
+// they should count apart, and if counts should stay when you change the limits. The guard of [New]
+// has a store: New panics.
+func WithStore(store stint.Store) Option {
+	return option(func(f *responder) { f.store, f.stored = store, true })
+}
+
+// WithLogger says where [By] logs requests that it cannot decide, at most five per second. It is
 // slog.Default() unless set. For denials and admissions, give the limiter a logger:
 // [stint.WithLogger]. The guard of [New] has a logger of its own.
 func WithLogger(logger *slog.Logger) Option {
-	return func(f *responder) { f.logger = logger }
+	return option(func(f *responder) { f.logger = logger })
 }
 
 // defaultSendTimeout is that of nginx, halved.
@@ -91,11 +123,11 @@ const defaultSendTimeout = 30 * time.Second
 // After that the response is cut off, so that nobody keeps a place under a concurrency limit by not
 // reading. Each write of 64 KiB has that time.
 func WithSendTimeout(timeout time.Duration) Option {
-	return func(f *responder) { f.timeout = timeout }
+	return option(func(f *responder) { f.timeout = timeout })
 }
 
 // WithVerdict makes the verdict known to the handler: see [FromContext]. By default it is not,
 // because that takes a copy of the request and a context, two allocations.
 func WithVerdict() Option {
-	return func(f *responder) { f.shares = true }
+	return option(func(f *responder) { f.shares = true })
 }

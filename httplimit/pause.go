@@ -23,8 +23,7 @@ type pause struct {
 
 // readPause reads what a response says. Dates are measured against the response's own if it has
 // one, so that our clock does not matter, else against now. What a cache has kept is as old as its
-// Age says, and may be over. What cannot be understood is ignored. No pause is longer than
-// [stint.MaxWindow].
+// Age says, and may be over. Anything else is ignored. No pause is longer than [stint.MaxWindow].
 func readPause(resp *http.Response, now time.Time) pause {
 	h := resp.Header
 	age := ageOf(h)
@@ -52,8 +51,7 @@ func ageOf(h http.Header) time.Duration {
 	return pauseOf(s)
 }
 
-// retryAfter reads the fields of a refusal: the more exact one if there are two, unless it says
-// nothing.
+// retryAfter reads the fields of a refusal: of two the more exact one, unless it says nothing.
 func retryAfter(h http.Header, at time.Time) time.Duration {
 	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok && ms > 0 {
 		return pauseOf(ms / 1000)
@@ -68,8 +66,7 @@ func retryAfter(h http.Header, at time.Time) time.Duration {
 	return 0
 }
 
-// quotaReset returns the longest time until a quota of which nothing is left is renewed, by all
-// forms in which that is at.
+// quotaReset returns the longest time until a quota of which nothing is left is renewed.
 func quotaReset(h http.Header, at time.Time) time.Duration {
 	pause := rateLimit(h.Values("RateLimit"))
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
@@ -148,8 +145,7 @@ func untilReset(reset float64, at time.Time) time.Duration {
 	return pauseOf(reset)
 }
 
-// plainNumber reads digits, and a fraction that some send. Nothing else is one: no sign, no
-// exponent, no "Infinity".
+// plainNumber reads digits, and a fraction that some send: no sign, no exponent, no "Infinity".
 func plainNumber(text string) (float64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Trim(text, "0123456789.") != "" {

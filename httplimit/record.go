@@ -71,8 +71,7 @@ func (r *recorder) send(size int, write func(from, to int) (int, error)) (sent i
 }
 
 // ReadFrom implements [io.ReaderFrom]: the writer sees a file itself, so that it can go from the
-// disk to the network by the shortest way. A source that has nothing, or fails at once, begins no
-// response.
+// disk to the network by the shortest way. An empty or broken source begins no response.
 func (r *recorder) ReadFrom(source io.Reader) (total int64, err error) {
 	if r.status == 0 {
 		r.takeCost()
@@ -121,8 +120,7 @@ func isRegular(source io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// watchedReader is what a response is copied from. The time that it takes is not the client's
-// fault.
+// watchedReader is what a response is copied from. Its time is not the client's fault.
 type watchedReader struct {
 	io.Reader
 	watch *stall.Watch
@@ -158,7 +156,6 @@ func (r *recorder) begin() {
 	}
 }
 
-// takeCost takes the true cost out of the header.
 func (r *recorder) takeCost() {
 	if r.costHeader == "" {
 		return

@@ -141,9 +141,7 @@ func fetch(t *testing.T, method, url string) *http.Response {
 func TestPlacesAreGivenBack(t *testing.T) {
 	for name, wrap := range map[string]func(http.Handler) http.Handler{
 		"New": httplimit.New(guardOf(t, "tiers: [{name: free, identity: everyone, limits: 1/10s concurrency}]")),
-		"Limit": func(next http.Handler) http.Handler {
-			return httplimit.Limit(next, limiter(t, stint.AtOnce(1, stint.MinWindow*10_000)), httplimit.Everyone())
-		},
+		"By":  httplimit.By(httplimit.Everyone(), stint.AtOnce(1, stint.MinWindow*10_000)),
 	} {
 		var h http.Handler
 		h = wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -194,11 +192,11 @@ func TestAbilitiesAreKept(t *testing.T) {
 			t.Errorf("%s, a connection: got %+v, want %+v", path, seen, want)
 		}
 		ask(h, path)
-		if want := (abilities{true, false, false, watched, true, false}); seen != want {
+		if want := (abilities{true, false, watched, watched, true, false}); seen != want {
 			t.Errorf("%s, a recorder: got %+v, want %+v", path, seen, want)
 		}
 		h.ServeHTTP(bare{httptest.NewRecorder()}, request("GET", path))
-		if want := (abilities{false, false, false, watched, false, false}); seen != want {
+		if want := (abilities{false, false, watched, watched, false, false}); seen != want {
 			t.Errorf("%s, a bare writer: got %+v, want %+v", path, seen, want)
 		}
 	}

@@ -28,8 +28,7 @@ type ruleText struct {
 }
 
 type limitText struct {
-	// name is the limit's name in RateLimit-Policy: unique within an answer, and the same in every
-	// answer.
+	// name is the limit's name in RateLimit-Policy: unique within an answer, and always the same.
 	name string
 	// item is the name as it begins an item of RateLimit, up to the number of units that are left.
 	item string
@@ -123,7 +122,6 @@ func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
 	return t
 }
 
-// quote writes a text in JSON.
 func quote(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -142,7 +140,6 @@ func fullName(rule string, l *stint.Limit) string {
 	return full
 }
 
-// names are those that are taken.
 type names map[string]bool
 
 // add takes a name, or if it is taken the next one like it.

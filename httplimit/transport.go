@@ -107,8 +107,7 @@ func (t *transport) CloseIdleConnections() {
 	}
 }
 
-// repeat returns the request as it was before it was sent, and false if it must not or cannot be
-// sent again.
+// repeat returns the request as it was before it was sent, and whether it may be sent again.
 func repeat(req *http.Request) (*http.Request, bool) {
 	if !idempotent(req) {
 		return nil, false

@@ -3,88 +3,77 @@ package httplimit_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// A client of an API that is held to the API's limits. Its callers need no change.
+// A client of an API that stays within the limits of the API. Its callers need no change.
 func ExampleNewTransport() {
-	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "a game")
-	}))
+	remote := httptest.NewServer(hello)
 	defer remote.Close()
-
-	store, err := memorystore.New(memorystore.Config{}) // or one in Redis, for many processes
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer store.Close()
-	igdb := outbound.Presets()["igdb"]
-	apis, err := outbound.New(store, []outbound.API{igdb}, outbound.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer apis.Close()
-	api, err := apis.API("igdb")
-	if err != nil {
-		log.Fatal(err)
-	}
-	client := &http.Client{Transport: httplimit.NewTransport(api, nil)}
-	defer client.CloseIdleConnections()
+	games := newAPI(outbound.API{Name: "games", Limits: []stint.Limit{stint.Per(2, 100*time.Millisecond)}})
+	client := &http.Client{Transport: httplimit.NewTransport(games, nil)}
 
 	start := time.Now()
-	for range 5 {
+	for range 3 {
 		resp, err := client.Get(remote.URL)
 		if err != nil {
 			log.Fatal(err)
 		}
-		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		fmt.Println(string(body))
+		fmt.Println(resp.Status)
 	}
-	fmt.Println("the fifth waited:", time.Since(start) >= time.Second)
+	fmt.Println("the third waited:", time.Since(start) >= 100*time.Millisecond)
 	// Output:
-	// a game
-	// a game
-	// a game
-	// a game
-	// a game
-	// the fifth waited: true
+	// 200 OK
+	// 200 OK
+	// 200 OK
+	// the third waited: true
 }
 
-// The API says to slow down. From then on nobody in the fleet calls it until the pause is over.
+// The API says to slow down. Until the pause is over, no process that shares the store calls it.
 func ExampleNewTransport_slowDown() {
 	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "30")
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	defer remote.Close()
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
 	tmdb := outbound.Presets()["tmdb"]
 	tmdb.MaxWait = 5 * time.Second
-	apis, _ := outbound.New(store, []outbound.API{tmdb}, outbound.Config{})
-	defer apis.Close()
-	api, _ := apis.API("tmdb")
-	client := &http.Client{Transport: httplimit.NewTransport(api, nil)}
-	defer client.CloseIdleConnections()
+	client := &http.Client{Transport: httplimit.NewTransport(newAPI(tmdb), nil)}
 
 	resp, err := client.Get(remote.URL)
 	if err != nil {
 		log.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	fmt.Println(resp.Status)
 	_, err = client.Get(remote.URL)
-	fmt.Println(errors.Is(err, outbound.ErrCoolingDown))
+	fmt.Println(resp.Status, errors.Is(err, outbound.ErrCoolingDown))
 	// Output:
-	// 429 Too Many Requests
-	// true
+	// 429 Too Many Requests true
+}
+
+// newAPI returns the client of one API over a store in memory. Programs with several processes
+// share a store in Redis.
+func newAPI(api outbound.API) *outbound.Client {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	apis, err := outbound.New(store, []outbound.API{api}, outbound.Config{Logger: discard})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := apis.API(api.Name)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client
 }

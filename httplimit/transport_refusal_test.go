@@ -173,7 +173,7 @@ func TestTransportNeedsAnAPI(t *testing.T) {
 
 // One of our own servers with the last place taken is no reason to pause: nobody says until when.
 func TestTransportDoesNotPauseForPlaces(t *testing.T) {
-	h := httplimit.Limit(ok, limiter(t, stint.AtOnce(1, time.Minute)), httplimit.Everyone())
+	h := httplimit.By(httplimit.Everyone(), stint.AtOnce(1, time.Minute))(ok)
 	c, gate := newProcess(t, memory(t), outbound.API{Name: "own", Limits: []stint.Limit{stint.PerSecond(1000)}},
 		roundTrip(func(req *http.Request) (*http.Response, error) { return ask(h, "/").Result(), nil }))
 	if got := callRemote(t, c); got != 200 || gate.Stats().Cooldowns != 0 {

@@ -251,7 +251,7 @@ type endless struct{}
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // A caller who gives up while waiting leaves its place to others.
-func TestTransportCancelled(t *testing.T) {
+func TestTransportCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, answerFine)
 		c, _ := newProcess(t, memory(t), outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(1)}}, r)

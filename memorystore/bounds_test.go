@@ -26,7 +26,7 @@ func TestBytesPerSubject(t *testing.T) {
 	for _, x := range []struct {
 		subjects, requests int
 		most               int64
-	}{{250_000, 1, 120}, {4000, 100, 1024}} {
+	}{{250_000, 1, 120}, {2000, 100, 1024}} {
 		clock := newClock()
 		s := newStore(t, Config{MaxSubjects: 2_000_000, Now: clock.now})
 		lim := newLimiter(t, s, stint.PerMinute(100))

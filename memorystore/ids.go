@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // ids are the request ids of one subject and scope that were charged, in the order in which they
@@ -62,7 +62,7 @@ func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
 	}
 	d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), until, 0})
 	d.text += textBytes(id)
-	if len(d.list) > driver.MaxIDs {
+	if len(d.list) > storebounds.MaxIDs {
 		d.dropLowest()
 	}
 }
@@ -124,7 +124,7 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 // repeated answers a request whose id was charged before.
 func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	seen := q.seen(r.ID, contract.Life(r))
-	if seen == nil || seen.repeats >= driver.MaxRepeats && r.Mode != stint.ModeForce {
+	if seen == nil || seen.repeats >= storebounds.MaxRepeats && r.Mode != stint.ModeForce {
 		return false
 	}
 	d.Repeat = true
@@ -137,7 +137,7 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	}
 	d.Allowed = true
 	if r.Mode != stint.ModePeek {
-		seen.repeats = min(seen.repeats+1, driver.MaxRepeats)
+		seen.repeats = min(seen.repeats+1, storebounds.MaxRepeats)
 		q.stepBans(r)
 	}
 	return true

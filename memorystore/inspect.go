@@ -8,6 +8,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 var _ driver.Inspector = (*Store)(nil)
@@ -44,7 +45,7 @@ func (v *view) show(w *driver.Window, now int64) {
 	}
 	var entries []driver.Entry
 	if v.limit.Algorithm == stint.AlgorithmConcurrency {
-		w.LeftOut = v.hold.EachLast(driver.MaxEntries, func(expiry int64) {
+		w.LeftOut = v.hold.EachLast(storebounds.MaxEntries, func(expiry int64) {
 			entries = append(entries, driver.Entry{Until: instant(expiry), Units: 1})
 		})
 	} else {

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Scopes implements [driver.Inspector]. It looks at one shard, for all of a subject is there, and
@@ -23,7 +23,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 		if r.isOf(subject) && sh.counts(r, now) {
 			scopes[r.scope()] = true
 		}
-		return len(scopes) < driver.MaxScopes
+		return len(scopes) < storebounds.MaxScopes
 	})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // settledList are the charges of one subject and scope that were settled, in order.
@@ -40,7 +40,7 @@ func (s *settledList) add(at int64, id uint64, until int64) {
 		return
 	}
 	s.list = slices.Insert(s.list, i, c)
-	if len(s.list) > driver.MaxSettled {
+	if len(s.list) > storebounds.MaxSettled {
 		s.list = slices.Delete(s.list, 0, 1)
 	}
 }

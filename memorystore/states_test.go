@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 func take(t *testing.T, s *Store, r stint.Request) stint.Decision {
@@ -163,7 +163,7 @@ func TestNamedLimitsDoNotAllocate(t *testing.T) {
 func TestEverySettlementAppliesOnce(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	const charges = 3 * driver.MaxSettled
+	const charges = 3 * storebounds.MaxSettled
 	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1_000_000)}, Cost: 1}
 	var all []stint.Charge
 	for range charges {

@@ -6,8 +6,8 @@ type Stats struct {
 	// MaxBytes.
 	Subjects, MaxSubjects int64
 	Bytes, MaxBytes       int64
-	// Evicted is how many subjects, counted likewise, were forgotten for want of room since the
-	// store was made, although they had not expired.
+	// Evicted is how many subjects, counted likewise, were forgotten to make room since the store
+	// was made, although they had not expired.
 	Evicted int64
 }
 

@@ -1,5 +1,10 @@
 // Package memorystore is for programs that limit within one process, and for tests. It keeps what
-// subjects have used in memory, and decides exactly as docs/rules.md defines. Start with [New].
+// subjects have used in memory, and decides exactly as docs/rules.md defines. Start with [New]:
+//
+//	store, err := memorystore.New(memorystore.Config{})
+//	...
+//	defer store.Close()
+//	lim, err := stint.New(store, stint.PerMinute(100))
 //
 // # Eviction
 //
@@ -151,6 +156,9 @@ func shardsFor(subjects int, bytes int64) int {
 	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
 	return 1 << (bits.Len(uint(max(want, 1))) - 1)
 }
+
+// Ping fails if ctx has ended or the store is closed.
+func (s *Store) Ping(ctx context.Context) error { return s.ready(ctx, "ping") }
 
 // Close ends the store's goroutine and waits for it. It never fails.
 func (s *Store) Close() error {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Take implements [stint.Store].
@@ -198,7 +198,7 @@ func (q *query) together(r *stint.Request, at int64) int64 {
 
 func (q *query) fullyBooked() bool {
 	for k := range q.views {
-		if n, _ := q.views[k].bookings(); n >= driver.MaxBookings {
+		if n, _ := q.views[k].bookings(); n >= storebounds.MaxBookings {
 			return true
 		}
 	}

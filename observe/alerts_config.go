@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // thresholds are those of docs/alerts.md, and alerts are logged.
 type AlertConfig struct {
 	// Thresholds are those that differ from the defaults, by the name of the alert, in its unit:
-	// {"BlockedShare": 0.2}. An alert whose threshold is infinite is off. See [ParseThreshold].
+	// {"BlockedShare": 0.2}. An alert whose threshold is infinite is off.
 	Thresholds map[string]float64
 	// For is how long a condition has to last for its alert to fire, and to be gone for it to end,
 	// where that is not at once. It is a minute unless set.
@@ -37,20 +36,6 @@ func alertNames() []string {
 		names[i] = alertRules[i].name
 	}
 	return names
-}
-
-// ParseThreshold reads the threshold of an alert: "BlockedShare=0.2", or "Spike=off".
-func ParseThreshold(text string) (name string, threshold float64, err error) {
-	name, value, ok := strings.Cut(text, "=")
-	if !ok {
-		return "", 0, fmt.Errorf(`observe: alert %q; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`, text)
-	}
-	if value == "off" {
-		threshold = math.Inf(1)
-	} else if threshold, err = strconv.ParseFloat(value, 64); err != nil {
-		return "", 0, fmt.Errorf(`observe: alert %q: the threshold is %q; want a number, or "off"`, name, value)
-	}
-	return name, threshold, checkThreshold(name, threshold)
 }
 
 // Validate reports every mistake there is.

@@ -367,43 +367,19 @@ func TestAlertsAreLogged(t *testing.T) {
 	}
 }
 
-func TestParseThreshold(t *testing.T) {
-	tests := []struct {
-		text, name string
-		threshold  float64
-		err        string
-	}{
-		{"BlockedShare=0.2", "BlockedShare", 0.2, ""},
-		{"StoreDown=0", "StoreDown", 0, ""},
-		{"Spike=off", "Spike", math.Inf(1), ""},
-		{"Spike", "", 0, `want a name and a threshold`},
-		{"Spike=much", "", 0, `the threshold is "much"; want a number, or "off"`},
-		{"Spike=-1", "", 0, "want at least 0"},
-		{"BlockedShare=20", "", 0, "want a share below 1"},
-		{"Spike=NaN", "", 0, "want at least 0"},
-		{"spike=1", "", 0, `there is no alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`},
-	}
-	for _, test := range tests {
-		name, threshold, err := ParseThreshold(test.text)
-		switch {
-		case test.err != "":
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%q: error %v, want %q", test.text, err, test.err)
-			}
-		case err != nil || name != test.name || threshold != test.threshold:
-			t.Errorf("%q: %q, %v, %v; want %q and %v", test.text, name, threshold, err, test.name, test.threshold)
-		}
-	}
-}
-
 func TestAlertConfigMistakes(t *testing.T) {
-	c := AlertConfig{Thresholds: map[string]float64{"None": 1, "Spike": -1}, For: -1,
-		Webhook: "hooks.example.com/SECRET"}
+	c := AlertConfig{
+		Thresholds: map[string]float64{
+			"None": 1, "spike": 1, "Spike": -1, "BlockedShare": 20, "LimiterSlow": math.NaN()}, For: -1,
+		Webhook: "hooks.example.com/SECRET",
+	}
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no mistakes were found")
 	}
-	for _, want := range []string{`no alert "None"`, `"Spike": the threshold is -1`, "fire after -1ns",
+	for _, want := range []string{`no alert "None"`, `"Spike": the threshold is -1; want at least 0`,
+		`there is no alert "spike" (did you mean "Spike"?); want one of BlockedShare, LimiterSlow`,
+		"want a share below 1", `"LimiterSlow": the threshold is NaN; want at least 0`, "fire after -1ns",
 		"the webhook is no address"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)

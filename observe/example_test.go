@@ -13,22 +13,57 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// A monitor is given to the guard, and registered with Prometheus.
+// A monitor is given to the guard and registered with Prometheus.
 func Example() {
-	quiet := slog.New(slog.DiscardHandler)
-	monitor := observe.New(observe.Config{Logger: quiet})
+	monitor := observe.New(observe.Config{})
 	defer monitor.Close()
+	prometheus.MustRegister(monitor)
+	decide(5, monitor) // a guard with policy.GuardConfig{Observer: monitor}
 
-	conf, err := config.Parse("stint.yaml", []byte(`
-tiers: [{name: anonymous, identity: ip, limits: 100/1m}]
-policies: [{name: login, match: {path: /login}, limits: 2/15m}]
-`))
+	w := httptest.NewRecorder()
+	promhttp.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "stint_decisions_total") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// stint_decisions_total{outcome="allowed",policy="",reason="within",tier="anyone"} 2
+	// stint_decisions_total{outcome="denied",policy="",reason="limit",tier="anyone"} 3
+}
+
+// Top lists who was denied most in the last minutes. Subjects are shortened unless ShowSubjects is
+// set.
+func ExampleMonitor_Top() {
+	monitor := observe.New(observe.Config{ShowSubjects: true})
+	defer monitor.Close()
+	decide(5, monitor)
+	for _, o := range monitor.Top("ip", 10) {
+		fmt.Println(o.Subject, "denied", o.Denied)
+	}
+	// Output:
+	// ip:203.0.113.9 denied 3
+}
+
+// A mistake in the thresholds of alerts is found before anything starts.
+func ExampleAlertConfig_Validate() {
+	c := observe.AlertConfig{Thresholds: map[string]float64{"BlockedShare": -0.2}}
+	fmt.Println(c.Validate())
+	// Output:
+	// observe: alert "BlockedShare": the threshold is -0.2; want at least 0
+}
+
+// decide has a guard decide requests from one address, which may make two a minute.
+func decide(requests int, observer stint.Observer) {
+	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
+		{Name: "anyone", Identity: []string{"ip"}, Limits: []stint.Limit{stint.PerMinute(2)}},
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,28 +72,15 @@ policies: [{name: login, match: {path: /login}, limits: 2/15m}]
 		log.Fatal(err)
 	}
 	defer store.Close()
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Observer: monitor, Logger: quiet})
+	quiet := slog.New(slog.DiscardHandler)
+	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: observer, Logger: quiet})
 	if err != nil {
 		log.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(monitor)
-	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{}) // serve it at /metrics
-
-	for range 5 {
-		in, v := policy.Input{Method: "POST", Path: "/login", Peer: netip.MustParseAddr("192.0.2.1")}, policy.Verdict{}
-		if err := guard.Decide(context.Background(), &in, &v); err != nil {
+	for range requests {
+		in := policy.Input{Path: "/", Peer: netip.MustParseAddr("203.0.113.9")}
+		if err := guard.Decide(context.Background(), &in, new(policy.Verdict)); err != nil {
 			log.Fatal(err)
 		}
 	}
-	w := httptest.NewRecorder()
-	metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "stint_decisions_total") {
-			fmt.Print(line)
-		}
-	}
-	// Output:
-	// stint_decisions_total{outcome="allowed",policy="login",reason="within",tier="anonymous"} 2
-	// stint_decisions_total{outcome="denied",policy="login",reason="limit",tier="anonymous"} 3
 }

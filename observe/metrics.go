@@ -23,14 +23,14 @@ var metrics = []struct {
 	{"memory_bytes", "Memory that the store in memory counts as its own.", nil},
 	{"memory_max_bytes", "Memory that the store in memory may use before it forgets.", nil},
 
-	{"redis_up", "Whether Redis works and tells about itself: 1 or 0.", nil},
-	{"redis_ops_per_second", "Operations of Redis per second, for whomever.", nil},
+	{"redis_up", "Whether Redis answers INFO: 1 or 0.", nil},
+	{"redis_ops_per_second", "Operations of Redis per second, for all of its clients.", nil},
 	{"redis_memory_bytes", "Memory that Redis uses.", nil},
 	{"redis_memory_max_bytes", "Memory that Redis may use; 0 is any amount.", nil},
 	{"redis_memory_share", "How full the memory of the fullest server is, 0 to 1; 0 if it may use any amount.", nil},
 	{"redis_cpu_share", "How busy the main thread of the busiest server was in the last seconds, 0 to 1.", nil},
-	{"redis_evicted_keys_total", "Keys that Redis threw away for want of memory, since it was started.", nil},
-	{"redis_clients", "Connections that Redis has, from whomever.", nil},
+	{"redis_evicted_keys_total", "Keys that Redis evicted because its memory was full, since it started.", nil},
+	{"redis_clients", "Connections to Redis, of all of its clients.", nil},
 	{"redis_keys", "Keys in the database.", nil},
 
 	{"config_reloads_total", "Changes of parts of the configuration, by what came of them.", []string{"source", "result"}},

@@ -26,8 +26,8 @@ const (
 
 	failedFirst // failures, by the index of their kind
 	invalid     = failedFirst + reason(len(errkind.Kinds))
-	cancelled   = invalid + 1
-	reasonCount = cancelled + 1
+	canceled    = invalid + 1
+	reasonCount = canceled + 1
 )
 
 // What comes of decisions, as a label.
@@ -41,7 +41,7 @@ var reasonNames = [...]string{
 	within: "within", unlimited: "unlimited", skipped: "skipped", repeated: "repeat", shadowed: "shadow",
 	allowedDegraded: "degraded",
 	overLimit:       "limit", banned: "ban", deniedDegraded: "degraded", unavailable: "unavailable",
-	invalid: "invalid", cancelled: "cancelled",
+	invalid: "invalid", canceled: "canceled",
 }
 
 // String returns the reason as a label.
@@ -96,7 +96,7 @@ func failure(err error) reason {
 		return invalid
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return cancelled
+		return canceled
 	}
 	return failedFirst
 }

@@ -53,7 +53,7 @@ policies: [{name: query, match: {path: /query}, cost: 5, settle: {header: X-Cost
 		`{op="refund",policy="query",reason="not-applied",tier="anyone"} 2`,
 		`{op="settle",policy="query",reason="timeout",tier="anyone"} 1`,
 		`{op="refund",policy="query",reason="timeout",tier="anyone"} 4`,
-		`{op="settle",policy="query",reason="cancelled",tier="anyone"} 1`,
+		`{op="settle",policy="query",reason="canceled",tier="anyone"} 1`,
 	} {
 		if !strings.Contains(text, "stint_settlements_lost_total"+want+"\n") {
 			t.Errorf("there is no line stint_settlements_lost_total%s", want)

@@ -39,7 +39,13 @@ func (m *Monitor) verdict(v *policy.Verdict) {
 // shadowed counts a request that was allowed, and that rules in shadow judged too.
 func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 	m.offenders.shadow.verdict(in, v)
-	would := v.Shadowed()
+	var would *policy.Result // the first that would have denied it
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Shadow && r.Denied {
+			would = r
+			break
+		}
+	}
 	if would == nil || v.Decision.Degraded {
 		limited := !v.Results[0].Shadow || v.Set == nil // Envoy's limits count in shadow as they do otherwise
 		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))

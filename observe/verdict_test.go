@@ -128,8 +128,8 @@ func TestReasonsOfErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{context.Canceled, "cancelled"},
-		{fmt.Errorf("too late: %w", context.DeadlineExceeded), "cancelled"},
+		{context.Canceled, "canceled"},
+		{fmt.Errorf("too late: %w", context.DeadlineExceeded), "canceled"},
 		{&stint.InvalidError{Err: fmt.Errorf("a mistake")}, "invalid"},
 		{&stint.StoreError{Kind: errkind.ReadOnly, Err: context.Canceled}, "read-only"},
 		{&stint.StoreError{Kind: "new"}, "other"},

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -69,7 +71,10 @@ func (a *API) Validate() error {
 func (a *API) mistakes() []error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !words.IsName(a.Name) || len(a.Name) > maxName {
+	if a.Name == "" {
+		mistake("the name is empty; if the API comes from outbound.Presets(), these are the names there: %s",
+			strings.Join(slices.Sorted(maps.Keys(Presets())), ", "))
+	} else if !words.IsName(a.Name) || len(a.Name) > maxName {
 		mistake("the name is %q; want 1 to %d letters, digits, '_', '-' or '.'", a.Name, maxName)
 	}
 	if a.MaxCooldown != 0 && (a.MaxCooldown < stint.MinWindow || a.MaxCooldown > stint.MaxWindow) {

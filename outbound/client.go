@@ -39,8 +39,8 @@ func (c *Client) Retries() int {
 // comes. The decision says what remains; its RetryAfter is zero, for the waiting is done.
 //
 // It fails at once, with a [*stint.DeniedError], if the API is to FailFast and would have to wait,
-// if the wait would be longer than MaxWait or the context allow, or if [driver.MaxBookings] calls
-// wait already. Where it is the context's deadline that leaves too little time, the error is a
+// if the wait would be longer than MaxWait or the context allow, or if 1,000 calls wait already.
+// Where it is the context's deadline that leaves too little time, the error is a
 // context.DeadlineExceeded too. When the context ends first, the booking is given back. A store
 // that fails is dealt with as the API's Failure says.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) {

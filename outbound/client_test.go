@@ -145,12 +145,12 @@ func TestContextBoundsTheWait(t *testing.T) {
 			time.Since(start) != 0 {
 			t.Errorf("got %v after %v, want a denial for want of time, at once", err, time.Since(start))
 		}
-		cancelled, cancel := context.WithCancel(t.Context())
+		canceled, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := c.Wait(cancelled); !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
+		if _, err := c.Wait(canceled); !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
 			t.Errorf("got %v after %v, want the end of the context after 1s", err, time.Since(start))
 		}
-		if _, err := c.Wait(cancelled); !errors.Is(err, context.Canceled) {
+		if _, err := c.Wait(canceled); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want that the context has ended", err)
 		}
 		if s := c.Stats(); s.Denied != 1 || s.Failed != 2 {
@@ -159,7 +159,7 @@ func TestContextBoundsTheWait(t *testing.T) {
 	})
 }
 
-func TestCancelledWaitGivesItsPlaceBack(t *testing.T) {
+func TestCanceledWaitGivesItsPlaceBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newMemory(t), outbound.API{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(1)}})
 		start := time.Now()
@@ -182,7 +182,7 @@ func TestWaitsInVain(t *testing.T) {
 		name  string
 		pause time.Duration
 		limit stint.Limit
-		end   time.Duration // when the context is cancelled; 0 is before the call
+		end   time.Duration // when the context is canceled; 0 is before the call
 		last  time.Duration // what the context has, if it has a deadline
 		want  time.Duration
 	}{

@@ -2,17 +2,25 @@
 // of processes within the limits of those APIs. Start with [New]; httplimit.NewTransport uses it
 // for HTTP.
 //
-// A [Registry] holds the APIs by name, and a [Client] is the gate in front of one of them:
+// An HTTP client that makes at most four calls per second, in order, with those of all other
+// processes on this Redis:
 //
-//	igdb := outbound.Presets()["igdb"] // 4 a second
-//	apis, err := outbound.New(store, []outbound.API{igdb}, outbound.Config{})
+//	store, err := stores.Open(ctx, "redis://localhost:6379")
 //	...
-//	client, err := apis.API("igdb")
+//	apis, err := outbound.New(store, []outbound.API{outbound.Presets()["igdb"]}, outbound.Config{})
 //	...
-//	if _, err := client.Wait(ctx); err != nil {
+//	igdb, err := apis.API("igdb")
+//	...
+//	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
+//	resp, err := client.Get("https://api.igdb.com/v4/games")
+//
+// A [Registry] holds the APIs by name, and a [Client] is the gate in front of one of them. An API
+// of your own is outbound.API{Name: "maps", Limits: []stint.Limit{stint.PerSecond(10)}}. For calls
+// that are not HTTP or gRPC, ask before each:
+//
+//	if _, err := igdb.Wait(ctx); err != nil {
 //		return err
 //	}
-//	// call the API
 //
 // Calls wait for their turn, first come, first served over all processes that share the store. When
 // the API itself asks for a pause, [Client.CoolDown] pauses them all: the process that was asked

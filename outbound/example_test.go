@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -12,86 +13,23 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// Calls to two APIs, one of which is known by name. With a store in Redis all processes share the
-// limits.
+// Calls wait until the API may be called. With a store in Redis all processes share the limits.
 func Example() {
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer store.Close()
-	igdb := outbound.Presets()["igdb"]
-	weather := outbound.API{
-		Name:    "weather",
-		Limits:  []stint.Limit{stint.PerSecond(10), stint.PerDay(10_000)},
-		MaxWait: 5 * time.Second,
-	}
-	apis, err := outbound.New(store, []outbound.API{igdb, weather}, outbound.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer apis.Close()
-
-	client, err := apis.API("igdb")
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 3 {
-		d, err := client.Wait(context.Background())
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println("call the API,", d.Remaining(), "left")
-	}
-	_, err = apis.API("wether")
-	fmt.Println(err)
-	// Output:
-	// call the API, 3 left
-	// call the API, 2 left
-	// call the API, 1 left
-	// stint: invalid: there is no API "wether" (did you mean "weather"?); known: igdb, weather
-}
-
-// An API that does not let calls wait fails them with an error that says when to try again.
-func ExampleAPI_failFast() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
-	music := outbound.Presets()["musicbrainz"]
-	music.FailFast = true
-	apis, _ := outbound.New(store, []outbound.API{music}, outbound.Config{})
+	apis, err := outbound.New(store, []outbound.API{outbound.Presets()["igdb"]}, outbound.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer apis.Close()
-	client, _ := apis.API("musicbrainz")
-
-	_, err := client.Wait(context.Background())
-	fmt.Println(err)
-	_, err = client.Wait(context.Background())
-	var denied *stint.DeniedError
-	fmt.Println(err, errors.As(err, &denied) && denied.RetryAfter <= time.Second)
+	igdb, _ := apis.API("igdb")
+	d, err := igdb.Wait(context.Background())
+	fmt.Println("call the API,", d.Remaining(), "left,", err)
 	// Output:
-	// <nil>
-	// rate limit exceeded for key 'musicbrainz:api' true
+	// call the API, 3 left, <nil>
 }
 
-// The API said to slow down: nobody calls it for a while, in any process.
-func ExampleClient_CoolDown() {
-	store, _ := memorystore.New(memorystore.Config{})
-	defer store.Close()
-	tmdb := outbound.Presets()["tmdb"]
-	tmdb.MaxWait = time.Second
-	apis, _ := outbound.New(store, []outbound.API{tmdb}, outbound.Config{})
-	defer apis.Close()
-	client, _ := apis.API("tmdb")
-
-	client.CoolDown(30 * time.Second)
-	_, err := client.Wait(context.Background())
-	fmt.Println(errors.Is(err, outbound.ErrCoolingDown))
-	fmt.Println(err)
-	// Output:
-	// true
-	// outbound: the API asked for a pause: rate limit exceeded for key 'tmdb:api'
-}
-
-// A limit of calls at the same time is refused: nobody says when a call has ended.
+// Every mistake is reported at once, with what would be right.
 func ExampleNew_mistakes() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
@@ -104,4 +42,100 @@ func ExampleNew_mistakes() {
 	// stint: invalid: API 0 ("my api"): the name is "my api"; want 1 to 64 letters, digits, '_', '-' or '.'
 	// API 0 ("my api"): 5/1m concurrency is a concurrency limit; want none, because nothing reports when a call has ended
 	// API 1 ("igdb"): 0 limits; want 1 to 16
+}
+
+// A preset is a value to adapt.
+func ExamplePresets() {
+	tmdb := outbound.Presets()["tmdb"]
+	tmdb.MaxWait = 5 * time.Second
+	fmt.Println(tmdb.Name, tmdb.Limits, tmdb.MaxWait)
+	// Output:
+	// tmdb [40/10s] 5s
+}
+
+// A name that is not registered is a mistake, and the error lists those that are.
+func ExampleRegistry_API() {
+	apis, stop := registry(outbound.Presets()["igdb"], outbound.Presets()["tmdb"])
+	defer stop()
+	_, err := apis.API("idgb")
+	fmt.Println(err)
+	// Output:
+	// stint: invalid: there is no API "idgb" (did you mean "igdb"?); known: igdb, tmdb
+}
+
+// New limits apply to the next call, and what was used stays used.
+func ExampleRegistry_Update() {
+	weather := outbound.API{Name: "weather", Limits: []stint.Limit{stint.PerDay(10)}}
+	apis, stop := registry(weather)
+	defer stop()
+	client, _ := apis.API("weather")
+	_, _ = client.Wait(context.Background())
+	weather.Limits = []stint.Limit{stint.PerDay(100)}
+	fmt.Println(apis.Update([]outbound.API{weather}))
+	d, _ := client.Peek(context.Background())
+	fmt.Println(d.Remaining())
+	// Output:
+	// <nil>
+	// 99
+}
+
+// A call that would have to wait longer than MaxWait fails at once, and says when to try again.
+func ExampleClient_Wait() {
+	weather := outbound.API{Name: "weather", Limits: []stint.Limit{stint.PerMinute(1)}, MaxWait: time.Second}
+	apis, stop := registry(weather)
+	defer stop()
+	client, _ := apis.API("weather")
+	for range 2 {
+		_, err := client.Wait(context.Background())
+		var denied *stint.DeniedError
+		if errors.As(err, &denied) {
+			fmt.Println(err, denied.RetryAfter.Round(time.Second))
+		}
+	}
+	// Output:
+	// rate limit exceeded for key 'weather:api' 1m0s
+}
+
+// Peek says whether a call would be made at once. It charges nothing.
+func ExampleClient_Peek() {
+	apis, stop := registry(outbound.Presets()["igdb"])
+	defer stop()
+	client, _ := apis.API("igdb")
+	for range 2 {
+		d, err := client.Peek(context.Background())
+		fmt.Println(d.Allowed, d.Remaining(), err)
+	}
+	// Output:
+	// true 4 <nil>
+	// true 4 <nil>
+}
+
+// The API said to slow down: no process calls it for a while.
+func ExampleClient_CoolDown() {
+	tmdb := outbound.Presets()["tmdb"]
+	tmdb.MaxWait = time.Second
+	apis, stop := registry(tmdb)
+	defer stop()
+	client, _ := apis.API("tmdb")
+	client.CoolDown(30 * time.Second)
+	_, err := client.Wait(context.Background())
+	fmt.Println(err, errors.Is(err, outbound.ErrCoolingDown))
+	// Output:
+	// outbound: the API asked for a pause: rate limit exceeded for key 'tmdb:api' true
+}
+
+// registry returns APIs over a store in memory.
+func registry(list ...outbound.API) (apis *outbound.Registry, stop func()) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	apis, err = outbound.New(store, list, outbound.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return apis, func() {
+		apis.Close()
+		_ = store.Close()
+	}
 }

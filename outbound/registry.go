@@ -57,7 +57,7 @@ type entry struct {
 // Every mistake is reported in one [*stint.InvalidError].
 func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	if store == nil {
-		return nil, &stint.InvalidError{Err: errors.New("no store")}
+		return nil, &stint.InvalidError{Err: errors.New("the store is nil; want one such as stores.Open returns")}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -47,7 +47,8 @@ func TestMistakesAreAllReported(t *testing.T) {
 		api  outbound.API
 		want []string
 	}{
-		{outbound.API{Limits: one}, []string{`API 0 (""): the name is ""; want 1 to 64 letters, digits, '_', '-' or '.'`}},
+		{outbound.API{Limits: one}, []string{`API 0 (""): the name is empty; if the API comes from outbound.Presets(), these are the names there: ` +
+			"igdb, musicbrainz, rcsb, spotify, tmdb"}},
 		{outbound.API{Name: "a:b", Limits: one}, []string{`the name is "a:b"`}},
 		{outbound.API{Name: strings.Repeat("n", 65), Limits: one}, []string{"the name is"}},
 		{outbound.API{Name: "a"}, []string{`API 0 ("a"): 0 limits; want 1 to 16`}},

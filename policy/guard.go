@@ -131,7 +131,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	case looked:
 	case !d.Allowed:
 		g.log.denied(v)
-	case v.Shadowed() != nil:
+	case v.shadowed() != nil:
 		g.log.shadowed(v)
 	default:
 		g.log.admitted(ctx, v, g.set.Load().spec.LogAdmissions)

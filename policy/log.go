@@ -67,7 +67,7 @@ func (l *guardLog) denied(v *Verdict) {
 // shadowed logs requests that were allowed although rules in shadow would have denied them.
 func (l *guardLog) shadowed(v *Verdict) {
 	if unlogged, ok := l.shadows.Allow(logsample.Few, time.Second); ok {
-		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.Shadowed().Rule.Name(), "tier", v.Tier,
+		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.shadowed().Rule.Name(), "tier", v.Tier,
 			"key", label.Short(v.Decision.Key()), "unlogged", unlogged)
 	}
 }

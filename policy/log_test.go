@@ -108,7 +108,7 @@ func TestLogOfTheGone(t *testing.T) {
 	cancel()
 	in := get("/")
 	if err := guard.Decide(gone, &in, new(policy.Verdict)); !errors.Is(err, context.Canceled) || out.Len() > 0 {
-		t.Errorf("error %v, log %q; want that it was cancelled, and nothing", err, &out)
+		t.Errorf("error %v, log %q; want that it was canceled, and nothing", err, &out)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/storebounds"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
@@ -170,7 +170,7 @@ func TestSettledAfterAThousandOthers(t *testing.T) {
 		spent := int64(0)
 		for spent < 100_000 {
 			_, slow := begin(t, g, query())
-			for range driver.MaxSettled + 1 {
+			for range storebounds.MaxSettled + 1 {
 				v, end := begin(t, g, query())
 				if !v.Decision.Allowed {
 					t.Fatalf("denied after %d units", spent)

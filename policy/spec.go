@@ -47,7 +47,7 @@ type Spec struct {
 	// of each kind per second.
 	LogAdmissions int
 	// Source is what the spec was made from, for those who want it back from a set: package config
-	// leaves its configuration here. The engine does not look at it.
+	// leaves its *config.Config here. The engine does not look at it.
 	Source any
 }
 

@@ -97,8 +97,8 @@ func (v *Verdict) Decisive() *Result {
 	return best
 }
 
-// Shadowed returns the first result in shadow that would have denied the request, or nil.
-func (v *Verdict) Shadowed() *Result {
+// shadowed returns the first result in shadow that would have denied the request, or nil.
+func (v *Verdict) shadowed() *Result {
 	for i := range v.Results {
 		if r := &v.Results[i]; r.Shadow && r.Denied {
 			return r
@@ -111,7 +111,7 @@ func (v *Verdict) Shadowed() *Result {
 // been; for other requests the first that is limited. It is "" if nothing limits the request.
 func (v *Verdict) Subject() string {
 	if v.Decision.Allowed {
-		if r := v.Shadowed(); r != nil {
+		if r := v.shadowed(); r != nil {
 			return r.Claim.Subject
 		}
 	}

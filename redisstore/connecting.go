@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,13 +39,16 @@ const (
 
 var errConnecting = errors.New("still connecting")
 
-// connect makes such a client.
-func connect(co rueidis.ClientOption) (rueidis.Client, error) {
-	l := &links{start: time.Now(), dialer: co}
+// connect makes such a client, within ctx.
+func connect(ctx context.Context, co rueidis.ClientOption) (rueidis.Client, error) {
+	opening, end := context.WithCancel(ctx)
+	defer end()
+	l := &links{start: time.Now(), dialer: co, opening: opening}
 	co.DialCtxFn = l.dial
-	client, err := rueidis.NewClient(co)
+	client, err := rueidis.NewClient(co) // has timeouts, but no context
+	l.opened.Store(true)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	life, end := context.WithCancel(context.Background())
 	return &connectingClient{client, l, life, end}, nil
@@ -135,6 +139,8 @@ func (p *connectingClient) leftOf(cmd *rueidis.Completed) *atomic.Int32 {
 type links struct {
 	start   time.Time
 	dialer  rueidis.ClientOption
+	opening context.Context  // bounds the first connections
+	opened  atomic.Bool      // they are made
 	making  atomic.Int32     // connections that are being made
 	changed atomic.Int64     // when one last came or went, in nanoseconds since start
 	left    [16]atomic.Int32 // calls that go on without their callers, see leftOf
@@ -153,12 +159,27 @@ func (l *links) change(making int32) {
 // dial makes a connection as the client would.
 func (l *links) dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	l.change(+1)
+	first := !l.opened.Load()
+	if first {
+		within, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.opening, cancel)()
+		ctx = within
+	}
 	conn, err := l.connect(ctx, addr, dialer, config)
 	if err != nil {
 		l.change(-1)
 		return nil, err
 	}
-	return &link{Conn: conn, links: l}, nil
+	made := &link{Conn: conn, links: l}
+	if first {
+		context.AfterFunc(l.opening, func() {
+			if !l.opened.Load() { // the server is silent: do not wait for its part of the handshake
+				_ = made.Close()
+			}
+		})
+	}
+	return made, nil
 }
 
 func (l *links) connect(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {

@@ -1,17 +1,19 @@
 // Package redisstore is for programs whose processes share limits: it keeps them in Redis or
-// Valkey. Start with [Open]. The scripts that decide are in lua, one file per part of
-// docs/rules.md.
+// Valkey. Most programs open it with package stores, which adds what makes it ready for production:
+//
+//	store, err := stores.Open(ctx, "redis://localhost:6379")
+//
+// [Open] is the store alone. It fails while Redis is away, and so does every decision:
+//
+//	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379"})
+//	...
+//	defer store.Close()
+//	lim, err := stint.New(store, stint.PerMinute(100))
 //
 // Every decision on one subject is one EVALSHA in one hash slot: read, check all limits, charge all
 // or none, set each key's TTL, and answer. The server's clock rules. A call is sent again only if
-// the reply proves that nothing ran.
-//
-//	store, err := redisstore.Open(ctx, redisstore.Config{URL: redisstore.URLFromEnv()})
-//	if err != nil {
-//		...
-//	}
-//	defer store.Close()
-//	lim, err := stint.New(store, stint.PerMinute(100))
+// the reply proves that nothing ran. The scripts that decide are in lua, one file per part of
+// docs/rules.md.
 //
 // # Where to connect
 //
@@ -26,8 +28,8 @@
 // The files are in PEM form, and Open reads them. With rediss, Sentinels and all nodes speak TLS,
 // and their certificates are valid for the host of the URL.
 //
-// [URLFromEnv] reads REDIS_URL. Open asks a server whether it belongs to a Cluster. Config.Client
-// takes a rueidis client of the caller's instead of a URL; package goredis takes a go-redis one.
+// Open asks a server whether it belongs to a Cluster. Config.Client takes a rueidis client of the
+// caller's instead of a URL; package goredis takes a go-redis one.
 //
 // # What is kept
 //

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(redistest.Main(m))
 }
 
 func callLimiter(job []string) error {

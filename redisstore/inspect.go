@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 var _ driver.Inspector = (*Store)(nil)
@@ -64,7 +65,7 @@ func unknownOrRefused(err error) bool {
 // inspectArgs packs parts for inspect.lua.
 func inspectArgs(parts []part, call uint64, clock int64) []string {
 	var sets callSets
-	body := le.AppendUint16(nil, driver.MaxEntries)
+	body := le.AppendUint16(nil, storebounds.MaxEntries)
 	body = append(body, byte(len(parts)))
 	for i := range parts {
 		if p := &parts[i]; p.holders() {

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Scopes lists the scopes in which something is counted of a subject. See [driver.Inspector]. It
@@ -33,7 +33,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(begin)+"*", func(_ rueidis.Client, keys []string) (bool, error) {
 			for _, key := range keys {
-				if len(found) == driver.MaxScopes {
+				if len(found) == storebounds.MaxScopes {
 					return false, nil
 				}
 				if scope, ok := scopeIn(strings.TrimPrefix(key, begin)); ok {

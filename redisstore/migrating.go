@@ -9,6 +9,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // While a slot of a Cluster is being moved, a call is refused with TRYAGAIN unless all of its keys
@@ -139,7 +140,7 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 			fail(q.calls, err)
 			return nil
 		}
-		if known = found[0] > 0; known && (found[1] < driver.MaxRepeats || r.Mode == stint.ModeForce) {
+		if known = found[0] > 0; known && (found[1] < storebounds.MaxRepeats || r.Mode == stint.ModeForce) {
 			return s.lookMigrating(ctx, q, func(d *stint.Decision) {
 				d.Repeat, d.Decider, d.RetryAfter = true, 0, 0
 				if wait := found[0] - now; wait >= idStep {

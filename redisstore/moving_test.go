@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/storebounds"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -195,7 +196,7 @@ func movingSlot(t *testing.T, options ...option) {
 				t.Errorf("%d used, want 3", used(t, a))
 			}
 			r.ID = "after"
-			for range driver.MaxRepeats {
+			for range storebounds.MaxRepeats {
 				take(t, r)
 			}
 			if d := take(t, r); d.Repeat || used(t, a) != 4 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -73,12 +72,6 @@ const (
 const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
 	"anyone on the way to it can read the password and change limits"
 
-// URLFromEnv returns the URL in the environment variable REDIS_URL, without space around it, or
-// redis://localhost:6379/0 if there is none.
-func URLFromEnv() string {
-	return cmp.Or(strings.TrimSpace(os.Getenv("REDIS_URL")), "redis://localhost:6379/0")
-}
-
 // Open connects to the servers and checks that they can keep limits. A mistake in the Config is a
 // [*stint.InvalidError], which shows nothing of the URL. Any other failure is a
 // [*stint.StoreError].
@@ -123,9 +116,13 @@ func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 		return nil, err
 	}
 	addrs := strings.Join(co.InitAddress, ", ")
-	client, err := connect(co)
+	client, err := connect(ctx, co)
 	if err != nil {
-		return nil, wrap("open", fmt.Errorf("connecting to %s: %w", addrs, err))
+		err = wrap("open", fmt.Errorf("connecting to %s: %w", addrs, err))
+		if failed, ok := err.(*stint.StoreError); ok && co.TLSConfig != nil && failed.Kind == errkind.Timeout {
+			failed.Err = fmt.Errorf("%w; does the server use TLS? For one without, want redis://", failed.Err)
+		}
+		return nil, err
 	}
 	s := newStore(client, c, keys)
 	s.conn.dial = func(servers ...string) (rueidis.Client, error) {
@@ -133,7 +130,7 @@ func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 		if len(servers) > 0 {
 			again.InitAddress = servers
 		}
-		return connect(again)
+		return connect(context.Background(), again)
 	}
 	s.conn.owned = true
 	if err := s.probe(ctx, c.Logger); err != nil {

@@ -250,12 +250,12 @@ func (b *batching) enqueue(w *waiter) {
 // wait fills in the answer, or returns an error if the deadline or the caller's cancellation comes
 // first.
 func (b *batching) wait(ctx context.Context, w *waiter, d *stint.Decision) error {
-	if cancelled := ctx.Done(); cancelled == nil {
+	if canceled := ctx.Done(); canceled == nil {
 		<-w.done
 	} else {
 		select {
 		case <-w.done:
-		case <-cancelled:
+		case <-canceled:
 			if w.state.CompareAndSwap(waiting, abandoned) {
 				b.mu.Lock() // it may just be being sent
 				sent := w.sent.Load()

@@ -167,7 +167,7 @@ func TestASlowStoreHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
+func TestNeitherCanceledNorExpiredCallersSpoilOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t, 400*time.Microsecond)
 		b := newBatching(inner, Config{}.withDefaults())
@@ -177,15 +177,15 @@ func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
 		call(&group, b, t.Context(), "second")
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
-		cancelled := call(&group, b, ctx, "cancelled")
+		canceled := call(&group, b, ctx, "canceled")
 		short := newDeadlines(b, 200*time.Microsecond)
 		expired := call(&group, short, t.Context(), "expired")
 		well := call(&group, b, t.Context(), "well")
 		synctest.Wait()
 		cancel()
 		group.Wait()
-		if !errors.Is(cancelled.err, context.Canceled) || cancelled.took != 0 {
-			t.Errorf("cancelled: %+v", cancelled)
+		if !errors.Is(canceled.err, context.Canceled) || canceled.took != 0 {
+			t.Errorf("canceled: %+v", canceled)
 		}
 		if errkind.Of(expired.err) != errkind.Timeout || expired.took > time.Millisecond {
 			t.Errorf("expired: %+v", expired)
@@ -195,7 +195,7 @@ func TestNeitherCancelledNorExpiredCallersSpoilOthers(t *testing.T) {
 		}
 		for _, batch := range inner.sent() {
 			for _, subject := range batch {
-				if subject == "cancelled" || subject == "expired" {
+				if subject == "canceled" || subject == "expired" {
 					t.Errorf("%s was sent", subject)
 				}
 			}

@@ -124,7 +124,7 @@ func TestBreakerWhatIsAFailure(t *testing.T) {
 		{"store error", unreachable(), "open"},
 		{"deadline", &stint.StoreError{Kind: errkind.Timeout, Err: context.DeadlineExceeded}, "open"},
 		{"wrapped", fmt.Errorf("there: %w", unreachable()), "open"},
-		{"cancelled caller", &stint.StoreError{Err: context.Canceled}, "closed"},
+		{"canceled caller", &stint.StoreError{Err: context.Canceled}, "closed"},
 		{"caller's mistake", &stint.InvalidError{Err: errDown}, "closed"},
 		{"a slot that moves", &stint.StoreError{Kind: errkind.Migrating, Err: errDown}, "closed"},
 	}

@@ -1,7 +1,11 @@
 // Package resilience is for programs whose store is remote: it keeps decisions fast and exact, and
 // within their time budget when the store is far away, slow or down.
 //
-// [New] puts a [Stack] on a store. Its parts wrap each other and can be switched off in [Config];
+// Package stores puts it on Redis, with one call:
+//
+//	store, err := stores.Open(ctx, "redis://localhost:6379")
+//
+// [New] puts a [Stack] on any store. Its parts wrap each other and can be switched off in [Config];
 // outside in:
 //
 //   - The deny cache answers subjects that were just denied, from memory.

@@ -4,17 +4,20 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// All parts over one Redis.
+// All parts over one Redis. Package stores does this in one call.
 func Example() {
 	ctx := context.Background()
-	redis, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
+	redis, err := redisstore.Open(ctx, redisstore.Config{URL: os.Getenv("REDIS_URL")})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -24,46 +27,70 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-
-	lim, err := stint.New(store, stint.PerMinute(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	lim, _ := stint.New(store, stint.PerMinute(100))
 	d, err := lim.Allow(ctx, "user:42")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(d.Allowed, d.Degraded)
+	fmt.Println(d.Allowed, d.Remaining(), d.Degraded, store.Breaker(), err)
+	// Output:
+	// true 99 false closed <nil>
 }
 
-// Parts can be switched off: here every decision is the store's own, or an error.
-func ExampleNew_withoutParts() {
-	redis, err := redisstore.Open(context.Background(), redisstore.Config{URL: "redis://localhost:6379/0"})
-	if err != nil {
-		log.Fatal(err)
+// down stands for a store that cannot be reached.
+type down struct{ driver.BatchStore }
+
+func (down) TakeBatch(_ context.Context, batch []*driver.Call) {
+	for _, call := range batch {
+		call.Err = &stint.StoreError{Op: "take", Err: context.DeadlineExceeded}
 	}
-	defer redis.Close()
-	store, err := resilience.New(redis, resilience.Config{NoDenyCache: true, NoLeases: true, NoFallback: true})
+}
+
+// While the store cannot be reached, limits go on in the memory of this process.
+func ExampleNew() {
+	store, err := resilience.New(down{}, resilience.Config{Instances: 1, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	fmt.Println(store.Breaker())
+	lim, _ := stint.New(store, stint.PerMinute(2))
+	for range 3 {
+		d, err := lim.Allow(context.Background(), "user:42")
+		fmt.Println(d.Allowed, d.Degraded, err)
+	}
+	// Output:
+	// true true <nil>
+	// true true <nil>
+	// false true <nil>
 }
 
-// Sign-ins are refused rather than let through when Redis is away, and may take longer.
+// Sign-ins are denied rather than let through while the store is down.
 func ExampleNew_failurePolicy() {
-	var store *resilience.Stack // as above
-	lim, err := stint.New(store, stint.Per(5, 15*time.Minute),
-		stint.WithFailure(stint.FailurePolicy{Mode: stint.FailDeny, Budget: 50 * time.Millisecond}))
+	store, err := resilience.New(down{}, resilience.Config{Instances: 1, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(lim.Limits())
-	// Output: [5/15m]
+	defer store.Close()
+	lim, _ := stint.New(store, stint.Per(5, 15*time.Minute),
+		stint.WithFailure(stint.FailurePolicy{Mode: stint.FailDeny, Budget: 50 * time.Millisecond}))
+	d, err := lim.Allow(context.Background(), "user:42")
+	fmt.Println(d.Allowed, d.Unavailable, err)
+	// Output:
+	// false true <nil>
 }
 
-// openings is an observer that cares about the breaker only.
+// Parts can be switched off: here every decision is the store's own, or an error.
+func ExampleNew_withoutParts() {
+	store, err := resilience.New(down{}, resilience.Config{NoDenyCache: true, NoLeases: true, NoFallback: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(2))
+	_, err = lim.Allow(context.Background(), "user:42")
+	fmt.Println(err)
+	// Output:
+	// stint: take: context deadline exceeded
+}
+
+// openings is an observer that handles changes of the breaker and ignores other events.
 type openings struct{}
 
 func (openings) Observe(_ context.Context, event any) {
@@ -72,8 +99,19 @@ func (openings) Observe(_ context.Context, event any) {
 	}
 }
 
+// The breaker opens after two failures in a row.
 func ExampleBreakerChange() {
-	var o stint.Observer = openings{}
-	o.Observe(context.Background(), &resilience.BreakerChange{From: "closed", To: "open"})
-	// Output: closed → open
+	store, err := resilience.New(down{}, resilience.Config{
+		BreakerFailures: 2, NoFallback: true, Observer: openings{},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(100))
+	for range 2 {
+		_, _ = lim.Allow(context.Background(), "user:42")
+	}
+	// Output:
+	// closed → open
 }

@@ -132,7 +132,7 @@ func TestFallbackReturnsWhatIsTheCallers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if d, err := f.Take(ctx, oneUnit("a")); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %+v, %v", d, err)
+		t.Errorf("canceled: %+v, %v", d, err)
 	}
 	invalid := &stint.InvalidError{Err: errDown}
 	inner.fail(invalid)

@@ -2,6 +2,8 @@ package resilience
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -18,7 +20,7 @@ const scanTime = 30 * time.Second
 const opScopes = "scopes"
 
 // Inspect shows what the store knows, if that is a [driver.Inspector]; else the error is
-// [driver.ErrNotInspector]. What is decided in this process alone, without the store, is not shown,
+// [errors.ErrUnsupported]. What is decided in this process alone, without the store, is not shown,
 // and units that it has leased are shown as used.
 func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	limited := until(ctx, earlier(ctx, time.Now().Add(amendTime)))
@@ -31,7 +33,7 @@ func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 }
 
 // Bans lists the bans that the store knows of, if that is a [driver.Inspector]; else the error is
-// [driver.ErrNotInspector].
+// [errors.ErrUnsupported].
 func (s *Stack) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	inspector, err := s.breaker.inspector(opBans)
 	if err != nil {
@@ -43,7 +45,7 @@ func (s *Stack) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 }
 
 // Scopes lists the scopes in which the store counts something of a subject, if that is a
-// [driver.Inspector]; else the error is [driver.ErrNotInspector]. What is decided in this process
+// [driver.Inspector]; else the error is [errors.ErrUnsupported]. What is decided in this process
 // alone, without the store, is not among them.
 func (s *Stack) Scopes(ctx context.Context, subject string) ([]string, error) {
 	inspector, err := s.breaker.inspector(opScopes)
@@ -60,7 +62,7 @@ func (s *Stack) Scopes(ctx context.Context, subject string) ([]string, error) {
 func (b *breaker) inspector(op string) (driver.Inspector, error) {
 	inspector, ok := b.inner.(driver.Inspector)
 	if !ok {
-		return nil, &stint.InvalidError{Err: driver.ErrNotInspector}
+		return nil, &stint.InvalidError{Err: fmt.Errorf("the store does not show what it knows, want a driver.Inspector: %w", errors.ErrUnsupported)}
 	}
 	if gate(b.gate.Load()).state() == gateOpen {
 		return nil, refused(op)

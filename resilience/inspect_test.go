@@ -16,7 +16,7 @@ import (
 func (f *flaky) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	inspector, ok := f.Store.(driver.Inspector)
 	if !ok {
-		return driver.Inspection{}, &stint.InvalidError{Err: driver.ErrNotInspector}
+		return driver.Inspection{}, &stint.InvalidError{Err: errors.ErrUnsupported}
 	}
 	if err := f.do(ctx, "inspect", &f.inspects); err != nil {
 		return driver.Inspection{}, err
@@ -28,7 +28,7 @@ func (f *flaky) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 func (f *flaky) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	inspector, ok := f.Store.(driver.Inspector)
 	if !ok {
-		return nil, &stint.InvalidError{Err: driver.ErrNotInspector}
+		return nil, &stint.InvalidError{Err: errors.ErrUnsupported}
 	}
 	if err := f.do(ctx, "bans", &f.inspects); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (f *flaky) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 func (f *flaky) Scopes(ctx context.Context, subject string) ([]string, error) {
 	inspector, ok := f.Store.(driver.Inspector)
 	if !ok {
-		return nil, &stint.InvalidError{Err: driver.ErrNotInspector}
+		return nil, &stint.InvalidError{Err: errors.ErrUnsupported}
 	}
 	if err := f.do(ctx, "scopes", &f.inspects); err != nil {
 		return nil, err
@@ -73,14 +73,14 @@ func TestStackShowsWhatItsStoreKnows(t *testing.T) {
 
 func TestStackOverAStoreThatShowsNothing(t *testing.T) {
 	s := newStack(t, blind{newFlaky(t)}, Config{})
-	if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, driver.ErrNotInspector) {
-		t.Errorf("inspect: %v, want ErrNotInspector", err)
+	if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("inspect: %v, want that it is unsupported", err)
 	}
-	if _, err := s.Bans(t.Context(), 1); !errors.Is(err, driver.ErrNotInspector) {
-		t.Errorf("bans: %v, want ErrNotInspector", err)
+	if _, err := s.Bans(t.Context(), 1); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("bans: %v, want that it is unsupported", err)
 	}
-	if _, err := s.Scopes(t.Context(), "a"); !errors.Is(err, driver.ErrNotInspector) {
-		t.Errorf("scopes: %v, want ErrNotInspector", err)
+	if _, err := s.Scopes(t.Context(), "a"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("scopes: %v, want that it is unsupported", err)
 	}
 	if got := s.Breaker(); got != "closed" {
 		t.Errorf("breaker %v: it is nobody's failure", got)

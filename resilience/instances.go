@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"slices"
 	"time"
-
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // instances is the number of processes taken to share the store: as many as the store counted last,
@@ -50,7 +48,7 @@ func (f *fallback) countInstances(counter instanceCounter) {
 			ctx, cancel := context.WithTimeout(f.life, presentTime)
 			count, err := counter.Present(ctx, id)
 			cancel()
-			if kind := errkind.Of(err); kind == errkind.Timeout || kind == errkind.Unreachable {
+			if err != nil {
 				f.suspect() // so that an outage is logged even if no request comes
 			}
 			if err == nil && count > 0 {

@@ -137,7 +137,7 @@ func TestLateAnswers(t *testing.T) {
 }
 
 // Who gives up is not charged.
-func TestLateAnswerToACancelledCaller(t *testing.T) {
+func TestLateAnswerToACanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &distant{flaky: newFlaky(t), way: way{back: 10 * time.Millisecond}}
 		s := newStack(t, store, Config{Instances: 1})

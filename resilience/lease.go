@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // lease is what one process holds for one kind of request: blocks of units that the store has
@@ -274,7 +274,7 @@ func (ls *lease) settle(c *stint.Charge, cost int64) (found, applied bool) {
 	if i < 0 {
 		return false, false
 	}
-	if _, again := ls.settled[c.ID]; again || len(ls.settled) >= driver.MaxSettled*len(ls.blocks) {
+	if _, again := ls.settled[c.ID]; again || len(ls.settled) >= storebounds.MaxSettled*len(ls.blocks) {
 		return true, false
 	}
 	if !ls.blocks[i].settle(cost - c.Claim.Cost) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 func TestLeasesSettle(t *testing.T) {
@@ -71,7 +71,7 @@ func TestLeasesSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _, r, _ := leaseHeld(t, limit)
 		applied := 0
-		for range 20 * driver.MaxSettled {
+		for range 20 * storebounds.MaxSettled {
 			d := mustLease(t, l, r)
 			if !fromLease(d) {
 				t.Fatal("not from memory")
@@ -85,7 +85,7 @@ func TestLeasesSettle(t *testing.T) {
 			}
 			applied++
 		}
-		if applied == 0 || applied > maxBlocks*driver.MaxSettled {
+		if applied == 0 || applied > maxBlocks*storebounds.MaxSettled {
 			t.Errorf("%d refunds were remembered", applied)
 		}
 	})

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Installs what the tests need where it is missing and we may: redis-server (or
 # the server named by STINT_REDIS_SERVER), curl, the proxies that stint serves
-# (nginx, Caddy, HAProxy), Chromium and axe-core for the dashboard, promtool for metrics and
-# alerts, zsh and fish for completion, luac and luacheck to check scripts, and a C compiler for the race detector
-# and the fake clock. Otherwise says what to install, and fails.
+# (nginx, Caddy, HAProxy), Chromium and axe-core for the dashboard, Node with what generates clients
+# from the OpenAPI document, Prometheus with promtool and Alertmanager for metrics and alerts,
+# systemd-analyze for the unit, jq and Python for examples in the documentation, zsh and fish for completion,
+# luac and luacheck to check scripts, and a C compiler for the race detector and the fake clock.
+# With the argument deploy also buildah, podman and runc, for the image.
+# Otherwise says what to install, and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin # of some proxies, for users who have it not
@@ -16,11 +19,28 @@ command -v nginx >/dev/null || missing+=(nginx-light)
 command -v caddy >/dev/null || missing+=(caddy)
 command -v haproxy >/dev/null || missing+=(haproxy)
 [ -n "${STINT_CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)
-axe=tools/axe/node_modules/axe-core/package.json
-wanted=$(sed -n 's/.*"axe-core": "\(.*\)".*/\1/p' tools/axe/package.json)
-has_axe() { grep -qs "\"version\": \"$wanted\"" "$axe"; }
-has_axe || command -v npm >/dev/null || missing+=(npm)
-command -v promtool >/dev/null || missing+=(prometheus)
+# What npm installs is not in the repository. It is in the versions of package-lock.json, of which a copy is left.
+npm_packages=(tools/axe tools/openapi)
+has_npm_package() { cmp -s "$1/package-lock.json" "$1/node_modules/.installed"; }
+for package in "${npm_packages[@]}"; do
+	has_npm_package "$package" || command -v npm >/dev/null || { missing+=(npm) && break; }
+done
+command -v node >/dev/null || missing+=(nodejs)
+command -v python3 >/dev/null || missing+=(python3)
+command -v prometheus >/dev/null || missing+=(prometheus) # with promtool
+command -v prometheus-alertmanager >/dev/null || missing+=(prometheus-alertmanager)
+command -v systemd-analyze >/dev/null || missing+=(systemd)
+if [ "${1:-}" = deploy ]; then # also what make deploy-test needs
+	command -v buildah >/dev/null || missing+=(buildah)
+	command -v podman >/dev/null || missing+=(podman)
+	command -v runc >/dev/null || missing+=(runc)
+	[ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
+fi
+if [ "${1:-}" = release ]; then # also what make release-test needs
+	command -v dpkg >/dev/null || missing+=(dpkg)
+	command -v rpm >/dev/null || missing+=(rpm)
+fi
+command -v jq >/dev/null || missing+=(jq)
 command -v zsh >/dev/null || missing+=(zsh)
 command -v fish >/dev/null || missing+=(fish)
 command -v luac5.1 >/dev/null || command -v luac >/dev/null || missing+=(lua5.1)
@@ -34,19 +54,21 @@ else
 	command -v redis-server >/dev/null || missing+=(redis-server)
 fi
 
-# axe-core is not in the repository: npm installs it, in the version of tools/axe/package-lock.json.
-install_axe() {
-	has_axe && return
-	echo "setup: installing axe-core $wanted with npm"
-	if ! npm ci --prefix tools/axe; then
-		echo "setup: npm could not install axe-core, which the dashboard's tests need. See npm's message above," >&2
-		echo "make the npm registry reachable (npm config set registry, or a proxy), and run make setup again." >&2
-		exit 1
-	fi
+install_npm_packages() {
+	for package in "${npm_packages[@]}"; do
+		has_npm_package "$package" && continue
+		echo "setup: installing $package with npm"
+		if ! npm ci --no-audit --no-fund --prefix "$package"; then
+			echo "setup: npm could not install $package, which tests need. See npm's message above," >&2
+			echo "make the npm registry reachable (npm config set registry, or a proxy), and run make setup again." >&2
+			exit 1
+		fi
+		cp "$package/package-lock.json" "$package/node_modules/.installed"
+	done
 }
 
 if [ ${#missing[@]} -eq 0 ]; then
-	install_axe
+	install_npm_packages
 	exit
 fi
 
@@ -83,4 +105,4 @@ install_missing() {
 echo "setup: installing ${missing[*]}"
 # The package lists may be missing or too old to name a file that still exists.
 install_missing || { "${as_root[@]}" apt-get update -q && install_missing; } || give_up "apt-get could not install it"
-install_axe
+install_npm_packages

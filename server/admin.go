@@ -12,10 +12,9 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// newAdmin returns what the admin listener serves: the dashboard for operators, and paths for
-// programs.
+// newAdmin serves the dashboard for operators, and paths for programs.
 func (s *Server) newAdmin() (endpoint, error) {
-	metrics, err := s.metrics()
+	scrape, err := s.scrapes()
 	if err != nil {
 		return endpoint{}, err
 	}
@@ -32,7 +31,7 @@ func (s *Server) newAdmin() (endpoint, error) {
 	}
 
 	private := http.NewServeMux()
-	private.Handle("GET /metrics", metrics)
+	private.Handle("GET /metrics", scrape)
 	private.HandleFunc("GET /config", s.showConfig)
 	if s.envoy != nil {
 		private.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
@@ -74,7 +73,6 @@ func sameSite(next http.Handler) http.Handler {
 	})
 }
 
-// configState is the answer of /config.
 type configState struct {
 	Phase   string             `json:"phase"`
 	Store   storeState         `json:"store"`
@@ -88,8 +86,7 @@ type configState struct {
 type storeState struct {
 	// Name is "memory", or the URL without its password.
 	Name string `json:"name"`
-	// Breaker and Instances are those of a shared store, and BreakerSettings when the breaker opens
-	// and tries again.
+	// Breaker, its settings and Instances are those of a shared store.
 	Breaker         string        `json:"breaker,omitempty"`
 	BreakerSettings *breakerState `json:"breaker_settings,omitempty"`
 	Instances       int           `json:"instances,omitempty"`
@@ -106,8 +103,8 @@ func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 		Policies: setinfo.Policies(set),
 		Now:      time.Now(),
 	}
-	if s.stack != nil {
-		state.Store.Breaker, state.Store.Instances = s.stack.Breaker(), s.stack.Instances()
+	if s.shared != nil {
+		state.Store.Breaker, state.Store.Instances = s.shared.Breaker(), s.shared.Instances()
 		state.Store.BreakerSettings = s.breaker()
 	}
 	answer.Indented(w, http.StatusOK, state)

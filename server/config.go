@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	_ "embed" // for the built-in policies
 	"errors"
 	"fmt"
@@ -33,8 +34,9 @@ type Config struct {
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
 
-	// HTTP, GRPC and Admin are the addresses to listen on. GRPC needs the rules of Envoy.
-	HTTP, GRPC, Admin string
+	// HTTP, GRPC, Admin and Metrics are the addresses to listen on. GRPC needs the rules of Envoy.
+	// Metrics serves /metrics and probes without a token, to anyone who can connect.
+	HTTP, GRPC, Admin, Metrics string
 	// MaxConnections is how many connections each listener may have at the same time, 10,000 unless
 	// set: more than a thousand Envoys with eight threads each, or idle clients of a gateway in
 	// some 200 MB. The server closes those beyond at once.
@@ -68,8 +70,7 @@ type Config struct {
 	// loopback address, only callers on this host may look, and nobody may change anything. A proxy
 	// on this host that does not identify itself looks like such a caller. Probes need no token.
 	AdminTokens string
-	// AdminOpen lets callers on this host change things too if there are no tokens. It is for
-	// demos.
+	// AdminOpen lets callers on this host change things without tokens. It is for demos.
 	AdminOpen bool
 
 	// Observe sets what operators see and when alerts fire. Its logger is this one's.
@@ -84,8 +85,7 @@ type Config struct {
 // Envoy sets up Envoy's rate limit service. The policies' failure section decides what happens when
 // the store fails.
 type Envoy struct {
-	// Rules is a directory with the rules of envoyproxy/ratelimit. Without it there is no such
-	// service.
+	// Rules is a directory with the rules of envoyproxy/ratelimit. Without it the service is off.
 	Rules string
 	// MergeDomains lets several files configure one domain.
 	MergeDomains bool
@@ -99,8 +99,7 @@ type Envoy struct {
 	// which one is over its limit. Sliding windows always do that.
 	StopOverLimit bool
 	// Headers are the fields that Envoy is asked to add to responses: "none", "upstream" for those
-	// of envoyproxy/ratelimit, or "all". The default is all with sliding windows, none with fixed
-	// ones.
+	// of envoyproxy/ratelimit, or "all". The default is all, with fixed windows none.
 	Headers string
 	// HeaderLimit, HeaderRemaining and HeaderReset replace the names of these fields.
 	HeaderLimit, HeaderRemaining, HeaderReset string
@@ -134,12 +133,8 @@ var builtIn []byte
 
 // validate fills in the defaults, and reports every mistake.
 func (c *Config) validate() error {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.MaxConnections == 0 {
-		c.MaxConnections = defaultMaxConnections
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
 	errs := []error{c.validateTLS()}
 	if c.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("%d connections; want 1 or more (--max-clients)", c.MaxConnections))
@@ -155,10 +150,12 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("%s is %v; want %v or more", t.flag, t.value, contract.MinBreakerTime))
 		}
 	}
-	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" {
+	if c.HTTP == "" && c.GRPC == "" && c.Admin == "" && c.Metrics == "" {
 		errs = append(errs, errors.New("there is nowhere to listen; want an address such as :8080"))
 	}
-	for _, at := range []struct{ name, address string }{{HTTP, c.HTTP}, {GRPC, c.GRPC}, {Admin, c.Admin}} {
+	for _, at := range []struct{ name, address string }{
+		{HTTP, c.HTTP}, {GRPC, c.GRPC}, {Admin, c.Admin}, {metrics, c.Metrics},
+	} {
 		if at.address == "" {
 			continue
 		}

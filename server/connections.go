@@ -101,7 +101,6 @@ type remoteAddr struct {
 	of *connection
 }
 
-// connectionOf returns the connection of a gRPC call.
 func connectionOf(ctx context.Context) *connection {
 	p, _ := peer.FromContext(ctx)
 	return p.Addr.(remoteAddr).of

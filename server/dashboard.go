@@ -9,8 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/callers"
 )
 
-// newDashboard returns the page for operators, with its API behind the guard. Its streams end with
-// the context.
+// newDashboard returns the page, with its API behind the guard. Its streams end with the context.
 func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http.Handler) (http.Handler, error) {
 	c := dashboard.Config{
 		Monitor:      s.monitor,

@@ -25,6 +25,9 @@
 // It is for this machine: on an address that others can reach, it requires tokens. Without tokens
 // nothing can be changed.
 //
+// Metrics serves only /metrics and probes, and needs no token, so that a Prometheus on another
+// machine can read them while Admin stays on this one. Let only Prometheus connect.
+//
 // Each of them has at most [Config.MaxConnections].
 //
 // Refused requests get {"error": "…", "message": "…"} everywhere.

@@ -46,15 +46,13 @@ const (
 	// maxPendingCalls is how many calls of the health service may be waiting for their message.
 	// That of an honest client arrives with the header.
 	maxPendingCalls = 256
-	// maxWatches is how many streams of the health service there may be. Envoy and Kubernetes use
-	// none: they check.
+	// maxWatches is how many streams of the health service there may be. Envoy uses none.
 	maxWatches = 1024
 	// maxHealth is how many calls of the health service may be in progress on one connection.
 	// Checkers have one or two.
 	maxHealth = 16
 )
 
-// newGRPC returns Envoy's rate limit service and the health service.
 func (s *Server) newGRPC() (endpoint, error) {
 	ctx, end := context.WithCancel(context.Background())
 	options := []grpc.ServerOption{

@@ -12,8 +12,8 @@ import (
 )
 
 // admitCall decides on a call when its header has arrived and before any of its message is kept. A
-// caller that needs a token must show it now. The health service needs none, so its calls have
-// bounds of their own.
+// caller that needs a token must show it now. The health service needs none, so its calls are
+// bounded.
 func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch info.FullMethodName {
 	case healthpb.Health_Check_FullMethodName:
@@ -33,13 +33,11 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 	return within, nil
 }
 
-// arrivedKey is the context key of the function to call when the message of a health check has
-// arrived.
+// arrivedKey is the key of the function to call when the message of a health check has arrived.
 type arrivedKey struct{}
 
 // admitHealthCall is [Server.admitCall] for calls that need no token. Their message must arrive
-// soon, and only so many may be pending. Streams are also bounded in number, but may go on once
-// they have begun.
+// soon, and only so many may be pending. Streams are bounded in number, too, but may go on.
 func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.heard()

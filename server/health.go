@@ -24,8 +24,7 @@ type healthState struct {
 	grpc  *health.Server
 }
 
-// newHealth returns the state of a server that is starting. Over gRPC clients ask for it by the
-// names of the services.
+// newHealth returns the state of a server that is starting, with names of services for gRPC.
 func newHealth(services ...string) *healthState {
 	h := &healthState{grpc: health.NewServer()}
 	for _, name := range services {
@@ -46,8 +45,7 @@ func (h *healthState) enter(phase string) {
 
 func (h *healthState) current() string { return h.phase.Load().(string) }
 
-// register adds the probes to a listener: /livez reports whether the process works, /readyz whether
-// to send it requests.
+// register adds the probes: /livez is whether the process works, /readyz whether to send requests.
 func (h *healthState) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		answer.Text(w, http.StatusOK, "live\n")
@@ -61,8 +59,7 @@ func (h *healthState) register(mux *http.ServeMux) {
 	})
 }
 
-// healthcheck is /readyz as users of envoyproxy/ratelimit know it: OK, or 500 to be taken out of
-// rotation.
+// healthcheck is /readyz as in envoyproxy/ratelimit: OK, or 500 to be taken out of rotation.
 func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	if h.current() == ready {
 		answer.Text(w, http.StatusOK, "OK")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"path"
@@ -10,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-// newHTTP returns what the HTTP listener serves: the API or the gateway.
 func (s *Server) newHTTP() (endpoint, error) {
 	if s.c.Gateway != nil {
 		return s.newGateway()
@@ -37,8 +37,7 @@ func (s *Server) newHTTP() (endpoint, error) {
 	return s.newHTTPServer(exactPaths(mux), false), nil
 }
 
-// exactPaths serves only clean paths. A mux would redirect /v1//take to /v1/take, and the redirect
-// would lose what was posted.
+// exactPaths serves only clean paths: the redirect of a mux would lose what was posted.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); r.URL.Path == clean || r.URL.Path == clean+"/" && clean != "/" {
@@ -56,9 +55,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 // newGateway returns the gateway. It has no paths of its own: all are its upstreams'.
 func (s *Server) newGateway() (endpoint, error) {
 	c := *s.c.Gateway
-	if c.Logger == nil {
-		c.Logger = s.c.Logger
-	}
+	c.Logger = cmp.Or(c.Logger, s.c.Logger)
 	if len(c.Routes) > 0 && len(s.config.Gateway.Routes) > 0 {
 		c.Logger.Warn("server: the gateway uses the routes from flags and ignores gateway.routes of the configuration")
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/stint-limiter/stint/internal/stall"
 )
 
-// timeouts bound how long clients may take.
 type timeouts struct {
 	// header is for a request's header to arrive, body for all of the request, and answer until the
 	// client has read its answer.
@@ -31,7 +30,6 @@ type timeouts struct {
 	finish, silent time.Duration
 }
 
-// defaultTimeouts are those of a server that is not under test.
 func defaultTimeouts() timeouts {
 	return timeouts{
 		header: 5 * time.Second,
@@ -47,7 +45,6 @@ func defaultTimeouts() timeouts {
 // maxHeader is how large the header of a request may be in bytes. Beyond it clients get a 431.
 const maxHeader = 64 << 10
 
-// endpoint is a listener and what serves it.
 type endpoint struct {
 	name     string
 	listener net.Listener // nil until it is open
@@ -62,14 +59,16 @@ type endpoint struct {
 	close    func() error
 }
 
-// listen opens all listeners before it serves any. If one of them fails, no request has been
-// answered.
+// listen opens all listeners before it serves any: if one fails, no request has been answered.
 func (s *Server) listen(ctx context.Context) error {
 	var all []endpoint
 	for _, of := range []struct {
 		name, address string
 		make          func() (endpoint, error)
-	}{{HTTP, s.c.HTTP, s.newHTTP}, {GRPC, s.c.GRPC, s.newGRPC}, {Admin, s.c.Admin, s.newAdmin}} {
+	}{
+		{HTTP, s.c.HTTP, s.newHTTP}, {GRPC, s.c.GRPC, s.newGRPC},
+		{Admin, s.c.Admin, s.newAdmin}, {metrics, s.c.Metrics, s.newMetrics},
+	} {
 		if of.address == "" {
 			continue
 		}
@@ -117,7 +116,6 @@ func (ep *endpoint) discard() {
 var errAdminExposed = errors.New("others can reach this address, and it has no tokens; " +
 	"listen on 127.0.0.1, or use tokens (without --no-admin-token, or with --admin-token-file)")
 
-// serve serves listeners until the server stops.
 func (s *Server) serve(all []endpoint) {
 	var work sync.WaitGroup
 	for _, ep := range all {

@@ -12,9 +12,22 @@ import (
 // maxScrapes is how many scrapes may be in progress at once.
 const maxScrapes = 4
 
-// metrics returns the handler for Prometheus: what the monitor has counted, and metrics of the
-// process.
-func (s *Server) metrics() (http.Handler, error) {
+// newMetrics returns what the listener for Prometheus serves. It needs no token: labels are names
+// from the configuration, never text from a request.
+func (s *Server) newMetrics() (endpoint, error) {
+	scrape, err := s.scrapes()
+	if err != nil {
+		return endpoint{}, err
+	}
+	mux := http.NewServeMux()
+	s.health.register(mux)
+	mux.Handle("GET /metrics", scrape)
+	mux.HandleFunc("/", notFound)
+	return s.newHTTPServer(sameSite(exactPaths(mux)), false), nil
+}
+
+// scrapes returns what the monitor has counted, and metrics of the process, for Prometheus.
+func (s *Server) scrapes() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		s.monitor, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

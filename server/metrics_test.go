@@ -89,16 +89,27 @@ func TestMetricsOfRedis(t *testing.T) {
 	}
 }
 
-// TestF33Metrics: they are for operators.
+// TestF33Metrics: on the admin listener they need a token. A listener of their own needs none, and
+// has nothing else but probes.
 func TestF33Metrics(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	put(t, tokens, "operator: token-of-an-operator\n")
-	r := start(t, Config{Admin: anywhere, AdminTokens: tokens})
+	r := start(t, Config{Admin: anywhere, AdminTokens: tokens, Metrics: anywhere})
 	if status, _ := r.get(Admin, "/metrics", ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token: got %d, want 401", status)
 	}
 	if status, body := r.get(Admin, "/metrics", "token-of-an-operator"); status != http.StatusOK ||
 		!strings.Contains(body, "stint_build_info") {
 		t.Errorf("with a token: got %d, %s", status, body)
+	}
+	for path, want := range map[string]int{
+		"/metrics": http.StatusOK, "/livez": http.StatusOK, "/readyz": http.StatusOK,
+		"/": http.StatusNotFound, "/config": http.StatusNotFound, "/api/overview": http.StatusNotFound,
+		"/debug/pprof/": http.StatusNotFound, "/metrics/": http.StatusNotFound,
+	} {
+		status, body := r.get(metrics, path, "")
+		if status != want || (path == "/metrics") != strings.Contains(body, "stint_build_info") {
+			t.Errorf("%s on the listener for metrics: got %d, %s; want %d", path, status, body, want)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // openMonitor makes the monitor. It opens before everything that it watches, and closes after it.
@@ -18,7 +17,6 @@ func (s *Server) openMonitor(context.Context) error {
 	return nil
 }
 
-// memoryHealth reports the health of a store in memory.
 func memoryHealth(store *memorystore.Store) func(context.Context) (observe.StoreHealth, error) {
 	return func(context.Context) (observe.StoreHealth, error) {
 		stats := store.Stats()
@@ -29,13 +27,11 @@ func memoryHealth(store *memorystore.Store) func(context.Context) (observe.Store
 	}
 }
 
-// redisHealth asks Redis for its health.
-func redisHealth(redis *connectingStore, stack *resilience.Stack, name string) func(context.Context) (
-	observe.StoreHealth, error) {
+func redisHealth(store sharedStore, name string) func(context.Context) (observe.StoreHealth, error) {
 	var cpu cpuShare
 	return func(ctx context.Context) (observe.StoreHealth, error) {
-		health := observe.StoreHealth{Kind: "redis", Name: name, Breaker: stack.Breaker(), Instances: stack.Instances()}
-		info, err := redis.Info(ctx)
+		health := observe.StoreHealth{Kind: "redis", Name: name, Breaker: store.Breaker(), Instances: store.Instances()}
+		info, err := store.Info(ctx)
 		if err != nil {
 			return health, err
 		}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/resilience"
 )
 
 // The names of the listeners, for [Server.Addr].
@@ -20,6 +20,8 @@ const (
 	HTTP  = "HTTP"
 	GRPC  = "gRPC"
 	Admin = "admin"
+
+	metrics = "metrics"
 )
 
 // Server is a daemon. Its methods are safe for concurrent use. A server can be started only once.
@@ -45,7 +47,7 @@ type Server struct {
 	monitor     *observe.Monitor
 	store       stint.Store
 	storeName   string
-	stack       *resilience.Stack // nil for a store in memory
+	shared      sharedStore // nil for a store in memory
 	guard       *policy.Guard
 	envoy       *envoyrls.Service // nil without rules
 	envoyWindow envoyrls.Window
@@ -138,8 +140,8 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// Addr returns the address of a listener: [HTTP], [GRPC] or [Admin]. It is nil if there is none,
-// and before Start.
+// Addr returns the address of a listener: [HTTP], [GRPC], [Admin] or "metrics". It is nil if there
+// is none, and before Start.
 func (s *Server) Addr(name string) net.Addr {
 	select {
 	case <-s.started:
@@ -149,8 +151,7 @@ func (s *Server) Addr(name string) net.Addr {
 	}
 }
 
-// Wait returns nil when the server has been stopped, or the error of a listener that has failed.
-// Then call Stop.
+// Wait returns nil when the server has stopped, or the error of a listener: then call Stop.
 func (s *Server) Wait() error {
 	select {
 	case err := <-s.failed:
@@ -175,7 +176,10 @@ func (s *Server) Stop(ctx context.Context) error {
 		s.health.enter(draining)
 		if s.c.Drain > 0 {
 			s.c.Logger.Info("server: draining", "for", s.c.Drain)
-			pause(ctx, s.c.Drain)
+			select {
+			case <-time.After(s.c.Drain):
+			case <-ctx.Done():
+			}
 		}
 		s.stopErr = s.undo.run(ctx)
 	})

@@ -335,6 +335,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"nowhere", Config{}, "there is nowhere to listen"},
 		{"an address", Config{HTTP: "8080"}, "the address of HTTP: address 8080: missing port in address; want host:port"},
+		{"an address of metrics", Config{Metrics: "6071"}, "the address of metrics: address 6071: missing port in address"},
 		{"gRPC without rules", Config{GRPC: anywhere}, "there are no rules for it (--envoy-config)"},
 		{"a key without a certificate", Config{HTTP: anywhere, TLSKey: "x"}, "both a certificate and a key"},
 		{"clients without a certificate", Config{HTTP: anywhere, ClientCA: "x"}, "client certificates need TLS"},

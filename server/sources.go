@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -53,7 +54,6 @@ func (s *Server) openGuard(context.Context) error {
 	return nil
 }
 
-// watch keeps what was read from files up to date with them.
 func (s *Server) watch(context.Context) error {
 	if s.c.Policies != "" {
 		s.sources = append(s.sources, source{"policies", s.c.Policies, &config.Watcher{
@@ -83,7 +83,6 @@ func (s *Server) watch(context.Context) error {
 	return nil
 }
 
-// watchEnvoy keeps Envoy's service up to date with its rules.
 func (s *Server) watchEnvoy() *reload.Watcher {
 	path := s.c.Envoy.Rules
 	return reload.New(reload.Config{
@@ -105,14 +104,13 @@ func (s *Server) reloaded(source string) func(reload.Result) {
 	return func(r reload.Result) { s.monitor.Reloaded(source, r.Changed, r.Err, r.At) }
 }
 
-// policiesChanged reports a reload of the policies to the monitor, and logs settings that only take
-// effect at the next start.
+// policiesChanged reports a reload, and logs settings that take effect only at the next start.
 func (s *Server) policiesChanged(r config.Reload) {
 	s.reloaded("policies")(r)
 	if !r.Changed {
 		return
 	}
-	now := config.Of(s.guard.Set())
+	now := setinfo.Config(s.guard.Set())
 	is, was := now.Store, s.config.Store
 	if s.c.Store != "" { // the flag wins
 		is.URL, was.URL = "", ""
@@ -175,7 +173,6 @@ func (s *Server) Reload() error {
 	return err
 }
 
-// sourceStates returns the sources as the admin listener shows them.
 func (s *Server) sourceStates() []dashboard.Source {
 	list := []dashboard.Source{}
 	for _, from := range s.sources {

@@ -24,8 +24,7 @@ func (c *Config) validateTLS() error {
 // maxPEM is the largest size of all files together in bytes.
 const maxPEM = 4 << 20
 
-// certificates are those of the listeners. They can change at any time: the next connection uses
-// the new ones.
+// certificates are those of the listeners. The next connection uses changed ones.
 type certificates struct {
 	config atomic.Pointer[tls.Config]
 	files  *reload.Watcher
@@ -59,8 +58,7 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 	return c, nil
 }
 
-// readCertificates returns a configuration made from a certificate, its key and, if want is three,
-// the authorities of clients.
+// readCertificates reads a certificate, its key and, if want is three, the authorities of clients.
 func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	size := 0
 	for _, f := range files {
@@ -88,8 +86,7 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	return config, nil
 }
 
-// listen returns the configuration of a listener, which looks up the certificates for every
-// connection.
+// listen returns a configuration that looks up the certificates for every connection.
 func (c *certificates) listen() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -82,7 +82,6 @@ func (t *tokens) admit(ctx context.Context, authorization []string, from func() 
 	return false
 }
 
-// guard serves only callers with a token.
 func (t *tokens) guard(next http.Handler) http.Handler {
 	if t == nil {
 		return next

@@ -265,8 +265,8 @@ func (k *tester) wantApplied(got, want bool) {
 	}
 }
 
-// cancelled is a context that has ended.
-func cancelled(parent context.Context) context.Context {
+// canceled is a context that has ended.
+func canceled(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	cancel()
 	return ctx

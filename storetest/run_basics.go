@@ -133,7 +133,7 @@ var basics = []check{
 		k.wantUsed(k.under(stint.PerHour(10)).peek(1), 1)
 	}),
 	exact("a context that has ended is an error", limits{stint.PerHour(10)}, func(k *tester) {
-		ctx := cancelled(k.Context())
+		ctx := canceled(k.Context())
 		if d, err := k.Store.Take(ctx, k.request(1)); err == nil {
 			k.Errorf("take: no error, %s", answer(d))
 		}

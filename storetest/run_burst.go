@@ -19,7 +19,7 @@ var bursts = []check{
 			}
 			var admitted []time.Time
 			var longest time.Duration
-			for k.Clock.Now().Sub(start) < 20*time.Minute { // as eager as can be
+			for k.Clock.Now().Sub(start) < 10*time.Minute { // as eager as can be
 				d := k.take(1)
 				if d.Allowed {
 					admitted = append(admitted, k.Clock.Now())
@@ -38,8 +38,8 @@ var bursts = []check{
 			if int64(most) != k.limit().Capacity() {
 				k.Errorf("%s: %d within a minute, want %d", k.limit(), most, k.limit().Capacity())
 			}
-			if n, want := int64(len(admitted)), k.limit().Capacity()+20*x.limit; n > want || n < want-x.limit {
-				k.Errorf("%s: %d in twenty minutes, want about %d", k.limit(), n, want)
+			if n, want := int64(len(admitted)), k.limit().Capacity()+10*x.limit; n > want || n < want-x.limit {
+				k.Errorf("%s: %d in ten minutes, want about %d", k.limit(), n, want)
 			}
 			if longest > time.Minute+slice {
 				k.Errorf("%s: waited %v, want at most %v", k.limit(), longest, time.Minute+slice)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // atOnce lets n callers start together, and returns the sum of what they return.
@@ -88,7 +88,7 @@ var concurrent = []check{
 		}), 10)
 	}),
 	exact("many callers, one id, one charge", limits{stint.PerHour(100)}, func(k *tester) {
-		k.storm(driver.MaxRepeats+1, func() stint.Request { return k.withID("x") })
+		k.storm(storebounds.MaxRepeats+1, func() stint.Request { return k.withID("x") })
 		k.wantUsed(k.peek(1), 1)
 	}),
 	exact("many refunds, one applies", limits{stint.PerHour(100)}, func(k *tester) {

@@ -159,7 +159,7 @@ var givingBack = []check{
 				k.Errorf("%s: got %v, want an InvalidError", name, err)
 			}
 		}
-		if err := k.Store.Command(cancelled(k.Context()), stint.Command{
+		if err := k.Store.Command(canceled(k.Context()), stint.Command{
 			Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: 1}); err == nil {
 			k.Error("a context that has ended: no error")
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // withID is a request of one unit that names itself.
@@ -52,7 +52,7 @@ var requestIDs = []check{
 	exact("an id is repeated eight times, then charged", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.pass(moment)
-		for range driver.MaxRepeats {
+		for range storebounds.MaxRepeats {
 			k.wantRepeat(k.decide(k.withID("x")), true)
 		}
 		for i := range int64(3) {
@@ -66,7 +66,7 @@ var requestIDs = []check{
 		k.pass(moment)
 		r := k.withID("x")
 		r.Mode = stint.ModePeek
-		for range 2 * driver.MaxRepeats {
+		for range 2 * storebounds.MaxRepeats {
 			d := k.mustDecide(r)
 			k.wantRepeat(d, true)
 		}
@@ -132,7 +132,7 @@ var requestIDs = []check{
 	}),
 	clocked("ids are remembered up to a bound, the one that ends first goes", limits{stint.PerHour(1_000_000)},
 		func(k *tester) {
-			for i := range driver.MaxIDs - 1 {
+			for i := range storebounds.MaxIDs - 1 {
 				k.decide(k.withIDFor(fmt.Sprint(i), 10*time.Minute))
 				k.Clock.Advance(moment)
 			}

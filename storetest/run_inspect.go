@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // inspectorOf returns a store as an inspector, or nil if it is none.
@@ -18,7 +19,7 @@ func inspectorOf(ctx context.Context, store stint.Store) driver.Inspector {
 	if !ok {
 		return nil
 	}
-	if _, err := inspector.Inspect(ctx, stint.Claim{Subject: "anybody"}); errors.Is(err, driver.ErrNotInspector) {
+	if _, err := inspector.Inspect(ctx, stint.Claim{Subject: "anybody"}); errors.Is(err, errors.ErrUnsupported) {
 		return nil // it wraps one that is none
 	}
 	return inspector
@@ -170,24 +171,25 @@ var inspecting = []check{
 	}),
 	clocked("the oldest entries are left out if there are too many", nil, func(k *tester) {
 		const more = 5
-		places := stint.AtOnce(driver.MaxEntries+more, time.Hour)
-		for range driver.MaxEntries + more {
+		places := stint.AtOnce(storebounds.MaxEntries+more, time.Hour)
+		for range storebounds.MaxEntries + more {
 			k.under(places).mustTake(1)
 		}
 		w := k.under(places).window()
-		if len(w.Entries) != driver.MaxEntries || w.LeftOut != more || w.Used != driver.MaxEntries+more {
+		if len(w.Entries) != storebounds.MaxEntries || w.LeftOut != more || w.Used != storebounds.MaxEntries+more {
 			k.Errorf("%d entries, %d left out of %d; want %d, %d", len(w.Entries), w.LeftOut, w.Used,
-				driver.MaxEntries, more)
+				storebounds.MaxEntries, more)
 		}
 		log := stint.Per(1, ms)
 		k = k.other()
 		k.under(log).mustTake(1)
-		for range driver.MaxBookings {
+		for range storebounds.MaxBookings {
 			k.under(log).reserve(1, 0)
 		}
 		w = k.under(log).window()
-		if len(w.Entries) != driver.MaxEntries || w.LeftOut != 1 || w.Used != driver.MaxBookings+1 {
-			k.Errorf("%d entries, %d left out of %d; want %d, 1", len(w.Entries), w.LeftOut, w.Used, driver.MaxEntries)
+		if len(w.Entries) != storebounds.MaxEntries || w.LeftOut != 1 || w.Used != storebounds.MaxBookings+1 {
+			k.Errorf("%d entries, %d left out of %d; want %d, 1", len(w.Entries), w.LeftOut, w.Used,
+				storebounds.MaxEntries)
 		}
 	}),
 	exact("what is seen is of the scope and the limit that is asked about", nil, func(k *tester) {
@@ -298,7 +300,7 @@ var inspecting = []check{
 		k.after(time.Minute).as(mark + "b").unban()
 		want(all, odd+" "+(stint.MaxWindow-time.Hour).String()+" 0")
 		k.as(mark + odd).unban()
-		if _, err := k.inspector().Bans(cancelled(k.Context()), all); err == nil {
+		if _, err := k.inspector().Bans(canceled(k.Context()), all); err == nil {
 			k.Error("no error although the context has ended")
 		}
 	}),
@@ -349,21 +351,21 @@ var inspecting = []check{
 				k.Errorf("a subject of %d bytes: got %v, want an InvalidError", len(none), err)
 			}
 		}
-		if _, err := inspector.Scopes(cancelled(k.Context()), k.subject); err == nil {
+		if _, err := inspector.Scopes(canceled(k.Context()), k.subject); err == nil {
 			k.Error("no error although the context has ended")
 		}
 	}),
 	exact("of too many scopes some are left out", limits{stint.PerHour(1)}, func(k *tester) {
 		inspector := k.inspector()
-		for i := range driver.MaxScopes + 5 {
+		for i := range storebounds.MaxScopes + 5 {
 			r := k.request(1)
 			r.Scope = fmt.Sprint("item:", i)
 			k.mustDecide(r)
 		}
 		first, err := inspector.Scopes(k.Context(), k.subject)
-		if err != nil || len(first) != driver.MaxScopes || !slices.IsSorted(first) ||
-			len(slices.Compact(first)) != driver.MaxScopes {
-			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, driver.MaxScopes)
+		if err != nil || len(first) != storebounds.MaxScopes || !slices.IsSorted(first) ||
+			len(slices.Compact(first)) != storebounds.MaxScopes {
+			k.Fatalf("%d scopes (%v), want %d that differ, in order", len(first), err, storebounds.MaxScopes)
 		}
 		for _, scope := range first {
 			k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Scope: scope, Limits: k.limits})
@@ -386,7 +388,7 @@ var inspecting = []check{
 				k.Errorf("%s: got %v, want an InvalidError", name, err)
 			}
 		}
-		if _, err := inspector.Inspect(cancelled(k.Context()), stint.Claim{Subject: "a"}); err == nil {
+		if _, err := inspector.Inspect(canceled(k.Context()), stint.Claim{Subject: "a"}); err == nil {
 			k.Error("no error although the context has ended")
 		}
 	}),

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // grace is how long after its instant a booking under a limit per second, or longer, may be used.
@@ -213,7 +213,7 @@ var reservations = []check{
 		k.wantAllowed(k.reserve(1, s), true)
 		k.wantAllowed(k.reserve(1, s), false)
 	}),
-	clocked("a cancelled reservation gives its booking back", limits{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
+	clocked("a canceled reservation gives its booking back", limits{stint.PerSecond(1), stint.TokenBucket(1, 1, s),
 		fixed(1, s)}, func(k *tester) {
 		k.toFull(s)
 		k.mustTake(1)
@@ -240,14 +240,14 @@ var reservations = []check{
 	}),
 	clocked("bookings ahead are bounded", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.mustTake(1)
-		for i := range driver.MaxBookings {
+		for i := range storebounds.MaxBookings {
 			if d := k.reserve(1, 0); !d.Allowed {
 				k.Fatalf("reservation %d: %s", i, answer(d))
 			}
 		}
 		d := k.reserve(1, 0)
 		k.wantAllowed(d, false)
-		k.wantRetry(d, (driver.MaxBookings+1)*s+driver.MaxBookings*grace)
+		k.wantRetry(d, (storebounds.MaxBookings+1)*s+storebounds.MaxBookings*grace)
 		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
 	clocked("bookings of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {

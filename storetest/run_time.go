@@ -20,7 +20,7 @@ const odd = 1000003 * us
 // instant and an admission at it.
 func retryHonesty(k *tester) {
 	denials := 0
-	for range 200 {
+	for range 100 {
 		cost := 1 + rand.Int64N(k.limit().Capacity()/2+1)
 		d := k.take(cost)
 		if d.Allowed {
@@ -76,7 +76,7 @@ func neverOver(k *tester) {
 		{stint.PerSecond(3).WithBurst(4), fixed(20, 10*s)},
 		{stint.TokenBucket(10, 3, s)},
 	}
-	for range 3000 {
+	for range 1500 {
 		i := rand.IntN(len(limits))
 		cost := rand.Int64N(1 + limits[i][0].Capacity()/3)
 		r := k.as(k.subject+string(rune('a'+i)), limits[i]...).request(cost)

@@ -14,9 +14,10 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/internal/server/storeoptions"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/stores"
 )
 
 // admin acts on subjects: through a running server, or on a store.
@@ -34,7 +35,6 @@ var (
 	_ admin = (*control.Admin)(nil)
 )
 
-// subjectFlags select a subject.
 type subjectFlags struct {
 	Subject string `arg:"" help:"Who, such as user:42 or ip:203.0.113.9."`
 	Raw     bool   `name:"raw" help:"Take the subject literally. By default it is read as the configuration defines subjects: an address becomes what it is counted under."`
@@ -50,7 +50,6 @@ func noteText(note string) string {
 	return " (" + oneLine(note) + ")"
 }
 
-// adminFlags select where to act on subjects.
 type adminFlags struct {
 	serverFlags
 	Store string `name:"store" placeholder:"URL" help:"Act on a Redis instead of a server: redis, or a URL such as redis://localhost:6379/0."`
@@ -128,14 +127,30 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 	return control.New(c), func() { _ = store.Close() }, nil
 }
 
-// openRedis connects to a Redis as a configuration describes it. It leaves the name key to servers.
-func openRedis(ctx context.Context, where config.Store, s *system) (*redisstore.Store, error) {
-	c, err := storeoptions.Redis(where, slog.New(slog.NewTextHandler(s.errors(), nil)))
+// direct asks Redis about every request. Commands come and go: they have nothing in memory to
+// decide by, and report why Redis cannot be used.
+var direct = resilience.Config{
+	NoDenyCache: true, NoLeases: true, NoFallback: true, NoDeadline: true, NoBatching: true, NoBreaker: true,
+	Logger: slog.New(slog.DiscardHandler),
+}
+
+// openDirect connects to a Redis without layers over it.
+func openDirect(ctx context.Context, where config.Store, redis redisstore.Config) (stores.Store, error) {
+	store, err := (&config.Config{Store: where}).OpenStore(ctx, stores.Config{Redis: redis, Resilience: direct})
 	if err != nil {
-		return nil, usageMistake(err)
+		return nil, err
 	}
-	c.ExistingNames = true
-	opened, err := redisstore.Open(ctx, c)
+	if err = store.Ping(ctx); err != nil {
+		_ = store.Close()
+	}
+	return store, err
+}
+
+// openRedis connects to a Redis as a configuration describes it. It leaves the name key to servers.
+func openRedis(ctx context.Context, where config.Store, s *system) (stores.Store, error) {
+	store, err := openDirect(ctx, where, redisstore.Config{
+		ExistingNames: true, Logger: slog.New(slog.NewTextHandler(s.errors(), nil)),
+	})
 	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
 		return nil, usageMistake(mistake.Err)
 	}
@@ -143,7 +158,7 @@ func openRedis(ctx context.Context, where config.Store, s *system) (*redisstore.
 		return nil, usageMistake(err)
 	}
 	if err != nil {
-		return nil, unreachable(redisProblem(err, c.URL))
+		return nil, unreachable(redisProblem(err, where.URL))
 	}
-	return opened, nil
+	return store, nil
 }

@@ -233,7 +233,7 @@ func TestAdminMistakes(t *testing.T) {
 		{[]string{"bans", "--token", "a b"}, exitUsage, `stint: the token has invalid characters; want printable ASCII without spaces`},
 		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage,
 			`--store and --server; want one of them`},
-		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `stint: the URL of Redis: invalid URL scheme; want redis://user:password@host:6379/0, rediss:// for TLS, ?addr=host:port for further nodes and ?master_set=name for Sentinel`},
+		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `stint: the URL of the store does not begin with redis://, rediss:// or unix://; want "memory", "redis" for $REDIS_URL or localhost, or one such as redis://localhost:6379`},
 		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope needs --limit; without it all scopes are reset`},
 		{[]string{"bans", "--token-file", "none"}, exitUsage, `stint: --token-file: open none: no such file or directory`},
 		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},

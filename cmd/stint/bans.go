@@ -44,7 +44,6 @@ func (c *bansCommand) Run(s *system) error {
 	})
 }
 
-// bansText is a list of bans for people.
 func bansText(bans []control.Ban, most int, now time.Time) []byte {
 	if len(bans) == 0 {
 		return []byte("nobody is banned\n")

@@ -19,7 +19,7 @@ func TestBinary(t *testing.T) {
 		code           int
 		stdout, stderr string // what they contain
 	}{
-		{"", []string{"version"}, exitGood, "stint ", ""},
+		{"", []string{"version"}, exitGood, "stint v9.8.7, go", ""},
 		{"", []string{"--help"}, exitGood, "Usage: stint", ""},
 		{small, []string{"config", "check", "-"}, exitGood, "<stdin>: good", ""},
 		{bad, []string{"config", "check", "-"}, exitBad, "", "<stdin>:8: policies[0].identity: "},

@@ -98,8 +98,7 @@ func flagsOf(f *kong.Flag) []completionFlag {
 	return all
 }
 
-// enumOf returns the values of something that has only a few: those of the tag values or, if it
-// always has one of them, of the tag enum.
+// enumOf returns the values of something that has only a few: those of the tag values, else enum.
 func enumOf(v *kong.Value) []string {
 	if values := v.Tag.Get("values"); values != "" {
 		return strings.Split(values, ",")
@@ -110,8 +109,7 @@ func enumOf(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// sentence returns the first sentence of a help text, on one line and without characters that are
-// special to shells.
+// sentence returns the first sentence of a help text without characters that are special to shells.
 func sentence(help string) string {
 	first, _, _ := strings.Cut(help, ". ")
 	first, _, _ = strings.Cut(first, ": ")
@@ -119,8 +117,7 @@ func sentence(help string) string {
 		"").Replace(strings.TrimSuffix(first, "."))
 }
 
-// pathCases writes a pattern of all paths, for shells in which a script looks for the command that
-// is being completed.
+// pathCases writes a pattern of all paths, for scripts that look for the command in a line.
 func pathCases(points []completionPoint) string {
 	var patterns []string
 	for _, p := range points[1:] {

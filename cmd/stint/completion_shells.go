@@ -128,7 +128,6 @@ func (f *completionFlag) pattern(at string) string {
 	return text
 }
 
-// all are the commands and flags at a point.
 func (p *completionPoint) all() []string {
 	var list []string
 	for _, w := range p.words {
@@ -140,7 +139,6 @@ func (p *completionPoint) all() []string {
 	return list
 }
 
-// eachValue visits the flags that have a value.
 func eachValue(points []completionPoint, do func(at string, f *completionFlag)) {
 	for _, p := range points {
 		for i := range p.flags {

@@ -23,7 +23,6 @@ const (
 	maxStdin = 4 << 20
 )
 
-// unreadableError means that a configuration could not be read.
 type unreadableError struct {
 	Name string
 	Err  error
@@ -33,7 +32,6 @@ func (e *unreadableError) Error() string { return e.Name + ": " + e.Err.Error() 
 
 func (e *unreadableError) Unwrap() error { return e.Err }
 
-// stdinOnce refuses to read standard input twice.
 func stdinOnce(paths []string) error {
 	n := 0
 	for _, path := range paths {
@@ -47,8 +45,7 @@ func stdinOnce(paths []string) error {
 	return nil
 }
 
-// load reads the configuration that an argument names. An error is a [*config.Error] or an
-// [*unreadableError].
+// load reads what an argument names. An error is a [*config.Error] or an [*unreadableError].
 func (s *system) load(path string) (*config.Config, error) {
 	if path == stdinPath {
 		text, err := s.readStdin()
@@ -75,8 +72,7 @@ func (s *system) readStdin() ([]byte, error) {
 
 // unreadable turns the error of a file into an [*unreadableError], and leaves others as they are.
 func unreadable(err error) error {
-	var file *fs.PathError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return &unreadableError{file.Path, file.Err}
 	}
 	return err

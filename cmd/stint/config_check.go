@@ -37,7 +37,6 @@ func (c *checkCommand) Validate() error {
 	return stdinOnce(c.Paths)
 }
 
-// checked is the result for one configuration.
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
@@ -50,7 +49,6 @@ type checked struct {
 	Mistakes []config.Mistake `json:"mistakes,omitempty"`
 }
 
-// summary is how much there is in a configuration.
 type summary struct {
 	Tiers    int `json:"tiers"`
 	Policies int `json:"policies"`

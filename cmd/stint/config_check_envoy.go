@@ -6,7 +6,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
-// envoySummary is how much there is in the rules of Envoy's rate limit service.
 type envoySummary struct {
 	Domains int `json:"domains"`
 	Limits  int `json:"limits"`
@@ -16,8 +15,7 @@ func (s *envoySummary) String() string {
 	return fmt.Sprintf("%s, %s", count(s.Domains, "domain", "domains"), count(s.Limits, "limit", "limits"))
 }
 
-// loadEnvoy reads the rules of Envoy's service that an argument names. Its errors are those of
-// [system.load].
+// loadEnvoy reads rules of Envoy's service. Its errors are those of [system.load].
 func (s *system) loadEnvoy(path string, mergeDomains bool) (*envoySummary, error) {
 	var rules *envoyrls.Config
 	var err error

@@ -25,8 +25,7 @@ denied or the store fails. It uses no store. Secrets are shown in keys as hashes
     stint config explain stint.yaml --request /search --peer 127.0.0.1 --header 'X-Forwarded-For: 203.0.113.9'`
 }
 
-// assumedPeer is an address for documentation: it belongs to nobody, and to no network that anybody
-// trusts.
+// assumedPeer is an address for documentation: nobody has it or trusts its network.
 const assumedPeer = "192.0.2.1"
 
 func (c *explainCommand) Run(s *system) error {
@@ -63,7 +62,6 @@ func (c *explainCommand) input() *policy.Input {
 	return in
 }
 
-// claims are what the application knows about a caller.
 type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }

@@ -10,8 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// requestFlag is a request as people write it: "GET /search", "/search", "POST
-// https://example.com/search".
+// requestFlag is a request: "GET /search", "/search", "POST https://example.com/search".
 type requestFlag struct{ method, host, path, raw string }
 
 // UnmarshalText reads a method and a path or URL.

@@ -15,8 +15,7 @@ import (
 // tierTotal is how much the limits of a tier allow one caller in total.
 type tierTotal struct {
 	Tier string `json:"tier"`
-	// Scopes are the counts of a caller, each with these Limits: one for every route with scope:
-	// route.
+	// Scopes are the counts of a caller, each with these Limits: one a route with scope: route.
 	Scopes []string `json:"scopes"`
 	Limits []string `json:"limits"`
 	// Total is the same in words.
@@ -75,8 +74,7 @@ func totalText(rules []*policy.Rule, parts int) string {
 	return text
 }
 
-// allowance says how much n counts with a limit allow together. The unit is what they count, in the
-// singular, or "".
+// allowance says how much n counts with a limit allow together. The unit is singular, or "".
 func allowance(l *stint.Limit, n int64, unit string) string {
 	window := figures.Length(l.Window)
 	switch l.Window {

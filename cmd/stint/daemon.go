@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -18,11 +20,9 @@ import (
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/observe"
-	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/server"
 )
 
-// daemonFlags are common to serve and gateway.
 type daemonFlags struct {
 	Config string `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
 	Store  string `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
@@ -32,6 +32,7 @@ type daemonFlags struct {
 	Probe      breakerTime   `name:"breaker-probe" placeholder:"TIME" help:"How often an open breaker pings Redis, to try again once it answers. Default: what the policies say, else ${breaker_probe}."`
 	Retry      breakerTime   `name:"breaker-retry" placeholder:"TIME" help:"After how long an open breaker tries again if Redis does not permit pings. Default: what the policies say, else ${breaker_retry}."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, metrics, probes, the state of the configuration and profiles. Empty turns it off. Default: ${default}."`
+	Metrics    string        `name:"metrics" placeholder:"ADDR" help:"The address of metrics for Prometheus and probes, such as :6071, without a token: let only Prometheus connect. They are also on --admin, which requires a token. Default: none."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: one that is made once, in the file admin-token of --state-dir."`
 	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and nobody may change anything."`
 	StateDir   string        `name:"state-dir" placeholder:"DIR" help:"Where to keep the token that is made. Default: $$STATE_DIRECTORY, else $$XDG_STATE_HOME/stint, else ~/.local/state/stint."`
@@ -48,7 +49,6 @@ type daemonFlags struct {
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
 }
 
-// levelFlag is the lowest level to log.
 type levelFlag slog.Level
 
 func (l *levelFlag) UnmarshalText(text []byte) error {
@@ -58,7 +58,6 @@ func (l *levelFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// sizeFlag is a number of bytes.
 type sizeFlag int64
 
 // UnmarshalText reads a size as in configurations: 64MiB.
@@ -71,7 +70,6 @@ func (f *sizeFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// failuresFlag is how many failures open the breaker.
 type failuresFlag int
 
 // UnmarshalText reads a whole number of at least 1.
@@ -84,7 +82,6 @@ func (f *failuresFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// breakerTime is how long an open breaker waits.
 type breakerTime time.Duration
 
 // UnmarshalText reads a time such as 250ms.
@@ -106,7 +103,7 @@ const (
 // builtInLimits are those of daemons without policies.
 const builtInLimits = "every client may make 600 requests a minute, 1200 at once, and 10,000 an hour"
 
-// Names of stores that --store takes besides URLs. redisStore is [redisstore.URLFromEnv].
+// Names of stores that --store takes besides URLs. redisStore is REDIS_URL, else urlExample.
 const (
 	memoryStore = "memory"
 	redisStore  = "redis"
@@ -116,10 +113,13 @@ const (
 // redisURL returns the URL of a store, which may be given by its short name.
 func redisURL(store string) string {
 	if store == redisStore {
-		return redisstore.URLFromEnv()
+		return cmp.Or(envURL(), urlExample)
 	}
 	return store
 }
+
+// envURL returns the URL in the environment, or "". From a file it may end in a line break.
+func envURL() string { return strings.TrimSpace(os.Getenv(redisEnv)) }
 
 func (f *daemonFlags) Validate() error {
 	if _, err := f.observe(); err != nil {
@@ -140,7 +140,6 @@ func (f *daemonFlags) Validate() error {
 		nearest.Hint(f.Store, []string{memoryStore, redisStore}))
 }
 
-// observe returns what operators see, and when alerts fire.
 func (f *daemonFlags) observe() (observe.Config, error) {
 	c := observe.Config{ShowSubjects: f.ShowAll,
 		Alerts: observe.AlertConfig{Webhook: f.Webhook, Thresholds: map[string]float64{}}}
@@ -157,11 +156,9 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 		c.Alerts.Webhook = string(text)
 	}
 	for _, text := range f.Alert {
-		name, threshold, err := observe.ParseThreshold(text)
-		if err != nil {
+		if err := setThreshold(c.Alerts.Thresholds, text); err != nil {
 			return c, fmt.Errorf("--alert: %w", err)
 		}
-		c.Alerts.Thresholds[name] = threshold
 	}
 	if err := c.Alerts.Validate(); err != nil {
 		return c, fmt.Errorf("%s: %w", flag, err)
@@ -169,14 +166,28 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 	return c, nil
 }
 
+// setThreshold reads the threshold of an alert: "BlockedShare=0.2", or "Spike=off".
+func setThreshold(thresholds map[string]float64, text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf(`%q; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`, text)
+	}
+	threshold := math.Inf(1)
+	if value != "off" {
+		var err error
+		if threshold, err = strconv.ParseFloat(value, 64); err != nil {
+			return fmt.Errorf(`%s: the threshold is %q; want a number, or "off"`, name, value)
+		}
+	}
+	thresholds[name] = threshold
+	alone := observe.AlertConfig{Thresholds: map[string]float64{name: threshold}}
+	return alone.Validate()
+}
+
 // configuration returns what the flags say, or else the environment. It makes the token of the
 // admin listener, unless there is one or none is wanted.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
-	store := redisURL(f.Store)
-	if store == "" && strings.TrimSpace(os.Getenv(redisEnv)) != "" {
-		store = redisstore.URLFromEnv()
-	}
-	store, err := f.addTo(store)
+	store, err := f.addTo(cmp.Or(redisURL(f.Store), envURL()))
 	if err != nil {
 		return server.Config{}, usageMistake(err)
 	}
@@ -213,6 +224,7 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 		BreakerProbe:    time.Duration(f.Probe),
 		BreakerRetry:    time.Duration(f.Retry),
 		Admin:           f.Admin,
+		Metrics:         f.Metrics,
 		AdminTokens:     tokens,
 		TLSCert:         f.TLSCert,
 		TLSKey:          f.TLSKey,
@@ -223,8 +235,7 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	}, nil
 }
 
-// durationInSeconds makes a log in JSON write durations as all other JSON does. By default they
-// would be nanoseconds.
+// durationInSeconds makes logs in JSON write durations as all other JSON does, not in nanoseconds.
 func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
@@ -234,10 +245,9 @@ func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 
 var errInterrupted = errors.New("ended at once by a second signal; requests may have been cut off")
 
-// runDaemon serves until a signal says to stop, or something fails.
 func runDaemon(c server.Config) error {
-	// Signals are caught before anything is set up: an early one takes effect as soon as there is
-	// something to stop.
+	// Caught before anything is set up, an early signal takes effect when there is something to
+	// stop.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -310,8 +320,7 @@ func stopDaemon(logger *slog.Logger, srv *server.Server, signals <-chan os.Signa
 	return err
 }
 
-// notifySystemd reports the daemon's state to a service manager, if there is one (see
-// sd_notify(3)).
+// notifySystemd reports the state to a service manager, if there is one (see sd_notify(3)).
 func notifySystemd(logger *slog.Logger, state string) {
 	socket := os.Getenv(notifyEnv)
 	if socket == "" {

@@ -20,14 +20,15 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// buildBinary builds the real program.
+// buildBinary builds the real program, with a version from the linker.
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs the program as a process: make test runs it")
 	}
 	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-X main.release=v9.8.7", "-o", binary, ".")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return binary

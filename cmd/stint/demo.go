@@ -83,8 +83,8 @@ func demoPolicies() string {
 // demoStore keeps the demo's counts apart from others in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
-// run runs the demo until the context ends. If there is an incident, it begins after a while, and
-// an outage has a length.
+// run runs the demo until the context ends. An incident begins after a while, an outage has a
+// length.
 func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Duration) (err error) {
 	directory, err := os.MkdirTemp("", "stint-demo-")
 	if err != nil {
@@ -167,7 +167,6 @@ func (d *demo) traffic(ctx context.Context, s *system, rate int) error {
 	return err
 }
 
-// guide returns where everything is, and what to try.
 func (d *demo) guide(s *system, c *demoCommand) []byte {
 	dashboard := "http://" + d.server.Addr(server.Admin).String()
 	at, flags := "", ""

@@ -30,14 +30,12 @@ const (
 	floodWorkers = 20
 )
 
-// incident is what goes wrong, and when.
 type incident struct {
 	kind     string // "" if nothing does
 	from, to time.Time
 	redis    demoRedis // for an outage
 }
 
-// guide returns what will happen, and where to look.
 func (i *incident) guide(dashboard string) string {
 	at := i.from.Format(time.TimeOnly)
 	switch i.kind {
@@ -59,7 +57,6 @@ Incident   at %[1]s the demo's Redis is killed, and at %[2]s it is started again
 	return ""
 }
 
-// happen runs the incident, and prints each step.
 func (i *incident) happen(ctx context.Context, s *system, traffic *demoTraffic) error {
 	say := func(what string) error {
 		return s.print(fmt.Appendf(nil, "%s  %s\n", time.Now().Format(time.TimeOnly), what))
@@ -86,7 +83,6 @@ func (i *incident) happen(ctx context.Context, s *system, traffic *demoTraffic) 
 	return errors.Join(err, say("Redis is back"))
 }
 
-// flood makes many requests from one address until the context ends.
 func (c *demoTraffic) flood(ctx context.Context) {
 	var work sync.WaitGroup
 	for range floodWorkers {

@@ -15,7 +15,6 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// localServer serves a handler on a free port of this machine.
 type localServer struct {
 	url  string
 	http http.Server
@@ -77,7 +76,6 @@ func newDemoAPI() http.Handler {
 	return mux
 }
 
-// newPretendAPI returns a stand-in for an external API.
 func newPretendAPI() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, []map[string]any{{"id": 1020, "name": "Pong"}})
@@ -135,7 +133,6 @@ func call(ctx context.Context, client *http.Client, method, url string, header h
 	return errors.Join(err, got.Body.Close())
 }
 
-// pause waits for d, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -286,7 +286,7 @@ func TestTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "```yaml"+shadowPolicy+"```") {
+	if !strings.Contains(string(text), "```yaml\npolicies:"+shadowPolicy+"```") {
 		t.Errorf("docs/dashboard.md does not have this policy:%s", shadowPolicy)
 	}
 }

@@ -79,7 +79,6 @@ func callerKinds(abuse bool) []callerKind {
 	}...)
 }
 
-// from is what a proxy says about an anonymous client.
 func from(address string) http.Header { return http.Header{"X-Forwarded-For": {address}} }
 
 func someone(kind string, of int) string { return fmt.Sprintf("%s-%d", kind, 1+rand.IntN(of)) }

@@ -11,7 +11,6 @@ type display struct {
 	drawn int // lines
 }
 
-// draw replaces the last text.
 func (s *display) draw(text []byte) error {
 	if s.Window == nil {
 		return s.print(append(text, '\n'))

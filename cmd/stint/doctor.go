@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/server/storeoptions"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
 type doctorCommand struct {
@@ -37,7 +38,6 @@ const (
 	resultFail = "fail"
 )
 
-// finding is the result of a check.
 type finding struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
@@ -62,12 +62,7 @@ func (f *findings) fail(name, found, fix string) {
 
 // good reports whether nothing was found.
 func (f *findings) good() bool {
-	for _, one := range *f {
-		if one.Result != resultOK {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(*f, func(one finding) bool { return one.Result != resultOK })
 }
 
 // doctorTime bounds all checks.
@@ -86,7 +81,7 @@ func (c *doctorCommand) Run(s *system) error {
 		if where.URL, err = c.addTo(redisURL(c.Store)); err != nil {
 			return usageMistake(err)
 		}
-		where.URL = storeoptions.URL(where)
+		where.URL = tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}.AddTo(where.URL, false)
 		diagnoseRedis(ctx, &found, where)
 	}
 	if c.Server != "" || c.Store == "" {
@@ -105,7 +100,6 @@ func (c *doctorCommand) Run(s *system) error {
 	return err
 }
 
-// diagnoseConfig checks policies, and returns their store.
 func diagnoseConfig(found *findings, s *system, path string) config.Store {
 	conf, err := s.load(path)
 	if err != nil {
@@ -120,7 +114,6 @@ func diagnoseConfig(found *findings, s *system, path string) config.Store {
 	return conf.Store
 }
 
-// text is the findings for people.
 func (f findings) text(s *system) []byte {
 	var b bytes.Buffer
 	width := 0

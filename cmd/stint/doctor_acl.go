@@ -113,7 +113,6 @@ func (e *redisDiagnosis) missing(ctx context.Context, channel string, list []att
 	return missing
 }
 
-// grant is the command that gives the user permissions.
 func (e *redisDiagnosis) grant(permissions []string) string {
 	quoted := make([]string, len(permissions))
 	for i, p := range permissions {

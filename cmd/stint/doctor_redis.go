@@ -18,12 +18,10 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/redisurl"
-	"github.com/stint-limiter/stint/internal/server/storeoptions"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// redisDiagnosis is the state of the checks of a Redis.
 type redisDiagnosis struct {
 	found  *findings
 	client rueidis.Client
@@ -79,18 +77,17 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 		return
 	}
 	e.permissions(ctx)
-	quiet := slog.New(slog.DiscardHandler)
-	c, err := storeoptions.Redis(store, quiet)
-	if err != nil {
-		found.fail("names", err.Error(), "")
-		return
-	}
-	c.ExistingNames = true
-	opened, err := redisstore.Open(ctx, c)
+	c := redisstore.Config{ExistingNames: true, Logger: slog.New(slog.DiscardHandler)}
+	opened, err := openDirect(ctx, store, c)
 	if errors.Is(err, redisstore.ErrNameKey) && e.noNames(ctx) {
 		found.ok("names", "no name key is set yet; the first server sets it")
-		c.NameKeys, c.ExistingNames = nil, false // the doctor's own subject is no secret
-		opened, err = redisstore.Open(ctx, c)
+		store.NameKeyFile, store.PreviousNameKeyFile = "", "" // the doctor's own subject is no secret
+		c.ExistingNames = false
+		opened, err = openDirect(ctx, store, c)
+	}
+	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
+		found.fail("names", mistake.Err.Error(), "")
+		return
 	}
 	if errors.Is(err, redisstore.ErrNameKey) {
 		found.fail("names", err.Error(), "stint doctor with the servers' --config")
@@ -102,7 +99,9 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	}
 	defer opened.Close()
 	e.scripts(ctx, opened)
-	if e.info, err = opened.Info(ctx); err != nil {
+	if e.info, err = opened.(interface {
+		Info(ctx context.Context) (redisstore.Info, error)
+	}).Info(ctx); err != nil {
 		found.warn("info", err.Error(), "")
 		return
 	}
@@ -117,13 +116,11 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	e.topology()
 }
 
-// noNames reports whether Redis has no name key yet.
 func (e *redisDiagnosis) noNames(ctx context.Context) bool {
 	entries, err := e.client.Do(ctx, e.client.B().Hgetall().Key(e.prefix+":names").Build()).AsStrMap()
 	return err == nil && len(entries) == 0
 }
 
-// unreachable reports why there is no connection.
 func (e *redisDiagnosis) unreachable(err error, where string, addresses []string) {
 	at := strings.Join(addresses, ", ")
 	switch redisFailure(err, where) {
@@ -152,8 +149,8 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 
 const (
 	pings = 100
-	// A decision is one round trip. slowPing leaves little of the usual time budget for a decision,
-	// and poorPing nothing.
+	// A decision is one round trip. slowPing leaves little of the usual time budget, poorPing
+	// nothing.
 	slowPing = 5 * time.Millisecond
 	poorPing = 50 * time.Millisecond
 )
@@ -186,7 +183,7 @@ func (e *redisDiagnosis) latency(ctx context.Context) bool {
 }
 
 // scripts makes a decision on a subject of its own, and resets it.
-func (e *redisDiagnosis) scripts(ctx context.Context, store *redisstore.Store) {
+func (e *redisDiagnosis) scripts(ctx context.Context, store stint.Store) {
 	limits := []stint.Limit{stint.PerMinute(1)}
 	subject := "doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	began := time.Now()

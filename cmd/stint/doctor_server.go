@@ -49,7 +49,6 @@ func (c *doctorCommand) diagnoseServer(ctx context.Context, found *findings, cli
 	diagnoseAlerts(found, &state)
 }
 
-// diagnoseSources reports files that are not in force.
 func diagnoseSources(found *findings, sources []control.SourceState) {
 	for _, from := range sources {
 		if from.Error == "" {

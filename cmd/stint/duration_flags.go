@@ -41,7 +41,6 @@ func (l *durationFlag) UnmarshalText(text []byte) error {
 		text, hint)
 }
 
-// readDuration reads the value of a flag that is a [time.Duration].
 func readDuration(k *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := k.Scan.PopValueInto("duration", &text); err != nil {

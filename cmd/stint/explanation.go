@@ -18,8 +18,7 @@ type explanation struct {
 	Path   string `json:"path"`
 	// Also are other readings of the request, which count as well.
 	Also []string `json:"also,omitempty"`
-	// Peer is the other end of the connection, "unix" if it has no address, and Client the client
-	// behind it.
+	// Peer is the other end, "unix" if it has no address, and Client the client behind it.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
 	// PeerAssumed means that the command line names no peer.
@@ -43,7 +42,6 @@ type verdict struct {
 	After     string              `json:"after,omitempty"`
 }
 
-// charge is something that the request is charged to.
 type charge struct {
 	Key    string        `json:"key"`
 	Tier   string        `json:"tier"`
@@ -54,7 +52,6 @@ type charge struct {
 	Shadow bool          `json:"shadow,omitempty"`
 }
 
-// requestID is how requests identify themselves.
 type requestID struct {
 	Header string   `json:"header,omitempty"`
 	Named  bool     `json:"named"`
@@ -74,7 +71,6 @@ type breaker struct {
 	Retry    duration `json:"retry_seconds"`
 }
 
-// breakerOf returns the breaker that a configuration asks for.
 func breakerOf(c *config.Config) breaker {
 	return breaker{
 		Failures: cmp.Or(c.BreakerFailures, contract.DefaultBreakerFailures),

@@ -10,10 +10,10 @@ import (
 	"unicode"
 
 	"github.com/stint-limiter/stint/internal/figures"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// text returns the explanation for people, in aligned columns.
 func (e *explanation) text() []byte {
 	var b bytes.Buffer
 	e.head(&b)
@@ -90,7 +90,7 @@ func (e *explanation) counts(b *bytes.Buffer) {
 	b.WriteString("\ncharged to\n")
 	columns(b, func(line func(...string)) {
 		for _, c := range e.Counts {
-			line("  "+c.Key, c.amount(), c.origin(), c.limits())
+			line("  "+c.Key, c.amount(), c.origin(), label.List(c.Limits))
 		}
 	})
 }
@@ -111,14 +111,6 @@ func (c *charge) origin() string {
 		origin += ", in shadow: denies nobody"
 	}
 	return origin
-}
-
-func (c *charge) limits() string {
-	texts := make([]string, len(c.Limits))
-	for i, l := range c.Limits {
-		texts[i] = l.String()
-	}
-	return strings.Join(texts, ", ")
 }
 
 func (e *explanation) foot(b *bytes.Buffer) {

@@ -63,25 +63,16 @@ func (c *gatewayCommand) Validate() error {
 			return fmt.Errorf("--reserved: %q is not the name of a header; want something like X-User-ID", name)
 		}
 	}
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"connect-timeout", c.ConnectTime}, {"response-timeout", c.ResponseTime}, {"body-timeout", c.BodyTime},
-		{"idle-timeout", c.IdleTime},
+	for name, t := range map[string]time.Duration{
+		"connect": c.ConnectTime, "response": c.ResponseTime, "body": c.BodyTime, "idle": c.IdleTime,
 	} {
-		if f.value < 0 {
-			return fmt.Errorf("--%s: %v; want a time such as 10s", f.name, f.value)
+		if t < 0 {
+			return fmt.Errorf("--%s-timeout: %v; want a time such as 10s", name, t)
 		}
 	}
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"max-conns", int64(c.MaxConns)}, {"access-log-every", int64(c.AccessLogEvery)},
-	} {
-		if f.value < 0 {
-			return fmt.Errorf("--%s: %d; want 1 or more", f.name, f.value)
+	for name, n := range map[string]int{"max-conns": c.MaxConns, "access-log-every": c.AccessLogEvery} {
+		if n < 0 {
+			return fmt.Errorf("--%s: %d; want 1 or more", name, n)
 		}
 	}
 	return c.daemonFlags.Validate()

@@ -13,8 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// subjectText is what is known about a subject, for people. It leaves out limits of which nothing
-// is used, unless all are wanted.
+// subjectText leaves out limits of which nothing is used, unless all are wanted.
 func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(s.paint(bold, oneLine(result.Subject)) + noteText(result.Note) + "\n")
@@ -65,7 +64,6 @@ func banNumber(level int) string {
 // margin is the width of what is left of charts.
 const margin = 11
 
-// row writes a line of a limit's chart.
 func row(b *bytes.Buffer, label, text string) { fmt.Fprintf(b, "  %-*s%s\n", margin-2, label, text) }
 
 // drawLimit draws how much of a limit is used, and what is in its window.
@@ -145,7 +143,6 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	row(b, "returns", a.labels(now))
 }
 
-// drawFixed draws how much of a fixed window has passed.
 func drawFixed(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return

@@ -8,8 +8,7 @@
 //
 // It exits with 0 if all is well or the answer is yes, with 1 if something is wrong with what it
 // was asked about or the answer is no, with 2 if it was asked wrongly, and with 3 if the server or
-// the store cannot be reached or does not let it in. Answers are on standard output, mistakes on
-// standard error.
+// the store cannot be reached or does not let it in. Mistakes are on standard error.
 package main
 
 import (

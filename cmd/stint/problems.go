@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// exitError is an error with an exit code of its own.
 type exitError struct {
 	Code int
 	Err  error
@@ -27,7 +26,6 @@ func (e *exitError) Unwrap() error { return e.Err }
 // usageMistake is a mistake of the caller that the help of the command does not explain.
 func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err} }
 
-// unreachable is an error of a server or a store that cannot be used.
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
 
 // problem returns an error of an admin as [serverFlags.problem] does, except those about tokens.
@@ -73,7 +71,6 @@ func withoutPrefix(err error) error {
 	return errors.New(text)
 }
 
-// refusal is an answer with another status than 200.
 func refusal(e *control.RefusedError) error {
 	e = &control.RefusedError{Status: e.Status, Code: e.Code, Message: oneLine(e.Message)}
 	switch {

@@ -16,7 +16,6 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// noRedis is why a Redis cannot be used.
 type noRedis int
 
 const (
@@ -79,8 +78,7 @@ func withPassword(where string) string {
 	return u.String()
 }
 
-// userOf returns the user of a URL that also has a password; else "": a name alone is usually a
-// password in the wrong place.
+// userOf returns the user of a URL with a password: a name alone is usually a misplaced password.
 func userOf(u *url.URL) string {
 	if _, ok := u.User.Password(); ok {
 		return u.User.Username()

@@ -32,7 +32,6 @@ func (c *resetCommand) Validate(k *kong.Context) error {
 	return c.adminFlags.Validate(k)
 }
 
-// changeFlags are those of commands that change something.
 type changeFlags struct {
 	Yes bool `name:"yes" short:"y" help:"Do not ask for confirmation."`
 	adminFlags

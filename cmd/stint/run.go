@@ -49,7 +49,6 @@ const description = `Exact rate limits, shared by any number of processes.
     stint config check stint.yaml
     stint serve --config stint.yaml`
 
-// run does what the arguments ask for.
 func run(s *system, args []string) error {
 	var help bytes.Buffer
 	helped := false
@@ -119,18 +118,27 @@ func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
-// helpVariables are defaults in help that are not the flags' own.
-func helpVariables() kong.Vars {
-	return kong.Vars{
-		"admin":            localAdmin,
-		"assumed_peer":     assumedPeer,
-		"connect_timeout":  figures.Length(gateway.DefaultDialTimeout),
-		"response_timeout": figures.Length(gateway.DefaultResponseHeaderTimeout),
-		"body_timeout":     figures.Length(gateway.DefaultBodyTimeout),
-		"idle_timeout":     figures.Length(gateway.DefaultIdleTimeout),
-		"breaker_failures": strconv.Itoa(contract.DefaultBreakerFailures),
-		"breaker_probe":    figures.Length(contract.DefaultBreakerProbe),
-		"breaker_retry":    figures.Length(contract.DefaultBreakerRetry),
-		"max_clients":      "10000",
-	}
+// helpVariables puts defaults into help that are not the flags' own. Given to kong as variables,
+// all of them would be expanded again for every flag.
+func helpVariables() kong.Option {
+	values := strings.NewReplacer(
+		"${admin}", localAdmin,
+		"${assumed_peer}", assumedPeer,
+		"${connect_timeout}", figures.Length(gateway.DefaultDialTimeout),
+		"${response_timeout}", figures.Length(gateway.DefaultResponseHeaderTimeout),
+		"${body_timeout}", figures.Length(gateway.DefaultBodyTimeout),
+		"${idle_timeout}", figures.Length(gateway.DefaultIdleTimeout),
+		"${breaker_failures}", strconv.Itoa(contract.DefaultBreakerFailures),
+		"${breaker_probe}", figures.Length(contract.DefaultBreakerProbe),
+		"${breaker_retry}", figures.Length(contract.DefaultBreakerRetry),
+		"${max_clients}", "10000",
+	)
+	return kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+			if flag, ok := node.(*kong.Flag); ok {
+				flag.Help = values.Replace(flag.Help)
+			}
+			return next(nil)
+		})
+	})
 }

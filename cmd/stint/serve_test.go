@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"maps"
+	"math"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -24,7 +26,9 @@ func TestStoreFlag(t *testing.T) {
 		{"", other, other},
 		{"memory", other, "memory"},
 		{"redis", "", urlExample},
+		{"redis", " \n", urlExample},
 		{"redis", other, other},
+		{"redis", other + "\n", other}, // from a file
 		{"redis://flag:6379", other, "redis://flag:6379"},
 	}
 	for _, test := range tests {
@@ -37,6 +41,15 @@ func TestStoreFlag(t *testing.T) {
 			t.Errorf("--store=%q and %s=%q: got %q, %v; want %q", test.flag, redisEnv, test.environment, c.Store,
 				err, test.want)
 		}
+	}
+}
+
+func TestAlertFlags(t *testing.T) {
+	f := daemonFlags{Alert: []string{"BlockedShare=0.2", "StoreDown=0", "Spike=off"}}
+	c, err := f.observe()
+	want := map[string]float64{"BlockedShare": 0.2, "StoreDown": 0, "Spike": math.Inf(1)}
+	if err != nil || !maps.Equal(c.Alerts.Thresholds, want) {
+		t.Errorf("got %v, %v; want %v", c.Alerts.Thresholds, err, want)
 	}
 }
 
@@ -87,6 +100,9 @@ func TestDaemonMistakes(t *testing.T) {
 		want string // the last line of standard error ends with it
 	}{
 		{[]string{"serve", "--store", "reddis"}, exitUsage, `--store: want memory, redis, or a URL such as redis://localhost:6379/0 (did you mean "redis"?)`},
+		{[]string{"serve", "--alert", "Spike"}, exitUsage, `--alert: "Spike"; want a name and a threshold, such as "BlockedShare=0.2" or "Spike=off"`},
+		{[]string{"serve", "--alert", "Spike=much"}, exitUsage, `--alert: Spike: the threshold is "much"; want a number, or "off"`},
+		{[]string{"serve", "--alert", "Spike=-1"}, exitUsage, `--alert: observe: alert "Spike": the threshold is -1; want at least 0`},
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: "soon" is not a length of time; want something like 500ms, 10s or 1m30s`},
 		{[]string{"serve", "--drain", "5"}, exitUsage, `want something like 500ms, 10s or 1m30s (did you mean 5s?)`},
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop what listens there, or choose another address`},

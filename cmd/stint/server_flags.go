@@ -16,7 +16,6 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// serverFlags select a running server.
 type serverFlags struct {
 	Server    string `name:"server" placeholder:"URL" env:"STINT_SERVER" help:"The admin listener of a running server. Default: ${admin}."`
 	Token     string `name:"token" placeholder:"TOKEN" env:"STINT_TOKEN" help:"The bearer token for it. Others on this machine can see it on a command line, but not in the environment. Default: for a server on this machine, the token that it created."`
@@ -35,8 +34,7 @@ const (
 	localTLSAdmin = "https://127.0.0.1:6070"
 )
 
-// client returns a client of the server. The token that a server on this machine created is sent
-// only to this machine.
+// client returns a client. The token of a server on this machine is sent only to this machine.
 func (f *serverFlags) client() (*control.Client, error) {
 	where, token := cmp.Or(f.Server, localAdmin), f.Token
 	files := tlsfiles.Files{CA: f.CA, Cert: f.Cert, Key: f.Key}
@@ -87,11 +85,9 @@ func (f *serverFlags) client() (*control.Client, error) {
 	return c, nil
 }
 
-// problem returns an error of the server, or of an admin, for people at a command line: with what
-// to do about it, and with its exit code.
+// problem returns an error of a server or an admin with what to do about it, and its exit code.
 func (f *serverFlags) problem(err error) error {
-	var refused *control.RefusedError
-	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+	if refused, ok := errors.AsType[*control.RefusedError](err); ok && refused.Status == http.StatusUnauthorized {
 		return unreachable(fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
 			f.tried))
 	}
@@ -104,8 +100,8 @@ func (f *serverFlags) problem(err error) error {
 // tlsProblem returns what is wrong with TLS between a command and a server, and the flags with
 // which it would work. They are "" if an error is about something else.
 func (f *serverFlags) tlsProblem(err error) (what, flags string) {
-	var silent *control.UnreachableError
-	if !errors.As(err, &silent) {
+	silent, ok := errors.AsType[*control.UnreachableError](err)
+	if !ok {
 		return "", ""
 	}
 	_, host, _ := strings.Cut(silent.Server, "://")

@@ -155,8 +155,7 @@ func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	return o, nil
 }
 
-// canWrite finds out before a long replay whether the page can be written after it. It leaves
-// everything as it was.
+// canWrite finds out before a long replay whether the page can be written. It changes nothing.
 func (c *simulateCommand) canWrite() error {
 	if c.HTML == "" {
 		return nil

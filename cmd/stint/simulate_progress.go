@@ -13,8 +13,7 @@ import (
 // redrawn is how often progress is shown.
 const redrawn = 100 * time.Millisecond
 
-// progress is a line on standard error that shows how much of a log has been read. Without a
-// terminal there is none.
+// progress is a line on standard error, if that is a terminal: how much of a log has been read.
 type progress struct {
 	out    io.Writer // nil without a terminal
 	window func() (columns, rows int)
@@ -29,7 +28,6 @@ func newProgress(s *system) *progress {
 	return &progress{}
 }
 
-// show draws how much was read.
 func (p *progress) show(read accesslog.Stats) {
 	if p.out == nil || p.now().Before(p.next) {
 		return

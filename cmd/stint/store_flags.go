@@ -6,15 +6,13 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// storeTLSFlags are the certificates for a Redis over TLS.
 type storeTLSFlags struct {
 	StoreCA   string `name:"store-ca" placeholder:"FILE" help:"CA certificates that the certificate of a Redis with rediss:// is checked against, in PEM form. Default: what the policies say, else the system's."`
 	StoreCert string `name:"store-cert" placeholder:"FILE" help:"A client certificate for this Redis, with its chain, in PEM form."`
 	StoreKey  string `name:"store-key" placeholder:"FILE" help:"The private key of --store-cert."`
 }
 
-// addTo returns the URL of a store that names the files, which replace those that it names already.
-// The store may be "".
+// addTo returns the URL of a store, or "", with the files of the flags instead of its own.
 func (f *storeTLSFlags) addTo(store string) (string, error) {
 	files := tlsfiles.Files{CA: f.StoreCA, Cert: f.StoreCert, Key: f.StoreKey}
 	if files == (tlsfiles.Files{}) {

@@ -65,11 +65,10 @@ func (s *system) report(err error) int {
 }
 
 // writeError writes an error to standard error: the mistakes in a configuration in the form that
-// editors and CI systems know, file:line: and so on, and everything else after the name of the
-// program.
+// editors and CI systems know, file:line: and so on, and all else after the name of the program.
 func (s *system) writeError(err error) {
-	var wrong *config.Error
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*config.Error](err)
+	if !ok {
 		fmt.Fprintf(s.errors(), "stint: %v\n", err)
 		return
 	}
@@ -92,18 +91,13 @@ func (s *system) write(text []byte) error {
 // show writes a value to standard output: as JSON, or as a text for people.
 func (s *system) show(asJSON bool, v any, text func() []byte) error {
 	if asJSON {
-		return s.printJSON(v)
+		return s.printJSON(v, "  ")
 	}
 	return s.print(text())
 }
 
-// printJSON writes a value to standard output as JSON for people and programs.
-func (s *system) printJSON(v any) error { return s.encode(v, "  ") }
-
-// printLine writes a value to standard output as JSON on one line.
-func (s *system) printLine(v any) error { return s.encode(v, "") }
-
-func (s *system) encode(v any, indent string) error {
+// printJSON writes a value to standard output as JSON, on one line if indent is "".
+func (s *system) printJSON(v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -87,7 +87,7 @@ func (c *tailCommand) print(s *system, list []observe.Violation) error {
 		}
 		var err error
 		if c.JSON {
-			err = s.printLine(v)
+			err = s.printJSON(v, "")
 		} else {
 			err = s.print(violationLine(s, v))
 		}
@@ -103,7 +103,6 @@ func (c *tailCommand) wants(v *observe.Violation) bool {
 		(c.Reason == "" || v.Reason == c.Reason) && strings.Contains(v.Subject, c.Subject)
 }
 
-// violationLine is a violation for people.
 func violationLine(s *system, v *observe.Violation) []byte {
 	color := yellow
 	if v.Reason == "ban" || v.Reason == "unavailable" {

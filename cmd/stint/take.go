@@ -28,7 +28,6 @@ also limits of your own. The exit code is 0 if it is allowed, and 1 if it is den
     stint take job:nightly --store redis://localhost:6379/0 --limit 10/1h && ./nightly`
 }
 
-// takeFlags are those of a request for a subject.
 type takeFlags struct {
 	subjectFlags
 	Tier   string `name:"tier" placeholder:"NAME" help:"Under the limits of this tier."`
@@ -45,7 +44,6 @@ func (f *takeFlags) Validate(k *kong.Context) error {
 	return f.adminFlags.Validate(k)
 }
 
-// ask is the request.
 func (f *takeFlags) ask(peek bool) control.TakeRequest {
 	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
 		Cost: f.Cost, Peek: peek}
@@ -64,8 +62,7 @@ func (c *takeCommand) Run(s *system) error {
 	return c.take(ctx, s, false, c.Wait)
 }
 
-// take asks, until it is allowed if it is to wait, and prints the result. The exit code shows it,
-// too.
+// take asks, until it is allowed if it is to wait, and prints the result.
 func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error {
 	return f.act(ctx, s, f.Scope, func(d admin) error {
 		for {
@@ -88,7 +85,6 @@ func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error 
 	})
 }
 
-// answerText is a result for people.
 func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 	var b bytes.Buffer
 	would := ""

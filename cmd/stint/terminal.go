@@ -77,13 +77,11 @@ func escape(text []byte) []byte {
 	return b
 }
 
-// unprintable reports whether a character must not be sent to a terminal unchanged, such as half a
-// character.
+// unprintable reports whether a character must not be sent to a terminal unchanged.
 func unprintable(r rune) bool {
 	return r == utf8.RuneError || r != '\n' && r != '\t' && !unicode.IsPrint(r)
 }
 
-// escaped is a writer for text without colors.
 type escaped struct{ io.Writer }
 
 func (w escaped) Write(text []byte) (int, error) {

@@ -8,13 +8,11 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// timeline is a span of time on a line of text.
 type timeline struct {
 	from, to time.Time
 	width    int
 }
 
-// column is the column of a time.
 func (a *timeline) column(t time.Time) int {
 	length := a.to.Sub(a.from)
 	if length <= 0 {
@@ -23,8 +21,7 @@ func (a *timeline) column(t time.Time) int {
 	return min(max(int(float64(t.Sub(a.from))/float64(length)*float64(a.width)), 0), a.width-1)
 }
 
-// labels returns the line with the times of its ends, of its middle and of now, as far as there is
-// room.
+// labels returns the line with the times of its ends, its middle and now, as far as there is room.
 func (a *timeline) labels(now time.Time) string {
 	line := []rune(strings.Repeat("·", a.width))
 	taken := make([]bool, a.width)
@@ -57,7 +54,6 @@ func (a *timeline) labels(now time.Time) string {
 	return string(line)
 }
 
-// relative is a time relative to now.
 func relative(d time.Duration) string {
 	switch {
 	case d.Abs() < time.Millisecond:

@@ -62,8 +62,7 @@ func ensureToken(directory string, logger *slog.Logger) (path string, err error)
 	return path, nil
 }
 
-// localToken returns the token that a daemon on this machine has made, and its file. If none can be
-// read, the error says why.
+// localToken returns the token that a daemon on this machine has made, and its file.
 func localToken() (token, path string, err error) {
 	paths := []string{serviceToken}
 	if directory, err := stateDir(); err == nil {

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/eventually"
@@ -127,7 +126,7 @@ func locked(t *testing.T, binary, path string, args ...string) string {
 				t.Fatal(err)
 			}
 		}
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		asNobody(c)
 	} else {
 		if err := os.Chmod(path, 0); err != nil {
 			t.Fatal(err)

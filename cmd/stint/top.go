@@ -37,7 +37,6 @@ func (c *topCommand) Validate() error {
 	return nil
 }
 
-// topState is who is denied most, and what else happens.
 type topState struct {
 	Point *observe.Point     `json:"point,omitempty"`
 	Top   []observe.Offender `json:"top"`
@@ -63,7 +62,6 @@ func (c *topCommand) Run(s *system) error {
 	return c.follow(ctx, s, client)
 }
 
-// follow redraws it every second.
 func (c *topCommand) follow(ctx context.Context, s *system, client *control.Client) error {
 	var last topState
 	display := display{system: s}
@@ -79,7 +77,7 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 				return err
 			}
 			if c.JSON {
-				return s.printLine(last)
+				return s.printJSON(last, "")
 			}
 			return display.draw(append(c.head(s, &last), c.table(last.Top)...))
 		})
@@ -100,7 +98,6 @@ func (c *topCommand) offenders(ctx context.Context, client *control.Client) ([]o
 	return all[:min(len(all), c.Most)], nil
 }
 
-// head is a line about the server.
 func (c *topCommand) head(s *system, now *topState) []byte {
 	p := now.Point
 	total := p.Allowed + p.Denied + p.Failed
@@ -127,7 +124,6 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 	return []byte(strings.Join(parts, "  ") + "\n\n")
 }
 
-// table is a list of offenders for people.
 func (c *topCommand) table(top []observe.Offender) []byte {
 	if len(top) == 0 {
 		return []byte("nobody was denied in the last minutes\n")

@@ -18,6 +18,12 @@ uncommitted changes.
     stint version --json`
 }
 
+// release is the version of a build that has no repository to take it from, such as a source
+// archive:
+//
+//	go build -ldflags="-X main.release=v0.1.0" ./cmd/stint
+var release string
+
 // version is what the program was built from.
 type version struct {
 	Version  string `json:"version"`
@@ -38,7 +44,7 @@ func versionOf(build *debug.BuildInfo) version {
 		build = &debug.BuildInfo{}
 	}
 	v := version{
-		Version: cmp.Or(build.Main.Version, "(unknown)"),
+		Version: cmp.Or(release, build.Main.Version, "(unknown)"),
 		Go:      cmp.Or(build.GoVersion, runtime.Version()),
 	}
 	for _, setting := range build.Settings {

@@ -1,8 +1,6 @@
 package algorithm
 
-import (
-	"github.com/stint-limiter/stint/driver"
-)
+import "github.com/stint-limiter/stint/internal/storebounds"
 
 // Charge adds a cost at now. There has to be room, or it is at most [View.Spare]. It returns by how
 // many bytes the count's log has grown.
@@ -37,13 +35,13 @@ func (v *View) Book(at, end, cost int64) {
 }
 
 // Insert adds a cost that may be used from one instant to come to another, though other bookings
-// may come later: it ends no later than those. Where there are [driver.MaxBookings], it is added to
-// the last of them.
+// may come later: it ends no later than those. Where there are [storebounds.MaxBookings], it is
+// added to the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {
 		return
 	}
-	if n := len(v.ahead); n >= driver.MaxBookings {
+	if n := len(v.ahead); n >= storebounds.MaxBookings {
 		at, end = v.ahead[n-1].at, v.ahead[n-1].end
 	}
 	_, after := v.EndsAround(at)

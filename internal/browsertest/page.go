@@ -106,9 +106,12 @@ func (p *Page) Press(keys string) {
 }
 
 // Resize changes the size of the page.
-func (p *Page) Resize(width, height int) {
+func (p *Page) Resize(width, height int) { p.ResizeDense(width, height, 1) }
+
+// ResizeDense is Resize on a screen with that many device pixels to one of the page's.
+func (p *Page) ResizeDense(width, height int, density float64) {
 	p.t.Helper()
-	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height)))
+	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height), chromedp.EmulateScale(density)))
 }
 
 // Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark". Those that

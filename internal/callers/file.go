@@ -89,8 +89,7 @@ func ReadSecret(path string) ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// WarnReadable warns about a file of secrets that everyone on this machine can read, if it can
-// tell.
+// WarnReadable warns about a file of secrets that everyone on this machine can read.
 func WarnReadable(logger *slog.Logger, what, path string) {
 	info, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {

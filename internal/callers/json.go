@@ -11,29 +11,30 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// JSON decides who may post JSON to a listener that anyone may reach. It is safe for concurrent
-// use.
+// JSON decides who may post JSON to a public listener. It is safe for concurrent use.
 type JSON struct {
-	public  bool
-	logger  *slog.Logger
-	refused logsample.Sampler
+	public   bool
+	notLocal string // why a caller is refused
+	logger   *slog.Logger
+	refused  logsample.Sampler
 }
 
 // NewJSON returns a JSON that admits everyone if public, because tokens or certificates were
-// checked before or are not wanted. Otherwise it admits callers on this host.
-func NewJSON(public bool, logger *slog.Logger) *JSON { return &JSON{public: public, logger: logger} }
-
-// notLocal is why a caller is refused.
-const notLocal = "no token is configured, so only callers on this host that use localhost or its address are served"
+// checked before or are not wanted. Otherwise it admits callers on this host, and tells others that
+// tokens come from a flag.
+func NewJSON(public bool, flag string, logger *slog.Logger) *JSON {
+	return &JSON{public: public, logger: logger, notLocal: "no token is configured, so only direct connections over loopback " +
+		"(localhost, 127.0.0.1) are served; start the server with " + flag + ", or with --api-public to serve everyone"}
+}
 
 // Admit reports whether to serve a request. If not, it has answered it, without reading its body.
 func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	if !j.public && !Local(r) {
 		if n, ok := j.refused.Allow(1, time.Second); ok {
-			j.logger.Warn("stint: refused a caller: "+notLocal, "peer", Peer(r), "unlogged", n)
+			j.logger.Warn("stint: refused a caller: "+j.notLocal, "peer", Peer(r), "unlogged", n)
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "The caller is refused: "+notLocal+".")
+		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "The caller is refused: "+j.notLocal+".")
 		return false
 	}
 	if r.Method != http.MethodPost {

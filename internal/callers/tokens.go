@@ -38,8 +38,7 @@ type Holder struct {
 	Role Role
 }
 
-// Tokens are bearer tokens, of which only hashes are kept. They are immutable and safe for
-// concurrent use.
+// Tokens are hashes of bearer tokens. They are immutable and safe for concurrent use.
 type Tokens struct{ list []token }
 
 type token struct {
@@ -100,8 +99,7 @@ func ParseTokens(file string, text []byte, roles bool) (*Tokens, error) {
 	return t, nil
 }
 
-// parseHolder reads what is before the colon: "alice", or "alice (read)". Its error does not show
-// the text, which may be a token.
+// parseHolder reads "alice" or "alice (read)". Its error shows no text, which may be a token.
 func parseHolder(text string, roles bool) (Holder, error) {
 	h := Holder{text, Operate}
 	if name, role, ok := strings.Cut(strings.TrimSuffix(text, ")"), " ("); ok && strings.HasSuffix(text, ")") {

@@ -15,8 +15,7 @@ import (
 func ParsePeer(remoteAddr string) netip.Addr { return parseHop(remoteAddr) }
 
 // parseHop returns the address in an entry of a header or the name of a peer, which may have a
-// port, brackets and a zone: "192.0.2.1:80", "[2001:db8::1%eth0]:80". Anything else is the zero
-// Addr.
+// port, brackets and a zone: "192.0.2.1:80", "[2001:db8::1%eth0]:80". Others are the zero Addr.
 func parseHop(s string) netip.Addr {
 	if a := parseIPv4(s); a.IsValid() {
 		return a
@@ -99,8 +98,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// isPort reports whether s is a port: a number, or a name that RFC 7239 allows instead, such as
-// _http.
+// isPort reports whether s is a port: a number, or a name of RFC 7239 such as _http.
 func isPort(s string) bool {
 	if strings.HasPrefix(s, "_") {
 		return words.IsName(s) && len(s) > 1

@@ -7,6 +7,7 @@
 package clientip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -32,15 +33,13 @@ type Config struct {
 	// can claim to be anyone. An IPv4 prefix also covers the IPv4-mapped form of its addresses;
 	// ::/0 covers no IPv4 address.
 	Trusted []netip.Prefix
-	// TrustUnix makes a peer without an address a trusted proxy: anyone who may connect to the Unix
-	// socket.
+	// TrustUnix trusts peers without an address: anyone who may connect to the Unix socket.
 	TrustUnix bool
 	// Header is the one header that the trusted proxies write: X-Forwarded-For if empty, Forwarded
 	// (RFC 7239), or any other, such as X-Real-IP, that holds a single address. No second one is
 	// consulted, because a proxy that does not overwrite it would pass on what the client sent.
 	Header string
-	// IPv4Prefix and IPv6Prefix are how many bits of an address are one subject; zero means 32
-	// and 64.
+	// IPv4Prefix and IPv6Prefix are how many bits are one subject; zero means 32 and 64.
 	IPv4Prefix, IPv6Prefix int
 }
 
@@ -66,8 +65,8 @@ func New(c Config) (*Resolver, error) {
 		trustUnix: c.TrustUnix,
 		header:    DefaultHeader,
 		last:      lastListed,
-		ipv4:      DefaultIPv4Prefix,
-		ipv6:      DefaultIPv6Prefix,
+		ipv4:      cmp.Or(c.IPv4Prefix, DefaultIPv4Prefix),
+		ipv6:      cmp.Or(c.IPv6Prefix, DefaultIPv6Prefix),
 	}
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -97,17 +96,11 @@ func New(c Config) (*Resolver, error) {
 		r.single = true
 	}
 
-	if c.IPv4Prefix != 0 {
-		if c.IPv4Prefix < 0 || c.IPv4Prefix > 32 {
-			mistake("IPv4Prefix is %d; want 1 to 32 bits, or 0 for %d", c.IPv4Prefix, DefaultIPv4Prefix)
-		}
-		r.ipv4 = c.IPv4Prefix
+	if c.IPv4Prefix < 0 || c.IPv4Prefix > 32 {
+		mistake("IPv4Prefix is %d; want 1 to 32 bits, or 0 for %d", c.IPv4Prefix, DefaultIPv4Prefix)
 	}
-	if c.IPv6Prefix != 0 {
-		if c.IPv6Prefix < 0 || c.IPv6Prefix > 128 {
-			mistake("IPv6Prefix is %d; want 1 to 128 bits, or 0 for %d", c.IPv6Prefix, DefaultIPv6Prefix)
-		}
-		r.ipv6 = c.IPv6Prefix
+	if c.IPv6Prefix < 0 || c.IPv6Prefix > 128 {
+		mistake("IPv6Prefix is %d; want 1 to 128 bits, or 0 for %d", c.IPv6Prefix, DefaultIPv6Prefix)
 	}
 	if errs != nil {
 		return nil, fmt.Errorf("clientip: %w", errors.Join(errs...))
@@ -115,8 +108,7 @@ func New(c Config) (*Resolver, error) {
 	return r, nil
 }
 
-// Trusts reports whether a peer is trusted. The zero Addr is a peer without an address, on a Unix
-// socket.
+// Trusts reports whether a peer is trusted. The zero Addr is a peer on a Unix socket.
 func (r *Resolver) Trusts(peer netip.Addr) bool {
 	if !peer.IsValid() {
 		return r.trustUnix

@@ -38,5 +38,5 @@ func ExampleParsePrefixes_mistake() {
 	_, _, err := clientip.ParsePrefixes([]string{"10.1.2.3/8"})
 	fmt.Println(err)
 	// Output:
-	// clientip: entry 1 is 10.1.2.3/8, which has bits set beyond its length; want 10.0.0.0/8 for the network, or 10.1.2.3/32 for the address
+	// entry 1 is 10.1.2.3/8, which has bits set beyond its length; want 10.0.0.0/8 for the network, or 10.1.2.3/32 for the address
 }

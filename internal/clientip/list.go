@@ -61,14 +61,12 @@ func (e *element) add(parameter string) {
 	e.named = true
 }
 
-// escaped reports whether a character after s inside quotes is escaped: by a backslash that is not
-// itself escaped.
+// escaped reports whether a character after s is escaped, by a backslash that is not itself.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// unquote removes the quotes around s, if there is one on each side. Escapes stay: no address needs
-// one.
+// unquote removes the quotes around s, if both are there. Escapes stay: no address needs one.
 func unquote(s string) string {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		return s[1 : len(s)-1]

@@ -11,8 +11,7 @@ func (r *Resolver) Subject(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// subject returns the Subject of a canonical address, and how many of the leading bits of the
-// address decide it.
+// subject returns the Subject of a canonical address, and how many leading bits decide it.
 func (r *Resolver) subject(a netip.Addr) (p netip.Prefix, decided int) {
 	v4, decided := carried(a)
 	switch {

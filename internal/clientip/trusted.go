@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// ParsePrefixes reads a list of trusted proxies for [Config], each as [ParsePrefix] does. The error
-// lists every mistake.
+// ParsePrefixes reads a list of trusted proxies by [ParsePrefix]. The error lists every mistake.
 func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error) {
 	var errs []error
 	for i, entry := range list {
@@ -21,7 +20,7 @@ func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error)
 		trusted, unix = append(trusted, prefixes...), unix || isUnix
 	}
 	if errs != nil {
-		return nil, false, fmt.Errorf("clientip: %w", errors.Join(errs...))
+		return nil, false, errors.Join(errs...)
 	}
 	return trusted, unix, nil
 }
@@ -35,9 +34,10 @@ func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error)
 func ParsePrefix(entry string) (prefixes []netip.Prefix, unix bool, err error) {
 	switch entry {
 	case "loopback":
-		return loopback(), false, nil
+		return networks("127.0.0.0/8", "::1/128"), false, nil
 	case "private":
-		return private(), false, nil
+		return networks("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
+			"fc00::/7", "fe80::/10"), false, nil
 	case "unix":
 		return nil, true, nil
 	}
@@ -48,22 +48,12 @@ func ParsePrefix(entry string) (prefixes []netip.Prefix, unix bool, err error) {
 	return []netip.Prefix{p}, false, nil
 }
 
-func loopback() []netip.Prefix {
-	return []netip.Prefix{
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8),
-		netip.PrefixFrom(netip.IPv6Loopback(), 128),
+func networks(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		list[i] = netip.MustParsePrefix(text)
 	}
-}
-
-func private() []netip.Prefix {
-	return []netip.Prefix{
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{10}), 8),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16}), 12),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168}), 16),
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254}), 16),
-		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfc}), 7),
-		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfe, 0x80}), 10),
-	}
+	return list
 }
 
 func parsePrefix(s string) (netip.Prefix, error) {
@@ -122,8 +112,7 @@ func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	return set
 }
 
-// contains takes a canonical address. Only the last prefix that does not begin after it can contain
-// it.
+// contains takes a canonical address. Only the last prefix that begins before it can contain it.
 func (s prefixSet) contains(a netip.Addr) bool {
 	after := sort.Search(len(s), func(i int) bool { return a.Less(s[i].Addr()) })
 	return after > 0 && s[after-1].Contains(a)

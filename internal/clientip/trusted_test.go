@@ -56,7 +56,7 @@ func TestParsePrefixesMistakes(t *testing.T) {
 			t.Errorf("%q: got %v, %v, %v; want an error and nothing else", tt.in, got, unix, err)
 			continue
 		}
-		if want := "clientip: entry 3 " + tt.want; !strings.HasPrefix(err.Error(), want) {
+		if want := "entry 3 " + tt.want; !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got error %q, want it to begin with %q", tt.in, err, want)
 		}
 	}

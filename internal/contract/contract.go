@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // AppliesBans reports whether bans apply to the request.
@@ -128,7 +129,7 @@ func CountLimits(r *stint.Request) int {
 }
 
 // MaxOwnSettled is how many settlements a process remembers that it sent itself. See
-// [driver.MaxSettled].
+// [storebounds.MaxSettled].
 const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another. Envoy
@@ -185,7 +186,7 @@ func Show(w *driver.Window, entries []driver.Entry) {
 	slices.SortStableFunc(entries, func(a, b driver.Entry) int {
 		return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))
 	})
-	for len(entries) > driver.MaxEntries {
+	for len(entries) > storebounds.MaxEntries {
 		w.LeftOut += entries[0].Units
 		entries = entries[1:]
 	}

@@ -37,15 +37,13 @@ func SumIn(name string) (before string, sum Sum, ok bool) {
 	return name[:at-1], sum, err == nil
 }
 
-// IsHashed reports whether a subject is written as those are that were hashed: a kind, or nothing,
-// and a sum.
+// IsHashed reports whether a subject is one that was hashed: a kind, or nothing, and a sum.
 func IsHashed(subject string) bool {
 	before, _, ok := SumIn(subject)
 	return ok && (before == "" || isKind(before))
 }
 
-// Kind returns the kind of a subject, or "" if it has none: what stands before the first colon, if
-// that is a word.
+// Kind returns the kind of a subject, or "" if it has none: the word before the first colon.
 func Kind(subject string) string {
 	if before, _, ok := strings.Cut(subject, ":"); ok && isKind(before) {
 		return before

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// Max is the longest part that is kept readable, in bytes after escaping. A longer one is
-	// replaced by a hash.
+	// Max is the longest part that is kept readable, in escaped bytes; others are hashed.
 	Max = 128
 	// HashMark begins a part that was replaced by a hash. Escaping never produces it.
 	HashMark = '~'
@@ -49,8 +48,8 @@ func Read(text string) (string, bool) {
 	return part, err == nil
 }
 
-// Name is what keys show of a subject: the subject itself, or its hash if it is too long. Name of a
-// Name is that Name.
+// Name is what keys show of a subject: itself, or a hash if it is too long. Name of a Name is that
+// Name.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject

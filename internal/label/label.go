@@ -20,8 +20,7 @@ const (
 	shown = 6
 	// longest is how many bytes of anything are shown at all.
 	longest = 128
-	// longestKind is how long the word before the colon may be. A longer one is not a kind, but
-	// part of a secret.
+	// longestKind is how long the word before the colon may be. A longer one is part of a secret.
 	longestKind = 12
 
 	// tagged is how many bytes of a ref Tagged shows.
@@ -112,8 +111,7 @@ func URL(text string) string {
 	return Line(shown.String())
 }
 
-// split returns the kind of a subject with its colon, or with the # of a hashed one, "" if it has
-// none, and the rest.
+// split returns the kind of a subject with its colon, or the # of a hashed one, and the rest.
 func split(subject string) (kind, identifier string) {
 	colon := strings.IndexByte(subject, ':')
 	if keypart.IsHashed(subject) {
@@ -144,7 +142,6 @@ func network(identifier string) (string, bool) {
 	}
 }
 
-// address reads an address, or that of a prefix.
 func address(s string) (netip.Addr, bool) {
 	if len(s) > longest {
 		return netip.Addr{}, false

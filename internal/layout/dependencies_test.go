@@ -14,6 +14,7 @@ var compiled = map[string][]string{
 	"policy":      nil,
 	"memorystore": nil,
 	"redisstore":  {"github.com/redis/rueidis", "golang.org/x/sys/cpu"},
+	"stores":      {"github.com/redis/rueidis", "golang.org/x/sys/cpu"},
 	"httplimit":   {"github.com/dunglas/httpsfv", "golang.org/x/sys/unix"},
 	"grpclimit": {"google.golang.org/grpc", "google.golang.org/genproto", "google.golang.org/protobuf",
 		"golang.org/x/net", "golang.org/x/sys/unix", "golang.org/x/text"},

@@ -32,8 +32,8 @@ var levels = [][]string{
 	{"driver"},
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
-	{"outbound"},
-	{"policy"},
+	{"outbound", "stores"},
+	{"policy", "internal/bykey"},
 	{"httplimit", "grpclimit", "observe"},
 	{"config"},
 	{"internal/simulate", "internal/server", "internal/setinfo", "dashboard"},
@@ -52,7 +52,7 @@ var (
 	stores = []string{"memorystore", "redisstore"}
 	// forTests are imported only by tests and by each other.
 	forTests = []string{
-		"storetest", "faults",
+		"storetest", "faults", "internal/doctest",
 		"internal/browsertest", "internal/eventually", "internal/golden", "internal/http2test", "internal/layout",
 		"internal/logtest",
 		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/whatwg",

@@ -23,6 +23,9 @@ func TestMarkdownParagraphs(t *testing.T) {
 		for _, n := range wrapped(string(text)) {
 			t.Errorf("%s:%d: continues the line before: want a paragraph in one line", name, n)
 		}
+		if strings.Contains(string(text), "\n<<<<<<< ") {
+			t.Errorf("%s: a conflict of a merge is not resolved", name)
+		}
 	})
 }
 

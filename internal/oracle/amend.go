@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // settled is a charge that was settled.
@@ -120,7 +120,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 		slices.SortFunc(list, func(a, b settled) int {
 			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
 		})
-		if len(list) > driver.MaxSettled {
+		if len(list) > storebounds.MaxSettled {
 			list = list[1:]
 		}
 		s.settled[key.scopeKey] = list

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // counts is what is remembered of a limit that counts over time: a log, a meter or both, and
@@ -168,7 +169,7 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
 	case cost == 0 || isOff(l):
 	case at == now:
 		k.lease(l, now, cost)
-	case len(k.booked) >= driver.MaxBookings:
+	case len(k.booked) >= storebounds.MaxBookings:
 		k.booked[len(k.booked)-1].n += cost
 	default:
 		for _, b := range k.booked {

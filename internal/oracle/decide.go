@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Take implements [stint.Store].
@@ -59,7 +59,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 2. Request id.
-	if k := s.seen(&r, now); k != nil && (k.repeats < driver.MaxRepeats || r.Mode == stint.ModeForce) {
+	if k := s.seen(&r, now); k != nil && (k.repeats < storebounds.MaxRepeats || r.Mode == stint.ModeForce) {
 		show()
 		d.Repeat = true
 		if wait := k.until - contract.Life(&r).Microseconds() - now; wait >= 16 {
@@ -68,7 +68,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 		if r.Mode != stint.ModeTake || d.RetryAfter == 0 {
 			d.Allowed = true
 			if r.Mode != stint.ModePeek {
-				k.repeats = min(k.repeats+1, driver.MaxRepeats)
+				k.repeats = min(k.repeats+1, storebounds.MaxRepeats)
 				s.writeBans(&r, claims, now)
 			}
 		}
@@ -195,7 +195,7 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 }
 
 func fullyBooked(parts []*part) bool {
-	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= driver.MaxBookings })
+	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= storebounds.MaxBookings })
 }
 
 // writeBans writes the clock's steps back to the subjects' bans.

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // seenID is a request id that was charged, and until when it is remembered.
@@ -44,7 +44,7 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 	until := (at + contract.Life(r).Microseconds() + 15) / 16 * 16
 	list := append(s.ids[key], seenID{id: r.ID, until: until})
 	list = slices.DeleteFunc(list, func(k seenID) bool { return k.until <= now })
-	if len(list) > driver.MaxIDs {
+	if len(list) > storebounds.MaxIDs {
 		lowest := slices.MinFunc(list, func(a, b seenID) int {
 			return cmp.Or(cmp.Compare(a.until+a.repeats, b.until+b.repeats), cmp.Compare(a.id, b.id))
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/banlist"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Inspect implements [driver.Inspector].
@@ -76,7 +77,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	}
 	slices.Sort(scopes)
 	scopes = slices.Compact(scopes)
-	return scopes[:min(len(scopes), driver.MaxScopes)], nil
+	return scopes[:min(len(scopes), storebounds.MaxScopes)], nil
 }
 
 func (s *Store) banState(subject string, now int64) (state driver.BanState) {

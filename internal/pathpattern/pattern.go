@@ -1,5 +1,4 @@
-// Package pathpattern matches the paths of requests with patterns such as /users/{id} and
-// /static/**.
+// Package pathpattern matches paths with patterns such as /users/{id} and /static/**.
 package pathpattern
 
 import (
@@ -116,12 +115,10 @@ func (s *segment) fits(word string, folded bool) bool {
 		same(word[:prefix], s.prefix, folded) && same(word[len(word)-suffix:], s.suffix, folded)
 }
 
-// same reports whether two texts of the same length are equal, or equal but for the case of their
-// letters.
+// same reports whether texts of the same length are equal, or if folded but for their case.
 func same(a, b string, folded bool) bool { return a == b || folded && strings.EqualFold(a, b) }
 
-// Begins reports whether a path begins as every path does that fits. It excludes most, and without
-// a call.
+// Begins reports whether a path begins as all do that fit. It excludes most, without a call.
 func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.begin) }
 
 // Fits reports whether a clean path fits, or would but for the case of its letters.

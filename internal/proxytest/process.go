@@ -12,10 +12,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
 )
 
 // Find returns the path of a program, and fails the test without it.
@@ -72,7 +72,7 @@ func (p *Process) Kill() {
 // Pause makes the process accept connections and answer none.
 func (p *Process) Pause(t testing.TB) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := p.cmd.Process.Signal(redistest.Stop); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package proxytest
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -10,11 +11,15 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
-// BuildStint builds the program, and returns its path.
+// BuildStint returns the path of the program. It builds the program, unless STINT_BINARY says where
+// it is: make test builds it once for all packages.
 func BuildStint(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs the program as a process: make test runs it")
+	}
+	if built := os.Getenv("STINT_BINARY"); built != "" {
+		return built
 	}
 	path := filepath.Join(t.TempDir(), "stint")
 	if out, err := exec.Command("go", "build", "-o", path,

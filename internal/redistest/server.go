@@ -81,7 +81,19 @@ func newServer(t testing.TB, args ...string) *Server {
 	if testing.Short() {
 		t.Skip("needs a Redis server: make test runs it")
 	}
-	s := &Server{dir: t.TempDir(), portFlag: "--port"}
+	s := prepare(t.TempDir(), args...)
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() && testing.Verbose() {
+			t.Logf("log of redis on %s:\n%s", s.Addr(), s.logTail())
+		}
+	})
+	return s
+}
+
+// prepare returns a server that is not started yet.
+func prepare(dir string, args ...string) *Server {
+	s := &Server{dir: dir, portFlag: "--port"}
 	s.args = append([]string{
 		"--bind", "127.0.0.1",
 		"--dir", s.dir,
@@ -97,12 +109,6 @@ func newServer(t testing.TB, args ...string) *Server {
 			s.password = args[i+1]
 		}
 	}
-	t.Cleanup(func() {
-		s.Kill()
-		if t.Failed() && testing.Verbose() {
-			t.Logf("log of redis on %s:\n%s", s.Addr(), s.logTail())
-		}
-	})
 	return s
 }
 
@@ -152,7 +158,7 @@ func (s *Server) Stop() {
 	if s.proc == nil {
 		return
 	}
-	s.proc.signal(syscall.SIGCONT)
+	s.proc.signal(Continue)
 	s.proc.signal(syscall.SIGTERM)
 	select {
 	case <-s.proc.done:
@@ -174,10 +180,10 @@ func (s *Server) Restart(t testing.TB) {
 
 // Pause stops the process where it is: its port accepts connections and nothing is answered until
 // [Server.Resume].
-func (s *Server) Pause(t testing.TB) { s.mustSignal(t, syscall.SIGSTOP) }
+func (s *Server) Pause(t testing.TB) { s.mustSignal(t, Stop) }
 
 // Resume ends a [Server.Pause].
-func (s *Server) Resume(t testing.TB) { s.mustSignal(t, syscall.SIGCONT) }
+func (s *Server) Resume(t testing.TB) { s.mustSignal(t, Continue) }
 
 func (s *Server) mustSignal(t testing.TB, sig syscall.Signal) {
 	t.Helper()

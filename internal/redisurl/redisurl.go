@@ -4,20 +4,36 @@ package redisurl
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
+
+// Begin says what URLs begin with.
+const Begin = "does not begin with redis://, rediss:// or unix://"
 
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 	`?addr=host:port for further nodes and ?master_set=name for Sentinel`
 
-var errUnreadable = errors.New("it cannot be read; in a user name or a password " +
-	"write % as %25, / as %2F, ? as %3F, # as %23 and a space as %20")
+// parameters are those of a URL.
+var parameters = []string{
+	"addr", tlsfiles.CAParameter, tlsfiles.CertParameter, "client_cache", "client_name", "db", "dial_timeout",
+	tlsfiles.KeyParameter, "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
+}
+
+// Is reports whether a text begins as the URL of a Redis does.
+func Is(text string) bool {
+	scheme, _, ok := strings.Cut(text, "://")
+	return ok && slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, strings.ToLower(scheme))
+}
 
 // Parse reads a URL, and the files that its parameters ca_file, cert_file and key_file name. The
 // error is a [*stint.InvalidError] that shows nothing of the URL but these files: if it is
@@ -53,9 +69,15 @@ func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 }
 
 func parse(text string) (rueidis.ClientOption, error) {
+	if !Is(text) {
+		return rueidis.ClientOption{}, errors.New("it " + Begin)
+	}
 	u, err := url.Parse(text)
-	if err != nil || u.Opaque != "" || misread(u) {
-		return rueidis.ClientOption{}, errUnreadable
+	if err != nil || misread(u) {
+		return rueidis.ClientOption{}, unreadable(text)
+	}
+	if err := check(u); err != nil {
+		return rueidis.ClientOption{}, err
 	}
 	option, err := rueidis.ParseURL(text)
 	if err != nil {
@@ -63,9 +85,44 @@ func parse(text string) (rueidis.ClientOption, error) {
 		if parts := strings.SplitN(err.Error(), ": ", 3); len(parts) == 3 {
 			return option, errors.New(parts[1])
 		}
-		return option, errUnreadable
+		return option, unreadable(text)
 	}
 	return option, nil
+}
+
+// unreadable is the error of a URL that cannot be read. If it has a password, that is the usual
+// reason.
+func unreadable(text string) error {
+	if !strings.Contains(text, "@") {
+		return errors.New("it cannot be read")
+	}
+	return errors.New("it cannot be read; in a user name or a password " +
+		"write % as %25, / as %2F, ? as %3F, # as %23 and a space as %20")
+}
+
+// check reports what rueidis ignores, or finds out only when it connects.
+func check(u *url.URL) error {
+	q := u.Query()
+	for name := range q {
+		if !slices.Contains(parameters, name) {
+			return fmt.Errorf("it has a parameter other than %s%s", strings.Join(parameters, ", "),
+				nearest.Hint(name, parameters))
+		}
+	}
+	ports := []string{u.Port()}
+	for _, addr := range q["addr"] {
+		_, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return errors.New("an addr is not host:port")
+		}
+		ports = append(ports, port)
+	}
+	for _, port := range ports {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil && port != "" {
+			return errors.New("a port is not a number up to 65535")
+		}
+	}
+	return nil
 }
 
 // misread reports whether a URL has an @ after its host: then a slash, a question mark or a number

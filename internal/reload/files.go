@@ -20,8 +20,7 @@ func (e *FileError) Error() string { return e.Name + ": " + e.Message }
 
 // Open reads a file, or those of a directory whose names are wanted, as [ReadFiles] does. Deep adds
 // those of the directories below it, in the order of all paths. Hidden files and directories are
-// never wanted, nor what editors leave behind, #a.yaml#. An error is a [*FileError], or that of the
-// file system.
+// never wanted, nor leftovers of editors, #a.yaml#. Errors are a [*FileError] or of the system.
 func Open(path string, size int, deep bool, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -90,7 +89,6 @@ func ReadFiles(size int, names ...string) ([]File, error) {
 	return files, nil
 }
 
-// readUpTo reads a file, but not more than n bytes of it.
 func readUpTo(name string, n int) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -31,8 +31,7 @@ func follow(path string, add func(directory string)) {
 	add(filepath.Dir(path))
 }
 
-// firstLink returns the first part of a path that is a symbolic link, and what follows it; "" if
-// there is none.
+// firstLink returns the first symbolic link of a path and what follows it; "" if there is none.
 func firstLink(path string) (link, rest string) {
 	path = filepath.Clean(path)
 	for at := 1; at <= len(path); at++ { // the root is no link

@@ -3,6 +3,7 @@
 package reload
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"log/slog"
@@ -17,14 +18,12 @@ import (
 type Config struct {
 	// Name is what is read, for logs: "policy: the configuration".
 	Name string
-	// Paths are the files and directories that are watched. Deep is whether what is below the
-	// directories is too.
+	// Paths are the files and directories to watch, and if Deep what is below them.
 	Paths []string
 	Deep  bool
 	// Open returns the files as they are now.
 	Open func() ([]File, error)
-	// Read makes something of them, and returns what puts it in force. Its error has a line for
-	// every mistake.
+	// Read returns what puts the files in force. Its error has a line for every mistake.
 	Read func([]File) (use func(), err error)
 	// Logger logs every change, and every mistake once. It is slog.Default() unless set.
 	Logger *slog.Logger
@@ -59,9 +58,7 @@ type Watcher struct {
 
 // New returns a watcher of files. It has not looked at them yet.
 func New(c Config) *Watcher {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	w := &Watcher{c: c, poll: pollEvery}
 	w.last.Store(&Result{})
 	return w

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// pollEvery is how often files are checked without an event: network file systems and bind
-	// mounts send none.
+	// pollEvery is how often files are checked without an event: network file systems send none.
 	pollEvery = 30 * time.Second
 	// settleFor is how long files must be left alone before they are read, and settleAtMost how
 	// long that is waited for. Editors and deployments write in several steps.

@@ -104,8 +104,7 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
-// routesOf returns the routes that requests of a tier may have, or of those to which a policy
-// applies.
+// routesOf returns the routes of requests of a tier, or of those to which a policy applies.
 func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 	var names []string
 	for i := range spec.Policies {
@@ -128,8 +127,7 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 // maxScopes is into how many scopes a policy may be divided that are listed one by one.
 const maxScopes = 64
 
-// policyScopes returns the scopes that a policy counts in for a tier, or its name and false if they
-// are not known.
+// policyScopes returns the scopes of a policy for a tier, or its name and false if not known.
 func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string, bool) {
 	scopes := []string{p.Name}
 	for _, per := range p.Per {
@@ -148,8 +146,7 @@ func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string
 	return scopes, true
 }
 
-// valuesOf returns what may divide the count of a policy for requests of a tier, nil if that is not
-// known.
+// valuesOf returns what may divide the count of a policy for a tier, nil if that is not known.
 func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) []string {
 	switch per {
 	case "route":
@@ -169,8 +166,7 @@ func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) [
 	return nil
 }
 
-// methodsOf returns the methods that fit, as they divide counts: otherScope stands for those that
-// nobody knows.
+// methodsOf returns the methods that fit, as they divide counts: otherScope is any unknown one.
 func methodsOf(m *policy.Match) []string {
 	if m == nil || len(m.Method) == 0 {
 		return append(slices.Clone(words.Methods[:]), otherScope)

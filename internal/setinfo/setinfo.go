@@ -42,8 +42,7 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 	return spec.Failure
 }
 
-// TierScopes returns the parts of its subjects that a tier counts, that of requests without a route
-// last.
+// TierScopes returns the scopes that a tier counts in, that of requests without a route last.
 func TierScopes(set *policy.Set, tier string) []string {
 	spec := set.Spec()
 	for i := range spec.Tiers {

@@ -72,8 +72,7 @@ func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []by
 	return b, note, nil
 }
 
-// readAddress takes an address in any form that an address of a client may have, and a network that
-// is one client.
+// readAddress takes an address in any form that clients have, and a network that is one client.
 func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
 	text = strings.TrimSpace(text)
 	if text == UnknownClient {
@@ -137,8 +136,7 @@ func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string)
 // unescaped undoes [keypart.AppendEscaped].
 var unescaped = strings.NewReplacer("%2b", "+", "%2B", "+", "%25", "%")
 
-// resolverOf returns what finds the addresses of clients. Its settings were found good with the
-// set.
+// resolverOf returns what finds addresses of clients. Its settings were found good with the set.
 func resolverOf(spec *policy.Spec) *clientip.Resolver {
 	r, _ := clientip.New(clientip.Config{IPv4Prefix: spec.IPv4Prefix, IPv6Prefix: spec.IPv6Prefix})
 	return r

@@ -1,6 +1,6 @@
 // Package settled remembers which charges a process has settled, or whose places it has released. A
-// store remembers the last driver.MaxSettled of each subject and scope; this is for those that come
-// again after more than that.
+// store remembers the last 1,000 of each subject and scope; this is for those that come again after
+// more than that.
 package settled
 
 import (

@@ -37,7 +37,7 @@ type Way struct {
 // a virtual machine with 2 cores of a Xeon, which Redis, its replica and the callers share. To
 // replace them, run the suite, copy its figures to here, and run
 //
-//	go test ./internal/sizing ./internal/simulate/report ./cmd/stint -run 'Page|Guide|Simulate' -update
+//	go test ./internal/sizing ./cmd/stint -run 'Page|Simulate' -update
 //
 // which computes docs/sizing.md and the other texts again.
 var (

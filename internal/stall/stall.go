@@ -1,5 +1,5 @@
-// Package stall ends responses that the client does not read. A response with nothing to send may
-// last any time.
+// Package stall ends responses that the client does not read. One with nothing to send may last any
+// time.
 package stall
 
 import (
@@ -31,8 +31,7 @@ type Watch struct {
 //
 // Not every writer has deadlines, and the end of a stream does not get through an HTTP/2 connection
 // that is stuck as a whole. So if the write still blocks after another timeout, the watch calls
-// stuck, which may be nil, while the write certainly blocks, and then the function that stuck
-// returns.
+// stuck, which may be nil, while the write certainly blocks, and then what that returns.
 func (w *Watch) Init(rw http.ResponseWriter, timeout time.Duration, stuck func() (then func())) {
 	w.rw, w.timeout, w.stuck = rw, timeout, stuck
 }
@@ -108,8 +107,7 @@ func (w *Watch) decide() (then func()) {
 		w.timer.Reset(w.timeout - blocked)
 	case !w.ended:
 		w.ended = true
-		// A deadline in the past ends a blocked write: in HTTP/1 with its connection, in HTTP/2
-		// with its stream.
+		// A deadline in the past ends a blocked write: the connection, in HTTP/2 the stream.
 		_ = http.NewResponseController(w.rw).SetWriteDeadline(time.Unix(1, 0))
 		w.timer.Reset(w.timeout)
 	case w.stuck != nil:
@@ -118,8 +116,7 @@ func (w *Watch) decide() (then func()) {
 	return nil
 }
 
-// Conn returns a connection on which a write that blocks longer than timeout fails. Reads may take
-// any time.
+// Conn returns a connection on which a write that blocks longer than timeout fails, but no read.
 func Conn(c net.Conn, timeout time.Duration) net.Conn { return &conn{c, timeout} }
 
 type conn struct {

@@ -11,8 +11,7 @@ import (
 // maxContact is the longest contact in bytes.
 const maxContact = 256
 
-// WrongContact says what is wrong with a contact: a text, or a URL. It is "" if nothing is, or if
-// there is no contact.
+// WrongContact says what is wrong with a contact: a text, or a URL. It is "" if nothing is.
 func WrongContact(text string) string {
 	switch {
 	case text == "":

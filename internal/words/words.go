@@ -13,8 +13,8 @@ import (
 // letters and digits and "_-.", at least one. Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 
-// IsToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2), as names of header fields
-// and methods are.
+// IsToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2), as header names and
+// methods are.
 func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
 
 // consistsOf reports whether s has only letters, digits and the given other characters.
@@ -30,8 +30,7 @@ func consistsOf(s, others string) bool {
 }
 
 // Host returns a host without its port, the brackets of an IPv6 address, and trailing dots. If s is
-// not a host and port, such as "a:80:80", it returns what servers read that look for the first
-// colon.
+// not a host and port, such as "a:80:80", it returns what is before the first colon.
 func Host(hostport string) string {
 	host := hostport
 	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
@@ -56,8 +55,7 @@ const maxSize = 1 << 53
 
 var sizeText = regexp.MustCompile(SizePattern)
 
-// Size reads a number of bytes: 1024, 64MiB, 1GB. Its error begins with "want"; the caller adds
-// what it got.
+// Size reads a number of bytes: 1024, 64MiB, 1GB. Its error begins with "want".
 func Size(text string) (int64, error) {
 	if !sizeText.MatchString(text) {
 		return 0, fmt.Errorf("want %s", SizeExamples)
@@ -76,10 +74,8 @@ func Size(text string) (int64, error) {
 // MinMemory is the least memory that a store can be given, in bytes.
 const MinMemory = 1 << 20
 
-// StatusClientGone is the status of a request whose client went away before the response: nginx has
-// it, HTTP has none.
+// StatusClientGone is nginx's status of a request whose client went away before the response.
 const StatusClientGone = 499
 
-// Methods are those of HTTP that have counts of their own; what others somebody may think of share
-// one.
+// Methods are those of HTTP that have counts of their own; all others share one.
 var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}

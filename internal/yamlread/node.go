@@ -13,8 +13,7 @@ type Counter struct {
 	seen int
 }
 
-// Next counts a value. Over is whether there are too many by now, and first whether it is the first
-// one too many.
+// Next counts a value. Over is whether there are too many now, and first since this one.
 func (c *Counter) Next() (first, over bool) {
 	c.seen++
 	return c.seen == c.Max+1, c.seen > c.Max

@@ -2,7 +2,9 @@ package goredis_test
 
 import (
 	"context"
+	"fmt"
 	"log"
+	"os"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,26 +16,20 @@ import (
 // A program that has a go-redis client keeps its limits on the same servers.
 func ExampleOpen() {
 	ctx := context.Background()
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName:    "main",
-		SentinelAddrs: []string{"sentinel-1:26379", "sentinel-2:26379", "sentinel-3:26379"},
-		Username:      "shop",
-		Password:      "...",
-	})
+	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := redis.NewClient(options) // or a cluster client, or one with Sentinels
 	defer client.Close()
-
 	store, err := goredis.Open(ctx, client, redisstore.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	limiter, err := stint.New(store, stint.PerMinute(100))
-	if err != nil {
-		log.Fatal(err)
-	}
-	decision, err := limiter.Allow(ctx, "user:42")
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Println(decision.Allowed)
+	lim, _ := stint.New(store, stint.PerMinute(100))
+	d, err := lim.Allow(ctx, "user:42")
+	fmt.Println(d.Allowed, d.Remaining(), err)
+	// Output:
+	// true 99 <nil>
 }

@@ -1,6 +1,11 @@
 // Package goredis is for programs that already have a go-redis client: it opens a store on the same
 // servers. Only programs that import this package compile go-redis.
 //
+//	store, err := goredis.Open(ctx, client, redisstore.Config{}) // client is your *redis.Client
+//	...
+//	defer store.Close()
+//	lim, err := stint.New(store, stint.PerMinute(100))
+//
 // Commands do not pass through the client: it repeats a call that failed, and a repeated charge
 // counts twice. Instead the store opens connections of its own, in the way the client opens its:
 //

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
@@ -27,7 +29,6 @@ type changed struct {
 	Changed bool `json:"changed"`
 }
 
-// amend returns what corrects a charge.
 func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader) {
 	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
 		// A charge that a client kept for long must not take a place that it no longer has.
@@ -39,7 +40,7 @@ func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader
 		}
 		ok, err := a.amend(r.Context(), charge, m)
 		if err != nil {
-			a.log.failed("a charge could not be amended through the API", err)
+			a.logFailure(err)
 			fail(w)
 			return
 		}
@@ -47,7 +48,6 @@ func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader
 	}
 }
 
-// charge reads what to correct, and by how much.
 func (a *API) charge(body *reader, as correction, m *stint.Amendment) stint.Charge {
 	given := map[string]bool{}
 	var c charged
@@ -73,6 +73,17 @@ func (a *API) charge(body *reader, as correction, m *stint.Amendment) stint.Char
 		return c.Charge
 	}
 	return c.Part(c.costs()...)
+}
+
+// logFailure logs a failure of the store, at most one a second. A caller that has gone away, or an
+// invalid request, is not one.
+func (a *API) logFailure(err error) {
+	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid || errors.Is(err, context.Canceled) {
+		return
+	}
+	if n, ok := a.failures.Allow(1, time.Second); ok {
+		a.config.Logger.Error("stint: a charge could not be amended through the API", "cause", err, "unlogged", n)
+	}
 }
 
 // amend corrects a charge. One that nothing is left of, because none of its claims counts what is

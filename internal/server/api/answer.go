@@ -9,19 +9,17 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 )
 
-// decision is the answer to a question.
 type decision struct {
-	Allowed     bool     `json:"allowed"`
-	Tier        string   `json:"tier"`
-	Policy      string   `json:"policy"`
-	Route       string   `json:"route"`
-	Skipped     string   `json:"skipped"`
-	Cost        int64    `json:"cost"`
-	RetryAfter  *float64 `json:"retry_after_seconds"`
-	Banned      bool     `json:"banned"`
-	Degraded    bool     `json:"degraded"`
-	Unavailable bool     `json:"unavailable"`
-	Repeat      bool     `json:"repeat"`
+	Allowed    bool     `json:"allowed"`
+	Tier       string   `json:"tier"`
+	Policy     string   `json:"policy"`
+	Route      string   `json:"route"`
+	Skipped    string   `json:"skipped"`
+	Cost       int64    `json:"cost"`
+	RetryAfter *float64 `json:"retry_after_seconds"`
+	Banned     bool     `json:"banned"`
+	Degraded   bool     `json:"degraded"`
+	Repeat     bool     `json:"repeat"`
 	// Limits are those that the request was held to.
 	Limits []limitState `json:"limits"`
 	// Shadowed are the policies and tiers in shadow that would have denied it.
@@ -31,7 +29,6 @@ type decision struct {
 	Contact string `json:"contact"`
 }
 
-// limitState is how much of a limit is used.
 type limitState struct {
 	Policy     string   `json:"policy"`
 	Name       string   `json:"name"`
@@ -56,7 +53,6 @@ type results struct {
 	Results []result `json:"results"`
 }
 
-// one returns what answers a single question.
 func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader) {
 	known := askNames(mode, false)
 	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
@@ -66,9 +62,12 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 			return
 		}
 		a.decide(r.Context(), q)
-		switch result := a.resultOf(q); {
-		case result.Decision != nil:
+		result := a.resultOf(q)
+		if q.verdict.Err == nil {
 			a.addHeaders(w, r, &q.verdict)
+		}
+		switch {
+		case result.Decision != nil:
 			answer.JSON(w, result.Status, result.Decision)
 		case result.Status == http.StatusServiceUnavailable:
 			fail(w)
@@ -112,10 +111,8 @@ func (a *API) resultOf(q *question) result {
 		// what only the store knows: that it cannot book over several nodes, for instance
 		return result{Status: http.StatusBadRequest,
 			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
-	case q.verdict.Err != nil:
+	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:
 		return result{Status: http.StatusServiceUnavailable, Problem: unavailable()}
-	case q.verdict.Decision.Unavailable:
-		return result{Status: http.StatusServiceUnavailable, Decision: a.decisionOf(q)}
 	case !q.verdict.Decision.Allowed:
 		return result{Status: http.StatusTooManyRequests, Decision: a.decisionOf(q)}
 	}
@@ -125,9 +122,10 @@ func (a *API) resultOf(q *question) result {
 // outageWait is after how many seconds to come back when the store has failed.
 const outageWait = "1"
 
-// fail answers a request for which the store failed.
 func fail(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", outageWait)
+	if w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", outageWait)
+	}
 	answer.JSON(w, http.StatusServiceUnavailable, unavailable())
 }
 
@@ -141,7 +139,7 @@ func (a *API) decisionOf(q *question) *decision {
 	out := &decision{
 		Allowed: d.Allowed, Tier: v.Tier, Route: v.Route, Skipped: v.Skipped, Cost: v.Cost,
 		RetryAfter: seconds(d.RetryAfter),
-		Banned:     d.Banned, Degraded: d.Degraded, Unavailable: d.Unavailable, Repeat: d.Repeat,
+		Banned:     d.Banned, Degraded: d.Degraded, Repeat: d.Repeat,
 		Limits: []limitState{}, Shadowed: []string{},
 		Charge: a.seal.text(&charged{d.Charge, q.priced()}),
 	}

@@ -1,8 +1,8 @@
 package api
 
 import (
+	"cmp"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -40,25 +41,20 @@ type API struct {
 	config  Config
 	callers *callers.JSON
 	seal    seal
-	// answer answers a request that was decided on, and addHeaders only adds the header fields
-	// about its limits.
+	// answer answers a decided request, and addHeaders only adds the fields about its limits.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
 	warned             atomic.Pointer[policy.Set] // of what has no effect in forward-auth
-	log                *log
+
+	failures, untrusted, unreadable logsample.Sampler
 }
 
 // New returns an API that decides by the set of a guard. The store is the guard's.
 func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
-	if guard == nil || store == nil {
-		return nil, &stint.InvalidError{Err: errors.New("an API needs a guard and its store")}
-	}
 	if c.Key != nil && len(c.Key) < minKey {
 		return nil, &stint.InvalidError{Err: fmt.Errorf("Key has %d bytes; want at least %d", len(c.Key), minKey)}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	key := c.Key
 	if key == nil {
 		key = make([]byte, 32)
@@ -68,18 +64,16 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 		guard:   guard,
 		store:   store,
 		config:  c,
-		callers: callers.NewJSON(c.Public, c.Logger),
+		callers: callers.NewJSON(c.Public, "--api-token-file", c.Logger),
 		seal:    newSeal(key),
 		answer:  httplimit.NewAnswer(),
 		addHeaders: httplimit.NewAnswer(
 			httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {})),
-		log: &log{logger: c.Logger},
 	}, nil
 }
 
 // Handler returns the JSON API, and the document that describes it. It answers to every path.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 
-// Auth returns the forward-auth handler. It may be mounted anywhere: what is asked about stands in
-// the header.
+// Auth returns the forward-auth handler. It may be mounted anywhere: the header has what is asked.
 func (a *API) Auth() http.Handler { return http.HandlerFunc(a.serveAuth) }

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// ask is what a body says of a request to decide on.
 type ask struct {
 	mode stint.Mode
 
@@ -53,11 +52,9 @@ const (
 	maxKey     = 1024 // subject, scope and id
 	maxHeaders = 100
 	maxValue   = 16 << 10
-	maxValues  = 16
 	maxClaims  = 32
 )
 
-// member is something that a body may say of a request.
 type member struct {
 	name string
 	form form
@@ -105,8 +102,7 @@ func (a *ask) form() form {
 	return byAttributes
 }
 
-// askNames are the names of the members that a request may have: in a batch each says its mode
-// itself.
+// askNames are the members that a request may have: in a batch each says its mode itself.
 func askNames(mode stint.Mode, batch bool) []string {
 	var names []string
 	for i := range askMembers {

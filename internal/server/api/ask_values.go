@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -66,7 +65,6 @@ func (r *reader) address() netip.Addr {
 	return addr
 }
 
-// headers reads header fields, each with a value or several.
 func (r *reader) headers() http.Header {
 	h := http.Header{}
 	n := 0
@@ -80,26 +78,16 @@ func (r *reader) headers() http.Header {
 			r.wrong("is not the name of a header")
 			r.skip()
 		case twice:
-			r.wrong("stands twice, in other letters")
+			r.wrong("is there twice; names of header fields ignore case")
 			r.skip()
 		default:
-			h[key] = r.values()
+			h[key] = []string{r.text(0, maxValue)}
 		}
 	})
 	if n > maxHeaders {
 		r.wrong("has %d headers; want at most %d", n, maxHeaders)
 	}
 	return h
-}
-
-// values reads the value of a header field, or its values.
-func (r *reader) values() (values []string) {
-	t := r.next()
-	if t != json.Delim('[') {
-		return []string{r.textOf(t, 0, maxValue)}
-	}
-	r.elements(maxValues, "values", func(int) { values = append(values, r.text(0, maxValue)) })
-	return values
 }
 
 // claims reads what the caller knows of whoever is asking.
@@ -119,7 +107,6 @@ func (r *reader) claims() claims {
 	return c
 }
 
-// limits reads limits in their text form.
 func (r *reader) limits() []stint.Limit {
 	var limits []stint.Limit
 	n := 0

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
@@ -14,7 +15,6 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// isRefusal reports whether a status refuses a request.
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
 // statusField says what a request was refused with where the proxy wants another status.
@@ -25,7 +25,10 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	set := a.guard.Set()
 	peer := clientip.PeerOf(r)
 	if !set.Trusts(peer) {
-		a.log.untrusted(callers.Peer(r))
+		if n, ok := a.untrusted.Allow(1, time.Second); ok {
+			a.config.Logger.Error("stint: forward-auth was asked by a peer that is not a trusted proxy; if it is one, add it to client_ip.trusted_proxies",
+				"peer", callers.Peer(r), "unlogged", n)
+		}
 		answer.Refuse(w, http.StatusForbidden, "untrusted_proxy", "Only trusted proxies may ask. If this is one, add its address to client_ip.trusted_proxies.")
 		return
 	}
@@ -33,7 +36,9 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	status, wrong := denyStatus(r)
 	if err := errors.Join(err, wrong); err != nil {
 		why := strings.ReplaceAll(err.Error(), "\n", "; ")
-		a.log.misled(callers.Peer(r), why)
+		if n, ok := a.unreadable.Allow(1, time.Second); ok {
+			a.config.Logger.Error("stint: forward-auth got a request that it cannot read: "+why, "peer", callers.Peer(r), "unlogged", n)
+		}
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "The request cannot be read: "+why+".")
 		return
 	}

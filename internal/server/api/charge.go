@@ -43,7 +43,7 @@ func newSeal(key []byte) seal {
 
 // A text is the URL-safe base64 of a version, the fields of the charge, and a signature over both.
 // Numbers are varints, but for generations, which are random and have four bytes. Texts have their
-// length before them.
+// length before them. It is not encrypted, and holds the subject.
 const (
 	chargeVersion = 2
 	signatureSize = 16
@@ -66,7 +66,6 @@ func (s *seal) text(c *charged) string {
 	return base64.RawURLEncoding.EncodeToString(append(w.b, s.sign(w.b)...))
 }
 
-// open returns the charge of a text.
 func (s *seal) open(text string) (charged, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // which the decoder passes over

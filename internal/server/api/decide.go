@@ -18,8 +18,7 @@ func (a *API) decide(ctx context.Context, q *question) {
 	a.guard.Answer(ctx, v, &q.request)
 }
 
-// decideAll asks the store many questions, all at the same time: stores that can decide many
-// together collect them by themselves.
+// decideAll asks the store many questions at the same time, which it may collect.
 func (a *API) decideAll(ctx context.Context, questions []*question) {
 	var group sync.WaitGroup
 	for _, q := range questions {

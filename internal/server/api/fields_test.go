@@ -39,25 +39,40 @@ func TestDocumentIsTheCode(t *testing.T) {
 	}
 	equal("paths", slices.Collect(maps.Keys(doc.Paths)), append(slices.Collect(maps.Keys(posts)), documentPath))
 
-	properties := func(names ...string) []string {
-		all := map[string]bool{}
-		for _, name := range names {
-			for p := range doc.Components.Schemas[name].Properties {
-				all[p] = true
-			}
-		}
-		return slices.Collect(maps.Keys(all))
+	properties := func(name string) []string {
+		return slices.Collect(maps.Keys(doc.Components.Schemas[name].Properties))
 	}
-	forms := []string{"Common", "ByAttributes", "ByName", "ByLimits"}
-	equal("take", properties(append(forms, "Request")...), askNames(stint.ModeTake, false))
-	equal("reserve", properties(append(forms, "ReserveRequest")...), askNames(stint.ModeReserve, false))
-	equal("batch", properties(append(forms, "BatchedRequest")...), askNames(stint.ModeTake, true))
+	// What a form of a request takes: of the members by subject, only its own.
+	forms := map[string]struct {
+		form   form
+		except []string
+	}{
+		"ByAttributes": {byAttributes, nil},
+		"ByPolicy":     {bySubject, []string{"limits"}},
+		"ByTier":       {bySubject, []string{"limits", "policy"}},
+		"ByLimits":     {bySubject, []string{"policy", "tier"}},
+	}
+	for prefix, known := range map[string][]string{
+		"": askNames(stint.ModeTake, false), "Reserve": askNames(stint.ModeReserve, false),
+		"Batch": askNames(stint.ModeTake, true),
+	} {
+		for name, of := range forms {
+			var want []string
+			for _, m := range askMembers {
+				if slices.Contains(known, m.name) && (m.form == anyForm || m.form == of.form) &&
+					!slices.Contains(of.except, m.name) {
+					want = append(want, m.name)
+				}
+			}
+			equal(prefix+name, properties(prefix+name), want)
+		}
+	}
 	equal("settle", properties("SettleRequest"), slices.Clone(settlement.known))
 	equal("refund", properties("ChargeRequest"), slices.Clone(refund.known))
 
 	for name, value := range map[string]any{
 		"Decision": decision{}, "Limit": limitState{}, "Problem": problem{}, "Mistake": mistake{}, "Changed": changed{},
-		"BatchResponse": results{}, "Result": result{},
+		"BatchResults": results{}, "BatchResult": result{},
 	} {
 		var all, required []string
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -187,6 +188,15 @@ func conforms(t testing.TB, method, path, body string, w *httptest.ResponseRecor
 		at = strings.TrimPrefix(ref, "#")
 	}
 	s.validate(t, at+"/content/application~1json/schema", w.Body.Bytes())
+	declared, _ := s.at(at + "/headers").(map[string]any)
+	for name := range w.Header() {
+		// What every answer has says nothing of the API.
+		general := []string{"Content-Type", "Content-Length", "Cache-Control", "X-Content-Type-Options"}
+		if !slices.Contains(general, name) &&
+			!slices.ContainsFunc(sortedKeys(declared), func(d string) bool { return strings.EqualFold(d, name) }) {
+			t.Errorf("%s %d: the document does not have the header field %s", path, w.Code, name)
+		}
+	}
 	if got := w.Header().Get("Content-Type"); got != "application/json" {
 		t.Errorf("%s: Content-Type %q", path, got)
 	}

@@ -32,7 +32,7 @@ func TestMistakes(t *testing.T) {
 		{"take", `{"subject":"a","polcy":"login","Cost":1}`,
 			[]string{`polcy: is not known (did you mean "policy"?)`, `Cost: is not known (did you mean "cost"?)`,
 				": want a policy, a tier, or limits"}},
-		{"take", `{"subject":"a","subject":"b","tier":"free"}`, []string{"subject: stands twice"}},
+		{"take", `{"subject":"a","subject":"b","tier":"free"}`, []string{"subject: is there twice; want it once"}},
 		{"take", `{"subject":"","policy":7,"tier":[],"limits":{},"cost":"1","id":true}`, []string{
 			"subject: has 0 bytes; want 1 to 1024", "policy: is a number; want a text",
 			"tier: is an array; want a text",
@@ -60,7 +60,7 @@ func TestMistakes(t *testing.T) {
 		{"take", `{"method":"G T","path":"login","peer":"nobody","host":"","headers":{"a b":"c","X-A":1,"x-a":"d","X-B":[1]},"claims":{"user":7}}`, []string{
 			`method: is "G T"`, "path: is no path", `peer: is "nobody"; want an address`, "host: has 0 bytes",
 			"headers.a b: is not the name of a header",
-			"headers.X-A: is a number", "headers.x-a: stands twice", "headers.X-B[0]: is a number",
+			"headers.X-A: is a number", "headers.x-a: is there twice", "headers.X-B: is an array; want a text",
 			"claims.user: is a number"}},
 		{"take", `{"method":"GET","path":"/%zz","peer":"::1"}`, []string{"path: is no path"}},
 		{"take", `{"method":"GET","path":"http://example.com/","peer":"::1"}`, []string{"path: is no path"}},

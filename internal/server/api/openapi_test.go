@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -63,6 +64,28 @@ func (s *spec) operation(path string) map[string]any {
 	return operation
 }
 
+// at returns what is at a place in the document, where references are followed.
+func (s *spec) at(place string) any {
+	var value any = s.doc
+	for _, name := range strings.Split(place, "/")[1:] {
+		object, _ := value.(map[string]any)
+		value = object[strings.ReplaceAll(name, "~1", "/")]
+		if object, ok := value.(map[string]any); ok {
+			if ref, ok := object["$ref"].(string); ok {
+				value = s.at(strings.TrimPrefix(ref, "#"))
+			}
+		}
+	}
+	return value
+}
+
+// example is the document's example of an answer.
+func (s *spec) example(path string, status int) map[string]any {
+	example, _ := s.at(fmt.Sprintf("/paths/%s/%s/responses/%d/content/application~1json/example",
+		escape(path), s.method(path), status)).(map[string]any)
+	return example
+}
+
 // check holds a text against the schema at a place in the document.
 func (s *spec) check(at string, text []byte) error {
 	s.mu.Lock()
@@ -89,22 +112,59 @@ func (s *spec) validate(t testing.TB, at string, text []byte) {
 	}
 }
 
-// The document's own examples are good, and are answered.
-func TestExamples(t *testing.T) {
+// The document takes what the server takes, and nothing else: whatever members go into a request,
+// both agree on whether it is one.
+func TestDocumentAgrees(t *testing.T) {
+	values := []struct{ name, value string }{
+		{"method", `"GET"`}, {"path", `"/"`}, {"peer", `"203.0.113.9"`}, {"host", `"example.com"`},
+		{"headers", `{"X-A":"b"}`},
+		{"claims", `{"user":"42"}`}, {"subject", `"user:42"`}, {"scope", `"s"`}, {"policy", `"login"`},
+		{"tier", `"free"`},
+		{"limits", `["999999/1m"]`}, {"cost", `1`}, {"id", `"i"`}, {"max_wait_seconds", `1.5`}, {"mode", `"reserve"`},
+	}
 	s := serve(t, memory(t), rules)
-	schemas := specification(t).doc["components"].(map[string]any)["schemas"].(map[string]any)
-	examples := 0
-	for name, schema := range schemas {
-		list, _ := schema.(map[string]any)["examples"].([]any)
-		for _, example := range list {
-			examples++
-			if a := s.post("/v1/take", string(marshal(t, example))); a.Code != http.StatusOK {
-				t.Errorf("%s: %v: %d %s", name, example, a.Code, a.Body)
-			}
+	agree := func(path, body string) {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		err := specification(t).check("/paths/"+escape(path)+"/post/requestBody/content/application~1json/schema", []byte(body))
+		if (w.Code == http.StatusBadRequest) != (err != nil) {
+			t.Errorf("%s %s: the server says %d %s\nthe document says %v", path, body, w.Code, w.Body, err)
 		}
 	}
-	if examples < 4 {
-		t.Errorf("%d examples", examples)
+	ask := func(members []string) {
+		body := "{" + strings.Join(members, ",") + "}"
+		agree("/v1/take", body)
+		wait, mode := strings.Contains(body, "max_wait_seconds"), strings.Contains(body, "mode")
+		if wait || len(members) < 4 { // the others are as for take
+			agree("/v1/reserve", body)
+		}
+		if mode || !wait && len(members) < 4 { // that a wait needs a mode is only in its description
+			agree("/v1/batch", `{"requests":[`+body+`]}`)
+		}
+	}
+	// Forms have three required members at most, so four show what goes with what.
+	var choose func(from int, members []string)
+	choose = func(from int, members []string) {
+		ask(members)
+		if len(members) == 4 {
+			return
+		}
+		for i := from; i < len(values); i++ {
+			choose(i+1, append(slices.Clip(members), `"`+values[i].name+`":`+values[i].value))
+		}
+	}
+	choose(0, nil)
+
+	// A null is no value, and neither is one of another type.
+	for _, v := range values {
+		for _, wrong := range []string{"null", "true"} {
+			for _, form := range []string{`"method":"GET","path":"/","peer":"::1"`, `"subject":"a","policy":"login"`,
+				`"subject":"a","tier":"free"`, `"subject":"a","limits":["9/1m"]`} {
+				ask([]string{form, `"` + v.name + `":` + wrong})
+			}
+		}
 	}
 }
 
@@ -126,7 +186,20 @@ func TestEveryStatus(t *testing.T) {
 	}
 
 	seen := map[string]bool{}
-	note := func(path string, a answer) { seen[fmt.Sprint(path, " ", a.Code)] = true }
+	errors := map[string]bool{"not_found": true, "internal": true} // of other paths, and of none
+	note := func(path string, a answer) {
+		seen[fmt.Sprint(path, " ", a.Code)] = true
+		var p struct{ Error string }
+		if err := json.Unmarshal(a.Body.Bytes(), &p); err != nil {
+			t.Error(err)
+		}
+		if p.Error != "" {
+			errors[p.Error] = true
+		}
+		if example, ok := specification(t).example(path, a.Code)["error"]; ok && example != p.Error {
+			t.Errorf("%s %d: the document's example is of the error %v, and the server's is %q", path, a.Code, example, p.Error)
+		}
+	}
 	good := map[string]string{
 		"/v1/take": `{"subject":"u","tier":"free"}`, "/v1/peek": `{"subject":"u","tier":"free"}`,
 		"/v1/reserve": `{"subject":"u","tier":"free"}`,
@@ -148,6 +221,7 @@ func TestEveryStatus(t *testing.T) {
 		note(path, s.post(path, `{`))
 		note(path, private.post(path, good[path]))
 		note(path, s.post(path, good[path], "Content-Type: text/plain"))
+		note(path, s.post(path, good[path], "Sec-Fetch-Site: cross-site"))
 		note(path, s.post(path, `{"`+strings.Repeat("x", 2<<20)+`":1}`))
 		note(path, s.post(path, `{"subject":"u","limits":["0/1m"]}`))
 		note(path, down.post(path, good[path]))
@@ -157,5 +231,11 @@ func TestEveryStatus(t *testing.T) {
 	}
 	if !maps.Equal(seen, want) {
 		t.Errorf("statuses answered:\n%v\nand in the document:\n%v", slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(want)))
+	}
+	properties := specification(t).at("/components/schemas/Problem/properties/error").(map[string]any)
+	for _, word := range properties["enum"].([]any) {
+		if !errors[word.(string)] {
+			t.Errorf("no error is %q", word)
+		}
 	}
 }

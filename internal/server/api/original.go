@@ -28,8 +28,7 @@ var errNotDescribed = errors.New("the proxy does not describe the request that i
 // originalOf returns the request that a trusted proxy asks about, but for its peer and header.
 //
 // A proxy that writes one family of fields passes on the other as its client sent it. If both are
-// there, it is not known which is the proxy's, and a client could name a path that is exempt: such
-// requests are refused.
+// there, a client could have named a path that is exempt, and the request is refused.
 func originalOf(r *http.Request) (policy.Input, error) {
 	forwarded := anyOf(r.Header, forwardedMethod, forwardedURI)
 	original := anyOf(r.Header, originalMethod, originalURI, originalURL)
@@ -49,7 +48,6 @@ func originalOf(r *http.Request) (policy.Input, error) {
 	return policy.Input{}, errNotDescribed
 }
 
-// readOriginal reads the method and the path or URL of a request.
 func readOriginal(r *http.Request, methodField, targetField string) (policy.Input, error) {
 	method, noMethod := single(r.Header, methodField)
 	target, noTarget := single(r.Header, targetField)

@@ -17,12 +17,10 @@ type question struct {
 	mode    stint.Mode
 	named   bool // the subject is named, and not found by the policies
 	request stint.Request
-	// verdict has a result for each claim of the request. If none is enforced, there is nothing to
-	// ask.
+	// verdict has a result for each claim. If none is enforced, there is nothing to ask.
 	verdict policy.Verdict
 }
 
-// claims is how many claims the request has.
 func (q *question) claims() int {
 	n := 0
 	for n < len(q.verdict.Results) && !q.verdict.Results[n].Shadow {
@@ -85,8 +83,7 @@ func mistakesOf(err error) (list []mistake) {
 	if err == nil {
 		return nil
 	}
-	var invalid *stint.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
 		err = invalid.Err
 	}
 	for line := range strings.Lines(err.Error()) {
@@ -155,7 +152,6 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
 }
 
-// checkCost reports a cost that would have no effect.
 func (q *question) checkCost(r *reader, k *ask) {
 	if k.says("cost") && k.cost != 1 && q.claims() > 0 && q.priced() == 0 {
 		r.wrongIn("cost", "nothing here counts costs: limits count requests; give it a budget")

@@ -16,7 +16,6 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// mistake is something that is wrong with a body.
 type mistake struct {
 	// Field is where: "limits[0]"; "" is the body itself.
 	Field string `json:"field"`
@@ -36,8 +35,7 @@ type reader struct {
 	count    int       // of all
 }
 
-// newReader returns a reader of a body that is JSON in UTF-8. If it is not, the mistake is all that
-// there is.
+// newReader returns a reader of a body, which has a mistake if the body is not JSON in UTF-8.
 func newReader(body []byte) *reader {
 	r := &reader{}
 	var syntax *json.SyntaxError
@@ -57,7 +55,6 @@ func newReader(body []byte) *reader {
 	return r
 }
 
-// ok reports whether there are no mistakes so far.
 func (r *reader) ok() bool { return r.count == 0 }
 
 // wrong reports a mistake at the path that is being read.
@@ -107,7 +104,7 @@ func (r *reader) members(member func(name string)) {
 		name := r.next().(string) // of a well-formed object
 		r.in("."+shown(name), func() {
 			if seen[name] {
-				r.wrong("stands twice")
+				r.wrong("is there twice; want it once")
 				r.skip()
 				return
 			}
@@ -120,13 +117,9 @@ func (r *reader) members(member func(name string)) {
 
 // array reads an array of at most so many elements.
 func (r *reader) array(most int, what string, element func(i int)) {
-	if r.begins('[', "an array of "+what) {
-		r.elements(most, what, element)
+	if !r.begins('[', "an array of "+what) {
+		return
 	}
-}
-
-// elements reads the elements of an array that has begun.
-func (r *reader) elements(most int, what string, element func(i int)) {
 	n := 0
 	for ; r.tokens.More(); n++ {
 		if n >= most {
@@ -141,8 +134,7 @@ func (r *reader) elements(most int, what string, element func(i int)) {
 	}
 }
 
-// begins reads the beginning of an object or an array, or passes over a value that is something
-// else.
+// begins reads the beginning of an object or an array, or passes over another value.
 func (r *reader) begins(delim json.Delim, want string) bool {
 	t := r.next()
 	if t == delim {
@@ -153,10 +145,8 @@ func (r *reader) begins(delim json.Delim, want string) bool {
 }
 
 // text reads a text of a length in bytes. It is "" if it is none.
-func (r *reader) text(least, most int) string { return r.textOf(r.next(), least, most) }
-
-// textOf returns the text that a token is.
-func (r *reader) textOf(t json.Token, least, most int) string {
+func (r *reader) text(least, most int) string {
+	t := r.next()
 	s, ok := t.(string)
 	switch {
 	case !ok:
@@ -202,8 +192,7 @@ func (r *reader) seconds(most time.Duration) time.Duration {
 	return time.Duration(math.Round(n * float64(time.Second)))
 }
 
-// integer returns the value of a number that is whole, however it is written: 10, 10.0 and 1e1 are
-// the same in JSON.
+// integer returns the value of a whole number: 10, 10.0 and 1e1 are the same in JSON.
 func integer(number string) (n int64, ok bool) {
 	mantissa, power, scientific := strings.Cut(strings.ToLower(number), "e")
 	exponent := 0

@@ -17,7 +17,6 @@ type reading struct {
 // there are none of these if they depend on it.
 type ruleName struct{ policy, tier string }
 
-// read returns the reading of the set in force.
 func (a *API) read() *reading {
 	set := a.guard.Set()
 	if r := a.reading.Load(); r != nil && r.set == set {
@@ -29,7 +28,6 @@ func (a *API) read() *reading {
 	return r
 }
 
-// index makes rules known by their names.
 func (r *reading) index() {
 	for _, rule := range r.set.Rules() {
 		name := ruleName{rule.Policy, rule.Tier}

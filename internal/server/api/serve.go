@@ -86,18 +86,15 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 	}
 }
 
-// problem is the answer to a request that was not decided.
 type problem struct {
 	answer.Problem
 	Mistakes []mistake `json:"mistakes,omitempty"`
 }
 
-// mistaken is the problem of a request with mistakes.
 func mistaken(message string, list []mistake) *problem {
 	return &problem{answer.Problem{Error: "invalid", Message: message}, list}
 }
 
-// refuseMistakes answers a request whose body is not good.
 func refuseMistakes(w http.ResponseWriter, body *reader) {
 	answer.JSON(w, http.StatusBadRequest, mistaken("The body has mistakes. Nothing was done.", body.mistakes))
 }

@@ -48,6 +48,10 @@ func TestCallers(t *testing.T) {
 		if a.Code == 401 && a.Header().Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%s: no WWW-Authenticate", test.name)
 		}
+		const remedy = "connections over loopback (localhost, 127.0.0.1) are served; start the server with --api-token-file, or"
+		if a.Code == 401 && !strings.Contains(a.Body.String(), remedy) {
+			t.Errorf("%s: got %s, want what to do", test.name, a.Body)
+		}
 	}
 }
 

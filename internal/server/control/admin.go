@@ -20,8 +20,7 @@ import (
 
 // Config sets up an [Admin].
 type Config struct {
-	// Store is where subjects are counted. What it knows can be shown if it is a
-	// [driver.Inspector].
+	// Store is where subjects are counted. What it knows is shown if it is a [driver.Inspector].
 	Store stint.Store
 	// Set returns the policies in force. It may be nil.
 	Set func() *policy.Set
@@ -113,8 +112,7 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 	return seen, err
 }
 
-// Each calls do for a few items of the list at a time, and returns the first error in the list's
-// order.
+// Each calls do for a few items at a time, and returns the first error in the list's order.
 func Each[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var work sync.WaitGroup
@@ -139,8 +137,7 @@ func Each[T any](list []T, do func(T) error) error {
 // stays; see [Admin.Unban]. Of policies that count in parts, it clears the parts that the store can
 // list. If there may be others, it returns an error after clearing the rest.
 //
-// Like all methods that act on a subject, it returns which subject that was, if known with an error
-// too.
+// Like all methods that act on a subject, it returns which one, if known with an error too.
 func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -162,7 +159,6 @@ func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 	return who, nil
 }
 
-// reset clears what a subject has used in some counters.
 func (d *Admin) reset(ctx context.Context, subject string, counters []counter) error {
 	var commands []stint.Command
 	for _, p := range counters {
@@ -235,7 +231,6 @@ func (d *Admin) command(ctx context.Context, c stint.Command) error {
 	return d.c.Store.Command(ctx, c)
 }
 
-// invalid is a mistake of the caller's.
 func invalid(format string, args ...any) error {
 	return &stint.InvalidError{Err: fmt.Errorf(format, args...)}
 }

@@ -33,15 +33,13 @@ type Client struct {
 // callTimeout is how long the answer to a call may take. A server may take 20 s to scan all bans.
 const callTimeout = 25 * time.Second
 
-// maxAnswer is how large an answer may be in bytes, and maxProblem one with another status than
-// 200.
+// maxAnswer is how large an answer may be in bytes, and maxProblem one that is not a 200.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
 )
 
-// NewClient returns a client of the admin listener at a URL such as http://127.0.0.1:6070. The
-// token may be "".
+// NewClient returns a client of the listener at http://127.0.0.1:6070, say. The token may be "".
 func NewClient(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -67,8 +65,7 @@ func (c *Client) UseTLS(config *tls.Config) {
 	c.http.Transport = t
 }
 
-// ErrSpeaksTLS is the cause of an [UnreachableError] if the address says http, and the server
-// speaks TLS.
+// ErrSpeaksTLS is the cause of an [UnreachableError] if the server speaks TLS, but not the URL.
 var ErrSpeaksTLS = errors.New("the server speaks TLS, but the address says http")
 
 // UnreachableError means that a server did not answer.
@@ -103,8 +100,7 @@ func (e *RefusedError) Error() string {
 	return e.Message
 }
 
-// RefPrefix marks a ref that a server shows instead of a subject: "ref:x1y2" is the subject whose
-// ref is x1y2.
+// RefPrefix marks a ref that a server shows instead of a subject: "ref:x1y2".
 const RefPrefix = "ref:"
 
 // TargetOf returns the target that a text names: a ref if it begins with [RefPrefix].
@@ -263,8 +259,7 @@ func (c *Client) call(r *http.Request, into any) error {
 func (c *Client) do(r *http.Request) (*http.Response, error) {
 	got, err := c.http.Do(r)
 	if err != nil {
-		var call *url.Error
-		if errors.As(err, &call) {
+		if call, ok := errors.AsType[*url.Error](err); ok {
 			err = call.Err // the rest repeats what the caller knows
 		}
 		return nil, &UnreachableError{c.shown, err}

@@ -5,13 +5,11 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter is where a subject may be counted: limits and a scope, and the tier and policy they
-// belong to.
+// counter is where a subject may be counted: limits, a scope, and their tier and policy.
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
@@ -105,7 +103,7 @@ func mergeTiers(counters []counter) []counter {
 }
 
 func outboundCounters(set *policy.Set, subject string) (found []counter) {
-	for _, api := range config.Of(set).Outbound {
+	for _, api := range setinfo.Config(set).Outbound {
 		if subject == api.Name+":api" {
 			found = append(found, counter{tier: tierOutbound, policy: api.Name, limits: api.Limits,
 				costs: true, bans: true})
@@ -131,7 +129,7 @@ func (d *Admin) kinds() []string {
 			}
 			kinds = append(kinds, kind)
 		}
-		for _, api := range config.Of(set).Outbound {
+		for _, api := range setinfo.Config(set).Outbound {
 			kinds = append(kinds, api.Name+":api")
 		}
 	}

@@ -12,8 +12,7 @@ import (
 // ErrNotInspectable means that the store cannot show what it holds.
 var ErrNotInspectable = errors.New("control: this store cannot show what it holds: it is not a driver.Inspector")
 
-// UnknownError is a subject that nothing in the configuration limits: most likely its name is
-// mistyped.
+// UnknownError is a subject that nothing in the configuration limits: most likely a typo.
 type UnknownError struct {
 	Subject string
 	// Kinds are what subjects begin with, as far as the configuration tells.
@@ -36,8 +35,7 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// quoteSubject returns a subject for errors: enough to recognize it, and no more, because errors
-// are logged.
+// quoteSubject returns enough of a subject to recognize it, and no more: errors are logged.
 func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
 
 // shown returns as much of a text as errors show.

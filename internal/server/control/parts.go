@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // inParts replaces divided counters by their parts, as far as the store can list them. A counter
@@ -32,8 +32,7 @@ func (d *Admin) inParts(ctx context.Context, subject string, counters []counter)
 	return whole
 }
 
-// resetParts clears what a subject has used in the parts of counters. If some may be left, the
-// error says why.
+// resetParts clears the parts of counters. If some may be left, the error says why.
 func (d *Admin) resetParts(ctx context.Context, subject string, counters []counter) error {
 	if d.inspector == nil {
 		return ErrNotInspectable
@@ -67,8 +66,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 	return parts
 }
 
-// unlistedParts says why there may be parts that are not among the scopes that a store listed; nil
-// if there are none.
+// unlistedParts says why a store may not have listed all parts; nil if it has.
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {
@@ -77,7 +75,7 @@ func unlistedParts(scopes []string) error {
 		}
 	}
 	switch {
-	case len(scopes) >= driver.MaxScopes && hashed < len(scopes):
+	case len(scopes) >= storebounds.MaxScopes && hashed < len(scopes):
 		return invalid("the store listed %d scopes, the most it lists at once; reset it again", len(scopes))
 	case hashed > 0:
 		return invalid("the store keeps only hashes of long names, and cannot name %d of its scopes; what is counted there expires with its window",

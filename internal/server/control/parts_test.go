@@ -14,6 +14,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/storebounds"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -108,11 +109,11 @@ func TestPartsThatAreTooLong(t *testing.T) {
 
 func TestPartsThatAreTooMany(t *testing.T) {
 	d := inMemory(t, divided(t))
-	for i := range driver.MaxScopes + 5 {
+	for i := range storebounds.MaxScopes + 5 {
 		use(t, d, fmt.Sprint(i), 1, true)
 	}
-	if got := usesOf(t, d); strings.Count(got, ":") < driver.MaxScopes-1 {
-		t.Errorf("shown %.200q…, want about %d parts", got, driver.MaxScopes)
+	if got := usesOf(t, d); strings.Count(got, ":") < storebounds.MaxScopes-1 {
+		t.Errorf("shown %.200q…, want about %d parts", got, storebounds.MaxScopes)
 	}
 	_, err := d.Reset(t.Context(), control.Target{Subject: visitor})
 	wantInvalid(t, err, "some of what it used in parts of item may not be reset, the rest is: "+
@@ -120,7 +121,7 @@ func TestPartsThatAreTooMany(t *testing.T) {
 	if _, err := d.Reset(t.Context(), control.Target{Subject: visitor}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range driver.MaxScopes + 5 {
+	for i := range storebounds.MaxScopes + 5 {
 		use(t, d, fmt.Sprint(i), 2, true)
 	}
 }

@@ -9,8 +9,7 @@ import (
 
 // scopeCache remembers the scopes of subjects. To list them, a store scans everything it holds, and
 // a page that shows a subject asks again and again. So only one caller scans at a time, and a list
-// stays good for a few times as long as the scan took. That leaves the store most of its time for
-// other work.
+// stays good for a few times as long as the scan took. The store has time for other work.
 type scopeCache struct {
 	turn chan struct{} // holds one value while somebody reads or scans
 	last map[string]scopeList
@@ -23,8 +22,7 @@ type scopeList struct {
 }
 
 const (
-	// scanTime is how long a scan may take. A list stays good for cacheFactor times as long as its
-	// scan took.
+	// scanTime is how long a scan may take. A list is good for cacheFactor times its scan.
 	scanTime    = 2 * time.Second
 	cacheFactor = 4
 )

@@ -54,7 +54,6 @@ func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	return result, err
 }
 
-// take decides about a subject as requests are counted.
 func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	counters, err := d.countersOf(&a)
 	if err != nil {
@@ -174,8 +173,7 @@ func tiersOwn(list []counter) []counter {
 	return own
 }
 
-// oneTier returns an error if limits differ between tiers or policies and the request names
-// neither.
+// oneTier returns an error if limits differ by tier or policy and the request names neither.
 func oneTier(a *TakeRequest, list []counter) error {
 	var tiers, policies []string
 	same := true
@@ -199,8 +197,7 @@ func oneTier(a *TakeRequest, list []counter) error {
 	return nil
 }
 
-// inScope returns the counters of one tier in one scope: that of the request, or the scope of
-// requests without a route.
+// inScope returns the counters of one tier in the request's scope, else in that without a route.
 func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	first := list[0]
 	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/setinfo"
@@ -14,19 +13,16 @@ import (
 type Target struct {
 	// Subject is written as people write it; see [setinfo.Subject].
 	Subject string `json:"subject,omitempty"`
-	// Ref stands for a subject that a server shows shortened. Only that server knows it; an [Admin]
-	// does not.
+	// Ref stands for a subject that a server shows shortened. Only that server knows it.
 	Ref string `json:"ref,omitempty"`
-	// Raw takes the subject literally, whatever the configuration says: programs may have subjects
-	// of their own.
+	// Raw takes the subject literally: programs may have subjects of their own.
 	Raw bool `json:"raw,omitempty"`
 }
 
 // Named is a subject as requests are counted.
 type Named struct {
 	Subject string `json:"subject"`
-	// Note explains how the subject was read, such as "2001:db8::7 is counted under it". Most
-	// subjects need none.
+	// Note explains how the subject was read, such as "2001:db8::7 is counted under it".
 	Note string `json:"note,omitempty"`
 }
 
@@ -74,9 +70,8 @@ func (d *Admin) find(t Target) (Named, error) {
 	return Named{subject, note}, err
 }
 
-// isHashed reports whether a subject is a keyed hash, as lists of a store show it that keeps no
-// names.
+// isHashed reports whether a subject is a keyed hash, as stores that keep no names list them.
 func (d *Admin) isHashed(subject string) bool {
 	set := d.set()
-	return set != nil && config.Of(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)
+	return set != nil && setinfo.Config(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)
 }

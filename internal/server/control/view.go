@@ -46,8 +46,8 @@ type Limit struct {
 	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
-	// ResetAfter is the time until nothing is used, and RetryAfter until there is room: 0 if there
-	// is, -1 for never.
+	// ResetAfter is the time until nothing is used, and RetryAfter until there is room; -1 is
+	// never.
 	ResetAfter float64 `json:"reset_after_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`
 	// Entries are the charges, oldest first. Results of [Admin.Take] have none.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -25,14 +25,7 @@ type program string
 // buildProgram builds the program for a test.
 func buildProgram(t *testing.T) program {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the program as a process: make test runs it")
-	}
-	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/stint").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return program(binary)
+	return program(proxytest.BuildStint(t))
 }
 
 // serving is a process of the program that serves.

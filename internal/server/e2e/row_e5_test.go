@@ -104,8 +104,8 @@ func TestE5Sampled(t *testing.T) {
 	}
 }
 
-// D1b, E5: the caller's own logger gets what a plain limiter does, and what httplimit.Limit does,
-// with the store and without it.
+// D1b, E5: the caller's own logger gets what a plain limiter does, and what httplimit.By does, with
+// the store and without it.
 func TestD1bLoggerOfThePlainLimiter(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"store", "stack"} {
@@ -122,8 +122,9 @@ func TestD1bLoggerOfThePlainLimiter(t *testing.T) {
 			}
 			var plain, handler logtest.Buffer
 			lim := limiterWith(t, over, &plain)
-			middleware := httplimit.Limit(http.NotFoundHandler(), limiterWith(t, over, &handler),
-				func(*http.Request) string { return "user:handler-of-" + name })
+			middleware := httplimit.By(func(*http.Request) string { return "user:handler-of-" + name },
+				stint.PerHour(2),
+				stint.WithLogger(loggerTo(&handler)), httplimit.WithStore(over))(http.NotFoundHandler())
 			ask := func() {
 				_, _ = lim.Allow(t.Context(), "user:plain-in-"+name) // what is logged is the question
 				middleware.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
@@ -57,7 +59,7 @@ func TestScreenshots(t *testing.T) {
 			}
 		}
 		for _, s := range shots {
-			page.Resize(1280, s.height)
+			page.ResizeDense(1280, s.height, max(1, s.density))
 			page.Open(demo + "/?" + scheme + "#/" + s.address)
 			page.WaitText("#link", "Live")
 			page.Wait("document.querySelector(" + browsertest.Quote(s.ready) +
@@ -84,36 +86,35 @@ func save(t *testing.T, page *browsertest.Page, path string, all bool) {
 type shot struct {
 	address, ready string
 	height         int
-	all            bool // and not only what fits
+	all            bool    // and not only what fits
+	density        float64 // device pixels per pixel; 0 is 1
+	file           string  // its name, if not that of the view
 }
 
 func (s shot) name() string {
 	name, _, _ := strings.Cut(s.address, "/")
-	return name
+	return cmp.Or(s.file, name)
 }
 
 var shots = []shot{
-	{"overview", ".overview .top li", 900, true},
-	{"subject/user:mallory", ".subject .card.full", 900, false},
-	{"violations", ".violations tbody tr:nth-child(5)", 900, false},
-	{"offenders", ".offenders tbody tr", 520, false},
-	{"bans", ".bans tbody tr", 520, false},
-	{"limits", ".limits tbody tr", 900, true},
-	{"shadow", ".shadow figure svg", 900, true},
-	{"outbound", ".outbound .card", 600, false},
-	{"audit", ".audit tbody tr", 520, false},
+	{address: "overview", ready: ".overview .top li", height: 900, all: true},
+	{address: "overview", ready: ".overview .top li", height: 632, density: 2, file: "readme"},
+	{address: "subject/user:mallory", ready: ".subject .card.full", height: 900},
+	{address: "violations", ready: ".violations tbody tr:nth-child(5)", height: 900},
+	{address: "offenders", ready: ".offenders tbody tr", height: 520},
+	{address: "bans", ready: ".bans tbody tr", height: 520},
+	{address: "limits", ready: ".limits tbody tr", height: 900, all: true},
+	{address: "shadow", ready: ".shadow figure svg", height: 900, all: true},
+	{address: "outbound", ready: ".outbound .card", height: 600},
+	{address: "audit", ready: ".audit tbody tr", height: 520},
 }
 
 // startDemo runs the demo of the command line until the test ends, and returns where its dashboard
 // is.
 func startDemo(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/stint").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	ctx, stop := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, binary, "demo", "--listen", anywhere, "--admin", anywhere)
+	command := exec.CommandContext(ctx, proxytest.BuildStint(t), "demo", "--listen", anywhere, "--admin", anywhere)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()

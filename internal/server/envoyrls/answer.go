@@ -23,7 +23,6 @@ type answer struct {
 
 const fewItems = 2
 
-// answer fills in the response to a request that has been decided.
 func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest, a *answer) {
 	pointers, statuses, resets := a.pointers[:], a.statuses[:], a.resets[:]
 	if n := len(c.items); n > fewItems {
@@ -49,7 +48,6 @@ func (s *Service) answer(c *call, r *rlsv3.RateLimitRequest, a *answer) {
 	}
 }
 
-// status fills in what the answer says of an item.
 func (it *item) status(to *rlsv3.RateLimitResponse_DescriptorStatus, reset *durationpb.Duration) {
 	to.Code = it.code()
 	switch {
@@ -76,7 +74,6 @@ func (it *item) resetSeconds() int64 {
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// addedHeaders are the header fields of an answer.
 type addedHeaders struct {
 	pointers [maxHeaders]*corev3.HeaderValue
 	values   [maxHeaders]corev3.HeaderValue
@@ -127,8 +124,7 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	to.response.ResponseHeadersToAdd = h.pointers[:n:n]
 }
 
-// decisive returns the last item that denies, else the first of those with the least left; nil if
-// nothing was counted.
+// decisive returns the last item that denies, else the first with the least left; nil without any.
 func (c *call) decisive() *item {
 	var best *item
 	least := uint32(math.MaxUint32)

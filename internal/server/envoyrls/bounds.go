@@ -12,16 +12,15 @@ import (
 
 // Bounds on a request: each descriptor may be a counter, and asks the store. Envoy sends at most
 // one for each rate limit of a route, with one entry for each of its actions. Both come from its
-// configuration, never from a client: Envoy Gateway, which writes such configurations, allows 64
-// rules.
+// configuration, never from a client: Envoy Gateway allows 64 rules.
 const (
 	maxDescriptors = 256
 	maxEntries     = 4096 // of all descriptors together
 )
 
 // maxParts is how many messages a request within the bounds can consist of: itself, its
-// descriptors, each with a limit of its own, and their entries. It bounds what it costs to decode a
-// request that is not.
+// descriptors, each with a limit of its own, and their entries. It bounds the cost of decoding
+// others.
 const maxParts = 1 + 2*maxDescriptors + maxEntries
 
 func tooManyParts() error {

@@ -18,8 +18,7 @@ type call struct {
 	heads []int
 	// deadline is when the call has to be answered, however many questions it takes.
 	deadline time.Time
-	// verdict is what the observer receives, of one descriptor after the other, and usage its
-	// usage.
+	// verdict is what the observer receives, descriptor by descriptor, and usage its usage.
 	verdict policy.Verdict
 	usage   [1]stint.Usage
 	// subject and composite are room for texts that are being put together.
@@ -38,7 +37,6 @@ func (c *call) reset() {
 	c.subject, c.composite = c.room.subject[:0], c.room.composite[:0]
 }
 
-// item is one descriptor of a request.
 type item struct {
 	// rule is its limit, nil if it has none.
 	rule    *rule
@@ -55,12 +53,10 @@ type item struct {
 	degraded, unavailable bool
 	// charged is how much was charged.
 	charged int64
-	// next and last are further items of the same counter: next is 0 if there is none, and last
-	// that of the first.
+	// next and last are items of the same counter: next is 0 if there is none, last the first's.
 	next, last int
 }
 
-// counted reports whether there is anything to count.
 func (it *item) counted() bool { return it.rule != nil && !it.rule.unlimited }
 
 // code is what the answer says of the item.
@@ -97,11 +93,9 @@ func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
 
 func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }
 
-// remaining is how many units are left.
 func (it *item) remaining() uint32 { return uint32(max(it.rule.max()-it.usage.Used, 0)) }
 
-// denied reports whether the request as a whole is over a limit: if a limit is exceeded, or all of
-// those in quota mode.
+// denied reports whether a limit is exceeded, or all of those in quota mode.
 func (c *call) denied() bool {
 	for i := range c.items {
 		if it := &c.items[i]; !it.quota && it.code() == rlsv3.RateLimitResponse_OVER_LIMIT {
@@ -125,7 +119,6 @@ func (c *call) quotasDeny() bool {
 	return found
 }
 
-// open finds the limits of a request.
 func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) error {
 	descriptors := r.GetDescriptors()
 	if cap(c.items) < len(descriptors) {
@@ -182,8 +175,7 @@ func (c *call) replace(quotaMode bool) {
 	}
 }
 
-// counters gathers the items that are picked by their counters: the first of each is in heads, the
-// others follow it.
+// counters gathers the picked items by their counters: heads are the first, others follow them.
 func (c *call) counters(pick func(*item) bool) []int {
 	c.heads = c.heads[:0]
 	type counter struct {
@@ -243,8 +235,7 @@ func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	return max(int64(r.GetHitsAddend()), 1)
 }
 
-// override is the limit that a descriptor brings along. It is never in shadow or quota mode, and
-// has no name.
+// override is the limit that a descriptor brings along, never in shadow or quota mode.
 func override(d *domain, limit *commonv3.RateLimitDescriptor_RateLimitOverride, i int) (*rule, error) {
 	current := &rlsv3.RateLimitResponse_RateLimit{
 		RequestsPerUnit: limit.GetRequestsPerUnit(),

@@ -18,7 +18,6 @@ type Config struct {
 	rules   []*rule // in the order of the files
 }
 
-// domain is the tree of descriptors of one domain.
 type domain struct {
 	node
 	// subject is what the subjects of all its counters begin with.
@@ -66,7 +65,6 @@ type rule struct {
 	metadata                 *structpb.Struct
 }
 
-// max is the number of units in a window.
 func (r *rule) max() int64 { return int64(r.current.GetRequestsPerUnit()) }
 
 // setLimit fills in the limit, given that its window is valid.

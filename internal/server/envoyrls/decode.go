@@ -19,8 +19,7 @@ type reader struct {
 	file     string
 	nodes    yamlread.Counter // those that were looked at, through aliases too
 	mistakes []config.Mistake
-	// domainLines say where each domain was configured first, and tops where the descriptors of its
-	// list were.
+	// domainLines say where each domain was configured first, and tops its descriptors.
 	domainLines map[string]string
 	tops        map[*node]string
 	// mergeDomains says that several files may configure one domain.
@@ -43,7 +42,6 @@ var (
 	replacesKeys = []string{"name"}
 )
 
-// read adds the domain of a file to the configuration.
 func (r *reader) read(file string, text []byte) {
 	r.file, r.nodes = file, yamlread.Counter{Max: maxNodes}
 	root, err := parse(text)
@@ -71,7 +69,6 @@ func (r *reader) read(file string, text []byte) {
 	r.descriptors(&d.node, fields["descriptors"], "descriptors", name+".", 1)
 }
 
-// position is the file and line of a node, for messages.
 func (r *reader) position(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.file, n.Line) }
 
 // descriptors reads a list of descriptors into their parent. Its path is for messages about
@@ -143,7 +140,6 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 	r.descriptors(child, fields["descriptors"], path+".descriptors", key+".", depth+1)
 }
 
-// limit reads the rate_limit of a descriptor.
 func (r *reader) limit(limit *rule, fields fields, n *yaml.Node, path string) {
 	limit.unlimited = r.boolean(fields["unlimited"], path+".unlimited")
 	limit.name = r.text(fields["name"], path+".name")

@@ -37,7 +37,6 @@ func parse(text []byte) (*yaml.Node, *yamlread.SyntaxError) {
 	return documents[0].Root, nil
 }
 
-// mistake notes what is wrong at a node.
 func (r *reader) mistake(n *yaml.Node, path, format string, args ...any) {
 	line := 1
 	if n != nil {
@@ -60,7 +59,6 @@ func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 	return yamlread.Resolve(n)
 }
 
-// fields are the values of a mapping by their keys.
 type fields map[string]*yaml.Node
 
 // at returns the value of a key, or the mapping itself if it has none.

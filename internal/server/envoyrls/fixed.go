@@ -25,12 +25,7 @@ func notRefund(it *item) bool { return !it.refund }
 
 // exceeds reports whether an item is over its limit, whatever becomes of it.
 func (c *call) exceeds() bool {
-	for i := range c.items {
-		if c.items[i].over {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.items, func(it item) bool { return it.over })
 }
 
 // countFixed completes a decision in fixed windows that was asked for at some time. There hits are

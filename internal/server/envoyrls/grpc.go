@@ -60,7 +60,6 @@ func (s *Service) release(e *exchange) {
 	s.exchanges.Put(e)
 }
 
-// exchange decides on a request, and returns the encoded answer.
 func (s *Service) exchange(ctx context.Context, e *exchange) (any, error) {
 	if e.invalid != nil {
 		return nil, e.invalid
@@ -92,7 +91,6 @@ func (e *exchange) decode(message []byte) error {
 	return nil
 }
 
-// encoded is an answer as it is sent.
 type encoded []byte
 
 // Codec is for gRPC servers with the service: its messages have a codec of their own, those of

@@ -30,16 +30,14 @@ func (s *Service) JSONHandler() http.Handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			var large *http.MaxBytesError
-			if errors.As(err, &large) {
+			if _, large := errors.AsType[*http.MaxBytesError](err); large {
 				http.Error(w, "envoyrls: the body is larger than 256 KiB", http.StatusRequestEntityTooLarge)
 				return
 			}
 			http.Error(w, "envoyrls: the body cannot be read", http.StatusBadRequest)
 			return
 		}
-		// Every message of a request is an object. Braces in its texts count as well, which does no
-		// harm.
+		// Every message of a request is an object. Braces in texts count too, which is harmless.
 		if bytes.Count(body, []byte("{")) > maxParts {
 			http.Error(w, status.Convert(tooManyParts()).Message(), http.StatusBadRequest)
 			return
@@ -68,7 +66,6 @@ func (s *Service) JSONHandler() http.Handler {
 	})
 }
 
-// statusOf is the HTTP status of an error of ShouldRateLimit.
 func statusOf(err error) int {
 	switch status.Code(err) {
 	case codes.Unknown, codes.InvalidArgument:

@@ -75,8 +75,7 @@ func Parse(name string, text []byte) (*Config, error) {
 	return Read([]reload.File{{Name: name, Text: text}}, false)
 }
 
-// configName reports whether a file of that name belongs to a configuration. Editors leave a.yaml~
-// and 4913.
+// configName reports whether a file belongs to a configuration. Editors leave a.yaml~ and 4913.
 func configName(name string) bool {
 	if strings.HasSuffix(name, "~") || strings.Trim(name, "0123456789") == "" {
 		return false
@@ -88,7 +87,6 @@ func configName(name string) bool {
 	return false
 }
 
-// wrongFile is a mistake that concerns a file as a whole.
 func wrongFile(name, format string, args ...any) error {
 	return &config.Error{Mistakes: []config.Mistake{{File: name, Line: 1, Message: fmt.Sprintf(format, args...)}}}
 }

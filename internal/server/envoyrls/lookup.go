@@ -11,8 +11,7 @@ import (
 
 // LimitsOf returns the limits on a subject, as they are counted in some windows, and where they
 // stand in the configuration. There are none if the subject is not one of Envoy's, if its name is a
-// hash, if its descriptor has no limit any more, and if that limit is one that only requests
-// brought along.
+// hash, if its descriptor has no limit any more, and if only requests brought it along.
 func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {
 	name, descriptor, ok := readSubject(subject)
 	if !ok {

@@ -7,11 +7,9 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// splitPattern divides a composite key at its asterisks.
 func splitPattern(composite string) [][]byte { return bytes.Split([]byte(composite), []byte("*")) }
 
-// matches reports whether a composite key is of the pattern: each asterisk stands for any text, the
-// empty one included.
+// matches reports whether a composite key is of the pattern: an asterisk is any text, or none.
 func (w *wildcard) matches(composite []byte) bool {
 	first, middle, last := w.parts[0], w.parts[1:len(w.parts)-1], w.parts[len(w.parts)-1]
 	if len(composite) < len(first)+len(last) || !bytes.HasPrefix(composite, first) ||
@@ -50,8 +48,8 @@ func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (chi
 
 // match returns the limit on a descriptor, nil if there is none, and appends the subject of its
 // counter: the descriptor, but where a wildcard's values share one counter the wildcard instead of
-// the value. A descriptor has a limit if all of its entries lead to one; a limit on the way there
-// does not count.
+// the value. A descriptor has a limit if all of its entries lead to one; limits on the way do not
+// count.
 func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {
 	subject = append(subject, d.subject...)
 	at := &d.node

@@ -74,8 +74,7 @@ func numberOf(text string) (float64, bool) {
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// dynamicMetadata tells Envoy's later filters what was asked, and what the descriptors that passed
-// say of themselves in the configuration.
+// dynamicMetadata is what was asked, and what the descriptors that passed say in the configuration.
 func (c *call) dynamicMetadata(r *rlsv3.RateLimitRequest) *structpb.Struct {
 	list := &structpb.ListValue{}
 	for _, d := range r.GetDescriptors() {
@@ -102,7 +101,6 @@ func (c *call) dynamicMetadata(r *rlsv3.RateLimitRequest) *structpb.Struct {
 	return s
 }
 
-// describe is a descriptor as dynamic metadata shows it.
 func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	entries := &structpb.ListValue{}
 	for _, e := range d.GetEntries() {
@@ -118,8 +116,7 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	return s
 }
 
-// describeLimit is a limit that a request brings along as protobuf writes it, without what is zero,
-// but always with the same spaces.
+// describeLimit is a limit as protobuf writes it without zeros, but always with the same spaces.
 func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	var fields []string
 	if n := l.GetRequestsPerUnit(); n != 0 {
@@ -134,8 +131,7 @@ func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	return strings.Join(fields, " ")
 }
 
-// mergeInto adds the fields of one struct to another. What is there already stays, structs in both
-// are merged.
+// mergeInto adds fields to a struct. What is there stays, and structs in both are merged.
 func mergeInto(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {
 		there, ok := to.Fields[key]

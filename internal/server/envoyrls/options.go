@@ -2,6 +2,7 @@ package envoyrls
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,15 +16,11 @@ import (
 // ServiceName is the name of the gRPC service, for health checks.
 const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
 
-// DefaultBudget is how long a decision may take by default: Envoy's filter gives up after 20 ms.
-const DefaultBudget = 15 * time.Millisecond
-
 // Window is how limits are counted.
 type Window uint8
 
 const (
-	// Sliding never admits more than a limit in any window, and a denied request charges nothing.
-	// It is the default.
+	// Sliding, the default, never exceeds a limit in any window; a denied request charges nothing.
 	Sliding Window = iota
 	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, every
 	// descriptor by itself, whether it is denied or not.
@@ -55,9 +52,9 @@ type Options struct {
 	// exceeded, being in shadow or quota mode, stop the others too. Sliding windows, where it
 	// changes nothing, have neither flaw.
 	StopOverLimit bool
-	// Failure says what becomes of requests that the store cannot decide. Its Budget is
-	// DefaultBudget unless set. With [stint.FailError] they fail with the code UNAVAILABLE, and
-	// Envoy does as its failure_mode_deny says.
+	// Failure says what becomes of requests that the store cannot decide. Its Budget is 15 ms
+	// unless set. With [stint.FailError] they fail with UNAVAILABLE, and Envoy does as its
+	// failure_mode_deny says.
 	Failure stint.FailurePolicy
 	// Headers are HeadersDefault unless set.
 	Headers     Headers
@@ -82,19 +79,12 @@ type Options struct {
 	Observer stint.Observer
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
-	// Now replaces the clock, for tests with a store whose clock is replaced too. Nil means
-	// time.Now.
+	// Now replaces the clock, for tests that replace the store's too. Nil means time.Now.
 	Now func() time.Time
 }
 
-// validate reports everything that is wrong with the options.
-func (o *Options) validate() (errs []error) {
-	if o.Window > Fixed {
-		errs = append(errs, fmt.Errorf("Window is %d; want Sliding or Fixed", o.Window))
-	}
-	if o.Headers > HeadersAll {
-		errs = append(errs, fmt.Errorf("Headers is %d; want HeadersDefault, HeadersNone, HeadersUpstream or HeadersAll", o.Headers))
-	}
+func (o *Options) validate() error {
+	var errs []error
 	if err := contract.ValidateFailure(&o.Failure); err != nil {
 		errs = append(errs, err)
 	}
@@ -103,14 +93,14 @@ func (o *Options) validate() (errs []error) {
 			errs = append(errs, fmt.Errorf("HeaderNames: %q is not the name of a header field; want one such as X-Limit", name))
 		}
 	}
-	return errs
+	if errs != nil {
+		return &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	return nil
 }
 
-// fill sets the defaults of what is not set.
 func (o *Options) fill() {
-	if o.Failure.Budget == 0 {
-		o.Failure.Budget = DefaultBudget
-	}
+	o.Failure.Budget = cmp.Or(o.Failure.Budget, contract.DefaultBudget)
 	if o.Headers == HeadersDefault {
 		o.Headers = HeadersAll
 		if o.Window == Fixed {
@@ -121,9 +111,7 @@ func (o *Options) fill() {
 	names.Limit = cmp.Or(names.Limit, "RateLimit-Limit")
 	names.Remaining = cmp.Or(names.Remaining, "RateLimit-Remaining")
 	names.Reset = cmp.Or(names.Reset, "RateLimit-Reset")
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -8,8 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Plain requests are decoded here: package proto takes 1.4 µs and 11 allocations for one instead of
-// 0.2 µs and 3.
+// Plain requests are decoded here: package proto takes 1.4 µs and 11 allocations, not 0.2 µs and 3.
 
 // Tags of the fields 1 and 2 as texts or messages, and of field 3 as a number.
 const (
@@ -17,15 +16,13 @@ const (
 	varint3        = 3 << 3
 )
 
-// A plain request has at most so many entries, and so many bytes: its texts stay until the memory
-// is used again.
+// A plain request has at most so many entries, and so many bytes: its texts stay in memory.
 const (
 	fewEntries = 8
 	fewBytes   = 4096
 )
 
-// plainRequest is a request as most are: it has few descriptors, and they have nothing but entries.
-// All of it is one piece of memory.
+// plainRequest is a request with few descriptors and only entries, in one piece of memory.
 type plainRequest struct {
 	request     rlsv3.RateLimitRequest
 	descriptors [fewItems]commonv3.RateLimitDescriptor
@@ -84,8 +81,7 @@ func (p *plainRequest) decode(message []byte) bool {
 	return true
 }
 
-// decodeEntries decodes the entries of a descriptor, after n others, and returns how many there are
-// then.
+// decodeEntries decodes the entries of a descriptor after n others, and returns how many there are.
 func (p *plainRequest) decodeEntries(descriptor []byte, n int) (int, bool) {
 	for len(descriptor) > 0 {
 		if descriptor[0] != bytes1 || n == fewEntries {

@@ -22,13 +22,11 @@ func (s *Service) giveBackHits(ctx context.Context, c *call) {
 	}
 }
 
-// giveBack is the command that gives the item's hits back.
 func (it *item) giveBack(w Window) stint.Command {
 	return stint.Command{Kind: stint.CommandGiveBack, Subject: it.subject, Limits: it.claim(w).Limits, Units: it.hits}
 }
 
-// giveBack has the store give hits back, which may go on after the request was answered. It also
-// logs the error.
+// giveBack has the store give hits back, maybe after the answer. It also logs the error.
 func (s *Service) giveBack(ctx context.Context, deadline time.Time, commands []stint.Command) error {
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		var errs []error

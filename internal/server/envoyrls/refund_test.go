@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
@@ -108,8 +109,8 @@ func TestLateRefund(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(began); took > envoyrls.DefaultBudget {
-				t.Errorf("it took %v, want at most %v", took, envoyrls.DefaultBudget)
+			if took := time.Since(began); took > contract.DefaultBudget {
+				t.Errorf("it took %v, want at most %v", took, contract.DefaultBudget)
 			}
 			return show(response)
 		}

@@ -38,18 +38,11 @@ var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 // the options is reported in one [*stint.InvalidError]. When no more requests come, [Service.Close]
 // ends what they have begun.
 func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
-	errs := o.validate()
-	if store == nil {
-		errs = append(errs, errors.New("no store"))
-	}
-	if config == nil {
-		errs = append(errs, errors.New("no configuration; see Load"))
-	}
-	if len(errs) > 0 {
-		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
+	if err := o.validate(); err != nil {
+		return nil, err
 	}
 	o.fill()
-	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, o.Logger)}
+	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, "--envoy-token-file", o.Logger)}
 	s.exchanges.New = func() any {
 		e := &exchange{}
 		e.call.reset()
@@ -60,8 +53,7 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 }
 
 // Swap puts another configuration in force. Requests that are being decided keep theirs. Counters
-// belong to descriptors and windows, not to configurations: a limit that is raised or lowered keeps
-// its history.
+// belong to descriptors and windows, not to configurations: a changed limit keeps its history.
 func (s *Service) Swap(config *Config) { s.config.Store(config) }
 
 // Config returns the configuration in force.
@@ -84,7 +76,6 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rlsv3.RateLimitRequest
 	return &a.response, nil
 }
 
-// respond decides on a request and fills in the answer.
 func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitRequest, to *answer) error {
 	if err := s.check(r); err != nil {
 		return err
@@ -103,7 +94,6 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 	return nil
 }
 
-// decide counts.
 func (s *Service) decide(ctx context.Context, c *call) error {
 	if s.options.Window == Fixed {
 		return s.countApart(ctx, c)
@@ -122,13 +112,11 @@ func (s *Service) request(deadline time.Time, first stint.Claim, and []stint.Cla
 	return r
 }
 
-// failure is the status of a request that could not be decided.
 func (s *Service) failure(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return status.FromContextError(ended).Err()
 	}
-	var invalid *stint.InvalidError
-	if errors.As(err, &invalid) {
+	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid {
 		return status.Error(codes.Internal, err.Error())
 	}
 	s.complain("stint: the store cannot decide on Envoy's requests", err)

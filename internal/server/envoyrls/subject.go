@@ -26,7 +26,6 @@ func subjectOf(domain string) string {
 	return string(append(appendEscaped([]byte(subjectPrefix), domain, ":%"), ':'))
 }
 
-// appendEntry appends the ith entry of a descriptor.
 func appendEntry(b []byte, i int, key, value string) []byte {
 	if i > 0 {
 		b = append(b, ',')
@@ -35,7 +34,6 @@ func appendEntry(b []byte, i int, key, value string) []byte {
 	return appendEscaped(b, value, ",%")
 }
 
-// appendDescriptor appends all entries of a descriptor.
 func appendDescriptor(b []byte, d *commonv3.RateLimitDescriptor) []byte {
 	for i, e := range d.GetEntries() {
 		b = appendEntry(b, i, e.GetKey(), e.GetValue())

@@ -15,8 +15,7 @@ const maxParallel = 16
 
 func anyItem(*item) bool { return true }
 
-// takeApart decides each of the picked items by itself: counters at the same time, items of one
-// counter in order.
+// takeApart decides each picked item by itself: counters in parallel, items of one in order.
 func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool, mode stint.Mode) error {
 	heads := c.counters(pick)
 	switch len(heads) {
@@ -63,7 +62,6 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 	}
 }
 
-// takeAlone decides one item.
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
 	if s.options.Window == Fixed && it.neverFits() {

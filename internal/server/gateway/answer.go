@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// problem is an answer of the gateway's own.
 type problem struct {
 	status        int
 	word, message string
@@ -45,8 +44,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.answer(w, x.blame(err), err)
 }
 
-// blame finds out who caused an error. The client comes first, since its faults make upstreams
-// fail, and those may be refunded.
+// blame finds out who caused an error: first the client, whose faults must not be refunded.
 func (x *requestState) blame(err error) *problem {
 	if x.body != nil {
 		if failure := x.body.failure.Load(); failure != nil {
@@ -85,7 +83,6 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// answer writes an answer of the gateway's own.
 func (x *requestState) answer(w http.ResponseWriter, p *problem, cause error) {
 	x.cause, x.id = cause, rand.Text()
 	maps.Copy(w.Header(), x.fields) // an informational response has cleared them

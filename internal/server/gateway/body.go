@@ -44,8 +44,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await sets the deadline of a Read. Between two messages there is none: a client with nothing to
-// send is not slow.
+// await sets the deadline of a Read, but not between messages: nothing to send is not slow.
 func (b *body) await() (now time.Time) {
 	now = time.Now()
 	b.mu.Lock()
@@ -75,8 +74,7 @@ func (b *body) note(data []byte, waited time.Duration) {
 	b.left = min(b.left-waited+earned, b.timeout)
 }
 
-// release is called when the response begins. From then on the upstream decides how long it all
-// takes.
+// release is called when the response begins. Then the upstream decides how long it all takes.
 func (b *body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -54,9 +54,6 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the password is shown: %v", err)
 	}
-	if _, err := gateway.New(nil, to("http://host")); !errors.As(err, &invalid) {
-		t.Errorf("without a guard: got %v, want an InvalidError", err)
-	}
 	if _, err := gateway.New(guardOf(t, open), config.Gateway{}); !errors.As(err, &invalid) {
 		t.Errorf("without routes: got %v, want an InvalidError", err)
 	}

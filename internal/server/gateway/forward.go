@@ -11,8 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// reserved are header fields that say who sends a request, or for what, and that only trusted
-// proxies may send.
+// reserved are header fields about who sends a request, or for what, for trusted proxies only.
 type reserved map[string]bool
 
 // newReserved returns the fields that are reserved while a set is in force, and others.
@@ -25,19 +24,16 @@ func newReserved(set *policy.Set, others []string) reserved {
 	return f
 }
 
-// alwaysReserved does not list fields that begin with one of reservedPrefixes: all of those are
-// reserved.
+// alwaysReserved are fields besides those that begin with one of reservedPrefixes.
 var alwaysReserved = []string{
 	// Where the request comes from.
 	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forward-For", "X-Original-Forwarded-For", "X-Real-IP",
-	"X-Client-IP", "X-Cluster-Client-IP",
-	"Cluster-Client-IP", "X-Originating-IP", "X-Original-Remote-Addr", "X-Remote-IP", "X-Remote-Addr", "Remote-Addr",
-	"X-ProxyUser-IP",
-	"Proxy-Client-IP", "WL-Proxy-Client-IP", "Client-IP", "True-Client-IP", "Ali-CDN-Real-IP", "CDN-Src-IP",
-	"CF-Connecting-IP", "CF-Connecting-IPv6",
+	"X-Client-IP", "X-Cluster-Client-IP", "Cluster-Client-IP", "X-Originating-IP", "X-Original-Remote-Addr",
+	"X-Remote-IP", "X-Remote-Addr", "Remote-Addr", "X-ProxyUser-IP", "Proxy-Client-IP", "WL-Proxy-Client-IP",
+	"Client-IP", "True-Client-IP", "Ali-CDN-Real-IP", "CDN-Src-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
 	"CF-Pseudo-IPv4", "CloudFront-Viewer-Address", "DO-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
-	"Incap-Client-IP", "X-Appengine-User-IP",
-	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-NF-Client-Connection-IP", "X-Sucuri-ClientIP", "X-Vercel-Forwarded-For",
+	"Incap-Client-IP", "X-Appengine-User-IP", "X-Azure-ClientIP", "X-Azure-SocketIP", "X-NF-Client-Connection-IP",
+	"X-Sucuri-ClientIP", "X-Vercel-Forwarded-For",
 	// What it asks for.
 	"X-Original-Method", "X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Original-Host", "X-Original-Proto",
 	"X-Rewrite-URL", "X-Override-URL",
@@ -85,7 +81,6 @@ func isAlphanumeric(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// strip removes the reserved fields.
 func (f reserved) strip(h http.Header) {
 	for name := range h {
 		if f.has(name) {
@@ -94,7 +89,6 @@ func (f reserved) strip(h http.Header) {
 	}
 }
 
-// keep copies the reserved fields.
 func (f reserved) keep(to, from http.Header) {
 	for name, values := range from {
 		if f.has(name) {
@@ -138,8 +132,7 @@ func asksForWebsocket(r *http.Request) bool {
 	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// setForwarded names the client of the request, in fields that by now hold only what a trusted
-// proxy wrote.
+// setForwarded names the client, in fields that by now hold only what a trusted proxy wrote.
 func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	scheme := "http"
 	if in.TLS != nil {
@@ -178,6 +171,5 @@ func add(h http.Header, name, value string) {
 	h[name] = []string{value}
 }
 
-// trusted reports whether the peer is a trusted proxy, by the rules that the request was decided
-// by.
+// trusted reports whether the peer is a trusted proxy, by the rules that decided the request.
 func (x *requestState) trusted() bool { return x.verdict.Set.Trusts(x.peer) }

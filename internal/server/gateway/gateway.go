@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -33,19 +35,14 @@ type Gateway struct {
 // New returns a gateway that forwards what a guard allows. If the guard's set configures gateways,
 // a new set applies from the next request on. The error lists every mistake in the settings.
 func New(guard *policy.Guard, c config.Gateway) (*Gateway, error) {
-	if guard == nil {
-		return nil, &stint.InvalidError{Err: errors.New("gateway: the guard is nil; make one with policy.NewGuard")}
-	}
 	if err := Validate(&c); err != nil {
 		return nil, err
 	}
-	if len(c.Routes) == 0 && len(config.Of(guard.Set()).Gateway.Routes) == 0 {
+	if len(c.Routes) == 0 && len(setinfo.Config(guard.Set()).Gateway.Routes) == 0 {
 		return nil, &stint.InvalidError{Err: errors.New("gateway: there are no Routes, and the configuration has none (gateway.routes); " +
 			`want at least one, such as {Upstream: "http://127.0.0.1:3000"}`)}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Routes, c.Reserved = slices.Clone(c.Routes), slices.Clone(c.Reserved)
 	g := &Gateway{config: c, guard: guard}
 	g.transports.config = &g.config
@@ -68,8 +65,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newRequestState(g, w, r)
 	defer x.end()
 	if patience := x.settings.BodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
-		// The server waits for bodies that are not forwarded. Not every writer can; the others do
-		// without.
+		// The server waits for bodies that are not forwarded. Not every writer can do this.
 		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
 	if wrong := ambiguity(r, x.settings.PassUnusualPaths); wrong != nil {
@@ -81,8 +77,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close ends upgraded connections, waits for their handlers and closes the idle connections to
-// upstreams. Call it after the Shutdown of the [http.Server], which does not know upgraded
-// connections.
+// upstreams. Call it after the Shutdown of the [http.Server], which does not know these.
 func (g *Gateway) Close() error {
 	g.upgraded.close()
 	g.transports.closeIdle()
@@ -96,7 +91,6 @@ func answerDenied(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
 	d.Answer(w, r)
 }
 
-// forward forwards a request that was allowed.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	x := stateOf(r.Context())
 	x.verdict, _ = httplimit.FromContext(r.Context())
@@ -118,8 +112,8 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 }
 
 // accept checks the head of a response before it is forwarded. The client sees what the middleware
-// wrote about limits, once, and not what the upstream says about its own. An informational response
-// has cleared it.
+// wrote about limits, once, and not what the upstream says about its own. Informational responses
+// clear it.
 func accept(resp *http.Response) error {
 	x := stateOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {
@@ -127,8 +121,7 @@ func accept(resp *http.Response) error {
 	}
 	h := x.forwarded.Header()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// A server that is shutting down sets close, but this connection is no longer its own: the
-		// upstream set Upgrade.
+		// A server that is shutting down sets close, but the connection is no longer its own.
 		delete(h, "Connection")
 		delete(x.fields, "Connection")
 	}

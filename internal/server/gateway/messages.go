@@ -6,8 +6,7 @@ import (
 )
 
 // messages follows the messages in the body of a gRPC request: each has a head of five bytes with
-// its length, and a call may be silent between two of them for any time. A nil messages follows
-// nothing.
+// its length, and a call may be silent between two of them for any time. Nil follows nothing.
 type messages struct {
 	head [5]byte
 	read int   // of the head
@@ -17,7 +16,6 @@ type messages struct {
 // between reports whether no message is in progress.
 func (m *messages) between() bool { return m != nil && m.read == 0 }
 
-// note follows what has been read.
 func (m *messages) note(data []byte) {
 	for m != nil && len(data) > 0 {
 		if m.read < len(m.head) {
@@ -36,8 +34,7 @@ func (m *messages) note(data []byte) {
 	}
 }
 
-// isGRPC reports whether bodies of a media type consist of messages. Those of gRPC-Web are not
-// streams.
+// isGRPC reports whether bodies of a media type are messages. Those of gRPC-Web are not streams.
 func isGRPC(media string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(media), "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')

@@ -14,8 +14,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// requestState is a request and its response on their way through the gateway. It is the
-// ResponseWriter that the middleware gets.
+// requestState is a request and its response. It is the ResponseWriter that the middleware gets.
 type requestState struct {
 	http.ResponseWriter
 	gateway  *Gateway
@@ -30,8 +29,7 @@ type requestState struct {
 	limited bool
 	policy  string // the one that limited it
 	route   *route
-	// forwarded is where the upstream's response is written, and fields are the header fields about
-	// limits.
+	// forwarded is where the upstream's response is written, and fields are those about limits.
 	forwarded http.ResponseWriter
 	fields    http.Header
 	body      *body
@@ -55,15 +53,13 @@ func newRequestState(g *Gateway, w http.ResponseWriter, r *http.Request) *reques
 	return x
 }
 
-// setWriteDeadline replaces the server's WriteTimeout, which is for a whole response. Writers
-// without deadlines do without.
+// setWriteDeadline replaces the WriteTimeout of the server, which is for a whole response.
 func (x *requestState) setWriteDeadline(at time.Time) {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
 }
 
 type stateKey struct{}
 
-// stateOf returns the state of a request.
 func stateOf(ctx context.Context) *requestState { return ctx.Value(stateKey{}).(*requestState) }
 
 // abandoned reports whether the client went away before the end of the response.

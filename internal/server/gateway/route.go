@@ -51,7 +51,6 @@ func (t routes) add(r *route) bool {
 	return true
 }
 
-// find returns the route of a request, or nil.
 func (t routes) find(host string, u *url.URL) *route {
 	if host = strings.ToLower(words.Host(host)); host != "" {
 		if r := longest(t[host], u); r != nil {
@@ -70,8 +69,7 @@ func longest(list []*route, u *url.URL) *route {
 	return nil
 }
 
-// fits reports whether a path begins with the route's prefix, in whole segments: an encoded slash
-// does not separate any.
+// fits reports whether a path begins with the prefix, in whole segments: %2f separates none.
 func (r *route) fits(u *url.URL) bool {
 	path := u.Path
 	if path == "" {
@@ -145,8 +143,7 @@ func encoded(path string, n int) int {
 }
 
 // ambiguity returns what is wrong with a request that an upstream could read differently than the
-// policies did, or that net/http could not even send, which would look like the upstream's fault;
-// nil if nothing is.
+// policies did, or that net/http could not even send, as if it were the upstream's fault; or nil.
 func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
 	case !words.IsToken(r.Method): // net/http does not check it in HTTP/2

@@ -4,11 +4,11 @@ import (
 	"cmp"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// settings are what applies to requests while a set is in force: those of the program, then those
-// of the set, then the defaults.
+// settings apply while a set is in force: those of the program, then of the set, then defaults.
 type settings struct {
 	config.Gateway
 	set      *policy.Set
@@ -16,7 +16,6 @@ type settings struct {
 	reserved reserved
 }
 
-// settingsOf returns the settings for a set.
 func (g *Gateway) settingsOf(set *policy.Set) *settings {
 	if p := g.settings.Load(); p != nil && p.set == set {
 		return p
@@ -27,7 +26,7 @@ func (g *Gateway) settingsOf(set *policy.Set) *settings {
 }
 
 func (g *Gateway) newSettings(set *policy.Set) *settings {
-	c, section := &g.config, config.Of(set).Gateway
+	c, section := &g.config, setinfo.Config(set).Gateway
 	p := &settings{Gateway: *c, set: set, routes: routes{}, reserved: newReserved(set, c.Reserved)}
 	p.DialTimeout = cmp.Or(c.DialTimeout, section.DialTimeout, DefaultDialTimeout)
 	p.ResponseHeaderTimeout = cmp.Or(c.ResponseHeaderTimeout, section.ResponseHeaderTimeout,

@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stint-limiter/stint/internal/http2test"
-	"github.com/stint-limiter/stint/internal/server/gateway"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
 // What servers read in different ways is refused before it is charged, passed on or refunded, and

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// continueTimeout is how long an upstream may take to ask for a body that was announced with
-	// Expect.
+	// continueTimeout is how long an upstream may take to ask for a body after Expect.
 	continueTimeout = time.Second
 	// pingAfter and pingTimeout detect dead HTTP/2 connections.
 	pingAfter   = 15 * time.Second
@@ -30,7 +29,6 @@ type transports struct {
 	by     map[timeouts]*transportPair
 }
 
-// with returns the transports with some timeouts.
 func (l *transports) with(t timeouts) *transportPair {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +50,6 @@ func (l *transports) closeIdle() {
 	}
 }
 
-// transportPair speaks to upstreams.
 type transportPair struct {
 	usual *http.Transport // HTTP/1.1, and HTTP/2 with TLS
 	http2 *http.Transport // HTTP/2 without TLS

@@ -38,7 +38,6 @@ func (u *upgrades) remove(conn net.Conn) {
 	u.serving.Done()
 }
 
-// close closes all connections and waits for their handlers.
 func (u *upgrades) close() {
 	u.mu.Lock()
 	u.closed = true

@@ -47,30 +47,6 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestGuide: docs/simulate.md shows what the example needs.
-func TestGuide(t *testing.T) {
-	if testing.Short() {
-		t.Skip("replays 100,000 lines")
-	}
-	const page = "../../../docs/simulate.md"
-	doc, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(report.New(replayed(t, 100_000), names).Text(report.Terminal{}))
-	_, size, _ := strings.Cut(text, "\nWhat it takes of Redis\n")
-	size, _, _ = strings.Cut(size, "\n\n")
-	shown := regexp.MustCompile("(?s)\nWhat it takes of Redis\n.*?\n```")
-	want := shown.ReplaceAllLiteralString(string(doc), "\nWhat it takes of Redis\n"+size+"\n```")
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if string(doc) != want {
-		t.Errorf("%s does not show this (go test . -update writes it):\n%s", page, size)
-	}
-}
-
 // TestOthers: the first sentence counts the denials of subjects that are not counted separately
 // apart.
 func TestOthers(t *testing.T) {

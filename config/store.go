@@ -1,0 +1,90 @@
+package config
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
+	"github.com/stint-limiter/stint/stores"
+)
+
+// memory is the URL of a store in memory.
+const memory = "memory"
+
+// Store is where a configuration wants its limits to be kept.
+type Store struct {
+	// URL is "memory" or that of a Redis.
+	URL string
+	// Prefix is what keys begin with; "" is the default of the store.
+	Prefix string
+	// CAFile has the CA certificates for a Redis over TLS, CertFile and KeyFile a client
+	// certificate for it. URL names them too, as parameters, if it is that of a Redis.
+	CAFile, CertFile, KeyFile string
+	// Memory is how many bytes a store in memory may use; 0 is the default of the store.
+	Memory int64
+	// NameKeyFile has the key that subjects are hashed with in Redis, and PreviousNameKeyFile the
+	// one that it replaces. "" is none.
+	NameKeyFile, PreviousNameKeyFile string
+}
+
+// OpenStore opens the store of the configuration, with everything that the configuration says about
+// it: prefix, memory, name keys, TLS files, failure policy, instances and breaker. What is set in
+// with takes precedence, such as an observer, a logger or, as Redis.URL, another store:
+//
+//	store, err := c.OpenStore(ctx, stores.Config{})
+//
+// See [stores.Config.Open] for when it returns, and for its errors.
+func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Store, error) {
+	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
+	where.URL = cmp.Or(with.Redis.URL, where.URL, memory)
+	with.Memory.MaxBytes = cmp.Or(with.Memory.MaxBytes, where.Memory)
+	if c.Set != nil {
+		r.Failure = cmp.Or(r.Failure, c.Set.Spec().Failure)
+	}
+	r.Instances, r.LocalBytes = cmp.Or(r.Instances, c.Instances), cmp.Or(r.LocalBytes, c.LocalBytes)
+	r.BreakerFailures = cmp.Or(r.BreakerFailures, c.BreakerFailures)
+	r.BreakerProbe, r.BreakerRetry = cmp.Or(r.BreakerProbe, c.BreakerProbe), cmp.Or(r.BreakerRetry, c.BreakerRetry)
+	if where.URL == memory {
+		const inMemory = " Redis, but the store is in memory; set a Redis with store.url (for a server also with --store or REDIS_URL)"
+		switch { // a program that asks for memory is trying something out
+		case !named && where.NameKeyFile != "":
+			return nil, &stint.InvalidError{Err: errors.New("store.name_key_file needs" + inMemory)}
+		case !named && where.CAFile+where.CertFile != "":
+			return nil, &stint.InvalidError{Err: errors.New("store.ca_file and store.cert_file need" + inMemory)}
+		}
+		return with.Open(ctx, memory)
+	}
+	with.Redis.Prefix = cmp.Or(with.Redis.Prefix, where.Prefix)
+	if with.Redis.NameKeys == nil {
+		var err error
+		if with.Redis.NameKeys, err = where.nameKeys(cmp.Or(with.Redis.Logger, r.Logger, slog.Default())); err != nil {
+			return nil, &stint.InvalidError{Err: err}
+		}
+	}
+	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}
+	return with.Open(ctx, files.AddTo(where.URL, false))
+}
+
+// nameKeys reads the files with name keys, and warns about those that everyone on the machine can
+// read.
+func (s *Store) nameKeys(logger *slog.Logger) (keys [][]byte, err error) {
+	for _, file := range []struct{ key, path string }{
+		{"name_key_file", s.NameKeyFile}, {"previous_name_key_file", s.PreviousNameKeyFile},
+	} {
+		if file.path == "" {
+			break
+		}
+		secret, err := callers.ReadSecret(file.path)
+		if err != nil {
+			return nil, fmt.Errorf("store.%s: %w", file.key, err)
+		}
+		callers.WarnReadable(logger, "name key", file.path)
+		keys = append(keys, secret)
+	}
+	return keys, nil
+}

@@ -1,0 +1,124 @@
+package config_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/stores"
+)
+
+const storeRules = "tiers: [{name: all, identity: ip, limits: 10/1m}]\n"
+
+// openStore opens the store of a configuration, which is closed with the test.
+func openStore(t *testing.T, text string, with stores.Config) (stores.Store, error) {
+	t.Helper()
+	c, err := config.Parse("stint.yaml", []byte(storeRules+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := c.OpenStore(t.Context(), with)
+	if err == nil {
+		t.Cleanup(func() { store.Close() })
+	}
+	return store, err
+}
+
+// TestOpenStoreInRedis: what a configuration says about its store holds for programs in Go: TLS
+// files, prefix, name key, failure mode.
+func TestOpenStoreInRedis(t *testing.T) {
+	redis := redistest.StartTLS(t)
+	ca, _ := redis.CertificateFiles()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("a name key of more than 32 bytes of text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := "store: {url: '" + redis.URL() + "', prefix: shop, ca_file: " + ca + ", name_key_file: " + key + "}\n" +
+		"failure: {mode: deny, budget: 10s}\n"
+	var log logtest.Buffer
+	with := stores.Config{Redis: redisstore.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	store, err := openStore(t, text, with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := stint.Claim{Subject: "user:alice", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
+	if d, err := store.Take(t.Context(), stint.Request{Claim: claim}); err != nil || d.Degraded {
+		t.Fatalf("got %+v, %v; want a decision of Redis", d, err)
+	}
+	if keys := redis.CLI(t, "KEYS", "*"); !strings.Contains(keys, "shop:{user#") || strings.Contains(keys, "alice") {
+		t.Errorf("keys %s, want the prefix, and no name", keys)
+	}
+	if !strings.Contains(log.String(), "name key") {
+		t.Errorf("logged %q, want that everyone can read the key", &log)
+	}
+	redis.Kill()
+	if d, err := store.Take(t.Context(), stint.Request{Claim: claim}); err != nil || d.Allowed || !d.Unavailable {
+		t.Errorf("without Redis: got %+v, %v; want a denial", d, err)
+	}
+}
+
+// TestOpenStoreInMemory: so much memory as the configuration says, unless the program says more.
+func TestOpenStoreInMemory(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		with stores.Config
+		want int64
+	}{
+		{"store: {memory: 2MiB}\n", stores.Config{}, 2 << 20},
+		{"store: {memory: 2MiB}\n", stores.Config{Memory: memorystore.Config{MaxBytes: 3 << 20}}, 3 << 20},
+		{"store: {url: 'redis://127.0.0.1:1'}\n", stores.Config{Redis: redisstore.Config{URL: "memory"},
+			Memory: memorystore.Config{MaxBytes: 4 << 20}}, 4 << 20},
+	} {
+		store, err := openStore(t, test.text, test.with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, ok := store.(*memorystore.Store); !ok || m.Stats().MaxBytes != test.want {
+			t.Errorf("%s: got %T, want %d bytes of memory", test.text, store, test.want)
+		}
+	}
+}
+
+// TestOpenStoreMistakes: what cannot be used is not left out.
+func TestOpenStoreMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"store: {name_key_file: /none}\n":                             "store.name_key_file needs Redis, but the store is in memory; set a Redis with store.url",
+		"store: {ca_file: /none}\n":                                   "store.ca_file and store.cert_file need Redis",
+		"store: {url: 'redis://127.0.0.1:1', name_key_file: /none}\n": "store.name_key_file: ",
+	} {
+		store, err := openStore(t, text, stores.Config{})
+		if err == nil || store != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, %v; want %s", text, store, err, want)
+		}
+	}
+}
+
+// TestOpenStoreAway: the breaker and the number of instances are those of the configuration.
+func TestOpenStoreAway(t *testing.T) {
+	quiet := resilience.Config{Logger: slog.New(slog.DiscardHandler)}
+	store, err := openStore(t, "store: {url: 'redis://127.0.0.1:1'}\nfailure: {mode: error, instances: 7, breaker: {failures: 2, retry: 1h}}\n",
+		stores.Config{Resilience: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, _ = store.Take(context.Background(), stint.Request{
+			Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}})
+	}
+	if state := store.(interface{ Breaker() string }).Breaker(); state != "open" {
+		t.Errorf("the breaker is %s after two failures, want open", state)
+	}
+	if n := store.(interface{ Instances() int }).Instances(); n != 7 {
+		t.Errorf("%d instances, want 7", n)
+	}
+}

@@ -1,0 +1,120 @@
+package grpclimit_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/grpclimit"
+)
+
+// by serves an echo behind the interceptors of By.
+func by(t *testing.T, e *echo, key func(context.Context) string, options ...stint.Option) *grpc.ClientConn {
+	t.Helper()
+	unary, stream := grpclimit.By(key, options...)
+	return e.serve(t, []grpc.UnaryServerInterceptor{unary}, []grpc.StreamServerInterceptor{stream})
+}
+
+// userOf is the caller's own word, which is enough for a test.
+func userOf(ctx context.Context) string {
+	return strings.Join(metadata.ValueFromIncomingContext(ctx, "user"), "")
+}
+
+// TestBy: calls and streams of a key count together, keys do not, and a denial says what a guard's
+// does.
+func TestBy(t *testing.T) {
+	conn := by(t, &echo{chat: func(grpc.ServerStream) error { return nil }}, userOf, stint.PerHour(2))
+	alice := metadata.AppendToOutgoingContext(t.Context(), "user", "user:alice")
+	bob := metadata.AppendToOutgoingContext(t.Context(), "user", "user:bob")
+	if err := say(alice, conn); err != nil {
+		t.Error(err)
+	}
+	stream, err := conn.NewStream(alice, chatDesc, chatMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = stream.RecvMsg(nil) // until the server has ended it
+	got := refusalOf(t, alice, conn)
+	if got.code != codes.ResourceExhausted || got.retry < 59*time.Minute || len(got.pushback) != 1 ||
+		!slices.Equal(got.violations, []string{"policy:default 2/1h"}) {
+		t.Errorf("got %+v, want a denial for an hour", got)
+	}
+	if err := say(bob, conn); err != nil {
+		t.Errorf("another key: %v", err)
+	}
+	if err := say(t.Context(), conn); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no key") {
+		t.Errorf("no key: got %v, want Internal", err)
+	}
+}
+
+// TestByAddress: without a key the client's address counts, and not its connection.
+func TestByAddress(t *testing.T) {
+	store := newStore(t)
+	first := by(t, &echo{}, nil, stint.PerHour(2), grpclimit.WithStore(store))
+	second := by(t, &echo{}, nil, stint.PerHour(2), grpclimit.WithStore(store))
+	if got := allowed(t, first, 1) + allowed(t, second, 3); got != 2 {
+		t.Errorf("%d calls on one store were let through, want 2", got)
+	}
+	scopes, err := store.Scopes(t.Context(), "ip:127.0.0.1")
+	if err != nil || !slices.Equal(scopes, []string{"2/1h"}) {
+		t.Errorf("got the scopes %q, %v; want the limits", scopes, err)
+	}
+	if got := allowed(t, by(t, &echo{}, nil, stint.PerHour(2)), 3); got != 2 {
+		t.Errorf("%d calls in memory were let through, want 2", got)
+	}
+}
+
+// TestByPlaces: a call has its place until the handler returns.
+func TestByPlaces(t *testing.T) {
+	var conn *grpc.ClientConn
+	conn = by(t, &echo{say: func(_ context.Context, text string) (string, error) {
+		if err := say(t.Context(), conn); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("a second call at once: got %v, want a denial", err)
+		}
+		return text, nil
+	}}, nil, stint.AtOnce(1, time.Minute))
+	for range 2 {
+		if err := say(t.Context(), conn); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestByWithoutTheStore: a store that fails is no reason to let calls through.
+func TestByWithoutTheStore(t *testing.T) {
+	conn := by(t, &echo{}, nil, stint.PerHour(2), grpclimit.WithStore(brokenStore{}))
+	if err := say(t.Context(), conn); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v, want Unavailable", err)
+	}
+}
+
+// Mistakes in the program show when it starts, all of them.
+func TestByMistakes(t *testing.T) {
+	for want, options := range map[string][]stint.Option{
+		"grpclimit: By: no limit; want one such as stint.PerMinute(100)": nil,
+		"grpclimit: By: an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
+			"the store is nil; want one such as stores.Open returns; " +
+			"Limits[0] (-1/1m): a maximum of -1": {nil, stint.PerMinute(-1), grpclimit.WithStore(nil)},
+	} {
+		func() {
+			defer func() {
+				if got, _ := recover().(string); !strings.HasPrefix(got, want) {
+					t.Errorf("got panic %q, want %q", got, want)
+				}
+			}()
+			grpclimit.By(nil, options...)
+		}()
+	}
+	_, err := stint.New(newStore(t), grpclimit.WithStore(newStore(t)))
+	if err == nil || !strings.Contains(err.Error(), "pass it to grpclimit.By") {
+		t.Errorf("got %v, want what to do instead", err)
+	}
+}

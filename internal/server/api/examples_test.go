@@ -1,0 +1,129 @@
+package api_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// exampleRules is the configuration that the document's examples are decided by.
+const exampleRules = `tiers:
+  - {name: free, identity: user, limits: 10/1m, budget: 100/1h}
+  - {name: anonymous, identity: ip, limits: 3/1m}
+policies:
+  - {name: login, match: {method: POST, path: /login}, identity: ip, limits: 5/15m}
+  - {name: export, match: {path: /export}, limits: 9/30s concurrency}
+`
+
+// exampleCharge stands for a charge in the document: no two are the same.
+const exampleCharge = "CHARGE"
+
+// chargedBy is the example of take whose charge the example of an operation corrects.
+var chargedBy = map[string]string{
+	"settle": "by-tier", "refund": "by-tier", "extend": "by-concurrency", "release": "by-concurrency",
+}
+
+// exampleServer decides by exampleRules, at a time that stands still.
+func exampleServer(t *testing.T) *server {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(1e9, 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return serve(t, store, exampleRules)
+}
+
+// requestExample is an example of what an operation takes.
+func requestExample(t *testing.T, path, name string) string {
+	t.Helper()
+	examples := specification(t).at("/paths/" + escape(path) + "/post/requestBody/content/application~1json/examples")
+	example, ok := examples.(map[string]any)[name].(map[string]any)
+	if !ok {
+		t.Fatalf("%s has no example %q", path, name)
+	}
+	return string(marshal(t, example["value"]))
+}
+
+// Every example in the document is answered as the document says, from a new server on. All that is
+// not equal is the charge.
+func TestExamples(t *testing.T) {
+	compare := func(path string, a answer) {
+		t.Helper()
+		var got any
+		if err := json.Unmarshal(a.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		hideCharges(got)
+		want := specification(t).example(path, a.Code)
+		if g, w := string(marshal(t, got)), string(marshal(t, want)); g != w {
+			t.Errorf("%s %d: the server answers\n%s\nthe document says\n%s", path, a.Code, g, w)
+		}
+	}
+	for path := range specification(t).doc["paths"].(map[string]any) {
+		operation := specification(t).operation(path)
+		id := operation["operationId"].(string)
+		if specification(t).method(path) == "get" {
+			s := exampleServer(t)
+			if a := s.send(httptest.NewRequest(http.MethodGet, path, nil), ""); a.Code != http.StatusOK {
+				t.Errorf("%s: %d", path, a.Code)
+			}
+			continue
+		}
+		examples := specification(t).at("/paths/" + escape(path) + "/post/requestBody/content/application~1json/examples").(map[string]any)
+		first := true
+		for _, name := range sortedKeys(examples) {
+			s := exampleServer(t)
+			body := requestExample(t, path, name)
+			if of := chargedBy[id]; of != "" {
+				charge := s.post("/v1/take", requestExample(t, "/v1/take", of)).decision(http.StatusOK).Charge
+				body = strings.ReplaceAll(body, exampleCharge, charge)
+			}
+			a := s.post(path, body)
+			if a.Code != http.StatusOK {
+				t.Errorf("%s %s: %d %s", path, name, a.Code, a.Body)
+			}
+			if first {
+				compare(path, a)
+			}
+			first = false
+		}
+	}
+
+	s := exampleServer(t)
+	for _, problem := range []string{`{"policy":"login"}`} {
+		compare("/v1/take", s.post("/v1/take", problem))
+	}
+	for range 6 {
+		a := s.post("/v1/take", `{"subject":"user:42","policy":"login"}`)
+		if a.Code == http.StatusTooManyRequests {
+			compare("/v1/take", a)
+		}
+	}
+}
+
+// hideCharges replaces charges by the one that stands for all.
+func hideCharges(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if text, ok := member.(string); ok && name == "charge" && text != "" {
+				v[name] = exampleCharge
+			}
+			hideCharges(member)
+		}
+	case []any:
+		for _, element := range v {
+			hideCharges(element)
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

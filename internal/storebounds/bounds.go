@@ -1,0 +1,13 @@
+// Package storebounds has the bounds on what a store keeps, which package driver describes. Every
+// store of ours has the same ones, and package storetest tests for them.
+package storebounds
+
+// Beyond these a store forgets or refuses, see package driver.
+const (
+	MaxRepeats  = 8    // allowed repeats of a request ID
+	MaxIDs      = 1000 // request IDs of one subject and scope
+	MaxBookings = 1000 // bookings on one limit of one subject
+	MaxSettled  = 1000 // settlements of one subject and scope
+	MaxEntries  = 1000 // charges of one limit that Inspect shows
+	MaxScopes   = 1000 // scopes of one subject that Scopes lists
+)

@@ -1,0 +1,10 @@
+package stores_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }

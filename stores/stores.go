@@ -1,0 +1,174 @@
+package stores
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/redisurl"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// Store is what [Open] returns. It is safe for concurrent use.
+type Store interface {
+	driver.Inspector
+	// Ping reports whether the store can be reached now. While Redis is not connected, it tries to
+	// connect, within ctx, and returns why that failed. It does not ask the layers above Redis:
+	// decisions may be made locally although it succeeds, and the other way around, for a moment.
+	Ping(ctx context.Context) error
+	// Close gives back leases, charges Redis with what it missed, for a few seconds at most, and
+	// closes the connections. Further calls do nothing.
+	Close() error
+}
+
+var (
+	_ Store = (*memorystore.Store)(nil)
+	_ Store = (*redisStore)(nil)
+)
+
+// Words that stand for a URL.
+const (
+	memory = "memory"
+	redis  = "redis" // the one in the environment
+)
+
+// openTime is how long [Open] waits for the first connection.
+const openTime = time.Second
+
+// Open opens the store of a URL with the zero [Config].
+func Open(ctx context.Context, url string) (Store, error) { return Config{}.Open(ctx, url) }
+
+// MustOpen is [Open] that panics with the error, for programs that cannot go on with a mistake in
+// the URL:
+//
+//	func main() {
+//		store := stores.MustOpen(context.Background(), "redis://localhost:6379")
+//		defer store.Close()
+//
+// It does not panic because Redis is away.
+func MustOpen(ctx context.Context, url string) Store {
+	store, err := Open(ctx, url)
+	if err != nil {
+		panic("stores: MustOpen: " + err.Error())
+	}
+	return store
+}
+
+// Config says how to open a store. The zero Config is the recommended one.
+type Config struct {
+	// Memory is for the store in memory.
+	Memory memorystore.Config
+	// Redis is for Redis. Its URL is that of [Config.Open].
+	Redis redisstore.Config
+	// Resilience is for what is over Redis. Its Logger also receives why Redis is not connected.
+	Resilience resilience.Config
+}
+
+// Open opens the store of a URL: "memory", "redis" for the URL in the environment variable
+// REDIS_URL or else a Redis on localhost, or one of the forms that package redisstore lists. With
+// Redis.Client, or addresses from Redis.AdjustClient, the URL may be "".
+//
+// It returns as soon as the store is connected, and without a connection after one second or at the
+// end of ctx, which does not affect the store afterwards. An error is a mistake that waiting does
+// not fix, see the package comment: a [*stint.InvalidError], which shows nothing of the URL,
+// [redisstore.ErrNameKey], or that ctx was canceled.
+func (c Config) Open(ctx context.Context, url string) (Store, error) {
+	url = strings.TrimSpace(url) // from a file it may end in a line break
+	switch {
+	case url == memory:
+		return openMemory(c.Memory)
+	case url == redis, redisurl.Is(url), c.Redis.Client != nil, url == "" && c.Redis.AdjustClient != nil:
+	default:
+		wrong := "the URL of the store " + redisurl.Begin +
+			nearest.Hint(strings.Trim(url, ":/"), []string{memory, redis})
+		if url == "" {
+			wrong = "no URL of a store"
+		}
+		return nil, &stint.InvalidError{Err: errors.New(wrong +
+			`; want "memory", "redis" for $REDIS_URL or localhost, or one such as redis://localhost:6379`)}
+	}
+	if url == redis {
+		url = cmp.Or(strings.TrimSpace(os.Getenv("REDIS_URL")), "redis://localhost:6379/0")
+	}
+	if c.Redis.URL = url; url != "" && c.Redis.Client == nil { // also if ctx ends before the first attempt to connect
+		if _, err := redisurl.Parse(url); err != nil {
+			return nil, err
+		}
+	}
+	if c.Resilience.Logger == nil {
+		c.Resilience.Logger = cmp.Or(c.Redis.Logger, slog.Default())
+	}
+	c.Redis.Logger = cmp.Or(c.Redis.Logger, c.Resilience.Logger)
+	logger := c.Resilience.Logger
+	if !c.Resilience.NoFallback {
+		logger = slog.New(slog.DiscardHandler) // the fallback logs an outage, at the start too
+	}
+	client := newConnecting(label.URL(url), logger, func(ctx context.Context) (*redisstore.Store, error) {
+		return redisstore.Open(ctx, c.Redis)
+	})
+	within, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	err := client.start(within)
+	if canceled := ctx.Err(); err != nil && errors.Is(canceled, context.Canceled) {
+		_ = client.Close()
+		return nil, canceled
+	}
+	if isMistake(err) {
+		_ = client.Close()
+		return nil, err
+	}
+	stack, invalid := resilience.New(client, c.Resilience)
+	if invalid != nil {
+		_ = client.Close()
+		return nil, invalid
+	}
+	if err != nil {
+		logger.Error("stint: the store cannot be used yet; requests fail until it can", "store", label.URL(url),
+			"error", err)
+	}
+	s := &redisStore{Stack: stack, redis: client}
+	s.close = sync.OnceValue(func() error { return errors.Join(stack.Close(), client.Close()) })
+	return s, nil
+}
+
+// openMemory returns a nil Store with an error, and not one that holds a nil pointer.
+func openMemory(c memorystore.Config) (Store, error) {
+	s, err := memorystore.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// isMistake reports whether trying again cannot help.
+func isMistake(err error) bool {
+	_, invalid := errors.AsType[*stint.InvalidError](err)
+	return invalid || errors.Is(err, redisstore.ErrNameKey)
+}
+
+// redisStore is a stack over Redis, with the connections to it.
+type redisStore struct {
+	*resilience.Stack
+	redis *connecting
+	close func() error
+}
+
+// Ping implements [Store].
+func (s *redisStore) Ping(ctx context.Context) error { return s.redis.reach(ctx) }
+
+// Close implements [Store].
+func (s *redisStore) Close() error { return s.close() }
+
+// Info is for those who show the state of the servers. See [redisstore.Store.Info].
+func (s *redisStore) Info(ctx context.Context) (redisstore.Info, error) { return s.redis.Info(ctx) }

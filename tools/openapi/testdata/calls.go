@@ -1,0 +1,209 @@
+// Command calls makes every call of the API through the client that oapi-codegen generates, and
+// checks the answers. A test of package server runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/stint-limiter/stint/tools/openapi/stint"
+)
+
+var ctx = context.Background()
+
+func main() {
+	client := connect(os.Getenv("STINT_URL"), setHeader("Authorization", "Bearer "+os.Getenv("STINT_TOKEN")))
+	decisions(client)
+	batch(client)
+	charges(client)
+	problems(client)
+	if err := example(os.Getenv("STINT_URL"), os.Getenv("STINT_TOKEN")); err != nil {
+		fail("the example of docs/api.md: %v", err)
+	}
+}
+
+// Example.
+
+func example(url, token string) error {
+	client, err := stint.NewClientWithResponses(url, stint.WithRequestEditorFn(
+		func(_ context.Context, r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+token)
+			return nil
+		}))
+	if err != nil {
+		return err
+	}
+	var request stint.Request
+	if err := request.FromByTier(stint.ByTier{Subject: "user:42", Tier: "free"}); err != nil {
+		return err
+	}
+	answer, err := client.TakeWithResponse(context.Background(), request)
+	switch {
+	case err != nil:
+		return err
+	case answer.JSON200 != nil:
+		fmt.Println("allowed:", answer.JSON200.Limits[0].Remaining, "left")
+	case answer.JSON429 != nil && answer.JSON429.RetryAfterSeconds != nil:
+		fmt.Println("denied: wait for", *answer.JSON429.RetryAfterSeconds, "seconds")
+	default:
+		return errors.New(answer.Status())
+	}
+	return nil
+}
+
+// End of the example.
+
+func decisions(client *stint.ClientWithResponses) {
+	requests := []stint.Request{
+		union((*stint.Request).FromByAttributes, stint.ByAttributes{Method: "POST", Path: "/login",
+			Peer: "203.0.113.9", Host: new("example.com"), Headers: &stint.Headers{"User-Agent": "calls"},
+			Claims: &stint.Claims{"user": "go"}, Cost: new(int64(2)), Id: new("go-1")}),
+		union((*stint.Request).FromByPolicy, stint.ByPolicy{Subject: "go:1", Policy: "login", Tier: new("free"),
+			Scope: new("calls"), Cost: new(int64(1)), Id: new("go-2")}),
+		union((*stint.Request).FromByTier, stint.ByTier{Subject: "go:1", Tier: "free", Scope: new("calls"),
+			Cost: new(int64(3)), Id: new("go-3")}),
+		union((*stint.Request).FromByLimits, stint.ByLimits{Subject: "go:1", Limits: []string{"100/1m"},
+			Scope: new("calls"), Cost: new(int64(1 << 53)), Id: new("go-4")}),
+	}
+	for i, request := range requests[:3] {
+		peek := got(client.PeekWithResponse(ctx, request))
+		check("peek", peek.JSON200.Allowed, true)
+		check("peek: charge", peek.JSON200.Charge, "")
+		take := got(client.TakeWithResponse(ctx, request))
+		check("take", take.JSON200.Allowed, true)
+		check("take: cost", take.JSON200.Cost, []int64{2, 1, 3}[i])
+		check("take: policy", take.JSON200.Policy, []string{"login", "login", "free"}[i])
+		check("take: retry_after_seconds", *take.JSON200.RetryAfterSeconds, 0)
+		limit := take.JSON200.Limits[0]
+		check("take: used and left", limit.Used+limit.Remaining, limit.Max)
+		check("take: header", *take.Headers200.XRateLimitCost, take.JSON200.Cost)
+		repeat := got(client.TakeWithResponse(ctx, request))
+		check("take: repeat", repeat.JSON200.Repeat, true)
+	}
+	// More than the limit ever allows: no waiting helps, and that is null.
+	never := got(client.TakeWithResponse(ctx, requests[3]))
+	check("take: never", never.JSON429.RetryAfterSeconds, (*float64)(nil))
+	check("take: cost", never.JSON429.Cost, 1<<53)
+
+	hourly := []string{"1/1h bucket"}
+	var book stint.ReserveRequest
+	must(book.FromReserveByLimits(stint.ReserveByLimits{Subject: "go:2", Limits: hourly, MaxWaitSeconds: new(7200.5)}))
+	check("reserve", *got(client.ReserveWithResponse(ctx, book)).JSON200.RetryAfterSeconds, 0)
+	later := got(client.ReserveWithResponse(ctx, book)).JSON200
+	check("reserve: a wait", *later.RetryAfterSeconds > 3000, true)
+	must(book.FromReserveByLimits(stint.ReserveByLimits{Subject: "go:2", Limits: hourly, MaxWaitSeconds: new(0.5)}))
+	denied := got(client.ReserveWithResponse(ctx, book))
+	check("reserve: denied", denied.JSON429.Allowed, false)
+	check("reserve: Retry-After", *denied.Headers429.RetryAfter > 3000, true)
+	check("peek: denied", got(client.PeekWithResponse(ctx, union((*stint.Request).FromByLimits,
+		stint.ByLimits{Subject: "go:2", Limits: hourly}))).JSON429.Allowed, false)
+}
+
+func batch(client *stint.ClientWithResponses) {
+	items := []stint.BatchItem{
+		union((*stint.BatchItem).FromBatchByAttributes, stint.BatchByAttributes{Method: "GET", Path: "/",
+			Peer: "203.0.113.9"}),
+		union((*stint.BatchItem).FromBatchByPolicy, stint.BatchByPolicy{Subject: "go:3", Policy: "login",
+			Mode: new(stint.Peek)}),
+		union((*stint.BatchItem).FromBatchByTier, stint.BatchByTier{Subject: "go:3", Tier: "free",
+			Mode: new(stint.Reserve), MaxWaitSeconds: new(0.25)}),
+		union((*stint.BatchItem).FromBatchByLimits, stint.BatchByLimits{Subject: "go:3", Limits: []string{"1/1m"},
+			Cost: new(int64(2))}),
+	}
+	results := got(client.BatchWithResponse(ctx, stint.BatchRequest{Requests: items})).JSON200.Results
+	check("batch", len(results), len(items))
+	for i, want := range []int32{200, 200, 200, 429} {
+		check("batch: status", results[i].Status, want)
+		check("batch: allowed", results[i].Decision.Allowed, want == 200)
+		check("batch: problem", results[i].Problem, (*stint.Problem)(nil))
+	}
+}
+
+func charges(client *stint.ClientWithResponses) {
+	take := func(policy string) string {
+		charge := got(client.TakeWithResponse(ctx, union((*stint.Request).FromByPolicy,
+			stint.ByPolicy{Subject: "go:4", Policy: policy}))).JSON200.Charge
+		check("take: a charge", charge != "", true)
+		return charge
+	}
+	budget := func() string {
+		return got(client.TakeWithResponse(ctx, union((*stint.Request).FromByTier,
+			stint.ByTier{Subject: "go:4", Tier: "free", Cost: new(int64(3))}))).JSON200.Charge
+	}
+	settle := stint.SettleRequest{Charge: budget(), Cost: 1}
+	check("settle", got(client.SettleWithResponse(ctx, settle)).JSON200.Changed, true)
+	check("settle: again", got(client.SettleWithResponse(ctx, settle)).JSON200.Changed, false)
+	login := stint.ChargeRequest{Charge: take("login")}
+	check("refund", got(client.RefundWithResponse(ctx, login)).JSON200.Changed, true)
+	place := stint.ChargeRequest{Charge: take("export")}
+	check("extend", got(client.ExtendWithResponse(ctx, place)).JSON200.Changed, true)
+	check("release", got(client.ReleaseWithResponse(ctx, place)).JSON200.Changed, true)
+	check("extend: lost", got(client.ExtendWithResponse(ctx, place)).JSON200.Changed, false)
+}
+
+// problems makes calls that fail, each with a body of the same form.
+func problems(client *stint.ClientWithResponses) {
+	free := union((*stint.Request).FromByTier, stint.ByTier{Subject: "go:5", Tier: "free"})
+	document := *got(client.DescribeWithResponse(ctx)).JSON200
+	check("describe", document["openapi"], "3.1.0")
+
+	misspelled := union((*stint.Request).FromByTier, stint.ByTier{Subject: "go:5", Tier: "fre"})
+	invalid := got(client.TakeWithResponse(ctx, misspelled)).JSON400
+	check("400", invalid.Error, stint.ProblemErrorInvalid)
+	check("400: field", (*invalid.Mistakes)[0].Field, "tier")
+	stranger := connect(os.Getenv("STINT_URL"))
+	check("401", got(stranger.TakeWithResponse(ctx, free)).JSON401.Error, stint.ProblemErrorUnauthorized)
+	check("403", got(client.TakeWithResponse(ctx, free, setHeader("Sec-Fetch-Site", "cross-site"))).JSON403.Error,
+		stint.ProblemErrorForbidden)
+	long := union((*stint.Request).FromByTier, stint.ByTier{Subject: strings.Repeat("x", 1<<16), Tier: "free"})
+	check("413", got(client.TakeWithResponse(ctx, long)).JSON413.Error, stint.ProblemErrorTooLarge)
+	unavailable := got(connect(os.Getenv("STINT_DOWN_URL")).TakeWithResponse(ctx, free))
+	check("503", unavailable.JSON503.Error, stint.ProblemErrorUnavailable)
+	check("503: Retry-After", *unavailable.Headers503.RetryAfter > 0, true)
+}
+
+func connect(url string, editors ...stint.RequestEditorFn) *stint.ClientWithResponses {
+	return got(stint.NewClientWithResponses(url, func(c *stint.Client) error {
+		c.RequestEditors = append(editors, setHeader("User-Agent", "calls.go"))
+		return nil
+	}))
+}
+
+func setHeader(name, value string) stint.RequestEditorFn {
+	return func(_ context.Context, r *http.Request) error {
+		r.Header.Set(name, value)
+		return nil
+	}
+}
+
+// union returns a body of one of its forms.
+func union[Body, Form any](from func(*Body, Form) error, form Form) (body Body) {
+	must(from(&body, form))
+	return body
+}
+
+func got[Answer any](answer Answer, err error) Answer {
+	must(err)
+	return answer
+}
+
+func must(err error) {
+	if err != nil {
+		fail("%v", err)
+	}
+}
+
+func check[Value any](what string, got, want Value) {
+	if !reflect.DeepEqual(got, want) {
+		fail("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func fail(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...)) // shows which call it was
+}
