@@ -33,6 +33,7 @@ type fixture struct {
 	reports  []observe.ShadowReport
 	token    string // demanded if it is not ""
 	broken   bool   // every call is answered 503
+	loading  func() // called before the state is answered, unless it is nil
 	writes   []write
 	streams  map[chan observe.Tick]chan struct{}
 	begun    int // streams, so far
@@ -109,6 +110,12 @@ func (f *fixture) result(next http.HandlerFunc) http.HandlerFunc {
 }
 
 func (f *fixture) showState(w http.ResponseWriter, _ *http.Request) {
+	f.mu.Lock()
+	loading := f.loading
+	f.mu.Unlock()
+	if loading != nil {
+		loading()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state.Now = time.Now()
@@ -189,12 +196,15 @@ func (f *fixture) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tick sends a tick to every page.
+// tick sends a tick to every page, of a second that the state does not have unless it says so.
 func (f *fixture) tick(tick observe.Tick) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if tick.Point.At == 0 {
 		tick.Point.At = time.Now().Unix()
+		if n := len(f.state.Points); n > 0 {
+			tick.Point.At = max(tick.Point.At, f.state.Points[n-1].At+1)
+		}
 	}
 	if tick.Store.Kind == "" {
 		tick.Store = f.state.Store

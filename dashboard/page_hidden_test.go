@@ -82,11 +82,24 @@ func testHiddenFailure(t *testing.T, f *fixture, page *browsertest.Page) {
 	}
 }
 
+// testLeft: a page that is left for another releases its connection at once, though the browser
+// keeps the page, and connects again when somebody goes back.
+func testLeft(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "violations")
+	page.Open("about:blank")
+	eventually.True(t, "the page lets go", func() bool { open, _ := f.listeners(); return open == 0 })
+	browsertest.Eval[bool](page, "(setTimeout(() => history.back()), true)")
+	page.WaitText("#link", "Live")
+	eventually.True(t, "the page listens again", func() bool { open, _ := f.listeners(); return open == 1 })
+	f.tick(observe.Tick{Violations: []observe.Violation{denial("user:gus", "", "")}})
+	page.WaitText(feedRows, "user:gus")
+}
+
 // testStreamEnds: a stream that ended because of what came holds no connection.
 func testStreamEnds(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "overview")
 	browsertest.Eval[bool](page, `(import("./static/api.js").then(({ API }) => new API()
-		.stream(() => { throw new Error("odd"); }, new AbortController().signal)).catch((error) => (window.why = error.message)), true)`)
+		.stream(() => {}, () => { throw new Error("odd"); }, new AbortController().signal)).catch((error) => (window.why = error.message)), true)`)
 	eventually.True(t, "there are two streams", func() bool { open, _ := f.listeners(); return open == 2 })
 	f.tick(observe.Tick{Point: counted(1, 1)})
 	page.Wait(`window.why === "odd"`)

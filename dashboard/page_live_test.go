@@ -186,6 +186,21 @@ func testLost(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("document.querySelectorAll('" + feedRows + "').length === 2") // and not one of them twice
 }
 
+// testNoGap: what happens while the page loads is shown once, whether the state has it or not.
+func testNoGap(t *testing.T, f *fixture, page *browsertest.Page) {
+	now, eve, bob := time.Now().Unix(), denial("user:eve", "", ""), denial("user:bob", "", "")
+	f.change(func() {
+		f.state.Points, f.state.Violations = []observe.Point{{At: now}}, []observe.Violation{eve}
+		f.loading = func() {
+			f.tick(observe.Tick{Point: observe.Point{At: now}, Violations: []observe.Violation{eve}})
+			f.tick(observe.Tick{Point: observe.Point{At: now + 1}, Violations: []observe.Violation{bob}})
+		}
+	})
+	open(t, f, page, "violations")
+	page.WaitText(feedRows, "user:bob")
+	page.WaitText("section.violations .counts", "2 violations of 2 subjects shown")
+}
+
 func testNarrow(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.busy()
 	page.Resize(360, 740)

@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -50,6 +49,8 @@ func TestPage(t *testing.T) {
 		{"attack", testAttack},
 		{"store down", testStoreDown},
 		{"connection lost", testLost},
+		{"no gap", testNoGap},
+		{"left for another page", testLeft},
 		{"narrow", testNarrow},
 		{"keyboard", testKeyboard},
 		{"bounded", testBounded},
@@ -77,7 +78,6 @@ func open(t *testing.T, f *fixture, page *browsertest.Page, view string) {
 	t.Helper()
 	page.Open(f.URL + "/#/" + view)
 	page.WaitText("#link", "Live")
-	eventually.True(t, "the page listens to the stream", func() bool { open, _ := f.listeners(); return open > 0 })
 }
 
 func testViews(t *testing.T, f *fixture, page *browsertest.Page) {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/answer"
@@ -57,7 +58,7 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	status, names := m.Status(usualViolations), d.namesFor(r)
 	s := state{
 		Version: d.c.Version, Now: time.Now(),
-		Points: nonNil(m.History(time.Second)), Long: nonNil(m.History(10 * time.Second)),
+		Points: upTo(status.Point.At, m.History(time.Second)), Long: upTo(status.Point.At, m.History(10*time.Second)),
 		Series:     nonNil(status.Series),
 		Violations: names.violations(status.Violations), Offenders: names.offenders(status.Offenders),
 		Alerts: nonNil(status.Alerts), Store: status.Store,
@@ -86,4 +87,9 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	}
 	s.Outbound = d.outbound(r.Context(), set)
 	answer.JSON(w, http.StatusOK, s)
+}
+
+// upTo leaves out points that are newer than everything else in a state.
+func upTo(at int64, points []observe.Point) []observe.Point {
+	return nonNil(slices.DeleteFunc(points, func(p observe.Point) bool { return p.At > at }))
 }

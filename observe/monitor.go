@@ -65,6 +65,8 @@ type Monitor struct {
 	alerts    *alerts
 	watch     *storeWatch
 
+	sampling sync.Mutex // so that [Monitor.Status] has all of a second, or nothing of it
+
 	outboundStats atomic.Pointer[func() []outbound.Stats]
 	lastAlerts    atomic.Pointer[[]Alert]
 	subscribers   subscribers
@@ -140,6 +142,8 @@ func (m *Monitor) run() {
 // sample ends a second: it goes into the history, alerts are evaluated, and subscribers receive a
 // tick.
 func (m *Monitor) sample(now time.Time) {
+	m.sampling.Lock()
+	defer m.sampling.Unlock()
 	m.clock.set(now)
 	m.offenders.tick(now)
 	t := m.totals()

@@ -3,6 +3,8 @@ package observe_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -275,4 +277,33 @@ func TestLimitersOfSeveralClaims(t *testing.T) {
 			t.Errorf("got %+v, want one violation of 1/1h by a subject", list)
 		}
 	})
+}
+
+// TestStatusIsWhole: a status has all of a second or nothing of it, also while that second ends.
+func TestStatusIsWhole(t *testing.T) {
+	status := make(chan observe.Tick, 1)
+	var m *observe.Monitor
+	asked := false
+	m = observe.New(observe.Config{Logger: slog.New(slog.NewTextHandler(writer(func() { // an alert is logged in between
+		if !asked {
+			asked = true
+			go func() { status <- m.Status(1) }()
+			time.Sleep(50 * time.Millisecond) // for one that does not wait
+		}
+	}), nil))})
+	defer m.Close()
+	m.Reloaded("policies", false, errors.New("a mistake"), time.Now())
+	got := <-status
+	refused := func(a observe.Alert) bool { return a.Name == "ConfigRefused" && a.State == "firing" }
+	if !slices.ContainsFunc(got.Alerts, refused) {
+		t.Errorf("the alert that was logged is not in the status: %+v", got.Alerts)
+	}
+}
+
+// writer is called for every line.
+type writer func()
+
+func (w writer) Write(line []byte) (int, error) {
+	w()
+	return len(line), nil
 }

@@ -8,7 +8,12 @@ import (
 
 // Status returns how things are: the last second, every series with its history, up to n of the
 // last violations, newest last, every alert there can be, and the store's health.
+//
+// A subscriber that asks for it misses nothing: the status has all ticks up to the second of its
+// Point, and no part of those after it.
 func (m *Monitor) Status(n int) Tick {
+	m.sampling.Lock()
+	defer m.sampling.Unlock()
 	t := Tick{
 		Series: m.history.series(), Violations: m.feed.recent(n), Offenders: m.offenders.worst(time.Now()),
 		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.watch.health(),

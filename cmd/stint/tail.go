@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/nearest"
-	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -51,12 +50,21 @@ func (c *tailCommand) Run(s *system) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := c.before(ctx, s, client); err != nil {
-		return c.problem(err)
-	}
+	var past []observe.Violation // asked for after the first tick, so that none is missed in between
+	begun := c.Last == 0
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
+			if !begun {
+				if past, err = client.Violations(ctx, c.Last); err != nil {
+					return err
+				}
+				begun = true
+				return c.print(s, past) // with those of this tick
+			}
+			if contains(past, tick.Violations) {
+				return nil
+			}
 			if err := c.print(s, tick.Violations); err != nil {
 				return err
 			}
@@ -68,15 +76,17 @@ func (c *tailCommand) Run(s *system) error {
 	}))
 }
 
-func (c *tailCommand) before(ctx context.Context, s *system, client *control.Client) error {
-	if c.Last == 0 {
-		return nil
+// contains reports whether all violations of a tick are in a list, or older than it.
+func contains(list, ofTick []observe.Violation) bool {
+	if len(ofTick) == 0 {
+		return false
 	}
-	list, err := client.Violations(ctx, c.Last)
-	if err != nil {
-		return err
-	}
-	return c.print(s, list)
+	newest := ofTick[len(ofTick)-1]
+	return slices.ContainsFunc(list, func(v observe.Violation) bool {
+		same := v.At.Equal(newest.At)
+		v.At = newest.At // which may have come in another time zone
+		return same && v == newest
+	})
 }
 
 func (c *tailCommand) print(s *system, list []observe.Violation) error {

@@ -244,7 +244,11 @@ func TestTail(t *testing.T) {
 	answers := map[string]any{"/api/violations": map[string]any{"violations": list[:1]}}
 	url := answering(t, answers)
 	tail := func(args ...string) string {
-		answers["/api/stream"] = streaming(tick(observe.Tick{Violations: list[1:3]}),
+		again := list[0] // which came while the past was asked for, from a server elsewhere
+		again.At = again.At.In(time.FixedZone("", 3600))
+		answers["/api/stream"] = streaming(
+			tick(observe.Tick{})+tick(observe.Tick{Violations: []observe.Violation{again}})+
+				tick(observe.Tick{Violations: list[1:3]}),
 			tick(observe.Tick{Violations: list[3:], Unshown: 17}))
 		return execute(t, "", append([]string{"tail", "--server", url}, args...)...).stdout
 	}

@@ -38,21 +38,28 @@ export class API {
   }
 
   /**
-   * stream calls onTick with every tick, and returns when the server ends it. It throws when nothing arrives for ten seconds,
-   * when the signal is aborted, and what onTick throws. Its connection ends with it.
+   * stream waits for onOpen once no more ticks can be missed, then calls onTick with every tick, and returns when the server
+   * ends it. It throws when nothing arrives for ten seconds, when the signal is aborted, and what onOpen or onTick throws.
+   * Its connection ends with it.
    */
-  async stream(onTick, signal) {
+  async stream(onOpen, onTick, signal) {
     const silence = new AbortController();
-    let timer = setTimeout(() => silence.abort(), 10_000);
+    let timer = 0;
+    const wait = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => silence.abort(), 10_000);
+    };
     try {
+      wait();
       const answer = await this.call("GET", "api/stream", undefined, AbortSignal.any([silence.signal, signal]));
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      clearTimeout(timer);
+      await onOpen();
       let text = "";
       for (;;) {
+        wait();
         const { value, done } = await reader.read();
         if (done) return;
-        clearTimeout(timer);
-        timer = setTimeout(() => silence.abort(), 10_000);
         const events = (text + value).split("\n\n");
         text = events.pop();
         for (const event of events) deliver(event, onTick);
