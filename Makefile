@@ -9,7 +9,7 @@ LOADFLAGS  ?=
 # Regular expressions and the slow reference share nothing, and are several times slower if watched.
 RACE        = -race -gcflags=regexp=-race=false \
 	-gcflags=github.com/stint-limiter/stint/internal/oracle=-race=false
-STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+STATICCHECK = $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 GORELEASER  = $(GO) tool -modfile=tools/release/go.mod goreleaser
 LUAC       ?= $(shell command -v luac5.1 || command -v luac)
 K6          = go.k6.io/k6@v1.8.1
@@ -72,9 +72,11 @@ lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
-	cd examples/routers && $(GO) vet ./...
+	cd examples/routers && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd bench && $(GO) vet ./...
-	cd deploy/test && $(GO) vet -tags image ./...
+	cd deploy/test && $(GO) vet -tags image ./... && $(STATICCHECK) -tags image ./...
+	cd tools/release && $(GO) vet ./... && $(STATICCHECK) ./...
+	cd tools/openapi && $(GO) vet ./...
 
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (60s)
@@ -156,5 +158,5 @@ fmt: ## Format all Go files
 
 .PHONY: clean
 clean: ## Remove what the other targets wrote
-	rm -f cover.out
+	rm -rf bin dist cover.out
 	$(GO) clean -testcache

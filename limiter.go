@@ -77,6 +77,9 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	l := &Limiter{store: store, sleep: sleep}
 	var m mistakes
 	for _, o := range options {
+		if limit, ok := o.(*Limit); ok && limit == nil {
+			o = nil
+		}
 		switch o := o.(type) {
 		case Limit, *Limit, optionFunc:
 			o.apply(l)

@@ -233,6 +233,7 @@ func TestNewMistakes(t *testing.T) {
 		{nil, []stint.Option{stint.PerMinute(1)}, []string{"the store is nil; want one such as stores.Open returns"}},
 		{nil, nil, []string{"the store is nil; want one such as stores.Open returns"}},
 		{(*memorystore.Store)(nil), nil, []string{"the store is nil; want one such as stores.Open returns"}},
+		{store, []stint.Option{(*stint.Limit)(nil)}, []string{"an option is nil; want a limit"}},
 		{store, []stint.Option{nil, httplimit.WithName("x")}, []string{"an option is nil; want a limit",
 			"there is an option of package httplimit; pass it to httplimit.By"}},
 		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)},

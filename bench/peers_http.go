@@ -56,7 +56,7 @@ var middlewares = []middleware{
 	{"stint, tiers", openTiers("x")},
 	{"stint, tiers, draft-11", openTiers("draft-11")},
 	{"stint, the whole example", openExample},
-	{"stint, By", openByHandler},
+	{"stint, ByIP", openByIP},
 	{"go-limiter", openGoLimiterHTTP},
 	{"throttled", openThrottledHTTP},
 	{"ulule", openUluleHTTP},
@@ -111,7 +111,7 @@ func newGuard(store stint.Store, text string, o stint.Observer) *policy.Guard {
 	return contest.Must(policy.NewGuard(store, conf.Set, quiet))
 }
 
-func openByHandler(next http.Handler, allowed bool) (http.Handler, func()) {
+func openByIP(next http.Handler, allowed bool) (http.Handler, func()) {
 	return httplimit.ByIP(stint.PerHour(reach(allowed)))(next), func() {}
 }
 

@@ -47,7 +47,12 @@ func (s *redisServer) do(ctx context.Context, args ...string) rueidis.RedisResul
 
 // info returns the fields of one section of INFO.
 func (s *redisServer) info(ctx context.Context, section string) map[string]string {
-	text := contest.Must(s.do(ctx, "INFO", section).ToString())
+	return s.fields(ctx, "INFO", section)
+}
+
+// fields returns the fields that a command answers with, one on each line.
+func (s *redisServer) fields(ctx context.Context, args ...string) map[string]string {
+	text := contest.Must(s.do(ctx, args...).ToString())
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
@@ -110,13 +115,13 @@ func (s *redisServer) memoryOf(ctx context.Context, pattern string) float64 {
 	return float64(sum)
 }
 
-// awaitReplica waits until a replica follows the server.
-func (s *redisServer) awaitReplica(ctx context.Context) {
+// await waits until something is ready, for ten seconds at most.
+func await(failure string, ready func() bool) {
 	for range 200 {
-		if strings.Contains(s.info(ctx, "replication")["slave0"], "state=online") {
+		if ready() {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	contest.Failf("the replica did not come up")
+	contest.Failf("%s", failure)
 }

@@ -32,38 +32,37 @@ func (c servers) addr() string {
 	return c[0].addr + "?" + strings.Join(others, "&")
 }
 
+// startServers calls a function that starts servers. If it fails, those it has started are closed.
+func startServers(start func(*servers)) (c servers) {
+	if err := contest.Catch(func() { start(&c) }); err != nil {
+		c.Close()
+		contest.OK(err)
+	}
+	return c
+}
+
 // startCluster starts a Cluster of so many masters without replicas.
-func startCluster(ctx context.Context, nodes int) (c servers) {
-	together := false
-	defer func() {
-		if !together {
-			c.Close()
+func startCluster(ctx context.Context, nodes int) servers {
+	return startServers(func(c *servers) {
+		const slots = 16384
+		for i := range nodes {
+			node := startRedis(ctx, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+			*c = append(*c, node)
+			first, last := i*slots/nodes, (i+1)*slots/nodes-1
+			contest.OK(node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)).Error())
+			host, port, _ := net.SplitHostPort((*c)[0].addr)
+			contest.OK(node.do(ctx, "CLUSTER", "MEET", host, port).Error())
 		}
-	}()
-	const slots = 16384
-	for i := range nodes {
-		node := startRedis(ctx, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
-		c = append(c, node)
-		first, last := i*slots/nodes, (i+1)*slots/nodes-1
-		contest.OK(node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)).Error())
-		host, port, _ := net.SplitHostPort(c[0].addr)
-		contest.OK(node.do(ctx, "CLUSTER", "MEET", host, port).Error())
-	}
-	for range 200 {
-		together = true
-		for _, node := range c {
-			info := contest.Must(node.do(ctx, "CLUSTER", "INFO").ToString())
-			together = together && strings.Contains(info, "cluster_state:ok") &&
-				strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", nodes)) &&
-				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes))
-		}
-		if together {
-			return c
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	contest.Failf("the Cluster did not come together")
-	return nil
+		await("the Cluster did not come together", func() bool {
+			together := true
+			for _, node := range *c {
+				info := node.fields(ctx, "CLUSTER", "INFO")
+				together = together && info["cluster_state"] == "ok" &&
+					info["cluster_size"] == strconv.Itoa(nodes) && info["cluster_known_nodes"] == strconv.Itoa(nodes)
+			}
+			return together
+		})
+	})
 }
 
 // clusterPeers are the contenders that know Clusters by a URL.

@@ -44,7 +44,7 @@ func requesting(h http.Handler, closer func()) decider {
 func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
 		"stint's tiers are those of the example, three windows each, matched by claim or address, beside five policies by path; the whole example "+
-		"also charges a budget, and sends both kinds of fields; the others, and stint's Limit, have one limit by address. Above: what is added to the bare handler.")
+		"also charges a budget, and sends both kinds of fields; the others, and stint's ByIP, have one limit by address. Above: what is added to the bare handler.")
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	var lines [][]string
 	for _, allowed := range []bool{true, false} {

@@ -23,13 +23,7 @@ type load struct {
 }
 
 // quantile returns a latency in microseconds; the latencies are sorted.
-func (l load) quantile(q float64) float64 {
-	if len(l.latency) == 0 {
-		return 0
-	}
-	at := min(int(q*float64(len(l.latency))), len(l.latency)-1)
-	return float64(l.latency[at].Nanoseconds()) / 1000
-}
+func (l load) quantile(q float64) float64 { return contest.Quantile(l.latency, q).Seconds() * 1e6 }
 
 // timedOne is of how many decisions one is timed.
 const timedOne = 8

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,7 +141,12 @@ func runScript(ctx context.Context, s contest.Settings, r *contest.Report) {
 	defer stop()
 	weights := startFootprint(ctx, s)
 	defer weights.server.Close()
-	tier := replicateTier(ctx, s)
+	tier, counted := replicateTier(ctx, s)
+	defer func() {
+		stop()
+		<-counted
+		weights.group.Wait()
+	}()
 	server := startRedis(ctx)
 	defer server.Close()
 	contenders := scriptContenders(ctx, server.addr)
@@ -174,19 +180,16 @@ func runScript(ctx context.Context, s contest.Settings, r *contest.Report) {
 }
 
 // startReplicated starts a server and its replica.
-func startReplicated(ctx context.Context) (pair servers) {
-	online := false
-	defer func() {
-		if !online {
-			pair.Close()
-		}
-	}()
-	pair = append(pair, startRedis(ctx))
-	host, port, _ := net.SplitHostPort(pair[0].addr)
-	pair = append(pair, startRedis(ctx, "--replicaof", host+" "+port))
-	pair[0].awaitReplica(ctx)
-	online = true
-	return pair
+func startReplicated(ctx context.Context) servers {
+	return startServers(func(pair *servers) {
+		master := startRedis(ctx)
+		*pair = append(*pair, master)
+		host, port, _ := net.SplitHostPort(master.addr)
+		*pair = append(*pair, startRedis(ctx, "--replicaof", host+" "+port))
+		await("the replica did not come up", func() bool {
+			return strings.Contains(master.info(ctx, "replication")["slave0"], "state=online")
+		})
+	})
 }
 
 // replicatedBytes counts what a master sends its replica per decision, with windows that are warm.
@@ -203,8 +206,9 @@ func (t *timed) replicatedBytes(ctx context.Context, master *redisServer, ticks 
 }
 
 // replicateTier counts the bytes of the documents' tier, by the minute: it takes two and loads
-// nothing, while something else is measured. It returns a function that waits for them.
-func replicateTier(ctx context.Context, s contest.Settings) (wait func() float64) {
+// nothing, while something else is measured. It returns a function that waits for them, and a
+// channel that is closed when its servers are gone.
+func replicateTier(ctx context.Context, s contest.Settings) (wait func() float64, _ <-chan struct{}) {
 	minute := contest.Pick(s, time.Minute, 5*time.Second)
 	var bytes float64
 	var err error
@@ -217,7 +221,7 @@ func replicateTier(ctx context.Context, s contest.Settings) (wait func() float64
 		<-done
 		contest.OK(err)
 		return bytes
-	}
+	}, done
 }
 
 func tierBytes(ctx context.Context, minute time.Duration) float64 {

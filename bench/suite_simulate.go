@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/bench/internal/process"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/loggen"
 	"github.com/stint-limiter/stint/internal/simulate"
@@ -99,13 +99,13 @@ type spent struct{ wall, cpu float64 }
 // run replays a log once. All rows that judge have to allow the same number of its requests.
 func (p *replaying) run(ctx context.Context, log string, lines int, allowed *int64) spent {
 	runtime.GC() // what the row before left
-	before := ownCPU()
+	before := process.OwnCPU()
 	start := time.Now()
 	source := contest.Must(accesslog.Open([]string{log}, accesslog.Options{}))
 	defer source.Close()
 	got := p.do(ctx, source)
 	wall := time.Since(start)
-	after := ownCPU()
+	after := process.OwnCPU()
 	if read := source.Stats(); read.Lines != int64(lines) || read.Malformed+read.Late > 0 {
 		contest.Failf("%s: read %d lines, %d malformed and %d late; want %d good ones", p.name, read.Lines, read.Malformed, read.Late, lines)
 	}
@@ -116,13 +116,6 @@ func (p *replaying) run(ctx context.Context, log string, lines int, allowed *int
 		contest.Failf("%s: allowed %d requests; want %d, as others do", p.name, got, *allowed)
 	}
 	return spent{float64(wall) / float64(lines), float64(after-before) / float64(lines)}
-}
-
-// ownCPU is the CPU time of this process.
-func ownCPU() time.Duration {
-	var self syscall.Rusage
-	contest.OK(syscall.Getrusage(syscall.RUSAGE_SELF, &self))
-	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
 }
 
 // readAll reads a log and does nothing with it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/bench/internal/process"
 	"github.com/stint-limiter/stint/internal/sizing"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -55,8 +56,8 @@ type sizingLoad struct {
 	questions []question    // in turn
 }
 
-// patient waits for Redis: what is decided without it costs it nothing.
-var patient = stint.FailurePolicy{Mode: stint.FailError, Budget: 5 * time.Second}
+// waitForRedis waits for Redis: what is decided without it costs it nothing.
+var waitForRedis = stint.FailurePolicy{Mode: stint.FailError, Budget: 5 * time.Second}
 
 // open connects the processes of a load.
 func (l *sizingLoad) open(ctx context.Context, addr string) redisDecider {
@@ -68,7 +69,7 @@ func (l *sizingLoad) open(ctx context.Context, addr string) redisDecider {
 	}}
 	for range max(l.processes, 1) {
 		if l.way.Batched {
-			stores = append(stores, openStore(ctx, addr, patient))
+			stores = append(stores, openStore(ctx, addr, waitForRedis))
 		} else {
 			stores = append(stores, contest.Must(redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr})))
 		}
@@ -98,21 +99,13 @@ func spend(ctx context.Context, servers []*redisServer, d redisDecider, walkers 
 // spentBy returns what servers and this process have used so far.
 func spentBy(ctx context.Context, servers []*redisServer) (n sizing.Cost) {
 	for _, s := range servers {
-		for _, sum := range []struct {
-			into    *float64
-			section string
-			names   []string
-		}{
-			{&n.CPU, "cpu", []string{"used_cpu_user", "used_cpu_sys"}},
-			{&n.In, "stats", []string{"total_net_input_bytes"}},
-			{&n.Out, "stats", []string{"total_net_output_bytes"}},
-			{&n.Replicated, "replication", []string{"master_repl_offset"}},
-		} {
-			*sum.into += s.infoNumber(ctx, sum.section, sum.names...)
-		}
+		n.CPU += s.cpu(ctx) * 1e6
+		n.In += s.infoNumber(ctx, "stats", "total_net_input_bytes")
+		n.Out += s.infoNumber(ctx, "stats", "total_net_output_bytes")
+		n.Replicated += s.infoNumber(ctx, "replication", "master_repl_offset")
 	}
-	n.CPU, n.Client = n.CPU*1e6, float64(ownCPU().Microseconds())
 	n.Out -= n.Replicated
+	n.Client = float64(process.OwnCPU().Microseconds())
 	return n
 }
 

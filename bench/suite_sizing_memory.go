@@ -38,7 +38,7 @@ func sizeSubjects(ctx context.Context, r *contest.Report, server *redisServer) {
 // weighSubjects returns by how many bytes a server's memory grows for each subject.
 func weighSubjects(ctx context.Context, server *redisServer, keys []string, requests int,
 	limits []stint.Limit) float64 {
-	d := openLimiter(openStore(ctx, server.addr, patient), limits)
+	d := openLimiter(openStore(ctx, server.addr, waitForRedis), limits)
 	defer d.close()
 	before := server.infoNumber(ctx, "memory", "used_memory")
 	failures := make([]error, tierCallers)

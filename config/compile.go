@@ -5,10 +5,8 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/mistake"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
@@ -91,22 +90,22 @@ func (c *compiler) store() {
 		PreviousNameKeyFile: c.file("store.previous_name_key_file", c.doc.Store.PreviousNameKeyFile),
 	}
 	if s.URL == "" {
-		s.URL = "memory"
+		s.URL = memory
 	}
-	if s.URL != "memory" && !isRedisURL(s.URL) { // not shown: it may hold a password
-		c.mistake("store.url", `want "memory", or a URL such as redis://host:6379/0 or rediss://user:password@host:6379/0`)
+	if invalid, ok := errors.AsType[*stint.InvalidError](redisurl.Check(s.URL)); ok && s.URL != memory {
+		c.mistake("store.url", `%v; or want "memory"`, invalid.Err)
 	}
 	if strings.ContainsAny(s.Prefix, "{}: \t\r\n") {
 		c.mistake("store.prefix", "%q has a brace, colon or space in it, which keys use for themselves", s.Prefix)
 	}
 	switch {
 	case s.Memory == 0:
-	case s.URL != "memory":
+	case s.URL != memory:
 		c.mistake("store.memory", "is for the store in memory, and url names a Redis; the memory for decisions without it is failure.memory")
 	case s.Memory < words.MinMemory:
 		c.mistake("store.memory", "%d bytes hold next to nothing; want 1MiB or more", s.Memory)
 	}
-	if s.NameKeyFile != "" && c.doc.Store.URL == "memory" { // left out, --store may name a Redis
+	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // left out, --store may name a Redis
 		c.mistake("store.name_key_file", "is for names in Redis, and url is memory, which keeps no names anywhere else; want a Redis, or no name_key_file")
 	}
 	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
@@ -118,7 +117,7 @@ func (c *compiler) store() {
 	}
 	switch where := c.doc.Store.URL; {
 	case files == tlsfiles.Files{}, where == "": // left out, --store or REDIS_URL may name a Redis
-	case !strings.HasPrefix(strings.ToLower(where), "rediss://"):
+	case !redisurl.IsTLS(where):
 		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), but the URL is without TLS; want one that begins with rediss://")
 	default:
 		s.URL = files.AddTo(where, false)
@@ -138,15 +137,6 @@ func (c *compiler) file(key, path string) string {
 		return path
 	}
 	return filepath.Join(filepath.Dir(c.files[c.nearest(key).file].name), path)
-}
-
-func isRedisURL(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {
-		return false
-	}
-	_, err = strconv.ParseUint("0"+strings.TrimPrefix(u.Path, "/"), 10, 16) // the number of a database, or none
-	return err == nil
 }
 
 // failure returns what a section says, else what the top level does; nil without a section.

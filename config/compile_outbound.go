@@ -23,10 +23,10 @@ func (c *compiler) outbound() {
 			c.mistake(key, "is also what keys of the identity %q begin with: a caller called api could pass for it; choose another name", identity)
 		}
 		if doc.FailFast && doc.MaxWait > 0 {
-			c.mistake(key+".max_wait", "with fail_fast nobody waits; want one of them")
+			c.mistake(key+".max_wait", "with fail_fast no call waits; want one of them")
 		}
 		if doc.FailFast && doc.Retries > 0 {
-			c.mistake(key+".retries", "with fail_fast nobody waits, and a repeat has to; want one of them")
+			c.mistake(key+".retries", "with fail_fast no call waits, and a repeat has to; want one of them")
 			doc.Retries = 0
 		}
 		failure := c.failure(key+".failure", doc.Failure)

@@ -22,8 +22,8 @@ func manyPolicies(n int) string {
 func TestCompileMistakes(t *testing.T) {
 	const tail = "\ntiers: [{name: anyone, identity: ip, limits: 10/1m}]\n"
 	tests := []struct{ name, config, want string }{
-		{"store", "store: {url: localhost:6379}" + tail, `:1: store.url: want "memory", or a URL`},
-		{"no password in messages", "store: {url: 'http://:hunter2@x'}" + tail, `or a URL such as redis://host:6379/0`},
+		{"store", "store: {url: localhost:6379}" + tail, `:1: store.url: the URL of Redis: it does not begin with redis://, rediss:// or unix://`},
+		{"no password in messages", "store: {url: 'http://:hunter2@x'}" + tail, `; or want "memory"`},
 		{"prefix", "store: {prefix: 'a{b'}" + tail, `store.prefix: "a{b" has a brace`},
 		{"previous name key alone", "store: {previous_name_key_file: a}" + tail, `:1: store.previous_name_key_file: there is no name_key_file that replaces it`},
 		{"name key of nothing", "store: {name_key_file: ''}" + tail, `store.name_key_file: want the path of a file`},
@@ -89,8 +89,10 @@ func TestCompileMistakes(t *testing.T) {
 		{"too many", "tiers:\n" + strings.Repeat("  - {name: x, identity: ip, limits: 1/1m}\n", 101), `:1: there are 101 tiers and 0 policies; want at most 100 and 1000`},
 		{"nobody gets there", "tiers: [{name: a, identity: ip, limits: 1/1m}, {name: b, identity: ip, limits: 1/1m}]", `tiers[1]: is never reached: the tier "a" before it matches every caller`},
 		{"API with two limits in one", tail + "outbound: {x: {limits: [1/1s, 2/1s]}}", `outbound.x.limits: 2/1s has the algorithm and window of another one there; give one of them a name, such as "other: 2/1s"`},
-		{"port", "store: {url: 'redis://host:port/0'}" + tail, `store.url: want`},
-		{"an hour's budget", "failure: {budget: 1h}" + tail, `failure.budget: nobody waits 1h0m0s`},
+		{"port", "store: {url: 'redis://host:port/0'}" + tail, `store.url: the URL of Redis: it cannot be read; want redis://`},
+		{"large port", "store: {url: 'redis://host:99999'}" + tail, `store.url: the URL of Redis: a port is not a number up to 65535`},
+		{"parameter", "store: {url: 'redis://host?mastr_set=main'}" + tail, `(did you mean "master_set"?)`},
+		{"an hour's budget", "failure: {budget: 1h}" + tail, `failure.budget: no one waits 1h0m0s`},
 		{"empty failure", "failure: {}" + tail, `failure: is empty`},
 		{"cost of nothing", tail + "policies: [{name: p, cost: {}}]", `policies[0].cost: want a number, or the header that says it`},
 		{"cost of nothing by default", tail + "policies: [{name: p, cost: {header: X, default: 0, max: 9}, settle: {header: Y}}]", `what costs nothing is not charged`},
@@ -132,7 +134,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"preset", tail + "outbound: {x: {preset: idgb}}", `no preset "idgb"; there is igdb, musicbrainz, rcsb, spotify or tmdb (did you mean "igdb"?)`},
 		{"API without limits", tail + "outbound: {x: {max_wait: 1s}}", `outbound.x: has neither limits nor a preset`},
 		{"retries", tail + "outbound: {x: {preset: igdb, retries: 11}}", `outbound.x: 11 retries; want 0 to 10`},
-		{"waiting and not", tail + "outbound: {x: {preset: igdb, fail_fast: true, max_wait: 1s}}", `with fail_fast nobody waits`},
+		{"waiting and not", tail + "outbound: {x: {preset: igdb, fail_fast: true, max_wait: 1s}}", `with fail_fast no call waits`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

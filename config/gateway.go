@@ -7,7 +7,7 @@ import (
 )
 
 // Gateway sets up a gateway. The first part is what files can say; a program can say it too, and
-// takes precedence. The second part is for programs only. What is zero is not said.
+// takes precedence. The second part is for programs only. A zero value is not set.
 type Gateway struct {
 	// Routes decide which requests go where. Routes for a request's host come before those for any
 	// host, and of these the longest prefix wins. Those of a program replace those of the files.

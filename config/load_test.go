@@ -119,7 +119,7 @@ func TestLoadOfWhatIsNotThere(t *testing.T) {
 func TestStoreCertificates(t *testing.T) {
 	directory := t.TempDir()
 	write(t, directory, map[string]string{
-		"stint.yaml": "store: {url: 'rediss://h?addr=i', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key}\n" +
+		"stint.yaml": "store: {url: 'rediss://h?addr=i:1', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key}\n" +
 			"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n",
 	})
 	config, err := Load(filepath.Join(directory, "stint.yaml"))
@@ -128,7 +128,7 @@ func TestStoreCertificates(t *testing.T) {
 	}
 	ca := filepath.Join(directory, "ca.pem")
 	want := Store{CAFile: ca, CertFile: "/me.pem", KeyFile: "/me.key", URL: "rediss://h?" + url.Values{
-		"addr": {"i"}, "ca_file": {ca}, "cert_file": {"/me.pem"}, "key_file": {"/me.key"},
+		"addr": {"i:1"}, "ca_file": {ca}, "cert_file": {"/me.pem"}, "key_file": {"/me.key"},
 	}.Encode()}
 	if got := config.Store; got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -34,14 +34,20 @@ type Store struct {
 
 // OpenStore opens the store of the configuration, with everything that the configuration says about
 // it: prefix, memory, name keys, TLS files, failure policy, instances and breaker. What is set in
-// with takes precedence, such as an observer, a logger or, as Redis.URL, another store:
+// with takes precedence, such as an observer, a logger or another store: Redis.URL or Redis.Client.
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //
 // See [stores.Config.Open] for when it returns, and for its errors.
 func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Store, error) {
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
-	where.URL = cmp.Or(with.Redis.URL, where.URL, memory)
+	where.URL = cmp.Or(with.Redis.URL, where.URL)
+	switch own := with.Redis.Client != nil || with.Redis.AdjustClient != nil; {
+	case own && !named && where.URL == memory: // which is the default of a configuration
+		where.URL = ""
+	case !own && where.URL == "":
+		where.URL = memory
+	}
 	with.Memory.MaxBytes = cmp.Or(with.Memory.MaxBytes, where.Memory)
 	if c.Set != nil {
 		r.Failure = cmp.Or(r.Failure, c.Set.Spec().Failure)
@@ -67,6 +73,9 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 		}
 	}
 	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}
+	if where.URL == "" && files != (tlsfiles.Files{}) {
+		return nil, &stint.InvalidError{Err: errors.New("store.ca_file and store.cert_file need store.url; the program's client has no URL")}
+	}
 	return with.Open(ctx, files.AddTo(where.URL, false))
 }
 

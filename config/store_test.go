@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/logtest"
@@ -85,6 +87,32 @@ func TestOpenStoreInMemory(t *testing.T) {
 		}
 		if m, ok := store.(*memorystore.Store); !ok || m.Stats().MaxBytes != test.want {
 			t.Errorf("%s: got %T, want %d bytes of memory", test.text, store, test.want)
+		}
+	}
+}
+
+// TestOpenStoreClient: a Redis that the program names is used, and not the memory that is the
+// default of a configuration.
+func TestOpenStoreClient(t *testing.T) {
+	server := redistest.Start(t)
+	adjust := func(o *rueidis.ClientOption) { o.InitAddress = []string{server.Addr()} }
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	for name, redis := range map[string]redisstore.Config{
+		"client": {Client: client}, "address": {AdjustClient: adjust},
+	} {
+		store, err := openStore(t, "store: {prefix: "+name+"}\n", stores.Config{Redis: redis})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := store.(*memorystore.Store); ok {
+			t.Errorf("%s: counts in memory", name)
+		}
+		if _, err := openStore(t, "store: {ca_file: a}\n", stores.Config{Redis: redis}); err == nil {
+			t.Errorf("%s: certificates are ignored", name)
 		}
 	}
 }

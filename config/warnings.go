@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -38,7 +39,7 @@ func (c *compiler) warnings() {
 		c.oddMatch(item("policies", i)+".match", c.doc.Policies[i].Match)
 		c.oddMatch(item("policies", i)+".unless", c.doc.Policies[i].Unless)
 		store := &c.config.Store
-		if c.spec.Policies[i].RequestIDDerive != 0 && isRedisURL(store.URL) && store.NameKeyFile == "" {
+		if c.spec.Policies[i].RequestIDDerive != 0 && redisurl.Is(store.URL) && store.NameKeyFile == "" {
 			c.warn(item("policies", i)+".request_id.derive", "Redis keeps a hash of the body, by which passwords and codes can be guessed; "+
 				"not on routes that take them, unless names are hashed (store.name_key_file)")
 		}

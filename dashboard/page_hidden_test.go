@@ -89,8 +89,8 @@ func testLeft(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Open("about:blank")
 	eventually.True(t, "the page lets go", func() bool { open, _ := f.listeners(); return open == 0 })
 	browsertest.Eval[bool](page, "(setTimeout(() => history.back()), true)")
-	page.WaitText("#link", "Live")
 	eventually.True(t, "the page listens again", func() bool { open, _ := f.listeners(); return open == 1 })
+	page.WaitText("#link", "Live")
 	f.tick(observe.Tick{Violations: []observe.Violation{denial("user:gus", "", "")}})
 	page.WaitText(feedRows, "user:gus")
 }
@@ -109,6 +109,21 @@ func testStreamEnds(t *testing.T, f *fixture, page *browsertest.Page) {
 		open, begun := f.listeners()
 		return open == 1 && begun == 2
 	})
+}
+
+// testStateSilent: a page that waits for the state gives up with the signal, and tries again later.
+func testStateSilent(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "overview")
+	silent := make(chan struct{})
+	defer close(silent)
+	f.change(func() { f.loading = func() { <-silent } })
+	got := browsertest.Eval[string](page, `import("./static/api.js").then(({ API }) => {
+		const api = new API();
+		return api.stream((signal) => api.get("api/state", signal), () => {}, AbortSignal.timeout(200));
+	}).catch((error) => error.name)`)
+	if got != "TimeoutError" {
+		t.Errorf("got %s, want what the signal says", got)
+	}
 }
 
 // testTabs: a browser has six connections to a server, and each of eight tabs is live when it is

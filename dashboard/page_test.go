@@ -51,6 +51,7 @@ func TestPage(t *testing.T) {
 		{"connection lost", testLost},
 		{"no gap", testNoGap},
 		{"left for another page", testLeft},
+		{"no state", testStateSilent},
 		{"narrow", testNarrow},
 		{"keyboard", testKeyboard},
 		{"bounded", testBounded},

@@ -24,8 +24,9 @@ import (
 // Each call costs one unit of every limit; a stream costs one when it is opened. The key says whose
 // calls are counted together, from the context that the interceptors before these have made. A nil
 // key counts the calls of each client's address together, as httplimit.ByIP does: By takes no
-// proxies to trust, so there is nothing to choose. A call whose key is "" ends with Internal:
-// nobody shares a count by accident. Under a concurrency limit, see [stint.AtOnce], a call keeps
+// proxies to trust, so there is nothing to choose. A peer without an address, as on a Unix socket,
+// has no key: pass a function there. A call whose key is "" ends with Internal: no one shares a
+// count by accident. Under a concurrency limit, see [stint.AtOnce], a call keeps
 // its place until the handler returns. Health checks and reflection are calls like any other: to
 // leave some out, call the interceptors from one of your own.
 //
@@ -40,7 +41,7 @@ func By(key func(context.Context) string, options ...stint.Option) (
 	own, others := bykey.Split[withStore](options)
 	c := bykey.Config{Logger: slog.Default(), Options: others}
 	for _, o := range own {
-		c.Store, c.Shared = o.store, true
+		c.Store, c.Stored = o.store, true
 	}
 	limits, err := bykey.New(c)
 	if err != nil {
@@ -55,9 +56,9 @@ func By(key func(context.Context) string, options ...stint.Option) (
 }
 
 // WithStore says where [By] counts, such as in a store that package stores has opened. In one
-// store, calls with equal keys and equal limits are counted together, in however many processes and
-// with requests of httplimit.By. To count them apart, give the limits names
-// ([stint.Limit.WithName]).
+// store, calls with equal keys and equal limits are counted together, in all processes, and
+// together with requests of httplimit.By. To count them separately, give the limits names
+// ([stint.Limit.WithName]). When you change the limits, counting starts over.
 func WithStore(store stint.Store) stint.Option { return withStore{store: store} }
 
 // withStore is a [stint.Option] so that [By] takes it next to limits. [stint.New] reports it as a
@@ -67,7 +68,7 @@ type withStore struct {
 	store        stint.Store
 }
 
-var errNoKey = errors.New("the call has no key to count it by")
+var errNoKey = errors.New("the call has no key to count it by; give By a key that every call has")
 
 // keyed decides by limits alone.
 type keyed struct {

@@ -53,6 +53,12 @@ func TestBy(t *testing.T) {
 	if err := say(t.Context(), conn); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no key") {
 		t.Errorf("no key: got %v, want Internal", err)
 	}
+	for _, key := range []string{"\x00everyone", strings.Repeat("x", stint.MaxSubject+1)} {
+		conn := by(t, &echo{}, func(context.Context) string { return key }, stint.PerHour(2))
+		if err := say(t.Context(), conn); status.Code(err) != codes.Internal {
+			t.Errorf("the key %.9q: got %v, want Internal: a repeat would fail too", key, err)
+		}
+	}
 }
 
 // TestByAddress: without a key the client's address counts, and not its connection.

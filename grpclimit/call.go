@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/clientip"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -60,6 +61,9 @@ func (c *call) judge() (metadata.MD, error) {
 		}
 		if errors.Is(err, errNoKey) {
 			return nil, status.Error(codes.Internal, err.Error())
+		}
+		if _, invalid := errors.AsType[*stint.InvalidError](err); invalid { // a repeat would fail too
+			return nil, status.Error(codes.Internal, "the call could not be processed")
 		}
 		return c.refuse(unavailable())
 	}

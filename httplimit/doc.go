@@ -106,7 +106,7 @@
 // # Request ids
 //
 // Where a policy derives request ids, the body of a request without an id is read before the
-// decision, if its length is announced and at most 64 KiB, and handed on to the handler as it came.
+// decision, if its length is announced and at most 64 KiB, and passed to the handler unchanged.
 // It has ten seconds to arrive, which replace the server's ReadTimeout; afterwards the connection
 // has no read deadline. A request whose body does not arrive is decided without an id: it is
 // charged, and if it is allowed the answer is 408, 413 or 400, which no class of statuses under

@@ -1,7 +1,9 @@
 package httplimit
 
 import (
+	"cmp"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -15,15 +17,15 @@ import (
 //	r.Use(httplimit.By(userOf, stint.PerMinute(100), stint.PerDay(5000)))
 //
 // Each request costs one unit of every limit. The key says whose requests are counted together; it
-// has no default, because with one that was forgotten everybody would share one count. Use
+// has no default, because if it were left out by mistake, everyone would share one count. Use
 // [ClientIP], [Header], [FirstOf], [Everyone] or a function of your own. Under a concurrency limit,
 // see [stint.AtOnce], a request keeps its place until the handler returns.
 //
 // The options are one or more limits, other options of package stint such as [stint.WithBans], and
 // those of this package. Without [WithStore] the requests are counted in the memory of this
-// process, and every call of By counts by itself, in 64 MiB at most: when that is full, keys that
-// have used the least are forgotten first. All handlers behind one returned middleware count
-// together.
+// process, and every call of By counts by itself, in 64 MiB at most: when that is full, the keys
+// with the most left of their limits are evicted first. All handlers behind one returned middleware
+// count together.
 //
 // A mistake in the arguments is a mistake in the program: By panics, and lists every mistake.
 func By(key KeyFunc, options ...stint.Option) func(http.Handler) http.Handler {
@@ -69,8 +71,8 @@ func newLimit(key KeyFunc, options []stint.Option) (*limit, error) {
 	if f.claims != nil {
 		noClaims = errors.New("WithClaims is for New; want a key that says who is asking")
 	}
-	limits, err := bykey.New(bykey.Config{Store: f.store, Shared: f.stored, Name: f.name, Logger: f.logger,
-		Options: others})
+	limits, err := bykey.New(bykey.Config{Store: f.store, Stored: f.stored, Name: f.name,
+		Logger: cmp.Or(f.logger, slog.Default()), Options: others})
 	if err := errors.Join(noKey, noClaims, err); err != nil {
 		return nil, err
 	}

@@ -292,6 +292,13 @@ func TestWrongUse(t *testing.T) {
 		{"httplimit: New: the guard is nil", func() { httplimit.New(nil) }},
 		{"httplimit: New: the handler is nil", func() { httplimit.New(guard)(nil) }},
 		{"httplimit: New: the guard has a store", func() { httplimit.New(guard, httplimit.WithStore(memory(t))) }},
+		{"httplimit: New: the guard's configuration has names", func() {
+			httplimit.New(guard, httplimit.WithName("x"))
+		}},
+		{"httplimit: New: the guard has a logger", func() {
+			httplimit.New(guard, httplimit.WithLogger(slog.Default()))
+		}},
+		{"httplimit: WithLogger: the logger is nil", func() { httplimit.WithLogger(nil) }},
 		{"httplimit: By: the handler is nil", func() { httplimit.By(all, limit)(nil) }},
 		{"httplimit: By: the key is nil", func() { httplimit.By(nil, limit) }},
 		{"httplimit: By: no limit; want one such as stint.PerMinute(100)", func() { httplimit.ByIP() }},

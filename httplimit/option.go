@@ -33,7 +33,7 @@ type responder struct {
 	failed  func(http.ResponseWriter, *http.Request, error)
 	headers *policy.Headers // nil: as the configuration says
 	name    string          // "" unless set
-	logger  *slog.Logger
+	logger  *slog.Logger    // nil unless set
 	store   stint.Store
 	stored  bool           // WithStore was used
 	shares  bool           // the verdict, with the handler
@@ -44,7 +44,7 @@ type responder struct {
 }
 
 func newResponder(options []Option) *responder {
-	f := &responder{logger: slog.Default(), random: rand.Float64, timeout: defaultSendTimeout}
+	f := &responder{random: rand.Float64, timeout: defaultSendTimeout}
 	for _, o := range options {
 		if o.set != nil { // the zero Option changes nothing
 			o.set(f)
@@ -83,9 +83,10 @@ func WithHeaders(headers policy.Headers) Option {
 
 // WithName is what headers and answers call the policy of [By]: letters, digits and "_-.". It is
 // "default" unless set. In a store that is shared ([WithStore]) it is the scope in which the
-// requests are counted: middlewares with the same name count together, and counts stay when you
-// change the limits. It is also the scope of a policy of that name, if there is one on the same
-// store. [New] has the names of its configuration.
+// requests are counted: middlewares with the same name count together where their limits have the
+// same window, and a count stays when you change the number of a limit; a new window starts empty.
+// It is also the scope of a policy of that name, if there is one on the same store. [New] has the
+// names of its configuration, and panics.
 func WithName(name string) Option {
 	if !words.IsName(name) {
 		panic(fmt.Sprintf("httplimit: WithName(%q): want letters, digits and _-.", name))
@@ -101,17 +102,20 @@ func WithName(name string) Option {
 //	r.Use(httplimit.ByIP(stint.PerMinute(100), httplimit.WithStore(store)))
 //
 // In one store, requests with equal keys are counted together if the middlewares have the same
-// name, or no name and the same limits, in however many processes. Give each a name ([WithName]) if
-// they should count apart, and if counts should stay when you change the limits. The guard of [New]
-// has a store: New panics.
+// name, or no name and the same limits, no matter in how many processes. Give each a name
+// ([WithName]) to count them separately, and to keep counts when you change the limits. The guard
+// of [New] has a store: New panics.
 func WithStore(store stint.Store) Option {
 	return option(func(f *responder) { f.store, f.stored = store, true })
 }
 
 // WithLogger says where [By] logs requests that it cannot decide, at most five per second. It is
 // slog.Default() unless set. For denials and admissions, give the limiter a logger:
-// [stint.WithLogger]. The guard of [New] has a logger of its own.
+// [stint.WithLogger]. The guard of [New] has a logger of its own: New panics.
 func WithLogger(logger *slog.Logger) Option {
+	if logger == nil {
+		panic("httplimit: WithLogger: the logger is nil")
+	}
 	return option(func(f *responder) { f.logger = logger })
 }
 

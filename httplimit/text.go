@@ -106,7 +106,7 @@ func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
 		full := taken.add(fullName(name, l))
 		t.limits[i] = limitText{
 			name:  full,
-			item:  serialise(httpsfv.NewItem(full)) + ";r=",
+			item:  serialize(httpsfv.NewItem(full)) + ";r=",
 			timed: l.Algorithm != stint.AlgorithmConcurrency,
 			max:   fixed(strconv.FormatInt(l.Max, 10)),
 		}
@@ -118,7 +118,7 @@ func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
 		}
 		list[i] = policyItem(full, l)
 	}
-	t.policies = fixed(serialise(list))
+	t.policies = fixed(serialize(list))
 	return t
 }
 
@@ -177,8 +177,8 @@ func quota(units int64) int64 { return min(units, 999_999_999_999_999) }
 
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// serialise writes a structured field. What it is given is made of names, which cannot be wrong.
-func serialise(v httpsfv.StructuredFieldValue) string {
+// serialize writes a structured field. What it is given is made of names, which cannot be wrong.
+func serialize(v httpsfv.StructuredFieldValue) string {
 	s, _ := httpsfv.Marshal(v)
 	return s
 }

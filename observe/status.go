@@ -9,8 +9,9 @@ import (
 // Status returns how things are: the last second, every series with its history, up to n of the
 // last violations, newest last, every alert there can be, and the store's health.
 //
-// A subscriber that asks for it misses nothing: the status has all ticks up to the second of its
-// Point, and no part of those after it.
+// A subscriber that asks for it misses nothing: its Point, Series, Violations and Alerts have all
+// ticks up to the second of its Point, and no part of those after it. Offenders and Store are as of
+// now.
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()

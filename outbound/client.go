@@ -173,3 +173,34 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 	defer cancel()
 	_, _ = e.limiter.Refund(ctx, d)
 }
+
+// noting is a store that notes in the context whether a turn was booked. The decision after a wait
+// is as of the admission, and does not say so.
+type noting struct{ stint.Store }
+
+type bookedKey struct{}
+
+func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	d, err := n.Store.Take(ctx, r)
+	if err == nil && d.Allowed && d.RetryAfter > 0 {
+		if booked, ok := ctx.Value(bookedKey{}).(*bool); ok {
+			*booked = true
+		}
+	}
+	return d, err
+}
+
+// Call is the event of a [Client.Wait]. Names of APIs come from the configuration, never from
+// requests: they are fit for labels.
+type Call struct {
+	API  string
+	Wait time.Duration // how long it waited, in vain or not; zero if it did not have to
+	Err  error         // why the call may not be made
+}
+
+// Cooldown is the event of a pause that the API imposed on this process. One that is prolonged
+// while it lasts is not reported again.
+type Cooldown struct {
+	API string
+	For time.Duration
+}

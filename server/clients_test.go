@@ -94,26 +94,6 @@ func TestGeneratedClients(t *testing.T) {
 	}
 }
 
-// The commands of docs/api.md, one after the other on one server, are all answered with 200.
-func TestAPICommands(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs curl and jq")
-	}
-	page := readText(t, apiReference)
-	directory := t.TempDir()
-	policies := filepath.Join(directory, "stint.yaml")
-	put(t, policies, find(t, page, "(?s)```yaml\n(.*?)```"))
-	r := start(t, Config{Policies: policies, HTTP: anywhere, APIAdHoc: true})
-	commands := regexp.MustCompile(`(?m)^(charge=.*|curl .*)$`).FindAllString(page, -1)
-	script := strings.NewReplacer("localhost:8080", r.Addr(HTTP).String(), "curl -s", "curl --fail-with-body -s").
-		Replace(strings.Join(commands, "\n"))
-	c := exec.Command("bash", "-exo", "pipefail", "-c", script)
-	c.Dir = directory
-	if out, err := c.CombinedOutput(); err != nil || len(commands) < 15 {
-		t.Errorf("%d commands: %v\n%s", len(commands), err, out)
-	}
-}
-
 // The document passes Redocly's recommended rules, without a warning.
 func TestDocumentIsLinted(t *testing.T) {
 	if testing.Short() {

@@ -67,7 +67,7 @@ type Config struct {
 
 	// AdminTokens is a file of bearer tokens for Admin, which may have roles: the holder of
 	// "prometheus (read): 51d3e6a9…" may look but not change anything. Without it Admin must be a
-	// loopback address, only callers on this host may look, and nobody may change anything. A proxy
+	// loopback address, only callers on this host may look, and no one may change anything. A proxy
 	// on this host that does not identify itself looks like such a caller. Probes need no token.
 	AdminTokens string
 	// AdminOpen lets callers on this host change things without tokens. It is for demos.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -37,13 +36,10 @@ var (
 	_ Store = (*redisStore)(nil)
 )
 
-// Words that stand for a URL.
-const (
-	memory = "memory"
-	redis  = "redis" // the one in the environment
-)
+// memory stands for a URL.
+const memory = "memory"
 
-// openTime is how long [Open] waits for the first connection.
+// openTime is how long [Open] waits for the first attempt to connect.
 const openTime = time.Second
 
 // Open opens the store of a URL with the zero [Config].
@@ -71,35 +67,32 @@ type Config struct {
 	Memory memorystore.Config
 	// Redis is for Redis. Its URL is that of [Config.Open].
 	Redis redisstore.Config
-	// Resilience is for what is over Redis. Its Logger also receives why Redis is not connected.
+	// Resilience configures the layers on top of Redis. Its Logger also receives why Redis is not
+	// connected.
 	Resilience resilience.Config
 }
 
-// Open opens the store of a URL: "memory", "redis" for the URL in the environment variable
-// REDIS_URL or else a Redis on localhost, or one of the forms that package redisstore lists. With
+// Open opens the store of a URL: "memory", or one of the forms that package redisstore lists. With
 // Redis.Client, or addresses from Redis.AdjustClient, the URL may be "".
 //
-// It returns as soon as the store is connected, and without a connection after one second or at the
-// end of ctx, which does not affect the store afterwards. An error is a mistake that waiting does
-// not fix, see the package comment: a [*stint.InvalidError], which shows nothing of the URL,
-// [redisstore.ErrNameKey], or that ctx was canceled.
+// It returns when the first attempt to connect has ended, after one second, or at the end of ctx,
+// whichever comes first; ctx does not affect the store afterwards. An error is a mistake that
+// waiting does not fix, see the package comment: a [*stint.InvalidError], which shows nothing of
+// the URL, [redisstore.ErrNameKey], or that ctx was canceled.
 func (c Config) Open(ctx context.Context, url string) (Store, error) {
 	url = strings.TrimSpace(url) // from a file it may end in a line break
 	switch {
 	case url == memory:
 		return openMemory(c.Memory)
-	case url == redis, redisurl.Is(url), c.Redis.Client != nil, url == "" && c.Redis.AdjustClient != nil:
+	case redisurl.Is(url), c.Redis.Client != nil, url == "" && c.Redis.AdjustClient != nil:
 	default:
 		wrong := "the URL of the store " + redisurl.Begin +
-			nearest.Hint(strings.Trim(url, ":/"), []string{memory, redis})
+			nearest.Hint(strings.Trim(url, ":/"), []string{memory})
 		if url == "" {
 			wrong = "no URL of a store"
 		}
 		return nil, &stint.InvalidError{Err: errors.New(wrong +
-			`; want "memory", "redis" for $REDIS_URL or localhost, or one such as redis://localhost:6379`)}
-	}
-	if url == redis {
-		url = cmp.Or(strings.TrimSpace(os.Getenv("REDIS_URL")), "redis://localhost:6379/0")
+			`; want "memory", or one such as redis://localhost:6379`)}
 	}
 	if c.Redis.URL = url; url != "" && c.Redis.Client == nil { // also if ctx ends before the first attempt to connect
 		if _, err := redisurl.Parse(url); err != nil {

@@ -86,12 +86,13 @@ func TestMemory(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.pem")
 	for url, want := range map[string]string{
-		"":                                        `no URL of a store; want "memory", "redis" for`,
+		"":                                        `no URL of a store; want "memory", or one such as`,
 		"memmory":                                 `redis://, rediss:// or unix:// (did you mean "memory"?); want "memory", `,
 		"memory://":                               `(did you mean "memory"?)`,
 		"localhost:6379":                          `begin with redis://, rediss:// or unix://; want "memory", `,
 		"redis:/localhost":                        "begin with redis://",
 		"redis://local host/":                     "it cannot be read; want",
+		"redis://:6379":                           "it has no host; want",
 		"redis://localhost:99999":                 "a port is not a number up to 65535; want",
 		"redis://localhost?addr=secret:99999":     "a port is not a number up to 65535; want",
 		"redis://localhost?addr=secret":           "an addr is not host:port; want",
@@ -341,16 +342,6 @@ func TestWithoutStack(t *testing.T) {
 	claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 	if _, err := away.Take(t.Context(), stint.Request{Claim: claim}); err == nil {
 		t.Error("decided without Redis")
-	}
-}
-
-// TestEnvironment: "redis" is the Redis of REDIS_URL, which may come from a file with a line break.
-func TestEnvironment(t *testing.T) {
-	server := redistest.Start(t)
-	t.Setenv("REDIS_URL", server.URL()+"\n")
-	take(t, open(t, quiet(), server.URL()))
-	if d := take(t, open(t, quiet(), "redis")); d.Degraded || d.Remaining() != 8 {
-		t.Errorf("got %+v, want 8 left in the same Redis", d)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 // sample is what one contender did in one round.
 type sample struct {
+	answers  int     // in all; 0 in medians
 	rate     float64 // answers per second
 	p50, p99 float64 // microseconds
 	allowed  float64 // share of the answers
@@ -64,16 +65,12 @@ func drive(ctx context.Context, callers int, length time.Duration, call ask) (sa
 	}
 	slices.Sort(took)
 	return sample{
+		answers: len(took),
 		rate:    float64(len(took)) / seconds,
-		p50:     quantile(took, 0.5),
-		p99:     quantile(took, 0.99),
+		p50:     contest.Quantile(took, 0.5).Seconds() * 1e6,
+		p99:     contest.Quantile(took, 0.99).Seconds() * 1e6,
 		allowed: float64(allowed) / float64(len(took)),
 	}, nil
-}
-
-// quantile of sorted times, in microseconds.
-func quantile(sorted []time.Duration, q float64) float64 {
-	return float64(sorted[int(q*float64(len(sorted)-1))]) / float64(time.Microsecond)
 }
 
 // contender is something that can be asked.

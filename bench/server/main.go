@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
 // programs are the files of those that are started.
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 			flags.StringVar(&p.ratelimit, "ratelimit", "", "the `program` of envoyproxy/ratelimit; without it the others are measured alone")
 		},
 		About: func(s contest.Settings) string {
-			return fmt.Sprintf("%v a round; %s", length(s), version("redis-server", "--version"))
+			return fmt.Sprintf("%v a round; %s", length(s), version(process.RedisProgram(), "--version"))
 		},
 	}.Run(ctx, args, os.Stdout)
 }

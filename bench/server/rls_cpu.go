@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
@@ -44,12 +43,10 @@ func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.
 // them, in microseconds of CPU time a decision.
 func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (micros [4]float64) {
 	before := s.clocks()
-	start := time.Now()
 	done := contest.Must(drive(ctx, callers, length, call))
-	decisions := done.rate * time.Since(start).Seconds()
 	after := s.clocks()
 	for i := range before {
-		micros[i] = float64((after[i] - before[i]).Microseconds()) / decisions
+		micros[i] = float64((after[i] - before[i]).Microseconds()) / float64(done.answers)
 		micros[len(before)] += micros[i]
 	}
 	return micros
@@ -57,9 +54,7 @@ func (s *service) spend(ctx context.Context, callers int, length time.Duration, 
 
 // clocks are the CPU times of the driver, the server and its Redis.
 func (s *service) clocks() [3]time.Duration {
-	var self syscall.Rusage
-	contest.OK(syscall.Getrusage(syscall.RUSAGE_SELF, &self))
-	times := [3]time.Duration{time.Duration(self.Utime.Nano() + self.Stime.Nano())}
+	times := [3]time.Duration{process.OwnCPU()}
 	for i, p := range []*process.Process{s.process, s.redis} {
 		if p == nil {
 			continue

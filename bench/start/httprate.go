@@ -9,8 +9,8 @@ import (
 	httprateredis "github.com/go-chi/httprate-redis"
 )
 
-// LimitByIP is deprecated: what its comment recommends instead needs chi and more lines. The
-// shortest program counts.
+// LimitByIP and KeyByIP are deprecated: what their comments recommend instead needs chi and more
+// lines. The shortest program counts.
 func httprateFirst() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", hello)
@@ -20,7 +20,7 @@ func httprateFirst() {
 func httprateRedis() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", hello)
-	counter := httprateredis.WithRedisLimitCounter(&httprateredis.Config{Host: "127.0.0.1", Port: redisPort})
+	counter := httprateredis.WithRedisLimitCounter(&httprateredis.Config{Host: redisHost, Port: redisPort})
 	log.Fatal(http.ListenAndServe(addr, httprate.LimitBy(requests, time.Minute, httprate.KeyByIP, counter)(mux)))
 }
 

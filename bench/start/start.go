@@ -4,12 +4,14 @@
 //
 // The rules: as short as gofmt and 120 columns allow, with the error handling of the project's own
 // README, and no function or variable of this file that hides a step. What an application has
-// anyway is here: a handler, a function that says who is signed in, and addresses, which a real
+// anyway is here: a handler, a function that says who is signed in, in the form that the library
+// wants, and addresses, which a real
 // program has as text.
 package start
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -21,16 +23,16 @@ const requests = 3
 
 // The addresses: where a program listens, and a Redis in the three forms that libraries want.
 var (
-	addr      = os.Getenv("START_ADDR")
-	redisURL  = os.Getenv("START_REDIS")
-	redisAddr = strings.TrimPrefix(redisURL, "redis://")
-	redisPort = port(redisAddr)
+	addr                 = os.Getenv("START_ADDR")
+	redisURL             = os.Getenv("START_REDIS")
+	redisAddr            = strings.TrimPrefix(redisURL, "redis://")
+	redisHost, redisPort = split(redisAddr)
 )
 
-func port(addr string) uint16 {
-	_, text, _ := strings.Cut(addr, ":")
+func split(addr string) (host string, port uint16) {
+	host, text, _ := net.SplitHostPort(addr)
 	n, _ := strconv.ParseUint(text, 10, 16)
-	return uint16(n)
+	return host, uint16(n)
 }
 
 // hello is the application.
@@ -39,5 +41,5 @@ func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }
 // userOf is who sent a request, as the application's authentication says.
 func userOf(r *http.Request) string { return "user:" + r.Header.Get("X-User") }
 
-// userKey is userOf as httprate wants it.
+// userKey is userOf as an application with httprate would write it.
 func userKey(r *http.Request) (string, error) { return userOf(r), nil }

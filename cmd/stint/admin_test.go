@@ -47,7 +47,7 @@ func TestOnARedis(t *testing.T) {
 	want(do("reset", "ip:203.0.113.9"), exitGood, "ip:203.0.113.9 is reset: nothing is used\n")
 	want(do("peek", "ip:203.0.113.9"), exitGood, "0 of 20 used")
 
-	want(do("bans"), exitGood, "nobody is banned\n")
+	want(do("bans"), exitGood, "no one is banned\n")
 	want(do("ban", "user:42", "--for", "1d"), exitGood, "user:42 is banned for 1d\n")
 	want(do("take", "user:42", "--tier", "pro"), exitBad, "user:42  denied: banned for another ")
 	want(do("inspect", "user:42"), exitGood, "user:42\nbanned for another ")
@@ -233,7 +233,7 @@ func TestAdminMistakes(t *testing.T) {
 		{[]string{"bans", "--token", "a b"}, exitUsage, `stint: the token has invalid characters; want printable ASCII without spaces`},
 		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage,
 			`--store and --server; want one of them`},
-		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `stint: the URL of the store does not begin with redis://, rediss:// or unix://; want "memory", "redis" for $REDIS_URL or localhost, or one such as redis://localhost:6379`},
+		{[]string{"bans", "--store", "http://localhost:6379"}, exitUsage, `stint: the URL of the store does not begin with redis://, rediss:// or unix://; want "memory", or one such as redis://localhost:6379`},
 		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope needs --limit; without it all scopes are reset`},
 		{[]string{"bans", "--token-file", "none"}, exitUsage, `stint: --token-file: open none: no such file or directory`},
 		{[]string{"bans", "--token-file", write(t, "tokens", "# none\n")}, exitUsage, `tokens`},

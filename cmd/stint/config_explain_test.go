@@ -62,18 +62,18 @@ policies:
 			"afterwards   none",
 		}},
 		{[]string{"--request", "/"}, []string{
-			"charged to nobody: nothing limits it",
+			"charged to no one: nothing limits it",
 			"bans         only those made by hand",
 			"store fails  allow, after 15ms: it is allowed",
 		}},
 		{[]string{"--request", "/", "--header", "Host: a.example.com"}, []string{
 			"host     a.example.com",
-			"  ip:192.0.2.1:trial  1 request  policy trial, in shadow: denies nobody  5/1s bucket",
+			"  ip:192.0.2.1:trial  1 request  policy trial, in shadow: denies no one  5/1s bucket",
 		}},
 		{[]string{"--request", "https://b.test", "--header", "Host: a.example.com"}, []string{
 			"request  GET /",
 			"host     b.test",
-			"charged to nobody: nothing limits it",
+			"charged to no one: nothing limits it",
 		}},
 		{[]string{"--request", "/files//a/../b%0Ac", "--claim", "user=1"}, []string{
 			`request  "GET /files/b\nc"`,

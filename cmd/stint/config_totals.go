@@ -67,7 +67,7 @@ func totalText(rules []*policy.Rule, parts int) string {
 	}
 	switch share := rules[0].Enforced; { // all rules of a tier have the tier's shadow and rollout
 	case share == 0:
-		text += "; in shadow: denies nobody"
+		text += "; in shadow: denies no one"
 	case share < 1:
 		text += "; enforced for " + figures.Percent(share) + " of the callers"
 	}

@@ -27,14 +27,14 @@ type daemonFlags struct {
 	Config string `name:"config" placeholder:"FILE" help:"Policies: a file, or a directory whose *.yaml and *.yml files are one configuration. Default: a built-in limit on every client."`
 	Store  string `name:"store" placeholder:"STORE" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: $$REDIS_URL, else what the policies say, else memory. redis is $$REDIS_URL, else localhost."`
 	storeTLSFlags
-	StoreMem   sizeFlag      `name:"store-memory" placeholder:"SIZE" help:"How much memory the store in memory may use, such as 256MiB. Above it, the subjects with the most left of their limits are forgotten. Default: what the policies say, else 1GiB."`
+	StoreMem   sizeFlag      `name:"store-memory" placeholder:"SIZE" help:"How much memory the store in memory may use, such as 256MiB. Above it, the subjects with the most left of their limits are evicted first. Default: what the policies say, else 1GiB."`
 	Failures   failuresFlag  `name:"breaker-failures" placeholder:"N" help:"How many calls to Redis have to fail in a row before the breaker opens and Redis is not asked for a while. Default: what the policies say, else ${breaker_failures}."`
 	Probe      breakerTime   `name:"breaker-probe" placeholder:"TIME" help:"How often an open breaker pings Redis, to try again once it answers. Default: what the policies say, else ${breaker_probe}."`
 	Retry      breakerTime   `name:"breaker-retry" placeholder:"TIME" help:"After how long an open breaker tries again if Redis does not permit pings. Default: what the policies say, else ${breaker_retry}."`
 	Admin      string        `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, metrics, probes, the state of the configuration and profiles. Empty turns it off. Default: ${default}."`
 	Metrics    string        `name:"metrics" placeholder:"ADDR" help:"The address of metrics for Prometheus and probes, such as :6071, without a token: let only Prometheus connect. They are also on --admin, which requires a token. Default: none."`
 	AdminToken string        `name:"admin-token-file" placeholder:"FILE" help:"Bearer tokens for --admin, one per line: alone, after the name of its holder as in alice: TOKEN, or with the role read as in prometheus (read): TOKEN. Default: one that is made once, in the file admin-token of --state-dir."`
-	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and nobody may change anything."`
+	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and no one may change anything."`
 	StateDir   string        `name:"state-dir" placeholder:"DIR" help:"Where to keep the token that is made. Default: $$STATE_DIRECTORY, else $$XDG_STATE_HOME/stint, else ~/.local/state/stint."`
 	ShowAll    bool          `name:"show-subjects" help:"Show subjects in full to everyone with access. By default only operators see them in full; for others, addresses are shortened to their network, and other subjects to their beginning."`
 	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"Another threshold for an alert, such as BlockedShare=0.2, or Spike=off. Can be repeated."`
@@ -101,7 +101,7 @@ const (
 )
 
 // builtInLimits are those of daemons without policies.
-const builtInLimits = "every client may make 600 requests a minute, 1200 at once, and 10,000 an hour"
+const builtInLimits = "every client may make 600 requests a minute, 1,200 at once, and 10,000 an hour"
 
 // Names of stores that --store takes besides URLs. redisStore is REDIS_URL, else urlExample.
 const (

@@ -90,7 +90,7 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 		return
 	}
 	if errors.Is(err, redisstore.ErrNameKey) {
-		found.fail("names", err.Error(), "stint doctor with the servers' --config")
+		found.fail("names", err.Error(), "run stint doctor with the --config of the servers")
 		return
 	}
 	if err != nil {

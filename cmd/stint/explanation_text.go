@@ -84,7 +84,7 @@ func (e *explanation) considered(b *bytes.Buffer, title string, all []policy.Con
 
 func (e *explanation) counts(b *bytes.Buffer) {
 	if len(e.Counts) == 0 {
-		b.WriteString("\ncharged to nobody: nothing limits it\n")
+		b.WriteString("\ncharged to no one: nothing limits it\n")
 		return
 	}
 	b.WriteString("\ncharged to\n")
@@ -108,7 +108,7 @@ func (c *charge) origin() string {
 		origin = "policy " + c.Policy
 	}
 	if c.Shadow {
-		origin += ", in shadow: denies nobody"
+		origin += ", in shadow: denies no one"
 	}
 	return origin
 }

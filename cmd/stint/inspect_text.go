@@ -70,7 +70,7 @@ func row(b *bytes.Buffer, label, text string) { fmt.Fprintf(b, "  %-*s%s\n", mar
 func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	shadow := ""
 	if l.Shadow {
-		shadow = ", in shadow: denies nobody"
+		shadow = ", in shadow: denies no one"
 	}
 	fmt.Fprintf(b, "%s: %s%s\n", s.paint(bold, oneLine(owner(l))), oneLine(l.Limit), shadow)
 	color := blue

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
@@ -88,7 +89,7 @@ func userOf(u *url.URL) string {
 
 // withOrWithoutTLS is what to do about a server that does not talk to the client.
 func withOrWithoutTLS(where string) string {
-	if !strings.HasPrefix(where, "rediss://") {
+	if !redisurl.IsTLS(where) {
 		return "if the server speaks TLS, begin the URL with rediss://"
 	}
 	if !strings.Contains(where, tlsfiles.CertParameter+"=") {

@@ -76,7 +76,8 @@ func (c *tailCommand) Run(s *system) error {
 	}))
 }
 
-// contains reports whether all violations of a tick are in a list, or older than it.
+// contains reports whether the newest violation of a tick is in a list: then all others of the tick
+// are too, or are older than the list.
 func contains(list, ofTick []observe.Violation) bool {
 	if len(ofTick) == 0 {
 		return false

@@ -126,7 +126,7 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 
 func (c *topCommand) table(top []observe.Offender) []byte {
 	if len(top) == 0 {
-		return []byte("nobody was denied in the last minutes\n")
+		return []byte("no one was denied in the last minutes\n")
 	}
 	var b bytes.Buffer
 	columns(&b, func(line func(...string)) {

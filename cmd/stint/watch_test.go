@@ -150,7 +150,7 @@ func TestTopOnce(t *testing.T) {
 	}
 	if got := execute(t, "", "top", "--once", "--server",
 		answering(t, map[string]any{"/api/top": map[string]any{}})); got.
-		stdout != "nobody was denied in the last minutes\n" {
+		stdout != "no one was denied in the last minutes\n" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -29,8 +29,8 @@ export class API {
     else localStorage.removeItem(SHORT);
   }
 
-  get(path) {
-    return this.call("GET", path).then((answer) => answer.json());
+  get(path, signal) {
+    return this.call("GET", path, undefined, signal).then((answer) => answer.json());
   }
 
   post(path, body) {
@@ -39,8 +39,8 @@ export class API {
 
   /**
    * stream waits for onOpen once no more ticks can be missed, then calls onTick with every tick, and returns when the server
-   * ends it. It throws when nothing arrives for ten seconds, when the signal is aborted, and what onOpen or onTick throws.
-   * Its connection ends with it.
+   * ends it. It throws when nothing arrives for ten seconds, when the signal is aborted, and what onOpen or onTick throws;
+   * onOpen has a signal of both. Its connection ends with it.
    */
   async stream(onOpen, onTick, signal) {
     const silence = new AbortController();
@@ -50,11 +50,12 @@ export class API {
       timer = setTimeout(() => silence.abort(), 10_000);
     };
     try {
+      const either = AbortSignal.any([silence.signal, signal]);
       wait();
-      const answer = await this.call("GET", "api/stream", undefined, AbortSignal.any([silence.signal, signal]));
+      const answer = await this.call("GET", "api/stream", undefined, either);
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      clearTimeout(timer);
-      await onOpen();
+      wait();
+      await onOpen(either);
       let text = "";
       for (;;) {
         wait();

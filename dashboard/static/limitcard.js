@@ -6,7 +6,7 @@ import { clock, count, duration, number, tierAndPolicy, time } from "./words.js"
 const LISTED = 50; // charges listed as text
 const CHARGES = columns("Charged at | time", "Units | figure", "Expires | time");
 
-/** full reports whether there is no room in a limit that denies for it: one in shadow denies nobody. */
+/** full reports whether there is no room in a limit that denies for it: one in shadow denies no one. */
 export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
 
 /** limitCard draws a limit as it was at a time, so wide. unfolded has the names of those whose charges are to be seen. */
@@ -34,7 +34,7 @@ export function limitCard(limit, now, width, unfolded) {
 export function whose(limit) {
   return [
     tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, not all shown)" : ""),
-    limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "shadow: denies nobody" : "",
+    limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "shadow: denies no one" : "",
   ].filter(Boolean).join(" · ");
 }
 

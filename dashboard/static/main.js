@@ -180,8 +180,8 @@ class App {
     const follow = async (left) => {
       this.#again = new AbortController();
       let loaded = 0; // the newest second of the state
-      await this.api.stream(async () => {
-        const state = await this.api.get("api/state");
+      await this.api.stream(async (signal) => {
+        const state = await this.api.get("api/state", signal);
         this.#again.signal.throwIfAborted();
         this.model.load(state);
         loaded = state.points?.at(-1)?.at ?? 0;

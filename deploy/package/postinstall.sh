@@ -5,7 +5,8 @@ set -e
 [ -d "$DPKG_ROOT/run/systemd/system" ] || exit 0
 systemctl daemon-reload
 case "$1" in
-configure) upgrade=$2 ;; # deb: the version before
-*) [ "$1" -lt 2 ] || upgrade=yes ;; # rpm: how many versions are installed now
+configure) upgrade=$2 ;; # deb: the previous version
+[2-9]) upgrade=yes ;; # rpm: how many versions are installed now
+*) upgrade= ;;
 esac
 [ -z "$upgrade" ] || systemctl try-restart stint.service

@@ -286,12 +286,13 @@ func TestImageUnderLoad(t *testing.T) {
 		t.Fatalf("after the load, running and out of memory are %s", got)
 	}
 
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		// It sends SIGTERM, and SIGKILL after the grace period; then the status would be 137.
-		e.podman("stop", fmt.Sprintf("--time=%d", *c.pod.Spec.TerminationGracePeriodSeconds), id)
-	}()
+	// It sends SIGTERM, and SIGKILL after the grace period; then the status would be 137.
+	stop := exec.Command("podman", slices.Concat(e.storage, []string{"--cgroup-manager=cgroupfs", "--runtime=runc",
+		"stop", fmt.Sprintf("--time=%d", *c.pod.Spec.TerminationGracePeriodSeconds), id})...)
+	stop.Stderr = os.Stderr
+	if err := stop.Start(); err != nil {
+		t.Fatal(err)
+	}
 	eventually.True(t, "that it is not ready", func() bool {
 		response, err := http.Get("http://" + c.addrs["http"] + c.spec.ReadinessProbe.HTTPGet.Path)
 		if err != nil {
@@ -314,7 +315,9 @@ func TestImageUnderLoad(t *testing.T) {
 	if served == 0 {
 		t.Error("no request was served while it drained")
 	}
-	<-stopped
+	if err := stop.Wait(); err != nil {
+		t.Errorf("podman stop: %v", err)
+	}
 	if code := e.podman("inspect", "--format={{.State.ExitCode}}", id); code != "0" {
 		t.Errorf("it ended with %s, want 0", code)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/server"
 )
@@ -246,7 +247,7 @@ func startPrometheus(t *testing.T, pods, alertmanager string) prometheusServer {
 		"alertmanager:9093", alertmanager))
 	put(t, filepath.Join(directory, "stint.rules.yaml"), replaced(t, read(t, rulesFile),
 		"interval: 15s", "interval: 500ms", "for: 1m", "for: 1s", "for: 60s", "for: 1s"))
-	address := freeAddr(t)
+	address := proxytest.FreeAddress(t)
 	run(t, exec.Command("prometheus", "--config.file="+filepath.Join(directory, "prometheus.yaml"),
 		"--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address="+address, "--log.level=warn"))
 	p := prometheusServer("http://" + address)
@@ -370,7 +371,7 @@ func startAlertmanager(t *testing.T, receiver http.Handler) string {
 route: {receiver: test, group_by: [alertname], group_wait: 10ms, group_interval: 100ms}
 receivers: [{name: test, webhook_configs: [{url: %q}]}]
 `, webhook.URL))
-	address := freeAddr(t)
+	address := proxytest.FreeAddress(t)
 	run(t, exec.Command("prometheus-alertmanager", "--config.file="+file, "--storage.path="+directory,
 		"--web.listen-address="+address, "--cluster.listen-address=", "--log.level=warn"))
 	eventually.Nil(t, "Alertmanager", func() error {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,30 +17,9 @@ import (
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
-
-// binary is the program. make test has built it.
-var binary = os.Getenv("STINT_BINARY")
-
-func TestMain(m *testing.M) {
-	if binary != "" {
-		os.Exit(m.Run())
-	}
-	directory, err := os.MkdirTemp("", "")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(directory, "stint")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/stint")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v: %s", err, out))
-	}
-	code := m.Run()
-	_ = os.RemoveAll(directory)
-	os.Exit(code)
-}
 
 // running is a program that ends with the test.
 type running struct {
@@ -70,17 +48,6 @@ func run(t *testing.T, c *exec.Cmd) *running {
 		}
 	})
 	return r
-}
-
-// freeAddr returns an address of this host on which nothing listens.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func put(t *testing.T, name, text string) {
@@ -140,7 +107,7 @@ func prepare(t *testing.T, redis string) *container {
 	}
 	c.args = append(c.args, c.spec.Args...)
 	for _, name := range []string{"http", "grpc", "metrics", "admin"} {
-		c.addrs[name] = freeAddr(t)
+		c.addrs[name] = proxytest.FreeAddress(t)
 		c.args = append(c.args, "--"+name+"="+c.addrs[name])
 	}
 	for _, e := range c.spec.Env {
@@ -156,7 +123,7 @@ func prepare(t *testing.T, redis string) *container {
 // start runs the program with the container's command line and environment.
 func (c *container) start(t *testing.T) *running {
 	t.Helper()
-	program := exec.Command(binary)
+	program := exec.Command(proxytest.BuildStint(t))
 	for _, arg := range c.args {
 		program.Args = append(program.Args, strings.ReplaceAll(arg, "=/etc/", "="+c.files+"/etc/"))
 	}
@@ -256,6 +223,7 @@ func TestContainer(t *testing.T) {
 		got != (callers.Holder{Name: "operator", Role: callers.Operate}) {
 		t.Errorf("the token is that of %+v, want an operator", got)
 	}
+	c.args = append(c.args, "--drain=0s") // the image's test drains
 	r := c.start(t)
 	if status, err := c.take("/", "192.0.2.1"); status != http.StatusOK {
 		t.Errorf("take: got %d, %v", status, err)
@@ -267,17 +235,16 @@ func TestContainer(t *testing.T) {
 		body, []byte(`stint_decisions_total{outcome="allowed"`)) {
 		t.Errorf("metrics: got %s", body)
 	}
-	bans := exec.Command(binary, "bans", "--server", "http://"+c.addrs["admin"], "--token", operator)
+	bans := exec.Command(proxytest.BuildStint(t), "bans", "--server", "http://"+c.addrs["admin"], "--token", operator)
 	if out, err := bans.CombinedOutput(); err != nil {
 		t.Errorf("bans: %v: %s", err, out)
 	}
-	if err := r.Process.Signal(syscall.SIGINT); err != nil {
+	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Process.Signal(syscall.SIGTERM); err != nil { // does not wait for --drain; the image's test does
-		t.Fatal(err)
+	if <-r.done; r.ProcessState.ExitCode() != 0 {
+		t.Errorf("the program ended with %v", r.ProcessState)
 	}
-	<-r.done
 }
 
 func get(t *testing.T, url string) []byte {

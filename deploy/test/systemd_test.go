@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -22,7 +23,7 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	directory := t.TempDir()
-	unit := filepath.Join(directory, "stint.service")
+	binary, unit := proxytest.BuildStint(t), filepath.Join(directory, "stint.service")
 	put(t, unit, replaced(t, string(text), "\nExecStart=stint ", "\nExecStart="+binary+" ")) // not installed here
 	for _, args := range [][]string{
 		{"verify", "--man=no", unit},

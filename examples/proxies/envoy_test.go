@@ -105,7 +105,7 @@ func testEnvoyRules(t *testing.T, binary string) {
 
 	tests := []struct {
 		name, client, method, path, key string
-		limit                           int // 0: Envoy does not ask
+		limit                           int // 0: used up by the row before
 	}{
 		{"a user", "203.0.113.1", "GET", "/things", "alice-secret", userLimit},
 		{"the user from elsewhere", "203.0.113.2", "GET", "/things", "alice-secret", 0},

@@ -44,10 +44,10 @@ go build -o "$bin/" ../../cmd/stint ./application
 
 port() { echo "${1##*:}"; }
 for file in "$proxy"/*; do
-	[ ! -f "$file" ] || sed -e "s|127.0.0.1:8080|$STINT|; s|127.0.0.1:3000|$APPLICATION|" \
+	[ ! -f "$file" ] || sed -e "s|127.0.0.1:8080\b|$STINT|; s|127.0.0.1:3000\b|$APPLICATION|" \
 		-e "s|listen 8000|listen $PROXY|; s|bind :8000|bind $PROXY|; s|\":8000\"|\"$PROXY\"|; s|^:8000|:$(port "$PROXY")|" \
 		-e "s|0\.0\.0\.0, port_value: 8000|${PROXY%:*}, port_value: $(port "$PROXY")|" \
-		-e "s|port_value: 8081|port_value: $(port "$STINT_GRPC")|; s|port_value: 3000|port_value: $(port "$APPLICATION")|" \
+		-e "s|port_value: 8081\b|port_value: $(port "$STINT_GRPC")|; s|port_value: 3000\b|port_value: $(port "$APPLICATION")|" \
 		-e "s|/etc/haproxy/|$dir/|; s|abns@stint|abns@stint-$(port "$PROXY")|" "$file" >"$dir/${file##*/}"
 done
 cd "$dir"

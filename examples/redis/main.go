@@ -9,10 +9,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
@@ -20,18 +23,21 @@ import (
 )
 
 func main() {
-	store, err := stores.Open(context.Background(), "redis") // $REDIS_URL, or localhost
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	store, err := stores.Open(ctx, cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close()
+	defer store.Close() // tells Redis what it has missed
 	key := httplimit.FirstOf(userOf, httplimit.ClientIP())
 	limit := httplimit.By(key, stint.PerMinute(10), stint.PerHour(100), httplimit.WithStore(store),
 		httplimit.WithName("api"))
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
-	log.Fatal(http.ListenAndServe("localhost:8080", limit(mux)))
+	go func() { log.Fatal(http.ListenAndServe("localhost:8080", limit(mux))) }()
+	<-ctx.Done()
 }
 
 // userOf returns who is signed in, or "". A real program checks the password. The prefix keeps a

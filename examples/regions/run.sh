@@ -8,8 +8,15 @@ dir=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 
 go build -o "$dir/region" .
-"${STINT_REDIS_SERVER:-redis-server}" --bind "${REDIS%:*}" --port "${REDIS##*:}" --save "" --dir "$dir" >"$dir/redis.log" &
-until (exec 3<>"/dev/tcp/${REDIS%:*}/${REDIS##*:}") 2>/dev/null; do sleep 0.1; done
+"${STINT_REDIS_SERVER:-redis-server}" --bind "${REDIS%:*}" --port "${REDIS##*:}" --save "" --dir "$dir" >"$dir/redis.log" 2>&1 &
+until grep -qs "Ready to accept" "$dir/redis.log"; do
+	if ! kill -0 $! 2>/dev/null; then
+		echo "run.sh: Redis has not started on $REDIS:" >&2
+		cat "$dir/redis.log" >&2
+		exit 1
+	fi
+	sleep 0.1
+done
 "$dir/region" europe "$REDIS" >"$dir/europe" &
 europe=$!
 "$dir/region" america "$REDIS" >"$dir/america" &

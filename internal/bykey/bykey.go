@@ -33,9 +33,9 @@ func Split[O stint.Option](options []stint.Option) (own []O, others []stint.Opti
 
 // Config sets up [Limits].
 type Config struct {
-	// Store is where to count if Shared is set; otherwise it is in memory and used by nothing else.
+	// Store is where to count if Stored is set; otherwise it is in memory and used by nothing else.
 	Store  stint.Store
-	Shared bool
+	Stored bool
 	// Name is that of the limits, "default" if it is "".
 	Name string
 	// Logger receives failures.
@@ -50,7 +50,7 @@ type Limits struct {
 	Rule policy.Rule
 
 	lim      *stint.Limiter
-	scope    string // in a shared store
+	scope    string // in a store that was given
 	holds    bool   // there is a concurrency limit
 	logger   *slog.Logger
 	failures logsample.Sampler
@@ -68,7 +68,7 @@ var errReserved = errors.New("the key begins with a zero byte, which is reserved
 // New reports every mistake.
 func New(c Config) (*Limits, error) {
 	l := &Limits{logger: c.Logger}
-	if !c.Shared {
+	if !c.Stored {
 		memory, err := memorystore.New(memorystore.Config{MaxBytes: memoryBytes})
 		if err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func New(c Config) (*Limits, error) {
 	}
 	l.lim = lim
 	l.Rule = policy.Rule{Policy: cmp.Or(c.Name, "default"), Limits: lim.Limits(), Index: -1}
-	if c.Shared {
+	if c.Stored {
 		l.scope = cmp.Or(c.Name, scopeOf(l.Rule.Limits))
 	}
 	l.holds = slices.ContainsFunc(l.Rule.Limits, func(m stint.Limit) bool {

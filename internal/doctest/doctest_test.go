@@ -38,6 +38,7 @@ func TestMistakes(t *testing.T) {
 		{language: "json", text: "{a: 1}"},
 		{language: "yaml", text: "tier: []\n"},
 		{language: "yaml", text: "policies:\n  - {name: a, limits: often}\n"},
+		{language: "yaml", text: "kind: Deployment\npolicies:\n  - {name: a, limits: 1/1s}\n"},
 		{language: "yaml", text: "domain: a\ndescriptors: [{kee: a}]\n"},
 	} {
 		if wrong.check(t) == nil {
@@ -74,6 +75,8 @@ func TestMatches(t *testing.T) {
 		{"any lines", "a\n…\nc\n", "a\n1\n2\nc\n", false, true},
 		{"no lines", "a\n  …\n", "a\n", false, true},
 		{"a fraction", "1.5 s\n", "22.75 s\n", false, true},
+		{"another address", "banned 203.0.113.9\n", "banned 198.51.100.7\n", false, false},
+		{"another version", "stint v0.1.0\n", "stint v9.7.0\n", false, false},
 		{"a whole number", "1 s\n", "2 s\n", false, false},
 		{"a whole number that varies", "  1 s\n", " 22 s\n", true, true},
 		{"another unit", "125µs, 3m20s\n", "1.5ms, 2h\n", true, true},

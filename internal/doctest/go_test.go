@@ -36,6 +36,9 @@ var known = map[string]string{
 // TestGo compiles every block of Go, as a package of its own in the first module that requires what
 // it imports. The compiler sees the packages through an overlay; none is written to the repository.
 func TestGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles: make test runs it")
+	}
 	imports, modules := knownImports(t), knownModules(t)
 	directory := t.TempDir()
 	overlays := map[string]map[string]string{} // by module, then file of a package

@@ -1,6 +1,6 @@
 // Package doctest is for contributors. It has no code, only tests of the documentation: they
-// compile, parse or run what its blocks hold, and check the commands and links in its text.
-// CONTRIBUTING.md has the conventions.
+// compile, parse or run what its blocks hold, and check the commands in its text. CONTRIBUTING.md
+// has the conventions.
 package doctest
 
 import (
@@ -216,8 +216,13 @@ func check(t *testing.T, program, input string, args ...string) error {
 	return nil
 }
 
-// checkYAML parses a configuration of the program that its keys are of.
+// checkYAML parses a configuration of stint or rules of envoyproxy/ratelimit. Of what its keys say
+// is another program's it checks only the syntax.
 func checkYAML(text string) error {
+	var own struct{ Properties map[string]any }
+	if err := json.Unmarshal(config.Schema(), &own); err != nil {
+		return err
+	}
 	others := map[string]string{
 		"kind": "Kubernetes", "resources": "kustomize", "scrape_configs": "Prometheus", "groups": "Prometheus",
 		"receivers": "Alertmanager", "http_filters": "Envoy", "static_resources": "Envoy",
@@ -233,12 +238,13 @@ func checkYAML(text string) error {
 		if err != nil {
 			return err
 		}
-		other := false
+		other, ours := false, false
 		for key := range keys {
 			other = other || others[key] != ""
+			ours = ours || own.Properties[key] != nil
 		}
 		switch _, whole := keys["tiers"]; {
-		case other:
+		case other && !ours:
 			continue
 		case keys["descriptors"] != nil:
 			_, err = envoyrls.Parse("example.yaml", []byte(text))

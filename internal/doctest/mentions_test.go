@@ -52,10 +52,13 @@ func checkMentions(t *testing.T, program string) {
 			}
 			for _, found := range mention.FindAllStringSubmatch(text, -1) {
 				words := strings.Fields(found[1])
-				usage := ""
-				for usage == "" && len(words) > 0 { // stint config check, or stint completion bash
-					usage = help(words...)
-					words = words[:len(words)-1]
+				usage := help(words...)
+				if usage == "" { // the second word may be an argument: stint completion bash
+					usage = help(words[0])
+					line, _, _ := strings.Cut(usage, "\n")
+					if !strings.Contains(line, "<") || strings.Contains(line, "<command>") {
+						usage = ""
+					}
 				}
 				commands++
 				if usage == "" {

@@ -3,7 +3,6 @@
 package doctest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +14,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
@@ -209,6 +208,7 @@ var (
 	// storeRedis is a Redis at its usual port, unless REDIS_URL is set.
 	storeRedis = regexp.MustCompile(`--store[ =]redis(\s|$)`)
 	listens    = regexp.MustCompile(`--(?:http|listen|admin|grpc)[ =]\S*:(\d+)`)
+	asks       = regexp.MustCompile(`\bcurl (-so? )`)
 )
 
 // run runs a command as the reader would. What the command fetches or starts is here if it is stint
@@ -221,6 +221,9 @@ func (s *session) run(step step) {
 	}
 	if s.redisURL = s.redisURL || strings.Contains(command, "REDIS_URL="); !s.redisURL {
 		command = storeRedis.ReplaceAllString(command, "--store redis://localhost:6379$1")
+	}
+	if !step.shown { // a refusal is a mistake unless the page shows it
+		command = asks.ReplaceAllString(command, "curl --fail-with-body $1")
 	}
 	command = strings.ReplaceAll(command, "redis-cli ", "redis-cli -u redis://127.0.0.1:6379 ")
 	command = strings.ReplaceAll(command, "stint doctor --store", "env -u STINT_SERVER stint doctor --store")
@@ -265,7 +268,8 @@ func (s *session) run(step step) {
 func (s *session) bash(ctx context.Context, command string) *exec.Cmd {
 	state := filepath.Join(s.state, "state")
 	c := exec.CommandContext(ctx, "bash", "-c", "code=0; [ ! -e "+state+" ] || . "+state+"; (exit $code)\n"+command+
-		"\ncode=$?; { export -p | grep -v ' PWD='; printf 'cd %q; code=%s\\n' \"$PWD\" $code; } > "+state+"; exit $code")
+		"\ncode=$?; { declare -p | grep -Ev '^declare -\\S*r| PWD='; "+
+		"printf 'cd %q; code=%s\\n' \"$PWD\" $code; } > "+state+"; exit $code")
 	c.Dir, c.Env = s.directory, s.env
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
@@ -275,26 +279,9 @@ func (s *session) bash(ctx context.Context, command string) *exec.Cmd {
 // background is a server that the reader has started.
 type background struct {
 	process *exec.Cmd
-	out     output
+	out     logtest.Buffer
 	ports   []string
 	ended   chan struct{}
-}
-
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // serve starts a server, which ends those that have its ports, and returns when it listens.
@@ -405,7 +392,7 @@ func (b *background) stop() {
 var (
 	anything = regexp.MustCompile(`…|\.\.\.`)
 	when     = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|\w{3}, \d\d \w{3} \d{4} [\d:]+ GMT|\d{4}/\d\d/\d\d [\d:]+`)
-	fraction = regexp.MustCompile(`\d+\.\d+`)
+	dotted   = regexp.MustCompile(`\d+(?:\.\d+)+`) // a fraction, or a version or an IP address
 	hex      = regexp.MustCompile(`\b[0-9a-f]{16,}\b`)
 	number   = regexp.MustCompile(`\d[\d,.]*(?:[hm]\d[\d.]*)*(?:(?:ns|µs|ms|[smhd])\b)?`)
 	spaces   = regexp.MustCompile(` +`)
@@ -421,7 +408,12 @@ func (s step) matches(got string, more bool) bool {
 		if s.numbersVary {
 			return spaces.ReplaceAllString(number.ReplaceAllString(text, "N"), " ")
 		}
-		return fraction.ReplaceAllString(text, "N")
+		return dotted.ReplaceAllStringFunc(text, func(found string) string {
+			if strings.Count(found, ".") > 1 {
+				return found
+			}
+			return "N"
+		})
 	}
 	pattern := `\A`
 	for line := range strings.Lines(masked(s.want)) {

@@ -37,7 +37,7 @@ type instance struct {
 	dead    chan struct{}
 }
 
-// ledger counts all there is, and denies nobody.
+// ledger counts all there is, and denies no one.
 var ledger = stint.Limit{Max: 1_000_000, Window: 24 * time.Hour, Name: "ledger"}
 
 // happen lets a plan happen, in a bubble, and returns its history.

@@ -220,7 +220,7 @@ func walk(t *testing.T, f func(name string)) {
 
 // otherModule reports whether a file belongs to a module of its own.
 func otherModule(name string) bool {
-	return under(path.Dir(name), []string{"bench", "tools", "examples/routers"})
+	return under(path.Dir(name), []string{"bench", "deploy/test", "examples/routers", "tools"})
 }
 
 // level returns the index in levels of the longest name that a package is under, or -1.

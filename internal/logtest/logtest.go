@@ -1,4 +1,4 @@
-// Package logtest is for tests that read a log while it is written.
+// Package logtest is for tests that read a log, or what a process writes, while it is written.
 package logtest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Buffer is a log that can be read while it is written. The zero value is empty.
+// Buffer is such a text. The zero value is empty.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

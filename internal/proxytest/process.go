@@ -4,17 +4,16 @@
 package proxytest
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -42,7 +41,7 @@ type Process struct {
 // Launch runs a program. Its output is shown if the test fails.
 func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	t.Helper()
-	var out output
+	var out logtest.Buffer
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -77,30 +76,19 @@ func (p *Process) Pause(t testing.TB) {
 	}
 }
 
-// output is what a process wrote.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-// FreeAddress returns an address of this host that nobody listens on. Its port is outside the range
-// that the system hands out by itself, so that no other test's server takes it first.
+// FreeAddress returns an address of this host that nobody listens on. Its port is below the range
+// that the system hands out by itself, above those of redistest and its cluster buses, and does not
+// begin with 3000, which shipped files have. A UDP socket reserves it until the test ends: no other
+// test gets it, in any process.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 200 {
-		address := fmt.Sprintf("127.0.0.1:%d", 22000+rand.IntN(8000))
+		address := fmt.Sprintf("127.0.0.1:%d", 30_100+rand.IntN(2_668))
+		reserved, err := net.ListenPacket("udp", address)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { reserved.Close() })
 		if l, err := net.Listen("tcp", address); err == nil {
 			l.Close()
 			return address

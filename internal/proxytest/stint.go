@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/eventually"
@@ -21,9 +22,15 @@ func BuildStint(t testing.TB) string {
 	if built := os.Getenv("STINT_BINARY"); built != "" {
 		return built
 	}
+	const module = "github.com/stint-limiter/stint"
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", path,
-		"github.com/stint-limiter/stint/cmd/stint").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", path, module+"/cmd/stint")
+	build.Dir = strings.TrimSpace(string(root)) // tests of other modules have not what it needs
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path

@@ -35,14 +35,28 @@ func Is(text string) bool {
 	return ok && slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, strings.ToLower(scheme))
 }
 
+// IsTLS reports whether a text begins as the URL of a Redis over TLS does.
+func IsTLS(text string) bool {
+	scheme, _, _ := strings.Cut(text, "://")
+	return slices.Contains([]string{"rediss", "valkeys"}, strings.ToLower(scheme))
+}
+
+// Check is [Parse] that reads no files.
+func Check(text string) error {
+	if _, err := parse(text); err != nil {
+		return &stint.InvalidError{Err: fmt.Errorf("the URL of Redis: %w; %s", err, urlForms)}
+	}
+	return nil
+}
+
 // Parse reads a URL, and the files that its parameters ca_file, cert_file and key_file name. The
 // error is a [*stint.InvalidError] that shows nothing of the URL but these files: if it is
 // malformed, any part of it may belong to the password.
 func Parse(text string) (rueidis.ClientOption, error) {
-	option, err := parse(text)
-	if err != nil {
-		return option, &stint.InvalidError{Err: fmt.Errorf("the URL of Redis: %w; %s", err, urlForms)}
+	if err := Check(text); err != nil {
+		return rueidis.ClientOption{}, err
 	}
+	option, _ := parse(text)
 	u, err := url.Parse(text)
 	if err == nil {
 		err = useFiles(&option, tlsfiles.FromQuery(u.Query()))
@@ -102,6 +116,9 @@ func unreadable(text string) error {
 
 // check reports what rueidis ignores, or finds out only when it connects.
 func check(u *url.URL) error {
+	if u.Hostname() == "" && u.Scheme != "unix" {
+		return errors.New("it has no host")
+	}
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains(parameters, name) {

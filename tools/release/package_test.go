@@ -146,18 +146,19 @@ func (r *built) rpm(t *testing.T) {
 	r.checkInstalled(t, directory, "rpm")
 
 	path, called := systemctl(t, directory)
-	for _, test := range []struct{ script, left, calls string }{
+	for _, test := range []struct{ script, argument, calls string }{
 		{"postinstall", "1", "daemon-reload"},
 		{"postinstall", "2", "daemon-reload; try-restart stint.service"},
+		{"postinstall", "abort-upgrade", "daemon-reload"}, // of a deb
 		{"preremove", "1", ""},
 		{"preremove", "0", "disable --now stint.service"},
 		{"postremove", "1", ""},
 		{"postremove", "0", "daemon-reload"},
 	} {
 		run(t, "", []string{path, "DPKG_ROOT=" + directory}, "sh",
-			filepath.Join(r.clone, "deploy/package", test.script+".sh"), test.left)
+			filepath.Join(r.clone, "deploy/package", test.script+".sh"), test.argument)
 		if got := called(); got != test.calls {
-			t.Errorf("%s %s: systemctl was called with %q, want %q", test.script, test.left, got, test.calls)
+			t.Errorf("%s %s: systemctl was called with %q, want %q", test.script, test.argument, got, test.calls)
 		}
 	}
 }

@@ -194,31 +194,37 @@ func (r *built) archives(t *testing.T) {
 		"completions/stint.fish": "bin/completions/stint.fish"}
 	r.each(func(goos, goarch string) {
 		base := fmt.Sprintf("stint_%s_%s_%s", r.version, goos, goarch)
-		files := map[string][]byte{}
-		program := "stint"
-		if goos == "windows" {
-			files, program = unzip(t, r.name(goos+"_"+goarch+".zip")), "stint.exe"
-		} else {
-			files = untar(t, r.name(goos+"_"+goarch+".tar.gz"))
-		}
+		files, program := r.unpack(t, goos, goarch)
 		for name, source := range sources {
 			got, want := string(files[base+"/"+name]), read(t, filepath.Join(r.clone, source))
 			if got != want || len(got) < 500 {
 				t.Errorf("%s: %s is missing, or another", base, name)
 			}
 		}
-		r.checkProgram(t, files[base+"/"+program], goos, goarch)
+		r.checkProgram(t, program, goos, goarch)
 		if len(files) != len(sources)+1 {
 			t.Errorf("%s has %d files, want %d", base, len(files), len(sources)+1)
 		}
 		if goos == runtime.GOOS && goarch == runtime.GOARCH {
 			file := filepath.Join(t.TempDir(), "stint")
-			if err := os.WriteFile(file, files[base+"/"+program], 0o755); err != nil {
+			if err := os.WriteFile(file, program, 0o755); err != nil {
 				t.Fatal(err)
 			}
 			r.checkVersion(t, file)
 		}
 	})
+}
+
+// unpack returns the files of an archive, and the one that is the program.
+func (r *built) unpack(t *testing.T, goos, goarch string) (files map[string][]byte, program []byte) {
+	t.Helper()
+	base := fmt.Sprintf("stint_%s_%s_%s", r.version, goos, goarch)
+	if goos == "windows" {
+		files = unzip(t, r.name(goos+"_"+goarch+".zip"))
+		return files, files[base+"/stint.exe"]
+	}
+	files = untar(t, r.name(goos+"_"+goarch+".tar.gz"))
+	return files, files[base+"/stint"]
 }
 
 // untar reads an archive. The program can be executed, and other files cannot.
@@ -279,17 +285,30 @@ func (r *built) boms(t *testing.T) {
 		if err := json.Unmarshal([]byte(read(t, r.name(goos+"_"+goarch+".cdx.json"))), &bom); err != nil {
 			t.Fatal(err)
 		}
-		if c := bom.Metadata.Component; bom.BOMFormat != "CycloneDX" || c.Name != path || c.Version != "v"+r.version {
-			t.Errorf("%s %s: got %s of %+v", goos, goarch, bom.BOMFormat, c)
+		if c := bom.Metadata.Component; bom.BOMFormat != "CycloneDX" || bom.SpecVersion != "1.6" || c.Name != path ||
+			c.Version != "v"+r.version {
+			t.Errorf("%s %s: got %s %s of %+v", goos, goarch, bom.BOMFormat, bom.SpecVersion, c)
 		}
-		names := map[string]bool{}
+		_, program := r.unpack(t, goos, goarch)
+		info, err := buildinfo.Read(bytes.NewReader(program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"std@" + strings.TrimPrefix(info.GoVersion, "go")}
+		for _, m := range info.Deps {
+			want = append(want, m.Path+"@"+m.Version)
+		}
+		var got []string
 		for _, c := range bom.Components {
-			names[c.Name] = strings.HasPrefix(c.PURL, "pkg:golang/"+c.Name+"@")
-		}
-		for _, name := range []string{"std", "github.com/redis/rueidis", "google.golang.org/grpc"} {
-			if !names[name] {
-				t.Errorf("%s %s: %s is missing", goos, goarch, name)
+			got = append(got, c.Name+"@"+c.Version)
+			if c.PURL != "pkg:golang/"+c.Name+"@"+c.Version {
+				t.Errorf("%s %s: %s has the purl %s", goos, goarch, c.Name, c.PURL)
 			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s %s: got the modules %v, want %v", goos, goarch, got, want)
 		}
 	})
 }

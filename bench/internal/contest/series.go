@@ -3,6 +3,7 @@ package contest
 import (
 	"iter"
 	"slices"
+	"time"
 )
 
 // Series is what one contender measured, a value per round.
@@ -33,8 +34,16 @@ func (s Series) Spread() float64 {
 	return (sorted[n-1-n/4] - sorted[n/4]) / 2 / m
 }
 
+// Quantile is the time within which a share of sorted times lies, or 0 if there are none.
+func Quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[int(q*float64(len(sorted)-1))]
+}
+
 // Turns yields the rounds, from 0, and in each of them every contender once. Each round begins with
-// another one, so that none always follows the same neighbour, and whatever slows the machine for a
+// another one, so that none always follows the same neighbor, and whatever slows the machine for a
 // while slows all of them.
 func Turns(rounds, contenders int) iter.Seq2[int, int] {
 	return func(yield func(round, contender int) bool) {

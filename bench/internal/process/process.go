@@ -129,6 +129,13 @@ func (p *Process) CPU() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
+// OwnCPU is the CPU time of this process.
+func OwnCPU() time.Duration {
+	var self syscall.Rusage
+	contest.OK(syscall.Getrusage(syscall.RUSAGE_SELF, &self))
+	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
+}
+
 // FreeAddress is an address of this machine at which nothing listens.
 func FreeAddress() string {
 	listener := contest.Must(net.Listen("tcp", "127.0.0.1:0"))

@@ -47,13 +47,14 @@ func (r *Rack) Start(ctx context.Context, address string, env []string, program 
 	return p
 }
 
-// Redis starts a redis-server that persists nothing, with further arguments. STINT_REDIS_SERVER
-// names another program.
+// RedisProgram is redis-server, or the program that STINT_REDIS_SERVER names.
+func RedisProgram() string { return cmp.Or(os.Getenv("STINT_REDIS_SERVER"), "redis-server") }
+
+// Redis starts a [RedisProgram] that persists nothing, with further arguments.
 func (r *Rack) Redis(ctx context.Context, args ...string) *Process {
 	address := FreeAddress()
-	program := cmp.Or(os.Getenv("STINT_REDIS_SERVER"), "redis-server")
 	_, port, _ := net.SplitHostPort(address)
 	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no"},
 		args...)
-	return r.Start(ctx, address, nil, program, args...)
+	return r.Start(ctx, address, nil, RedisProgram(), args...)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/stint-limiter/stint"
 )
 
 // A decision is made between the sending of a request and its answer; nobody outside knows when
@@ -18,10 +20,6 @@ import (
 
 // clocks is how far readings of the machine's clock by k6 and by Redis may lie apart.
 const clocks = 2 * time.Millisecond
-
-// slices of a window: a log of more than so many units is kept in as many parts, and units leave
-// with the end of theirs.
-const resolution = 128
 
 // ledger is all that happened to one count.
 type ledger struct {
@@ -119,8 +117,8 @@ func (l *ledger) full(r rule, q *request) bool {
 		return r.cost > r.max
 	}
 	since := q.from.Add(-l.window - clocks)
-	if l.max > resolution {
-		since = since.Add(-l.window / resolution)
+	if l.max > stint.Resolution { // units leave with the end of their slice
+		since = since.Add(-l.window / stint.Resolution)
 	}
 	var used int64
 	if q.degraded {

@@ -74,7 +74,7 @@ func TestResult(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			r, err := summarise(test.log)
+			r, err := summarize(test.log)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestResult(t *testing.T) {
 			}
 		})
 	}
-	if _, err := summarise(nil); err == nil {
+	if _, err := summarize(nil); err == nil {
 		t.Error("got no error without requests")
 	}
 }

@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string) {
 	}
 	file := contest.Must(os.Open(log))
 	defer file.Close()
-	r := contest.Must(summarise(contest.Must(readLog(file))))
+	r := contest.Must(summarize(contest.Must(readLog(file))))
 	fmt.Print(r.text())
 	if *out != "" {
 		contest.OK(contest.Replace(*out, s.name(), r.text()))

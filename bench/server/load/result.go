@@ -52,12 +52,12 @@ func (g *group) add(r *request) {
 }
 
 // quantile is a time within which so large a share of the answers came.
-func (g *group) quantile(q float64) time.Duration { return g.took[int(q*float64(len(g.took)-1))] }
+func (g *group) quantile(q float64) time.Duration { return contest.Quantile(g.took, q) }
 
 func (g *group) share(n int) float64 { return float64(n) / float64(g.requests) }
 
-// summarise checks all requests and counts them.
-func summarise(log []request) (*result, error) {
+// summarize checks all requests and counts them.
+func summarize(log []request) (*result, error) {
 	if len(log) == 0 {
 		return nil, errors.New("the log has no requests")
 	}

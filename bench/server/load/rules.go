@@ -22,10 +22,10 @@ var tierRules = map[string]struct {
 	budget int64 // units an hour; 0 is any number
 }{
 	"internal":   {[]limit{{1000, time.Minute}}, 0},
-	"enterprise": {[]limit{{5 * 500, 5 * time.Minute}, {10_000, time.Hour}}, 0},
-	"pro":        {[]limit{{3 * 100, 3 * time.Minute}, {2000, time.Hour}, {50_000, 24 * time.Hour}}, 10_000},
-	"free":       {[]limit{{2 * 30, 2 * time.Minute}, {500, time.Hour}, {5000, 24 * time.Hour}}, 1000},
-	"anonymous":  {[]limit{{2 * 10, 2 * time.Minute}, {100, time.Hour}, {1000, 24 * time.Hour}}, 100},
+	"enterprise": {[]limit{{5 * 500, time.Minute}, {10_000, time.Hour}}, 0},
+	"pro":        {[]limit{{3 * 100, time.Minute}, {2000, time.Hour}, {50_000, 24 * time.Hour}}, 10_000},
+	"free":       {[]limit{{2 * 30, time.Minute}, {500, time.Hour}, {5000, 24 * time.Hour}}, 1000},
+	"anonymous":  {[]limit{{2 * 10, time.Minute}, {100, time.Hour}, {1000, 24 * time.Hour}}, 100},
 }
 
 var routeRules = map[string]struct {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
@@ -13,13 +16,16 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// TestRules has the policies admit as many requests at once as the judge's copy of the limits says.
+// TestRules has the policies and the judge's copy of the limits decide on the same requests: as
+// many as are admitted at once, then a few before and after windows have passed.
 func TestRules(t *testing.T) {
 	conf, err := config.Parse("stint.yaml", tiers.YAML)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := memorystore.New(memorystore.Config{})
+	start := time.Unix(1_000_000, 0)
+	now := start
+	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,35 +48,44 @@ func TestRules(t *testing.T) {
 	if len(senders) != len(tierRules) || len(targets) != len(routeRules) {
 		t.Fatal("a tier or a route has no request here")
 	}
+	const later = 48 * time.Hour // all windows have passed
+	steps := []struct {
+		after time.Duration
+		route string
+		most  int // requests, until one is denied
+	}{
+		{0, "simulation", math.MaxInt}, {0, "search", math.MaxInt},
+		{59 * time.Second, "simulation", 1}, {59 * time.Second, "search", 1},
+		{62 * time.Second, "simulation", 1}, {62 * time.Second, "search", 1},
+		{59 * time.Minute, "simulation", 1}, {62 * time.Minute, "simulation", 1},
+		{later, "search", math.MaxInt}, {later + 59*time.Second, "search", 1}, {later + 62*time.Second, "search", 1},
+	}
 	for tier, header := range senders {
-		used := map[string]int64{}
-		for _, route := range []string{"simulation", "search"} {
-			t.Run(tier+" "+route, func(t *testing.T) {
-				in := targets[route]
-				in.Peer, in.Header = netip.MustParseAddr("127.0.0.1"), header
-				want := int64(math.MaxInt64)
-				rules := rulesFor(tier+":1", route)
-				for _, r := range rules {
-					want = min(want, (r.max-used[r.key])/r.cost)
+		ledgers := map[string]*ledger{}
+		for _, step := range steps {
+			now = start.Add(step.after)
+			in := targets[step.route]
+			in.Peer, in.Header = netip.MustParseAddr("127.0.0.1"), header
+			rules, at := rulesFor(tier, step.route), &request{from: now, to: now}
+			for n := range step.most {
+				var v policy.Verdict
+				if err := guard.Decide(t.Context(), &in, &v); err != nil {
+					t.Fatal(err)
 				}
-				got := int64(0)
-				for {
-					var v policy.Verdict
-					if err := guard.Decide(t.Context(), &in, &v); err != nil {
-						t.Fatal(err)
-					}
-					if !v.Decision.Allowed {
-						break
-					}
-					got++
-				}
+				got := v.Decision.Allowed
+				want := !slices.ContainsFunc(rules, func(r rule) bool { return ledgers[r.key].full(r, at) })
 				if got != want {
-					t.Errorf("got %d admitted, want %d", got, want)
+					t.Fatalf("%s: %s %d after %v: got %v, want %v", tier, step.route, n, step.after, got, want)
+				}
+				if !got {
+					break
 				}
 				for _, r := range rules {
-					used[r.key] += got * r.cost
+					l := cmp.Or(ledgers[r.key], &ledger{rule: r})
+					l.events = append(l.events, event{now, now, r.cost, r.cost})
+					ledgers[r.key] = l
 				}
-			})
+			}
 		}
 	}
 }

@@ -8,7 +8,11 @@ import (
 
 // decide asks the store, and passes the answer to the guard's log and observer.
 func (a *API) decide(ctx context.Context, q *question) {
-	v, began := &q.verdict, time.Now()
+	v := &q.verdict
+	var began time.Time
+	if q.named {
+		began = time.Now()
+	}
 	if q.claims() > 0 {
 		v.Decision, v.Err = a.store.Take(ctx, q.request)
 	}

@@ -126,8 +126,8 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 			known = false
 		}
 	}
-	expect("policy", k.policy, setinfo.Policies(with.set))
-	expect("tier", k.tier, setinfo.Tiers(with.set))
+	expect("policy", k.policy, with.policies)
+	expect("tier", k.tier, with.tiers)
 	if !known {
 		return
 	}
@@ -141,7 +141,7 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 	}
 	rules, same := with.named[ruleName{k.policy, k.tier}]
 	if !same && k.tier == "" {
-		r.wrongIn("tier", "is missing: the policy %q has other limits for each; want one of %s", k.policy, strings.Join(setinfo.Tiers(with.set), ", "))
+		r.wrongIn("tier", "is missing: the policy %q has other limits for each; want one of %s", k.policy, strings.Join(with.tiers, ", "))
 		return
 	}
 	for _, rule := range rules {

@@ -9,8 +9,9 @@ import (
 
 // reading is a set as the API reads it: its rules can be named.
 type reading struct {
-	set   *policy.Set
-	named map[ruleName][]*policy.Rule
+	set             *policy.Set
+	policies, tiers []string
+	named           map[ruleName][]*policy.Rule
 }
 
 // ruleName names the rules of a tier, of a policy for a tier, or of a policy whatever the tier:
@@ -22,7 +23,8 @@ func (a *API) read() *reading {
 	if r := a.reading.Load(); r != nil && r.set == set {
 		return r
 	}
-	r := &reading{set: set, named: map[ruleName][]*policy.Rule{}}
+	r := &reading{set: set, policies: setinfo.Policies(set), tiers: setinfo.Tiers(set),
+		named: map[ruleName][]*policy.Rule{}}
 	r.index()
 	a.reading.Store(r)
 	return r
@@ -33,11 +35,10 @@ func (r *reading) index() {
 		name := ruleName{rule.Policy, rule.Tier}
 		r.named[name] = append(r.named[name], rule)
 	}
-	tiers := setinfo.Tiers(r.set)
-	for _, policyName := range setinfo.Policies(r.set) {
-		first := r.named[ruleName{policyName, tiers[0]}]
+	for _, policyName := range r.policies {
+		first := r.named[ruleName{policyName, r.tiers[0]}]
 		differs := func(tier string) bool { return !sameLimits(first, r.named[ruleName{policyName, tier}]) }
-		if !slices.ContainsFunc(tiers, differs) {
+		if !slices.ContainsFunc(r.tiers, differs) {
 			r.named[ruleName{policyName, ""}] = ofNoTier(first)
 		}
 	}

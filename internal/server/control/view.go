@@ -38,7 +38,7 @@ type Limit struct {
 	Algorithm string `json:"algorithm"`
 	// Costs means that it counts costs, not requests.
 	Costs bool `json:"costs,omitempty"`
-	// Shadow means that it denies nobody.
+	// Shadow means that it denies no one.
 	Shadow   bool  `json:"shadow,omitempty"`
 	Max      int64 `json:"max"`
 	Capacity int64 `json:"capacity"`

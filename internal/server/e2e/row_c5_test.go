@@ -96,7 +96,7 @@ func TestC5TierLimitsCountAllRequests(t *testing.T) {
 		{"internal", []string{"X-Service: billing"}, 1000},
 	} {
 		got, began := 0, time.Now()
-		for left := slices.Clone(routes); len(left) > 0; { // denials are few, so that nobody is banned
+		for left := slices.Clone(routes); len(left) > 0; { // denials are few, so that no one is banned
 			left = slices.DeleteFunc(left, func(request string) bool {
 				ok := e.allowed(request, test.fields...)
 				if ok {

@@ -66,5 +66,5 @@ func BenchmarkGateway(b *testing.B) {
 	}
 }
 
-// vast denies nobody anything.
+// vast denies no one anything.
 const vast = "tiers: [{name: all, identity: ip, limits: [1000000000/1m, 1000000000000/1d]}]\n"

@@ -102,7 +102,7 @@ func newLive(rt *rapid.T, set *policy.Set, h storetest.Harness) *live {
 		rt.Fatal(err)
 	}
 	claim := func(_ *http.Request, name string) string { return l.record.Claim(name) }
-	limit := httplimit.New(guard, httplimit.WithClaims(claim), httplimit.WithLogger(discard))
+	limit := httplimit.New(guard, httplimit.WithClaims(claim))
 	l.handler = limit(http.HandlerFunc(l.respond))
 	return l
 }
