@@ -29,7 +29,7 @@ func BuildStint(t testing.TB) string {
 	}
 	path := filepath.Join(t.TempDir(), "stint")
 	build := exec.Command("go", "build", "-o", path, module+"/cmd/stint")
-	build.Dir = strings.TrimSpace(string(root)) // tests of other modules have not what it needs
+	build.Dir = strings.TrimSpace(string(root)) // other modules do not have what it needs
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
