@@ -15,8 +15,8 @@ type Decision struct {
 	// Repeat says that the request ID was seen before, so nothing was charged. Example: true for a
 	// retry with the same [Request.ID].
 	Repeat bool
-	// Banned says that the subject is banned, until RetryAfter from now. Example: true for an hour
-	// after [Limiter.Ban] with time.Hour.
+	// Banned says that the subject is banned, for BanLeft from now. Example: true for an hour after
+	// [Limiter.Ban] with time.Hour.
 	Banned bool
 	// Degraded says that the store could not be asked and a [FailurePolicy] decided. Example: true
 	// while Redis is down.
@@ -24,9 +24,9 @@ type Decision struct {
 	// Unavailable says that a degraded decision denies for no other reason: no limit is known to be
 	// exceeded. Example: true under [FailDeny] while Redis is down.
 	Unavailable bool
-	// Decider is the number of the claim that denied, and 0 if none did. Example: 0 is the
-	// request's own claim, 2 is And[1].
-	Decider uint8
+	// Denier is the number of the claim that denied, counted from 1; 0 if none did. Example: 2 if
+	// Claims[1] had no room.
+	Denier uint8
 
 	count uint8 // of usages
 
@@ -34,8 +34,12 @@ type Decision struct {
 	// was allowed at once. After [ModeReserve] it is how long to wait before going ahead with an
 	// allowed request, and the usages are as of that instant. Example: 850ms.
 	RetryAfter time.Duration
+	// BanLeft is how long the subject is still banned; zero unless it is. RetryAfter may be longer:
+	// limits need not have room when a ban ends. Example: 59m while a ban of an hour is a minute
+	// old.
+	BanLeft time.Duration
 	// Charge names what was charged, for [Limiter.Refund], [Limiter.Settle] and [Limiter.Hold]. Its
-	// claims are those of the request, even if nothing was charged. Example: a Charge with the ID 0
+	// claims are those of the request, even if nothing was charged. Example: a Charge that IsZero
 	// after a denial.
 	Charge Charge
 
@@ -43,8 +47,8 @@ type Decision struct {
 	many *[]Usage            // otherwise; a pointer because decisions are copied often
 }
 
-// Usages returns the usage of every limit: those of claim 0 first, then those of claim 1, and so
-// on, each in the order of its Limits. It is empty if nothing is known. The usages are a part of
+// Usages returns the usage of every limit: those of the first claim, then those of the second, and
+// so on, each in the order of its Limits. It is empty if nothing is known. The usages are a part of
 // the decision: they must not be changed, and are valid until another one is assigned to it.
 // Example: Usages()[1] is that of the hour under 10/1m and 100/1h.
 func (d *Decision) Usages() []Usage {
@@ -108,15 +112,30 @@ var noLimit Limit
 // state returns the ith usage with its limit.
 func (d *Decision) state(i int) State {
 	s := State{Limit: &noLimit, Usage: d.Usages()[i]}
-	c, and := &d.Charge.Claim, d.Charge.And
-	for i >= len(c.Limits) && len(and) > 0 {
-		i -= len(c.Limits)
-		c, and = &and[0], and[1:]
-	}
-	if i < len(c.Limits) {
-		s.Limit = &c.Limits[i]
+	claims := d.Charge.Claims()
+	for k := range claims {
+		limits := claims[k].Limits
+		if i < len(limits) {
+			s.Limit = &limits[i]
+			break
+		}
+		i -= len(limits)
 	}
 	return s
+}
+
+// UsagesOf returns the usages of one claim, by its index, in the order of its Limits. It is empty
+// if nothing is known of it. See [Decision.Usages].
+func (d *Decision) UsagesOf(claim int) []Usage {
+	claims, usages := d.Charge.Claims(), d.Usages()
+	for i := range claims {
+		n := min(len(claims[i].Limits), len(usages))
+		if i == claim {
+			return usages[:n:n]
+		}
+		usages = usages[n:]
+	}
+	return nil
 }
 
 // Decisive returns the state that matters most to the caller: the one that denies for the longest
@@ -144,13 +163,14 @@ func (s State) outweighs(than State) bool {
 // Remaining is what is left of the decisive limit. See [Decision.Decisive].
 func (d *Decision) Remaining() int64 { return d.Decisive().Remaining() }
 
-// Key names who was decided on: the subject of the claim that decided, and its scope if it has one.
-// Example: "user:42", or "user:42:login" in the scope "login".
+// Key names who was decided on: the subject of the claim that denied, else of the first, and its
+// scope if it has one. Example: "user:42", or "user:42:login" in the scope "login".
 func (d *Decision) Key() string {
-	if int(d.Decider) > len(d.Charge.And) {
-		return d.Charge.Claim.Key()
+	claims := d.Charge.Claims()
+	if n := int(d.Denier); n > 0 && n <= len(claims) {
+		return claims[n-1].Key()
 	}
-	return d.Charge.claimAt(int(d.Decider)).Key()
+	return claims[0].Key()
 }
 
 // Err returns nil if the request was allowed, and a [*DeniedError] otherwise:

@@ -112,7 +112,7 @@ func ExampleLimiter_WaitFor() {
 	lim, _ := stint.New(store, stint.PerMinute(10))
 	for range 2 {
 		_, err := lim.WaitFor(context.Background(), stint.Request{
-			Claim:   stint.Claim{Subject: "igdb:api", Cost: 10},
+			Claims:  []stint.Claim{{Subject: "igdb:api", Cost: 10}},
 			MaxWait: 5 * time.Second,
 		})
 		fmt.Println(err)
@@ -250,8 +250,7 @@ func ExampleLimiter_Take() {
 	defer store.Close()
 	lim, _ := stint.New(store, stint.PerMinute(100))
 	d, err := lim.Take(context.Background(), stint.Request{
-		Claim: stint.Claim{Subject: "user:42", Cost: 10},
-		And:   []stint.Claim{{Subject: "route:/export", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1}},
+		Claims: []stint.Claim{{Subject: "user:42", Cost: 10}, {Subject: "route:/export", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1}},
 	})
 	for _, s := range d.States() {
 		fmt.Println(s.Limit, "used", s.Used, err)
@@ -268,8 +267,8 @@ func ExampleLimiter_Take_requestID() {
 	lim, _ := stint.New(store, stint.PerMinute(100))
 	for range 2 {
 		d, _ := lim.Take(context.Background(), stint.Request{
-			Claim: stint.Claim{Subject: "user:42", Cost: 10},
-			ID:    "order-7781",
+			Claims: []stint.Claim{{Subject: "user:42", Cost: 10}},
+			ID:     "order-7781",
 		})
 		fmt.Println(d.Allowed, d.Repeat, d.Remaining())
 	}
@@ -285,8 +284,8 @@ func ExampleLimiter_Take_reserve() {
 	lim, _ := stint.New(store, stint.PerMinute(1))
 	for range 3 {
 		d, _ := lim.Take(context.Background(), stint.Request{
-			Claim: stint.Claim{Subject: "mail:newsletter", Cost: 1},
-			Mode:  stint.ModeReserve,
+			Claims: []stint.Claim{{Subject: "mail:newsletter", Cost: 1}},
+			Mode:   stint.ModeReserve,
 		})
 		fmt.Println(d.Allowed, "in", d.RetryAfter.Round(time.Second))
 	}
@@ -435,8 +434,7 @@ func ExampleCharge_Part() {
 	lim, _ := stint.New(store)
 	requests, tokens := []stint.Limit{stint.PerMinute(60)}, []stint.Limit{stint.PerDay(10_000)}
 	ask := stint.Request{
-		Claim: stint.Claim{Subject: "user:42", Limits: requests, Cost: 1},
-		And:   []stint.Claim{{Subject: "user:42", Scope: "tokens", Limits: tokens, Cost: 500}},
+		Claims: []stint.Claim{{Subject: "user:42", Limits: requests, Cost: 1}, {Subject: "user:42", Scope: "tokens", Limits: tokens, Cost: 500}},
 	}
 	d, _ := lim.Take(ctx, ask)
 	d.Charge = d.Charge.Part(1)

@@ -13,7 +13,7 @@ func TestGiveBack(t *testing.T) {
 	used := func(scope string) (n [2]int64) {
 		t.Helper()
 		d, err := lim.Take(t.Context(),
-			stint.Request{Claim: stint.Claim{Subject: "a", Scope: scope}, Mode: stint.ModePeek})
+			stint.Request{Claims: []stint.Claim{{Subject: "a", Scope: scope}}, Mode: stint.ModePeek})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestGiveBack(t *testing.T) {
 	}
 	for _, scope := range []string{"", "x", "y"} {
 		if _, err := lim.Take(t.Context(),
-			stint.Request{Claim: stint.Claim{Subject: "a", Scope: scope, Cost: 7}}); err != nil {
+			stint.Request{Claims: []stint.Claim{{Subject: "a", Scope: scope, Cost: 7}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

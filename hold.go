@@ -44,7 +44,7 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // If the decision holds no place, Hold returns ctx as it is, and nil.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
 	window := d.Charge.place()
-	if window == 0 || d.Charge.ID == 0 {
+	if window == 0 || d.Charge.data.ID == 0 {
 		return ctx, nil
 	}
 	return hold(ctx, l.store, d.Charge, window)
@@ -158,9 +158,9 @@ func (h *holder) release(ctx context.Context) error {
 // place returns the shortest time that a place of the charge lasts without a heartbeat; 0 if it has
 // none.
 func (c *Charge) place() time.Duration {
-	shortest := time.Duration(0)
-	for i := range 1 + len(c.And) {
-		claim := c.claimAt(i)
+	shortest, claims := time.Duration(0), c.Claims()
+	for i := range claims {
+		claim := &claims[i]
 		for k := range claim.Limits {
 			if l := &claim.Limits[k]; l.Algorithm == AlgorithmConcurrency && claim.Cost > 0 &&
 				(shortest == 0 || l.Window < shortest) {

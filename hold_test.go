@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 )
@@ -81,8 +82,8 @@ func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (bool, erro
 }
 
 func TestHoldTellsOfFailure(t *testing.T) {
-	c := stint.Charge{ID: 1, Claim: stint.Claim{
-		Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(1, time.Second)}}}
+	c := driver.NewCharge([]stint.Claim{{
+		Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(1, time.Second)}}}, driver.ChargeData{ID: 1})
 	lim, err := stint.New(failing{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/protocol"
 )
 
 // places is a store that gives places from a list, and notes what it is asked.
@@ -27,10 +29,10 @@ type place struct {
 }
 
 func (p *places) Take(_ context.Context, r Request) (Decision, error) {
-	if r.Booked == 0 {
+	if r.terms.Booked == 0 {
 		p.asked = append(p.asked, "book")
 	} else {
-		p.asked = append(p.asked, fmt.Sprint("move ", r.Booked))
+		p.asked = append(p.asked, fmt.Sprint("move ", r.terms.Booked))
 	}
 	if len(p.answers) == 0 {
 		return Decision{}, errors.New("asked too often")
@@ -42,7 +44,7 @@ func (p *places) Take(_ context.Context, r Request) (Decision, error) {
 		return Decision{RetryAfter: a.wait}, a.err
 	}
 	n := len(p.asked)
-	c := Charge{ID: uint64(n), At: int64(n), Claim: r.Claim, Fallback: a.local}
+	c := Charge{data: protocol.ChargeData{ID: uint64(n), At: int64(n), Fallback: a.local}}
 	return Decision{Allowed: true, Degraded: a.local, RetryAfter: a.wait, Charge: c}, nil
 }
 
@@ -50,7 +52,7 @@ func (p *places) Amend(_ context.Context, c Charge, a Amendment) (bool, error) {
 	if a != (Amendment{}) {
 		return false, fmt.Errorf("amendment %+v, want a refund", a)
 	}
-	p.asked = append(p.asked, fmt.Sprint("return ", c.ID))
+	p.asked = append(p.asked, fmt.Sprint("return ", c.data.ID))
 	return true, nil
 }
 
@@ -125,8 +127,8 @@ func TestAwait(t *testing.T) {
 					t.Errorf("slept %s; want %s", got, test.slept)
 				}
 				if (err == nil) != (test.want != 0) || err == nil &&
-					(d.Charge.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
-					t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.ID, d.RetryAfter, err, test.want)
+					(d.Charge.data.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
+					t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.data.ID, d.RetryAfter, err, test.want)
 				}
 			})
 		})

@@ -211,9 +211,8 @@ func FuzzParseLimit(f *testing.F) {
 // Validation is on the request path: what is valid costs no allocation.
 func TestValidateDoesNotAllocate(t *testing.T) {
 	r := stint.Request{
-		Claim: stint.Claim{Subject: "a",
-			Limits: []stint.Limit{stint.PerMinute(10).WithBurst(2), stint.TokenBucket(5, 1, time.Second)}, Cost: 1},
-		And:  []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(5).WithName("n")}, Cost: 1}},
+		Claims: []stint.Claim{{Subject: "a",
+			Limits: []stint.Limit{stint.PerMinute(10).WithBurst(2), stint.TokenBucket(5, 1, time.Second)}, Cost: 1}, {Subject: "b", Limits: []stint.Limit{stint.PerHour(5).WithName("n")}, Cost: 1}},
 		Bans: &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Minute}},
 	}
 	if n := testing.AllocsPerRun(100, func() {

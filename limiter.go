@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,6 +40,7 @@ type Limiter struct {
 	failure  *FailurePolicy
 	log      *limiterLog   // nil if nothing is logged
 	shortcut shortcutStore // decides for Allow, if it is not nil
+	claims   sync.Pool     // of *[1]Claim, for Allow: a store does not keep them
 	sleep    func(context.Context, time.Duration) (late time.Duration, err error)
 }
 
@@ -93,9 +95,9 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		m.add("the store is nil; want one such as stores.Open returns")
 	}
-	r := Request{Claim: Claim{Subject: "any", Limits: l.limits}, Bans: l.bans, Failure: l.failure}
+	r := Request{Claims: []Claim{{Subject: "any", Limits: l.limits}}, Bans: l.bans, Failure: l.failure}
 	if len(l.limits) == 0 {
-		r.Limits = []Limit{PerSecond(1)} // it need not have any
+		r.Claims[0].Limits = []Limit{PerSecond(1)} // it need not have any
 	}
 	r.check(&m)
 	if err := m.invalid(); err != nil {
@@ -132,11 +134,17 @@ func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decisio
 	if l.shortcut != nil && l.allowShort(ctx, subject, n, d) {
 		return nil
 	}
-	*d, err = l.store.Take(ctx, Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans,
-		Failure: l.failure})
-	if l.log != nil {
-		l.log.decided(ctx, &Claim{Subject: subject, Limits: l.limits}, ModeTake, d, err)
+	claims, _ := l.claims.Get().(*[1]Claim)
+	if claims == nil {
+		claims = new([1]Claim)
 	}
+	claims[0] = Claim{Subject: subject, Limits: l.limits, Cost: n}
+	*d, err = l.store.Take(ctx, Request{Claims: claims[:], Bans: l.bans, Failure: l.failure})
+	if l.log != nil {
+		l.log.decided(ctx, &claims[0], ModeTake, d, err)
+	}
+	claims[0].Subject = ""
+	l.claims.Put(claims)
 	return err
 }
 
@@ -154,7 +162,7 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 		return Decision{}, err
 	}
 	d, err := l.store.Take(ctx, r)
-	l.log.decided(ctx, &r.Claim, r.Mode, &d, err)
+	l.log.decided(ctx, &r.Claims[0], r.Mode, &d, err)
 	return d, err
 }
 
@@ -233,14 +241,14 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if err := ctx.Err(); err != nil {
 			return false, sure, err
 		}
-		here := d.Charge.Fallback || d.Charge.Leased // booked in this process alone, because the store cannot decide
-		if r.Booked = d.Charge.At; here {
-			r.Booked = 0
+		here := d.Charge.data.Fallback || d.Charge.data.Leased // booked in this process alone, because the store cannot decide
+		if r.terms.Booked = d.Charge.data.At; here {
+			r.terms.Booked = 0
 		}
 		start := time.Now()
 		moved, err := l.store.Take(ctx, r)
 		switch {
-		case err == nil && moved.Allowed && !moved.Charge.Fallback && !moved.Charge.Leased:
+		case err == nil && moved.Allowed && !moved.Charge.data.Fallback && !moved.Charge.data.Leased:
 			if here {
 				l.unbook(ctx, d.Charge)
 			}
@@ -277,7 +285,7 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 		}
 	}
 	d, err := l.store.Take(ctx, r)
-	l.log.decided(ctx, &r.Claim, r.Mode, &d, err)
+	l.log.decided(ctx, &r.Claims[0], r.Mode, &d, err)
 	if err == nil && !d.Allowed {
 		err = d.Err()
 		if hurried && d.RetryAfter > r.MaxWait && !d.Banned {
@@ -327,11 +335,11 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (bool, err
 // amend changes what a decision charged, if it did.
 func (l *Limiter) amend(ctx context.Context, d Decision, a Amendment) (bool, error) {
 	var m mistakes
-	if a.check(&m); m.errs != nil || d.Charge.ID == 0 {
+	if a.check(&m); m.errs != nil || d.Charge.data.ID == 0 {
 		return false, m.invalid()
 	}
 	changed, err := l.store.Amend(ctx, d.Charge, a)
-	l.log.failed(ctx, "a charge could not be corrected", &d.Charge.Claim, err)
+	l.log.failed(ctx, "a charge could not be corrected", &d.Charge.Claims()[0], err)
 	return changed, err
 }
 
@@ -394,18 +402,20 @@ func (l *Limiter) command(ctx context.Context, c Command) error {
 }
 
 func (l *Limiter) request(subject string, n int64) Request {
-	return Request{Claim: Claim{Subject: subject, Limits: l.limits, Cost: n}, Bans: l.bans, Failure: l.failure}
+	return Request{Claims: []Claim{{Subject: subject, Limits: l.limits, Cost: n}}, Bans: l.bans, Failure: l.failure}
 }
 
 // prepare fills in the limiter's limits and bans and validates the rest.
 func (l *Limiter) prepare(r *Request) error {
-	if r.Limits == nil {
-		r.Limits = l.limits
-	}
-	r.And = slices.Clone(r.And)
-	for i := range r.And {
-		if r.And[i].Limits == nil {
-			r.And[i].Limits = l.limits
+	if slices.ContainsFunc(r.Claims, func(c Claim) bool { return c.Limits == nil }) {
+		if len(l.limits) == 0 {
+			return &InvalidError{errors.New("there are no limits; pass some to stint.New, such as stint.PerMinute(100)")}
+		}
+		r.Claims = slices.Clone(r.Claims)
+		for i := range r.Claims {
+			if r.Claims[i].Limits == nil {
+				r.Claims[i].Limits = l.limits
+			}
 		}
 	}
 	if r.Bans == nil {
@@ -413,9 +423,6 @@ func (l *Limiter) prepare(r *Request) error {
 	}
 	if r.Failure == nil {
 		r.Failure = l.failure
-	}
-	if len(r.Limits) == 0 {
-		return &InvalidError{errors.New("there are no limits; pass some to stint.New, such as stint.PerMinute(100)")}
 	}
 	return r.Validate()
 }

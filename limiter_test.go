@@ -137,7 +137,7 @@ func TestWaitRefusesWhatCannotBe(t *testing.T) {
 		}
 		start := time.Now()
 		var denied *stint.DeniedError
-		soon := stint.Request{Claim: stint.Claim{Subject: "api", Cost: 1}, MaxWait: 30 * time.Second}
+		soon := stint.Request{Claims: []stint.Claim{{Subject: "api", Cost: 1}}, MaxWait: 30 * time.Second}
 		if _, err := lim.WaitFor(t.Context(), soon); !errors.As(err, &denied) || denied.RetryAfter != time.Minute {
 			t.Errorf("beyond the longest wait: %v", err)
 		}
@@ -146,7 +146,7 @@ func TestWaitRefusesWhatCannotBe(t *testing.T) {
 		if _, err := lim.Wait(ctx, "api"); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("beyond the deadline: %v", err)
 		}
-		if _, err := lim.WaitFor(t.Context(), stint.Request{Claim: stint.Claim{Subject: "api", Cost: 2}}); !errors.As(
+		if _, err := lim.WaitFor(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "api", Cost: 2}}}); !errors.As(
 			err, &denied) || denied.RetryAfter != stint.Never {
 			t.Errorf("beyond the capacity: %v", err)
 		}
@@ -269,7 +269,7 @@ func TestCallMistakes(t *testing.T) {
 		"a negative cost":  func() error { _, err := lim.AllowN(ctx, "a", -1); return err },
 		"a cost too large": func() error { _, err := lim.AllowN(ctx, "a", stint.MaxUnits+1); return err },
 		"wait, a negative cost": func() error {
-			_, err := lim.WaitFor(ctx, stint.Request{Claim: stint.Claim{Subject: "a", Cost: -1}})
+			_, err := lim.WaitFor(ctx, stint.Request{Claims: []stint.Claim{{Subject: "a", Cost: -1}}})
 			return err
 		},
 		"settling to less":   func() error { _, err := lim.Settle(ctx, stint.Decision{}, -1); return err },
@@ -290,20 +290,20 @@ func TestCallMistakes(t *testing.T) {
 			return err
 		},
 		"a bad limit": func() error {
-			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.Limits = []stint.Limit{{Max: -1}} }))
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.Claims[0].Limits = []stint.Limit{{Max: -1}} }))
 			return err
 		},
 		"one state, two claims": func() error {
-			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.And = []stint.Claim{r.Claim} }))
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.Claims = append(r.Claims[:1:1], []stint.Claim{r.Claims[0]}...) }))
 			return err
 		},
 		"too many claims": func() error {
-			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.And = make([]stint.Claim, 99) }))
+			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.Claims = make([]stint.Claim, 99) }))
 			return err
 		},
 		"booking a concurrency": func() error {
 			_, err := lim.WaitFor(ctx, request(
-				func(r *stint.Request) { r.Limits = []stint.Limit{stint.AtOnce(1, time.Second)} }))
+				func(r *stint.Request) { r.Claims[0].Limits = []stint.Limit{stint.AtOnce(1, time.Second)} }))
 			return err
 		},
 	}
@@ -316,7 +316,7 @@ func TestCallMistakes(t *testing.T) {
 }
 
 func request(change func(*stint.Request)) stint.Request {
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Cost: 1}}}
 	change(&r)
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -57,18 +58,18 @@ func TestWithLogger(t *testing.T) {
 		{"a peek", func() error { _, err := works.Peek(ctx, who); return err }, ""},
 		{"a mistake", func() error { _, err := works.AllowN(ctx, "", -1); return err }, ""},
 		{"no wait", func() error {
-			_, err := works.WaitFor(ctx, stint.Request{Claim: stint.Claim{Subject: who, Cost: 1}, MaxWait: 1000})
+			_, err := works.WaitFor(ctx, stint.Request{Claims: []stint.Claim{{Subject: who, Cost: 1}}, MaxWait: 1000})
 			return err
 		}, `level=WARN msg="stint: denied"`},
 		{"Allow fails", func() error { _, err := fails.Allow(ctx, who); return err }, failed},
 		{"Take fails", func() error {
-			_, err := fails.Take(ctx, stint.Request{Claim: stint.Claim{Subject: who, Cost: 1}})
+			_, err := fails.Take(ctx, stint.Request{Claims: []stint.Claim{{Subject: who, Cost: 1}}})
 			return err
 		}, failed},
 		{"Wait fails", func() error { _, err := fails.Wait(ctx, who); return err }, failed},
 		{"Refund fails", func() error {
-			_, err := fails.Refund(ctx, stint.Decision{Charge: stint.Charge{ID: 1, Claim: stint.Claim{Subject: who,
-				Limits: fails.Limits()}}})
+			_, err := fails.Refund(ctx, stint.Decision{Charge: driver.NewCharge([]stint.Claim{{Subject: who,
+				Limits: fails.Limits()}}, driver.ChargeData{ID: 1})})
 			return err
 		}, strings.Replace(failed, "a request could not be decided", "a charge could not be corrected", 1)},
 		{"Reset fails", func() error { return fails.Reset(ctx, who) },

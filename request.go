@@ -3,6 +3,8 @@ package stint
 import (
 	"slices"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/protocol"
 )
 
 // Mode says what a request wants.
@@ -16,10 +18,8 @@ const (
 	// ModeReserve books the earliest time with room in every limit, first come, first served, at
 	// most MaxWait ahead.
 	ModeReserve
-	// ModeForce charges the cost whether or not there is room, above the capacity too: now, or
-	// MaxWait from now. It is always allowed, ignores bans and causes no strike. It is for units
-	// that were admitted elsewhere and have to be counted here.
-	ModeForce
+	// modeForce is ModeForce of package driver.
+	modeForce = Mode(protocol.ModeForce)
 )
 
 // Claim is one subject's part of a request: who, under which limits, and how many units.
@@ -42,36 +42,30 @@ type Claim struct {
 // Request is one question to a store: may this happen? All of its claims are granted together or
 // none is.
 type Request struct {
-	Claim
-	// And holds claims of further subjects.
-	And []Claim
+	// Claims are the parts of the request, at least one: a single one for most requests, several
+	// for those that count for several subjects, a user and its organization for instance.
+	Claims []Claim
 	// ID names one logical request. A repeat of an ID that was charged within its life is allowed
-	// again without being charged, at most 8 times.
+	// again without being charged, at most 8 times. The first claim's subject and scope remember it.
 	ID string
-	// IDLife is how long an ID is remembered; zero means the shortest window of the claim.
+	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration
 	// Mode is Take unless set.
 	Mode Mode
-	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst. Force books
-	// exactly so far ahead; zero means that it charges now.
+	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
 	MaxWait time.Duration
-	// Booked is the At of the Charge of an earlier booking of the same claims. Reserve then moves
-	// it to the earliest time that is not before those who were ahead of it, if there is an earlier
-	// one, and answers with the time that it has now.
-	Booked int64
-	// Fit lowers the cost to what there is room for, but not below one unit. What was charged is
-	// the Cost of the decision's Charge. For Take with a single claim.
-	Fit bool
-	// Lease charges units that are to be used during that time from now: they count from now on,
-	// and as if they were charged at its end. It implies Fit. For logs, that is limits that can be
-	// [Limit.Leased].
-	Lease time.Duration
 	// Bans applies bans to the request, and says when repeated denials lead to one; nil means that
 	// bans are not even looked for.
 	Bans *BanPolicy
 	// Failure says what to do when the store fails; nil leaves it to the store.
 	Failure *FailurePolicy
+
+	terms protocol.Terms
 }
+
+// Terms returns what a store that wraps another one asks beside what users ask. Package driver
+// documents them; programs that only limit something do not need them.
+func (r *Request) Terms() *protocol.Terms { return &r.terms }
 
 // Bounds on requests.
 const (
@@ -99,62 +93,40 @@ type BanPolicy struct {
 
 // leaseFits reports whether Fit and Lease go with the rest of the request.
 func (r *Request) leaseFits() bool {
-	if !r.Fit && r.Lease == 0 {
+	t := &r.terms
+	if !t.Fit && t.Lease == 0 {
 		return true
 	}
-	if r.Mode != ModeTake || len(r.And) > 0 || r.Cost == 0 || r.Claim.hasConcurrency() {
+	if r.Mode != ModeTake || len(r.Claims) != 1 || r.Claims[0].Cost == 0 || r.Claims[0].hasConcurrency() {
 		return false
 	}
-	for i := range r.Limits {
-		if r.Lease != 0 && !r.Limits[i].canLease() {
+	limits := r.Claims[0].Limits
+	for i := range limits {
+		if t.Lease != 0 && !limits[i].canLease() {
 			return false
 		}
 	}
-	return r.Lease >= 0 && r.Lease <= MaxWindow && r.Lease%time.Microsecond == 0 && (r.Lease == 0 || r.ID == "")
+	return t.Lease >= 0 && t.Lease <= MaxWindow && t.Lease%time.Microsecond == 0 && (t.Lease == 0 || r.ID == "")
 }
 
 // books reports whether the request may book ahead.
-func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == ModeForce && r.MaxWait > 0 }
-
-// total is the number of limits in all claims.
-func (r *Request) total() int {
-	n := len(r.Limits)
-	for i := range r.And {
-		n += len(r.And[i].Limits)
-	}
-	return n
-}
+func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
 // grace is how long after its instant a booking may be used: it counts as if it were charged at the
 // end of that time. It is a twentieth of the shortest window, from 2 to 20 milliseconds.
 func (r *Request) grace() time.Duration {
-	shortest := r.Claim.shortest()
-	for i := range r.And {
-		shortest = min(shortest, r.And[i].shortest())
+	shortest := MaxWindow
+	for i := range r.Claims {
+		shortest = min(shortest, r.Claims[i].shortest())
 	}
 	return min(max(shortest/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
 }
 
-func (r *Request) hasConcurrency() bool {
-	if r.Claim.hasConcurrency() {
-		return true
-	}
-	for i := range r.And {
-		if r.And[i].hasConcurrency() {
-			return true
-		}
-	}
-	return false
-}
-
-// sameStateBefore reports whether claim And[i] names a limit that an earlier claim names too, for
-// the same subject and scope.
+// sameStateBefore reports whether claim i names a limit that an earlier claim names too, for the
+// same subject and scope.
 func (r *Request) sameStateBefore(i int) bool {
-	if r.Claim.sharesLimit(&r.And[i]) {
-		return true
-	}
 	for j := range i {
-		if r.And[j].sharesLimit(&r.And[i]) {
+		if r.Claims[j].sharesLimit(&r.Claims[i]) {
 			return true
 		}
 	}

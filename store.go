@@ -13,7 +13,8 @@ import (
 type Store interface {
 	// Take decides a request that passed Request.Validate. It charges every limit of every claim,
 	// or none. An error means that no decision was made; whether a charge was made is then unknown,
-	// but it is at most one.
+	// but it is at most one. The caller may use r.Claims for something else once Take has returned,
+	// so a store keeps copies; what the claims refer to, such as Limits, never changes.
 	Take(ctx context.Context, r Request) (Decision, error)
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge

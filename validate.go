@@ -4,20 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 )
 
 // mistakes collects the rules that a value breaks. Every rule is written once, in a method check:
 // as long as none is broken, a check allocates nothing and can be on the request path.
 type mistakes struct {
-	and  int // 1 + i while And[i] is checked
-	errs []error
+	claim int // 1 + i while one of several claims is checked, Claims[i]
+	errs  []error
 }
 
 // add notes a broken rule.
 func (m *mistakes) add(format string, args ...any) {
-	if m.and > 0 {
-		format = fmt.Sprintf("And[%d].", m.and-1) + format
+	if m.claim > 0 {
+		format = fmt.Sprintf("Claims[%d].", m.claim-1) + format
 	}
 	m.errs = append(m.errs, fmt.Errorf(format, args...))
 }
@@ -129,21 +130,24 @@ func (r *Request) Validate() error {
 }
 
 func (r *Request) check(m *mistakes) {
-	r.Claim.check(m)
-	if len(r.And) >= MaxClaims {
-		m.add("%d claims; want at most %d", len(r.And)+1, MaxClaims)
+	if len(r.Claims) == 0 || len(r.Claims) > MaxClaims {
+		m.add("%d claims; want 1 to %d", len(r.Claims), MaxClaims)
 	}
-	if n := r.total(); n > MaxTotal {
-		m.add("%d limits in all claims; want at most %d", n, MaxTotal)
-	}
-	for i := range r.And {
-		m.and = i + 1
-		r.And[i].check(m)
-		m.and = 0
-		if r.sameStateBefore(i) {
-			m.add("And[%d] repeats a limit of an earlier claim on subject %s; want each once",
-				i, quote(r.And[i].Subject))
+	total := 0
+	for i := range r.Claims {
+		if len(r.Claims) > 1 {
+			m.claim = i + 1
 		}
+		r.Claims[i].check(m)
+		m.claim = 0
+		total += len(r.Claims[i].Limits)
+		if r.sameStateBefore(i) {
+			m.add("Claims[%d] repeats a limit of an earlier claim on subject %s; want each once",
+				i, quote(r.Claims[i].Subject))
+		}
+	}
+	if total > MaxTotal {
+		m.add("%d limits in all claims; want at most %d", total, MaxTotal)
 	}
 	if len(r.ID) > MaxSubject {
 		m.add("ID has %d bytes; want at most %d", len(r.ID), MaxSubject)
@@ -154,18 +158,18 @@ func (r *Request) check(m *mistakes) {
 	if r.MaxWait < 0 || r.MaxWait > MaxWindow*MaxBurst {
 		m.add("MaxWait is %v; want 0 to %v", r.MaxWait, MaxWindow*MaxBurst)
 	}
-	if r.Booked != 0 && (r.Mode != ModeReserve || r.Booked < 0 || r.Booked > MaxUnits) {
-		m.add("Booked is %d; want 0, or with Reserve the At of a booking", r.Booked)
+	if b := r.terms.Booked; b != 0 && (r.Mode != ModeReserve || b < 0 || b > MaxUnits) {
+		m.add("Booked is %d; want 0, or with Reserve the At of a booking", b)
 	}
-	if r.Mode > ModeForce {
-		m.add("Mode is %d; want Take, Peek, Reserve or Force", r.Mode)
+	if r.Mode > modeForce {
+		m.add("Mode is %d; want Take, Peek or Reserve", r.Mode)
 	}
 	if !r.leaseFits() {
 		m.add("Fit is %v and Lease is %v; want Take with one claim of a cost above 0, whole microseconds "+
 			"up to %d days, no request ID with a lease, and no limit but sliding and fixed ones "+
-			"(Fit alone: but no concurrency)", r.Fit, r.Lease, MaxWindow/day)
+			"(Fit alone: but no concurrency)", r.terms.Fit, r.terms.Lease, MaxWindow/day)
 	}
-	if r.books() && r.hasConcurrency() {
+	if r.books() && slices.ContainsFunc(r.Claims, func(c Claim) bool { return c.hasConcurrency() }) {
 		m.add("a concurrency limit cannot be reserved: when a holder leaves is not known; want Take")
 	}
 	if r.Bans != nil {

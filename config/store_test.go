@@ -54,7 +54,7 @@ func TestOpenStoreInRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := stint.Claim{Subject: "user:alice", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-	if d, err := store.Take(t.Context(), stint.Request{Claim: claim}); err != nil || d.Degraded {
+	if d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err != nil || d.Degraded {
 		t.Fatalf("got %+v, %v; want a decision of Redis", d, err)
 	}
 	if keys := redis.CLI(t, "KEYS", "*"); !strings.Contains(keys, "shop:{user#") || strings.Contains(keys, "alice") {
@@ -64,7 +64,7 @@ func TestOpenStoreInRedis(t *testing.T) {
 		t.Errorf("logged %q, want that everyone can read the key", &log)
 	}
 	redis.Kill()
-	if d, err := store.Take(t.Context(), stint.Request{Claim: claim}); err != nil || d.Allowed || !d.Unavailable {
+	if d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err != nil || d.Allowed || !d.Unavailable {
 		t.Errorf("without Redis: got %+v, %v; want a denial", d, err)
 	}
 }
@@ -141,7 +141,7 @@ func TestOpenStoreAway(t *testing.T) {
 	}
 	for range 2 {
 		_, _ = store.Take(context.Background(), stint.Request{
-			Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}})
+			Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}})
 	}
 	if state := store.(interface{ Breaker() string }).Breaker(); state != "open" {
 		t.Errorf("the breaker is %s after two failures, want open", state)

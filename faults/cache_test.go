@@ -133,7 +133,7 @@ func TestF26(t *testing.T) {
 			q = request("reset", stint.PerHour(1))
 			denied(s, q)
 			if err := other.Command(t.Context(),
-				stint.Command{Kind: stint.CommandReset, Subject: "reset", Limits: q.Limits}); err != nil {
+				stint.Command{Kind: stint.CommandReset, Subject: "reset", Limits: q.Claims[0].Limits}); err != nil {
 				r.Fatal(err)
 			}
 			r.within("a reset for", deniedFor("room after a reset", q), heard)

@@ -113,7 +113,7 @@ func drive(ctx context.Context, s stint.Store, l load) outcome {
 func (o *outcome) ask(s stint.Store, l load) {
 	start := time.Now()
 	d, err := s.Take(context.Background(),
-		stint.Request{Claim: stint.Claim{Subject: l.Subject, Limits: l.Limits, Cost: 1}})
+		stint.Request{Claims: []stint.Claim{{Subject: l.Subject, Limits: l.Limits, Cost: 1}}})
 	end := time.Now()
 	o.Took = append(o.Took, end.Sub(start))
 	switch {

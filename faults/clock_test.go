@@ -42,7 +42,7 @@ func TestF6(t *testing.T) {
 				resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 			before := time.Now()
 			d := take(r, s, "told", stint.PerMinute(1))
-			at := time.UnixMicro(d.Charge.At).Add(-apart)
+			at := time.UnixMicro(d.Charge.Data().At).Add(-apart)
 			if at.Before(before.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) {
 				r.Errorf("%v apart: charged at %v by our clock, asked at %v", apart, at, before)
 			}
@@ -118,7 +118,7 @@ func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Lim
 	used := make([]stint.Request, len(limits)) // of those who ask the store alone
 	for i, limit := range limits {
 		used[i] = request("alone:"+limit.String()+step.String(), limit)
-		used[i].Cost = limit.Max
+		used[i].Claims[0].Cost = limit.Max
 		if d, err := s.redis.Take(r.Context(), used[i]); err != nil || !d.Allowed {
 			r.Fatalf("%v: %+v, %v", limit, d, err)
 		}
@@ -128,7 +128,7 @@ func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Lim
 	eventually.True(r, "room", func() bool {
 		room := true
 		for i, limit := range limits {
-			used[i].Cost = min(used[i].Cost, 1) // none if there was room before
+			used[i].Claims[0].Cost = min(used[i].Claims[0].Cost, 1) // none if there was room before
 			d, err := s.redis.Take(r.Context(), used[i])
 			if err != nil {
 				r.Fatal(err)
@@ -137,7 +137,7 @@ func stepClock(r *report, server *redistest.Server, s *stack, limits []stint.Lim
 				r.Fatalf("%v, step %v: told to wait for %v; want at most a window", limit, step, d.RetryAfter)
 			}
 			if d.Allowed {
-				used[i].Cost = 0
+				used[i].Claims[0].Cost = 0
 			}
 			room = room && d.Allowed
 		}

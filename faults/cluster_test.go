@@ -48,13 +48,13 @@ func (m *movers) take(s *stack, r stint.Request) stint.Decision {
 
 // want counts a decision that is wrong, unless it is none.
 func (m *movers) want(d stint.Decision, allowed bool) {
-	if d.Charge.Claim.Subject != "" && d.Allowed != allowed {
+	if d.Charge.Claims()[0].Subject != "" && d.Allowed != allowed {
 		m.wrong.Add(1)
 	}
 }
 
 func (m *movers) request(scope, id string, bans *stint.BanPolicy) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: "shared", Scope: scope, Limits: m.limits, Cost: 1},
+	return stint.Request{Claims: []stint.Claim{{Subject: "shared", Scope: scope, Limits: m.limits, Cost: 1}},
 		ID: id, Bans: bans}
 }
 
@@ -78,7 +78,7 @@ func (m *movers) call(caller, n int) {
 	}
 	// New scopes have their own limits.
 	r = m.request("scope"+unique, "", &stint.BanPolicy{})
-	r.Limits = []stint.Limit{stint.PerHour(1)}
+	r.Claims[0].Limits = []stint.Limit{stint.PerHour(1)}
 	m.want(m.take(s, r), true)
 	m.want(m.take(s, r), false)
 	// What is refunded can be used again.
@@ -94,7 +94,7 @@ func (m *movers) call(caller, n int) {
 // inTwoKeys is a request with limits in two keys, in one of fifty scopes.
 func inTwoKeys(n int) stint.Request {
 	limits := []stint.Limit{stint.PerHour(1_000_000), stint.PerDay(1_000_000).WithName("day")}
-	return stint.Request{Claim: stint.Claim{Subject: "shared", Scope: fmt.Sprint("two", n%50), Limits: limits, Cost: 1}}
+	return stint.Request{Claims: []stint.Claim{{Subject: "shared", Scope: fmt.Sprint("two", n%50), Limits: limits, Cost: 1}}}
 }
 
 func TestF42(t *testing.T) {
@@ -139,7 +139,7 @@ func TestF42(t *testing.T) {
 		other := newStack(t, urlOf(cluster.Addrs()), config)
 		undecided, decided := 0, 0
 		group.Go(func() {
-			one := stint.Request{Claim: stint.Claim{Subject: "somebody else", Limits: inTwoKeys(0).Limits, Cost: 1},
+			one := stint.Request{Claims: []stint.Claim{{Subject: "somebody else", Limits: inTwoKeys(0).Claims[0].Limits, Cost: 1}},
 				Bans: &stint.BanPolicy{}}
 			for n := 0; ; n++ {
 				select {
@@ -183,7 +183,7 @@ func TestF42(t *testing.T) {
 			}
 		}
 		d, err := m.stacks[0].Take(t.Context(),
-			stint.Request{Claim: m.request("refunds", "", nil).Claim, Mode: stint.ModePeek})
+			stint.Request{Claims: []stint.Claim{m.request("refunds", "", nil).Claims[0]}, Mode: stint.ModePeek})
 		if err != nil || d.Usages()[0].Used != 0 {
 			r.Errorf("%d units stay charged of what was refunded, %v", d.Usages()[0].Used, err)
 		}
@@ -269,18 +269,17 @@ func TestF43(t *testing.T) {
 		}
 		limits := []stint.Limit{stint.PerHour(1_000_000)}
 		ask := stint.Request{
-			Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 3},
-			And:   []stint.Claim{{Subject: full, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
-			Bans:  &stint.BanPolicy{After: 125, Within: time.Second, Durations: []time.Duration{time.Second}},
+			Claims: []stint.Claim{{Subject: "room", Limits: limits, Cost: 3}, {Subject: full, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
+			Bans:   &stint.BanPolicy{After: 125, Within: time.Second, Durations: []time.Duration{time.Second}},
 		}
 		if _, err := redis.Take(t.Context(),
-			stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 5}}); err != nil {
+			stint.Request{Claims: []stint.Claim{{Subject: "room", Limits: limits, Cost: 5}}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(pick(2500*time.Millisecond, 0)) // connections are settled
 		used := func() int64 {
 			d, err := redis.Take(t.Context(),
-				stint.Request{Claim: stint.Claim{Subject: "room", Limits: limits, Cost: 1}, Mode: stint.ModePeek})
+				stint.Request{Claims: []stint.Claim{{Subject: "room", Limits: limits, Cost: 1}}, Mode: stint.ModePeek})
 			if err != nil {
 				return -1
 			}
@@ -308,8 +307,8 @@ func TestF43(t *testing.T) {
 					fault.on.Store(false)
 					time.Sleep(2 * time.Second) // until all that is under way has ended
 					n := used()
-					if n != charged && n != charged+ask.Cost {
-						r.Fatalf("%s: %d used, want %d, or %d more", fault.what, n, charged, ask.Cost)
+					if n != charged && n != charged+ask.Claims[0].Cost {
+						r.Fatalf("%s: %d used, want %d, or %d more", fault.what, n, charged, ask.Claims[0].Cost)
 					}
 					charged = n
 					continue

@@ -218,8 +218,8 @@ func TestF24(t *testing.T) {
 				}
 				if c.Decision.Allowed {
 					admitted++
-					instants[c.Decision.Charge.At] = true
-					charges[c.Decision.Charge.ID] = true
+					instants[c.Decision.Charge.Data().At] = true
+					charges[c.Decision.Charge.Data().ID] = true
 				}
 			}
 			used, _ := look(s, "one", limit)
@@ -300,7 +300,7 @@ func TestF24c(t *testing.T) {
 		second := stint.Per(10_000, 100*time.Millisecond)
 		for _, day := range days {
 			all := request(day.String(), second, day)
-			all.Cost = day.Max
+			all.Claims[0].Cost = day.Max
 			if d, err := s.Take(t.Context(), all); err != nil || !d.Allowed {
 				r.Fatalf("%v: %+v, %v", day, d, err)
 			}

@@ -141,7 +141,7 @@ func TestF3(t *testing.T) {
 				subject := fmt.Sprint("single", drop)
 				take := func() (stint.Decision, error) {
 					return s.Take(t.Context(), stint.Request{
-						Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
+						Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}}})
 				}
 				proxy.DropNext(drop, 1)
 				if _, err := take(); err == nil {
@@ -165,7 +165,7 @@ func retryUntilAnswered(r *report, s stint.Store, subject string, limit stint.Li
 	for range 4 {
 		group.Go(func() {
 			for n := next.Add(1); n <= int64(requests); n = next.Add(1) {
-				q := stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1},
+				q := stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}},
 					ID: strconv.FormatInt(n, 10)}
 				for range 100 {
 					tried.Add(1)

@@ -118,7 +118,7 @@ func (a alone) Take(ctx context.Context, r stint.Request) (stint.Decision, error
 func awaitNormal(r *report, s stint.Store) time.Duration {
 	r.Helper()
 	return eventually.True(r, "the store is asked", func() bool {
-		d, err := s.Take(r.Context(), stint.Request{Claim: stint.Claim{Subject: "normal", Limits: plenty, Cost: 1}})
+		d, err := s.Take(r.Context(), stint.Request{Claims: []stint.Claim{{Subject: "normal", Limits: plenty, Cost: 1}}})
 		return err == nil && !d.Degraded
 	})
 }
@@ -359,7 +359,7 @@ func openStore(t testing.TB, url string, adjust ...func(*rueidis.ClientOption)) 
 func usedOf(r *report, url, subject string, l stint.Limit) int64 {
 	r.Helper()
 	d, err := openStore(r, url).Take(r.Context(), stint.Request{
-		Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{l}, Cost: 1}, Mode: stint.ModePeek})
+		Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{l}, Cost: 1}}, Mode: stint.ModePeek})
 	if err != nil {
 		r.Fatal(err)
 	}

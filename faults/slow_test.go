@@ -54,7 +54,7 @@ func TestF19(t *testing.T) {
 			subject := "read " + name
 			for i := range int64(20) {
 				d, err := patient.Take(t.Context(),
-					stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
+					stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}}})
 				if err != nil || !d.Allowed || d.Usages()[0].Used != i+1 {
 					t.Fatalf("%s: call %d: allowed %v, %+v, %v", name, i, d.Allowed, d.Usages(), err)
 				}

@@ -42,9 +42,9 @@ func TestF46(t *testing.T) {
 func queueCosts(r *report, server *redistest.Server, s stint.Store, limits []stint.Limit) {
 	claim := stint.Claim{Subject: "queue", Scope: fmt.Sprint(limits), Limits: limits, Cost: 1}
 	kinds := []stint.Request{
-		{Claim: claim},
-		{Claim: claim, Mode: stint.ModePeek},
-		{Claim: claim, Mode: stint.ModeReserve, MaxWait: time.Microsecond},
+		{Claims: []stint.Claim{claim}},
+		{Claims: []stint.Claim{claim}, Mode: stint.ModePeek},
+		{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve, MaxWait: time.Microsecond},
 	}
 	for range limits[0].Capacity() { // what is asked for next is denied
 		ask(r, s, kinds[0])
@@ -57,7 +57,7 @@ func queueCosts(r *report, server *redistest.Server, s stint.Store, limits []sti
 	}
 	empty := measured()
 	for range 990 {
-		if d := ask(r, s, stint.Request{Claim: claim, Mode: stint.ModeReserve}); !d.Allowed {
+		if d := ask(r, s, stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve}); !d.Allowed {
 			r.Fatalf("%v: no place", limits)
 		}
 	}
@@ -123,10 +123,10 @@ func givenUp(r *report, s stint.Store) {
 	var charges []stint.Charge
 	for range stay + waiters - 1 { // ten go ahead at once
 		charges = append(charges, ask(
-			r, s, stint.Request{Claim: stint.Claim{Subject: "given up", Limits: limiter.Limits(), Cost: 1},
+			r, s, stint.Request{Claims: []stint.Claim{{Subject: "given up", Limits: limiter.Limits(), Cost: 1}},
 				Mode: stint.ModeReserve}).Charge)
 	}
-	q := stint.Request{Claim: stint.Claim{Subject: "given up", Limits: limiter.Limits(), Cost: 1},
+	q := stint.Request{Claims: []stint.Claim{{Subject: "given up", Limits: limiter.Limits(), Cost: 1}},
 		Mode: stint.ModeReserve, MaxWait: time.Microsecond}
 	booked := ask(r, s, q).RetryAfter
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)

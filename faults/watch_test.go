@@ -95,7 +95,7 @@ func (j *journal) String() string {
 
 // request is one unit of some limits.
 func request(subject string, limits ...stint.Limit) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}}
+	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: 1}}}
 }
 
 // take asks for one unit, and wants an answer.
@@ -112,7 +112,7 @@ func take(r *report, s stint.Store, subject string, limits ...stint.Limit) stint
 // that, and it charges nothing. It reports whether the store answered.
 func look(s stint.Store, subject string, limits ...stint.Limit) (used int64, ok bool) {
 	q := request(subject, limits...)
-	q.Cost = 0
+	q.Claims[0].Cost = 0
 	d, err := s.Take(context.Background(), q)
 	if err != nil || d.Degraded {
 		return 0, false

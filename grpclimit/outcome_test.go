@@ -3,9 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
-	"strconv"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -14,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
 )
 
@@ -107,45 +104,6 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// busyStore is still busy with requests when it has answered them, as one is whose caller's time is
-// up.
-type busyStore struct {
-	stint.Store
-	requests, copies [][]stint.Claim
-}
-
-func (s *busyStore) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	s.requests = append(s.requests, r.And)
-	s.copies = append(s.copies, slices.Clone(r.And))
-	return s.Store.Take(ctx, r)
-}
-
-// The next message leaves the request of the last one alone.
-func TestStoresMayBeBusyForLonger(t *testing.T) {
-	store := &busyStore{Store: newStore(t)}
-	user := 0
-	guard := newGuard(t, `
-tiers: [{name: users, identity: user, limits: 1000/1h}, {name: anonymous, identity: ip, limits: 1000/1h}]
-policies: [{name: talk, match: {path: /test.Echo/*}, limits: 1000/1m}]
-`, store)
-	claims := grpclimit.WithClaims(func(context.Context, string) string { return strconv.Itoa(user) })
-	err := grpclimit.StreamServerInterceptor(guard, grpclimit.PerMessage(), claims)(nil, plainStream{ctx: t.Context()},
-		&grpc.StreamServerInfo{FullMethod: chatMethod}, func(_ any, s grpc.ServerStream) error {
-			for user = range 5 {
-				if err := s.RecvMsg(nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(store.requests) != 5 || len(store.requests[0]) != 1 || !reflect.DeepEqual(store.requests, store.copies) {
-		t.Errorf("requests have changed since they were made:\n%v\n%v", store.requests, store.copies)
 	}
 }
 

@@ -3,8 +3,6 @@ package httplimit_test
 import (
 	"context"
 	"net/http"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -470,34 +468,6 @@ func TestAllocations(t *testing.T) {
 		if got > most {
 			t.Errorf("%s: got %v allocations, want at most %d", c.what, got, most)
 		}
-	}
-}
-
-// slow is a store that is still busy with requests when it has answered them, as one is whose
-// caller's time is up.
-type slow struct {
-	stint.Store
-	requests, copies [][]stint.Claim
-}
-
-func (s *slow) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	s.requests = append(s.requests, r.And)
-	s.copies = append(s.copies, slices.Clone(r.And))
-	return s.Store.Take(ctx, r)
-}
-
-func TestStoresMayBeBusyForLonger(t *testing.T) {
-	store := &slow{Store: memory(t)}
-	h := httplimit.New(guardOver(t, store, `
-tiers: [{name: free, identity: ip, limits: 5/1h}]
-policies: [{name: search, match: {path: /search}, limits: 5/1h}, {name: browse, match: {path: /browse}, limits: 5/1m}]`))(ok)
-	for range 10 {
-		ask(h, "/search")
-		ask(h, "/browse")
-		ask(h, "/")
-	}
-	if !reflect.DeepEqual(store.requests, store.copies) {
-		t.Errorf("requests have changed since they were made:\n%v\n%v", store.requests, store.copies)
 	}
 }
 

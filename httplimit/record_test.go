@@ -37,7 +37,7 @@ func used(t *testing.T, store stint.Store) int64 {
 		t.Fatal(err)
 	}
 	d, err := store.Take(t.Context(), stint.Request{
-		Claim: stint.Claim{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}}, Mode: stint.ModePeek,
+		Claims: []stint.Claim{{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}}}, Mode: stint.ModePeek,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,12 +20,12 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if !contract.FromStore(&c) {
 		return false, nil
 	}
-	q := s.lock(&c.Claim, c.And)
+	q := s.lock(c.Claims())
 	if q == nil {
 		return false, nil
 	}
 	defer q.unlock()
-	q.open(&c.Claim, c.And, true)
+	q.open(c.Claims(), true)
 	if a.Kind == stint.AmendSettle {
 		return q.settle(&c, a), nil
 	}
@@ -34,10 +34,10 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	}
 	changed := false
 	for i := range q.claims {
-		claim := contract.ClaimAt(&c.Claim, c.And, i)
+		claim := &c.Claims()[i]
 		q.eachPlace(i, claim, func(v *view) {
-			s.released.Add(c.ID, claim)
-			changed = v.index >= 0 && v.hold.Release(c.ID) || changed
+			s.released.Add(c.Data().ID, claim)
+			changed = v.index >= 0 && v.hold.Release(c.Data().ID) || changed
 		})
 	}
 	return changed, nil
@@ -65,10 +65,10 @@ func (q *query) eachPlace(i int, claim *stint.Claim, f func(v *view)) {
 func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 	places, held := 0, 0
 	for i := range q.claims {
-		claim := contract.ClaimAt(&c.Claim, c.And, i)
+		claim := &c.Claims()[i]
 		q.eachPlace(i, claim, func(v *view) {
 			places++
-			if v.index >= 0 && v.hold.Extend(c.ID) || !knownOnly && q.retake(v, i, claim, c) {
+			if v.index >= 0 && v.hold.Extend(c.Data().ID) || !knownOnly && q.retake(v, i, claim, c) {
 				held++
 			}
 		})
@@ -78,59 +78,59 @@ func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 
 // retake gives a place back that was forgotten, unless it was given up.
 func (q *query) retake(v *view, i int, claim *stint.Claim, c *stint.Charge) bool {
-	if q.isSettled(i, claim, c) || q.store.released.Has(c.ID, claim) {
+	if q.isSettled(i, claim, c) || q.store.released.Has(c.Data().ID, claim) {
 		return false
 	}
 	if v.index >= 0 {
-		return v.hold.Retake(c.ID, contract.InstantAt(c, i))
+		return v.hold.Retake(c.Data().ID, c.Data().AtOf(i))
 	}
 	retaken := false
-	q.write(v, claim, func() { retaken = v.hold.Retake(c.ID, contract.InstantAt(c, i)) })
+	q.write(v, claim, func() { retaken = v.hold.Retake(c.Data().ID, c.Data().AtOf(i)) })
 	return retaken
 }
 
 // isSettled reports whether a claim of a charge is known to be settled.
 func (q *query) isSettled(i int, claim *stint.Claim, c *stint.Charge) bool {
 	rec := q.parts[i].rec
-	return rec != nil && rec.rest != nil && rec.rest.settled.has(contract.InstantAt(c, i), c.ID) ||
-		q.store.own.Has(c.ID, claim)
+	return rec != nil && rec.rest != nil && rec.rest.settled.has(c.Data().AtOf(i), c.Data().ID) ||
+		q.store.own.Has(c.Data().ID, claim)
 }
 
 // settle replaces what a charge cost by the true cost, where it still counts.
 func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
-	if seen := q.seen(c.RequestID, c.IDLife); a.Cost == 0 && seen != nil && seen.repeats > 0 {
+	if seen := q.seen(c.Data().RequestID, c.Data().IDLife); a.Cost == 0 && seen != nil && seen.repeats > 0 {
 		return false
 	}
-	q.eachState(&c.Claim, c.And, func(i int, p *part) {
-		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != contract.GenerationAt(c, i)
+	q.eachState(c.Claims(), func(i int, p *part) {
+		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != c.Data().GenerationAt(i)
 	})
 	for i := range q.claims {
 		// Claims may share a record: whether the charge was settled before is asked of all of them
 		// before the first is settled.
-		if p := &q.parts[i]; q.isSettled(i, contract.ClaimAt(&c.Claim, c.And, i), c) {
+		if p := &q.parts[i]; q.isSettled(i, &c.Claims()[i], c) {
 			p.end = p.first
 		}
 	}
 	changed := false
 	for i := range q.claims {
-		p, claim := &q.parts[i], contract.ClaimAt(&c.Claim, c.And, i)
-		applied, at, until := false, contract.InstantAt(c, i), int64(0)
+		p, claim := &q.parts[i], &c.Claims()[i]
+		applied, at, until := false, c.Data().AtOf(i), int64(0)
 		for k := p.first; k < p.end && claim.Cost > 0; k++ {
-			if v := &q.views[k]; q.settleState(v, claim, c.ID, at, a) {
+			if v := &q.views[k]; q.settleState(v, claim, c.Data().ID, at, a) {
 				applied = true
 				until = max(until, countsUntil(v, at, claim.Cost))
 			}
 		}
 		if applied {
 			changed = true
-			q.settled(q.record(p, claim), at, c.ID, until)
-			q.store.own.Add(c.ID, claim)
+			q.settled(q.record(p, claim), at, c.Data().ID, until)
+			q.store.own.Add(c.Data().ID, claim)
 		}
 	}
-	if changed && a.Cost == 0 && c.RequestID != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
+	if changed && a.Cost == 0 && c.Data().RequestID != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
 		ids := &q.parts[0].rec.rest.ids
 		before := ids.bytes()
-		ids.forget(q.store.seed, c.RequestID)
+		ids.forget(q.store.seed, c.Data().RequestID)
 		q.grown += int64(ids.bytes() - before)
 	}
 	return changed

@@ -103,13 +103,14 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 		return false
 	}
 	for i := range q.claims {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+		c := &r.Claims[i]
 		if c.Shared {
 			continue
 		}
 		b := banOf(q.banRecord(&q.parts[i], c))
 		if end := b.end(q.now); end > q.now {
-			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(end-q.now)
+			d.Banned, d.Denier, d.BanLeft = true, uint8(i+1), duration(end-q.now)
+			d.RetryAfter = d.BanLeft
 			q.stepBans(r)
 			return true
 		}
@@ -124,7 +125,7 @@ func (q *query) stepBans(r *stint.Request) {
 		return
 	}
 	for i := range q.claims {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+		c := &r.Claims[i]
 		if c.Cost == 0 || c.Shared {
 			continue
 		}

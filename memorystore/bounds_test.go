@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
@@ -122,7 +123,7 @@ func TestExpiry(t *testing.T) {
 	for i := range 1000 {
 		allow(t, lim, user(i))
 	}
-	d, err := lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "id", Cost: 1}, ID: "x",
+	d, err := lim.Take(ctx, stint.Request{Claims: []stint.Claim{{Subject: "id", Cost: 1}}, ID: "x",
 		IDLife: 10 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -164,8 +165,7 @@ func TestLeasesAreKept(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
 	minute := stint.PerMinute(10)
-	lease := stint.Request{Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8},
-		Lease: 10 * time.Minute}
+	lease := driver.WithTerms(stint.Request{Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8}}}, driver.Terms{Lease: 10 * time.Minute})
 	d, err := s.Take(context.Background(), lease)
 	if err != nil || !d.Allowed {
 		t.Fatal(d, err)
@@ -206,8 +206,8 @@ func TestLimitsOfOneSubjectAreBounded(t *testing.T) {
 	for i := range 2000 {
 		l := stint.Per(10, time.Second+time.Duration(i)*time.Microsecond)
 		l.Algorithm = stint.Algorithm(i % 4)
-		r := stint.Request{Claim: stint.Claim{
-			Subject: "user:1", Limits: []stint.Limit{l, stint.PerDay(1_000_000)}, Cost: 1}}
+		r := stint.Request{Claims: []stint.Claim{{
+			Subject: "user:1", Limits: []stint.Limit{l, stint.PerDay(1_000_000)}, Cost: 1}}}
 		if d, err := s.Take(context.Background(), r); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}

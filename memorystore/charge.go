@@ -2,6 +2,7 @@ package memorystore
 
 import (
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -11,7 +12,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 	counted, end := q.countedFrom(r, at)
 	id := uint64(0)
 	for i := range q.claims {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+		c := &r.Claims[i]
 		if c.Cost == 0 {
 			continue
 		}
@@ -22,12 +23,12 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 			v := &q.views[k]
 			q.write(v, c, func() {
 				if moves && !v.holds() {
-					v.count.Unbook(r.Booked, c.Cost)
+					v.count.Unbook(r.Terms().Booked, c.Cost)
 				}
 				switch {
 				case v.holds():
 					v.hold.Charge(id)
-				case r.Mode == stint.ModeForce:
+				case r.Mode == driver.ModeForce:
 					v.force(at, end, c.Cost)
 				case at > q.now:
 					v.count.Book(at, end, c.Cost)
@@ -40,7 +41,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 	if id == 0 {
 		return
 	}
-	if r.ID != "" && r.Cost > 0 && r.Booked == 0 {
+	if r.ID != "" && r.Claims[0].Cost > 0 && r.Terms().Booked == 0 {
 		q.remember(r, counted)
 	}
 	q.name(r, d, id, end)
@@ -50,14 +51,14 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 // ends: that of a lease, or of a booking, which ends no earlier than those that come before it.
 func (q *query) countedFrom(r *stint.Request, at int64) (counted, end int64) {
 	switch {
-	case r.Lease > 0:
-		end = q.now + r.Lease.Microseconds()
+	case r.Terms().Lease > 0:
+		end = q.now + r.Terms().Lease.Microseconds()
 		return end, end
 	case at == q.now:
 		return at, at
 	}
 	end = at + contract.Grace(r).Microseconds()
-	if r.Mode == stint.ModeForce {
+	if r.Mode == driver.ModeForce {
 		return at, q.endAmong(at, end)
 	}
 	for k := range q.views {
@@ -93,12 +94,5 @@ func (v *view) force(at, end, units int64) {
 // name fills in what names a charge.
 func (q *query) name(r *stint.Request, d *stint.Decision, id uint64, at int64) {
 	c := &d.Charge
-	c.ID, c.At, c.Claim.Cost = id, at, r.Cost
-	q.eachState(&r.Claim, r.And, func(i int, p *part) {
-		if p.rec != nil {
-			contract.SetGeneration(c, i, p.rec.generation)
-		} else {
-			contract.SetGeneration(c, i, 0)
-		}
-	})
+	c.Data().ID, c.Data().At, c.Claims()[0].Cost = id, at, r.Claims[0].Cost
 }

@@ -19,14 +19,15 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	if c.Kind == stint.CommandReset || c.Kind == stint.CommandGiveBack {
 		claim.Scope, claim.Limits = c.Scope, c.Limits
 	}
-	q := s.lock(&claim, nil)
+	claims := [1]stint.Claim{claim}
+	q := s.lock(claims[:])
 	defer q.unlock()
 	p := &q.parts[0]
 	switch c.Kind {
 	case stint.CommandReset:
-		q.reset(&claim)
+		q.reset(claims[:])
 	case stint.CommandGiveBack:
-		q.open(&claim, nil, true)
+		q.open(claims[:], true)
 		for k := range q.views {
 			if v := &q.views[k]; !v.holds() {
 				q.change(v, func(count *algorithm.View) bool { return count.GiveBack(c.Units) })
@@ -49,8 +50,9 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 
 // reset forgets the counts and holders of a claim's limits, and the request ids. Their states get a
 // new generation. Of holders it notes the time of the reset.
-func (q *query) reset(c *stint.Claim) {
-	q.eachState(c, nil, func(_ int, p *part) {
+func (q *query) reset(claims []stint.Claim) {
+	c := &claims[0]
+	q.eachState(claims, func(_ int, p *part) {
 		if p.rec != nil {
 			if p.rec.last > q.now {
 				p.rec.stepBack(q.now)
@@ -62,7 +64,7 @@ func (q *query) reset(c *stint.Claim) {
 	for i := range c.Limits {
 		q.forget(c, &c.Limits[i])
 	}
-	q.open(c, nil, true)
+	q.open(claims, true)
 	for k := range q.views {
 		if v := &q.views[k]; v.holds() {
 			q.write(v, c, v.hold.Clear)

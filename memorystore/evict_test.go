@@ -17,8 +17,8 @@ import (
 // charge takes units of an hourly limit and reports whether they were granted.
 func charge(t testing.TB, s *Store, subject, scope string, limit, units int64) bool {
 	t.Helper()
-	d, err := s.Take(context.Background(), stint.Request{Claim: stint.Claim{
-		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: units}})
+	d, err := s.Take(context.Background(), stint.Request{Claims: []stint.Claim{{
+		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: units}}})
 	if err != nil {
 		t.Error(err)
 	}
@@ -120,8 +120,8 @@ func TestNewcomersAmongSubjectsAtTheirLimits(t *testing.T) {
 
 func spent(t testing.TB, s *Store, subject, scope string, limit int64) int64 {
 	t.Helper()
-	d, err := s.Take(context.Background(), stint.Request{Mode: stint.ModePeek, Claim: stint.Claim{
-		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}})
+	d, err := s.Take(context.Background(), stint.Request{Mode: stint.ModePeek, Claims: []stint.Claim{{
+		Subject: subject, Scope: scope, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,8 +211,8 @@ func TestRoomComesBack(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
 	bucket := func(subject string, units int64) {
-		r := stint.Request{Claim: stint.Claim{
-			Subject: subject, Limits: []stint.Limit{stint.TokenBucket(10, 10, time.Hour)}, Cost: units}}
+		r := stint.Request{Claims: []stint.Claim{{
+			Subject: subject, Limits: []stint.Limit{stint.TokenBucket(10, 10, time.Hour)}, Cost: units}}}
 		if d, err := s.Take(context.Background(), r); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -364,11 +364,11 @@ func TestRecordsThatGrow(t *testing.T) {
 			for i := range 2000 {
 				subject := fmt.Sprint("user:", g, ":", i%40)
 				for _, r := range []stint.Request{
-					{Claim: stint.Claim{Subject: subject,
-						Limits: []stint.Limit{stint.AtOnce(100_000, time.Hour)}, Cost: 1}},
-					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 300},
+					{Claims: []stint.Claim{{Subject: subject,
+						Limits: []stint.Limit{stint.AtOnce(100_000, time.Hour)}, Cost: 1}}},
+					{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 300}},
 						ID: fmt.Sprint(i, strings.Repeat("x", 500))},
-					{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 1}},
+					{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{stint.PerDay(100_000)}, Cost: 1}}},
 				} {
 					if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
 						t.Error(d, err)
@@ -398,8 +398,8 @@ func TestNothingButBansAndPlaces(t *testing.T) {
 			}
 			continue
 		}
-		r := stint.Request{Claim: stint.Claim{Subject: fmt.Sprint("holder:", i),
-			Limits: []stint.Limit{stint.AtOnce(10, time.Hour)}, Cost: 1}}
+		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("holder:", i),
+			Limits: []stint.Limit{stint.AtOnce(10, time.Hour)}, Cost: 1}}}
 		if d, err := s.Take(ctx, r); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -458,9 +458,8 @@ func TestFullStoreUnderEverything(t *testing.T) {
 					return stint.Claim{Subject: subject, Scope: scope,
 						Limits: []stint.Limit{stint.PerHour(10), stint.PerDay(100).WithName("daily")}, Cost: 1}
 				}
-				_, err := s.Take(ctx, stint.Request{Claim: claim(fmt.Sprint("user:", g, ":", i), ""),
-					And: []stint.Claim{claim(fmt.Sprint("team:", i), ""),
-						claim("everyone", fmt.Sprint("thing:", g, ":", i))}})
+				_, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim(fmt.Sprint("user:", g, ":", i), ""), claim(fmt.Sprint("team:", i), ""),
+					claim("everyone", fmt.Sprint("thing:", g, ":", i))}})
 				if err != nil {
 					t.Error(err)
 				}

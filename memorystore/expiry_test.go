@@ -32,7 +32,7 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 			take := func(l stint.Limit) stint.Decision {
 				t.Helper()
 				d, err := s.Take(ctx, stint.Request{
-					Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{l}, Cost: 1}})
+					Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{l}, Cost: 1}}})
 				if err != nil {
 					t.Fatal(err)
 				}

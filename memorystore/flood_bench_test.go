@@ -37,8 +37,8 @@ func BenchmarkFlood(b *testing.B) {
 		defer s.Close()
 		claims := make([]stint.Request, 8*most)
 		for i := range claims {
-			claims[i].Claim = x.claim(i)
-			claims[i].Limits, claims[i].Cost = []stint.Limit{x.limit}, 1
+			claims[i].Claims = []stint.Claim{x.claim(i)}
+			claims[i].Claims[0].Limits, claims[i].Claims[0].Cost = []stint.Limit{x.limit}, 1
 		}
 		next := 0
 		flood := func(n int) {

@@ -24,9 +24,9 @@ func TestGiveBackKeepsAccounts(t *testing.T) {
 	for i := range 200 {
 		subject := user(i % 4)
 		if i < 40 {
-			take(stint.Request{Claim: stint.Claim{Subject: subject, Limits: plain, Cost: 1}})
+			take(stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: plain, Cost: 1}}})
 		} else {
-			take(stint.Request{Claim: stint.Claim{Subject: subject, Limits: plain[:2], Cost: 1},
+			take(stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: plain[:2], Cost: 1}},
 				Mode: stint.ModeReserve})
 		}
 		clock.advance(10 * time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -103,7 +104,7 @@ func (d *ids) bytes() int { return 40*cap(d.list) + d.text }
 
 // remember records the request's id, unless it is in force: then it has been repeated too often.
 func (q *query) remember(r *stint.Request, at int64) {
-	rec := q.record(&q.parts[0], &r.Claim)
+	rec := q.record(&q.parts[0], &r.Claims[0])
 	before := rec.rest.bytes()
 	ids, life := &rec.more().ids, contract.Life(r).Microseconds()
 	if ids.find(q.store.seed, r.ID, q.now, life) == nil {
@@ -124,7 +125,7 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 // repeated answers a request whose id was charged before.
 func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	seen := q.seen(r.ID, contract.Life(r))
-	if seen == nil || seen.repeats >= storebounds.MaxRepeats && r.Mode != stint.ModeForce {
+	if seen == nil || seen.repeats >= storebounds.MaxRepeats && r.Mode != driver.ModeForce {
 		return false
 	}
 	d.Repeat = true

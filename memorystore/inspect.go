@@ -21,9 +21,10 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	if err := contract.ValidateInspect(c); err != nil {
 		return driver.Inspection{}, err
 	}
-	q := s.lock(&c, nil)
+	claims := []stint.Claim{c}
+	q := s.lock(claims)
 	defer q.unlock()
-	q.open(&c, nil, true)
+	q.open(claims, true)
 	shown := driver.Inspection{
 		Now:     instant(q.now),
 		Ban:     banOf(q.banRecord(&q.parts[0], &c)).state(q.now),

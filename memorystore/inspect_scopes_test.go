@@ -13,7 +13,7 @@ import (
 )
 
 func takeIn(t testing.TB, s *Store, subject, scope string, l stint.Limit) {
-	r := stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{l}}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{l}}}}
 	if _, err := s.Take(context.Background(), r); err != nil {
 		t.Error(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // query is one call in progress. Each shard has one, so that a call allocates nothing; a call over
@@ -42,29 +41,30 @@ type part struct {
 
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
 // a claim is none. See unlock.
-func (s *Store) lock(first *stint.Claim, and []stint.Claim) *query {
-	if len(and) == 0 {
-		if first.Subject == "" {
+func (s *Store) lock(claims []stint.Claim) *query {
+	if len(claims) == 1 {
+		c := &claims[0]
+		if c.Subject == "" {
 			return nil
 		}
-		h := maphash.String(s.seed, first.Subject)
+		h := maphash.String(s.seed, c.Subject)
 		sh := &s.shards[h>>s.shift]
 		now := s.read()
 		sh.mu.Lock()
 		q := &sh.query
 		q.begin(s, sh.follow(now), 1)
-		q.find(0, sh, h, first)
+		q.find(0, sh, h, c)
 		return q
 	}
-	return s.lockMany(first, and)
+	return s.lockMany(claims)
 }
 
-func (s *Store) lockMany(first *stint.Claim, and []stint.Claim) *query {
+func (s *Store) lockMany(claims []stint.Claim) *query {
 	var buf [stint.MaxClaims]uint64
 	var order [stint.MaxClaims]uint32
 	hashes, shards := buf[:0], order[:0]
-	for i := range len(and) + 1 {
-		c := contract.ClaimAt(first, and, i)
+	for i := range claims {
+		c := &claims[i]
 		if c.Subject == "" {
 			return nil
 		}
@@ -86,7 +86,7 @@ func (s *Store) lockMany(first *stint.Claim, and []stint.Claim) *query {
 	q.begin(s, sh.follow(now), len(hashes))
 	q.locked = append(q.locked, shards...)
 	for i, h := range hashes {
-		q.find(i, &s.shards[h>>s.shift], h, contract.ClaimAt(first, and, i))
+		q.find(i, &s.shards[h>>s.shift], h, &claims[i])
 	}
 	return q
 }
@@ -186,10 +186,10 @@ func (q *query) release() {
 
 // open opens every limit of every claim. It writes nothing if look is set, nor for a claim that
 // costs nothing.
-func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
+func (q *query) open(claims []stint.Claim, look bool) {
 	n := 0
 	for i := range q.claims {
-		n += len(contract.ClaimAt(first, and, i).Limits)
+		n += len(claims[i].Limits)
 	}
 	if cap(q.views) < n {
 		q.views = make([]view, n)
@@ -197,7 +197,7 @@ func (q *query) open(first *stint.Claim, and []stint.Claim, look bool) {
 	q.views = q.views[:n]
 	n = 0
 	for i := range q.claims {
-		c := contract.ClaimAt(first, and, i)
+		c := &claims[i]
 		q.parts[i].first = n
 		for k := range c.Limits {
 			v, l := &q.views[n], &c.Limits[k]

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
@@ -15,28 +16,28 @@ const maxQuick = 8
 // does, less everything that then cannot happen. It reports false, with nothing written, if a
 // request is not like that.
 func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int64) bool {
-	if r.Bans != nil && sh.bans != 0 || len(r.Limits) > maxQuick || r.Mode == stint.ModeReserve || r.ID != "" ||
-		r.Fit || r.Lease != 0 || r.Mode == stint.ModeForce && r.MaxWait > 0 || r.Cost <= 0 && r.Mode != stint.ModePeek {
+	claim, terms := &r.Claims[0], r.Terms()
+	if r.Bans != nil && sh.bans != 0 || len(claim.Limits) > maxQuick || r.Mode == stint.ModeReserve || r.ID != "" ||
+		terms.Fit || terms.Lease != 0 || r.Mode == driver.ModeForce && r.MaxWait > 0 ||
+		claim.Cost <= 0 && r.Mode != stint.ModePeek {
 		return false
 	}
-	fits, ok := sh.quickOpen(rec, r.Limits, r.Cost, now)
-	if !ok || !fits && (r.Bans != nil || r.Mode == stint.ModeForce) {
+	fits, ok := sh.quickOpen(rec, claim.Limits, claim.Cost, now)
+	if !ok || !fits && (r.Bans != nil || r.Mode == driver.ModeForce) {
 		return false
 	}
-	d.Allowed = fits
-	// Field by field: as a whole it was copied twice, by loads of twice the size of the latest
-	// stores, which have to wait for these: 5 % of a decision.
-	c := &d.Charge
-	c.Claim.Subject, c.Claim.Scope, c.Claim.Limits, c.Claim.Cost, c.Claim.Shared =
-		r.Subject, r.Scope, r.Limits, r.Cost, r.Shared
-	usages := d.MakeUsages(len(r.Limits))
+	d.Charge.SetClaims(r.Claims)
+	c := d.Charge.Data()
+	c.Now, c.Generation = now, rec.generation
+	usages := d.MakeUsages(len(claim.Limits))
 	switch {
 	case !fits:
-		d.RetryAfter = sh.quickDeny(usages, r.Cost, now)
+		d.Denier, d.RetryAfter = 1, sh.quickDeny(usages, claim.Cost, now)
 	case r.Mode != stint.ModePeek:
-		sh.quickCharge(rec, usages, r.Cost, now)
-		c.ID, c.At, c.Generation = sh.nextSerial(), now, rec.generation
+		sh.quickCharge(rec, usages, claim.Cost, now)
+		c.ID, c.At = sh.nextSerial(), now
 	}
+	d.Allowed = fits
 	sh.quickUsed(usages)
 	return true
 }

@@ -23,7 +23,7 @@ func init() {
 
 // TakeOne is quick for one limit, without bans. It leaves everything else to Take, failures too.
 func (h *short) TakeOne(ctx context.Context, limit *stint.Limit, subject string, cost int64) (
-	id uint64, at int64, generation uint32, u stint.Usage, ok bool) {
+	id uint64, now int64, generation uint32, u stint.Usage, ok bool) {
 	s := (*Store)(h)
 	if ctx.Err() != nil || s.closed.Load() || cost <= 0 {
 		return
@@ -43,18 +43,19 @@ func (h *short) TakeOne(ctx context.Context, limit *stint.Limit, subject string,
 	if v.Fits(cost) {
 		sh.grown += int64(v.Charge(cost))
 		rec.last = now
-		id, at, generation = sh.nextSerial(), now, rec.generation
+		id = sh.nextSerial()
 	} else {
 		u.RetryAfter = wait(v.Earliest(now, cost), now)
 	}
 	u.Used, u.ResetAfter = v.Used(), duration(v.Reset())
+	generation = rec.generation
 	sh.leave(rec, now)
-	return id, at, generation, u, true
+	return id, now, generation, u, true
 }
 
 // TakeFew is TakeOne for a few limits.
 func (h *short) TakeFew(ctx context.Context, limits []stint.Limit, subject string, cost int64) (
-	id uint64, at int64, generation uint32, retry time.Duration, few [3]stint.Usage, ok bool) {
+	id uint64, now int64, generation uint32, retry time.Duration, few [3]stint.Usage, ok bool) {
 	s := (*Store)(h)
 	if ctx.Err() != nil || s.closed.Load() || cost <= 0 {
 		return
@@ -68,13 +69,14 @@ func (h *short) TakeFew(ctx context.Context, limits []stint.Limit, subject strin
 	usages := few[:len(limits)]
 	if fits {
 		sh.quickCharge(rec, usages, cost, now)
-		id, at, generation = sh.nextSerial(), now, rec.generation
+		id = sh.nextSerial()
 	} else {
 		retry = sh.quickDeny(usages, cost, now)
 	}
 	sh.quickUsed(usages)
+	generation = rec.generation
 	sh.leave(rec, now)
-	return id, at, generation, retry, few, true
+	return id, now, generation, retry, few, true
 }
 
 // enter locks a subject's shard and finds the record of its limits with a name.

@@ -28,12 +28,12 @@ func (s *shortly) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 			plain.Bans = nil // it makes no difference
 		}
 	}
-	if !reflect.DeepEqual(plain, stint.Request{Claim: stint.Claim{
-		Subject: r.Subject, Limits: r.Limits, Cost: r.Cost}}) {
+	if !reflect.DeepEqual(plain, stint.Request{Claims: []stint.Claim{{
+		Subject: r.Claims[0].Subject, Limits: r.Claims[0].Limits, Cost: r.Claims[0].Cost}}}) {
 		return s.Store.Take(ctx, r)
 	}
 	var options []stint.Option
-	for _, l := range r.Limits {
+	for _, l := range r.Claims[0].Limits {
 		options = append(options, l)
 	}
 	lim, err := stint.New(s.Store, options...)
@@ -41,7 +41,7 @@ func (s *shortly) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 		return stint.Decision{}, err
 	}
 	s.short.Add(1)
-	return lim.AllowN(ctx, r.Subject, r.Cost)
+	return lim.AllowN(ctx, r.Claims[0].Subject, r.Claims[0].Cost)
 }
 
 func openShortly(t *testing.T) storetest.Harness {
@@ -101,7 +101,7 @@ func TestAllowAndTakeAreTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return lim.AllowN(t.Context(), r.Subject, r.Cost)
+			return lim.AllowN(t.Context(), r.Claims[0].Subject, r.Claims[0].Cost)
 		})
 		take := decisionsOf(t, limits, func(s stint.Store, r stint.Request) (stint.Decision, error) {
 			return s.Take(t.Context(), r)
@@ -122,7 +122,7 @@ func decisionsOf(t *testing.T, limits []stint.Limit,
 		t.Fatal(err)
 	}
 	defer s.Close()
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}
 	for i := range 8 {
 		clock.Advance(time.Second)
 		if i == 5 && limits[0].Algorithm != stint.AlgorithmConcurrency {
@@ -136,10 +136,10 @@ func decisionsOf(t *testing.T, limits []stint.Limit,
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.Allowed != (d.Charge.ID != 0) {
-			t.Errorf("%v: allowed %v with the charge %d", limits, d.Allowed, d.Charge.ID)
+		if d.Allowed != (d.Charge.Data().ID != 0) {
+			t.Errorf("%v: allowed %v with the charge %d", limits, d.Allowed, d.Charge.Data().ID)
 		}
-		d.Charge.ID, d.Charge.Generation, d.Charge.Others = 0, 0, nil
+		d.Charge.Data().ID, d.Charge.Data().Generation, d.Charge.Data().Others = 0, 0, nil
 		all = append(all, d)
 	}
 	return all

@@ -19,11 +19,11 @@ type held struct {
 }
 
 // eachState calls f with every state of some claims, numbered as in a [stint.Charge].
-func (q *query) eachState(first *stint.Claim, and []stint.Claim, f func(i int, p *part)) {
+func (q *query) eachState(claims []stint.Claim, f func(i int, p *part)) {
 	var buf [stint.MaxLimits]string
 	n := 0
 	for i := range q.claims {
-		c := contract.ClaimAt(first, and, i)
+		c := &claims[i]
 		for _, name := range contract.StateNames(c, buf[:0]) {
 			f(n, &q.parts[q.partOf(i, c, name)])
 			n++

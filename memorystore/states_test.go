@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -45,7 +46,7 @@ func reset(t *testing.T, s *Store, c stint.Claim) {
 func used(t *testing.T, s *Store, c stint.Claim) []int64 {
 	t.Helper()
 	var list []int64
-	d := take(t, s, stint.Request{Claim: c, Mode: stint.ModePeek})
+	d := take(t, s, stint.Request{Claims: []stint.Claim{c}, Mode: stint.ModePeek})
 	for _, u := range d.Usages() {
 		list = append(list, u.Used)
 	}
@@ -75,12 +76,12 @@ func TestChargesOfAnotherGeneration(t *testing.T) {
 			clock.us.Store(now)
 		},
 	} {
-		old := take(t, s, stint.Request{Claim: claim}).Charge
+		old := take(t, s, stint.Request{Claims: []stint.Claim{claim}}).Charge
 		begin()
-		young := take(t, s, stint.Request{Claim: claim}).Charge
+		young := take(t, s, stint.Request{Claims: []stint.Claim{claim}}).Charge
 		before := used(t, s, claim)
-		if old.Generation == young.Generation || young.Generation == 0 {
-			t.Errorf("%s: generation %d after %d", name, young.Generation, old.Generation)
+		if old.Data().Generation == young.Data().Generation || young.Data().Generation == 0 {
+			t.Errorf("%s: generation %d after %d", name, young.Data().Generation, old.Data().Generation)
 		}
 		if settle(t, s, old, 0) || !slices.Equal(used(t, s, claim), before) {
 			t.Errorf("%s: a charge from before was settled", name)
@@ -104,7 +105,7 @@ func TestNamedLimits(t *testing.T) {
 		claim := stint.Claim{Subject: subject, Scope: "x", Cost: 1,
 			Limits: []stint.Limit{minute.WithName("n"), minute, stint.AtOnce(9, time.Minute).WithName("n"),
 				minute.WithName(long), stint.PerHour(10).WithName("n")}}
-		d := take(t, s, stint.Request{Claim: claim, ID: "id"})
+		d := take(t, s, stint.Request{Claims: []stint.Claim{claim}, ID: "id"})
 		for _, other := range []stint.Claim{{Subject: subject, Scope: "xn"}, {Subject: subject, Scope: "x\x01n"},
 			{Subject: subject + "x", Scope: "n"}, {Subject: subject + "xn"}} {
 			if other.Limits = []stint.Limit{minute}; used(t, s, other)[0] != 0 {
@@ -116,7 +117,7 @@ func TestNamedLimits(t *testing.T) {
 		}
 		seen := map[uint32]bool{}
 		for i := range 3 {
-			seen[contract.GenerationAt(&d.Charge, i)] = true
+			seen[d.Charge.Data().GenerationAt(i)] = true
 		}
 		if len(seen) != 3 || seen[0] || (stint.Amendment{}).Validate(&d.Charge) != nil {
 			t.Errorf("generations %v, want three", seen)
@@ -129,10 +130,10 @@ func TestNamedLimits(t *testing.T) {
 			t.Errorf("used %v, want what is in the state that was reset", used(t, s, claim))
 		}
 		clock.advance(time.Minute)
-		take(t, s, stint.Request{Claim: stint.Claim{
-			Subject: subject, Scope: "x", Limits: []stint.Limit{minute}, Cost: 1}})
+		take(t, s, stint.Request{Claims: []stint.Claim{{
+			Subject: subject, Scope: "x", Limits: []stint.Limit{minute}, Cost: 1}}})
 		clock.advance(-time.Second) // only the state that was written since goes with the clock
-		peek := take(t, s, stint.Request{Claim: claim, Mode: stint.ModePeek})
+		peek := take(t, s, stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModePeek})
 		if u := peek.Usages(); u[1].ResetAfter != time.Minute || u[4].ResetAfter != time.Hour-59*time.Second {
 			t.Errorf("resets %v and %v", u[1].ResetAfter, u[4].ResetAfter)
 		}
@@ -168,7 +169,7 @@ func TestEverySettlementAppliesOnce(t *testing.T) {
 	var all []stint.Charge
 	for range charges {
 		clock.advance(time.Millisecond)
-		all = append(all, take(t, s, stint.Request{Claim: claim}).Charge)
+		all = append(all, take(t, s, stint.Request{Claims: []stint.Claim{claim}}).Charge)
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, want := range []bool{true, false} {
@@ -185,15 +186,15 @@ func TestEverySettlementAppliesOnce(t *testing.T) {
 // repeated.
 func TestRefundOfARepeatedRequest(t *testing.T) {
 	s := newStore(t, Config{})
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}, ID: "id"}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}, ID: "id"}
 	first := take(t, s, r)
 	if again := take(t, s, r); !again.Repeat {
 		t.Fatal("not a repeat")
 	}
-	if settle(t, s, first.Charge, 0) || used(t, s, r.Claim)[0] != 1 {
+	if settle(t, s, first.Charge, 0) || used(t, s, r.Claims[0])[0] != 1 {
 		t.Error("refunded although it was repeated")
 	}
-	if !settle(t, s, first.Charge, 3) || used(t, s, r.Claim)[0] != 3 {
+	if !settle(t, s, first.Charge, 3) || used(t, s, r.Claims[0])[0] != 3 {
 		t.Error("not settled to more")
 	}
 	r.ID = "other"
@@ -207,9 +208,9 @@ func TestRefundOfARepeatedRequest(t *testing.T) {
 func TestMovingUp(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{Now: clock.now})
-	r := stint.Request{Claim: stint.Claim{
+	r := stint.Request{Claims: []stint.Claim{{
 		Subject: "a", Limits: []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second).WithName("n")},
-		Cost: 1}, Mode: stint.ModeReserve}
+		Cost: 1}}, Mode: stint.ModeReserve}
 	grace := contract.Grace(&r)
 	var waiting []stint.Decision
 	for range 4 {
@@ -223,26 +224,26 @@ func TestMovingUp(t *testing.T) {
 	}
 	move := func(i int) stint.Decision {
 		m := r
-		m.Booked = waiting[i].Charge.At
+		m.Terms().Booked = waiting[i].Charge.Data().At
 		return take(t, s, m)
 	}
-	if d := move(3); d.Charge.At != waiting[3].Charge.At || d.RetryAfter != waiting[3].RetryAfter ||
+	if d := move(3); d.Charge.Data().At != waiting[3].Charge.Data().At || d.RetryAfter != waiting[3].RetryAfter ||
 		d.Usages()[0].Used != 1 {
 		t.Errorf("moved to %v before anybody gave up", d.RetryAfter)
 	}
 	settle(t, s, waiting[1].Charge, 0)
-	if d := move(3); d.Charge.At != waiting[3].Charge.At {
+	if d := move(3); d.Charge.Data().At != waiting[3].Charge.Data().At {
 		t.Errorf("moved to %v, ahead of another", d.RetryAfter)
 	}
 	second := move(2)
-	if second.RetryAfter != waiting[1].RetryAfter || second.Charge.At != waiting[1].Charge.At {
+	if second.RetryAfter != waiting[1].RetryAfter || second.Charge.Data().At != waiting[1].Charge.Data().At {
 		t.Errorf("moved to %v, want %v", second.RetryAfter, waiting[1].RetryAfter)
 	}
 	if d := move(3); d.RetryAfter != waiting[2].RetryAfter {
 		t.Errorf("then to %v, want %v", d.RetryAfter, waiting[2].RetryAfter)
 	}
-	if !settle(t, s, second.Charge, 0) || !slices.Equal(used(t, s, r.Claim), []int64{2, 2}) {
-		t.Errorf("used %v, want one and one booked", used(t, s, r.Claim))
+	if !settle(t, s, second.Charge, 0) || !slices.Equal(used(t, s, r.Claims[0]), []int64{2, 2}) {
+		t.Errorf("used %v, want one and one booked", used(t, s, r.Claims[0]))
 	}
 	checkAccounts(t, s)
 }
@@ -271,7 +272,7 @@ func TestAccountsOfEverything(t *testing.T) {
 					claim.Limits = append(claim.Limits, limits[i])
 				}
 			}
-			r := stint.Request{Claim: claim, Mode: stint.Mode(rng.IntN(3))}
+			r := stint.Request{Claims: []stint.Claim{claim}, Mode: stint.Mode(rng.IntN(3))}
 			if rng.IntN(4) == 0 {
 				r.ID = fmt.Sprint(rng.IntN(9))
 			}
@@ -279,12 +280,11 @@ func TestAccountsOfEverything(t *testing.T) {
 				c := charges[rng.IntN(len(charges))]
 				if rng.IntN(2) == 0 {
 					settle(t, s, c, rng.Int64N(6))
-				} else if r = (stint.Request{Claim: c.Claim, Mode: stint.ModeReserve,
-					Booked: c.At}); r.Validate() == nil {
+				} else if r = (driver.WithTerms(stint.Request{Claims: []stint.Claim{c.Claims()[0]}, Mode: stint.ModeReserve}, driver.Terms{Booked: c.Data().At})); r.Validate() == nil {
 					take(t, s, r)
 				}
 			} else if r.Validate() == nil {
-				if d := take(t, s, r); d.Charge.ID != 0 {
+				if d := take(t, s, r); d.Charge.Data().ID != 0 {
 					charges = append(charges, d.Charge)
 				}
 			}
@@ -316,9 +316,9 @@ func TestSettleUnderALimitThatGoes(t *testing.T) {
 	under := func(subject string, most int64) stint.Claim {
 		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(most)}, Cost: 1}
 	}
-	d := take(t, s, stint.Request{Claim: under("b", 5), And: []stint.Claim{under("a", 4)}})
-	take(t, s, stint.Request{Claim: under("b", 4)})
-	take(t, s, stint.Request{Claim: under("a", 6)})
+	d := take(t, s, stint.Request{Claims: []stint.Claim{under("b", 5), under("a", 4)}})
+	take(t, s, stint.Request{Claims: []stint.Claim{under("b", 4)}})
+	take(t, s, stint.Request{Claims: []stint.Claim{under("a", 6)}})
 	if !settle(t, s, d.Charge, 0) || used(t, s, under("a", 4))[0] != 1 || used(t, s, under("b", 5))[0] != 1 {
 		t.Error("want one of two left of each")
 	}

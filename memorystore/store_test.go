@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
@@ -92,7 +93,7 @@ func TestSeveralSubjectsAllOrNothing(t *testing.T) {
 	for g := range 20 {
 		group.Go(func() {
 			for i := range 50 {
-				r := stint.Request{Claim: claim((g+i)%7, 1000), And: []stint.Claim{claim(7+i%7, 1000), claim(99, 30)}}
+				r := stint.Request{Claims: []stint.Claim{claim((g+i)%7, 1000), claim(7+i%7, 1000), claim(99, 30)}}
 				d, err := lim.Take(context.Background(), r)
 				if err != nil {
 					t.Error(err)
@@ -109,7 +110,7 @@ func TestSeveralSubjectsAllOrNothing(t *testing.T) {
 	}
 	var used int64
 	for n := range 14 {
-		d, err := lim.Take(context.Background(), stint.Request{Claim: claim(n, 1000), Mode: stint.ModePeek})
+		d, err := lim.Take(context.Background(), stint.Request{Claims: []stint.Claim{claim(n, 1000)}, Mode: stint.ModePeek})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func TestClose(t *testing.T) {
 		func() bool { return runtime.NumGoroutine() <= before })
 	var failure *stint.StoreError
 	_, err = s.Take(context.Background(),
-		stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}})
+		stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}})
 	if !errors.Is(err, errClosed) || !errors.As(err, &failure) || failure.Op != "take" {
 		t.Errorf("take after Close: %v", err)
 	}
@@ -197,8 +198,8 @@ func TestOddInputIsHarmless(t *testing.T) {
 	for _, cost := range []int64{-1, 0, 1, 1 << 62} {
 		for i := range bad {
 			c := stint.Claim{Subject: "a", Limits: bad[i : i+1], Cost: cost}
-			s.Take(ctx, stint.Request{Claim: c})
-			s.Take(ctx, stint.Request{Claim: c, And: []stint.Claim{c, c}, Mode: stint.ModeReserve, ID: "x"})
+			s.Take(ctx, stint.Request{Claims: []stint.Claim{c}})
+			s.Take(ctx, stint.Request{Claims: []stint.Claim{c, c, c}, Mode: stint.ModeReserve, ID: "x"})
 			s.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: bad})
 		}
 	}
@@ -206,12 +207,12 @@ func TestOddInputIsHarmless(t *testing.T) {
 	s.Command(ctx, stint.Command{Kind: 9, Subject: "b"})
 	before := s.Len()
 	for _, c := range []stint.Charge{
-		{ID: 1, At: -1 << 62, Claim: stint.Claim{Subject: "z", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
-		{ID: 1, At: 1 << 62, Claim: stint.Claim{
-			Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}},
-		{ID: 1, At: 1, Claim: stint.Claim{Subject: "z", Limits: bad, Cost: -1}},
-		{ID: 1, At: 1, And: make([]stint.Claim, 100)},
-		{ID: 1},
+		driver.NewCharge([]stint.Claim{{Subject: "z", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}, driver.ChargeData{ID: 1, At: -1 << 62}),
+		driver.NewCharge([]stint.Claim{{
+			Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}}, driver.ChargeData{ID: 1, At: 1 << 62}),
+		driver.NewCharge([]stint.Claim{{Subject: "z", Limits: bad, Cost: -1}}, driver.ChargeData{ID: 1, At: 1}),
+		driver.NewCharge(make([]stint.Claim, 100), driver.ChargeData{ID: 1, At: 1}),
+		driver.NewCharge(nil, driver.ChargeData{ID: 1}),
 	} {
 		for kind := range stint.AmendmentKind(5) {
 			var invalid *stint.InvalidError

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/storebounds"
@@ -17,11 +18,14 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	if err := s.ready(ctx, "take"); err != nil {
 		return d, err
 	}
-	if len(r.And) == 0 && r.Subject != "" {
+	if len(r.Claims) == 1 && r.Claims[0].Subject != "" {
 		s.takeOne(&r, &d)
 		return d, nil
 	}
-	q := s.lock(&r.Claim, r.And)
+	if len(r.Claims) == 0 {
+		return d, r.Validate()
+	}
+	q := s.lock(r.Claims)
 	if q == nil {
 		return d, r.Validate()
 	}
@@ -32,17 +36,17 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 
 // takeOne decides on a single claim.
 func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
-	h := maphash.String(s.seed, r.Subject)
+	h := maphash.String(s.seed, r.Claims[0].Subject)
 	sh := &s.shards[h>>s.shift]
 	name := ""
-	if len(r.Limits) > 0 {
-		name = r.Limits[0].Name
+	if len(r.Claims[0].Limits) > 0 {
+		name = r.Claims[0].Limits[0].Name
 	}
-	hash := withScope(s.seed, h, r.Scope, name)
+	hash := withScope(s.seed, h, r.Claims[0].Scope, name)
 	now := s.read()
 	sh.mu.Lock()
 	now = sh.follow(now)
-	rec := sh.find(hash, r.Subject, r.Scope, name)
+	rec := sh.find(hash, r.Claims[0].Subject, r.Claims[0].Scope, name)
 	if sh.quick(r, rec, d, now) {
 		sh.leave(rec, now)
 		return
@@ -52,7 +56,7 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 	if name == "" {
 		q.parts[0] = part{shard: sh, rec: rec, subject: h, hash: hash}
 	} else {
-		q.find(0, sh, h, &r.Claim)
+		q.find(0, sh, h, &r.Claims[0])
 	}
 	q.decide(r, d)
 	q.unlock()
@@ -61,25 +65,25 @@ func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
 // decide answers a request: ban, request id, limits, charge, strike.
 func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	d.Charge = contract.ChargeOf(r)
-	if r.Mode == stint.ModeForce {
+	if r.Mode == driver.ModeForce {
 		q.force(r, d)
 		return
 	}
 	if q.banned(r, d) {
-		q.open(&r.Claim, r.And, true)
+		q.open(r.Claims, true)
 		q.fit(r)
 		q.earliest(r, stint.ModePeek, d)
 		q.conclude(d, q.now)
 		return
 	}
-	if r.ID != "" && r.Cost > 0 && r.Booked == 0 && q.repeated(r, d) {
-		q.open(&r.Claim, r.And, true)
+	if r.ID != "" && r.Claims[0].Cost > 0 && r.Terms().Booked == 0 && q.repeated(r, d) {
+		q.open(r.Claims, true)
 		d.MakeUsages(len(q.views))
 		q.conclude(d, q.now)
 		return
 	}
 	peek := r.Mode == stint.ModePeek
-	q.open(&r.Claim, r.And, peek)
+	q.open(r.Claims, peek)
 	q.fit(r)
 	old := q.behind(r)
 	at := q.earliest(r, r.Mode, d)
@@ -88,8 +92,8 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		d.RetryAfter = wait(at, q.now)
 		d.Allowed = r.Mode == stint.ModeReserve && at != algorithm.Never &&
 			d.RetryAfter <= contract.Longest(r) && !q.fullyBooked()
-	case r.Lease > 0 && q.promised(r, d):
-		d.RetryAfter = r.Lease
+	case r.Terms().Lease > 0 && q.promised(r, d):
+		d.RetryAfter = r.Terms().Lease
 	default:
 		d.Allowed = true
 	}
@@ -114,8 +118,8 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 
 // force charges a request whether or not there is room: now, or so long from now.
 func (q *query) force(r *stint.Request, d *stint.Decision) {
-	repeat := r.ID != "" && r.Cost > 0 && q.repeated(r, d)
-	q.open(&r.Claim, r.And, repeat)
+	repeat := r.ID != "" && r.Claims[0].Cost > 0 && q.repeated(r, d)
+	q.open(r.Claims, repeat)
 	d.MakeUsages(len(q.views))
 	at := q.now
 	if !repeat {
@@ -129,14 +133,16 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 // fit lowers the cost of a request that asks for it to what every limit has left, but not below one
 // unit. Such a request has one claim.
 func (q *query) fit(r *stint.Request) {
-	if !r.Fit && r.Lease == 0 {
+	if !r.Terms().Fit && r.Terms().Lease == 0 {
 		return
 	}
+	c := r.Claims[0]
 	for k := range q.views {
 		v := &q.views[k]
-		r.Cost = min(r.Cost, v.limit.Capacity()-v.used())
+		c.Cost = min(c.Cost, v.limit.Capacity()-v.used())
 	}
-	r.Cost = max(r.Cost, 1)
+	c.Cost = max(c.Cost, 1)
+	r.Claims = []stint.Claim{c} // those of the caller stay as they are
 }
 
 // promised reports whether what is left of a limit is booked: there may be room for the cost now,
@@ -144,8 +150,8 @@ func (q *query) fit(r *stint.Request) {
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	usages, promised := d.Usages(), false
 	for k := range q.views {
-		if v := &q.views[k]; v.used()+r.Cost > v.limit.Capacity() {
-			usages[k].RetryAfter = r.Lease
+		if v := &q.views[k]; v.used()+r.Claims[0].Cost > v.limit.Capacity() {
+			usages[k].RetryAfter = r.Terms().Lease
 			promised = true
 		}
 	}
@@ -158,7 +164,7 @@ func (q *query) earliest(r *stint.Request, mode stint.Mode, d *stint.Decision) i
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
 	for i := range q.claims {
-		p, cost := &q.parts[i], contract.ClaimAt(&r.Claim, r.And, i).Cost
+		p, cost := &q.parts[i], r.Claims[i].Cost
 		for k := p.first; k < p.end; k++ {
 			v := &q.views[k]
 			n, last := v.bookings()
@@ -184,7 +190,7 @@ func (q *query) together(r *stint.Request, at int64) int64 {
 	for {
 		next := at
 		for i := range q.claims {
-			p, cost := &q.parts[i], contract.ClaimAt(&r.Claim, r.And, i).Cost
+			p, cost := &q.parts[i], r.Claims[i].Cost
 			for k := p.first; k < p.end; k++ {
 				next = max(next, q.views[k].earliest(at, cost))
 			}
@@ -205,8 +211,16 @@ func (q *query) fullyBooked() bool {
 	return false
 }
 
-// conclude fills in what is used: now, or at the instant of a booking.
+// conclude fills in what is used, now or at the instant of a booking, and as of when.
 func (q *query) conclude(d *stint.Decision, at int64) {
+	d.Charge.Data().Now = q.now
+	q.eachState(d.Charge.Claims(), func(i int, p *part) {
+		generation := uint32(0)
+		if p.rec != nil {
+			generation = p.rec.generation
+		}
+		contract.SetGeneration(&d.Charge, i, generation)
+	})
 	usages := d.Usages()
 	for k := range usages {
 		v, used, reset := &q.views[k], int64(0), int64(0)
@@ -232,8 +246,8 @@ search:
 			}
 		}
 	}
-	c := contract.ClaimAt(&r.Claim, r.And, denier)
-	d.Decider = uint8(denier)
+	c := &r.Claims[denier]
+	d.Denier = uint8(denier + 1)
 	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.ModeTake || c.Cost == 0 || c.Shared {
 		return
 	}
@@ -242,9 +256,9 @@ search:
 	until := b.strike(r.Bans, q.now)
 	q.grown += int64(b.bytes() - before)
 	if until > 0 {
-		d.Banned = true
+		d.Banned, d.BanLeft = true, duration(until-q.now)
 		if d.RetryAfter != stint.Never {
-			d.RetryAfter = max(d.RetryAfter, duration(until-q.now))
+			d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 		}
 	}
 }

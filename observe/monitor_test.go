@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
@@ -243,7 +244,7 @@ func TestLimitersWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := observe.New(observe.Config{Logger: discard})
 		defer m.Close()
-		r := stint.Request{Claim: stint.Claim{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(1)}}}
+		r := stint.Request{Claims: []stint.Claim{{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(1)}}}}
 		m.Limiters().Observe(t.Context(),
 			&resilience.Decided{Request: &r, Decision: &stint.Decision{Degraded: true, Unavailable: true}})
 		m.Limiters().Observe(t.Context(),
@@ -263,11 +264,10 @@ func TestLimitersOfSeveralClaims(t *testing.T) {
 		m := observe.New(observe.Config{Logger: discard})
 		defer m.Close()
 		r := stint.Request{
-			Claim: stint.Claim{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1},
-			And:   []stint.Claim{{Subject: "team:1", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+			Claims: []stint.Claim{{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1}, {Subject: "team:1", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
 		}
 		d := stint.Decision{
-			Decider: 1, RetryAfter: time.Minute, Charge: stint.Charge{Claim: r.Claim, And: r.And},
+			Denier: 2, RetryAfter: time.Minute, Charge: driver.NewCharge(r.Claims, driver.ChargeData{}),
 		}
 		copy(d.MakeUsages(2), []stint.Usage{{Used: 1}, {Used: 1, RetryAfter: time.Minute}})
 		m.Limiters().Observe(t.Context(), &resilience.Decided{Request: &r, Decision: &d})

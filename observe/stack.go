@@ -116,15 +116,15 @@ func (l limiters) Observe(ctx context.Context, event any) {
 	v := policy.Verdict{Decision: *e.Decision, Err: e.Err, Took: max(e.Took, 1)}
 	if e.Err == nil {
 		v.Results = []policy.Result{{
-			Rule: &noRule, Claim: e.Request.Claim, Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
+			Rule: &noRule, Claim: e.Request.Claims[0], Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
 		}}
-		if len(e.Request.And) > 0 && len(v.Decision.Usages()) > 0 {
+		if len(e.Request.Claims) > 1 && len(v.Decision.Usages()) > 0 {
 			// It counts for the request's own subject, with the limit that matters most of all
 			// claims.
 			s := v.Decision.Decisive()
 			v.Results[0].Limits, v.Results[0].Usages = []stint.Limit{*s.Limit}, []stint.Usage{s.Usage}
 		}
-		v.Decision.Decider = 0
+		v.Decision.Denier = min(v.Decision.Denier, 1)
 	}
 	l.verdict(&v)
 }

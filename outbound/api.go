@@ -94,7 +94,7 @@ func (a *API) mistakes() []error {
 	if a.MaxWait < 0 {
 		mistake("a longest wait of %v; want 0 or more", a.MaxWait)
 	}
-	r := stint.Request{Claim: stint.Claim{Subject: "any", Limits: a.Limits}, MaxWait: max(a.MaxWait, 0),
+	r := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: a.Limits}}, MaxWait: max(a.MaxWait, 0),
 		Failure: a.Failure}
 	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
 		errs = append(errs, parts(invalid.Err)...)

@@ -122,7 +122,7 @@ func (e *entry) book(ctx context.Context, start time.Time) (stint.Decision, erro
 		}
 		return d, err
 	}
-	r := stint.Request{Claim: stint.Claim{Subject: e.client.subject, Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: e.client.subject, Cost: 1}}}
 	if e.api.MaxWait > 0 {
 		r.MaxWait = max(e.api.MaxWait-time.Since(start), time.Microsecond)
 	}

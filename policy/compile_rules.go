@@ -134,7 +134,7 @@ func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 			return
 		}
 	}
-	check := stint.Request{Claim: stint.Claim{Subject: "any", Limits: limits}}
+	check := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: limits}}}
 	var invalid *stint.InvalidError
 	if errors.As(check.Validate(), &invalid) {
 		c.mistakes(key, invalid.Err)

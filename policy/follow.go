@@ -24,7 +24,7 @@ const settleTime = time.Second
 // logged.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
-	if !d.Allowed || d.Charge.ID == 0 && len(v.shadow) == 0 || v.after == nil && !v.takesPlace() {
+	if !d.Allowed || d.Charge.Data().ID == 0 && len(v.shadow) == 0 || v.after == nil && !v.takesPlace() {
 		return nil
 	}
 	_, release := g.limiter.Hold(ctx, *d)
@@ -118,7 +118,7 @@ func (v *Verdict) budgets() []int {
 // settle corrects a charge. What is not corrected stays charged as it was, for as long as its
 // windows last: it is logged, and the observer receives it.
 func (g *Guard) settle(ctx context.Context, c stint.Charge, s *Settlement) {
-	if c.ID == 0 {
+	if c.Data().ID == 0 {
 		return // nothing was charged
 	}
 	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, MaxDebt: s.Verdict.after.maxDebt}

@@ -153,7 +153,8 @@ const shadowTime = 10 * time.Millisecond
 func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()
-	question := stint.Request{Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: r.Failure.Budget}}
+	var claim [1]stint.Claim
+	question := stint.Request{Claims: claim[:], Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: r.Failure.Budget}}
 	if r.Mode == stint.ModePeek {
 		question.Mode = stint.ModePeek
 	}
@@ -164,7 +165,7 @@ func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 		if result.Rule.Costs {
 			result.Cost = v.Cost
 		}
-		question.Claim = result.Claim
+		claim[0] = result.Claim
 		var err error
 		if *d, err = g.store.Take(ctx, question); err != nil || d.Degraded {
 			*d = stint.Decision{}

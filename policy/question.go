@@ -34,25 +34,17 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.after != nil {
 		v.SettleHeader, v.SettlesBytes = v.after.header, v.after.bytes > 0
 	}
-	r.And = nil
-	if v.enforced > 1 {
-		// Not in the verdict, which is used again: a store may still be busy with them after its
-		// answer.
-		r.And = make([]stint.Claim, 0, v.enforced-1)
-	}
+	v.claims = v.claims[:0]
 	for i := range v.Results {
 		result := &v.Results[i]
 		if result.Rule.Costs {
 			result.Cost = v.Cost
 		}
-		switch {
-		case result.Shadow:
-		case i == 0:
-			r.Claim = result.Claim
-		default:
-			r.And = append(r.And, result.Claim)
+		if !result.Shadow {
+			v.claims = append(v.claims, result.Claim)
 		}
 	}
+	r.Claims = v.claims // a store does not keep them
 	r.ID, r.IDLife = only.id.of(f, v, who)
 	r.Bans, r.Failure = only.bans, only.failure
 	return only

@@ -50,8 +50,8 @@ func TestVerdictIsUsedAgain(t *testing.T) {
 
 // whom tells whom a verdict counts a request for.
 func whom(v *policy.Verdict) string {
-	list := []string{v.Tier, v.Route, v.Skipped, v.Decision.Charge.Claim.Key()}
-	for _, c := range v.Decision.Charge.And {
+	list := []string{v.Tier, v.Route, v.Skipped, v.Decision.Charge.Claims()[0].Key()}
+	for _, c := range v.Decision.Charge.Claims()[1:] {
 		list = append(list, c.Key())
 	}
 	for _, r := range v.Results {
@@ -63,7 +63,7 @@ func whom(v *policy.Verdict) string {
 }
 
 // TestAllocations is what judging costs beyond what the store does: the name of who is asking,
-// unless the last one is asking again, and the claims of a request that has several.
+// unless the last one is asking again.
 func TestAllocations(t *testing.T) {
 	w := newWorld(t, reuseConfig)
 	tests := []struct {
@@ -75,9 +75,9 @@ func TestAllocations(t *testing.T) {
 		{"the same", "/", []string{"7", "7"}, 0},
 		{"in turn", "/", []string{"7", "8"}, 1},
 		{"exempt", "/static/x", []string{"7", "8"}, 0},
-		{"the same beside everyone", "/site", []string{"7", "7"}, 1},
+		{"the same beside everyone", "/site", []string{"7", "7"}, 0},
 		{"the same in shadow", "/search", []string{"7", "7"}, 0},
-		{"the same in a tier and a policy", "/own", []string{"7", "8"}, 2},
+		{"the same in a tier and a policy", "/own", []string{"7", "8"}, 1},
 	}
 	for _, test := range tests {
 		var v policy.Verdict

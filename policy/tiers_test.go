@@ -163,7 +163,7 @@ func TestTierBursts(t *testing.T) {
 			start, burst, longest := w.now(), 0, time.Duration(0)
 			for w.now().Sub(start) <= minutes*time.Minute {
 				d, err := w.store.Take(t.Context(),
-					stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}})
+					stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{limit}, Cost: 1}}})
 				switch {
 				case err != nil:
 					t.Fatal(err)

@@ -49,6 +49,7 @@ type Verdict struct {
 	waited     bool // for the request's Content
 
 	resultRoom [3]Result
+	claims     []stint.Claim // of the request
 }
 
 // Result is what one rule had to say about a request.
@@ -115,7 +116,8 @@ func (v *Verdict) Subject() string {
 			return r.Claim.Subject
 		}
 	}
-	if i := int(v.Decision.Decider); i < len(v.Results) && !v.Results[i].Shadow {
+	i := max(int(v.Decision.Denier)-1, 0)
+	if i < len(v.Results) && !v.Results[i].Shadow {
 		return v.Results[i].Claim.Subject
 	}
 	return ""
@@ -145,7 +147,7 @@ func (v *Verdict) spread() {
 		r := &v.Results[i]
 		n := min(len(r.Limits), len(usages))
 		r.Usages, usages = usages[:n:n], usages[n:]
-		r.Denied = !d.Allowed && (d.Banned && int(d.Decider) == i || slices.ContainsFunc(r.Usages, hasNoRoom))
+		r.Denied = !d.Allowed && (d.Banned && int(d.Denier) == i+1 || slices.ContainsFunc(r.Usages, hasNoRoom))
 	}
 }
 

@@ -19,27 +19,29 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	}
 	if a.Kind == stint.AmendSettle {
 		// Claims that were settled before are left out, as if they had cost nothing.
-		if c = s.unsettled(c); c.Claim.Cost == 0 &&
-			!slices.ContainsFunc(c.And, func(claim stint.Claim) bool { return claim.Cost > 0 }) {
+		c = s.unsettled(c)
+		if !slices.ContainsFunc(c.Claims(), func(claim stint.Claim) bool { return claim.Cost > 0 }) {
 			return false, nil
 		}
 	}
 	if a.Kind == stint.AmendRelease {
-		for _, claim := range contract.Claims(&c.Claim, c.And) { // before sending: no later heartbeat takes it back
-			s.released.Add(c.ID, claim)
+		for i := range c.Claims() { // before sending: no later heartbeat takes it back
+			claim := &c.Claims()[i]
+			s.released.Add(c.Data().ID, claim)
 		}
 	}
 	var changed uint16
 	var err error
-	if s.cluster && len(c.And) > 0 {
+	if s.cluster && len(c.Claims()) > 1 {
 		changed, err = s.amendSplit(ctx, &c, a)
 	} else {
 		changed, err = s.amendOne(ctx, &c, a)
 	}
 	if a.Kind == stint.AmendSettle {
-		for i, claim := range contract.Claims(&c.Claim, c.And) {
+		for i := range c.Claims() {
+			claim := &c.Claims()[i]
 			if changed>>i&1 != 0 {
-				s.settled.Add(c.ID, claim)
+				s.settled.Add(c.Data().ID, claim)
 			}
 		}
 	}
@@ -52,7 +54,8 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 
 // placesOf has a bit for each claim that took a place.
 func placesOf(c *stint.Charge) (claims uint16) {
-	for i, claim := range contract.Claims(&c.Claim, c.And) {
+	for i := range c.Claims() {
+		claim := &c.Claims()[i]
 		if claim.Cost > 0 && slices.ContainsFunc(claim.Limits, isPlace) {
 			claims |= 1 << i
 		}
@@ -64,9 +67,10 @@ func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurre
 
 // unsettled returns a charge in which claims that this process has settled cost nothing.
 func (s *Store) unsettled(c stint.Charge) stint.Charge {
-	c.And = slices.Clone(c.And)
-	for _, claim := range contract.Claims(&c.Claim, c.And) {
-		if s.settled.Has(c.ID, claim) {
+	c.SetClaims(c.Claims()) // its own
+	for i := range c.Claims() {
+		claim := &c.Claims()[i]
+		if s.settled.Has(c.Data().ID, claim) {
 			claim.Cost = 0
 		}
 	}
@@ -80,9 +84,10 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	if err != nil {
 		return 0, err
 	}
-	parts := partsOf(nil, &c.Claim, c.And)
+	parts := partsOf(nil, c.Claims())
 	s.sets.fill(parts)
-	for i, claim := range contract.Claims(&c.Claim, c.And) {
+	for i := range c.Claims() {
+		claim := &c.Claims()[i]
 		k.inScope(claim.Subject, claim.Scope, "settled")
 		for j := range parts {
 			if parts[j].claim == i {
@@ -90,8 +95,8 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 			}
 		}
 	}
-	if c.RequestID != "" {
-		k.inScope(c.Claim.Subject, c.Claim.Scope, seenKey)
+	if c.Data().RequestID != "" {
+		k.inScope(c.Claims()[0].Subject, c.Claims()[0].Scope, seenKey)
 	}
 	changed, err := s.sendAmend(ctx, &k, c, a, parts, s.retakes(c, a))
 	if moving(err) {
@@ -106,8 +111,9 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	if a.Kind != stint.AmendExtend || a.KnownOnly {
 		return 0
 	}
-	for i, claim := range contract.Claims(&c.Claim, c.And) {
-		if !s.settled.Has(c.ID, claim) && !s.released.Has(c.ID, claim) {
+	for i := range c.Claims() {
+		claim := &c.Claims()[i]
+		if !s.settled.Has(c.Data().ID, claim) && !s.released.Has(c.Data().ID, claim) {
 			claims |= 1 << i
 		}
 	}
@@ -119,7 +125,7 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 func (s *Store) sendAmend(
 	ctx context.Context, k *keys, c *stint.Charge, a stint.Amendment, parts []part, retake uint16,
 ) (uint16, error) {
-	keys, id := k.strings(), k.names.id(c.RequestID)
+	keys, id := k.strings(), k.names.id(c.Data().RequestID)
 	for again := false; ; again = true {
 		notAfter := int64(0)
 		if a.Kind == stint.AmendExtend {
@@ -148,7 +154,7 @@ func (s *Store) sendAmend(
 // heartbeatDeadline is until when a heartbeat is wanted: no longer than a place lasts.
 func heartbeatDeadline(ctx context.Context, c *stint.Charge) time.Time {
 	shortest := stint.MaxWindow
-	for _, l := range contract.Limits(&c.Claim, c.And) {
+	for _, l := range contract.Limits(c.Claims()) {
 		if isPlace(*l) {
 			shortest = min(shortest, l.Window)
 		}

@@ -89,7 +89,7 @@ func TestWhatIsAnnounced(t *testing.T) {
 		{long, []stint.Limit{stint.PerHour(1)}, 1, 0, true},
 	} {
 		d, err := s.Take(t.Context(), stint.Request{
-			Claim: stint.Claim{Subject: test.subject, Limits: test.limits, Cost: test.cost}})
+			Claims: []stint.Claim{{Subject: test.subject, Limits: test.limits, Cost: test.cost}}})
 		if err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -147,12 +147,12 @@ func TestNoRefundIsMissed(t *testing.T) {
 		t.Cleanup(func() { _ = cache.Close() })
 		announce := <-store.announce
 		e := listen(t, store.Store, func(subject string) { announce(subject, false) })
-		request := stint.Request{Claim: stint.Claim{Subject: limits[0].String(), Limits: limits}}
+		request := stint.Request{Claims: []stint.Claim{{Subject: limits[0].String(), Limits: limits}}}
 		var charges []stint.Charge
 		fromMemory := 0
 		for range 400 {
 			half := limits[0].Capacity() / 2
-			request.Cost, request.Mode = []int64{
+			request.Claims[0].Cost, request.Mode = []int64{
 				1, max(1, half), half + 1, half + 1 + half/2}[rand.IntN(4)], stint.ModeTake
 			switch n := rand.IntN(10); {
 			case n < 2 && len(charges) > 0:
@@ -188,7 +188,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 			}
 			if store.takes.Load() == before {
 				if fromMemory++; look.Allowed {
-					t.Fatalf("%v: a cost of %d is denied from memory, and there is room for it: %+v", limits, request.Cost, look.Usages())
+					t.Fatalf("%v: a cost of %d is denied from memory, and there is room for it: %+v", limits, request.Claims[0].Cost, look.Usages())
 				}
 			}
 		}

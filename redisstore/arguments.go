@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -90,7 +91,7 @@ func kindOf(r *stint.Request, parts []part, equal int) byte {
 	if r.Mode == stint.ModePeek {
 		return kindPeek
 	}
-	if r.Mode != stint.ModeTake || r.ID != "" || r.Fit || r.Lease > 0 || len(parts) > 1 && shareState(parts) {
+	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease > 0 || len(parts) > 1 && shareState(parts) {
 		return kindGeneral
 	}
 	for i := range parts {
@@ -149,18 +150,18 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	if contract.AppliesBans(r) {
 		bans = *r.Bans
 	}
-	b = append(b, byte(1+len(r.And)), min(byte(r.Mode), byte(stint.ModeForce)), oneIf(r.Fit || r.Lease > 0),
+	b = append(b, byte(len(r.Claims)), min(byte(r.Mode), byte(driver.ModeForce)), oneIf(r.Terms().Fit || r.Terms().Lease > 0),
 		oneIf(contract.AppliesBans(r)))
 	b = le.AppendUint16(b, sharedClaims(r))
 	b = append(b, byte(bans.After))
 	wait := r.MaxWait
-	if r.Mode != stint.ModeForce {
+	if r.Mode != driver.ModeForce {
 		wait = contract.Longest(r)
 	}
 	b = appendTime(b, wait+time.Microsecond-1) // rounded up: a tiny longest wait does not become none
-	b = appendInt(b, r.Booked)
+	b = appendInt(b, r.Terms().Booked)
 	b = appendTime(b, contract.Life(r))
-	b = appendTime(b, r.Lease)
+	b = appendTime(b, r.Terms().Lease)
 	b = appendTime(b, contract.Grace(r))
 	b = appendTime(b, bans.Within)
 	b = appendTime(b, bans.Forgive)
@@ -174,8 +175,8 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 
 // sharedClaims is a bit for each claim that is Shared, the lowest for the first.
 func sharedClaims(r *stint.Request) (bits uint16) {
-	for i := range 1 + len(r.And) {
-		if contract.ClaimAt(&r.Claim, r.And, i).Shared {
+	for i := range r.Claims {
+		if r.Claims[i].Shared {
 			bits |= 1 << i
 		}
 	}
@@ -204,13 +205,14 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, id string, call
 	var sets callSets
 	body := append(make([]byte, 0, 128), byte(a.Kind))
 	body = appendInt(appendInt(body, a.Cost), a.MaxDebt)
-	body = le.AppendUint64(body, c.ID)
-	body = appendTime(body, c.IDLife)
+	body = le.AppendUint64(body, c.Data().ID)
+	body = appendTime(body, c.Data().IDLife)
 	body = le.AppendUint16(appendInt(body, notAfter), retake)
-	body = append(body, byte(1+len(c.And)))
+	body = append(body, byte(len(c.Claims())))
 	state := 0
-	for i, claim := range contract.Claims(&c.Claim, c.And) {
-		body = appendInt(appendInt(body, claim.Cost), contract.InstantAt(c, i))
+	for i := range c.Claims() {
+		claim := &c.Claims()[i]
+		body = appendInt(appendInt(body, claim.Cost), c.Data().AtOf(i))
 		count := len(body)
 		body = append(body, 0)
 		for j := range parts {
@@ -224,7 +226,7 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, id string, call
 				continue
 			}
 			body = append(body, sets.number(p.set))
-			body = le.AppendUint32(body, contract.GenerationAt(c, state))
+			body = le.AppendUint32(body, c.Data().GenerationAt(state))
 			state++
 		}
 	}

@@ -19,7 +19,7 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	var group sync.WaitGroup
 	defer group.Wait() // before the plan is freed
 	for _, c := range batch {
-		if s.cluster && len(c.Request.And) > 0 {
+		if s.cluster && len(c.Request.Claims) > 1 {
 			group.Go(func() { s.takeSplitCall(ctx, c) })
 			continue
 		}

@@ -30,7 +30,7 @@ func openCluster(t *testing.T, c *redistest.Cluster) *Store {
 
 func hourly(subject, id string) *driver.Call {
 	return &driver.Call{Request: stint.Request{ID: id,
-		Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}}
+		Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}}}
 }
 
 // Every call of a batch is answered, once, also if nothing may be sent.
@@ -89,7 +89,7 @@ func TestALongSubjectHoldsUpNobody(t *testing.T) {
 			t.Fatal(c.Err)
 		}
 		if i >= 2000 && turns[i] > turns[1999] {
-			t.Errorf("%s was answered as number %d, after the last of the long one", c.Request.Subject, turns[i])
+			t.Errorf("%s was answered as number %d, after the last of the long one", c.Request.Claims[0].Subject, turns[i])
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestASlotThatNobodyServes(t *testing.T) {
 	s.TakeBatch(t.Context(), batch)
 	for i, c := range batch {
 		if (c.Err != nil) != (i == 0) {
-			t.Errorf("%s: %v", c.Request.Subject, c.Err)
+			t.Errorf("%s: %v", c.Request.Claims[0].Subject, c.Err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (c *crowded) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	other := func() *driver.Call {
 		claim := stint.Claim{Subject: fmt.Sprintf("passer-by:%d", c.n.Add(1)%10),
 			Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
-		return &driver.Call{Request: stint.Request{Claim: claim}}
+		return &driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}}}
 	}
 	call := &driver.Call{Request: r}
 	batch := []*driver.Call{other(), other(), call, other()}
@@ -64,12 +64,12 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 		{stint.AtOnce(2, time.Second)},
 		{{Max: 6, Window: time.Second, Algorithm: stint.AlgorithmFixed}},
 	}).Draw(t, "limits")
-	r := stint.Request{Claim: stint.Claim{
+	r := stint.Request{Claims: []stint.Claim{{
 		Subject: prefix + rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "subject"),
 		Limits:  limits,
 		Cost:    rapid.SampledFrom([]int64{1, 1, 1, 2, 0, 40}).Draw(t, "cost"),
 		Shared:  rapid.IntRange(0, 3).Draw(t, "shared") == 3,
-	}}
+	}}}
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
 		r.ID = rapid.SampledFrom([]string{"x", "y"}).Draw(t, "id")
@@ -84,18 +84,18 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 			r.Mode = stint.ModeReserve
 		}
 	case 5:
-		r.And = []stint.Claim{{Subject: prefix + "c", Limits: []stint.Limit{stint.Per(9, time.Second)}, Cost: 1}}
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: prefix + "c", Limits: []stint.Limit{stint.Per(9, time.Second)}, Cost: 1}}...)
 	case 6:
-		if r.Cost > 0 && limits[0].Algorithm != stint.AlgorithmConcurrency {
-			r.Fit = true
+		if r.Claims[0].Cost > 0 && limits[0].Algorithm != stint.AlgorithmConcurrency {
+			r.Terms().Fit = true
 		}
 	case 7:
-		if r.Cost > 0 && (limits[0].Algorithm == stint.AlgorithmSliding ||
+		if r.Claims[0].Cost > 0 && (limits[0].Algorithm == stint.AlgorithmSliding ||
 			limits[0].Algorithm == stint.AlgorithmFixed) {
-			r.Lease = 100 * time.Millisecond
+			r.Terms().Lease = 100 * time.Millisecond
 		}
 	case 8:
-		r.Mode = stint.ModeForce
+		r.Mode = driver.ModeForce
 	}
 	return r
 }
@@ -112,11 +112,11 @@ func TestABatchTellsSharedSubjectsApart(t *testing.T) {
 	var batch []*driver.Call
 	for i := range 6 {
 		claim.Shared = i%3 > 0
-		batch = append(batch, &driver.Call{Request: stint.Request{Claim: claim, Bans: &stint.BanPolicy{}}})
+		batch = append(batch, &driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}, Bans: &stint.BanPolicy{}}})
 	}
 	s.TakeBatch(t.Context(), batch)
 	for i, call := range batch {
-		if d, shared := call.Decision, call.Request.Shared; call.Err != nil || d.Allowed != shared ||
+		if d, shared := call.Decision, call.Request.Claims[0].Shared; call.Err != nil || d.Allowed != shared ||
 			d.Banned == shared {
 			t.Errorf("call %d, shared %v: allowed %v, banned %v, %v", i, shared, d.Allowed, d.Banned, call.Err)
 		}
@@ -152,7 +152,7 @@ func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {
 			for range rapid.IntRange(1, 30).Draw(t, "calls") {
 				r := anyRequest(t, prefix)
 				if len(nodes) > 0 {
-					r.And = nil // which are decided in no order
+					r.Claims = r.Claims[:1] // which are decided in no order
 				}
 				batch = append(batch, &driver.Call{Request: r})
 			}
@@ -167,14 +167,14 @@ func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {
 					t.Fatal(err)
 				}
 				got := call.Decision
-				if (got.Charge.ID == 0) != (want.Charge.ID == 0) {
+				if (got.Charge.Data().ID == 0) != (want.Charge.Data().ID == 0) {
 					t.Fatalf("call %d: charge %v, want %v", i, got.Charge, want.Charge)
 				}
-				got.Charge.ID, want.Charge.ID = 0, 0
+				got.Charge.Data().ID, want.Charge.Data().ID = 0, 0
 				for _, c := range []*stint.Charge{&got.Charge, &want.Charge} { // generations are random
-					c.Generation = 0
-					if c.Others != nil {
-						c.Others.Generations = nil
+					c.Data().Generation = 0
+					if c.Data().Others != nil {
+						c.Data().Others.Generations = nil
 					}
 				}
 				if !reflect.DeepEqual(got, want) {
@@ -193,7 +193,7 @@ func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 	var batch []*driver.Call
 	for range 12 {
 		batch = append(batch, &driver.Call{
-			Request: stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}})
+			Request: stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}})
 	}
 	s.TakeBatch(t.Context(), batch)
 	ids := map[uint64]bool{}
@@ -207,7 +207,7 @@ func TestChargesOfABatchAreSettledOneByOne(t *testing.T) {
 		if used := call.Decision.Usages()[0].Used; used != int64(i+1) {
 			t.Errorf("call %d: %d used, want %d", i, used, i+1)
 		}
-		ids[call.Decision.Charge.ID] = true
+		ids[call.Decision.Charge.Data().ID] = true
 		for _, want := range []bool{true, false} {
 			if done, err := s.Amend(t.Context(), call.Decision.Charge, stint.Amendment{}); done != want || err != nil {
 				t.Errorf("refund of call %d: %v, %v; want %v", i, done, err, want)
@@ -229,8 +229,8 @@ func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
 	take := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 	look := stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10)}}
 	batch := []*driver.Call{
-		{Request: stint.Request{Claim: take}}, {Request: stint.Request{Claim: take}},
-		{Request: stint.Request{Claim: look}},
+		{Request: stint.Request{Claims: []stint.Claim{take}}}, {Request: stint.Request{Claims: []stint.Claim{take}}},
+		{Request: stint.Request{Claims: []stint.Claim{look}}},
 	}
 	s.TakeBatch(t.Context(), batch)
 	for _, call := range batch[:2] {
@@ -249,7 +249,7 @@ func TestALongBatchKeepsItsOrder(t *testing.T) {
 	s := open(t, server.URL())
 	one := []stint.Limit{stint.PerHour(1)}
 	call := func(subject, id string) *driver.Call {
-		return &driver.Call{Request: stint.Request{Claim: stint.Claim{Subject: subject, Limits: one, Cost: 1}, ID: id}}
+		return &driver.Call{Request: stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: one, Cost: 1}}, ID: id}}
 	}
 	server.CLI(t, "SCRIPT", "FLUSH")
 	s.TakeBatch(t.Context(), []*driver.Call{call("x", "")}) // which brings take.lua
@@ -271,12 +271,12 @@ func TestForceInABatch(t *testing.T) {
 	limit := []stint.Limit{stint.PerMinute(3)}
 	call := func(subject string, cost int64, mode stint.Mode) *driver.Call {
 		return &driver.Call{Request: stint.Request{
-			Mode: mode, Claim: stint.Claim{Subject: subject, Cost: cost, Limits: limit}}}
+			Mode: mode, Claims: []stint.Claim{{Subject: subject, Cost: cost, Limits: limit}}}}
 	}
 	batch := []*driver.Call{
-		call("a", 1, stint.ModeTake), call("a", 5, stint.ModeForce), call("b", 1, stint.ModeTake),
+		call("a", 1, stint.ModeTake), call("a", 5, driver.ModeForce), call("b", 1, stint.ModeTake),
 		call("a", 1, stint.ModeTake),
-		call("b", 2, stint.ModeForce), call("b", 1, stint.ModeTake), call("a", 1, stint.ModeForce),
+		call("b", 2, driver.ModeForce), call("b", 1, stint.ModeTake), call("a", 1, driver.ModeForce),
 		call("c", 3, stint.ModeTake),
 	}
 	s.TakeBatch(t.Context(), batch)
@@ -285,13 +285,13 @@ func TestForceInABatch(t *testing.T) {
 		if c.Err != nil {
 			t.Fatal(c.Err)
 		}
-		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used))
+		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Claims[0].Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used))
 	}
 	want := []string{"a true 1", "a true 6", "b true 1", "a false 6", "b true 3", "b false 3", "a true 7", "c true 3"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	late := call("d", 1, stint.ModeForce)
+	late := call("d", 1, driver.ModeForce)
 	late.Deadline = time.Now().Add(-time.Second)
 	s.TakeBatch(t.Context(), []*driver.Call{late})
 	if late.Err == nil {

@@ -19,15 +19,15 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 	claim := stint.Claim{Subject: "a", Limits: limits, Cost: 1}
 	for name, take := range map[string]func(context.Context) error{
 		"one": func(ctx context.Context) error {
-			_, err := s.Take(ctx, stint.Request{Claim: claim})
+			_, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
 			return err
 		},
 		"batch": func(ctx context.Context) error {
 			deadline, _ := ctx.Deadline()
 			batch := []*driver.Call{
-				{Request: stint.Request{Claim: claim}, Deadline: deadline},
-				{Request: stint.Request{Claim: claim}, Deadline: deadline},
-				{Request: stint.Request{Claim: stint.Claim{Subject: "b", Limits: limits, Cost: 1}}, Deadline: deadline},
+				{Request: stint.Request{Claims: []stint.Claim{claim}}, Deadline: deadline},
+				{Request: stint.Request{Claims: []stint.Claim{claim}}, Deadline: deadline},
+				{Request: stint.Request{Claims: []stint.Claim{{Subject: "b", Limits: limits, Cost: 1}}}, Deadline: deadline},
 			}
 			s.TakeBatch(ctx, batch)
 			return batch[2].Err
@@ -45,7 +45,7 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, subject := range []string{"a", "b"} {
-				look := stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1},
+				look := stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: 1}},
 					Mode: stint.ModePeek}
 				d, err := s.Take(t.Context(), look)
 				if err != nil || d.Usages()[0].Used != 0 {
@@ -61,7 +61,7 @@ func TestAServersClockThatIsSetLosesNoCall(t *testing.T) {
 	server := redistest.StartFakeTime(t)
 	s := open(t, server.URL())
 	limits := []stint.Limit{stint.PerHour(1000)}
-	request := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
+	request := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}
 	used := int64(0)
 	for _, offset := range []time.Duration{0, time.Hour, -time.Hour, 0} {
 		server.SetClockOffset(t, offset)

@@ -17,7 +17,7 @@ func TestConnectionsOutlastTheirCallers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), budget)
 		defer cancel()
 		_, err := s.Take(ctx, stint.Request{
-			Claim: stint.Claim{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
+			Claims: []stint.Claim{{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}})
 		return err
 	}
 	proxy.SetLatency(100*time.Millisecond, 0)
@@ -56,7 +56,7 @@ func TestNobodyWaitsForTheConnectionOfOthers(t *testing.T) {
 		start := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := s.Take(short, stint.Request{
-			Claim: stint.Claim{Subject: "near", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
+			Claims: []stint.Claim{{Subject: "near", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}})
 		cancel()
 		if took := time.Since(start); err == nil || took > time.Second {
 			t.Fatalf("answered after %v: %v", took, err)

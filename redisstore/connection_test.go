@@ -63,8 +63,8 @@ func TestASpoiltReply(t *testing.T) {
 	var runs []run
 	for _, subject := range []string{"a", "b"} {
 		runs = append(runs, run{calls: []*driver.Call{{
-			Request: stint.Request{Claim: stint.Claim{
-				Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+			Request: stint.Request{Claims: []stint.Claim{{
+				Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}},
 			Deadline: time.Now().Add(time.Hour),
 		}}})
 	}
@@ -76,7 +76,7 @@ func TestASpoiltReply(t *testing.T) {
 		late := c.answer(reply+rest, nil)
 		for _, q := range runs {
 			if err := q.calls[0].Err; !errors.Is(err, errReply) {
-				t.Errorf("%s: %s got %v", what, q.calls[0].Request.Subject, err)
+				t.Errorf("%s: %s got %v", what, q.calls[0].Request.Claims[0].Subject, err)
 			}
 		}
 		if len(late) > 0 || s.server.ahead.Load() != 0 {
@@ -147,7 +147,7 @@ func TestClusterNodes(t *testing.T) {
 // mustAnswer waits until a subject is decided.
 func mustAnswer(t *testing.T, s *Store, subject string) {
 	t.Helper()
-	r := stint.Request{Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		_, err := s.Take(t.Context(), r)
 		if err == nil {
@@ -171,9 +171,9 @@ func oneIsSilent(t *testing.T, s *Store, silent, there string) {
 		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 	}
 	batch := []*driver.Call{
-		{Request: stint.Request{Claim: claim(silent)}},
-		{Request: stint.Request{Claim: claim(there)}},
-		{Request: stint.Request{Claim: claim(there), And: []stint.Claim{claim(silent)}},
+		{Request: stint.Request{Claims: []stint.Claim{claim(silent)}}},
+		{Request: stint.Request{Claims: []stint.Claim{claim(there)}}},
+		{Request: stint.Request{Claims: []stint.Claim{claim(there), claim(silent)}},
 			Deadline: begin.Add(long / 10)},
 	}
 	for i, c := range batch {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
@@ -214,12 +216,12 @@ func TestOddChargesAreHarmless(t *testing.T) {
 	claim := stint.Claim{Subject: "odd", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
 	for _, c := range []stint.Charge{
 		{},
-		{ID: 1},
-		{ID: 1, At: -1, Claim: claim},
-		{ID: 1, At: 1 << 60, Claim: claim},
-		{ID: 1, At: 1, Claim: claim, And: make([]stint.Claim, 300)},
-		{ID: 1, At: 1, Claim: claim, Others: &stint.OtherStates{At: []int64{1}}},
-		{ID: 1, At: 1, Claim: claim},
+		driver.NewCharge(nil, driver.ChargeData{ID: 1}),
+		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: -1}),
+		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1 << 60}),
+		driver.NewCharge(slices.Repeat([]stint.Claim{claim}, 300), driver.ChargeData{ID: 1, At: 1}),
+		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1, Others: &driver.OtherStates{At: []int64{1}}}),
+		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1}),
 	} {
 		for kind := range stint.AmendmentKind(5) {
 			changed, err := s.Amend(t.Context(), c, stint.Amendment{Kind: kind})
@@ -238,9 +240,9 @@ func TestRepeatsAcrossNodes(t *testing.T) {
 	s := open(t, url)
 	one := []stint.Limit{stint.PerHour(1)}
 	for i := range 20 { // some of them on different nodes
-		r := stint.Request{Claim: stint.Claim{Subject: fmt.Sprint("a", i), Limits: one, Cost: 1}, ID: "once"}
+		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("a", i), Limits: one, Cost: 1}}, ID: "once"}
 		for j := range 3 {
-			r.And = append(r.And, stint.Claim{Subject: fmt.Sprint("b", i, j), Limits: one, Cost: 1})
+			r.Claims = append(r.Claims, stint.Claim{Subject: fmt.Sprint("b", i, j), Limits: one, Cost: 1})
 		}
 		for n := range 3 {
 			d, err := s.Take(t.Context(), r)

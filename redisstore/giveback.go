@@ -88,7 +88,7 @@ func (b *giveBacks) follow(answers <-chan answer, n int, cancel context.CancelFu
 	ok := b.start(n, func() {
 		defer cancel()
 		for range n {
-			if a := <-answers; a.err == nil && a.decision.Charge.ID != 0 {
+			if a := <-answers; a.err == nil && a.decision.Charge.Data().ID != 0 {
 				b.giveBack(&a.decision.Charge)
 			}
 		}

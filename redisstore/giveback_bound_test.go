@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // What waits to be given back is bounded; what is more is counted, and said once in a while.
@@ -18,7 +18,7 @@ func TestGiveBacksAreBounded(t *testing.T) {
 	}
 	left := false
 	for range 5 {
-		b.add(stint.Charge{ID: 1})
+		b.add(driver.NewCharge(nil, driver.ChargeData{ID: 1}))
 	}
 	b.follow(nil, 3, func() { left = true })
 	if n := b.dropped.Load(); n != 8 || !left {

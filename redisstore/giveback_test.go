@@ -14,7 +14,7 @@ func TestLostGiveBackIsNotRepeated(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.URL())
 	limits := []stint.Limit{stint.PerHour(10), stint.TokenBucket(10, 1, 24*time.Hour)}
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 10}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 10}}}
 	if d, err := s.Take(t.Context(), r); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
@@ -26,7 +26,7 @@ func TestLostGiveBackIsNotRepeated(t *testing.T) {
 	if err == nil {
 		t.Error("no error from a server that is stopped")
 	}
-	r.Mode, r.Cost = stint.ModePeek, 1
+	r.Mode, r.Claims[0].Cost = stint.ModePeek, 1
 	d, err := s.Take(t.Context(), r) // on the same server, after whatever was sent
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestGiveBackHeals(t *testing.T) {
 			}
 		}
 	}
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 5}})
+	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 5}}})
 	if err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}

@@ -95,13 +95,13 @@ func TestInfoOfAClusterIsAddedUp(t *testing.T) {
 	before := infoOf(t, s).Keys
 	const subjects = 60
 	for n := range subjects {
-		r := stint.Request{Claim: stint.Claim{Subject: fmt.Sprint("user:", n), Cost: 1,
-			Limits: []stint.Limit{stint.PerHour(1)}}}
+		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("user:", n), Cost: 1,
+			Limits: []stint.Limit{stint.PerHour(1)}}}}
 		if _, err := s.Take(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Command(t.Context(),
-			stint.Command{Kind: stint.CommandBan, Subject: r.Subject, For: time.Hour}); err != nil {
+			stint.Command{Kind: stint.CommandBan, Subject: r.Claims[0].Subject, For: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func takeIn(t *testing.T, s stint.Store, subject, scope string) {
 	t.Helper()
 	_, err := s.Take(t.Context(), stint.Request{
-		Claim: stint.Claim{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{stint.PerHour(10)}}})
+		Claims: []stint.Claim{{Subject: subject, Scope: scope, Cost: 1, Limits: []stint.Limit{stint.PerHour(10)}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

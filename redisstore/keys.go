@@ -100,13 +100,13 @@ func (k *keys) ofRequest(r *stint.Request, parts []part) {
 	}
 	if contract.AppliesBans(r) {
 		for _, what := range [...]string{"ban", "strikes"} {
-			for i := range 1 + len(r.And) {
-				k.inScope(contract.ClaimAt(&r.Claim, r.And, i).Subject, "", what)
+			for i := range r.Claims {
+				k.inScope(r.Claims[i].Subject, "", what)
 			}
 		}
 	}
 	if r.ID != "" {
-		k.inScope(r.Subject, r.Scope, seenKey)
+		k.inScope(r.Claims[0].Subject, r.Claims[0].Scope, seenKey)
 	}
 }
 

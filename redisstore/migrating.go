@@ -118,8 +118,8 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 	r := &q.calls[0].Request
 	var ban [3]int64 // until, forgive, level
 	// The first claim that is not Shared, if there is one.
-	if own := bits.TrailingZeros16(^sharedClaims(r)); contract.AppliesBans(r) && own <= len(r.And) {
-		now, found, err := s.step(ctx, oneKey{subject: contract.ClaimAt(&r.Claim, r.And, own).Subject, what: "ban"},
+	if own := bits.TrailingZeros16(^sharedClaims(r)); contract.AppliesBans(r) && own < len(r.Claims) {
+		now, found, err := s.step(ctx, oneKey{subject: r.Claims[own].Subject, what: "ban"},
 			stepSeeBan, "", nil)
 		if err != nil {
 			fail(q.calls, err)
@@ -127,22 +127,23 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 		}
 		if ban = found; ban[0] > now {
 			return s.lookMigrating(ctx, q, func(d *stint.Decision) {
-				d.Allowed, d.Banned, d.Decider, d.RetryAfter = false, true, uint8(own), micros(ban[0]-now)
+				d.Allowed, d.Banned, d.Denier, d.BanLeft = false, true, uint8(own+1), micros(ban[0]-now)
+				d.RetryAfter = d.BanLeft
 			})
 		}
 	}
 	known := false
-	if r.ID != "" && r.Cost > 0 {
+	if r.ID != "" && r.Claims[0].Cost > 0 {
 		count := append(numbers(contract.Life(r).Microseconds()),
-			oneIf(r.Mode == stint.ModeTake || r.Mode == stint.ModeForce))
-		now, found, err := s.step(ctx, keyOf(&r.Claim, seenKey), stepSeeID, r.ID, count)
+			oneIf(r.Mode == stint.ModeTake || r.Mode == driver.ModeForce))
+		now, found, err := s.step(ctx, keyOf(&r.Claims[0], seenKey), stepSeeID, r.ID, count)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
 		}
-		if known = found[0] > 0; known && (found[1] < storebounds.MaxRepeats || r.Mode == stint.ModeForce) {
+		if known = found[0] > 0; known && (found[1] < storebounds.MaxRepeats || r.Mode == driver.ModeForce) {
 			return s.lookMigrating(ctx, q, func(d *stint.Decision) {
-				d.Repeat, d.Decider, d.RetryAfter = true, 0, 0
+				d.Repeat, d.Denier, d.RetryAfter = true, 0, 0
 				if wait := found[0] - now; wait >= idStep {
 					d.RetryAfter = micros(wait)
 				}
@@ -178,13 +179,16 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 func (s *Store) lookMigrating(ctx context.Context, q *run, change func(*stint.Decision)) (late []*driver.Call) {
 	look := driver.Call{Request: q.calls[0].Request, Deadline: q.calls[0].Deadline}
 	peek := &look.Request
-	peek.Mode, peek.Bans, peek.ID, peek.Fit, peek.Lease, peek.Booked = stint.ModePeek, nil, "", false, 0, 0
+	peek.Mode, peek.Bans, peek.ID, *peek.Terms() = stint.ModePeek, nil, "", driver.Terms{}
 	if again := s.send(ctx, []run{{calls: []*driver.Call{&look}, deadline: q.deadline}}, s.nextCall()); len(again) > 0 {
 		return q.calls
 	}
 	for _, c := range q.calls {
 		c.Decision, c.Err = look.Decision, look.Err
-		c.Decision.Charge = contract.ChargeOf(&c.Request)
+		if c.Request.ID != "" {
+			data := c.Decision.Charge.Data()
+			data.RequestID, data.IDLife = c.Request.ID, contract.Life(&c.Request)
+		}
 		copy(c.Decision.MakeUsages(len(look.Decision.Usages())), look.Decision.Usages())
 		if c.Err == nil {
 			change(&c.Decision)
@@ -198,15 +202,17 @@ func (s *Store) lookMigrating(ctx context.Context, q *run, change func(*stint.De
 func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64, known bool) {
 	r, d := &c.Request, &c.Decision
 	if r.ID != "" {
-		d.Charge.RequestID, d.Charge.IDLife = r.ID, contract.Life(r)
-		if d.Charge.ID != 0 && !known && r.Cost > 0 {
-			charged := numbers(d.Charge.At, contract.Life(r).Microseconds())
-			_, _, _ = s.step(ctx, keyOf(&r.Claim, seenKey), stepRecordID, r.ID, charged)
+		d.Charge.Data().RequestID, d.Charge.Data().IDLife = r.ID, contract.Life(r)
+		if d.Charge.Data().ID != 0 && !known && r.Claims[0].Cost > 0 {
+			charged := numbers(d.Charge.Data().At, contract.Life(r).Microseconds())
+			_, _, _ = s.step(ctx, keyOf(&r.Claims[0], seenKey), stepRecordID, r.ID, charged)
 		}
 	}
-	denier := contract.ClaimAt(&r.Claim, r.And, int(d.Decider))
-	if d.Allowed || r.Mode != stint.ModeTake || r.Bans == nil || r.Bans.After == 0 || denier.Shared ||
-		denier.Cost == 0 {
+	if d.Denier == 0 {
+		return
+	}
+	denier := &r.Claims[d.Denier-1]
+	if r.Mode != stint.ModeTake || r.Bans == nil || r.Bans.After == 0 || denier.Shared || denier.Cost == 0 {
 		return
 	}
 	policy := append(numbers(ban[:]...), byte(r.Bans.After))
@@ -220,9 +226,9 @@ func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64
 		return
 	}
 	_, _, _ = s.step(ctx, oneKey{subject: denier.Subject, what: "ban"}, stepSetBan, "", numbers(ban[:]...))
-	d.Banned = true
-	if wait := micros(ban[0] - now); d.RetryAfter != stint.Never && wait > d.RetryAfter {
-		d.RetryAfter = wait
+	d.Banned, d.BanLeft = true, micros(ban[0]-now)
+	if d.RetryAfter != stint.Never {
+		d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 	}
 }
 
@@ -233,8 +239,8 @@ func (s *Store) amendMigrating(
 	ctx context.Context, c *stint.Charge, a stint.Amendment, refused error,
 ) (changed uint16, err error) {
 	settles := a.Kind == stint.AmendSettle || a.Kind == undo
-	if id := c.RequestID; id != "" && a.Kind == stint.AmendSettle && a.Cost == 0 {
-		_, repeats, err := s.step(ctx, keyOf(&c.Claim, seenKey), stepDropID, id, numbers(c.IDLife.Microseconds()))
+	if id := c.Data().RequestID; id != "" && a.Kind == stint.AmendSettle && a.Cost == 0 {
+		_, repeats, err := s.step(ctx, keyOf(&c.Claims()[0], seenKey), stepDropID, id, numbers(c.Data().IDLife.Microseconds()))
 		if err != nil || repeats[0] > 0 {
 			return 0, err
 		}
@@ -243,14 +249,14 @@ func (s *Store) amendMigrating(
 		a.Kind = settleOneKey
 	}
 	open := map[oneKey]bool{} // whether a scope's charge is yet to be settled
-	for i := range 1 + len(c.And) {
+	for i := range c.Claims() {
 		claim := c.Part(i)
-		if claim.Claim.Cost == 0 {
+		if claim.Claims()[0].Cost == 0 {
 			continue
 		}
-		if settled := keyOf(&claim.Claim, "settled"); settles {
+		if settled := keyOf(&claim.Claims()[0], "settled"); settles {
 			if _, marked := open[settled]; !marked {
-				mark := append(le.AppendUint64(nil, c.ID), numbers(claim.At, horizon(claim.Claim.Limits))...)
+				mark := append(le.AppendUint64(nil, c.Data().ID), numbers(claim.Data().At, horizon(claim.Claims()[0].Limits))...)
 				_, first, err := s.step(ctx, settled, stepMark, "", mark)
 				if err != nil {
 					return changed, err
@@ -262,11 +268,11 @@ func (s *Store) amendMigrating(
 			}
 		}
 		state := 0
-		for _, p := range appendParts(nil, 0, 0, &claim.Claim) {
-			part := stint.Charge{ID: c.ID, At: claim.At, Claim: claim.Claim}
-			part.Claim.Limits = p.limits
+		for _, p := range appendParts(nil, 0, 0, &claim.Claims()[0]) {
+			part := driver.NewCharge(claim.Claims(), driver.ChargeData{ID: c.Data().ID, At: claim.Data().At})
+			part.Claims()[0].Limits = p.limits
 			if !p.holders() {
-				part.Generation = contract.GenerationAt(&claim, state)
+				part.Data().Generation = claim.Data().GenerationAt(state)
 				if state++; !settles {
 					continue
 				}
@@ -287,7 +293,7 @@ func (s *Store) amendMigrating(
 // amendKey amends a charge to one key, which stands in for that of settled charges too: that is not
 // looked at.
 func (s *Store) amendKey(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
-	parts := partsOf(nil, &c.Claim, nil)
+	parts := partsOf(nil, c.Claims())
 	s.sets.fill(parts)
 	k, err := s.newKeys()
 	if err != nil {

@@ -66,7 +66,7 @@ func movingSlot(t *testing.T, options ...option) {
 	count := 0
 	subject := func() string { count++; return fmt.Sprint("moving:", count) }
 	request := func(subject string) stint.Request {
-		return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limit, Cost: 1}}
+		return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limit, Cost: 1}}}
 	}
 	take := func(t *testing.T, r stint.Request) stint.Decision {
 		t.Helper()
@@ -118,13 +118,13 @@ func movingSlot(t *testing.T, options ...option) {
 			take(t, r)
 			m := begin(a, b)
 			for range 2 {
-				if d := take(t, r); !d.Allowed || d.Charge.ID == 0 {
+				if d := take(t, r); !d.Allowed || d.Charge.Data().ID == 0 {
 					t.Errorf("%+v", d)
 				}
 			}
 			m.key(a, "limits")
 			take(t, r)
-			r.Subject = b
+			r.Claims[0].Subject = b
 			take(t, r)
 			if used(t, a) != 4 || used(t, b) != 1 {
 				t.Errorf("%d and %d used, want 4 and 1", used(t, a), used(t, b))
@@ -157,7 +157,7 @@ func movingSlot(t *testing.T, options ...option) {
 		{"denials lead to a ban", func(t *testing.T, begin func(...string) moves) {
 			a := subject()
 			r := request(a)
-			r.Cost, r.Bans = 10, &stint.BanPolicy{
+			r.Claims[0].Cost, r.Bans = 10, &stint.BanPolicy{
 				After: 3, Within: time.Hour, Durations: []time.Duration{2 * time.Hour, 3 * time.Hour},
 				Forgive: time.Hour}
 			take(t, r)
@@ -172,7 +172,7 @@ func movingSlot(t *testing.T, options ...option) {
 			if d := take(t, r); !d.Banned || d.RetryAfter < 2*time.Hour-time.Minute {
 				t.Errorf("the third denial: %+v", d)
 			}
-			r.Cost = 1
+			r.Claims[0].Cost = 1
 			if d := take(t, r); !d.Banned {
 				t.Errorf("banned: %+v", d)
 			}
@@ -188,7 +188,7 @@ func movingSlot(t *testing.T, options ...option) {
 					m.key(a, "limits")
 				}
 				d := take(t, r)
-				if want := i == 0 || i == 2 || i == 4; !d.Allowed || d.Repeat != want || (d.Charge.ID == 0) != want {
+				if want := i == 0 || i == 2 || i == 4; !d.Allowed || d.Repeat != want || (d.Charge.Data().ID == 0) != want {
 					t.Errorf("%q: %+v", id, d)
 				}
 			}
@@ -240,7 +240,7 @@ func movingSlot(t *testing.T, options ...option) {
 		{"places", func(t *testing.T, begin func(...string) moves) {
 			a := subject()
 			r := request(a)
-			r.Limits = []stint.Limit{stint.PerHour(10), stint.AtOnce(1, time.Hour)}
+			r.Claims[0].Limits = []stint.Limit{stint.PerHour(10), stint.AtOnce(1, time.Hour)}
 			d := take(t, r)
 			m := begin(a)
 			m.key(a, "limits")
@@ -297,7 +297,7 @@ func TestMovingSlotInABatch(t *testing.T) {
 		stint.PerHour(100), stint.PerDay(1000).WithName("other")}
 	call := func(subject, scope string, limits []stint.Limit, bans *stint.BanPolicy) *driver.Call {
 		return &driver.Call{Request: stint.Request{
-			Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1}, Bans: bans}}
+			Claims: []stint.Claim{{Subject: subject, Scope: scope, Limits: limits, Cost: 1}}, Bans: bans}}
 	}
 	for _, settled := range []bool{false, true} {
 		shared := fmt.Sprint("shared", settled)
@@ -325,7 +325,7 @@ func TestMovingSlotInABatch(t *testing.T) {
 				t.Fatalf("call %d: %v", i, c.Err)
 			}
 			if c.Decision.Allowed {
-				allowed[c.Request.Scope]++
+				allowed[c.Request.Claims[0].Scope]++
 			}
 		}
 		if errkind.Of(bad.Err) != errkind.Migrating {

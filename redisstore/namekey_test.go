@@ -218,19 +218,19 @@ func TestRefusedNames(t *testing.T) {
 		t.Errorf("%v, want ErrNameKey", err)
 	}
 	n := s.names.Load()
-	n.note(&stint.Request{Claim: stint.Claim{Subject: "user:1"}}, &stint.Decision{})
+	n.note(&stint.Request{Claims: []stint.Claim{{Subject: "user:1"}}}, &stint.Decision{})
 	if got := n.recall(string(n.appendSubject(nil, "user:1"))); got != "user:1" {
 		t.Errorf("%q, want user:1", got)
 	}
 }
 
 func BenchmarkNames(b *testing.B) {
-	r := stint.Request{Claim: stint.Claim{Subject: "user:jane.doe@example.com",
-		Limits: []stint.Limit{stint.PerMinute(10)}, Cost: 1}, Bans: &stint.BanPolicy{}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "user:jane.doe@example.com",
+		Limits: []stint.Limit{stint.PerMinute(10)}, Cost: 1}}, Bans: &stint.BanPolicy{}}
 	for name, n := range map[string]*names{"clear": nil, "hashed": newNames(dataKey{key: newDataKey()})} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			parts := partsOf(nil, &r.Claim, r.And)
+			parts := partsOf(nil, r.Claims)
 			for b.Loop() {
 				k := keys{prefix: "stint", names: n, buf: make([]byte, 0, 64), ends: make([]int, 0, 4)}
 				k.ofRequest(&r, parts)
@@ -242,7 +242,7 @@ func BenchmarkNames(b *testing.B) {
 		b.ReportAllocs()
 		n := newNames(dataKey{key: newDataKey()})
 		for b.Loop() {
-			n.sum(ofSubject, r.Subject)
+			n.sum(ofSubject, r.Claims[0].Subject)
 		}
 	})
 }

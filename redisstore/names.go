@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
@@ -97,11 +96,11 @@ const maxRecent = 1 << 15
 
 // note remembers the subjects of a request that was denied, or leased.
 func (n *names) note(r *stint.Request, d *stint.Decision) {
-	if n == nil || d.Allowed && r.Lease == 0 {
+	if n == nil || d.Allowed && r.Terms().Lease == 0 {
 		return
 	}
-	for i := range 1 + len(r.And) {
-		subject := contract.ClaimAt(&r.Claim, r.And, i).Subject
+	for i := range r.Claims {
+		subject := r.Claims[i].Subject
 		n.recent.add(n.sum(ofSubject, subject), subject)
 	}
 }

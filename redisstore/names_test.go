@@ -75,9 +75,9 @@ func history(t *testing.T, s *redisstore.Store) {
 	for _, subject := range []string{jane, "ip:203.0.113.77", "x-api-key:" + hex.EncodeToString(sum[:16]), longName,
 		"jane without a kind"} {
 		claim := stint.Claim{Subject: subject, Limits: hourly, Cost: 1}
-		take(stint.Request{Claim: claim})
+		take(stint.Request{Claims: []stint.Claim{claim}})
 		claim.Scope = phone
-		once := stint.Request{Claim: claim, ID: "order-jane-7", Bans: &stint.BanPolicy{}}
+		once := stint.Request{Claims: []stint.Claim{claim}, ID: "order-jane-7", Bans: &stint.BanPolicy{}}
 		d := take(once)
 		if again := take(once); !again.Repeat {
 			t.Errorf("%s: the id is not known", subject)
@@ -86,9 +86,9 @@ func history(t *testing.T, s *redisstore.Store) {
 		must(err)
 		strict := &stint.BanPolicy{After: 1, Within: time.Hour, Durations: []time.Duration{time.Hour}}
 		for range 3 {
-			take(stint.Request{Claim: claim, Bans: strict})
+			take(stint.Request{Claims: []stint.Claim{claim}, Bans: strict})
 		}
-		if d := take(stint.Request{Claim: claim, Bans: strict}); !d.Banned {
+		if d := take(stint.Request{Claims: []stint.Claim{claim}, Bans: strict}); !d.Banned {
 			t.Errorf("%s is not banned", subject)
 		}
 		shown, err := s.Inspect(ctx, claim)
@@ -99,20 +99,20 @@ func history(t *testing.T, s *redisstore.Store) {
 		_, err = s.Scopes(ctx, subject)
 		must(err)
 		claim.Scope = "leased"
-		take(stint.Request{Claim: claim, Lease: time.Minute})
+		take(driver.WithTerms(stint.Request{Claims: []stint.Claim{claim}}, driver.Terms{Lease: time.Minute}))
 		claim.Scope = "waiting"
-		take(stint.Request{Claim: claim, Mode: stint.ModeReserve})
+		take(stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve})
 		claim.Scope = "held"
 		claim.Limits = []stint.Limit{stint.AtOnce(2, time.Hour)}
-		held := take(stint.Request{Claim: claim})
+		held := take(stint.Request{Claims: []stint.Claim{claim}})
 		_, err = s.Amend(ctx, held.Charge, stint.Amendment{Kind: stint.AmendExtend})
 		must(err)
 		released := take(stint.Request{
-			Claim: claim, And: []stint.Claim{{Subject: subject + "2", Limits: hourly, Cost: 1}}})
+			Claims: []stint.Claim{claim, {Subject: subject + "2", Limits: hourly, Cost: 1}}})
 		_, err = s.Amend(ctx, released.Charge, stint.Amendment{Kind: stint.AmendRelease})
 		must(err)
 		batch := []*driver.Call{{Request: stint.Request{
-			Claim: stint.Claim{Subject: subject, Scope: "batch", Limits: hourly, Cost: 1}, ID: "order-jane-8"}}}
+			Claims: []stint.Claim{{Subject: subject, Scope: "batch", Limits: hourly, Cost: 1}}, ID: "order-jane-8"}}}
 		s.TakeBatch(ctx, batch)
 		must(batch[0].Err)
 		for _, c := range []stint.Command{
@@ -238,7 +238,7 @@ func TestHashedContract(t *testing.T) {
 // useOne takes a unit and returns how many are used of five.
 func useOne(t *testing.T, s *redisstore.Store, subject string) int64 {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: five, Cost: 1},
+	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: five, Cost: 1}},
 		Bans: &stint.BanPolicy{}})
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func TestNameKeys(t *testing.T) {
 func TestRotation(t *testing.T) {
 	server := redistest.Start(t)
 	url := server.URL()
-	id := stint.Request{Claim: stint.Claim{Subject: jane, Scope: phone, Limits: five, Cost: 1}, ID: "order-jane-7"}
+	id := stint.Request{Claims: []stint.Claim{{Subject: jane, Scope: phone, Limits: five, Cost: 1}}, ID: "order-jane-7"}
 	old := open(t, url, named(keyA))
 	useOne(t, old, jane)
 	command(t, old, stint.Command{Kind: stint.CommandBan, Subject: "user:bob", For: time.Hour})
@@ -356,7 +356,7 @@ func TestRotation(t *testing.T) {
 		t.Errorf("bans %q, want %q", got, bans)
 	}
 	if d, err := done.Take(t.Context(),
-		stint.Request{Claim: stint.Claim{Subject: "user:bob", Limits: five, Cost: 1},
+		stint.Request{Claims: []stint.Claim{{Subject: "user:bob", Limits: five, Cost: 1}},
 			Bans: &stint.BanPolicy{}}); err != nil || !d.Banned {
 		t.Errorf("bob: %+v, %v; want a ban", d, err)
 	}
@@ -435,14 +435,14 @@ func TestNamesAreLost(t *testing.T) {
 		stranger := open(t, server.URL(), named(keyC))
 		claim := stint.Claim{Subject: jane, Limits: five, Cost: 1}
 		eventually.True(t, "it is not used", func() bool {
-			_, err := s.Take(t.Context(), stint.Request{Claim: claim})
+			_, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 			return errors.Is(err, redisstore.ErrNameKey) && errkind.Of(err) == errkind.Other
 		})
 		server.CLI(t, "CONFIG", "RESETSTAT")
-		_, amend := s.Amend(t.Context(), stint.Charge{ID: 7, At: 7, Claim: claim}, stint.Amendment{})
+		_, amend := s.Amend(t.Context(), driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 7}), stint.Amendment{})
 		_, inspect := s.Inspect(t.Context(), claim)
 		_, scopes := s.Scopes(t.Context(), jane)
-		batch := []*driver.Call{{Request: stint.Request{Claim: claim}}}
+		batch := []*driver.Call{{Request: stint.Request{Claims: []stint.Claim{claim}}}}
 		s.TakeBatch(t.Context(), batch)
 		for op, err := range map[string]error{
 			"amend": amend, "inspect": inspect, "scopes": scopes, "batch": batch[0].Err,
@@ -463,7 +463,7 @@ func TestNamesAreLost(t *testing.T) {
 		stranger.Close()
 		server.CLI(t, "DEL", "stint:names")
 		eventually.Nil(t, "it is used again", func() error {
-			_, err := s.Take(t.Context(), stint.Request{Claim: claim})
+			_, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 			return err
 		})
 	})
@@ -482,7 +482,7 @@ func TestNamesAreLostMeanwhile(t *testing.T) {
 		callers.Go(func() {
 			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 				denied := stint.Claim{Subject: jane, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}
-				if _, err := s.Take(context.Background(), stint.Request{Claim: denied}); errors.Is(
+				if _, err := s.Take(context.Background(), stint.Request{Claims: []stint.Claim{denied}}); errors.Is(
 					err, redisstore.ErrNameKey) {
 					return
 				}
@@ -501,7 +501,7 @@ func TestRowsOfLists(t *testing.T) {
 	claim := stint.Claim{Subject: jane, Scope: phone, Limits: five, Cost: 1}
 	take := func(c stint.Claim) stint.Decision {
 		t.Helper()
-		d, err := s.Take(ctx, stint.Request{Claim: c, Bans: &stint.BanPolicy{}})
+		d, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{c}, Bans: &stint.BanPolicy{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -197,9 +197,9 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}
 	subject := "probe:" + strconv.FormatUint(s.nextCall(), 36)
 	d, err := s.Take(ctx, stint.Request{
-		Claim: stint.Claim{Subject: subject, Cost: 1, Limits: limits},
-		ID:    "probe",
-		Bans:  &stint.BanPolicy{},
+		Claims: []stint.Claim{{Subject: subject, Cost: 1, Limits: limits}},
+		ID:     "probe",
+		Bans:   &stint.BanPolicy{},
 	})
 	if err == nil {
 		_, err = s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})

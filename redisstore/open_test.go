@@ -146,9 +146,9 @@ func exercise(t *testing.T, s stint.Store) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	d, err := lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "verbs", Cost: 1}, ID: "r1"})
+	d, err := lim.Take(ctx, stint.Request{Claims: []stint.Claim{{Subject: "verbs", Cost: 1}}, ID: "r1"})
 	must("take", err)
-	_, err = lim.Take(ctx, stint.Request{Claim: stint.Claim{Subject: "verbs", Cost: 1}, ID: "r1"})
+	_, err = lim.Take(ctx, stint.Request{Claims: []stint.Claim{{Subject: "verbs", Cost: 1}}, ID: "r1"})
 	must("repeat", err)
 	_, err = lim.Allow(ctx, "verbs")
 	must("denial", err)

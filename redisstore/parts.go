@@ -72,13 +72,12 @@ func uniform(limits []stint.Limit) bool {
 	return true
 }
 
-// partsOf returns the parts of a first claim and others.
-func partsOf(parts []part, first *stint.Claim, and []stint.Claim) []part {
-	parts = appendParts(parts, 0, 0, first)
-	n := len(first.Limits)
-	for i := range and {
-		parts = appendParts(parts, i+1, n, &and[i])
-		n += len(and[i].Limits)
+// partsOf returns the parts of claims.
+func partsOf(parts []part, claims []stint.Claim) []part {
+	n := 0
+	for i := range claims {
+		parts = appendParts(parts, i, n, &claims[i])
+		n += len(claims[i].Limits)
 	}
 	return parts
 }

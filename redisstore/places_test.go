@@ -13,7 +13,7 @@ import (
 // place takes a place and returns the charge.
 func place(t *testing.T, s *redisstore.Store, l stint.Limit) stint.Charge {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "job", Limits: []stint.Limit{l}, Cost: 1}})
+	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "job", Limits: []stint.Limit{l}, Cost: 1}}})
 	if err != nil || !d.Allowed {
 		t.Fatalf("take: allowed %v, %v", d.Allowed, err)
 	}
@@ -22,7 +22,7 @@ func place(t *testing.T, s *redisstore.Store, l stint.Limit) stint.Charge {
 
 func holders(t *testing.T, s *redisstore.Store, l stint.Limit) int64 {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: "job", Limits: []stint.Limit{l}},
+	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "job", Limits: []stint.Limit{l}}},
 		Mode: stint.ModePeek})
 	if err != nil {
 		t.Fatal(err)

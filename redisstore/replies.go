@@ -55,11 +55,15 @@ func (in *reader) decision(
 	}
 	directories := flags&flagDirectories != 0
 	flags &^= flagDirectories
-	decider := in.byte() - 1
+	decider := in.byte()
 	retry := in.int(-1)
 	at := in.int(0)
 	units := in.int(0)
+	if flags&flagBanned != 0 {
+		d.BanLeft = micros(in.int(0))
+	}
 	d.Charge = contract.ChargeOf(r)
+	d.Charge.Data().Now = now
 	usages := d.MakeUsages(contract.CountLimits(r))
 	state := 0
 	for i := range parts {
@@ -68,10 +72,7 @@ func (in *reader) decision(
 			usages[p.position(0)] = in.usage()
 			continue
 		}
-		generation := in.uint32()
-		if at != 0 {
-			contract.SetGeneration(&d.Charge, state, generation)
-		}
+		contract.SetGeneration(&d.Charge, state, in.uint32())
 		state++
 		for _, l := range p.set.limits {
 			usages[p.position(l.index)] = in.usage()
@@ -84,22 +85,24 @@ func (in *reader) decision(
 			}
 		}
 	}
-	if in.bad || flags&^flagsKnown != 0 || int(decider) > len(r.And) ||
+	if in.bad || flags&^flagsKnown != 0 || decider == 0 || int(decider) > len(r.Claims) ||
 		flags&flagBanned != 0 && flags != flagBanned || flags&flagAllowed == 0 && at != 0 {
 		return d, 0, badReply("a field is missing or out of range")
 	}
 	d.Allowed = flags&flagAllowed != 0
 	d.Repeat = flags&flagRepeat != 0
 	d.Banned = flags&flagBanned != 0
-	d.Decider = decider
+	if flags&(flagAllowed|flagRepeat) == 0 {
+		d.Denier = decider
+	}
 	d.RetryAfter = micros(retry)
 	n = equal
 	if at != 0 {
-		d.Charge.ID, d.Charge.At = id, at
-		if r.Fit || r.Lease > 0 {
-			d.Charge.Claim.Cost = units
+		d.Charge.Data().ID, d.Charge.Data().At = id, at
+		if r.Terms().Fit || r.Terms().Lease > 0 {
+			d.Charge.Claims()[0].Cost = units
 		} else if equal > 1 {
-			if n = int(units / r.Cost); n < 1 || n > equal || units%r.Cost != 0 {
+			if n = int(units / r.Claims[0].Cost); n < 1 || n > equal || units%r.Claims[0].Cost != 0 {
 				return d, 0, badReply("a field is out of range")
 			}
 		}
@@ -117,7 +120,8 @@ func (in *reader) charged(
 	}
 	d.Allowed = true
 	d.Charge = contract.ChargeOf(r)
-	d.Charge.ID, d.Charge.At = id, now
+	data := d.Charge.Data()
+	data.ID, data.At, data.Now = id, now, now
 	usages := d.MakeUsages(contract.CountLimits(r))
 	for i := range parts {
 		s := in.sets.find(in.byte(), parts[i].set)

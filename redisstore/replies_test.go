@@ -13,8 +13,7 @@ import (
 // twoClaims is a request with three limits on two subjects.
 func twoClaims() stint.Request {
 	return stint.Request{
-		Claim: stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerMinute(10), stint.PerHour(100)}, Cost: 1},
-		And:   []stint.Claim{{Subject: "route:/x", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1}},
+		Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{stint.PerMinute(10), stint.PerHour(100)}, Cost: 1}, {Subject: "route:/x", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1}},
 	}
 }
 
@@ -56,7 +55,7 @@ func TestDecodeTake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Allowed || d.Key() != "route:/x" || d.RetryAfter != 250*time.Millisecond || d.Charge.ID != 0 {
+	if d.Allowed || d.Key() != "route:/x" || d.RetryAfter != 250*time.Millisecond || d.Charge.Data().ID != 0 {
 		t.Errorf("decision %+v", d)
 	}
 	if got := *d.Decisive().Limit; got != stint.PerSecond(5) {
@@ -129,11 +128,9 @@ func FuzzReply(f *testing.F) {
 
 // Script calls are bounded, by their runs and by their parts.
 func TestChunks(t *testing.T) {
-	few := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}
-	many := stint.Request{
-		Claim: stint.Claim{Subject: "a", Limits: make([]stint.Limit, 16)}, ID: "x", Bans: &stint.BanPolicy{},
-		And: []stint.Claim{{Subject: "b", Limits: make([]stint.Limit, 9)}},
-	}
+	few := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}}}}
+	many := stint.Request{ID: "x", Bans: &stint.BanPolicy{}, Claims: []stint.Claim{
+		{Subject: "a", Limits: make([]stint.Limit, 16)}, {Subject: "b", Limits: make([]stint.Limit, 9)}}}
 	for _, test := range []struct {
 		r    stint.Request
 		want []int

@@ -58,7 +58,7 @@ func (p *plan) add(c *driver.Call) {
 		if n := len(p.runs); n > 0 && p.runs[n-1].join(c) {
 			return
 		}
-		if i, ok := p.last[r.Subject]; ok && p.runs[i].join(c) {
+		if i, ok := p.last[r.Claims[0].Subject]; ok && p.runs[i].join(c) {
 			return
 		}
 	}
@@ -70,9 +70,8 @@ func (p *plan) add(c *driver.Call) {
 	i := len(p.runs) - 1
 	next := &p.runs[i]
 	next.calls, next.deadline, next.joinable = append(next.calls[:0], c), c.Deadline, joinable
-	p.last[r.Subject] = i
-	for a := range r.And {
-		p.last[r.And[a].Subject] = i
+	for k := range r.Claims {
+		p.last[r.Claims[k].Subject] = i
 	}
 }
 
@@ -80,11 +79,12 @@ func (p *plan) add(c *driver.Call) {
 // a charge must have no request ID, and what each request would have seen must follow from what the
 // last one sees. With a meter it does not.
 func canJoin(r *stint.Request) bool {
-	if r.Mode != stint.ModeTake || r.ID != "" || len(r.And) > 0 || r.Fit || r.Lease > 0 ||
-		r.Cost == 0 || r.Cost > stint.MaxUnits/maxEqual || r.Bans != nil && r.Bans.After > 0 {
+	if r.Mode != stint.ModeTake || r.ID != "" || len(r.Claims) > 1 || r.Terms().Fit || r.Terms().Lease > 0 ||
+		r.Bans != nil && r.Bans.After > 0 {
 		return false
 	}
-	return uniform(r.Limits) && !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool {
+	c := &r.Claims[0]
+	return c.Cost > 0 && c.Cost <= stint.MaxUnits/maxEqual && uniform(c.Limits) && !slices.ContainsFunc(c.Limits, func(l stint.Limit) bool {
 		return contract.HasMeter(&l)
 	})
 }
@@ -103,9 +103,10 @@ func (q *run) join(c *driver.Call) bool {
 }
 
 // equal reports whether two requests that can join are equal.
-func equal(a, b *stint.Request) bool {
+func equal(r, s *stint.Request) bool {
+	a, b := &r.Claims[0], &s.Claims[0]
 	return a.Subject == b.Subject && a.Scope == b.Scope && a.Cost == b.Cost && a.Shared == b.Shared &&
-		(a.Bans == nil) == (b.Bans == nil) && len(a.Limits) == len(b.Limits) &&
+		(r.Bans == nil) == (s.Bans == nil) && len(a.Limits) == len(b.Limits) &&
 		(&a.Limits[0] == &b.Limits[0] || slices.Equal(a.Limits, b.Limits)) // mostly they are the same slice
 }
 
@@ -124,7 +125,7 @@ func firstChunk(runs []run) int {
 // most is how many parts the run has at most.
 func (q *run) most() int {
 	r := &q.calls[0].Request
-	if len(r.And) == 0 && uniform(r.Limits) {
+	if len(r.Claims) == 1 && uniform(r.Claims[0].Limits) {
 		return 1
 	}
 	return contract.CountLimits(r)
@@ -138,7 +139,7 @@ func (p *plan) bySubject() [][]run {
 	var out [][]run
 	of := map[string]int{}
 	for _, q := range p.runs {
-		subject := q.calls[0].Request.Subject
+		subject := q.calls[0].Request.Claims[0].Subject
 		i, known := of[subject]
 		if !known {
 			i = len(out)

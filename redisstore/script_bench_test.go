@@ -23,16 +23,16 @@ func BenchmarkScript(b *testing.B) {
 		r    stint.Request
 		step time.Duration // from one request to the next
 	}{
-		{"one", stint.Request{Claim: stint.Claim{Cost: 1, Limits: one}}, 700 * time.Millisecond},
-		{"three", stint.Request{Claim: stint.Claim{Cost: 1, Limits: three}}, 700 * time.Millisecond},
-		{"denied", stint.Request{Claim: stint.Claim{Cost: 1, Limits: one}}, time.Millisecond},
-		{"bucket", stint.Request{Claim: stint.Claim{
-			Cost: 1, Limits: []stint.Limit{{Algorithm: stint.AlgorithmBucket, Max: 100, Window: time.Minute}}}},
+		{"one", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}}, 700 * time.Millisecond},
+		{"three", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: three}}}, 700 * time.Millisecond},
+		{"denied", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}}, time.Millisecond},
+		{"bucket", stint.Request{Claims: []stint.Claim{{
+			Cost: 1, Limits: []stint.Limit{{Algorithm: stint.AlgorithmBucket, Max: 100, Window: time.Minute}}}}},
 			700 * time.Millisecond},
-		{"peek", stint.Request{Claim: stint.Claim{Cost: 1, Limits: three}, Mode: 1}, 700 * time.Millisecond},
-		{"reserve", stint.Request{Claim: stint.Claim{Cost: 1, Limits: one}, Mode: 2, MaxWait: 10 * time.Second},
+		{"peek", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: three}}, Mode: 1}, 700 * time.Millisecond},
+		{"reserve", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}, Mode: 2, MaxWait: 10 * time.Second},
 			650 * time.Millisecond},
-		{"id", stint.Request{Claim: stint.Claim{Cost: 1, Limits: one}, ID: "x"}, 700 * time.Millisecond},
+		{"id", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}, ID: "x"}, 700 * time.Millisecond},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			url := redistest.Start(b).URL()
@@ -44,7 +44,8 @@ func BenchmarkScript(b *testing.B) {
 			now := int64(1_700_000_000_000_000)
 			s.SetClock(func() time.Time { return time.UnixMicro(now) })
 			r := c.r
-			r.Subject = "benchmark"
+			r.Claims = slices.Clone(r.Claims)
+			r.Claims[0].Subject = "benchmark"
 			take := func(i int) {
 				now += c.step.Microseconds()
 				if r.ID != "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -34,7 +35,7 @@ func TestNumbers(t *testing.T) {
 		"SLIDING": int64(stint.AlgorithmSliding), "BUCKET": int64(stint.AlgorithmBucket),
 		"FIXED": int64(stint.AlgorithmFixed),
 		"TAKE":  int64(stint.ModeTake), "PEEK": int64(stint.ModePeek), "RESERVE": int64(stint.ModeReserve),
-		"FORCE":  int64(stint.ModeForce),
+		"FORCE":  int64(driver.ModeForce),
 		"SETTLE": int64(stint.AmendSettle), "EXTEND": int64(stint.AmendExtend), "RELEASE": int64(stint.AmendRelease),
 		"UNDO": int64(undo), "SETTLE_ONE_KEY": int64(settleOneKey),
 		"RESET": int64(stint.CommandReset), "BAN": int64(stint.CommandBan), "UNBAN": int64(stint.CommandUnban),

@@ -27,7 +27,7 @@ func (s *Store) pack(runs []run, call uint64) (*scriptCall, error) {
 	c := &scriptCall{store: s, runs: runs, parts: make([]part, 0, len(runs)), call: call}
 	for i := range runs {
 		r, before := &runs[i].calls[0].Request, len(c.parts)
-		c.parts = partsOf(c.parts, &r.Claim, r.And)
+		c.parts = partsOf(c.parts, r.Claims)
 		runs[i].parts = len(c.parts) - before
 	}
 	s.sets.fill(c.parts)
@@ -149,13 +149,13 @@ func (in *reader) answerRun(calls []*driver.Call, parts []part, now int64, id ui
 		if n == 1 {
 			break
 		}
-		c.Decision.Charge.Claim = c.Request.Claim
+		c.Decision.Charge.SetClaims(c.Request.Claims)
 		own := c.Decision.MakeUsages(len(usages))
 		copy(own, usages)
 		if d.Allowed {
-			c.Decision.Charge.ID = id + uint64(i)
+			c.Decision.Charge.Data().ID = id + uint64(i)
 			for j := range own { // as it was when it was this one's turn
-				own[j].Used -= int64(n-1-i) * r.Cost
+				own[j].Used -= int64(n-1-i) * r.Claims[0].Cost
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -18,17 +19,17 @@ type group struct {
 }
 
 // groups divides claims by subject; the first claim is in the first group.
-func groups(first stint.Claim, and []stint.Claim) []group {
+func groups(claims []stint.Claim) []group {
 	var out []group
 	bySubject := map[string]int{}
-	for i, c := range contract.Claims(&first, and) {
+	for i, c := range claims {
 		g, ok := bySubject[c.Subject]
 		if !ok {
 			g = len(out)
 			bySubject[c.Subject] = g
 			out = append(out, group{})
 		}
-		out[g].claims = append(out[g].claims, *c)
+		out[g].claims = append(out[g].claims, c)
 		out[g].indexes = append(out[g].indexes, i)
 	}
 	return out
@@ -40,7 +41,7 @@ func groups(first stint.Claim, and []stint.Claim) []group {
 // back in the background unless all were. A subject is never over its limit; at worst, if giving
 // back fails, it is charged for what it did not use until that leaves its window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
-	parts := groups(r.Claim, r.And)
+	parts := groups(r.Claims)
 	call := s.nextCall()
 	if len(parts) == 1 {
 		return s.takeOne(ctx, r, call)
@@ -54,7 +55,7 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 		decisions: make([]stint.Decision, len(parts)), asked: make([]bool, len(parts)),
 	}
 	switch {
-	case r.Mode == stint.ModeForce:
+	case r.Mode == driver.ModeForce:
 		return q.force()
 	case r.ID != "" && r.Mode == stint.ModeTake:
 		return q.takeOnce()
@@ -100,7 +101,8 @@ func (q *split) takeOnce() (stint.Decision, error) {
 		return stint.Decision{}, err
 	}
 	if last := &q.decisions[0]; first.Repeat {
-		d.Allowed, d.Decider, d.Banned, d.Repeat, d.RetryAfter = last.Allowed, 0, last.Banned, true, last.RetryAfter
+		d.Allowed, d.Denier, d.Banned, d.BanLeft = last.Allowed, last.Denier, last.Banned, last.BanLeft
+		d.Repeat, d.RetryAfter = true, last.RetryAfter
 		return d, nil
 	}
 	return q.end(nil)
@@ -113,10 +115,10 @@ func (q *split) force() (stint.Decision, error) {
 	for i := 1; i < len(q.parts); i++ {
 		rest = append(rest, i)
 	}
-	if err := q.ask(rest, stint.ModeForce, true); err != nil {
+	if err := q.ask(rest, driver.ModeForce, true); err != nil {
 		return q.end(err)
 	}
-	if err := q.ask([]int{0}, stint.ModeForce, false); err != nil {
+	if err := q.ask([]int{0}, driver.ModeForce, false); err != nil {
 		if moving(err) {
 			return q.end(err)
 		}
@@ -175,7 +177,7 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 	answers := make(chan answer, len(which))
 	for _, i := range which {
 		sub := *q.r
-		sub.Claim, sub.And, sub.Mode = q.parts[i].claims[0], q.parts[i].claims[1:], mode
+		sub.Claims, sub.Mode = q.parts[i].claims, mode
 		if i > 0 {
 			sub.ID = "" // the first subject keeps it
 		}
@@ -220,7 +222,7 @@ func (q *split) end(err error) (stint.Decision, error) {
 	d := q.merge()
 	if err != nil || !d.Allowed || d.Repeat {
 		for i := range q.decisions {
-			if q.asked[i] && q.decisions[i].Charge.ID != 0 {
+			if q.asked[i] && q.decisions[i].Charge.Data().ID != 0 {
 				q.store.backs.add(q.decisions[i].Charge)
 			}
 		}
@@ -245,13 +247,17 @@ func (q *split) merge() stint.Decision {
 // merge makes one decision of those of the groups, in the order of the request.
 func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.Decision {
 	d := stint.Decision{Allowed: true, Repeat: decisions[0].Repeat, Charge: contract.ChargeOf(r)}
-	claims := 1 + len(r.And)
-	perClaim, at, id := make([][]stint.Usage, claims), make([]int64, claims), uint64(0)
+	claims := len(r.Claims)
+	perClaim, id := make([][]stint.Usage, claims), uint64(0)
+	at, now := make([]int64, claims), make([]int64, claims)
 	generations := make([][]uint32, claims)
 	for i, g := range parts {
 		part := &decisions[i]
 		if !part.Allowed && (d.Allowed || part.Banned && !d.Banned) { // a ban decides first
-			d.Allowed, d.Banned, d.Decider = false, part.Banned, uint8(g.indexes[part.Decider])
+			d.Allowed, d.Banned, d.BanLeft = false, part.Banned, part.BanLeft
+			if d.Denier = 0; part.Denier > 0 {
+				d.Denier = uint8(g.indexes[part.Denier-1] + 1)
+			}
 		}
 		if part.RetryAfter == stint.Never || d.RetryAfter != stint.Never && part.RetryAfter > d.RetryAfter {
 			d.RetryAfter = part.RetryAfter
@@ -259,28 +265,30 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 		usages, state := part.Usages(), 0
 		for j, index := range g.indexes {
 			for range contract.StateNames(&g.claims[j], nil) {
-				generations[index] = append(generations[index], contract.GenerationAt(&part.Charge, state))
+				generations[index] = append(generations[index], part.Charge.Data().GenerationAt(state))
 				state++
 			}
 			n := min(len(g.claims[j].Limits), len(usages))
 			perClaim[index], usages = usages[:n], usages[n:]
-			at[index] = part.Charge.At
+			at[index], now[index] = part.Charge.Data().At, part.Charge.Data().Now
 		}
-		id = max(id, part.Charge.ID) // the same in all that were charged
+		id = max(id, part.Charge.Data().ID) // the same in all that were charged
+	}
+	data := d.Charge.Data()
+	data.Now, data.Others = now[0], &driver.OtherStates{Now: now[1:]}
+	for i, generation := range slices.Concat(generations...) {
+		contract.SetGeneration(&d.Charge, i, generation)
 	}
 	if d.Allowed && !d.Repeat {
-		d.Charge.ID, d.Charge.At, d.Charge.Others = id, at[0], &stint.OtherStates{At: at[1:]}
-		for i, generation := range slices.Concat(generations...) {
-			contract.SetGeneration(&d.Charge, i, generation)
-		}
+		data.ID, data.At, data.Others.At = id, at[0], at[1:]
 	}
 	all := slices.Concat(perClaim...)
 	own := d.MakeUsages(len(all)) // the groups' own stay as they are: they may be merged again
 	copy(own, all)
 	for c, usages := range perClaim {
 		for i := range usages {
-			if at[c] != 0 && d.Charge.ID == 0 { // charged, and given back
-				own[i].Used = max(0, own[i].Used-contract.ClaimAt(&r.Claim, r.And, c).Cost)
+			if at[c] != 0 && d.Charge.Data().ID == 0 { // charged, and given back
+				own[i].Used = max(0, own[i].Used-r.Claims[c].Cost)
 			}
 		}
 		own = own[len(usages):]
@@ -291,7 +299,7 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 // amendSplit amends each group's part of a charge on its own node, all at the same time. See
 // amendOne.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (changed uint16, err error) {
-	parts := groups(c.Claim, c.And)
+	parts := groups(c.Claims())
 	each, errs := make([]uint16, len(parts)), make([]error, len(parts))
 	var group sync.WaitGroup
 	for i := range parts {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // What a group was charged and is given back is subtracted once, however often its decision is
@@ -12,17 +13,16 @@ import (
 func TestMergeLeavesTheGroupsAlone(t *testing.T) {
 	limits := []stint.Limit{stint.PerHour(10)}
 	r := &stint.Request{
-		Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1},
-		And:   []stint.Claim{{Subject: "b", Limits: limits, Cost: 2}},
+		Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}, {Subject: "b", Limits: limits, Cost: 2}},
 	}
 	decisions := []stint.Decision{
 		{RetryAfter: 1},
-		{Allowed: true, Charge: stint.Charge{ID: 1, At: 1}},
+		{Allowed: true, Charge: driver.NewCharge(nil, driver.ChargeData{ID: 1, At: 1})},
 	}
 	decisions[0].MakeUsages(1)[0] = stint.Usage{Used: 10, RetryAfter: 1}
 	decisions[1].MakeUsages(1)[0] = stint.Usage{Used: 5}
 	for range 2 {
-		d := merge(r, groups(r.Claim, r.And), decisions)
+		d := merge(r, groups(r.Claims), decisions)
 		if want := []stint.Usage{{Used: 10, RetryAfter: 1}, {Used: 3}}; d.Allowed || !slices.Equal(d.Usages(), want) {
 			t.Errorf("allowed %v, %+v; want denied, %+v", d.Allowed, d.Usages(), want)
 		}

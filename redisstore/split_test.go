@@ -88,7 +88,7 @@ func apart(t *testing.T, c *redistest.Cluster, n int) (subjects []string) {
 
 func usedOf(t *testing.T, s *redisstore.Store, subject string, l ...stint.Limit) int64 {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claim: stint.Claim{Subject: subject, Limits: l, Cost: 1},
+	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: l, Cost: 1}},
 		Mode: stint.ModePeek})
 	if err != nil {
 		t.Fatal(err)
@@ -103,8 +103,7 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 	subjects := apart(t, cluster, 2)
 	ceiling := stint.Claim{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(1_000_000)}, Cost: 1, Shared: true}
 	request := func(user string, limit int64, id string) stint.Request {
-		return stint.Request{Claim: stint.Claim{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1},
-			And: []stint.Claim{ceiling}, ID: id}
+		return stint.Request{Claims: []stint.Claim{{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}, ceiling}, ID: id}
 	}
 	for i := range 3 {
 		if d, err := s.Take(t.Context(), request(subjects[0], 10, "")); err != nil || !d.Allowed ||
@@ -114,8 +113,8 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 	}
 	// A ceiling that is the request's own claim is asked last too.
 	first := request("nobody", 0, "")
-	first.Claim, first.And = first.And[0], []stint.Claim{first.Claim}
-	if d, err := s.Take(t.Context(), first); err != nil || d.Allowed || d.Decider != 1 {
+	first.Claims = []stint.Claim{first.Claims[1], first.Claims[0]}
+	if d, err := s.Take(t.Context(), first); err != nil || d.Allowed || d.Denier != 1 {
 		t.Fatal(d, err)
 	}
 	var group sync.WaitGroup
@@ -136,7 +135,7 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 					s.TakeBatch(t.Context(), []*driver.Call{&call})
 					d, err = call.Decision, call.Err
 				}
-				if err != nil || d.Allowed || d.Decider != 0 || len(d.Usages()) != 2 {
+				if err != nil || d.Allowed || d.Denier != 0 || len(d.Usages()) != 2 {
 					t.Errorf("%+v, %v", d, err)
 				} else if u := d.Usages()[1]; u.Used != 3 || u.RetryAfter != 0 || u.ResetAfter <= 0 {
 					t.Errorf("the ceiling: %+v, want what was last known of it", u)
@@ -164,19 +163,18 @@ func TestGivingBackIsNotWaitedFor(t *testing.T) {
 	room, full := subjects[0], subjects[1]
 	many, none := stint.PerHour(1000), stint.PerHour(0)
 	if _, err := s.Take(t.Context(),
-		stint.Request{Claim: stint.Claim{Subject: room, Limits: []stint.Limit{many}, Cost: 5}}); err != nil {
+		stint.Request{Claims: []stint.Claim{{Subject: room, Limits: []stint.Limit{many}, Cost: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	r := stint.Request{
-		Claim: stint.Claim{Subject: room, Limits: []stint.Limit{many}, Cost: 7},
-		And:   []stint.Claim{{Subject: full, Limits: []stint.Limit{none}, Cost: 1}},
+		Claims: []stint.Claim{{Subject: room, Limits: []stint.Limit{many}, Cost: 7}, {Subject: full, Limits: []stint.Limit{none}, Cost: 1}},
 	}
 	for _, fault := range []*atomic.Bool{&w.loseRequests, &w.loseReplies} {
 		for range 3 {
 			fault.Store(true)
 			before := w.lost.Load()
 			d, err := s.Take(t.Context(), r)
-			if err != nil || d.Allowed || d.Decider != 1 {
+			if err != nil || d.Allowed || d.Denier != 1 {
 				t.Fatalf("%+v, %v", d, err)
 			}
 			if s.GiveBacks() == 0 {
@@ -202,9 +200,9 @@ func TestLateChargesAreGivenBack(t *testing.T) {
 	var w wires
 	s := open(t, clusterURL(cluster), w.option())
 	subjects, limits := apart(t, cluster, 3), []stint.Limit{stint.PerHour(1000)}
-	r := stint.Request{Claim: stint.Claim{Subject: subjects[0], Limits: limits, Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: subjects[0], Limits: limits, Cost: 1}}}
 	for _, subject := range subjects[1:] {
-		r.And = append(r.And, stint.Claim{Subject: subject, Limits: limits, Cost: 1, Shared: true})
+		r.Claims = append(r.Claims, stint.Claim{Subject: subject, Limits: limits, Cost: 1, Shared: true})
 	}
 	if d, err := s.Take(t.Context(), r); err != nil || !d.Allowed {
 		t.Fatal(d, err)
@@ -242,8 +240,7 @@ func TestCloseGivesBack(t *testing.T) {
 	s, other := open(t, clusterURL(cluster), w.option()), open(t, clusterURL(cluster))
 	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
 	r := stint.Request{
-		Claim: stint.Claim{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 1},
-		And:   []stint.Claim{{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
+		Claims: []stint.Claim{{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 1}, {Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
 	}
 	w.delay.Store(int64(20 * time.Millisecond))
 	for range 20 {

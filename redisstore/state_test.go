@@ -54,7 +54,7 @@ func TestDifferentSetsOfLimits(t *testing.T) {
 	ask := func(i int) stint.Decision {
 		clock.Advance(time.Millisecond)
 		d, err := stores[i%2].Take(t.Context(),
-			stint.Request{Claim: stint.Claim{Subject: "a", Limits: sets[i%2], Cost: 1}})
+			stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: sets[i%2], Cost: 1}}})
 		if err != nil || !d.Allowed {
 			t.Fatalf("request %d: %v, error %v", i, d.Usages(), err)
 		}
@@ -92,7 +92,7 @@ func TestStatesShrink(t *testing.T) {
 		t.Helper()
 		clock.Advance(time.Millisecond)
 		if d, err := stores[0].Take(t.Context(),
-			stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}); err != nil || !d.Allowed {
+			stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}); err != nil || !d.Allowed {
 			t.Fatal(d.Usages(), err)
 		}
 	}
@@ -136,12 +136,12 @@ func TestDamagedStates(t *testing.T) {
 		var d stint.Decision
 		for range 1 + rng.IntN(40) {
 			var err error
-			if d, err = s.Take(ctx, stint.Request{Claim: claim}); err != nil {
+			if d, err = s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if rng.IntN(2) == 0 {
-			if _, err := s.Take(ctx, stint.Request{Claim: claim, Mode: stint.ModeReserve}); err != nil {
+			if _, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -170,13 +170,13 @@ func TestDamagedStates(t *testing.T) {
 		if _, err := s.Inspect(ctx, claim); err != nil {
 			t.Errorf("round %d, %s: inspect: %v", round, what, err)
 		}
-		if d.Charge.ID != 0 {
+		if d.Charge.Data().ID != 0 {
 			if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Cost: rng.Int64N(3)}); err != nil {
 				t.Errorf("round %d, %s: settle: %v", round, what, err)
 			}
 		}
 		for _, mode := range []stint.Mode{stint.ModeTake, stint.ModePeek, stint.ModeReserve, stint.ModeTake} {
-			if _, err := s.Take(ctx, stint.Request{Claim: claim, Mode: mode}); err != nil {
+			if _, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}, Mode: mode}); err != nil {
 				t.Errorf("round %d, %s: mode %d: %v", round, what, mode, err)
 			}
 		}
@@ -190,7 +190,7 @@ func TestManyLimitsInOneState(t *testing.T) {
 		for i := range 60 {
 			l := stint.Per(10, time.Duration(i+100)*time.Second)
 			d, err := s.Take(t.Context(), stint.Request{
-				Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}})
+				Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{l, l.WithBurst(2).WithName("b")}, Cost: 1}}})
 			if err != nil || !d.Allowed || d.Usages()[0].Used != round+1 {
 				t.Fatalf("%s: %v, error %v; want %d used", l, d.Usages(), err, round+1)
 			}

@@ -84,7 +84,7 @@ func (s *Store) nextCalls(n int) uint64 {
 func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	var d stint.Decision
 	var err error
-	if s.cluster && len(r.And) > 0 {
+	if s.cluster && len(r.Claims) > 1 {
 		d, err = s.takeSplit(ctx, &r)
 	} else {
 		d, err = s.takeOne(ctx, &r, s.nextCall())

@@ -73,7 +73,7 @@ func TestWaitersDoNotBunch(t *testing.T) {
 							}
 							u := use{at: time.Now(), counts: a.asked.Add(a.wait)}
 							if a.wait > 0 {
-								r := stint.Request{Claim: stint.Claim{Limits: []stint.Limit{l}}}
+								r := stint.Request{Claims: []stint.Claim{{Limits: []stint.Limit{l}}}}
 								u.counts = u.counts.Add(contract.Grace(&r))
 							}
 							mu.Lock()

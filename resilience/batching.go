@@ -98,7 +98,8 @@ func newBatching(inner driver.BatchStore, c Config) *batching {
 // waiter is a caller that waits for its answer.
 type waiter struct {
 	call  driver.Call
-	first []*owedCall // to be charged first, in the same call
+	own   []stint.Claim // of its call: the caller's may change once it has given up
+	first []*owedCall   // to be charged first, in the same call
 	state atomic.Uint32
 	sent  atomic.Bool
 	left  atomic.Int32 // how many are done with it, of caller and batch, if it was answered early
@@ -134,8 +135,8 @@ func (b *batching) ask(ctx context.Context, q *question) error {
 }
 
 // askBy is ask with a deadline, of which zero is none, beside that of the context. What is owed is
-// charged first, in the same call. The question is copied: its caller may give up before the store
-// answers.
+// charged first, in the same call. The question is copied with its claims: its caller may give up
+// before the store answers.
 func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) error {
 	if err := ctx.Err(); err != nil {
 		giveUp(owed)
@@ -171,7 +172,9 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 	w.state.Store(waiting)
 	w.sent.Store(false)
 	w.first = owed
+	w.own = append(w.own[:0], q.request.Claims...)
 	w.call.Request, w.call.Deadline, w.call.Done = q.request, deadline, w.early
+	w.call.Request.Claims = w.own
 	b.enqueue(w)
 	b.mu.Unlock()
 	return b.wait(ctx, w, &q.decision)
@@ -182,7 +185,7 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 // held.
 func (b *batching) mayAskItself(r *stint.Request, deadline time.Time) bool {
 	if b.inFlight > 0 || len(b.waiting) > 0 || b.quick < quickCalls || deadline.IsZero() ||
-		r.Mode == stint.ModeReserve || r.Booked != 0 || r.Lease > 0 || anyPlace(&r.Claim, r.And) {
+		r.Mode == stint.ModeReserve || r.Terms().Booked != 0 || r.Terms().Lease > 0 || anyPlace(r.Claims) {
 		return false
 	}
 	left := time.Until(deadline) // with much less than the budget, a failure says nothing about the store
@@ -290,6 +293,7 @@ func (b *batching) leave(w *waiter) {
 // free keeps a waiter for later. Nobody else holds it.
 func (b *batching) free(w *waiter) {
 	w.call = driver.Call{}
+	clear(w.own)
 	b.spare.Put(w)
 }
 

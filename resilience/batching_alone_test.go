@@ -120,7 +120,7 @@ func TestWhoDoesNotAskItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		place, reserve, lease := oneUnit("p", stint.AtOnce(5, time.Minute)), oneUnit("a"), oneUnit("l")
-		reserve.Mode, lease.Lease = stint.ModeReserve, 50*time.Millisecond
+		reserve.Mode, lease.Terms().Lease = stint.ModeReserve, 50*time.Millisecond
 		for _, r := range []stint.Request{place, reserve, lease} { // nobody could give these back
 			synctest.Wait()
 			if _, err := d.Take(t.Context(), r); err != nil {

@@ -61,7 +61,7 @@ func (s *remote) travel(ctx context.Context, subjects ...string) error {
 }
 
 func (s *remote) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if err := s.travel(ctx, r.Subject); err != nil {
+	if err := s.travel(ctx, r.Claims[0].Subject); err != nil {
 		return stint.Decision{}, err
 	}
 	return s.Store.Take(context.Background(), r)
@@ -70,7 +70,7 @@ func (s *remote) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 func (s *remote) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	var subjects []string
 	for _, c := range batch {
-		subjects = append(subjects, c.Request.Subject)
+		subjects = append(subjects, c.Request.Claims[0].Subject)
 	}
 	err := s.travel(ctx, subjects...)
 	for _, c := range batch {

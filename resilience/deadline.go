@@ -35,8 +35,8 @@ func (d *deadlines) askAfter(ctx context.Context, q *question, owed []*owedCall)
 	if r.Failure != nil && r.Failure.Budget > 0 {
 		budget = r.Failure.Budget
 	}
-	if r.Lease > 0 {
-		budget = max(budget, r.Lease/2) // no caller waits for it, and its length counts from now
+	if r.Terms().Lease > 0 {
+		budget = max(budget, r.Terms().Lease/2) // no caller waits for it, and its length counts from now
 	}
 	deadline := earlier(ctx, q.asked.Add(budget))
 	if d.batching != nil {

@@ -50,7 +50,7 @@ func TestBudgets(t *testing.T) {
 		}
 		own, leased := oneUnit("a"), oneUnit("a")
 		own.Failure = &stint.FailurePolicy{Budget: 3 * time.Millisecond}
-		leased.Lease = time.Second
+		leased.Terms().Lease = time.Second
 		hurried, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		for name, test := range map[string]struct{ got, want time.Duration }{

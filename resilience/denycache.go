@@ -73,7 +73,8 @@ type denial struct {
 	received time.Duration
 	// What the decision said: a whole one would keep the memory of its request.
 	banned, degraded bool
-	decider          uint8
+	denier           uint8
+	banLeft          time.Duration
 	retryAfter       time.Duration
 	usages           []stint.Usage
 }
@@ -113,7 +114,7 @@ func (c *denyCache) ask(ctx context.Context, q *question) error {
 	}
 	if life := lifeOf(&q.request, d); life > 0 {
 		c.keep(&denial{denialID: q.denial, until: q.asked.Sub(c.start) + life, received: c.now(), banned: d.Banned,
-			degraded: d.Degraded, decider: d.Decider, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
+			degraded: d.Degraded, denier: d.Denier, banLeft: d.BanLeft, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
 	}
 	return nil
 }
@@ -123,7 +124,8 @@ func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amen
 	if a.Kind != stint.AmendExtend {
 		// Only now is there room: what was denied until here is outdated. That holds after an error
 		// as well, which leaves open whether anything was given back.
-		for _, claim := range contract.Claims(&charge.Claim, charge.And) {
+		for i := range charge.Claims() {
+			claim := &charge.Claims()[i]
 			c.dropSubject(claim.Subject)
 		}
 	}
@@ -169,7 +171,7 @@ type denialID struct {
 // identify returns what a denial of the request depends on. Generations only grow, so their sum
 // changes whenever one of them does.
 func (c *denyCache) identify(r *stint.Request) (id denialID) {
-	if r.Mode != stint.ModeTake || r.ID != "" || r.Fit || r.Lease != 0 {
+	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 {
 		return id
 	}
 	switch {
@@ -181,8 +183,8 @@ func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	}
 	id.gen = c.allGen.Load()
 	costs := false
-	for i := range 1 + len(r.And) {
-		claim := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		claim := &r.Claims[i]
 		for k := range claim.Limits {
 			if claim.Limits[k].Algorithm == stint.AlgorithmConcurrency {
 				return denialID{} // when a holder leaves is not known
@@ -230,8 +232,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 // room.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		n := min(len(c.Limits), len(usages))
 		for k, u := range usages[:n] {
 			switch capacity := c.Limits[k].Capacity(); {
@@ -251,8 +253,8 @@ func strikes(r *stint.Request) bool {
 	if r.Bans == nil || r.Bans.After == 0 {
 		return false
 	}
-	for i := range 1 + len(r.And) {
-		if !contract.ClaimAt(&r.Claim, r.And, i).Shared {
+	for i := range r.Claims {
+		if !r.Claims[i].Shared {
 			return true
 		}
 	}
@@ -306,7 +308,7 @@ func (c *denyCache) set(key uint64) *denialSet {
 // repeat answers a request with the denial as it is now, in a zero decision. For one claim with few
 // limits it does not allocate.
 func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) {
-	d.Banned, d.Degraded, d.Decider, d.RetryAfter = e.banned, e.degraded, e.decider, e.retryAfter
+	d.Banned, d.Degraded, d.Denier, d.RetryAfter = e.banned, e.degraded, e.denier, e.retryAfter
 	d.Charge = contract.ChargeOf(r)
 	// Whole microseconds, as stores count; rounded down, so that no wait ends early. The denial may
 	// be newer than now: then no time has passed.
@@ -314,6 +316,7 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	if d.RetryAfter != stint.Never {
 		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would be no denial
 	}
+	d.BanLeft = max(e.banLeft-passed, 0)
 	usages := d.MakeUsages(len(e.usages))
 	for i, u := range e.usages {
 		if u.RetryAfter != stint.Never {

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -41,8 +42,9 @@ func TestDenyCacheBans(t *testing.T) {
 		t.Error("banned is false")
 	}
 	free := r
+	free.Claims = slices.Clone(free.Claims)
 	free.Bans = nil // it does not look for bans
-	free.Limits = []stint.Limit{stint.PerHour(2)}
+	free.Claims[0].Limits = []stint.Limit{stint.PerHour(2)}
 	g.want(free, true, fromStore)
 	if err := g.cache.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"}); err != nil {
 		t.Fatal(err)
@@ -55,8 +57,8 @@ func TestDenyCacheBans(t *testing.T) {
 // No denial counts where every subject is shared, so each is kept.
 func TestDenyCacheShared(t *testing.T) {
 	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
-	own := r
-	r.Shared, r.Bans, own.Bans = true, banAfter(2, time.Minute), &stint.BanPolicy{}
+	own := ask("a", 1, stint.PerHour(1))
+	r.Claims[0].Shared, r.Bans, own.Bans = true, banAfter(2, time.Minute), &stint.BanPolicy{}
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	for range 5 {
@@ -89,7 +91,7 @@ func TestDenyCacheShortBan(t *testing.T) {
 	g.want(r, false, fromMemory)
 	g.clock.Advance(time.Microsecond)
 	g.want(r, false, fromStore)
-	r.Limits = []stint.Limit{stint.PerHour(100)}
+	r.Claims[0].Limits = []stint.Limit{stint.PerHour(100)}
 	if d := g.want(r, false, fromStore); d.RetryAfter != time.Hour {
 		t.Errorf("retry-after is %v, want that of the second ban", d.RetryAfter)
 	}

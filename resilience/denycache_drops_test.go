@@ -2,6 +2,7 @@ package resilience
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func TestDenyCacheDrops(t *testing.T) {
 	command := func(k stint.CommandKind) func(*denyRig, stint.Charge) {
 		return func(g *denyRig, c stint.Charge) {
 			g.cache.Command(context.Background(), stint.Command{
-				Kind: k, Subject: c.Claim.Subject, Scope: c.Claim.Scope, Limits: c.Claim.Limits, For: time.Hour})
+				Kind: k, Subject: c.Claims()[0].Subject, Scope: c.Claims()[0].Scope, Limits: c.Claims()[0].Limits, For: time.Hour})
 		}
 	}
 	for _, c := range []struct {
@@ -41,14 +42,15 @@ func TestDenyCacheDrops(t *testing.T) {
 		{"reset", command(stint.CommandReset), true},
 		{"ban", command(stint.CommandBan), false},
 		{"unban", command(stint.CommandUnban), false},
-		{"told of", func(g *denyRig, c stint.Charge) { g.cache.drop(c.Claim.Subject) }, false},
+		{"told of", func(g *denyRig, c stint.Charge) { g.cache.drop(c.Claims()[0].Subject) }, false},
 		{"all", func(g *denyRig, c stint.Charge) { g.cache.drop("") }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, r := newDenyRig(t, Config{}), ask("a", 2, stint.PerHour(2))
-			r.Scope, r.Bans = "s", &stint.BanPolicy{}
+			r.Claims[0].Scope, r.Bans = "s", &stint.BanPolicy{}
 			one := r
-			one.Cost = 1
+			one.Claims = slices.Clone(one.Claims)
+			one.Claims[0].Cost = 1
 			d := g.want(r, true, fromStore)
 			g.want(one, false, fromStore)
 			g.want(one, false, fromMemory)
@@ -90,7 +92,7 @@ func TestDenyCacheDropOvertakesADenial(t *testing.T) {
 			g := newDenyRig(t, Config{})
 			d := g.want(ask("b", 1, stint.PerHour(1)), true, fromStore)
 			r := ask("a", 1, stint.PerHour(10))
-			r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}
+			r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}...)
 			g.after = func() {
 				g.after = nil
 				giveBack(g, d)
@@ -104,7 +106,7 @@ func TestDenyCacheDropOvertakesADenial(t *testing.T) {
 // A refund of several subjects drops the denials of each.
 func TestDenyCacheDropsEverySubject(t *testing.T) {
 	g, r := newDenyRig(t, Config{}), ask("a", 1, stint.PerHour(1))
-	r.And = []stint.Claim{ask("b", 1, stint.PerHour(1)).Claim}
+	r.Claims = append(r.Claims[:1:1], []stint.Claim{ask("b", 1, stint.PerHour(1)).Claims[0]}...)
 	d := g.want(r, true, fromStore)
 	for _, subject := range []string{"a", "b"} {
 		g.want(ask(subject, 1, stint.PerHour(1)), false, fromStore)
@@ -123,7 +125,7 @@ func TestDenyCacheDeletedBehindOurBack(t *testing.T) {
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	if err := g.store.Command(t.Context(),
-		stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
+		stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits}); err != nil {
 		t.Fatal(err)
 	}
 	g.clock.Advance(time.Second - 1)
@@ -142,7 +144,7 @@ func TestDenyCacheStoreClockSteps(t *testing.T) {
 		g.want(r, false, fromStore)
 		g.clock.Advance(step)
 		passed += time.Second
-		truth, err := g.store.Take(t.Context(), stint.Request{Claim: r.Claim, Mode: stint.ModePeek})
+		truth, err := g.store.Take(t.Context(), stint.Request{Claims: []stint.Claim{r.Claims[0]}, Mode: stint.ModePeek})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ type deniesAll struct{ calls int }
 
 func (s *deniesAll) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	s.calls++
-	n, _ := strconv.Atoi(r.Subject)
+	n, _ := strconv.Atoi(r.Claims[0].Subject)
 	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: contract.ChargeOf(&r)}
 	d.MakeUsages(1)[0] = stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}
 	return d, nil
@@ -53,7 +53,7 @@ func TestDenyCacheManyKeys(t *testing.T) {
 		for range 1 + n%8/7 { // some ask again
 			d, _ := c.Take(t.Context(), r)
 			if want := time.Hour + time.Duration(n)*time.Second; d.Allowed || d.RetryAfter != want ||
-				d.Usages()[0].Used != int64(n) || d.Key() != r.Subject {
+				d.Usages()[0].Used != int64(n) || d.Key() != r.Claims[0].Subject {
 				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages()[0].Used, d.Key())
 			}
 		}
@@ -230,7 +230,7 @@ func BenchmarkDenyCacheMiss(b *testing.B) {
 type mostlyAllows struct{ *deniesAll }
 
 func (s *mostlyAllows) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if r.Cost > 1 {
+	if r.Claims[0].Cost > 1 {
 		return s.deniesAll.Take(ctx, r)
 	}
 	return stint.Decision{Allowed: true}, nil

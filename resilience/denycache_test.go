@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/storetest"
 )
 
@@ -32,7 +33,7 @@ func TestDenyCacheRepeatsForASecond(t *testing.T) {
 	if want := first.Decisive().ResetAfter - passed; d.Decisive().ResetAfter != want {
 		t.Errorf("reset-after is %v, want %v", d.Decisive().ResetAfter, want)
 	}
-	if d.Key() != "a" || d.Remaining() != 0 || d.Charge.ID != 0 || *d.Decisive().Limit != stint.PerHour(1) {
+	if d.Key() != "a" || d.Remaining() != 0 || d.Charge.Data().ID != 0 || *d.Decisive().Limit != stint.PerHour(1) {
 		t.Errorf("key %q, remaining %d, charge %+v, limit %s", d.Key(), d.Remaining(), d.Charge, *d.Decisive().Limit)
 	}
 	g.clock.Advance(time.Microsecond)
@@ -139,7 +140,7 @@ func TestDenyCacheNeverAnswersForce(t *testing.T) {
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	force := r
-	force.Mode = stint.ModeForce
+	force.Mode = driver.ModeForce
 	for range 2 {
 		g.want(force, true, fromStore)
 		g.want(r, false, fromMemory)
@@ -147,27 +148,28 @@ func TestDenyCacheNeverAnswersForce(t *testing.T) {
 }
 
 func TestDenyCachePassesBy(t *testing.T) {
-	full := ask("a", 1, stint.PerHour(1))
+	request := func() stint.Request { return ask("a", 1, stint.PerHour(1)) }
+	full := request()
 	for name, change := range map[string]func(*stint.Request){
 		"request id": func(r *stint.Request) { r.ID = "x" },
 		"peek":       func(r *stint.Request) { r.Mode = stint.ModePeek },
 		"reserve":    func(r *stint.Request) { r.Mode, r.MaxWait = stint.ModeReserve, time.Second },
-		"fit":        func(r *stint.Request) { r.Fit = true },
-		"lease":      func(r *stint.Request) { r.Lease = time.Second },
+		"fit":        func(r *stint.Request) { r.Terms().Fit = true },
+		"lease":      func(r *stint.Request) { r.Terms().Lease = time.Second },
 		"strikes":    func(r *stint.Request) { r.Bans = banAfter(100, time.Minute) },
 		"strikes beside a shared subject": func(r *stint.Request) {
-			r.Shared, r.Bans = true, banAfter(100, time.Minute)
-			r.And = []stint.Claim{ask("b", 1, stint.PerHour(1)).Claim}
+			r.Claims[0].Shared, r.Bans = true, banAfter(100, time.Minute)
+			r.Claims = append(r.Claims[:1:1], []stint.Claim{ask("b", 1, stint.PerHour(1)).Claims[0]}...)
 		},
 		"concurrency": func(r *stint.Request) {
-			r.Limits = []stint.Limit{stint.PerHour(1), stint.AtOnce(1, time.Hour)}
+			r.Claims[0].Limits = []stint.Limit{stint.PerHour(1), stint.AtOnce(1, time.Hour)}
 		},
 		"concurrency of another": func(r *stint.Request) {
-			r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.AtOnce(1, time.Hour)}, Cost: 1}}
+			r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.AtOnce(1, time.Hour)}, Cost: 1}}...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, r := newDenyRig(t, Config{}), full
+			g, r := newDenyRig(t, Config{}), request()
 			g.want(full, true, fromStore)
 			g.want(full, false, fromStore)
 			change(&r)
@@ -222,7 +224,7 @@ func TestDenyCacheIsObserved(t *testing.T) {
 	var subjects []string
 	g := newDenyRig(t, Config{Observer: observerFunc(func(event any) {
 		if e := event.(*Decided); e.Source == sourceDenyCache && !e.Decision.Allowed && e.Decision.RetryAfter > 0 {
-			subjects = append(subjects, e.Request.Subject)
+			subjects = append(subjects, e.Request.Claims[0].Subject)
 		}
 	})})
 	for _, subject := range []string{"a", "b"} {

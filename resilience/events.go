@@ -90,7 +90,7 @@ type observed struct {
 
 func (o observed) ask(ctx context.Context, q *question) error {
 	err := o.layer.ask(ctx, q)
-	if q.request.Lease == 0 { // a renewal is nobody's decision
+	if q.request.Terms().Lease == 0 { // a renewal is nobody's decision
 		e := decidedPool.Get().(*Decided)
 		e.Source, e.Took = sourceStore, time.Since(q.asked)
 		observeDecided(ctx, o.observer, e, q, err)

@@ -94,7 +94,7 @@ func (f *fallback) now() int64 {
 }
 
 func (f *fallback) ask(ctx context.Context, q *question) error {
-	if f.config.Observer == nil || q.request.Lease > 0 { // a renewal is nobody's decision
+	if f.config.Observer == nil || q.request.Terms().Lease > 0 { // a renewal is nobody's decision
 		return f.decide(ctx, q, nil)
 	}
 	e := decidedPool.Get().(*Decided)
@@ -159,7 +159,7 @@ func (f *fallback) without(ctx context.Context, q *question, a *asking, cause er
 	late, _ := errors.AsType[*lateAnswer](cause)
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
-		if r.Booked == 0 {
+		if r.Terms().Booked == 0 {
 			f.denied(late)
 		}
 		return cause // the caller's mistake, or its context has ended
@@ -175,21 +175,21 @@ func (f *fallback) without(ctx context.Context, q *question, a *asking, cause er
 	if r.Failure != nil {
 		mode = r.Failure.Mode
 	}
-	if r.Booked != 0 { // the caller has a booking, moved or not: it is not given back
+	if r.Terms().Booked != 0 { // the caller has a booking, moved or not: it is not given back
 		late = nil
 		if mode == stint.FailLocal || mode == stint.FailAllow {
 			mode = stint.FailDeny
 		}
 	}
-	if mode == stint.FailError || r.Fit || r.Lease > 0 {
+	if mode == stint.FailError || r.Terms().Fit || r.Terms().Lease > 0 {
 		f.denied(late)
-		f.failed(failure, &f.outage.others, &r.Claim, stint.FailError.String())
+		f.failed(failure, &f.outage.others, &r.Claims[0], stint.FailError.String())
 		return cause
 	}
 	if anyLeased(r) {
 		mode = stint.FailDeny
 	}
-	f.failed(failure, &f.outage.decisions, &r.Claim, mode.String())
+	f.failed(failure, &f.outage.decisions, &r.Claims[0], mode.String())
 	switch mode {
 	case stint.FailLocal:
 		if err := f.decideHere(q, late); err != nil {
@@ -215,7 +215,7 @@ func (f *fallback) denied(l *lateAnswer) {
 		return
 	}
 	l.whenKnown(func(d stint.Decision, err error) {
-		if err == nil && d.Charge.ID != 0 && !d.Repeat {
+		if err == nil && d.Charge.Data().ID != 0 && !d.Repeat {
 			f.refund(d.Charge)
 		}
 	})
@@ -238,8 +238,8 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 
 // anyLeased reports whether a limit of the request is leased.
 func anyLeased(r *stint.Request) bool {
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		for k := range c.Limits {
 			if c.Limits[k].Leased {
 				return true
@@ -257,7 +257,7 @@ func (f *fallback) decideHere(q *question, l *lateAnswer) (err error) {
 		return err
 	}
 	f.name(r, &d.Charge)
-	if d.Charge.ID == 0 || d.Repeat || r.Mode == stint.ModePeek {
+	if d.Charge.Data().ID == 0 || d.Repeat || r.Mode == stint.ModePeek {
 		f.denied(l)
 		return nil
 	}
@@ -267,10 +267,11 @@ func (f *fallback) decideHere(q *question, l *lateAnswer) (err error) {
 
 // name turns a charge of the local store into one of the fallback.
 func (f *fallback) name(r *stint.Request, c *stint.Charge) {
-	if c.ID != 0 {
-		c.ID = f.local.marked(c.ID)
+	if c.Data().ID != 0 {
+		c.Data().ID = f.local.marked(c.Data().ID)
 	}
-	c.Claim, c.And, c.Fallback = r.Claim, r.And, true
+	c.SetClaims(r.Claims)
+	c.Data().Fallback = true
 }
 
 // follow has the store charged with what was granted without it, as of an instant.
@@ -282,18 +283,18 @@ func (f *fallback) follow(r *stint.Request, c stint.Charge, at int64, l *lateAns
 		f.startCharging()
 		return
 	}
-	g := f.local.grant(r, c.ID, at)
+	g := f.local.grant(r, c.Data().ID, at)
 	if l == nil {
 		f.oweGranted(g)
 		return
 	}
-	f.local.counterparts.expect(c.ID)
+	f.local.counterparts.expect(c.Data().ID)
 	l.whenKnown(func(d stint.Decision, err error) { f.followed(g, d, err) })
 }
 
 // followed settles a request whose caller was admitted before the store answered.
 func (f *fallback) followed(g *granted, d stint.Decision, err error) {
-	charged := err == nil && d.Allowed && (d.Charge.ID != 0 || d.Repeat)
+	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
 	adopted := stint.Charge{}
 	if charged && !d.Repeat {
 		adopted = d.Charge
@@ -307,7 +308,7 @@ func (f *fallback) followed(g *granted, d stint.Decision, err error) {
 		return
 	}
 	f.local.counted(g, f.now())
-	f.local.changePlaces(&stint.Charge{Claim: g.claims[0], And: g.claims[1:]}, -1, f.now())
+	f.local.changePlaces(g.claims, -1, f.now())
 	for _, s := range settlements {
 		f.settleCharged(&d.Charge, s)
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	if !c.Fallback {
+	if !c.Data().Fallback {
 		changed, err := f.inner.Amend(ctx, c, a)
-		f.noteFailure(err, &c.Claim)
+		f.noteFailure(err, &c.Claims()[0])
 		if changed && err == nil && contract.FromStore(&c) {
 			f.local.amended(&c, a)
 		}
@@ -22,7 +22,7 @@ func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment)
 	if err := a.Validate(&c); err != nil {
 		return false, err
 	}
-	if c.ID>>markShift != f.local.mark {
+	if c.Data().ID>>markShift != f.local.mark {
 		return false, nil
 	}
 	return f.amendOwn(ctx, c, a)
@@ -31,16 +31,16 @@ func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment)
 // amendOwn amends a local decision, here and in the store if that has charged it.
 func (f *fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	own := c
-	own.ID &= 1<<markShift - 1
-	own.Fallback = false
+	own.Data().ID &= 1<<markShift - 1
+	own.Data().Fallback = false
 	changed, err := f.local.own.Amend(ctx, own, a)
 	if !changed || err != nil {
 		return changed, err
 	}
 	other := f.local.counterparts.settle(&c, a)
 	f.local.amendSince(&c, &other.since, a, f.wall())
-	switch held := anyPlace(&c.Claim, c.And); {
-	case other.store.ID != 0:
+	switch held := anyPlace(c.Claims()); {
+	case other.store.Data().ID != 0:
 		part := partOf(&other.store, &c)
 		changed, err := f.inner.Amend(ctx, part, a)
 		if err != nil && a.Kind == stint.AmendSettle { // it is done locally already
@@ -50,9 +50,9 @@ func (f *fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 		return changed, err
 	case held && other.late:
 		if a.Kind == stint.AmendExtend {
-			f.local.changePlaces(&c, 0, f.now())
+			f.local.changePlaces(c.Claims(), 0, f.now())
 		} else if a.Kind == stint.AmendRelease || a.Cost == 0 {
-			f.local.changePlaces(&c, -1, f.now())
+			f.local.changePlaces(c.Claims(), -1, f.now())
 		}
 	case held:
 		if held, err := f.amendPlace(ctx, &c, a, other.held); !held || err != nil || a.Kind != stint.AmendSettle {
@@ -69,31 +69,31 @@ func (f *fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 // store makes it a holder there too.
 func (f *fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amendment, known bool) (bool, error) {
 	store := *c
-	store.Fallback, store.RequestID, store.IDLife = false, "", 0
+	store.Data().Fallback, store.Data().RequestID, store.Data().IDLife = false, "", 0
 	switch {
 	case a.Kind == stint.AmendSettle && a.Cost > 0:
 	case a.Kind == stint.AmendExtend:
-		f.local.changePlaces(c, 0, f.now())
+		f.local.changePlaces(c.Claims(), 0, f.now())
 		held, err := f.inner.Amend(ctx, store, a)
 		if err != nil { // it is held here
 			return true, nil
 		}
 		if held && !known {
-			f.local.counterparts.add(c.ID, counterpart{held: true})
-			f.local.changePlaces(c, -1, f.now())
+			f.local.counterparts.add(c.Data().ID, counterpart{held: true})
+			f.local.changePlaces(c.Claims(), -1, f.now())
 		}
 		return held, nil
 	case known:
 		f.amendLater(store, stint.Amendment{Kind: stint.AmendRelease})
 	default:
-		f.local.changePlaces(c, -1, f.now())
+		f.local.changePlaces(c.Claims(), -1, f.now())
 	}
 	return true, nil
 }
 
 // settleCharged settles what the store has charged, in the background.
 func (f *fallback) settleCharged(c *stint.Charge, s settlement) {
-	if part := partOf(c, &s.charge); part.ID != 0 {
+	if part := partOf(c, &s.charge); part.Data().ID != 0 {
 		f.amendLater(part, stint.Amendment{Kind: stint.AmendSettle, Cost: s.cost})
 	}
 }

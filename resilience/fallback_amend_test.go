@@ -24,11 +24,12 @@ func TestFallbackAmendments(t *testing.T) {
 	}
 	plain := mustDecide(t, f, oneUnit("b", l))
 	r := oneUnit("c", l)
-	r.ID, r.And = "id", []stint.Claim{{Subject: "d", Limits: []stint.Limit{stint.PerHour(50)}, Cost: 2}}
+	r.ID = "id"
+	r.Claims = append(r.Claims[:1:1], stint.Claim{Subject: "d", Limits: []stint.Limit{stint.PerHour(50)}, Cost: 2})
 	several := mustDecide(t, f, r)
 	mustDecide(t, other, oneUnit("b", l))
-	if !plain.Charge.Fallback || !several.Charge.Fallback ||
-		several.Charge.RequestID != "id" || several.Charge.And[0].Limits[0].Max != 50 {
+	if !plain.Charge.Data().Fallback || !several.Charge.Data().Fallback ||
+		several.Charge.Data().RequestID != "id" || several.Charge.Claims()[1:][0].Limits[0].Max != 50 {
 		t.Errorf("charges %+v and %+v", plain.Charge, several.Charge)
 	}
 	for _, d := range []stint.Decision{plain, several} {
@@ -69,10 +70,10 @@ func TestFallbackAmendsParts(t *testing.T) {
 		f := newFallbackFor(t, inner, Config{Instances: 1})
 		requests, budget, ceiling := stint.PerHour(10), stint.PerHour(1000).WithName("budget"), stint.PerHour(5000)
 		r := oneUnit("a", requests)
-		r.And = []stint.Claim{
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{
 			{Subject: "a", Limits: []stint.Limit{budget}, Cost: 50},
 			{Subject: "all", Limits: []stint.Limit{ceiling}, Cost: 50, Shared: true},
-		}
+		}...)
 		inner.fail(refusedCall())
 		d := mustDecide(t, f, r)
 		want := func(s stint.Store, n, units, total int64) {
@@ -101,7 +102,7 @@ func TestFallbackCommands(t *testing.T) {
 	f := newFallbackFor(t, inner, Config{})
 	r := oneUnit("a", stint.PerHour(1))
 	r.Bans = &stint.BanPolicy{}
-	reset := stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}
+	reset := stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits}
 	mustDecide(t, f, r)
 	inner.down()
 	if mustDecide(t, f, r).Allowed {

@@ -28,7 +28,7 @@ func TestFallbackHoldsBursts(t *testing.T) {
 			inner := newFlaky(t)
 			f := newFallbackFor(t, inner, Config{Instances: 1})
 			burst := oneUnit("a", limit)
-			burst.Cost = 240
+			burst.Claims[0].Cost = 240
 			if d := mustDecide(t, f, burst); !d.Allowed {
 				t.Fatal("denied")
 			}
@@ -49,7 +49,8 @@ func TestFallbackAmendsSeveralStates(t *testing.T) {
 	inner.down()
 	f := newFallbackFor(t, inner, Config{Instances: 2})
 	r := oneUnit("a", stint.PerHour(10), stint.PerHour(20).WithName("other"))
-	r.ID, r.And = "once", []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(10).WithBurst(2)}, Cost: 1}}
+	r.ID = "once"
+	r.Claims = append(r.Claims[:1:1], stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10).WithBurst(2)}, Cost: 1})
 	d := mustDecide(t, f, r)
 	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok || err != nil {
 		t.Fatalf("refunded %v, %v", ok, err)

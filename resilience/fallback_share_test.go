@@ -112,12 +112,12 @@ func TestFallbackUsageIsThatOfTheWholeLimit(t *testing.T) {
 		}
 	}
 	r := oneUnit("b", limits...)
-	r.Cost = 26 // more than a part, less than the limit
+	r.Claims[0].Cost = 26 // more than a part, less than the limit
 	d = mustDecide(t, f, r)
 	if d.Allowed || d.RetryAfter != time.Second || d.States()[0].RetryAfter != time.Second {
 		t.Errorf("allowed %v, retry-after %v, want to try again soon", d.Allowed, d.RetryAfter)
 	}
-	r.Cost = 101
+	r.Claims[0].Cost = 101
 	if d = mustDecide(t, f, r); d.RetryAfter != stint.Never {
 		t.Errorf("retry-after is %v, want never", d.RetryAfter)
 	}

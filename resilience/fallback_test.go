@@ -37,9 +37,9 @@ type givesUp struct{ stint.Store }
 
 func (g givesUp) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	d, err := g.Store.Take(ctx, r)
-	if err != nil && (r.Fit || r.Lease > 0) {
+	if err != nil && (r.Terms().Fit || r.Terms().Lease > 0) {
 		d = stint.Decision{RetryAfter: time.Second, Charge: contract.ChargeOf(&r)}
-		d.MakeUsages(len(r.Limits))
+		d.MakeUsages(len(r.Claims[0].Limits))
 		err = nil
 	}
 	return d, err
@@ -55,7 +55,7 @@ func TestFallbackModes(t *testing.T) {
 		return r
 	}
 	fit, lease := with(allow), with(allow, leased)
-	fit.Fit, lease.Lease = true, time.Second
+	fit.Terms().Fit, lease.Terms().Lease = true, time.Second
 	mixed := with(allow, leased, stint.PerHour(5))
 	tests := []struct {
 		name    string
@@ -106,10 +106,10 @@ func TestFallbackModes(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if !d.Degraded || d.Key() != "a" || got != "waved through" && len(d.States()) != len(test.request.Limits) {
+			if !d.Degraded || d.Key() != "a" || got != "waved through" && len(d.States()) != len(test.request.Claims[0].Limits) {
 				t.Errorf("degraded is %v, %d states, key %q", d.Degraded, len(d.States()), d.Key())
 			}
-			if got == "denied" && d.RetryAfter != time.Second && test.request.Limits[0].Max > 0 {
+			if got == "denied" && d.RetryAfter != time.Second && test.request.Claims[0].Limits[0].Max > 0 {
 				t.Errorf("retry-after is %v, want 1s", d.RetryAfter)
 			}
 		})
@@ -219,7 +219,7 @@ func BenchmarkFallback(b *testing.B) {
 			for b.Loop() {
 				i++
 				_, _ = store.Take(ctx, stint.Request{
-					Claim: stint.Claim{Subject: subjects[i%len(subjects)], Limits: limits, Cost: 1}})
+					Claims: []stint.Claim{{Subject: subjects[i%len(subjects)], Limits: limits, Cost: 1}}})
 			}
 		})
 	}

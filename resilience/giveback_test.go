@@ -22,7 +22,7 @@ func TestFallbackGivesBack(t *testing.T) {
 		take := func(units int64) bool {
 			t.Helper()
 			r := oneUnit("a", l)
-			r.Cost = units
+			r.Claims[0].Cost = units
 			return mustDecide(t, f, r).Allowed
 		}
 		half := l.Capacity() / 2
@@ -58,7 +58,7 @@ func TestDenyCacheGivesBack(t *testing.T) {
 	g.want(r, true, fromStore)
 	g.want(r, false, fromStore)
 	g.want(r, false, fromMemory)
-	if err := g.cache.Command(t.Context(), giveBackOf("a", 1, r.Limits...)); err != nil {
+	if err := g.cache.Command(t.Context(), giveBackOf("a", 1, r.Claims[0].Limits...)); err != nil {
 		t.Fatal(err)
 	}
 	g.want(r, true, fromStore)
@@ -73,7 +73,7 @@ func TestStacksHearOfUnitsGivenBack(t *testing.T) {
 	if !mustDecide(t, ours, r).Allowed || mustDecide(t, ours, r).Allowed || mustDecide(t, ours, r).Allowed {
 		t.Fatal("want one to be admitted")
 	}
-	if err := theirs.Command(t.Context(), giveBackOf("a", 1, r.Limits...)); err != nil {
+	if err := theirs.Command(t.Context(), giveBackOf("a", 1, r.Claims[0].Limits...)); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, "there is room again", func() bool { return mustDecide(t, ours, r).Allowed })

@@ -72,7 +72,7 @@ func (w *witness) Observe(_ context.Context, event any) {
 		w.note("%v to %v", e.From, e.To)
 	case *Decided:
 		if e.Source == sourceFallback {
-			w.note("%s fell back: %v, %v", e.Request.Subject, e.Mode, errkind.Of(e.Cause))
+			w.note("%s fell back: %v, %v", e.Request.Claims[0].Subject, e.Mode, errkind.Of(e.Cause))
 		}
 	}
 }
@@ -89,7 +89,7 @@ func oneUnit(subject string, limits ...stint.Limit) stint.Request {
 	if len(limits) == 0 {
 		limits = []stint.Limit{stint.PerHour(1000)}
 	}
-	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1}}
+	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: 1}}}
 }
 
 func batchOf(n int) []*driver.Call {
@@ -131,8 +131,8 @@ type trivial struct{ driver.BatchStore }
 
 func (trivial) Take(_ context.Context, r stint.Request) (d stint.Decision, err error) {
 	d.Allowed = true
-	d.Charge.Claim = r.Claim
-	d.MakeUsages(len(r.Limits))[0] = stint.Usage{Used: 1, ResetAfter: time.Minute}
+	d.Charge.Claims()[0] = r.Claims[0]
+	d.MakeUsages(len(r.Claims[0].Limits))[0] = stint.Usage{Used: 1, ResetAfter: time.Minute}
 	return d, nil
 }
 
@@ -281,5 +281,5 @@ const (
 )
 
 func ask(subject string, cost int64, limits ...stint.Limit) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: cost}}
+	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: cost}}}
 }

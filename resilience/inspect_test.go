@@ -59,21 +59,21 @@ func TestStackShowsWhatItsStoreKnows(t *testing.T) {
 		stint.Command{Kind: stint.CommandBan, Subject: "user:1", For: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	shown, err := s.Inspect(t.Context(), r.Claim)
+	shown, err := s.Inspect(t.Context(), r.Claims[0])
 	if err != nil || shown.Windows[0].Used != 1 || shown.Ban.Until.IsZero() {
 		t.Errorf("shown %+v, %v; want 1 used, and a ban", shown, err)
 	}
 	if bans, err := s.Bans(t.Context(), 5); err != nil || len(bans) != 1 || bans[0].Subject != "user:1" {
 		t.Errorf("bans %v, %v; want that of user:1", bans, err)
 	}
-	if scopes, err := s.Scopes(t.Context(), "user:1"); err != nil || len(scopes) != 1 || scopes[0] != r.Scope {
-		t.Errorf("scopes %q, %v; want %q", scopes, err, r.Scope)
+	if scopes, err := s.Scopes(t.Context(), "user:1"); err != nil || len(scopes) != 1 || scopes[0] != r.Claims[0].Scope {
+		t.Errorf("scopes %q, %v; want %q", scopes, err, r.Claims[0].Scope)
 	}
 }
 
 func TestStackOverAStoreThatShowsNothing(t *testing.T) {
 	s := newStack(t, blind{newFlaky(t)}, Config{})
-	if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := s.Inspect(t.Context(), oneUnit("a").Claims[0]); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("inspect: %v, want that it is unsupported", err)
 	}
 	if _, err := s.Bans(t.Context(), 1); !errors.Is(err, errors.ErrUnsupported) {
@@ -105,11 +105,11 @@ func TestLookingInsideEnds(t *testing.T) {
 			t.Errorf("breaker %v after bans and scopes", got)
 		}
 		for range 5 {
-			if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); errkind.Of(err) != errkind.Timeout {
+			if _, err := s.Inspect(t.Context(), oneUnit("a").Claims[0]); errkind.Of(err) != errkind.Timeout {
 				t.Fatalf("inspect: %v, want a timeout", err)
 			}
 		}
-		_, inspect := s.Inspect(t.Context(), oneUnit("a").Claim)
+		_, inspect := s.Inspect(t.Context(), oneUnit("a").Claims[0])
 		_, bans := s.Bans(t.Context(), 1)
 		_, scopes := s.Scopes(t.Context(), "a")
 		for op, err := range map[string]error{"inspect": inspect, "bans": bans, "scopes": scopes} {
@@ -130,7 +130,7 @@ func TestLookingInsideIsNoSuccess(t *testing.T) {
 		s := &Stack{breaker: b}
 		look := func(want error) {
 			t.Helper()
-			if _, err := s.Inspect(t.Context(), oneUnit("a").Claim); !errors.Is(err, want) {
+			if _, err := s.Inspect(t.Context(), oneUnit("a").Claims[0]); !errors.Is(err, want) {
 				t.Errorf("inspect: %v, want %v", err, want)
 			}
 			if _, err := s.Bans(t.Context(), 1); !errors.Is(err, want) {

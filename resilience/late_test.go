@@ -147,7 +147,7 @@ func TestLateAnswerToACanceledCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if got := usedOf(t, store.flaky, "a", oneUnit("a").Limits[0]); got != 0 {
+		if got := usedOf(t, store.flaky, "a", oneUnit("a").Claims[0].Limits[0]); got != 0 {
 			t.Errorf("the store has counted %d, want 0", got)
 		}
 	})
@@ -163,8 +163,8 @@ func TestLateChargesAreAmended(t *testing.T) {
 				store := &distant{flaky: newFlaky(t), way: way{back: 50 * time.Millisecond}}
 				s := newStack(t, store, Config{Instances: 1})
 				r := oneUnit("a", limit)
-				r.And = []stint.Claim{{Subject: "a",
-					Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}
+				r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "a",
+					Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
 				whole := mustDecide(t, s, r)
 				part := mustDecide(t, s, r)
 				time.Sleep(pause)
@@ -178,7 +178,7 @@ func TestLateChargesAreAmended(t *testing.T) {
 					}
 				}
 				time.Sleep(2 * time.Second)
-				requests, budget := usedOf(t, store.flaky, "a", limit), usedOf(t, store.flaky, "a", r.And[0].Limits[0])
+				requests, budget := usedOf(t, store.flaky, "a", limit), usedOf(t, store.flaky, "a", r.Claims[1].Limits[0])
 				if requests != 1 || budget != 20 {
 					t.Errorf("the store has counted %d and %d, want 1 and 20", requests, budget)
 				}
@@ -228,7 +228,7 @@ func TestOwedUnitsGoAlong(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond) // both are known to be owed, and nothing has been charged in the background
 		store.change(way{})
-		if got := usedOf(t, store.flaky, "a", r.Limits[0]); got != 1 {
+		if got := usedOf(t, store.flaky, "a", r.Claims[0].Limits[0]); got != 1 {
 			t.Fatalf("the store has counted %d, want 1", got)
 		}
 		d := mustDecide(t, s, r)
@@ -250,12 +250,12 @@ func TestResetForgetsWhatIsOwed(t *testing.T) {
 		for _, pause := range []time.Duration{0, 120 * time.Millisecond} { // at once, and while it is being charged
 			time.Sleep(pause)
 			if err := s.Command(t.Context(),
-				stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
+				stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(3 * time.Second)
-		if got := usedOf(t, store.flaky, "a", r.Limits[0]); got != 0 {
+		if got := usedOf(t, store.flaky, "a", r.Claims[0].Limits[0]); got != 0 {
 			t.Errorf("the store has counted %d after the reset, want 0", got)
 		}
 	})

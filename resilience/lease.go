@@ -96,10 +96,10 @@ func (ls *lease) begin(cost, since int64, now leaseTime) {
 	ls.misses.last.Store(now.mono)
 }
 
-// serve takes a claim's cost from the block that ends first. It reports whether it is time to
+// serve takes a request's cost from the block that ends first. It reports whether it is time to
 // renew.
-func (ls *lease) serve(c *stint.Claim, now leaseTime, d *stint.Decision) (served, renew bool) {
-	s := ls.snapshot.Load()
+func (ls *lease) serve(r *stint.Request, now leaseTime, d *stint.Decision) (served, renew bool) {
+	s, c := ls.snapshot.Load(), &r.Claims[0]
 	if s == nil {
 		return false, false
 	}
@@ -117,8 +117,10 @@ func (ls *lease) serve(c *stint.Claim, now leaseTime, d *stint.Decision) (served
 		}
 		d.Allowed = true
 		// A random id is as unique as a counter's, and cores do not contend for it.
-		d.Charge = stint.Charge{ID: rand.Uint64() | 1, At: b.charge.At, Generation: b.charge.Generation, Leased: true,
-			Claim: *c, Others: b.charge.Others}
+		d.Charge.SetClaims(r.Claims)
+		charge, block := d.Charge.Data(), b.charge.Data()
+		charge.ID, charge.At, charge.Now = rand.Uint64()|1, block.At, block.Now
+		charge.Generation, charge.Others, charge.Leased = block.Generation, block.Others, true
 		usages := d.MakeUsages(len(s.usage.limits))
 		for k, u := range s.usage.limits {
 			usages[k].Used = max(c.Cost, u.Used-unspent)
@@ -237,9 +239,9 @@ func (ls *lease) endBlock(i int) (back giveBack, differs bool) {
 	ls.blocks = slices.Delete(ls.blocks, i, i+1)
 	used := b.close()
 	ls.spent += used
-	if !slices.ContainsFunc(ls.blocks, func(o *leaseBlock) bool { return o.charge.At == b.charge.At }) {
+	if !slices.ContainsFunc(ls.blocks, func(o *leaseBlock) bool { return o.charge.Data().At == b.charge.Data().At }) {
 		for id, at := range ls.settled {
-			if at == b.charge.At {
+			if at == b.charge.Data().At {
 				delete(ls.settled, id)
 			}
 		}
@@ -270,22 +272,22 @@ func (ls *lease) end(back bool) (backs []giveBack) {
 func (ls *lease) settle(c *stint.Charge, cost int64) (found, applied bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	i := slices.IndexFunc(ls.blocks, func(b *leaseBlock) bool { return b.charge.At == c.At })
+	i := slices.IndexFunc(ls.blocks, func(b *leaseBlock) bool { return b.charge.Data().At == c.Data().At })
 	if i < 0 {
 		return false, false
 	}
-	if _, again := ls.settled[c.ID]; again || len(ls.settled) >= storebounds.MaxSettled*len(ls.blocks) {
+	if _, again := ls.settled[c.Data().ID]; again || len(ls.settled) >= storebounds.MaxSettled*len(ls.blocks) {
 		return true, false
 	}
-	if !ls.blocks[i].settle(cost - c.Claim.Cost) {
+	if !ls.blocks[i].settle(cost - c.Claims()[0].Cost) {
 		return true, false
 	}
-	if cost > c.Claim.Cost {
+	if cost > c.Claims()[0].Cost {
 		ls.coverDebts()
 	}
 	if ls.settled == nil {
 		ls.settled = map[uint64]int64{}
 	}
-	ls.settled[c.ID] = c.At
+	ls.settled[c.Data().ID] = c.Data().At
 	return true, true
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -81,8 +82,8 @@ func (l *leases) renewNow(ls *lease, called leaseTime) {
 		return
 	}
 
-	r := stint.Request{Claim: ls.claim, Lease: length, Failure: &failRenewal}
-	r.Cost = ask
+	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{ls.claim}, Failure: &failRenewal}, driver.Terms{Lease: length})
+	r.Claims[0].Cost = ask
 	if ls.bans {
 		r.Bans = &applyBans
 	}
@@ -110,7 +111,7 @@ func (l *leases) renewNow(ls *lease, called leaseTime) {
 		}
 		ls.renewal.wait(now, pause)
 	default:
-		if granted := d.Charge.Claim.Cost; granted < ask {
+		if granted := d.Charge.Claims()[0].Cost; granted < ask {
 			// There is no more. What comes back meanwhile is for requests of all processes.
 			ls.renewal.wait(now, length/4)
 		}
@@ -123,7 +124,7 @@ func (l *leases) arrived(ls *lease, d *stint.Decision, sent, now leaseTime, leng
 	life := int64(length - length/1024) // a clock may run slow
 	b := &leaseBlock{
 		end:     leaseTime{wall: sent.wall + life, mono: sent.mono + life},
-		granted: d.Charge.Claim.Cost,
+		granted: d.Charge.Claims()[0].Cost,
 		charge:  d.Charge,
 	}
 	b.units.Store(b.granted)

@@ -119,7 +119,7 @@ func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision,
 		return false
 	}
 	now := l.at(asked)
-	served, renew := ls.serve(&r.Claim, now, d)
+	served, renew := ls.serve(r, now, d)
 	if !served {
 		return false
 	}
@@ -133,26 +133,26 @@ func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision,
 // find returns the lease of a request, or nil, and its hash.
 func (l *leases) find(r *stint.Request) (uint64, *lease) {
 	bans := appliesBans(r)
-	hash := l.hash(&r.Claim, bans)
-	return hash, l.table.find(hash, &r.Claim, bans)
+	hash := l.hash(&r.Claims[0], bans)
+	return hash, l.table.find(hash, &r.Claims[0], bans)
 }
 
 // leasable reports whether a request may be served from memory.
 func leasable(r *stint.Request) bool {
-	if r.Mode != stint.ModeTake || r.Cost <= 0 || r.ID != "" || len(r.And) > 0 || r.Fit || r.Lease != 0 {
+	if r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || len(r.Claims) > 1 || r.Terms().Fit || r.Terms().Lease != 0 {
 		return false
 	}
-	for i := range r.Limits {
-		if !r.Limits[i].Leased {
+	for i := range r.Claims[0].Limits {
+		if !r.Claims[0].Limits[i].Leased {
 			return false
 		}
 	}
-	return len(r.Limits) > 0
+	return len(r.Claims[0].Limits) > 0
 }
 
 // appliesBans reports whether the subject's ban concerns a request that can be leased: one with a
 // single claim.
-func appliesBans(r *stint.Request) bool { return r.Bans != nil && !r.Shared }
+func appliesBans(r *stint.Request) bool { return r.Bans != nil && !r.Claims[0].Shared }
 
 // hash is that of a lease. Requests that apply bans do not share with those that do not.
 func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
@@ -179,7 +179,7 @@ func (l *leases) ask(ctx context.Context, q *question) error {
 		ls = l.again(r, hash, now)
 		begin = ls != nil
 	}
-	if ls != nil && ls.missed(r.Cost, now, ls.length(l.roundTrip.Load())) && !begin && ls.renewal.may(now) {
+	if ls != nil && ls.missed(r.Claims[0].Cost, now, ls.length(l.roundTrip.Load())) && !begin && ls.renewal.may(now) {
 		l.renew(ls, now)
 	}
 	err, d := l.inner.ask(ctx, q), &q.decision
@@ -207,18 +207,18 @@ func (l *leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
 		return nil
 	}
 	bans := appliesBans(r)
-	ls := newLease(hash, &r.Claim, bans)
+	ls := newLease(hash, &r.Claims[0], bans)
 	length := ls.length(l.roundTrip.Load())
-	if since > int64(length) || r.Cost > ls.capacity {
+	if since > int64(length) || r.Claims[0].Cost > ls.capacity {
 		return nil
 	}
-	ls.begin(r.Cost, max(since, int64(length)/8), now)
+	ls.begin(r.Claims[0].Cost, max(since, int64(length)/8), now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
 	}
-	if other := l.table.find(hash, &r.Claim, bans); other != nil {
+	if other := l.table.find(hash, &r.Claims[0], bans); other != nil {
 		return other
 	}
 	if !l.table.add(ls) {
@@ -249,7 +249,7 @@ func (l *leases) measure(took int64) {
 // Amend implements layer. Charges from memory are settled in the block they came from, if it is
 // still alive and in this process.
 func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	if !c.Leased {
+	if !c.Data().Leased {
 		return l.inner.Amend(ctx, c, a)
 	}
 	if err := a.Validate(&c); err != nil {
@@ -262,7 +262,7 @@ func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (
 		return false, nil
 	}
 	for _, bans := range []bool{false, true} {
-		ls := l.table.find(l.hash(&c.Claim, bans), &c.Claim, bans)
+		ls := l.table.find(l.hash(&c.Claims()[0], bans), &c.Claims()[0], bans)
 		if ls == nil {
 			continue
 		}

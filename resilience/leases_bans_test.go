@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,7 @@ func TestLeasesShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := leaseAsk("a", 1, limit)
-		r.Shared, r.Bans = true, &stint.BanPolicy{
+		r.Claims[0].Shared, r.Bans = true, &stint.BanPolicy{
 			After: 2, Within: time.Minute, Durations: []time.Duration{time.Minute}}
 		leaseStarted(t, l, r, time.Millisecond)
 		if d := mustLease(t, l, leaseAsk("a", 1, limit)); !fromLease(d) {
@@ -37,7 +38,7 @@ func TestLeasesShared(t *testing.T) {
 				t.Errorf("refunded %v, %v, want %v", got, err, want)
 			}
 		}
-		r.Shared = false
+		r.Claims[0].Shared = false
 		if d := mustLease(t, l, r); !d.Banned {
 			t.Error("who is not shared was not banned")
 		}
@@ -62,7 +63,8 @@ func TestLeasesBansAndResets(t *testing.T) {
 			t.Error("who does not obey bans shares with who does")
 		}
 		shared := r
-		shared.Shared = true
+		shared.Claims = slices.Clone(shared.Claims)
+		shared.Claims[0].Shared = true
 		if d := mustLease(t, l, shared); fromLease(d) {
 			t.Error("a subject that is shared shares its units with one that is not")
 		}
@@ -92,7 +94,7 @@ func TestLeasesBansAndResets(t *testing.T) {
 			t.Error("the lease of a banned subject is kept")
 		}
 		// Or at once when announced.
-		r.Subject = "b"
+		r.Claims[0].Subject = "b"
 		leaseStarted(t, l, r, time.Millisecond)
 		if err := elsewhere.Command(t.Context(),
 			stint.Command{Kind: stint.CommandBan, Subject: "b", For: time.Minute}); err != nil {
@@ -103,17 +105,17 @@ func TestLeasesBansAndResets(t *testing.T) {
 			t.Error("served although banned")
 		}
 		// By its hash if it is too long to be announced.
-		r.Subject = "user:" + strings.Repeat("名", 15)
+		r.Claims[0].Subject = "user:" + strings.Repeat("名", 15)
 		leaseStarted(t, l, r, time.Millisecond)
 		if err := elsewhere.Command(t.Context(),
-			stint.Command{Kind: stint.CommandBan, Subject: r.Subject, For: time.Minute}); err != nil {
+			stint.Command{Kind: stint.CommandBan, Subject: r.Claims[0].Subject, For: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		l.drop(string(keypart.Append(nil, r.Subject+"2", true)))
+		l.drop(string(keypart.Append(nil, r.Claims[0].Subject+"2", true)))
 		if d := mustLease(t, l, r); !fromLease(d) {
 			t.Error("what is announced of another ended its lease")
 		}
-		l.drop(string(keypart.Append(nil, r.Subject, true)))
+		l.drop(string(keypart.Append(nil, r.Claims[0].Subject, true)))
 		if d := mustLease(t, l, r); !d.Banned {
 			t.Error("served although banned")
 		}
@@ -128,10 +130,11 @@ func TestLeasesBansAndResets(t *testing.T) {
 		r := leaseAsk("a", 1, limit)
 		leaseStarted(t, l, r, time.Millisecond)
 		scoped := r
-		scoped.Scope = "s"
+		scoped.Claims = slices.Clone(scoped.Claims)
+		scoped.Claims[0].Scope = "s"
 		leaseStarted(t, l, scoped, time.Millisecond)
 		if err := l.Command(t.Context(),
-			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
+			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits}); err != nil {
 			t.Fatal(err)
 		}
 		if n := leaseUsed(t, store.Store, "a", limit); n != 0 {
@@ -141,11 +144,11 @@ func TestLeasesBansAndResets(t *testing.T) {
 			t.Error("a reset ended the lease of another scope")
 		}
 		// After a reset the whole limit is there, once, whoever held what before it.
-		r.Limits = []stint.Limit{stint.PerHour(1000).WithLease()}
+		r.Claims[0].Limits = []stint.Limit{stint.PerHour(1000).WithLease()}
 		leaseStarted(t, l, r, time.Millisecond)
 		leaseStarted(t, elsewhere, r, time.Millisecond)
 		if err := l.Command(t.Context(),
-			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
+			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits}); err != nil {
 			t.Fatal(err)
 		}
 		elsewhere.drop("a")

@@ -32,7 +32,7 @@ type leaseFar struct {
 var errLeaseCut = &stint.StoreError{Op: "take", Kind: errkind.Unreachable, Err: errors.New("cut off")}
 
 func (f *leaseFar) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if r.Lease > 0 {
+	if r.Terms().Lease > 0 {
 		f.renewals.Add(1)
 		f.mu.Lock()
 		f.last = r
@@ -46,7 +46,7 @@ func (f *leaseFar) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	}
 	d, err := f.Store.Take(ctx, r)
 	time.Sleep(f.roundTrip / 2)
-	if r.Lease > 0 {
+	if r.Terms().Lease > 0 {
 		time.Sleep(f.late)
 	}
 	return d, err
@@ -82,7 +82,7 @@ func newLeasesFor(t testing.TB, inner stint.Store, c Config) *leases {
 }
 
 func leaseAsk(subject string, cost int64, limits ...stint.Limit) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: cost}}
+	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: cost}}}
 }
 
 // leaseUsed is what the store itself counts.
@@ -106,7 +106,7 @@ func mustLease(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
 	return d
 }
 
-func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Leased }
+func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Data().Leased }
 
 // leaseStarted asks, every so often, until a decision comes from memory.
 func leaseStarted(t testing.TB, s stint.Store, r stint.Request, every time.Duration) stint.Decision {
@@ -133,10 +133,10 @@ func (s leaseAll) mark(limits []stint.Limit) []stint.Limit {
 }
 
 func (s leaseAll) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	r.Limits = s.mark(r.Limits)
-	r.And = slices.Clone(r.And)
-	for i := range r.And {
-		r.And[i].Limits = s.mark(r.And[i].Limits)
+	r.Claims = slices.Clone(r.Claims)
+	r.Claims = slices.Clone(r.Claims)
+	for i := range r.Claims {
+		r.Claims[i].Limits = s.mark(r.Claims[i].Limits)
 	}
 	return s.Store.Take(ctx, r)
 }
@@ -172,14 +172,14 @@ func leaseHeld(t *testing.T, limit stint.Limit) (l *leases, store *leaseFar, r s
 	clock = &leaseClock{now: leaseTime{wall: time.Now().UnixNano(), mono: 1 << 40}}
 	l.clock = clock.read
 	r = leaseAsk("a", 10, limit)
-	for i := 0; l.held(&r.Claim) < 20; i++ {
+	for i := 0; l.held(&r.Claims[0]) < 20; i++ {
 		if i > 100 {
 			t.Fatal("not leased")
 		}
 		mustLease(t, l, r)
 		synctest.Wait()
 	}
-	r.Cost = 1
+	r.Claims[0].Cost = 1
 	return l, store, r, clock
 }
 

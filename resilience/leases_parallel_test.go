@@ -62,7 +62,7 @@ func TestLeasesNeverOver(t *testing.T) {
 							if err != nil || !d.Allowed {
 								return
 							}
-							e := &event{d.Charge.At, cost}
+							e := &event{d.Charge.Data().At, cost}
 							mu.Lock()
 							all++
 							if fromLease(d) {
@@ -158,7 +158,7 @@ func TestLeasesExactlyOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := leaseUsed(t, store.Store, "a", r.Limits[0]); n != limit {
+	if n := leaseUsed(t, store.Store, "a", r.Claims[0].Limits[0]); n != limit {
 		t.Errorf("the store counts %d, want %d", n, limit)
 	}
 }
@@ -207,7 +207,7 @@ func TestLeasesInParallel(t *testing.T) {
 func TestLeaseHitAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _, r, _ := leaseHeld(t, stint.Per(1<<40, 10*time.Second).WithLease())
-		ls := l.table.find(l.hash(&r.Claim, false), &r.Claim, false)
+		ls := l.table.find(l.hash(&r.Claims[0], false), &r.Claims[0], false)
 		ls.snapshot.Load().blocks[0].units.Store(1 << 30)
 		if n := testing.AllocsPerRun(100, func() {
 			if d, _ := l.Take(context.Background(), r); !fromLease(d) {

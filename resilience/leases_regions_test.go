@@ -62,7 +62,7 @@ func (w *leaseWorld) demand(t *testing.T, callers *leaseCallers, region int, rat
 			defer w.mu.Unlock()
 			at := now.UnixMicro()
 			if !fromLease(d) {
-				at = d.Charge.At
+				at = d.Charge.Data().At
 			}
 			if d.Allowed {
 				w.admitted = append(w.admitted, at)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
@@ -20,24 +21,24 @@ func TestLeasesSettle(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l, store, r, clock := leaseHeld(t, limit)
-		held := l.held(&r.Claim)
-		r.Cost = 8
+		held := l.held(&r.Claims[0])
+		r.Claims[0].Cost = 8
 		d := mustLease(t, l, r)
-		if !fromLease(d) || l.held(&r.Claim) != held-8 {
+		if !fromLease(d) || l.held(&r.Claims[0]) != held-8 {
 			t.Fatal("not from memory")
 		}
 		settle(t, l, d, 3, true)
-		if got := l.held(&r.Claim); got != held-3 {
+		if got := l.held(&r.Claims[0]); got != held-3 {
 			t.Errorf("%d held after settling to 3, want %d", got, held-3)
 		}
 		settle(t, l, d, 0, false) // once
-		r.Cost = 1
+		r.Claims[0].Cost = 1
 		d = mustLease(t, l, r)
 		settle(t, l, d, 0, true)
 		settle(t, l, d, 5, false)
 		d = mustLease(t, l, r)
 		settle(t, l, d, 5, true)
-		if got := l.held(&r.Claim); got != held-8 {
+		if got := l.held(&r.Claims[0]); got != held-8 {
 			t.Errorf("%d held after settling up, want %d", got, held-8)
 		}
 		for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
@@ -54,9 +55,9 @@ func TestLeasesSettle(t *testing.T) {
 		// A debt that the block cannot pay becomes one of the store's when the block ends.
 		d = mustLease(t, l, r)
 		charged := leaseUsed(t, store.Store, "a", limit)
-		rest := l.held(&r.Claim)
+		rest := l.held(&r.Claims[0])
 		settle(t, l, d, rest+101, true)
-		if got := l.held(&r.Claim); got != 0 {
+		if got := l.held(&r.Claims[0]); got != 0 {
 			t.Errorf("%d held in debt", got)
 		}
 		clock.advance(time.Second, time.Second)
@@ -94,8 +95,8 @@ func TestLeasesSettle(t *testing.T) {
 // The next block pays a debt first.
 func TestLeaseCover(t *testing.T) {
 	ls := newLease(0, &stint.Claim{Limits: []stint.Limit{stint.PerMinute(100)}}, false)
-	a := &leaseBlock{granted: 10, debt: 7, charge: stint.Charge{ID: 1, At: 1}}
-	b := &leaseBlock{granted: 20, end: leaseTime{1, 1}, charge: stint.Charge{ID: 2, At: 2}}
+	a := &leaseBlock{granted: 10, debt: 7, charge: driver.NewCharge(nil, driver.ChargeData{ID: 1, At: 1})}
+	b := &leaseBlock{granted: 20, end: leaseTime{1, 1}, charge: driver.NewCharge(nil, driver.ChargeData{ID: 2, At: 2})}
 	b.units.Store(20)
 	ls.add(a)
 	ls.add(b)
@@ -104,10 +105,12 @@ func TestLeaseCover(t *testing.T) {
 	}
 	b.units.Add(-13)
 	claim := stint.Claim{Cost: 4}
-	if _, ok := ls.settle(&stint.Charge{ID: 9, At: 2, Claim: claim}, 14); !ok || b.debt != 10 {
+	charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 9, At: 2})
+	if _, ok := ls.settle(&charge, 14); !ok || b.debt != 10 {
 		t.Errorf("debt %d, want 10", b.debt)
 	}
-	if _, ok := ls.settle(&stint.Charge{ID: 10, At: 2, Claim: claim}, 1); !ok || b.debt != 7 || b.units.Load() != 0 {
+	charge.Data().ID = 10
+	if _, ok := ls.settle(&charge, 1); !ok || b.debt != 7 || b.units.Load() != 0 {
 		t.Errorf("debt %d, want 7", b.debt)
 	}
 	if g, differs := ls.endBlock(1); !differs || g.cost != 27 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/oracle"
 	"github.com/stint-limiter/stint/memorystore"
@@ -58,7 +59,7 @@ func TestLeasesOfABurst(t *testing.T) {
 	l := newLeasesFor(t, s, Config{})
 	l.clock = func() leaseTime { return leaseTime{clock.Now().UnixNano(), clock.Now().UnixNano()} }
 	r := leaseAsk("a", 1, stint.PerSecond(100).WithBurst(2).WithLease())
-	ls := newLease(l.hash(&r.Claim, false), &r.Claim, false)
+	ls := newLease(l.hash(&r.Claims[0], false), &r.Claims[0], false)
 	l.table.add(ls)
 	ls.begin(1000, int64(time.Millisecond), l.now())
 	ls.renewal.notBefore.Store(math.MaxInt64) // only this one
@@ -103,17 +104,17 @@ func TestLeasesOfABurst(t *testing.T) {
 func TestLeasesPassBy(t *testing.T) {
 	leased := stint.PerMinute(1_000_000).WithLease()
 	for name, change := range map[string]func(*stint.Request){
-		"a limit that is not leased": func(r *stint.Request) { r.Limits = append(r.Limits, stint.PerHour(1_000_000)) },
+		"a limit that is not leased": func(r *stint.Request) { r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerHour(1_000_000)) },
 		"an id":                      func(r *stint.Request) { r.ID = fmt.Sprint(rand.Uint64()) },
 		"a second subject": func(r *stint.Request) {
-			r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{leased}, Cost: 1}}
+			r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{leased}, Cost: 1}}...)
 		},
 		"a peek":        func(r *stint.Request) { r.Mode = stint.ModePeek },
 		"a reservation": func(r *stint.Request) { r.Mode = stint.ModeReserve },
-		"a force":       func(r *stint.Request) { r.Mode = stint.ModeForce },
-		"no cost":       func(r *stint.Request) { r.Cost = 0 },
-		"fit":           func(r *stint.Request) { r.Fit = true },
-		"a lease":       func(r *stint.Request) { r.Lease = time.Second },
+		"a force":       func(r *stint.Request) { r.Mode = driver.ModeForce },
+		"no cost":       func(r *stint.Request) { r.Claims[0].Cost = 0 },
+		"fit":           func(r *stint.Request) { r.Terms().Fit = true },
+		"a lease":       func(r *stint.Request) { r.Terms().Lease = time.Second },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,7 +123,8 @@ func TestLeasesPassBy(t *testing.T) {
 				plain := leaseAsk("a", 1, leased)
 				leaseStarted(t, l, plain, time.Millisecond)
 				r := plain
-				r.Limits = slices.Clone(r.Limits)
+				r.Claims = slices.Clone(r.Claims)
+				r.Claims[0].Limits = slices.Clone(r.Claims[0].Limits)
 				change(&r)
 				before := store.takes.Load() + store.renewals.Load()
 				for range 20 {
@@ -155,11 +157,11 @@ func TestLeasesBegin(t *testing.T) {
 		d := leaseStarted(t, l, r, 100*time.Millisecond)
 		store.mu.Lock()
 		defer store.mu.Unlock()
-		if store.last.Lease != 500*time.Millisecond || store.last.Cost > 20 ||
+		if store.last.Terms().Lease != 500*time.Millisecond || store.last.Claims[0].Cost > 20 ||
 			store.last.Failure.Mode != stint.FailError || store.last.Bans != nil {
 			t.Errorf("asked for %+v", store.last)
 		}
-		if used := leaseUsed(t, store.Store, "a", r.Limits[0]); d.Usages()[0].Used > used || d.Usages()[0].Used < 1 ||
+		if used := leaseUsed(t, store.Store, "a", r.Claims[0].Limits[0]); d.Usages()[0].Used > used || d.Usages()[0].Used < 1 ||
 			d.Usages()[0].ResetAfter > 11*time.Second {
 			t.Errorf("the decision says %+v, the store %d", d.Usages(), used)
 		}
@@ -190,7 +192,7 @@ func TestLeasesAreObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var observed atomic.Int64
 		o := observerFunc(func(event any) {
-			if e := event.(*Decided); e.Source == sourceLease && e.Request.Subject == "a" && e.Decision.Allowed {
+			if e := event.(*Decided); e.Source == sourceLease && e.Request.Claims[0].Subject == "a" && e.Decision.Allowed {
 				observed.Add(1)
 			}
 		})

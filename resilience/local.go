@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -61,7 +60,8 @@ const stripes = 256
 type stripe struct {
 	mu      sync.Mutex
 	records map[uint64]*record // by subject and scope
-	_       [48]byte           // the next lock is on another cache line
+	parts   []stint.Claim      // room for the claims of a request that a decision makes; see divide
+	_       [24]byte           // the next lock is on another cache line
 }
 
 // recordBytes is about what a record takes.
@@ -110,10 +110,9 @@ func (l *local) identify(c *stint.Claim) (s *stripe, key uint64) {
 type locked [stripes / 64]uint64
 
 // lock takes the locks of all claims, in order.
-func (l *local) lock(first *stint.Claim, and []stint.Claim) (set locked) {
-	set.add(maphash.String(l.seed, first.Subject))
-	for i := range and {
-		set.add(maphash.String(l.seed, and[i].Subject))
+func (l *local) lock(claims []stint.Claim) (set locked) {
+	for i := range claims {
+		set.add(maphash.String(l.seed, claims[i].Subject))
 	}
 	for i, word := range set {
 		for ; word != 0; word &= word - 1 {
@@ -203,9 +202,9 @@ func (l *local) unban(subject string) {
 }
 
 // anyPlace reports whether claims take a place under a concurrency limit.
-func anyPlace(first *stint.Claim, and []stint.Claim) bool {
-	for i := range 1 + len(and) {
-		c := contract.ClaimAt(first, and, i)
+func anyPlace(claims []stint.Claim) bool {
+	for i := range claims {
+		c := &claims[i]
 		for k := range c.Limits {
 			if c.Limits[k].Algorithm == stint.AlgorithmConcurrency && c.Cost > 0 {
 				return true

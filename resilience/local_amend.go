@@ -13,8 +13,8 @@ import (
 func (l *local) amended(c *stint.Charge, a stint.Amendment) {
 	ctx := context.Background()
 	for _, booking := range []bool{false, true} {
-		if other, ok := l.counterparts.get(l.counterpartKey(c, booking)); ok && other.own.ID != 0 {
-			if own := partOf(&other.own, c); own.ID != 0 {
+		if other, ok := l.counterparts.get(l.counterpartKey(c, booking)); ok && other.own.Data().ID != 0 {
+			if own := partOf(&other.own, c); own.Data().ID != 0 {
 				_, _ = l.own.Amend(ctx, own, a)
 			}
 			return
@@ -30,14 +30,15 @@ func (l *local) amended(c *stint.Charge, a stint.Amendment) {
 func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, wall int64) {
 	ctx := context.Background()
 	switch {
-	case since.ID != 0:
-		if part := partOf(since, c); part.ID != 0 {
+	case since.Data().ID != 0:
+		if part := partOf(since, c); part.Data().ID != 0 {
 			_, _ = l.since.Amend(ctx, part, a)
 		}
 	case a.Kind == stint.AmendSettle && l.since.Stats().Subjects > 0:
-		for _, claim := range contract.Claims(&c.Claim, c.And) {
+		for i := range c.Claims() {
+			claim := &c.Claims()[i]
 			for j := range claim.Limits {
-				if n := stillIn(&claim.Limits[j], claim.Cost-a.Cost, c.At, wall); n > 0 {
+				if n := stillIn(&claim.Limits[j], claim.Cost-a.Cost, c.Data().At, wall); n > 0 {
 					_ = l.since.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: claim.Subject,
 						Scope: claim.Scope, Limits: claim.Limits[j : j+1], Units: n})
 				}
@@ -52,10 +53,10 @@ func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, wall int64
 func (l *local) commanded(c *stint.Command, done bool) {
 	ctx := context.Background()
 	if c.Kind == stint.CommandGiveBack {
-		claim := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
-		set := l.lock(&claim, nil)
+		claims := []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}}
+		set := l.lock(claims)
 		defer l.unlock(set)
-		if rec := l.find(&claim); rec != nil {
+		if rec := l.find(&claims[0]); rec != nil {
 			for j := range c.Limits {
 				k := rec.of(&c.Limits[j])
 				switch {
@@ -75,11 +76,12 @@ func (l *local) commanded(c *stint.Command, done bool) {
 	}
 }
 
-// changePlaces changes how many local places of a charge's claims the store does not know of.
-func (l *local) changePlaces(c *stint.Charge, change, now int64) {
-	set := l.lock(&c.Claim, c.And)
+// changePlaces changes how many local places of some claims the store does not know of.
+func (l *local) changePlaces(claims []stint.Claim, change, now int64) {
+	set := l.lock(claims)
 	defer l.unlock(set)
-	for _, claim := range contract.Claims(&c.Claim, c.And) {
+	for i := range claims {
+		claim := &claims[i]
 		rec := l.find(claim)
 		for j := range claim.Limits {
 			if k := rec.of(&claim.Limits[j]); k != nil && k.limit.Algorithm == stint.AlgorithmConcurrency &&
@@ -94,12 +96,14 @@ func (l *local) changePlaces(c *stint.Charge, change, now int64) {
 // partOf returns the part of the store's charge that corresponds to a local one, or to a part of
 // it.
 func partOf(store, local *stint.Charge) stint.Charge {
-	if len(store.And) == len(local.And) {
+	if len(store.Claims()) == len(local.Claims()) {
 		return *store
 	}
 	var numbers []int
-	for _, want := range contract.Claims(&local.Claim, local.And) {
-		for k, c := range contract.Claims(&store.Claim, store.And) {
+	for i := range local.Claims() {
+		want := &local.Claims()[i]
+		for k := range store.Claims() {
+			c := &store.Claims()[k]
 			if c.Subject == want.Subject && c.Scope == want.Scope &&
 				slices.EqualFunc(c.Limits, want.Limits, func(a, b stint.Limit) bool {
 					return contract.SameID(&a, &b)
@@ -114,21 +118,23 @@ func partOf(store, local *stint.Charge) stint.Charge {
 // settleOwed changes what is owed for a local charge, or a part of it, to its true cost, at an
 // instant and its wall time. What may have been charged already is given back.
 func (l *local) settleOwed(c *stint.Charge, cost, now, wall int64) {
-	set := l.lock(&c.Claim, c.And)
+	set := l.lock(c.Claims())
 	defer l.unlock(set)
-	for _, claim := range contract.Claims(&c.Claim, c.And) { // a single request is owed under its first
+	for i := range c.Claims() { // a single request is owed under its first
+		claim := &c.Claims()[i]
 		if rec := l.find(claim); rec != nil {
 			for _, s := range rec.sent {
-				if s.charge == c.ID {
+				if s.charge == c.Data().ID {
 					s.settlements = append(s.settlements, settlement{*c, cost})
 					return
 				}
 			}
 		}
 	}
-	for _, claim := range contract.Claims(&c.Claim, c.And) {
+	for i := range c.Claims() {
+		claim := &c.Claims()[i]
 		if claim.Cost > 0 && claim.Cost != cost {
-			l.adjust(claim, cost-claim.Cost, c.At, now, wall)
+			l.adjust(claim, cost-claim.Cost, c.Data().At, now, wall)
 		}
 	}
 }
@@ -189,11 +195,11 @@ func (r *record) sending(k *known) *sentPart {
 
 // forget drops what is known and owed of limits that are reset. It returns what is being charged.
 func (l *local) forget(c *stint.Command, now int64) (inFlight []*sending) {
-	claim := stint.Claim{Subject: c.Subject, Scope: c.Scope}
-	set := l.lock(&claim, nil)
+	claims := []stint.Claim{{Subject: c.Subject, Scope: c.Scope}}
+	set := l.lock(claims)
 	defer l.unlock(set)
 	reset := l.resets.Add(1)
-	rec := l.find(&claim)
+	rec := l.find(&claims[0])
 	if rec == nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // counterpart is where else a charge is counted, so that an amendment applies there too.
@@ -52,7 +52,7 @@ func (ts *counterparts) add(key uint64, other counterpart) {
 
 func (t *counterpartShard) add(key uint64, other counterpart) {
 	if old := t.of[key]; old != nil {
-		if other.since.ID == 0 {
+		if other.since.Data().ID == 0 {
 			other.since = old.since
 		}
 		*old = other
@@ -98,7 +98,7 @@ func (ts *counterparts) known(key uint64, store stint.Charge) []settlement {
 	defer t.mu.Unlock()
 	other := t.late[key]
 	delete(t.late, key)
-	if store.ID != 0 {
+	if store.Data().ID != 0 {
 		t.add(key, counterpart{store: store})
 	}
 	if other == nil {
@@ -110,16 +110,16 @@ func (ts *counterparts) known(key uint64, store stint.Charge) []settlement {
 // settle returns the counterpart of a local charge that is amended. If its answer is late, a
 // settlement is remembered.
 func (ts *counterparts) settle(c *stint.Charge, a stint.Amendment) counterpart {
-	t := ts.shard(c.ID)
+	t := ts.shard(c.Data().ID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if other := t.late[c.ID]; other != nil {
+	if other := t.late[c.Data().ID]; other != nil {
 		if a.Kind == stint.AmendSettle {
 			other.settlements = append(other.settlements, settlement{*c, a.Cost})
 		}
 		return *other
 	}
-	if other := t.of[c.ID]; other != nil {
+	if other := t.of[c.Data().ID]; other != nil {
 		return *other
 	}
 	return counterpart{}
@@ -151,13 +151,13 @@ func (t *recentCharges) slot(id uint64) (*recentCharge, *sync.Mutex) {
 
 // add remembers what counts a charge.
 func (t *recentCharges) add(c, own *stint.Charge) {
-	next := recentCharge{id: c.ID, own: own.ID, at: own.At, first: [2]uint32{c.Generation, own.Generation}}
-	if own.Others != nil {
-		for i := range own.Others.Generations {
-			next.more = append(next.more, [2]uint32{contract.GenerationAt(c, i+1), contract.GenerationAt(own, i+1)})
+	next := recentCharge{id: c.Data().ID, own: own.Data().ID, at: own.Data().At, first: [2]uint32{c.Data().Generation, own.Data().Generation}}
+	if own.Data().Others != nil {
+		for i := range own.Data().Others.Generations {
+			next.more = append(next.more, [2]uint32{c.Data().GenerationAt(i + 1), own.Data().GenerationAt(i + 1)})
 		}
 	}
-	s, mu := t.slot(c.ID)
+	s, mu := t.slot(c.Data().ID)
 	mu.Lock()
 	*s = next
 	mu.Unlock()
@@ -165,14 +165,14 @@ func (t *recentCharges) add(c, own *stint.Charge) {
 
 // of returns what counts a charge of the store's, or a part of it, if that is known.
 func (t *recentCharges) of(c *stint.Charge) (own stint.Charge, ok bool) {
-	s, mu := t.slot(c.ID)
+	s, mu := t.slot(c.Data().ID)
 	mu.Lock()
 	found := *s
 	mu.Unlock()
-	if found.id != c.ID || c.ID == 0 {
+	if found.id != c.Data().ID || c.Data().ID == 0 {
 		return own, false
 	}
-	own = stint.Charge{ID: found.own, At: found.at, Claim: c.Claim, And: c.And}
+	own = driver.NewCharge(c.Claims(), driver.ChargeData{ID: found.own, At: found.at})
 	generation := func(of uint32) uint32 {
 		for _, pair := range found.more {
 			if pair[0] == of {
@@ -181,11 +181,11 @@ func (t *recentCharges) of(c *stint.Charge) (own stint.Charge, ok bool) {
 		}
 		return found.first[1]
 	}
-	own.Generation = generation(c.Generation)
-	if c.Others != nil {
-		own.Others = &stint.OtherStates{Generations: make([]uint32, len(c.Others.Generations))}
-		for i := range own.Others.Generations {
-			own.Others.Generations[i] = generation(c.Others.Generations[i])
+	own.Data().Generation = generation(c.Data().Generation)
+	if c.Data().Others != nil {
+		own.Data().Others = &driver.OtherStates{Generations: make([]uint32, len(c.Data().Others.Generations))}
+		for i := range own.Data().Others.Generations {
+			own.Data().Others.Generations[i] = generation(c.Data().Others.Generations[i])
 		}
 	}
 	return own, true
@@ -195,22 +195,22 @@ func (t *recentCharges) of(c *stint.Charge) (own stint.Charge, ok bool) {
 // keeps nothing else when it is moved.
 func (l *local) counterpartKey(c *stint.Charge, booking bool) uint64 {
 	if booking {
-		return mix(maphash.String(l.seed, c.Claim.Subject)^uint64(c.At), oddSubject)
+		return mix(maphash.String(l.seed, c.Claims()[0].Subject)^uint64(c.Data().At), oddSubject)
 	}
-	return c.ID
+	return c.Data().ID
 }
 
 // remember remembers what counts a charge of the store locally.
 func (l *local) remember(r *stint.Request, d *stint.Decision, own *stint.Charge) {
 	booking := r.Mode == stint.ModeReserve && d.RetryAfter > 0
-	if r.Booked != 0 {
+	if r.Terms().Booked != 0 {
 		moved := d.Charge
-		moved.At = r.Booked
+		moved.Data().At = r.Terms().Booked
 		if other, ok := l.counterparts.get(l.counterpartKey(&moved, true)); ok {
 			_, _ = l.own.Amend(context.Background(), other.own, stint.Amendment{Kind: stint.AmendSettle})
 		}
 	}
-	if booking || anyPlace(&r.Claim, r.And) {
+	if booking || anyPlace(r.Claims) {
 		l.counterparts.add(l.counterpartKey(&d.Charge, booking), counterpart{own: *own})
 	} else {
 		l.recentCharges.add(&d.Charge, own)

@@ -5,28 +5,29 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // decide decides a request without the store.
 func (l *local) decide(r *stint.Request, now, instances int64) (stint.Decision, error) {
-	set := l.lock(&r.Claim, r.And)
+	set := l.lock(r.Claims)
 	defer l.unlock(set)
 	var d stint.Decision
 	var err error
 	switch {
 	case r.Mode == stint.ModeReserve:
 		d, err = l.reserve(r, now, instances)
-	case r.Mode == stint.ModeForce:
+	case r.Mode == driver.ModeForce:
 		d, err = l.own.Take(context.Background(), *r)
 	default:
 		d, err = l.take(r, now, instances)
 	}
-	if err != nil || !d.Allowed || d.Charge.ID == 0 || d.Repeat {
+	if err != nil || !d.Allowed || d.Charge.Data().ID == 0 || d.Repeat {
 		return d, err
 	}
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		if c.Cost == 0 {
 			continue
 		}
@@ -71,8 +72,8 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 		}
 		if part.Allowed {
 			d, err := l.own.Take(ctx, *r)
-			if err == nil && d.Charge.ID != 0 {
-				l.counterparts.add(l.marked(d.Charge.ID), counterpart{since: part.Charge})
+			if err == nil && d.Charge.Data().ID != 0 {
+				l.counterparts.add(l.marked(d.Charge.Data().ID), counterpart{since: part.Charge})
 			}
 			l.showLeft(r, &d, &left)
 			return d, err
@@ -91,11 +92,14 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 	copy(d.MakeUsages(len(peek.Usages())), peek.Usages())
 	l.showLeft(r, &d, &left)
 	k := 0
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		for range c.Limits {
 			if left[k] < c.Cost {
 				d.Usages()[k].RetryAfter = outageRetry
+				if d.Denier == 0 {
+					d.Denier = uint8(i + 1)
+				}
 			}
 			k++
 		}
@@ -108,16 +112,15 @@ func (l *local) take(r *stint.Request, now, instances int64) (stint.Decision, er
 func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision, error) {
 	ctx := context.Background()
 	ask := *r
-	ask.Booked = 0
+	ask.Terms().Booked = 0
 	if instances > 1 {
 		var taken units
-		for i := range 1 + len(r.And) { // forgets what was taken before the store last answered
-			l.taken(contract.ClaimAt(&r.Claim, r.And, i), l.find(contract.ClaimAt(&r.Claim, r.And, i)),
-				instances, &taken)
+		for i := range r.Claims { // forgets what was taken before the store last answered
+			l.taken(&r.Claims[i], l.find(&r.Claims[i]), instances, &taken)
 		}
 	}
 	d, err := l.own.Take(ctx, ask)
-	if err != nil || !d.Allowed || d.Repeat || d.Charge.ID == 0 {
+	if err != nil || !d.Allowed || d.Repeat || d.Charge.Data().ID == 0 {
 		return d, err
 	}
 	wait := d.RetryAfter
@@ -135,8 +138,8 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 		}
 		wait = max(wait, part.RetryAfter)
 	}
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		if rec := l.find(c); rec != nil {
 			for j := range c.Limits {
 				if k := rec.of(&c.Limits[j]); k != nil {
@@ -154,13 +157,13 @@ func (l *local) reserve(r *stint.Request, now, instances int64) (stint.Decision,
 		return d, nil
 	}
 	wait = wait.Round(time.Microsecond)
-	return l.own.Take(ctx, stint.Request{Claim: r.Claim, And: r.And, Mode: stint.ModeForce, MaxWait: wait})
+	return l.own.Take(ctx, stint.Request{Claims: r.Claims, Mode: driver.ModeForce, MaxWait: wait})
 }
 
 // othersLeft reports whether others are known to have used something of a request's limits.
 func (l *local) othersLeft(r *stint.Request, now int64) bool {
-	for i := range 1 + len(r.And) {
-		if rec := l.find(contract.ClaimAt(&r.Claim, r.And, i)); rec != nil && rec.most(now) > 0 {
+	for i := range r.Claims {
+		if rec := l.find(&r.Claims[i]); rec != nil && rec.most(now) > 0 {
 			return true
 		}
 	}
@@ -177,8 +180,8 @@ func (l *local) left(r *stint.Request, own *stint.Decision, now, instances int64
 	ok = true
 	k := 0
 	var since units
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		rec := l.find(c)
 		l.taken(c, rec, instances, &since)
 		for j := range c.Limits {
@@ -210,8 +213,9 @@ func (l *local) taken(c *stint.Claim, rec *record, instances int64, taken *units
 		return
 	}
 	part := l.parts.of(c.Limits, instances)
-	d, err := l.since.Take(ctx, stint.Request{
-		Claim: stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: part.parts}, Mode: stint.ModePeek})
+	s, _ := l.identify(c)
+	s.parts = append(s.parts[:0], stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: part.parts})
+	d, err := l.since.Take(ctx, stint.Request{Claims: s.parts, Mode: stint.ModePeek})
 	if err == nil {
 		for k, u := range d.Usages() {
 			taken[k] = u.Used
@@ -220,16 +224,13 @@ func (l *local) taken(c *stint.Claim, rec *record, instances int64, taken *units
 }
 
 // divide returns a request for this process's part of the limits, without bans and request ids,
-// which own deals with.
+// which own deals with. It is valid until the lock, which is held, is given back.
 func (l *local) divide(r *stint.Request, instances int64) stint.Request {
-	part := stint.Request{Claim: r.Claim, Mode: r.Mode, MaxWait: r.MaxWait}
-	part.Limits = l.parts.of(r.Limits, instances).parts
-	if len(r.And) > 0 {
-		part.And = make([]stint.Claim, len(r.And))
-		for i := range r.And {
-			part.And[i] = r.And[i]
-			part.And[i].Limits = l.parts.of(r.And[i].Limits, instances).parts
-		}
+	s, _ := l.identify(&r.Claims[0])
+	s.parts = append(s.parts[:0], r.Claims...)
+	part := stint.Request{Claims: s.parts, Mode: r.Mode, MaxWait: r.MaxWait}
+	for i := range part.Claims {
+		part.Claims[i].Limits = l.parts.of(r.Claims[i].Limits, instances).parts
 	}
 	return part
 }
@@ -238,8 +239,8 @@ func (l *local) divide(r *stint.Request, instances int64) stint.Request {
 // whose parts are rounded up before they are multiplied.
 func (l *local) overShare(r *stint.Request, part *stint.Decision, instances int64) bool {
 	k := 0
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		for j := range c.Limits {
 			if part.Usages()[k].Used > ceilDiv(c.Limits[j].Capacity(), instances) {
 				return true
@@ -257,8 +258,8 @@ func (l *local) showLeft(r *stint.Request, d *stint.Decision, left *units) {
 		return
 	}
 	k := 0
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		for j := range c.Limits {
 			rest := left[k]
 			if d.Allowed && !d.Repeat && r.Mode != stint.ModePeek {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -13,20 +14,20 @@ import (
 // after how long to try again.
 func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, instances int64) (
 	ok bool, retry time.Duration) {
-	if r.Mode == stint.ModePeek || r.Lease > 0 || anyLeased(r) {
+	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 || anyLeased(r) {
 		return true, 0
 	}
-	if d.Banned && d.RetryAfter > 0 && r.Bans != nil {
-		l.ban(contract.ClaimAt(&r.Claim, r.And, int(d.Decider)).Subject, d.RetryAfter)
+	if d.Banned && d.BanLeft > 0 && r.Bans != nil {
+		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft)
 	}
 	usages := d.Usages()
 	if d.Repeat || len(usages) != contract.CountLimits(r) {
 		return true, 0 // there is no usage to learn from
 	}
-	set := l.lock(&r.Claim, r.And)
+	set := l.lock(r.Claims)
 	defer l.unlock(set)
-	charged, known := d.Allowed && d.Charge.ID != 0, l.any(set)
-	if known && charged && r.Mode != stint.ModeForce && r.Booked == 0 {
+	charged, known := d.Allowed && d.Charge.Data().ID != 0, l.any(set)
+	if known && charged && r.Mode != driver.ModeForce && r.Terms().Booked == 0 {
 		if ok, retry := l.confirm(r, d, q, now, instances); !ok {
 			return false, retry
 		}
@@ -35,11 +36,11 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 	var err error
 	switch {
 	case !charged:
-		own, err = l.own.Take(context.Background(), stint.Request{Claim: r.Claim, And: r.And, Mode: stint.ModePeek})
-	case r.Booked != 0 && d.Charge.At == r.Booked:
+		own, err = l.own.Take(context.Background(), stint.Request{Claims: r.Claims, Mode: stint.ModePeek})
+	case r.Terms().Booked != 0 && d.Charge.Data().At == r.Terms().Booked:
 		return true, 0 // it stays where it is
 	default:
-		count := stint.Request{Claim: d.Charge.Claim, And: d.Charge.And, Mode: stint.ModeForce, MaxWait: d.RetryAfter}
+		count := stint.Request{Claims: d.Charge.Claims(), Mode: driver.ModeForce, MaxWait: d.RetryAfter}
 		if known && r.ID != "" { // a local decision may have counted it
 			count.ID, count.IDLife = r.ID, r.IDLife
 		}
@@ -54,10 +55,10 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 	if !known && !othersUsed(usages, mine) {
 		return true, 0
 	}
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
-		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.At,
-			contract.ClaimAt(&d.Charge.Claim, d.Charge.And, i).Cost, q, now)
+	for i := range r.Claims {
+		c := &r.Claims[i]
+		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.Data().At,
+			d.Charge.Claims()[i].Cost, q, now)
 		usages, mine = usages[len(c.Limits):], mine[len(c.Limits):]
 	}
 	return true, 0
@@ -71,8 +72,8 @@ func (l *local) confirm(r *stint.Request, d *stint.Decision, q *asking, now, ins
 	ok bool, retry time.Duration) {
 	usages := d.Usages()
 	n, sure, together := 0, true, true
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		rec := l.find(c)
 		for j := range c.Limits {
 			if k := rec.of(&c.Limits[j]); k != nil {
@@ -91,7 +92,7 @@ func (l *local) confirm(r *stint.Request, d *stint.Decision, q *asking, now, ins
 		return false, max(outageRetry, d.RetryAfter)
 	}
 	own, err := l.own.Take(context.Background(),
-		stint.Request{Claim: d.Charge.Claim, And: d.Charge.And, Mode: stint.ModePeek})
+		stint.Request{Claims: d.Charge.Claims(), Mode: stint.ModePeek})
 	switch {
 	case err != nil:
 		return true, 0
@@ -108,8 +109,8 @@ func (l *local) confirm(r *stint.Request, d *stint.Decision, q *asking, now, ins
 func (l *local) fits(charge *stint.Charge, own *stint.Decision, now int64) bool {
 	usages := own.Usages()
 	n := 0
-	for i := range 1 + len(charge.And) {
-		c := contract.ClaimAt(&charge.Claim, charge.And, i)
+	for i := range charge.Claims() {
+		c := &charge.Claims()[i]
 		rec := l.find(c)
 		for j := range c.Limits {
 			if o := rec.othersOf(&c.Limits[j], now); o > 0 && usages[n].Used+o+c.Cost > c.Limits[j].Capacity() {

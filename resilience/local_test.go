@@ -96,10 +96,10 @@ func TestNothingIsOwedAboveTheBound(t *testing.T) {
 		if err != nil || !d.Allowed {
 			t.Fatal(d.Allowed, err)
 		}
-		if l.owe(l.grant(&r, d.Charge.ID, 1), 1) {
+		if l.owe(l.grant(&r, d.Charge.Data().ID, 1), 1) {
 			t.Error("kept")
 		}
-		if k := l.find(&r.Claim).of(&r.Limits[0]); k.uncharged != 0 {
+		if k := l.find(&r.Claims[0]).of(&r.Claims[0].Limits[0]); k.uncharged != 0 {
 			t.Errorf("%d units are uncharged for ever", k.uncharged)
 		}
 	}
@@ -116,7 +116,7 @@ func TestDeadHoldersAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := l.find(&r.Claim).of(&r.Limits[0]).unchargedFor(&asking{}, now); n != 1 {
+	if n := l.find(&r.Claims[0]).of(&r.Claims[0].Limits[0]).unchargedFor(&asking{}, now); n != 1 {
 		t.Errorf("%d places, want 1", n)
 	}
 }
@@ -135,7 +135,7 @@ func BenchmarkHeard(b *testing.B) {
 			q := asking{}
 			b.ReportAllocs()
 			for i := int64(1); b.Loop(); i++ {
-				d.Charge.ID, d.Charge.At = uint64(i), i
+				d.Charge.Data().ID, d.Charge.Data().At = uint64(i), i
 				usages[0] = stint.Usage{Used: i + more, ResetAfter: time.Minute}
 				l.learn(&r, &d, &q, i, 1)
 			}

@@ -153,7 +153,7 @@ var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 func (f *fallback) probe() error {
 	n := &f.outage
 	r := stint.Request{
-		Claim:   stint.Claim{Subject: probeSubject, Limits: probeLimits, Cost: 1},
+		Claims:  []stint.Claim{{Subject: probeSubject, Limits: probeLimits, Cost: 1}},
 		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime},
 		Mode:    stint.ModePeek,
 	}

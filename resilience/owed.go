@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -68,10 +69,10 @@ type granted struct {
 
 // grant returns a copy of what a request was granted.
 func (l *local) grant(r *stint.Request, charge uint64, at int64) *granted {
-	g := &granted{at: at, charge: charge, id: r.ID, life: contract.Life(r), claims: make([]stint.Claim, 1+len(r.And)),
+	g := &granted{at: at, charge: charge, id: r.ID, life: contract.Life(r), claims: make([]stint.Claim, len(r.Claims)),
 		resets: l.resets.Load()}
 	for i := range g.claims {
-		c := *contract.ClaimAt(&r.Claim, r.And, i)
+		c := *&r.Claims[i]
 		c.Subject, c.Scope = strings.Clone(c.Subject), strings.Clone(c.Scope)
 		c.Limits = l.parts.of(c.Limits, 1).whole
 		g.claims[i] = c
@@ -100,7 +101,7 @@ func (l *local) each(g *granted, f func(rec *record, k *known, c *stint.Claim)) 
 // request with an ID is sent again under that ID, and a booking is one in the store too; both can
 // be amended there afterwards.
 func (l *local) owe(g *granted, now int64) (ok bool) {
-	set := l.lock(&g.claims[0], g.claims[1:])
+	set := l.lock(g.claims)
 	defer l.unlock(set)
 	ok = true
 	if g.id == "" && g.at > now {
@@ -113,7 +114,7 @@ func (l *local) owe(g *granted, now int64) (ok bool) {
 		return ok
 	}
 	s := &sending{charge: g.charge, until: g.at + int64(g.life), at: g.at, requests: []stint.Request{{
-		Claim: g.claims[0], And: g.claims[1:], ID: g.id, IDLife: g.life, Mode: stint.ModeForce}}}
+		Claims: g.claims, ID: g.id, IDLife: g.life, Mode: driver.ModeForce}}}
 	l.each(g, func(rec *record, k *known, c *stint.Claim) {
 		s.parts = append(s.parts, sentPart{rec: rec, limit: k, units: c.Cost})
 	})
@@ -133,11 +134,11 @@ func (l *local) owe(g *granted, now int64) (ok bool) {
 
 // oweRequest is owe for a request without an ID that has just been granted.
 func (l *local) oweRequest(r *stint.Request, at int64) (ok bool) {
-	set := l.lock(&r.Claim, r.And)
+	set := l.lock(r.Claims)
 	defer l.unlock(set)
 	ok = true
-	for i := range 1 + len(r.And) {
-		c := contract.ClaimAt(&r.Claim, r.And, i)
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		rec := l.find(c)
 		for j := range c.Limits {
 			if k := rec.of(&c.Limits[j]); k != nil && c.Cost > 0 {
@@ -180,7 +181,7 @@ func (l *local) clearOwing(rec *record) {
 
 // counted notes that the store counts what was granted.
 func (l *local) counted(g *granted, now int64) {
-	set := l.lock(&g.claims[0], g.claims[1:])
+	set := l.lock(g.claims)
 	defer l.unlock(set)
 	step := l.step.Add(1)
 	l.each(g, func(_ *record, k *known, c *stint.Claim) {

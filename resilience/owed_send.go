@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // sending is what is owed and being charged. Its requests are the same however often they are sent,
@@ -96,15 +95,15 @@ func (r *record) makeSending(now int64) *sending {
 	id := rand.Text()
 	add := func(k *known, cost int64) {
 		for i := range s.requests {
-			if q := &s.requests[i]; q.Cost == cost && len(q.Limits) < stint.MaxLimits {
-				q.Limits = append(q.Limits, k.limit)
+			if q := &s.requests[i]; q.Claims[0].Cost == cost && len(q.Claims[0].Limits) < stint.MaxLimits {
+				q.Claims[0].Limits = append(q.Claims[0].Limits, k.limit)
 				return
 			}
 		}
 		s.requests = append(s.requests, stint.Request{
-			Claim:  stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{k.limit}, Cost: cost},
+			Claims: []stint.Claim{{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{k.limit}, Cost: cost}},
 			ID:     id + "/" + strconv.Itoa(len(s.requests)),
-			IDLife: owedIDLife, Mode: stint.ModeForce,
+			IDLife: owedIDLife, Mode: driver.ModeForce,
 		})
 	}
 	for _, k := range r.limits {
@@ -153,7 +152,7 @@ func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall) []*o
 				s.decision = o.Decision
 			}
 			if s.left.Add(-1) == 0 {
-				set := l.lock(&s.requests[0].Claim, s.requests[0].And)
+				set := l.lock(s.requests[0].Claims)
 				defer l.unlock(set)
 				l.finish(rec, s, now)
 			}
@@ -178,7 +177,8 @@ func (l *local) send(rec *record, s *sending, now int64, calls []*owedCall) []*o
 func stillCounting(r stint.Request, age int64) (stint.Request, bool) {
 	old := func(l stint.Limit) bool { return age >= int64(counts(&l)) }
 	var claims []stint.Claim
-	for _, claim := range contract.Claims(&r.Claim, r.And) {
+	for i := range r.Claims {
+		claim := &r.Claims[i]
 		c := *claim
 		if slices.ContainsFunc(c.Limits, old) {
 			c.Limits = slices.DeleteFunc(slices.Clone(c.Limits), old)
@@ -190,7 +190,7 @@ func stillCounting(r stint.Request, age int64) (stint.Request, bool) {
 	if len(claims) == 0 {
 		return r, false
 	}
-	r.Claim, r.And = claims[0], claims[1:]
+	r.Claims = claims
 	return r, true
 }
 
@@ -209,7 +209,7 @@ func (l *local) finish(rec *record, s *sending, now int64) {
 			l.giveBack(p.rec, &p.limit.limit, p.back)
 		}
 	}
-	if d := &s.decision; s.charge != 0 && d.Charge.ID != 0 && !d.Repeat {
+	if d := &s.decision; s.charge != 0 && d.Charge.Data().ID != 0 && !d.Repeat {
 		l.counterparts.add(s.charge, counterpart{store: d.Charge})
 		for _, t := range s.settlements {
 			l.settle(&d.Charge, t)
@@ -240,10 +240,10 @@ func (l *local) collectSome(now int64) (calls []*owedCall) {
 
 // carry returns calls that charge what is owed under the claims of a request.
 func (l *local) carry(r *stint.Request, now int64) (calls []*owedCall) {
-	set := l.lock(&r.Claim, r.And)
+	set := l.lock(r.Claims)
 	defer l.unlock(set)
-	for i := range 1 + len(r.And) {
-		if rec := l.find(contract.ClaimAt(&r.Claim, r.And, i)); rec != nil {
+	for i := range r.Claims {
+		if rec := l.find(&r.Claims[i]); rec != nil {
 			calls = l.collect(rec, now, calls)
 		}
 	}

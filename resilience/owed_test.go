@@ -34,7 +34,7 @@ func TestCarriedUnitsAreNotOthers(t *testing.T) {
 		if n := admitted(t, s, 1, r); n != 1 {
 			t.Fatal("store denies")
 		}
-		if got := usedOf(t, store.flaky.Store, "a", r.Limits[0]); got != 5 {
+		if got := usedOf(t, store.flaky.Store, "a", r.Claims[0].Limits[0]); got != 5 {
 			t.Fatalf("store has %d, want 5", got)
 		}
 		store.fail(refusedCall())
@@ -112,8 +112,8 @@ func TestOwedIDsOfSeveralClaimsOutliveTheOutage(t *testing.T) {
 			group.Go(func() {
 				r := oneUnit(name(n), hour...)
 				r.ID, r.IDLife = fmt.Sprint(n), time.Second
-				r.And = []stint.Claim{{Subject: name(n + 1), Limits: hour, Cost: 1},
-					{Subject: name(n + 3), Limits: hour, Cost: 2}}
+				r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: name(n + 1), Limits: hour, Cost: 1},
+					{Subject: name(n + 3), Limits: hour, Cost: 2}}...)
 				d := mustDecide(t, s, r)
 				time.Sleep(time.Duration(n) * 100 * time.Millisecond) // until long after the ID's life
 				if n%4 == 0 {
@@ -190,7 +190,7 @@ func TestPartOfAPlaceIsRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.AtOnce(1, time.Minute))
-		r.And = []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
 		d := mustDecide(t, s, r)
 		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{}); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -207,7 +207,7 @@ func TestPartOfAPlaceIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.AtOnce(5, time.Minute), stint.PerHour(10))
-		r.And = []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
 		d := mustDecide(t, s, r)
 		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{Cost: 20}); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -235,7 +235,7 @@ func TestCloseChargesWhatIsOwed(t *testing.T) {
 		}
 		charged := int64(0)
 		for i := range n {
-			charged += usedOf(t, store.flaky.Store, fmt.Sprint(i), oneUnit("").Limits[0])
+			charged += usedOf(t, store.flaky.Store, fmt.Sprint(i), oneUnit("").Claims[0].Limits[0])
 		}
 		if charged != n {
 			t.Errorf("%d of %d charged", charged, n)
@@ -253,11 +253,11 @@ func TestResetForgetsOwedIDs(t *testing.T) {
 		mustDecide(t, s, r)
 		store.fail(nil)
 		if err := s.Command(t.Context(),
-			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Limits}); err != nil {
+			stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
-		if got := usedOf(t, store.flaky.Store, "a", r.Limits[0]); got != 0 {
+		if got := usedOf(t, store.flaky.Store, "a", r.Claims[0].Limits[0]); got != 0 {
 			t.Errorf("the store has counted %d after the reset, want 0", got)
 		}
 	})
@@ -276,7 +276,7 @@ func TestRefundOfAnAdoptedCharge(t *testing.T) {
 		store.fail(nil)
 		again, err2 := s.Amend(t.Context(), d.Charge, stint.Amendment{})
 		time.Sleep(5 * time.Second)
-		if got := usedOf(t, store.flaky.Store, "a", r.Limits[0]); got != 0 {
+		if got := usedOf(t, store.flaky.Store, "a", r.Claims[0].Limits[0]); got != 0 {
 			t.Errorf("refund: %v, again: %v, %v; the store has counted %d, want 0", err, again, err2, got)
 		}
 	})
@@ -295,7 +295,7 @@ func TestBookingBesideLate(t *testing.T) {
 		start := time.Now()
 		take := func(cost int64, mode stint.Mode) {
 			r := oneUnit("a", limit)
-			r.Cost, r.Mode = cost, mode
+			r.Claims[0].Cost, r.Mode = cost, mode
 			if d := mustDecide(t, s, r); d.Allowed {
 				uses = append(uses, use{time.Since(start) + d.RetryAfter, cost})
 			}
@@ -395,7 +395,7 @@ func TestRefundOfNamed(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(5 * time.Second)
-		if got := usedOf(t, store.flaky.Store, "a", r.Limits[0]); got != 0 {
+		if got := usedOf(t, store.flaky.Store, "a", r.Claims[0].Limits[0]); got != 0 {
 			t.Errorf("the store has %d, want 0", got)
 		}
 	})
@@ -431,13 +431,13 @@ func TestLateMoveUp(t *testing.T) {
 				mine := mustDecide(t, s, r)
 				time.Sleep(time.Second)
 				store.change(way{back: 50 * time.Millisecond})
-				r.Booked = mine.Charge.At
+				r.Terms().Booked = mine.Charge.Data().At
 				if d := mustDecide(t, s, r); d.Allowed { // as Limiter.await does
 					_, _ = s.Amend(t.Context(), d.Charge, stint.Amendment{})
 				}
 				store.change(way{})
 				time.Sleep(time.Second)
-				r.Booked = 0
+				r.Terms().Booked = 0
 				theirs := mustDecide(t, store.flaky.Store, r)
 				if theirs.Allowed && theirs.RetryAfter < 10*time.Second {
 					t.Errorf("somebody else has the place in %v that we have", theirs.RetryAfter)

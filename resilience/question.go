@@ -15,7 +15,7 @@ type layer interface {
 	Command(ctx context.Context, c stint.Command) error
 }
 
-// question is a request on its way through the stack, and the decision on it: without it, 424 bytes
+// question is a request on its way through the stack, and the decision on it: without it, both
 // would be copied from layer to layer. After an error the decision means nothing.
 type question struct {
 	request  stint.Request

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 )
@@ -132,7 +134,7 @@ func TestFallbackKnowsBans(t *testing.T) {
 // looking for bans.
 func TestFallbackKnowsBansBesideThoseWhoDoNotObey(t *testing.T) {
 	for name, change := range map[string]func(*stint.Request){
-		"shared":    func(r *stint.Request) { r.Shared = true },
+		"shared":    func(r *stint.Request) { r.Claims[0].Shared = true },
 		"no policy": func(r *stint.Request) { r.Bans = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +143,7 @@ func TestFallbackKnowsBansBesideThoseWhoDoNotObey(t *testing.T) {
 			r := oneUnit("a")
 			r.Bans = &stint.BanPolicy{}
 			free := r
+			free.Claims = slices.Clone(r.Claims)
 			change(&free)
 			if err := inner.Command(t.Context(),
 				stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}); err != nil {
@@ -169,12 +172,13 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 		f := newFallbackFor(t, inner, Config{Instances: 2})
 		minute, day, hold := stint.PerMinute(10), stint.PerDay(100), stint.AtOnce(50, time.Hour)
 		r := oneUnit("a", minute, day, hold)
-		r.And = []stint.Claim{{Subject: "all", Scope: "s", Limits: []stint.Limit{day}, Cost: 2}}
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "all", Scope: "s", Limits: []stint.Limit{day}, Cost: 2}}...)
 		inner.fail(refusedCall())
 		admitted(t, f, 5, r)
 		time.Sleep(2 * time.Minute)
 		last := r
-		last.Cost = 3
+		last.Claims = slices.Clone(last.Claims)
+		last.Claims[0].Cost = 3
 		d := mustDecide(t, f, last)
 		refunded := mustDecide(t, f, oneUnit("b", day))
 		if ok, err := f.Amend(t.Context(), refunded.Charge, stint.Amendment{}); !ok || err != nil {
@@ -194,7 +198,7 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 			}
 		}
 		scoped := oneUnit("all", day)
-		scoped.Scope, scoped.Cost = "s", 0
+		scoped.Claims[0].Scope, scoped.Claims[0].Cost = "s", 0
 		all := mustDecide(t, inner, scoped)
 		if got := all.Usages()[0].Used; got != 12 {
 			t.Errorf("the store has counted %d of the other claim, want 12", got)
@@ -225,7 +229,7 @@ func TestFallbackChargesAboveCapacity(t *testing.T) {
 		inner.up()
 		admitted(t, inner, 6, r) // by others, who had the store back before us
 		time.Sleep(2 * time.Second)
-		if got := usedOf(t, inner, "a", r.Limits[0]); got != 14 {
+		if got := usedOf(t, inner, "a", r.Claims[0].Limits[0]); got != 14 {
 			t.Errorf("the store has counted %d, want 14", got)
 		}
 	})
@@ -294,7 +298,7 @@ func TestFallbackKeepsABoundedNumberOfDebts(t *testing.T) {
 type slowToCharge struct{ *flaky }
 
 func (s slowToCharge) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if r.Mode == stint.ModeForce {
+	if r.Mode == driver.ModeForce {
 		<-ctx.Done()
 		return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: ctx.Err()}
 	}
@@ -338,8 +342,8 @@ func TestFallbackUnderFlaps(t *testing.T) {
 			for k := range 500 {
 				r := oneUnit("hot", stint.PerHour(limit))
 				if k%3 == 0 {
-					r.And = []stint.Claim{{Subject: fmt.Sprint("cold", k%7),
-						Limits: []stint.Limit{stint.PerHour(1 << 40)}, Cost: 1}}
+					r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: fmt.Sprint("cold", k%7),
+						Limits: []stint.Limit{stint.PerHour(1 << 40)}, Cost: 1}}...)
 				}
 				d, err := f.Take(context.Background(), r)
 				if err != nil {
@@ -393,8 +397,8 @@ func TestFallbackOwesEverythingOnce(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		for _, r := range []stint.Request{oneUnit("a"), once} {
-			if got := usedOf(t, inner, r.Subject, r.Limits[0]); got != 1 {
-				t.Errorf("%s: the store has counted %d, want 1", r.Subject, got)
+			if got := usedOf(t, inner, r.Claims[0].Subject, r.Claims[0].Limits[0]); got != 1 {
+				t.Errorf("%s: the store has counted %d, want 1", r.Claims[0].Subject, got)
 			}
 		}
 	})

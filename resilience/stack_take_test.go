@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // slowDenial is a store that denies after some time, and counts how often it was asked.
@@ -23,7 +24,7 @@ func (s *slowDenial) Take(_ context.Context, r stint.Request) (stint.Decision, e
 	if s.during != nil {
 		s.during()
 	}
-	d := stint.Decision{RetryAfter: time.Minute, Charge: stint.Charge{Claim: r.Claim}}
+	d := stint.Decision{RetryAfter: time.Minute, Charge: driver.NewCharge([]stint.Claim{r.Claims[0]}, driver.ChargeData{})}
 	d.MakeUsages(1)[0] = stint.Usage{Used: 1, ResetAfter: time.Minute, RetryAfter: time.Minute}
 	return d, nil
 }

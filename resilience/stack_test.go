@@ -101,7 +101,7 @@ func TestStacksShareOneLimit(t *testing.T) {
 				group.Go(func() {
 					for range 30 {
 						d, err := s.Take(t.Context(), stint.Request{
-							Claim: stint.Claim{Subject: limit.String(), Limits: []stint.Limit{limit}, Cost: 1}})
+							Claims: []stint.Claim{{Subject: limit.String(), Limits: []stint.Limit{limit}, Cost: 1}}})
 						if err != nil {
 							t.Error(err)
 							return
@@ -159,7 +159,7 @@ func TestAnObserverSeesItAll(t *testing.T) {
 	take := func(subject string, limit stint.Limit) stint.Decision {
 		t.Helper()
 		d, err := s.Take(t.Context(), stint.Request{
-			Claim: stint.Claim{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}})
+			Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestStacksHearOfEachOther(t *testing.T) {
 	url := redistest.Start(t).URL()
 	ours, theirs := newStack(t, openRedis(t, url), Config{Failure: patient}), openRedis(t, url)
 	limits := []stint.Limit{stint.PerHour(1)}
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: limits, Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}
 	take := func() stint.Decision {
 		t.Helper()
 		d, err := ours.Take(context.Background(), r)
@@ -229,7 +229,7 @@ func TestNewStackRefusesMistakes(t *testing.T) {
 
 func TestTheStackAllocatesNothingOfItsOwn(t *testing.T) {
 	s := newStack(t, newFlaky(t), Config{Failure: patient})
-	r := stint.Request{Claim: stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}}
 	for range 2 { // denied from memory from then on
 		if _, err := s.Take(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -263,12 +263,12 @@ func TestUsagesAreTheCallers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if len(d.Usages()) != len(r.Limits) {
-					t.Errorf("%s: %d usages, want %d", r.Subject, len(d.Usages()), len(r.Limits))
+				if len(d.Usages()) != len(r.Claims[0].Limits) {
+					t.Errorf("%s: %d usages, want %d", r.Claims[0].Subject, len(d.Usages()), len(r.Claims[0].Limits))
 				}
 				for k := range d.Usages() {
 					if used := d.Usages()[k].Used; used < 1 || used > 1<<20 {
-						t.Errorf("%s: %d are used: somebody else wrote to the decision", r.Subject, used)
+						t.Errorf("%s: %d are used: somebody else wrote to the decision", r.Claims[0].Subject, used)
 					}
 					d.Usages()[k].Used = -1
 				}

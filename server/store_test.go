@@ -160,7 +160,7 @@ func TestStoreMemory(t *testing.T) {
 			}
 			for i := range subjects {
 				claim := stint.Claim{Subject: fmt.Sprintf("user:%d", i), Limits: []stint.Limit{limit}, Cost: 1}
-				if _, err := r.store.Take(t.Context(), stint.Request{Claim: claim}); err != nil {
+				if _, err := r.store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err != nil {
 					t.Fatal(err)
 				}
 			}

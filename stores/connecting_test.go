@@ -34,7 +34,7 @@ func TestCallsBeforeConnected(t *testing.T) {
 	} {
 		c := begin(t, url)
 		claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}}
-		_, take := c.Take(t.Context(), stint.Request{Claim: claim})
+		_, take := c.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 		_, amend := c.Amend(t.Context(), stint.Charge{}, stint.Amendment{})
 		_, inspect := c.Inspect(t.Context(), claim)
 		_, bans := c.Bans(t.Context(), 1)
@@ -61,7 +61,7 @@ func TestCallsBeforeConnected(t *testing.T) {
 func TestCallsOnceConnected(t *testing.T) {
 	c := begin(t, redistest.Start(t).URL())
 	claim := stint.Claim{Subject: "user:1", Scope: "reports", Cost: 1, Limits: []stint.Limit{stint.PerHour(10)}}
-	if _, err := c.Take(t.Context(), stint.Request{Claim: claim}); err != nil {
+	if _, err := c.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err != nil {
 		t.Fatal(err)
 	}
 	ban := stint.Command{Kind: stint.CommandBan, Subject: "user:1", For: time.Hour}

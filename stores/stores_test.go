@@ -50,7 +50,7 @@ func open(t *testing.T, c stores.Config, url string) stores.Store {
 func take(t *testing.T, store stint.Store) stint.Decision {
 	t.Helper()
 	claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-	d, err := store.Take(t.Context(), stint.Request{Claim: claim})
+	d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestRedisComesLater(t *testing.T) {
 			eventually.True(t, "Ping succeeds", func() bool { return store.Ping(t.Context()) == nil })
 			eventually.True(t, "decided by Redis, with what was charged before", func() bool {
 				claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-				d, err := store.Take(t.Context(), stint.Request{Claim: claim, Mode: stint.ModePeek})
+				d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModePeek})
 				return err == nil && !d.Degraded && d.Decisive().Used == 1
 			})
 			eventually.True(t, "the log says so",
@@ -340,7 +340,7 @@ func TestWithoutStack(t *testing.T) {
 	redis.Kill()
 	away := open(t, c, redis.URL())
 	claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-	if _, err := away.Take(t.Context(), stint.Request{Claim: claim}); err == nil {
+	if _, err := away.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err == nil {
 		t.Error("decided without Redis")
 	}
 }

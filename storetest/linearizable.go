@@ -37,7 +37,7 @@ func Linearizable(t *testing.T, store stint.Store) {
 				subject := names[rand.IntN(len(names))]
 				switch n := rand.IntN(20); {
 				case n < 12:
-					if c := r.take(t, caller, subject, stint.ModeTake, rand.Int64N(12)); c.ID != 0 {
+					if c := r.take(t, caller, subject, stint.ModeTake, rand.Int64N(12)); c.Data().ID != 0 {
 						mine = append(mine, c)
 					}
 				case n < 15:
@@ -113,7 +113,7 @@ func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mod
 	in := asked{subject: subject, verb: [...]string{"take", "peek"}[mode], cost: cost}
 	r.do(t, caller, in, func(ctx context.Context, out *reply) error {
 		d, err := r.store.Take(ctx, stint.Request{
-			Claim: stint.Claim{Subject: subject, Limits: r.limits, Cost: cost}, Mode: mode})
+			Claims: []stint.Claim{{Subject: subject, Limits: r.limits, Cost: cost}}, Mode: mode})
 		out.ok, out.charge, c = d.Allowed, d.Charge, d.Charge
 		for i, s := range d.States() {
 			out.used[i] = s.Used
@@ -124,7 +124,7 @@ func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mod
 }
 
 func (r *recorder) settle(t *testing.T, caller int, c stint.Charge, cost int64) {
-	in := asked{subject: c.Claim.Subject, verb: "settle", cost: cost, charge: c}
+	in := asked{subject: c.Claims()[0].Subject, verb: "settle", cost: cost, charge: c}
 	r.do(t, caller, in, func(ctx context.Context, out *reply) (err error) {
 		out.ok, err = r.store.Amend(ctx, c, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
 		return err

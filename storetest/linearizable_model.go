@@ -71,18 +71,18 @@ func apply(limits []stint.Limit, g ledger, in asked, out reply) (bool, ledger) {
 		return true, g
 	case "settle":
 		c := in.charge
-		if slices.Contains(g.settled, c.ID) {
+		if slices.Contains(g.settled, c.Data().ID) {
 			return !out.ok, g
 		}
-		more := in.cost - c.Claim.Cost
-		if slices.Contains(g.current, c.ID) {
-			if slices.ContainsFunc(g.first, func(e unitsAt) bool { return e.at == c.At }) {
-				g.first = add(g.first, c.At, more)
+		more := in.cost - c.Claims()[0].Cost
+		if slices.Contains(g.current, c.Data().ID) {
+			if slices.ContainsFunc(g.first, func(e unitsAt) bool { return e.at == c.Data().At }) {
+				g.first = add(g.first, c.Data().At, more)
 			}
 			g.second += more
 		}
 		g.third += more
-		g.settled = append(slices.Clone(g.settled), c.ID)
+		g.settled = append(slices.Clone(g.settled), c.Data().ID)
 		return out.ok, g
 	default:
 		fits := true
@@ -90,10 +90,10 @@ func apply(limits []stint.Limit, g ledger, in asked, out reply) (bool, ledger) {
 			fits = fits && u+in.cost <= limits[i].Capacity()
 		}
 		if fits && in.verb == "take" && in.cost > 0 {
-			g.first = add(g.first, out.charge.At, in.cost)
+			g.first = add(g.first, out.charge.Data().At, in.cost)
 			g.second += in.cost
 			g.third += in.cost
-			g.current = append(slices.Clone(g.current), out.charge.ID)
+			g.current = append(slices.Clone(g.current), out.charge.Data().ID)
 		}
 		return out.ok == fits && out.used == g.used(), g
 	}
@@ -122,5 +122,5 @@ func bySubject(history []porcupine.Operation) [][]porcupine.Operation {
 func describeCall(in, out any) string {
 	i, o := in.(asked), out.(reply)
 	return fmt.Sprintf("%s %d of %s (charge %x of %d) → %v, used %v, charge %x at %d",
-		i.verb, i.cost, i.subject, i.charge.ID, i.charge.Claim.Cost, o.ok, o.used, o.charge.ID, o.charge.At)
+		i.verb, i.cost, i.subject, i.charge.Data().ID, i.charge.Claims()[0].Cost, o.ok, o.used, o.charge.Data().ID, o.charge.Data().At)
 }

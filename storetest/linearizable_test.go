@@ -5,12 +5,15 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // TestSequential checks the checker: what no sequential store could answer is found.
 func TestSequential(t *testing.T) {
 	limits := []stint.Limit{stint.PerDay(10), stint.Per(400, stint.MaxWindow), stint.Per(100, stint.MaxWindow)}
-	charge := func(id uint64) stint.Charge { return stint.Charge{ID: id, At: int64(id), Claim: stint.Claim{Cost: 6}} }
+	charge := func(id uint64) stint.Charge {
+		return driver.NewCharge([]stint.Claim{{Cost: 6}}, driver.ChargeData{ID: id, At: int64(id)})
+	}
 	take := func(id uint64, used int64) (asked, reply) {
 		return asked{verb: "take", cost: 6}, reply{id != 0, [3]int64{used, used, used}, charge(id)}
 	}

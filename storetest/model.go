@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/oracle"
 	"pgregory.net/rapid"
 )
@@ -82,7 +81,7 @@ type chargePair struct {
 // none.
 func (p chargePair) part(bits uint) chargePair {
 	var claims []int
-	for i := range 1 + len(p.oracle.And) {
+	for i := range p.oracle.Claims() {
 		if bits&(1<<i) != 0 {
 			claims = append(claims, i)
 		}
@@ -172,7 +171,7 @@ func (w *world) take(s step) error {
 	if diff := differ(got, want); diff != "" {
 		return fmt.Errorf("store and reference differ: %s", diff)
 	}
-	if err := (stint.Amendment{}).Validate(&got.Charge); got.Charge.ID != 0 && err != nil {
+	if err := (stint.Amendment{}).Validate(&got.Charge); got.Charge.Data().ID != 0 && err != nil {
 		return fmt.Errorf("the store's charge: %w", err)
 	}
 	w.remember(r, got, want)
@@ -199,26 +198,26 @@ func (w *world) flood(s step) error {
 func (w *world) remember(r stint.Request, got, want stint.Decision) {
 	if want.RetryAfter > 0 && want.RetryAfter <= stint.MaxWindow { // debts can last for centuries
 		w.hint = want.RetryAfter.Microseconds()
-	} else if r.Lease > 0 {
-		w.hint = r.Lease.Microseconds()
+	} else if r.Terms().Lease > 0 {
+		w.hint = r.Terms().Lease.Microseconds()
 	}
-	if want.Charge.ID != 0 {
-		if r.Booked != 0 {
+	if want.Charge.Data().ID != 0 {
+		if r.Terms().Booked != 0 {
 			w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-				return c.booked && c.oracle.At == r.Booked
+				return c.booked && c.oracle.Data().At == r.Terms().Booked
 			})
 		}
 		w.charges = append(w.charges, chargePair{got.Charge, want.Charge, want.RetryAfter > 0})
 		if len(w.charges) > maxCharges {
 			w.charges = w.charges[1:]
 		}
-		if r.ID != "" && r.Booked == 0 {
-			until := want.Charge.At + r.IDLife.Microseconds()
-			w.ids[subjectScopeOf(&r.Claim)] = append(w.ids[subjectScopeOf(&r.Claim)], until)
+		if r.ID != "" && r.Terms().Booked == 0 {
+			until := want.Charge.Data().At + r.IDLife.Microseconds()
+			w.ids[subjectScopeOf(&r.Claims[0])] = append(w.ids[subjectScopeOf(&r.Claims[0])], until)
 		}
 	}
 	if !want.Allowed && r.Bans.After > 0 && r.Mode == stint.ModeTake && !want.Repeat {
-		denier := contract.ClaimAt(&r.Claim, r.And, int(want.Decider))
+		denier := &r.Claims[want.Denier-1]
 		if want.Banned {
 			w.wasBanned[denier.Subject] = true
 		} else if !denier.Shared && denier.Cost > 0 {
@@ -234,12 +233,12 @@ func (w *world) amend(s step) error {
 	i := s.pick % len(w.charges)
 	c, a := w.charges[i].part(s.part), s.amendment
 	if s.relative {
-		a.Cost = min(max(0, c.oracle.Claim.Cost+a.Cost), stint.MaxUnits)
+		a.Cost = min(max(0, c.oracle.Claims()[0].Cost+a.Cost), stint.MaxUnits)
 	}
-	if err := w.calm(stint.Request{Claim: c.oracle.Claim, And: c.oracle.And}); err != nil {
+	if err := w.calm(stint.Request{Claims: c.oracle.Claims()}); err != nil {
 		return err
 	}
-	if i >= len(w.charges) || w.charges[i].oracle.ID != c.oracle.ID {
+	if i >= len(w.charges) || w.charges[i].oracle.Data().ID != c.oracle.Data().ID {
 		return nil // a store may have forgotten what it was charged to
 	}
 	now := w.h.Clock.micros()
@@ -252,7 +251,7 @@ func (w *world) amend(s step) error {
 		kind = "renew"
 	}
 	w.note("%d: %s charge of %d (%d claims) to %d with a debt up to %d → %v",
-		w.at(), kind, c.oracle.At-epoch.UnixMicro(), 1+len(c.oracle.And), a.Cost, a.MaxDebt, want)
+		w.at(), kind, c.oracle.Data().At-epoch.UnixMicro(), len(c.oracle.Claims()), a.Cost, a.MaxDebt, want)
 	got, err := w.h.Store.Amend(w.t.Context(), c.store, a)
 	if err != nil {
 		return fmt.Errorf("amend: %w", err)
@@ -282,7 +281,7 @@ func (w *world) command(s step) error {
 		c.Subject, c.Scope, c.Limits = claim.Subject, claim.Scope, claim.Limits
 		if s.kind == stepGiveBack {
 			c.Kind, c.Units = stint.CommandGiveBack, s.units
-			if err := w.calm(stint.Request{Claim: claim}); err != nil {
+			if err := w.calm(stint.Request{Claims: []stint.Claim{claim}}); err != nil {
 				return err
 			}
 		}

@@ -24,10 +24,10 @@ func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject
 
 // calm resets what the request would revive, and notes what it touches.
 func (w *world) calm(r stint.Request) error {
-	for c, limit := range contract.Limits(&r.Claim, r.And) {
+	for c, limit := range contract.Limits(r.Claims) {
 		l := *limit
 		look := stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: []stint.Limit{l}}
-		d, err := w.oracle.Take(w.t.Context(), stint.Request{Claim: look, Mode: stint.ModePeek})
+		d, err := w.oracle.Take(w.t.Context(), stint.Request{Claims: []stint.Claim{look}, Mode: stint.ModePeek})
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,8 @@ func (w *world) calm(r stint.Request) error {
 // forgetCharges forgets the charges with a claim of which something is true.
 func (w *world) forgetCharges(is func(*stint.Claim) bool) {
 	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-		for _, claim := range contract.Claims(&c.store.Claim, c.store.And) {
+		for i := range c.store.Claims() {
+			claim := &c.store.Claims()[i]
 			if is(claim) {
 				return true
 			}
@@ -106,7 +107,7 @@ func (w *world) calmAll() error {
 
 func (w *world) banned(subject string) (bool, error) {
 	d, err := w.oracle.Take(w.t.Context(), stint.Request{
-		Claim: stint.Claim{Subject: subject, Limits: w.plan.families[0][:1]}, Mode: stint.ModePeek, Bans: w.plan.bans,
+		Claims: []stint.Claim{{Subject: subject, Limits: w.plan.families[0][:1]}}, Mode: stint.ModePeek, Bans: w.plan.bans,
 	})
 	return d.Banned, err
 }

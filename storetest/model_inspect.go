@@ -12,7 +12,7 @@ func (w *world) inspect(s step) error {
 		return nil
 	}
 	c := w.claim(s.claims[0])
-	if err := w.calm(stint.Request{Claim: c}); err != nil {
+	if err := w.calm(stint.Request{Claims: []stint.Claim{c}}); err != nil {
 		return err
 	}
 	want, err := w.oracle.Inspect(w.t.Context(), c)

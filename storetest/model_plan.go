@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"pgregory.net/rapid"
 )
 
@@ -167,7 +168,7 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 				s.claims = claims.Draw(t, "claims")
 			}
 			s.mode = rapid.SampledFrom([]stint.Mode{stint.ModeTake, stint.ModeTake, stint.ModeTake, stint.ModeReserve,
-				stint.ModeReserve, stint.ModePeek, stint.ModeForce}).Draw(t, "mode")
+				stint.ModeReserve, stint.ModePeek, driver.ModeForce}).Draw(t, "mode")
 			s.id = rapid.SampledFrom([]string{"", "", "", "", "x", "y"}).Draw(t, "id")
 			if s.id != "" {
 				s.idLife = rapid.SampledFrom(
@@ -280,7 +281,7 @@ func (w *world) claim(p claimPick) stint.Claim {
 func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 	var ahead []stint.Charge
 	for _, c := range w.charges {
-		if c.oracle.At > w.h.Clock.micros() && c.booked {
+		if c.oracle.Data().At > w.h.Clock.micros() && c.booked {
 			ahead = append(ahead, c.oracle)
 		}
 	}
@@ -288,22 +289,22 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 		return r, false
 	}
 	c := ahead[pick%len(ahead)]
-	r.Booked = c.At
-	r.Claim, r.And = c.Claim, c.And
+	r.Terms().Booked = c.Data().At
+	r.Claims = c.Claims()
 	return r, r.Validate() == nil
 }
 
 // request builds a step's request. Concurrency limits can be neither reserved nor fitted: it is a
 // take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
 func (w *world) request(s step) stint.Request {
-	r := stint.Request{Claim: w.claim(s.claims[0]), ID: s.id, Mode: s.mode, MaxWait: s.maxWait, Fit: s.fit,
-		Lease: s.lease}
+	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
+		MaxWait: s.maxWait}, driver.Terms{Fit: s.fit, Lease: s.lease})
 	for _, p := range s.claims[1:] {
 		c := w.claim(p)
 		if w.plan.oneSubject {
-			c.Subject = r.Subject
+			c.Subject = r.Claims[0].Subject
 		}
-		r.And = append(r.And, c)
+		r.Claims = append(r.Claims, c)
 	}
 	if s.id != "" {
 		r.IDLife = s.idLife
@@ -315,14 +316,14 @@ func (w *world) request(s step) stint.Request {
 	if r.Mode == stint.ModeReserve && r.Validate() != nil {
 		r.Mode = stint.ModeTake
 	}
-	if r.Mode == stint.ModeForce && r.Validate() != nil {
+	if r.Mode == driver.ModeForce && r.Validate() != nil {
 		r.MaxWait = 0
 	}
-	if r.Lease > 0 && r.Validate() != nil {
-		r.Fit, r.Lease = true, 0
+	if r.Terms().Lease > 0 && r.Validate() != nil {
+		r.Terms().Fit, r.Terms().Lease = true, 0
 	}
-	if r.Fit && r.Validate() != nil {
-		r.Fit = false
+	if r.Terms().Fit && r.Validate() != nil {
+		r.Terms().Fit = false
 	}
 	return r
 }

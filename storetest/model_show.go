@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // differ shows two decisions if they differ, "" if they do not. Charge ids are each store's own.
@@ -19,9 +19,9 @@ func differ(got, want stint.Decision) string {
 // whole writes all of a decision that stores agree on.
 func whole(d stint.Decision) string {
 	text := fmt.Sprintf("%s key %q", answer(d), d.Key())
-	if d.Charge.ID != 0 || d.Charge.At != 0 {
-		text += fmt.Sprintf(" charged %d at %d, amendable %v", d.Charge.Claim.Cost, d.Charge.At-epoch.UnixMicro(),
-			d.Charge.ID != 0)
+	if d.Charge.Data().ID != 0 || d.Charge.Data().At != 0 {
+		text += fmt.Sprintf(" charged %d at %d, amendable %v", d.Charge.Claims()[0].Cost, d.Charge.Data().At-epoch.UnixMicro(),
+			d.Charge.Data().ID != 0)
 	}
 	for _, s := range d.States() {
 		text += fmt.Sprintf(" %s", *s.Limit)
@@ -39,7 +39,8 @@ func short(subject, prefix string) string { return strings.TrimPrefix(subject, p
 func describe(r stint.Request, prefix string) string {
 	var b strings.Builder
 	b.WriteString([...]string{"take", "peek", "reserve", "force"}[r.Mode])
-	for i, c := range contract.Claims(&r.Claim, r.And) {
+	for i := range r.Claims {
+		c := &r.Claims[i]
 		if i > 0 {
 			b.WriteString(" and")
 		}
@@ -52,18 +53,18 @@ func describe(r stint.Request, prefix string) string {
 		}
 		fmt.Fprintf(&b, " under %v", c.Limits)
 	}
-	if r.Lease > 0 {
-		fmt.Fprintf(&b, " leased for %v", r.Lease)
-	} else if r.Fit {
+	if r.Terms().Lease > 0 {
+		fmt.Fprintf(&b, " leased for %v", r.Terms().Lease)
+	} else if r.Terms().Fit {
 		b.WriteString(" fitted")
 	}
-	if r.Booked != 0 {
-		fmt.Fprintf(&b, " moving up from %d", r.Booked-epoch.UnixMicro())
+	if r.Terms().Booked != 0 {
+		fmt.Fprintf(&b, " moving up from %d", r.Terms().Booked-epoch.UnixMicro())
 	}
 	if r.ID != "" {
 		fmt.Fprintf(&b, " id %q for %v", r.ID, r.IDLife)
 	}
-	if r.Mode == stint.ModeForce && r.MaxWait > 0 {
+	if r.Mode == driver.ModeForce && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " in %v", r.MaxWait)
 	}
 	if r.Mode == stint.ModeReserve && r.MaxWait > 0 {

@@ -132,13 +132,13 @@ func (k *tester) mustDecide(r stint.Request) stint.Decision {
 }
 
 func (k *tester) request(cost int64) stint.Request {
-	return stint.Request{Claim: stint.Claim{Subject: k.subject, Limits: k.limits, Cost: cost}, Bans: &stint.BanPolicy{}}
+	return stint.Request{Claims: []stint.Claim{{Subject: k.subject, Limits: k.limits, Cost: cost}}, Bans: &stint.BanPolicy{}}
 }
 
 // and adds the claims of other requests to a request.
 func and(r stint.Request, others ...stint.Request) stint.Request {
 	for _, o := range others {
-		r.And = append(r.And, o.Claim)
+		r.Claims = append(r.Claims, o.Claims[0])
 	}
 	return r
 }

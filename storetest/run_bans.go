@@ -37,7 +37,7 @@ var bans = []check{
 	exact("a ban holds in every scope, for looks and reservations too", nil, func(k *tester) {
 		k.ban(time.Hour)
 		r := k.under(stint.PerHour(10)).request(0)
-		for _, r.Scope = range []string{"", "a", "b"} {
+		for _, r.Claims[0].Scope = range []string{"", "a", "b"} {
 			for _, r.Mode = range []stint.Mode{stint.ModeTake, stint.ModePeek, stint.ModeReserve} {
 				d := k.decide(r)
 				k.wantAllowed(d, false)
@@ -89,17 +89,16 @@ var bans = []check{
 		k.wantRetry(k.decide(r), 24*time.Hour)
 	}),
 	exact("only a take that costs is a strike", nil, func(k *tester) {
-		r := stint.Request{}
-		r.Claim = stint.Claim{Subject: k.subject, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1}
+		r := stint.Request{Claims: []stint.Claim{{Subject: k.subject, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1}}}
 		r.Bans = policy(1)
 		r.Mode = stint.ModePeek
 		k.wantBanned(k.decide(r), false)
 		r.Mode = stint.ModeReserve
 		k.wantBanned(k.decide(r), false)
-		r.Mode, r.Cost = stint.ModeTake, 0
+		r.Mode, r.Claims[0].Cost = stint.ModeTake, 0
 		k.wantBanned(k.decide(r), false)
 		k.under(stint.PerHour(1)).mustTake(1)
-		r.Cost = 1
+		r.Claims[0].Cost = 1
 		k.wantBanned(k.decide(r), true)
 	}),
 	clocked("unban forgets bans and strikes", nil, func(k *tester) {
@@ -146,23 +145,23 @@ var bans = []check{
 	exact("a shared subject is not banned", limits{stint.PerHour(10)}, func(k *tester) {
 		k.ban(time.Hour)
 		shared, own := k.request(1), k.request(1)
-		shared.Shared = true
+		shared.Claims[0].Shared = true
 		for range 2 { // each applies as given, whichever came before
 			k.mustDecide(shared)
 			k.wantBanned(k.decide(own), true)
 		}
 		caller := k.other().request(1)
-		caller.And = []stint.Claim{shared.Claim}
+		caller.Claims = append(caller.Claims[:1:1], []stint.Claim{shared.Claims[0]}...)
 		k.mustDecide(caller)
-		caller.And = []stint.Claim{own.Claim}
+		caller.Claims = append(caller.Claims[:1:1], []stint.Claim{own.Claims[0]}...)
 		k.wantBanned(k.decide(caller), true)
 	}),
 	exact("a caller's ban is found beside a shared subject", nil, func(k *tester) {
 		caller, ceiling, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		k.as(caller).ban(time.Hour)
 		r := k.as(ceiling, l).request(1)
-		r.Shared = true
-		r.And = []stint.Claim{k.as(caller, l).request(1).Claim}
+		r.Claims[0].Shared = true
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{k.as(caller, l).request(1).Claims[0]}...)
 		d := k.decide(r)
 		k.wantBanned(d, true)
 		k.wantKey(d, caller)
@@ -170,7 +169,7 @@ var bans = []check{
 	exact("no strikes are made of a shared subject", nil, func(k *tester) {
 		caller, ceiling, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		r := k.as(caller, l).request(1)
-		r.And = []stint.Claim{{Subject: ceiling, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1, Shared: true}}
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: ceiling, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1, Shared: true}}...)
 		r.Bans = policy(2)
 		for range 5 {
 			d := k.decide(r)
@@ -181,7 +180,7 @@ var bans = []check{
 		k.as(caller, l).mustTake(1)
 		k.as(ceiling, l).mustTake(1)
 		// What the caller's own limits deny counts as ever.
-		r.Cost = 11
+		r.Claims[0].Cost = 11
 		k.wantBanned(k.decide(r), false)
 		k.wantBanned(k.decide(r), true)
 	}),

@@ -31,14 +31,14 @@ var basics = []check{
 		for i := range int64(10) {
 			d := k.mustTake(1)
 			k.wantUsed(d, i+1)
-			if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key() != k.subject || d.Charge.ID == 0 ||
-				d.Charge.At == 0 {
+			if d.Remaining() != 9-i || d.RetryAfter != 0 || d.Key() != k.subject || d.Charge.Data().ID == 0 ||
+				d.Charge.Data().At == 0 {
 				k.Errorf("%s, take %d: remaining %d, retry-after %v, key %q, charge %+v", k.limit(), i, d.Remaining(), d.RetryAfter, d.Key(), d.Charge)
 			}
 		}
 		d := k.mustDeny(1)
 		k.wantUsed(d, 10)
-		if d.RetryAfter <= 0 || d.Charge.ID != 0 || d.Remaining() != 0 {
+		if d.RetryAfter <= 0 || d.Charge.Data().ID != 0 || d.Remaining() != 0 {
 			k.Errorf("%s: denied with retry-after %v, charge %+v", k.limit(), d.RetryAfter, d.Charge)
 		}
 	}),
@@ -55,7 +55,7 @@ var basics = []check{
 			d := k.peek(1)
 			k.wantAllowed(d, true)
 			k.wantUsed(d, 0)
-			if d.Charge.ID != 0 {
+			if d.Charge.Data().ID != 0 {
 				k.Errorf("%s: a peek has a charge: %+v", k.limit(), d.Charge)
 			}
 		}
@@ -66,7 +66,7 @@ var basics = []check{
 	exact("cost zero only looks", eachAlgorithm(1), func(k *tester) {
 		d := k.mustTake(0)
 		k.wantUsed(d, 0)
-		if d.Charge.ID != 0 {
+		if d.Charge.Data().ID != 0 {
 			k.Errorf("%s: cost 0 has a charge: %+v", k.limit(), d.Charge)
 		}
 		k.mustTake(1)
@@ -127,7 +127,7 @@ var basics = []check{
 		limits := []stint.Limit{stint.PerHour(10)}
 		d := k.under(limits...).mustTake(1)
 		limits[0] = stint.PerHour(1)
-		if d.Charge.Claim.Subject != k.subject || d.Charge.Claim.Cost != 1 {
+		if d.Charge.Claims()[0].Subject != k.subject || d.Charge.Claims()[0].Cost != 1 {
 			k.Errorf("charge is %+v", d.Charge)
 		}
 		k.wantUsed(k.under(stint.PerHour(10)).peek(1), 1)

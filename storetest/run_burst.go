@@ -191,7 +191,7 @@ var states = []check{
 	exact("a charge of another generation is not settled", nil, func(k *tester) {
 		a, b := stint.PerHour(10), stint.PerHour(10).WithName("b")
 		d := k.under(a, b).mustTake(4)
-		contract.SetGeneration(&d.Charge, 1, contract.GenerationAt(&d.Charge, 1)+1)
+		contract.SetGeneration(&d.Charge, 1, d.Charge.Data().GenerationAt(1)+1)
 		k.wantApplied(k.settle(d, 1), true)
 		k.wantUsed(k.under(a, b).peek(1), 1, 4)
 	}),

@@ -111,8 +111,8 @@ var concurrent = []check{
 			r := k.request(1)
 			r.Mode = stint.ModeReserve
 			d, err := k.Store.Take(k.Context(), r)
-			if _, again := booked.LoadOrStore(d.Charge.At, true); err != nil || !d.Allowed || again {
-				k.Errorf("error %v, %s, instant %d booked before: %v", err, answer(d), d.Charge.At, again)
+			if _, again := booked.LoadOrStore(d.Charge.Data().At, true); err != nil || !d.Allowed || again {
+				k.Errorf("error %v, %s, instant %d booked before: %v", err, answer(d), d.Charge.Data().At, again)
 			}
 			return 0
 		})

@@ -26,13 +26,13 @@ func (p *pair) Take(ctx context.Context, r stint.Request) (stint.Decision, error
 	if diff := differ(got, want); err == nil && diff != "" {
 		p.k.Fatalf("%s: store and reference differ: %s", describe(r, ""), diff)
 	}
-	p.charges[got.Charge.ID] = want.Charge
+	p.charges[got.Charge.Data().ID] = want.Charge
 	return got, err
 }
 
 func (p *pair) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	p.k.Helper()
-	want, err := p.oracle.Amend(ctx, p.charges[c.ID], a)
+	want, err := p.oracle.Amend(ctx, p.charges[c.Data().ID], a)
 	if err != nil {
 		return want, err
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -12,7 +13,7 @@ import (
 func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
-	r.Mode, r.MaxWait = stint.ModeForce, ahead
+	r.Mode, r.MaxWait = driver.ModeForce, ahead
 	d := k.mustDecide(r)
 	k.wantRetry(d, ahead)
 	return d
@@ -56,8 +57,8 @@ var forcing = []check{
 		k.wantRetry(later, time.Second)
 		d := k.force(2, 500*time.Millisecond)
 		k.wantUsed(d, 3) // as of then: the first, and these
-		if d.Charge.At >= later.Charge.At {
-			k.Fatalf("it ends at %d, after the next one at %d", d.Charge.At, later.Charge.At)
+		if d.Charge.Data().At >= later.Charge.Data().At {
+			k.Fatalf("it ends at %d, after the next one at %d", d.Charge.Data().At, later.Charge.Data().At)
 		}
 		k.wantUsed(k.peek(0), 4)
 		k.wantApplied(k.settle(d, 1), true)
@@ -73,7 +74,7 @@ var forcing = []check{
 		k.under(limit).force(1, time.Minute)
 		k.wantUsed(k.under(limit).peek(0), storebounds.MaxBookings+6)
 		if r, err := k.Store.Take(k.Context(), stint.Request{Mode: stint.ModeReserve,
-			Claim: stint.Claim{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}}); err != nil || r.Allowed {
+			Claims: []stint.Claim{{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}}}); err != nil || r.Allowed {
 			k.Fatalf("reserve: %s, %v; want that it is denied", answer(r), err)
 		}
 	}),
@@ -90,7 +91,7 @@ var forcing = []check{
 	}),
 	everyStore("force neither obeys bans nor strikes", limits{stint.PerMinute(1)}, func(k *tester) {
 		r := k.request(2)
-		r.Mode = stint.ModeForce
+		r.Mode = driver.ModeForce
 		r.Bans = &stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}}
 		k.mustDecide(r)
 		k.mustDecide(r)
@@ -105,7 +106,7 @@ var forcing = []check{
 	}),
 	everyStore("a forced request id is charged once", limits{stint.PerMinute(1)}, func(k *tester) {
 		r := k.request(2)
-		r.Mode, r.ID = stint.ModeForce, "x"
+		r.Mode, r.ID = driver.ModeForce, "x"
 		for i := range storebounds.MaxRepeats + 4 {
 			d := k.mustDecide(r)
 			k.wantUsed(d, 2)
@@ -114,14 +115,15 @@ var forcing = []check{
 			}
 		}
 		other := k.request(1)
-		other.Mode, other.ID = stint.ModeForce, "y"
+		other.Mode, other.ID = driver.ModeForce, "y"
 		k.wantUsed(k.decide(other), 3)
 	}),
 	everyStore("force charges all claims", nil, func(k *tester) {
 		a, b := k.newSubject(), k.newSubject()
 		limit := stint.PerMinute(1)
 		r := k.as(a, limit).request(2)
-		r.Mode, r.And = stint.ModeForce, []stint.Claim{{Subject: b, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 3}}
+		r.Mode = driver.ModeForce
+		r.Claims = append(r.Claims, stint.Claim{Subject: b, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 3})
 		d := k.mustDecide(r)
 		k.wantUsed(d, 2, 3)
 		k.as(b, stint.PerHour(1)).mustDeny(1)

@@ -123,7 +123,7 @@ var givingBack = []check{
 		r.ID = "once"
 		k.mustDecide(r)
 		scoped := k.request(4)
-		scoped.Scope = "reports"
+		scoped.Claims[0].Scope = "reports"
 		k.mustDecide(scoped)
 		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Scope: "reports",
 			Limits: k.limits, Units: 3})

@@ -95,10 +95,10 @@ var holding = []check{
 	clocked("a heartbeat is answered for all places of a charge", nil, func(k *tester) {
 		l, other, a, b := stint.AtOnce(1, s), stint.AtOnce(1, s).WithName("n"), k.newSubject(), k.newSubject()
 		r := k.as(a, l, other, stint.PerHour(10)).request(1)
-		r.And = []stint.Claim{{Subject: b, Limits: []stint.Limit{l}, Cost: 1},
-			{Subject: b, Scope: "s", Limits: []stint.Limit{l}}}
+		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: b, Limits: []stint.Limit{l}, Cost: 1},
+			{Subject: b, Scope: "s", Limits: []stint.Limit{l}}}...)
 		if k.SplitSubjects {
-			r.And = nil
+			r.Claims = r.Claims[:1]
 		}
 		d := k.mustDecide(r)
 		k.wantApplied(k.amend(d, extend), true)

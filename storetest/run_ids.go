@@ -29,18 +29,18 @@ const moment = 16 * us
 var requestIDs = []check{
 	exact("the same id twice counts once", limits{stint.PerHour(10)}, func(k *tester) {
 		first := k.mustDecide(k.withID("x"))
-		if first.Repeat || first.Charge.RequestID != "x" {
+		if first.Repeat || first.Charge.Data().RequestID != "x" {
 			k.Errorf("first: repeat is %v, charge %+v", first.Repeat, first.Charge)
 		}
 		again := k.after(moment).decide(k.withID("x"))
 		k.wantAllowed(again, true)
 		k.wantUsed(again, 1)
-		if !again.Repeat || again.Charge.ID != 0 {
+		if !again.Repeat || again.Charge.Data().ID != 0 {
 			k.Errorf("again: repeat is %v, charge %+v", again.Repeat, again.Charge)
 		}
 		k.wantUsed(k.decide(k.withID("y")), 2)
 		other := k.withID("x")
-		other.Scope = "other"
+		other.Claims[0].Scope = "other"
 		k.wantRepeat(k.decide(other), false)
 	}),
 	exact("a repeat is allowed by a limit that is used up", limits{stint.PerHour(1)}, func(k *tester) {
@@ -91,7 +91,7 @@ var requestIDs = []check{
 			life    int64
 		}{
 			{k.other().under(stint.PerMinute(10), stint.PerSecond(10)).withID("x"), 1_000_000},
-			{stint.Request{Claim: k.other().under(stint.PerMinute(10)).request(1).Claim, ID: "x", IDLife: 5 * s},
+			{stint.Request{Claims: []stint.Claim{k.other().under(stint.PerMinute(10)).request(1).Claims[0]}, ID: "x", IDLife: 5 * s},
 				5_000_000},
 		} {
 			k.after(micros(16 - k.Clock.micros()%16)).decide(c.request)

@@ -44,7 +44,7 @@ func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	}
 	if len(c.Limits) > 0 && k.Clock != nil {
 		c.Cost = 1
-		looked := k.decide(stint.Request{Claim: c, Mode: stint.ModePeek})
+		looked := k.decide(stint.Request{Claims: []stint.Claim{c}, Mode: stint.ModePeek})
 		for i, w := range shown.Windows {
 			if got, want := stateText(w.State), stateText(looked.States()[i]); got != want {
 				k.Errorf("%s: inspected %s, but a look says %s", w.Limit, got, want)
@@ -57,7 +57,7 @@ func (k *tester) inspect(c stint.Claim) driver.Inspection {
 // window is what is seen of the first of the limits.
 func (k *tester) window() driver.Window {
 	k.Helper()
-	return k.inspect(k.request(0).Claim).Windows[0]
+	return k.inspect(k.request(0).Claims[0]).Windows[0]
 }
 
 // wantEntries checks the entries of a window, each as "from-until:units" since the start of the
@@ -195,7 +195,7 @@ var inspecting = []check{
 	exact("what is seen is of the scope and the limit that is asked about", nil, func(k *tester) {
 		l := stint.PerHour(10)
 		r := k.under(l).request(4)
-		r.Scope = "reports"
+		r.Claims[0].Scope = "reports"
 		k.mustDecide(r)
 		k.under(l.WithName("other")).mustTake(3)
 		for _, c := range []struct {
@@ -323,7 +323,7 @@ var inspecting = []check{
 		take := func(of, scope string, limits ...stint.Limit) stint.Decision {
 			k.Helper()
 			r := k.as(of, limits...).request(2)
-			r.Scope, r.ID = scope, "request"
+			r.Claims[0].Scope, r.ID = scope, "request"
 			return k.mustDecide(r)
 		}
 		want()
@@ -359,7 +359,7 @@ var inspecting = []check{
 		inspector := k.inspector()
 		for i := range storebounds.MaxScopes + 5 {
 			r := k.request(1)
-			r.Scope = fmt.Sprint("item:", i)
+			r.Claims[0].Scope = fmt.Sprint("item:", i)
 			k.mustDecide(r)
 		}
 		first, err := inspector.Scopes(k.Context(), k.subject)

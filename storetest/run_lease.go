@@ -16,7 +16,7 @@ func leasable() []stint.Limit {
 func (k *tester) fit(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
-	r.Fit = true
+	r.Terms().Fit = true
 	return k.decide(r)
 }
 
@@ -24,7 +24,7 @@ func (k *tester) fit(cost int64) stint.Decision {
 func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
-	r.Lease = during
+	r.Terms().Lease = during
 	return k.decide(r)
 }
 
@@ -32,8 +32,8 @@ func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 func (k *tester) wantCharged(d stint.Decision, cost int64) {
 	k.Helper()
 	k.wantAllowed(d, true)
-	if c := d.Charge; c.ID == 0 || c.Claim.Cost != cost || d.RetryAfter != 0 {
-		k.Fatalf("charge is %x of %d with retry-after %v, want %d at once", c.ID, c.Claim.Cost, d.RetryAfter, cost)
+	if c := d.Charge; c.Data().ID == 0 || c.Claims()[0].Cost != cost || d.RetryAfter != 0 {
+		k.Fatalf("charge is %x of %d with retry-after %v, want %d at once", c.Data().ID, c.Claims()[0].Cost, d.RetryAfter, cost)
 	}
 }
 
@@ -41,8 +41,8 @@ func (k *tester) wantCharged(d stint.Decision, cost int64) {
 func (k *tester) wantUncharged(d stint.Decision) {
 	k.Helper()
 	k.wantAllowed(d, false)
-	if d.Charge.ID != 0 {
-		k.Fatalf("denied with charge %x", d.Charge.ID)
+	if d.Charge.Data().ID != 0 {
+		k.Fatalf("denied with charge %x", d.Charge.Data().ID)
 	}
 }
 
@@ -114,11 +114,11 @@ var leases = []check{
 	}),
 	exact("a fitted request is repeated by its id", nil, func(k *tester) {
 		r := k.other().under(stint.PerHour(10)).request(20)
-		r.Fit, r.ID = true, "x"
+		r.Terms().Fit, r.ID = true, "x"
 		k.wantCharged(k.decide(r), 10)
 		d := k.mustDecide(r)
-		if k.wantUsed(d, 10); !d.Repeat || d.Charge.ID != 0 {
-			k.Errorf("repeat %v, charge %x", d.Repeat, d.Charge.ID)
+		if k.wantUsed(d, 10); !d.Repeat || d.Charge.Data().ID != 0 {
+			k.Errorf("repeat %v, charge %x", d.Repeat, d.Charge.Data().ID)
 		}
 	}),
 	clocked("a lease counts from now until a span after its end", nil, func(k *tester) {
@@ -139,8 +139,8 @@ var leases = []check{
 			d := k.under(x.limit).lease(4, x.lease)
 			k.wantCharged(d, 4)
 			k.wantUsed(d, 4)
-			if end := k.Clock.micros() + x.lease.Microseconds(); d.Charge.At != end {
-				k.Errorf("%s: charged at %d, want the lease's end %d", x.limit, d.Charge.At, end)
+			if end := k.Clock.micros() + x.lease.Microseconds(); d.Charge.Data().At != end {
+				k.Errorf("%s: charged at %d, want the lease's end %d", x.limit, d.Charge.Data().At, end)
 			}
 			if d.Decisive().ResetAfter != x.counts {
 				k.Errorf("%s: reset after %v, want %v", x.limit, d.Decisive().ResetAfter, x.counts)
@@ -254,16 +254,16 @@ var leases = []check{
 			r := k.request(1 + i%3)
 			switch i % 3 {
 			case 0:
-				r.Lease = time.Minute
+				r.Terms().Lease = time.Minute
 			case 1:
-				r.Fit = true
+				r.Terms().Fit = true
 			}
 			d := k.decide(r)
 			if d.Allowed {
-				admitted += d.Charge.Claim.Cost
+				admitted += d.Charge.Claims()[0].Cost
 			}
-			if d.Charge.Claim.Cost > r.Cost {
-				k.Errorf("%s: charged %d of %d", k.limit(), d.Charge.Claim.Cost, r.Cost)
+			if d.Charge.Claims()[0].Cost > r.Claims[0].Cost {
+				k.Errorf("%s: charged %d of %d", k.limit(), d.Charge.Claims()[0].Cost, r.Claims[0].Cost)
 			}
 		}
 		if admitted > 10 || !k.NeverOver && admitted != 10 {
@@ -273,7 +273,7 @@ var leases = []check{
 	everyStore("a hundred fitted and leased at once", leasable(), func(k *tester) {
 		k.wantAdmitted(k.storm(100, func() stint.Request {
 			r := k.request(1)
-			r.Fit, r.Lease = true, time.Minute
+			r.Terms().Fit, r.Terms().Lease = true, time.Minute
 			return r
 		}), 10)
 	}),
@@ -290,15 +290,15 @@ var leases = []check{
 			{"holders beside it", []stint.Limit{hour, holders}, func(*stint.Request) {}, false, false},
 			{"an id", []stint.Limit{hour}, func(r *stint.Request) { r.ID = "x" }, true, false},
 			{"another claim", []stint.Limit{hour}, func(r *stint.Request) {
-				r.And = []stint.Claim{{Subject: "b", Limits: []stint.Limit{hour}, Cost: 1}}
+				r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{hour}, Cost: 1}}...)
 			}, false, false},
 			{"a peek", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModePeek }, false, false},
 			{"a reservation", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModeReserve }, false, false},
-			{"no cost", []stint.Limit{hour}, func(r *stint.Request) { r.Cost = 0 }, false, false},
+			{"no cost", []stint.Limit{hour}, func(r *stint.Request) { r.Claims[0].Cost = 0 }, false, false},
 		} {
 			for _, during := range []time.Duration{0, s} {
 				r := k.as("a", x.limits...).request(1)
-				r.Fit, r.Lease = true, during
+				r.Terms().Fit, r.Terms().Lease = true, during
 				x.change(&r)
 				want := during == 0 && x.fits || during > 0 && x.lease
 				if err := r.Validate(); (err == nil) != want {
@@ -308,7 +308,7 @@ var leases = []check{
 		}
 		for _, during := range []time.Duration{-s, 1, us + 1, stint.MaxWindow + us} {
 			r := k.as("a", hour).request(1)
-			if r.Lease = during; r.Validate() == nil {
+			if r.Terms().Lease = during; r.Validate() == nil {
 				k.Errorf("a lease of %v is a request", during)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
@@ -13,8 +14,7 @@ const grace = 20 * ms
 // move asks to move a booking up.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
-	r := stint.Request{Claim: booked.Charge.Claim, And: booked.Charge.And, Mode: stint.ModeReserve,
-		Booked: booked.Charge.At}
+	r := driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve}, driver.Terms{Booked: booked.Charge.Data().At})
 	return k.decide(r)
 }
 
@@ -48,7 +48,7 @@ var reservations = []check{
 			k.mustTake(1)
 			d := k.reserve(1, 0)
 			k.wantRetry(d, x.window)
-			if got, want := d.Charge.At, k.Clock.Now().Add(x.window+x.grace).UnixMicro(); got != want {
+			if got, want := d.Charge.Data().At, k.Clock.Now().Add(x.window+x.grace).UnixMicro(); got != want {
 				k.Errorf("%s: charged at %d, want %d", k.limit(), got, want)
 			}
 			k.wantRetry(k.reserve(1, 0), 2*x.window+x.grace)
@@ -118,8 +118,8 @@ var reservations = []check{
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 0)
 		k.wantUsed(d, 3)
-		if d.Charge.At != k.Clock.micros() {
-			k.Errorf("charged at %d, want now", d.Charge.At)
+		if d.Charge.Data().At != k.Clock.micros() {
+			k.Errorf("charged at %d, want now", d.Charge.Data().At)
 		}
 		k.wantUsed(k.mustTake(1), 4)
 		k.wantApplied(k.settle(d, 0), true)
@@ -133,12 +133,12 @@ var reservations = []check{
 			k.wantAllowed(d, true)
 			k.wantRetry(d, 600*ms)
 			k.wantUsed(d, 2)
-			if d.Charge.At != booked.Charge.At || d.Charge.ID == 0 {
-				k.Errorf("charged at %d, want %d", d.Charge.At, booked.Charge.At)
+			if d.Charge.Data().At != booked.Charge.Data().At || d.Charge.Data().ID == 0 {
+				k.Errorf("charged at %d, want %d", d.Charge.Data().At, booked.Charge.Data().At)
 			}
 		}
 		k.wantUsed(k.peek(1), 4)
-		r := stint.Request{Claim: booked.Charge.Claim, Mode: stint.ModeReserve, MaxWait: us, Booked: booked.Charge.At}
+		r := driver.WithTerms(stint.Request{Claims: []stint.Claim{booked.Charge.Claims()[0]}, Mode: stint.ModeReserve, MaxWait: us}, driver.Terms{Booked: booked.Charge.Data().At})
 		k.wantRetry(k.decide(r), 600*ms) // has what it has, however short it would wait
 		k.wantApplied(k.settle(k.move(booked), 0), true)
 		k.wantUsed(k.peek(1), 2)
@@ -175,8 +175,8 @@ var reservations = []check{
 			if want > 0 {
 				at = at.Add(grace)
 			}
-			if d.Charge.At != at.UnixMicro() {
-				k.Errorf("reservation %d is charged at %d, want %d", i, d.Charge.At, at.UnixMicro())
+			if d.Charge.Data().At != at.UnixMicro() {
+				k.Errorf("reservation %d is charged at %d, want %d", i, d.Charge.Data().At, at.UnixMicro())
 			}
 		}
 		d := k.mustDeny(1)
@@ -265,7 +265,7 @@ var reservations = []check{
 		lim := k.limiter()
 		for i := range 5 {
 			d, err := lim.WaitFor(k.Context(),
-				stint.Request{Claim: stint.Claim{Subject: k.subject, Cost: 1}, MaxWait: 10 * s})
+				stint.Request{Claims: []stint.Claim{{Subject: k.subject, Cost: 1}}, MaxWait: 10 * s})
 			if err != nil || !d.Allowed {
 				k.Fatalf("wait %d: %v, %s", i, err, answer(d))
 			}

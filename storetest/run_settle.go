@@ -19,10 +19,10 @@ var settlements = []check{
 	exact("a charge from elsewhere is not settled", limits{stint.PerHour(1000)}, func(k *tester) {
 		d := k.mustTake(5)
 		fallback, leased := d, d
-		fallback.Charge.Fallback, leased.Charge.Leased = true, true
+		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, true
 		for _, strange := range []stint.Decision{fallback, leased} {
 			// else a store of that kind
-			if strange.Charge.Fallback != d.Charge.Fallback || strange.Charge.Leased != d.Charge.Leased {
+			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback || strange.Charge.Data().Leased != d.Charge.Data().Leased {
 				k.wantApplied(k.settle(strange, 0), false)
 			}
 		}

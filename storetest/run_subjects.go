@@ -34,14 +34,14 @@ var subjects = []check{
 		}
 		for i, c := range claims {
 			c.Limits, c.Cost = []stint.Limit{l}, int64(i%50+1)
-			if d := k.decide(stint.Request{Claim: c}); d.States()[0].Used != c.Cost {
+			if d := k.decide(stint.Request{Claims: []stint.Claim{c}}); d.States()[0].Used != c.Cost {
 				k.Errorf("subject %.40q, scope %.40q: used is %d, want %d", c.Subject, c.Scope,
 					d.States()[0].Used, c.Cost)
 			}
 		}
 		for i, c := range claims {
 			c.Limits = []stint.Limit{l}
-			d := k.decide(stint.Request{Claim: c})
+			d := k.decide(stint.Request{Claims: []stint.Claim{c}})
 			k.wantUsed(d, int64(i%50+1))
 			k.wantKey(d, c.Key())
 		}
@@ -49,15 +49,14 @@ var subjects = []check{
 	exact("several subjects are charged all or none", nil, func(k *tester) {
 		user, global, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		request := func(n, m int64) stint.Request {
-			return stint.Request{Claim: stint.Claim{Subject: user, Limits: []stint.Limit{l}, Cost: n},
-				And: []stint.Claim{{Subject: global, Scope: "all", Limits: []stint.Limit{l, stint.PerDay(5)}, Cost: m}}}
+			return stint.Request{Claims: []stint.Claim{{Subject: user, Limits: []stint.Limit{l}, Cost: n}, {Subject: global, Scope: "all", Limits: []stint.Limit{l, stint.PerDay(5)}, Cost: m}}}
 		}
 		k.wantUsed(k.decide(request(2, 4)), 2, 4, 4)
 		d := k.decide(request(2, 2))
 		k.wantAllowed(d, false)
 		k.wantKey(d, global+":all")
 		used := func(subject, scope string, limits ...stint.Limit) int64 {
-			d := k.decide(stint.Request{Claim: stint.Claim{Subject: subject, Scope: scope, Limits: limits},
+			d := k.decide(stint.Request{Claims: []stint.Claim{{Subject: subject, Scope: scope, Limits: limits}},
 				Mode: stint.ModePeek})
 			return d.States()[0].Used
 		}
@@ -103,8 +102,7 @@ var subjects = []check{
 	}),
 	clocked("several subjects are booked at one instant, or refused", nil, func(k *tester) {
 		a, b := k.newSubject(), k.newSubject()
-		r := stint.Request{Claim: k.as(a, stint.PerSecond(1)).request(1).Claim,
-			And: []stint.Claim{k.as(b, stint.Per(1, 3*s)).request(1).Claim}, Mode: stint.ModeReserve}
+		r := stint.Request{Claims: []stint.Claim{k.as(a, stint.PerSecond(1)).request(1).Claims[0], k.as(b, stint.Per(1, 3*s)).request(1).Claims[0]}, Mode: stint.ModeReserve}
 		if k.SplitSubjects {
 			if d, err := k.Store.Take(k.Context(), r); err == nil {
 				k.Errorf("not refused: %s", answer(d))
@@ -119,9 +117,9 @@ var subjects = []check{
 		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 2*s+grace-us) // the window up to the booking at 3 s has begun
 	}),
 	everyStore("sixteen subjects never exceed any of their limits", nil, func(k *tester) {
-		r := stint.Request{Claim: k.other().under(stint.PerHour(5)).request(1).Claim}
+		r := stint.Request{Claims: []stint.Claim{k.other().under(stint.PerHour(5)).request(1).Claims[0]}}
 		for range stint.MaxClaims - 1 {
-			r.And = append(r.And, k.other().under(stint.PerHour(7)).request(1).Claim)
+			r.Claims = append(r.Claims, k.other().under(stint.PerHour(7)).request(1).Claims[0])
 		}
 		admitted := 0
 		for range 20 {

@@ -155,7 +155,7 @@ func TestOnAHashedRedis(t *testing.T) {
 	// What is counted by a part of the path is listed by a hash, and forgotten all the same.
 	part := stint.Claim{Subject: "user:jane", Scope: "phones:555-0100",
 		Limits: []stint.Limit{stint.PerHour(5)}, Cost: 1}
-	if _, err := running.Take(t.Context(), stint.Request{Claim: part}); err != nil {
+	if _, err := running.Take(t.Context(), stint.Request{Claims: []stint.Claim{part}}); err != nil {
 		t.Fatal(err)
 	}
 	const divided = "store: {name_key_file: name.key}\ntiers: [{name: users, identity: user, limits: 9/1s}, {name: rest, identity: ip, limits: 9/1s}]\n" +

@@ -187,7 +187,7 @@ func (e *redisDiagnosis) scripts(ctx context.Context, store stint.Store) {
 	limits := []stint.Limit{stint.PerMinute(1)}
 	subject := "doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	began := time.Now()
-	d, err := store.Take(ctx, stint.Request{Claim: stint.Claim{Subject: subject, Limits: limits, Cost: 1},
+	d, err := store.Take(ctx, stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: 1}},
 		Bans: &stint.BanPolicy{}})
 	took := time.Since(began)
 	if err == nil {

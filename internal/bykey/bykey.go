@@ -119,7 +119,7 @@ func (l *Limits) Decide(ctx context.Context, key string, shared bool, v *policy.
 	d := &v.Decision
 	claim := stint.Claim{Subject: key, Scope: l.scope, Limits: l.Rule.Limits, Cost: 1, Shared: shared}
 	if claim.Shared || claim.Scope != "" {
-		*d, err = l.lim.Take(ctx, stint.Request{Claim: claim})
+		*d, err = l.lim.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
 	} else {
 		*d, err = l.lim.Allow(ctx, key)
 	}

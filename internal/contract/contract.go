@@ -15,7 +15,7 @@ import (
 )
 
 // AppliesBans reports whether bans apply to the request.
-func AppliesBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != stint.ModeForce }
+func AppliesBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != driver.ModeForce }
 
 // Life is how long the request's ID is remembered: IDLife, or the shortest window of the first
 // claim.
@@ -23,15 +23,15 @@ func Life(r *stint.Request) time.Duration {
 	if r.IDLife > 0 {
 		return r.IDLife
 	}
-	return shortest(&r.Claim)
+	return shortest(&r.Claims[0])
 }
 
 // Grace is how long after its instant a booking may be used: it counts as if it were charged at the
 // end of that time. It is a twentieth of the shortest window, from 2 to 20 milliseconds.
 func Grace(r *stint.Request) time.Duration {
-	window := shortest(&r.Claim)
-	for i := range r.And {
-		window = min(window, shortest(&r.And[i]))
+	window := stint.MaxWindow
+	for i := range r.Claims {
+		window = min(window, shortest(&r.Claims[i]))
 	}
 	return min(max(window/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
 }
@@ -72,46 +72,27 @@ func ValidateInspect(c stint.Claim) error {
 	if len(c.Limits) == 0 {
 		c.Limits = []stint.Limit{stint.PerSecond(1)} // it need not have any
 	}
-	r := stint.Request{Claim: c}
+	r := stint.Request{Claims: []stint.Claim{c}}
 	return r.Validate()
 }
 
 // ValidateFailure reports what is wrong with a failure policy.
 func ValidateFailure(p *stint.FailurePolicy) error {
-	r := stint.Request{Claim: stint.Claim{Subject: "any", Limits: []stint.Limit{stint.PerSecond(1)}}, Failure: p}
+	r := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: []stint.Limit{stint.PerSecond(1)}}}, Failure: p}
 	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
 		return invalid.Err
 	}
 	return nil
 }
 
-// ClaimAt returns one of the claims of a request or a charge: its own for 0, and[i-1] for i.
-func ClaimAt(own *stint.Claim, and []stint.Claim, i int) *stint.Claim {
-	if i == 0 {
-		return own
-	}
-	return &and[i-1]
-}
-
-// Claims yields the claims of a request or a charge with their numbers; see [ClaimAt]. They escape
-// to the heap: a decision must not range over it.
-func Claims(own *stint.Claim, and []stint.Claim) iter.Seq2[int, *stint.Claim] {
-	return func(yield func(int, *stint.Claim) bool) {
-		for i := range 1 + len(and) {
-			if !yield(i, ClaimAt(own, and, i)) {
-				return
-			}
-		}
-	}
-}
-
-// Limits yields every limit of the claims of a request or a charge, in the order of a decision's
-// usages, each with its claim. See [Claims].
-func Limits(own *stint.Claim, and []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
+// Limits yields every limit of some claims, in the order of a decision's usages, each with its
+// claim. They escape to the heap: a decision must not range over it.
+func Limits(claims []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
 	return func(yield func(*stint.Claim, *stint.Limit) bool) {
-		for _, c := range Claims(own, and) {
-			for i := range c.Limits {
-				if !yield(c, &c.Limits[i]) {
+		for i := range claims {
+			c := &claims[i]
+			for k := range c.Limits {
+				if !yield(c, &c.Limits[k]) {
 					return
 				}
 			}
@@ -120,10 +101,9 @@ func Limits(own *stint.Claim, and []stint.Claim) iter.Seq2[*stint.Claim, *stint.
 }
 
 // CountLimits is the number of limits in all claims of a request.
-func CountLimits(r *stint.Request) int {
-	n := len(r.Limits)
-	for i := range r.And {
-		n += len(r.And[i].Limits)
+func CountLimits(r *stint.Request) (n int) {
+	for i := range r.Claims {
+		n += len(r.Claims[i].Limits)
 	}
 	return n
 }

@@ -54,8 +54,7 @@ func TestShow(t *testing.T) {
 
 func TestLife(t *testing.T) {
 	limits := []stint.Limit{stint.PerDay(1), stint.PerMinute(1), stint.PerHour(1)}
-	r := stint.Request{Claim: stint.Claim{Limits: limits},
-		And: []stint.Claim{{Limits: []stint.Limit{stint.PerSecond(1)}}}}
+	r := stint.Request{Claims: []stint.Claim{{Limits: limits}, {Limits: []stint.Limit{stint.PerSecond(1)}}}}
 	if got := contract.Life(&r); got != time.Minute {
 		t.Errorf("%v, want the shortest window of the first claim, a minute", got)
 	}
@@ -65,19 +64,19 @@ func TestLife(t *testing.T) {
 	}
 }
 
-func TestInstantAt(t *testing.T) {
-	c := stint.Charge{At: 5, And: make([]stint.Claim, 2)}
+func TestInstants(t *testing.T) {
+	c := driver.NewCharge(make([]stint.Claim, 3), driver.ChargeData{At: 5})
 	for _, test := range []struct {
-		others *stint.OtherStates
+		others *driver.OtherStates
 		want   [3]int64
 	}{
 		{nil, [3]int64{5, 5, 5}},
-		{&stint.OtherStates{Generations: []uint32{1, 2}}, [3]int64{5, 5, 5}},
-		{&stint.OtherStates{At: []int64{7, 6}}, [3]int64{5, 7, 6}},
+		{&driver.OtherStates{Generations: []uint32{1, 2}}, [3]int64{5, 5, 5}},
+		{&driver.OtherStates{At: []int64{7, 6}}, [3]int64{5, 7, 6}},
 	} {
-		c.Others = test.others
+		c.Data().Others = test.others
 		for i, want := range test.want {
-			if got := contract.InstantAt(&c, i); got != want {
+			if got := c.Data().AtOf(i); got != want {
 				t.Errorf("%+v, claim %d: %d, want %d", test.others, i, got, want)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
@@ -353,18 +352,18 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
 				}
 				d, r := &calls[i].Decision, &calls[i].Request
-				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Cost,
-					r.Subject, len(r.And), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.ID)
+				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Claims[0].Cost,
+					r.Claims[0].Subject, len(r.Claims[1:]), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.Data().ID)
 			}
 		},
 		charged: func() (all []units) {
 			for i := range calls {
 				d := &calls[i].Decision
-				if calls[i].Err != nil || d.Charge.ID == 0 {
+				if calls[i].Err != nil || d.Charge.Data().ID == 0 {
 					continue
 				}
-				for k := range 1 + len(d.Charge.And) {
-					claim := contract.ClaimAt(&d.Charge.Claim, d.Charge.And, k)
+				for k := range d.Charge.Claims() {
+					claim := &d.Charge.Claims()[k]
 					all = append(all, units{claim.Subject, claim.Cost, wanted[i]})
 				}
 			}
@@ -402,17 +401,17 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 			return
 		}
 		changed, failed = c.sabotage.amend(s.engine, charge, a)
-		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claim.Subject, charge.ID,
+		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claims()[0].Subject, charge.Data().ID,
 			changed, failed)
-		if changed && a.Kind == stint.AmendSettle && a.Cost < charge.Claim.Cost {
+		if changed && a.Kind == stint.AmendSettle && a.Cost < charge.Claims()[0].Cost {
 			s.announce(false, subjectsOf(&charge)...)
 		}
 	}})
 	if err != nil {
 		if a.Kind == stint.AmendSettle {
 			c.mu.Lock()
-			for k := range 1 + len(charge.And) {
-				claim := contract.ClaimAt(&charge.Claim, charge.And, k)
+			for k := range charge.Claims() {
+				claim := &charge.Claims()[k]
 				c.unknown[claim.Subject] += max(claim.Cost-a.Cost, a.Cost-claim.Cost)
 			}
 			c.mu.Unlock()
@@ -428,12 +427,12 @@ func (c *client) heartbeat(ctx context.Context, charge *stint.Charge, a *stint.A
 	switch a.Kind {
 	case stint.AmendRelease:
 		c.mu.Lock()
-		c.released[charge.ID] = true
+		c.released[charge.Data().ID] = true
 		c.mu.Unlock()
 	case stint.AmendExtend:
 		shortest := stint.MaxWindow
-		for k := range 1 + len(charge.And) {
-			for _, l := range contract.ClaimAt(&charge.Claim, charge.And, k).Limits {
+		for k := range charge.Claims() {
+			for _, l := range charge.Claims()[k].Limits {
 				if l.Algorithm == stint.AlgorithmConcurrency {
 					shortest = min(shortest, l.Window)
 				}
@@ -445,7 +444,7 @@ func (c *client) heartbeat(ctx context.Context, charge *stint.Charge, a *stint.A
 		}
 		late = c.notAfter(deadline)
 		c.mu.Lock()
-		a.KnownOnly = a.KnownOnly || late.IsZero() || c.released[charge.ID]
+		a.KnownOnly = a.KnownOnly || late.IsZero() || c.released[charge.Data().ID]
 		c.mu.Unlock()
 	}
 	return late

@@ -136,13 +136,8 @@ func (j *judge) instant(o *op) span {
 
 func (j *judge) grace(o *op) time.Duration {
 	var r stint.Request
-	for i, c := range o.claims {
-		claim := stint.Claim{Limits: []stint.Limit{j.subjects[c.subject].limit}}
-		if i == 0 {
-			r.Claim = claim
-		} else {
-			r.And = append(r.And, claim)
-		}
+	for _, c := range o.claims {
+		r.Claims = append(r.Claims, stint.Claim{Limits: []stint.Limit{j.subjects[c.subject].limit}})
 	}
 	return contract.Grace(&r)
 }

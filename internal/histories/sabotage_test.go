@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -29,16 +30,17 @@ var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops
 func (s sabotage) String() string { return sabotageNames[s] }
 
 func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, error) {
+	r.Claims = slices.Clone(r.Claims)
 	ctx := context.Background()
 	switch {
-	case s == dropsDebts && r.Mode == stint.ModeForce:
+	case s == dropsDebts && r.Mode == driver.ModeForce:
 		r.Mode = stint.ModePeek
 		d, err := e.Take(ctx, r)
-		d.Allowed, d.Charge.ID = true, 1
+		d.Allowed, d.Charge.Data().ID = true, 1
 		return d, err
 	case s == deniesSome:
-		r.Limits = slices.Clone(r.Limits)
-		if l := &r.Limits[0]; l.Max > 1 && l.Burst == 0 {
+		r.Claims[0].Limits = slices.Clone(r.Claims[0].Limits)
+		if l := &r.Claims[0].Limits[0]; l.Max > 1 && l.Burst == 0 {
 			l.Max--
 		}
 	}
@@ -46,17 +48,17 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 	switch {
 	case err != nil:
 	case s == admitsEverybody && !d.Allowed && r.Mode == stint.ModeTake && d.RetryAfter != stint.Never:
-		r.Mode = stint.ModeForce
+		r.Mode = driver.ModeForce
 		return e.Take(ctx, r)
 	case s == dropsPlaces && d.Allowed &&
-		slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }):
+		slices.ContainsFunc(r.Claims[0].Limits, func(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }):
 		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendRelease})
 	}
 	return d, err
 }
 
 func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (bool, error) {
-	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claim.Cost || s == dropsPlaces &&
+	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claims()[0].Cost || s == dropsPlaces &&
 		a.Kind != stint.AmendSettle {
 		return true, nil
 	}

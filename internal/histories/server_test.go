@@ -143,8 +143,8 @@ func (s *server) leave(l *listener) {
 
 // subjectsOf are those of a charge.
 func subjectsOf(c *stint.Charge) []string {
-	subjects := []string{c.Claim.Subject}
-	for _, claim := range c.And {
+	subjects := []string{c.Claims()[0].Subject}
+	for _, claim := range c.Claims()[1:] {
 		subjects = append(subjects, claim.Subject)
 	}
 	return subjects

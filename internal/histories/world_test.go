@@ -216,11 +216,8 @@ func (w *world) request(s step) stint.Request {
 			claims[k].Limits = append(claims[k].Limits, ledger)
 		}
 	}
-	r := stint.Request{Claim: claims[0], ID: s.id,
+	r := stint.Request{Claims: claims, ID: s.id,
 		Failure: &stint.FailurePolicy{Mode: w.plan.subjects[s.claims[0].subject].mode}}
-	if len(claims) > 1 {
-		r.And = claims[1:]
-	}
 	if s.id != "" {
 		r.IDLife = time.Minute
 	}
@@ -359,7 +356,7 @@ func (w *world) read() {
 	for s, sub := range w.plan.subjects {
 		peek := func(l stint.Limit) int64 {
 			d, err := w.server.engine.Take(context.Background(), stint.Request{
-				Claim: stint.Claim{Subject: sub.name, Limits: []stint.Limit{l}}, Mode: stint.ModePeek})
+				Claims: []stint.Claim{{Subject: sub.name, Limits: []stint.Limit{l}}}, Mode: stint.ModePeek})
 			if err != nil {
 				panic(err)
 			}

@@ -37,13 +37,13 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 	if err := a.Validate(&c); err != nil {
 		return false, err
 	}
-	if c.Fallback || c.Leased {
+	if c.Data().Fallback || c.Data().Leased {
 		return false, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	claims := cloneClaims(stint.Request{Claim: c.Claim, And: c.And})
+	claims := cloneClaims(stint.Request{Claims: c.Claims()})
 	if a.Kind == stint.AmendSettle {
 		return s.settle(c, claims, a, now), nil
 	}
@@ -56,14 +56,14 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 			}
 			places++
 			if a.Kind == stint.AmendRelease {
-				s.released[ownReleased{scopeOf(claim), c.ID}] = true
+				s.released[ownReleased{scopeOf(claim), c.Data().ID}] = true
 			}
-			if a.Kind == stint.AmendRelease && h.release(c.ID) || a.Kind == stint.AmendExtend &&
-				h.extend(p.limit, now, c.ID) {
+			if a.Kind == stint.AmendRelease && h.release(c.Data().ID) || a.Kind == stint.AmendExtend &&
+				h.extend(p.limit, now, c.Data().ID) {
 				s.write(p, now)
 				applied++
 			} else if a.Kind == stint.AmendExtend && !a.KnownOnly && s.mayRetake(&c, i, claim, p.limit, now) {
-				h.charge(p.limit, now, c.ID)
+				h.charge(p.limit, now, c.Data().ID)
 				s.write(p, now)
 				applied++
 			}
@@ -78,9 +78,9 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 // mayRetake reports whether a forgotten place may be taken back: it was neither released nor
 // settled, nor was the limit reset since, less than a window ago.
 func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
-	key := ownSettled{scopeOf(claim), settled{contract.InstantAt(c, i), c.ID}}
+	key := ownSettled{scopeOf(claim), settled{c.Data().AtOf(i), c.Data().ID}}
 	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) ||
-		s.released[ownReleased{key.scopeKey, c.ID}] {
+		s.released[ownReleased{key.scopeKey, c.Data().ID}] {
 		return false
 	}
 	at, was := s.resets[keyOf(claim, l)]
@@ -88,8 +88,8 @@ func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.L
 }
 
 func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
-	if a.Cost == 0 && c.RequestID != "" {
-		if k := s.inForce(claims[0], c.RequestID, c.IDLife.Microseconds(), now); k != nil && k.repeats > 0 {
+	if a.Cost == 0 && c.Data().RequestID != "" {
+		if k := s.inForce(claims[0], c.Data().RequestID, c.Data().IDLife.Microseconds(), now); k != nil && k.repeats > 0 {
 			return false
 		}
 	}
@@ -99,17 +99,17 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 		names := contract.StateNames(claim, nil)
 		first := state
 		state += len(names)
-		at := contract.InstantAt(&c, i)
-		key := ownSettled{scopeOf(claim), settled{at, c.ID}}
+		at := c.Data().AtOf(i)
+		key := ownSettled{scopeOf(claim), settled{at, c.Data().ID}}
 		if claim.Cost == 0 || slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) {
 			continue
 		}
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
 			if p.in != nil && (p.in.generation == 0 ||
-				p.in.generation != contract.GenerationAt(&c, first+slices.Index(names, p.limit.Name))) {
+				p.in.generation != c.Data().GenerationAt(first+slices.Index(names, p.limit.Name))) {
 				continue
 			}
-			if p.counts.settle(p.limit, now, settlement{c.ID, at, claim.Cost, a.Cost, a.MaxDebt}) {
+			if p.counts.settle(p.limit, now, settlement{c.Data().ID, at, claim.Cost, a.Cost, a.MaxDebt}) {
 				s.write(p, now)
 				touched[key] = true
 			}
@@ -128,8 +128,8 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 			s.own = s.own[1:]
 		}
 	}
-	if len(touched) > 0 && a.Cost == 0 && c.RequestID != "" {
-		s.forget(claims[0], c.RequestID)
+	if len(touched) > 0 && a.Cost == 0 && c.Data().RequestID != "" {
+		s.forget(claims[0], c.Data().RequestID)
 	}
 	return len(touched) > 0
 }
@@ -137,7 +137,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 // cloneClaims returns all claims of a request, sharing nothing with the caller.
 func cloneClaims(r stint.Request) []*stint.Claim {
 	var claims []*stint.Claim
-	for _, c := range append([]stint.Claim{r.Claim}, r.And...) {
+	for _, c := range r.Claims {
 		c.Limits = slices.Clone(c.Limits)
 		claims = append(claims, &c)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -19,12 +20,20 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	defer s.mu.Unlock()
 	now := s.now()
 	claims := cloneClaims(r)
+	d := s.decide(r, claims, now)
+	d.Charge.Data().Now = now
+	s.setGenerations(claims, &d.Charge)
+	return d, nil
+}
+
+// decide decides on a request whose claims are given apart.
+func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.Decision {
 	parts := s.openAll(claims, now)
 
 	d := stint.Decision{Charge: contract.ChargeOf(&r)}
 	states := d.MakeUsages(len(parts))
 	fit := func() {
-		if r.Fit || r.Lease > 0 {
+		if r.Terms().Fit || r.Terms().Lease > 0 {
 			for _, p := range parts {
 				claims[0].Cost = min(claims[0].Cost, left(p))
 			}
@@ -44,7 +53,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 
 	// 1. Ban.
-	if r.Mode == stint.ModeForce {
+	if r.Mode == driver.ModeForce {
 		r.Bans = nil
 	}
 	for i, c := range claims {
@@ -52,14 +61,15 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 			fit()
 			show()
 			retries(stint.ModePeek)
-			d.Banned, d.Decider, d.RetryAfter = true, uint8(i), duration(b.until-now)
+			d.Banned, d.Denier, d.BanLeft = true, uint8(i+1), duration(b.until-now)
+			d.RetryAfter = d.BanLeft
 			s.writeBans(&r, claims, now)
-			return d, nil
+			return d
 		}
 	}
 
 	// 2. Request id.
-	if k := s.seen(&r, now); k != nil && (k.repeats < storebounds.MaxRepeats || r.Mode == stint.ModeForce) {
+	if k := s.seen(&r, now); k != nil && (k.repeats < storebounds.MaxRepeats || r.Mode == driver.ModeForce) {
 		show()
 		d.Repeat = true
 		if wait := k.until - contract.Life(&r).Microseconds() - now; wait >= 16 {
@@ -72,7 +82,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 				s.writeBans(&r, claims, now)
 			}
 		}
-		return d, nil
+		return d
 	}
 
 	// 3. Limits.
@@ -80,7 +90,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	fit()
 	show()
 	var at int64
-	if r.Mode == stint.ModeForce {
+	if r.Mode == driver.ModeForce {
 		at = now + (r.MaxWait + time.Microsecond - 1).Microseconds()
 	} else {
 		retries(r.Mode)
@@ -89,13 +99,13 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	d.RetryAfter = wait(at, now)
 	switch {
 	case at == never:
-	case r.Mode == stint.ModeForce:
+	case r.Mode == driver.ModeForce:
 		d.Allowed = true
-	case r.Lease > 0:
+	case r.Terms().Lease > 0:
 		d.Allowed = at == now
 		for i, p := range parts {
 			if at == now && left(p) < p.claim.Cost {
-				d.Allowed, d.RetryAfter, states[i].RetryAfter = false, r.Lease, r.Lease
+				d.Allowed, d.RetryAfter, states[i].RetryAfter = false, r.Terms().Lease, r.Terms().Lease
 			}
 		}
 	case r.Mode == stint.ModeReserve:
@@ -109,21 +119,20 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	}
 	if old != never && (!d.Allowed || at >= old) {
 		s.stay(&r, parts, &d, old, now)
-		return d, nil
+		return d
 	}
 
 	// 4. Charge.
 	if d.Allowed {
 		if r.Mode != stint.ModePeek {
-			d.Charge.ID, d.Charge.At = s.chargeAll(&r, parts, now, at)
-			d.Charge.Claim.Cost = claims[0].Cost
-			s.setGenerations(claims, &d.Charge)
+			d.Charge.Data().ID, d.Charge.Data().At = s.chargeAll(&r, parts, now, at)
+			d.Charge.Claims()[0].Cost = claims[0].Cost
 			show()
-			if at > now && r.Lease == 0 {
+			if at > now && r.Terms().Lease == 0 {
 				showAsOf(parts, states, at)
 			}
 		}
-		return d, nil
+		return d
 	}
 
 	// 5. Strike.
@@ -134,16 +143,16 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 			break
 		}
 	}
-	d.Decider = uint8(slices.Index(claims, denier))
+	d.Denier = uint8(slices.Index(claims, denier) + 1)
 	if r.Mode == stint.ModeTake && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 && !denier.Shared {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
-			d.Banned = true
+			d.Banned, d.BanLeft = true, duration(until-now)
 			if d.RetryAfter != stint.Never {
-				d.RetryAfter = max(d.RetryAfter, duration(until-now))
+				d.RetryAfter = max(d.RetryAfter, d.BanLeft)
 			}
 		}
 	}
-	return d, nil
+	return d
 }
 
 // left is what is left of a limit, less than nothing in debt.
@@ -215,8 +224,8 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint64, int64) {
 	stated, noted := at, at // in the charge, and with the request id
 	switch {
-	case r.Lease > 0:
-		stated = now + r.Lease.Microseconds()
+	case r.Terms().Lease > 0:
+		stated = now + r.Terms().Lease.Microseconds()
 		noted = stated
 	case at > now:
 		stated = at + contract.Grace(r).Microseconds()
@@ -247,7 +256,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 			k.charge(p.limit, now, s.serial)
 		case *counts:
 			switch {
-			case r.Mode == stint.ModeForce:
+			case r.Mode == driver.ModeForce:
 				k.force(p.limit, now, at, stated, p.claim.Cost)
 			case at > now:
 				k.book(at, stated, p.claim.Cost)
@@ -266,9 +275,6 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 
 // setGenerations notes the generation of every state in the charge.
 func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
-	if c.ID == 0 {
-		return
-	}
 	i := 0
 	for _, claim := range claims {
 		for _, name := range contract.StateNames(claim, nil) {
@@ -295,12 +301,12 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 // there is none.
 func (s *Store) giveUp(r *stint.Request, parts []*part) int64 {
 	old := never
-	if r.Booked == 0 {
+	if r.Terms().Booked == 0 {
 		return old
 	}
 	for _, p := range parts {
 		if k, ok := p.counts.(*counts); ok && p.claim.Cost > 0 {
-			if from := k.unbook(r.Booked, p.claim.Cost); from != never && (old == never || from < old) {
+			if from := k.unbook(r.Terms().Booked, p.claim.Cost); from != never && (old == never || from < old) {
 				old = from
 			}
 		}
@@ -326,10 +332,8 @@ func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, no
 		k.open(p.limit, now)
 		p.counts = k
 	}
-	claims := cloneClaims(*r)
 	s.serial++
 	d.Allowed, d.RetryAfter = true, wait(old, now)
-	d.Charge.ID, d.Charge.At = s.serial, r.Booked
-	s.setGenerations(claims, &d.Charge)
+	d.Charge.Data().ID, d.Charge.Data().At = s.serial, r.Terms().Booked
 	showAsOf(parts, d.Usages(), old)
 }

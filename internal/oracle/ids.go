@@ -17,10 +17,10 @@ type seenID struct {
 
 // seen returns the request's id if it is in force.
 func (s *Store) seen(r *stint.Request, now int64) *seenID {
-	if r.ID == "" || r.Cost == 0 || r.Booked != 0 {
+	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != 0 {
 		return nil
 	}
-	return s.inForce(&r.Claim, r.ID, contract.Life(r).Microseconds(), now)
+	return s.inForce(&r.Claims[0], r.ID, contract.Life(r).Microseconds(), now)
 }
 
 // inForce returns an id if it is in force.
@@ -36,11 +36,11 @@ func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 
 // remember records the request's id as charged at an instant.
 func (s *Store) remember(r *stint.Request, now, at int64) {
-	if r.ID == "" || r.Cost == 0 || r.Booked != 0 || s.seen(r, now) != nil {
+	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != 0 || s.seen(r, now) != nil {
 		return
 	}
-	s.forget(&r.Claim, r.ID)
-	key := scopeOf(&r.Claim)
+	s.forget(&r.Claims[0], r.ID)
+	key := scopeOf(&r.Claims[0])
 	until := (at + contract.Life(r).Microseconds() + 15) / 16 * 16
 	list := append(s.ids[key], seenID{id: r.ID, until: until})
 	list = slices.DeleteFunc(list, func(k seenID) bool { return k.until <= now })

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -60,42 +61,43 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	if d.Repeat {
 		return nil
 	}
-	if fits := r.Fit || r.Lease > 0; fits && d.Allowed {
-		if err := t.fitted(now, &r, d.Charge.Claim.Cost); err != nil {
+	r.Claims = slices.Clone(r.Claims)
+	if fits := r.Terms().Fit || r.Terms().Lease > 0; fits && d.Allowed {
+		if err := t.fitted(now, &r, d.Charge.Claims()[0].Cost); err != nil {
 			return err
 		}
-		r.Cost = d.Charge.Claim.Cost
+		r.Claims[0].Cost = d.Charge.Claims()[0].Cost
 	} else if fits {
-		r.Cost = 1 // where that much fits, it is not denied
+		r.Claims[0].Cost = 1 // where that much fits, it is not denied
 	}
-	stays := r.Booked != 0 && d.Charge.At == r.Booked && t.hasBooking(now, &r)
+	stays := r.Terms().Booked != 0 && d.Charge.Data().At == r.Terms().Booked && t.hasBooking(now, &r)
 	leased := func(l stint.Limit) bool { return l.Leased }
-	blocks := d.Charge.Leased || t.AnyDelay && slices.ContainsFunc(d.Charge.Claim.Limits, leased)
+	blocks := d.Charge.Data().Leased || t.AnyDelay && slices.ContainsFunc(d.Charge.Claims()[0].Limits, leased)
 	states, i := d.States(), -1
-	for c, l := range contract.Limits(&r.Claim, r.And) {
+	for c, l := range contract.Limits(r.Claims) {
 		i++
 		lt := t.of(c, l)
-		justified := lt.justified(l, now, c.Cost) || r.Lease > 0 && lt.full(l, now, c.Cost) ||
+		justified := lt.justified(l, now, c.Cost) || r.Terms().Lease > 0 && lt.full(l, now, c.Cost) ||
 			r.Mode == stint.ModeReserve && lt.hasBookings(now)
 		if !t.AnyDelay && states[i].RetryAfter > 0 && !justified {
 			return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
 				c.Key(), l, c.Cost, lt)
 		}
 		if d.Allowed && r.Mode != stint.ModePeek && c.Cost > 0 {
-			e := event{id: d.Charge.ID, from: d.Charge.At, at: d.Charge.At, low: c.Cost, high: c.Cost,
+			e := event{id: d.Charge.Data().ID, from: d.Charge.Data().At, at: d.Charge.Data().At, low: c.Cost, high: c.Cost,
 				booked: d.RetryAfter > 0}
 			switch {
-			case d.Charge.Leased: // from memory: its block ends later
+			case d.Charge.Data().Leased: // from memory: its block ends later
 				e.from, e.at = now, now
-			case e.booked || r.Lease > 0:
+			case e.booked || r.Terms().Lease > 0:
 				e.from = now + d.RetryAfter.Microseconds()
 			}
 			lt.blocks = lt.blocks || blocks
-			moved := r.Booked != 0 && lt.giveUp(now, r.Booked, e)
+			moved := r.Terms().Booked != 0 && lt.giveUp(now, r.Terms().Booked, e)
 			if stays {
 				continue // it stays where it was, and is nowhere if limits were reset since
 			}
-			if r.Mode == stint.ModeForce {
+			if r.Mode == driver.ModeForce {
 				lt.force(e, len(states) > 1)
 				continue
 			}
@@ -109,8 +111,8 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 
 // hasBooking reports whether some limit has the booking that a request asks to move up.
 func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
-	for c, l := range contract.Limits(&r.Claim, r.And) {
-		if slices.ContainsFunc(t.of(c, l).events, func(e event) bool { return e.is(now, r.Booked) }) {
+	for c, l := range contract.Limits(r.Claims) {
+		if slices.ContainsFunc(t.of(c, l).events, func(e event) bool { return e.is(now, r.Terms().Booked) }) {
 			return true
 		}
 	}
@@ -123,19 +125,19 @@ func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from
 // fitted checks what was charged of a cost that may be lowered: if not all of it, then one unit
 // more did not fit under some limit.
 func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
-	if cost < 1 || cost > r.Cost {
-		return fmt.Errorf("%s: charged %d of %d", r.Key(), cost, r.Cost)
+	if cost < 1 || cost > r.Claims[0].Cost {
+		return fmt.Errorf("%s: charged %d of %d", r.Claims[0].Key(), cost, r.Claims[0].Cost)
 	}
-	if cost == r.Cost || t.AnyDelay {
+	if cost == r.Claims[0].Cost || t.AnyDelay {
 		return nil
 	}
-	for j := range r.Limits {
-		if l := &r.Limits[j]; t.of(&r.Claim, l).full(l, now, cost+1) {
+	for j := range r.Claims[0].Limits {
+		if l := &r.Claims[0].Limits[j]; t.of(&r.Claims[0], l).full(l, now, cost+1) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: charged %d of %d, though the true log has room for more even a slice later", r.Key(),
-		cost, r.Cost)
+	return fmt.Errorf("%s: charged %d of %d, though the true log has room for more even a slice later", r.Claims[0].Key(),
+		cost, r.Claims[0].Cost)
 }
 
 // Amended records an amendment that applied.
@@ -144,10 +146,10 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	if a.Kind != stint.AmendSettle {
 		return
 	}
-	certain := len(charge.And) == 0 && len(charge.Claim.Limits) == 1
-	for c, l := range contract.Limits(&charge.Claim, charge.And) {
+	certain := len(charge.Claims()) == 1 && len(charge.Claims()[0].Limits) == 1
+	for c, l := range contract.Limits(charge.Claims()) {
 		if c.Cost > 0 { // else it was not charged
-			t.of(c, l).settle(charge.ID, a.Cost, certain)
+			t.of(c, l).settle(charge.Data().ID, a.Cost, certain)
 		}
 	}
 }

@@ -2,11 +2,13 @@ package oracle_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
@@ -18,8 +20,9 @@ type lenient struct {
 
 func (l lenient) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	changed := r
-	changed.Limits = []stint.Limit{r.Limits[0]}
-	l.change(&changed.Limits[0])
+	changed.Claims = slices.Clone(changed.Claims)
+	changed.Claims[0].Limits = []stint.Limit{r.Claims[0].Limits[0]}
+	l.change(&changed.Claims[0].Limits[0])
 	return l.Store.Take(ctx, changed)
 }
 
@@ -62,7 +65,7 @@ func TestTruthFindsLies(t *testing.T) {
 			store := lenient{oracle.New(func() int64 { return clock }), c.change}
 			truth, got := oracle.NewTruth(), ""
 			for range 1000 {
-				r := stint.Request{Claim: stint.Claim{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}
+				r := stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}}
 				d, err := store.Take(t.Context(), r)
 				if err != nil {
 					t.Fatal(err)
@@ -84,11 +87,11 @@ func TestTruthFindsLies(t *testing.T) {
 type careless struct{ *oracle.Store }
 
 func (c careless) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	during := r.Lease
-	r.Lease, r.Fit = 0, true
+	during := r.Terms().Lease
+	r.Terms().Lease, r.Terms().Fit = 0, true
 	d, err := c.Store.Take(ctx, r)
-	if d.Charge.ID != 0 {
-		d.Charge.At += during.Microseconds()
+	if d.Charge.Data().ID != 0 {
+		d.Charge.Data().At += during.Microseconds()
 	}
 	return d, err
 }
@@ -97,7 +100,8 @@ func (c careless) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 type stingy struct{ *oracle.Store }
 
 func (s stingy) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	r.Cost = (r.Cost + 1) / 2
+	r.Claims = slices.Clone(r.Claims)
+	r.Claims[0].Cost = (r.Claims[0].Cost + 1) / 2
 	return s.Store.Take(ctx, r)
 }
 
@@ -125,9 +129,9 @@ func TestTruthFindsLiesAboutLeases(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			store, truth, got := c.open(), oracle.NewTruth(), ""
 			for i := range 1000 {
-				r := stint.Request{Claim: stint.Claim{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}
+				r := stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}}
 				if i%3 == 0 {
-					r.Cost, r.Lease = 8, 1200*time.Millisecond
+					r.Claims[0].Cost, r.Terms().Lease = 8, 1200*time.Millisecond
 				}
 				d, err := store.Take(t.Context(), r)
 				if err != nil {
@@ -156,21 +160,22 @@ type hoarder struct {
 }
 
 func (h *hoarder) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if h.block.Claim.Cost == 0 || h.block.At <= *h.clock {
+	if h.block.Claims()[0].Cost == 0 || h.block.Data().At <= *h.clock {
 		ask := r
-		ask.Cost, ask.Lease = r.Limits[0].Capacity(), 500*time.Millisecond
+		ask.Claims = slices.Clone(ask.Claims)
+		ask.Claims[0].Cost, ask.Terms().Lease = r.Claims[0].Limits[0].Capacity(), 500*time.Millisecond
 		d, err := h.Store.Take(ctx, ask)
 		if !d.Allowed && !h.wild || err != nil {
 			return d, err
 		}
-		h.block = stint.Charge{At: *h.clock + 500_000, Claim: r.Claim}
-		h.block.Claim.Cost = r.Limits[0].Capacity()
+		h.block = driver.NewCharge([]stint.Claim{r.Claims[0]}, driver.ChargeData{At: *h.clock + 500_000})
+		h.block.Claims()[0].Cost = r.Claims[0].Limits[0].Capacity()
 		if !h.wild {
 			h.block = d.Charge
 		}
 	}
-	h.block.Claim.Cost--
-	c := stint.Charge{ID: 1, At: h.block.At, Leased: true, Claim: r.Claim}
+	h.block.Claims()[0].Cost--
+	c := driver.NewCharge([]stint.Claim{r.Claims[0]}, driver.ChargeData{ID: 1, At: h.block.Data().At, Leased: true})
 	d := stint.Decision{Allowed: true, Charge: c}
 	d.MakeUsages(1)
 	return d, nil
@@ -196,10 +201,11 @@ func TestTruthFindsLiesFromMemory(t *testing.T) {
 			truth, got := oracle.NewTruth(), ""
 			truth.AnyDelay = true
 			for range 1000 {
-				r := stint.Request{Claim: stint.Claim{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}
+				r := stint.Request{Claims: []stint.Claim{{Subject: "s", Limits: []stint.Limit{c.limit}, Cost: 1}}}
 				ask := r
+				ask.Claims = slices.Clone(ask.Claims)
 				if strings.Contains(c.name, "without a meter") {
-					ask.Limits = []stint.Limit{stint.PerSecond(80)}
+					ask.Claims[0].Limits = []stint.Limit{stint.PerSecond(80)}
 				}
 				d, err := store.Take(t.Context(), ask)
 				if err != nil {
@@ -212,8 +218,8 @@ func TestTruthFindsLiesFromMemory(t *testing.T) {
 				if !d.Allowed {
 					clock += 20_000
 				}
-				if clock += 1_000; store.block.Claim.Cost > 0 && store.block.At-clock > 400_000 {
-					clock = store.block.At - 200_000
+				if clock += 1_000; store.block.Claims()[0].Cost > 0 && store.block.Data().At-clock > 400_000 {
+					clock = store.block.Data().At - 200_000
 				}
 			}
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {

@@ -168,7 +168,7 @@ func (c *counter) hit(v *policy.Verdict, i int) *subject {
 // that are not counted separately, every ban counts as one.
 func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 	d := &v.Decision
-	s := c.hit(v, int(d.Decider))
+	s := c.hit(v, max(int(d.Denier)-1, 0))
 	var denials *denials
 	if s != nil {
 		denials = s.denied(now)

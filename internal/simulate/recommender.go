@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/algorithm"
-	"github.com/stint-limiter/stint/internal/contract"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/memorystore"
@@ -186,7 +185,7 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 			list := r.measures(claim, v.Results[i].Rule.Index)
 			for k := range list {
 				windows[k].Requests++
-				list[k].add(windows[k], decision.Charge.At, claim.Cost)
+				list[k].add(windows[k], decision.Charge.Data().At, claim.Cost)
 			}
 		}
 	}
@@ -199,7 +198,7 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 
 // claim returns a claim of the request being measured.
 func (r *recommender) claim(i int) *stint.Claim {
-	return contract.ClaimAt(&r.request.Claim, r.request.And, i)
+	return &r.request.Claims[i]
 }
 
 // measures returns the measures of a claim by a rule, one for each window. There are none if there
@@ -250,8 +249,8 @@ type settlingStore struct {
 func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
 	changed, err := s.Timeless.Amend(ctx, c, a)
 	if changed && a.Kind == stint.AmendSettle {
-		for i := range 1 + len(c.And) {
-			s.recommender.settle(contract.ClaimAt(&c.Claim, c.And, i), c.At, &a)
+		for i := range c.Claims() {
+			s.recommender.settle(&c.Claims()[i], c.Data().At, &a)
 		}
 	}
 	return changed, err

@@ -137,10 +137,9 @@ type countingStore struct {
 func (s *countingStore) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	c := &s.sizer.sum.calls
 	c.Decisions++
-	c.Subjects += 1 + int64(len(r.And))
-	c.Windows += int64(len(r.Limits))
-	for i := range r.And {
-		c.Windows += int64(len(r.And[i].Limits))
+	c.Subjects += int64(len(r.Claims))
+	for i := range r.Claims {
+		c.Windows += int64(len(r.Claims[i].Limits))
 	}
 	return s.Timeless.Take(ctx, r)
 }

@@ -21,6 +21,7 @@
 --          retry-after
 --          time of the charge (0: none)
 --          units charged to the first claim
+--          with the flag BANNED, how long the ban lasts
 --          per part its generation (4, not of holders), and per limit that is asked about, in the
 --          order of its set, used, reset-after, retry-after
 --          with the flag DIRECTORIES, per part with a state the length of its directory (1; 0: that
@@ -205,7 +206,7 @@ local function deny(r, bans, strikes)
 end
 
 -- answer packs the reply.
-local function answer(r, flags, decider, retry, at, charged)
+local function answer(r, flags, decider, retry, at, charged, ban)
   local out, directories, other = { '' }, {}, false
   for _, part in ipairs(r.parts) do
     local st = part.st
@@ -224,6 +225,7 @@ local function answer(r, flags, decider, retry, at, charged)
   end
   if other then flags, out[#out + 1] = flags + DIRECTORIES, table.concat(directories) end
   out[1] = pack('<BBddd', flags, decider, bounded(retry, NEVER), bounded(at, 0), at > 0 and charged or 0)
+  if ban then out[1] = out[1] .. pack('<d', bounded(ban.til - now, 0)) end
   return table.concat(out)
 end
 
@@ -284,7 +286,7 @@ function G.decide(run, base, equal, id)
       end
     end
   end
-  local reply = answer(r, flags, decider, retry, at, charged)
+  local reply = answer(r, flags, decider, retry, at, charged, flags == BANNED and bans[decider])
 
   -- A clock that stepped back is not forgotten where the request was denied.
   if not looking then

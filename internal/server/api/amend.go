@@ -89,7 +89,7 @@ func (a *API) logFailure(err error) {
 // amend corrects a charge. One that nothing is left of, because none of its claims counts what is
 // corrected, is as it was.
 func (a *API) amend(ctx context.Context, c stint.Charge, m stint.Amendment) (bool, error) {
-	if c.ID == 0 {
+	if c.Data().ID == 0 {
 		return false, nil
 	}
 	return a.store.Amend(ctx, c, m)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // charged is a charge, and which of its claims count the cost, as bits.
@@ -21,7 +22,7 @@ type charged struct {
 
 // costs returns which claims count the cost, by number.
 func (c *charged) costs() (claims []int) {
-	for i := range 1 + len(c.And) {
+	for i := range c.Claims() {
 		if c.priced&(1<<i) != 0 {
 			claims = append(claims, i)
 		}
@@ -45,7 +46,7 @@ func newSeal(key []byte) seal {
 // Numbers are varints, but for generations, which are random and have four bytes. Texts have their
 // length before them. It is not encrypted, and holds the subject.
 const (
-	chargeVersion = 2
+	chargeVersion = 3
 	signatureSize = 16
 	maxCharge     = 48 << 10 // of the text
 )
@@ -58,7 +59,7 @@ var (
 
 // text returns the text of a charge; "" if nothing was charged.
 func (s *seal) text(c *charged) string {
-	if c.ID == 0 {
+	if c.IsZero() {
 		return ""
 	}
 	w := codec{b: []byte{chargeVersion}}
@@ -105,24 +106,27 @@ type codec struct {
 func (x *codec) fail() { x.b, x.failed = nil, true }
 
 func (x *codec) charge(c *charged) {
-	number(x, &c.ID, math.MaxUint64)
-	number(x, &c.At, math.MaxUint64)
-	x.generation(&c.Generation)
-	x.origin(&c.Charge)
+	data := c.Data()
+	number(x, &data.ID, math.MaxUint64)
+	number(x, &data.At, math.MaxUint64)
+	x.generation(&data.Generation)
+	x.origin(data)
 	number(x, &c.priced, math.MaxUint16)
-	if x.text(&c.RequestID); c.RequestID != "" {
-		x.microseconds(&c.IDLife)
+	if x.text(&data.RequestID); data.RequestID != "" {
+		x.microseconds(&data.IDLife)
 	}
-	x.claim(&c.Claim)
-	list(x, &c.And, stint.MaxClaims, x.claim)
-	var others stint.OtherStates
-	if c.Others != nil {
-		others = *c.Others
+	claims := c.Claims()
+	if list(x, &claims, stint.MaxClaims, x.claim); x.reads {
+		c.SetClaims(claims)
+	}
+	var others driver.OtherStates
+	if data.Others != nil {
+		others = *data.Others
 	}
 	list(x, &others.At, stint.MaxClaims, func(at *int64) { number(x, at, math.MaxUint64) })
 	list(x, &others.Generations, stint.MaxClaims*stint.MaxLimits, x.generation)
 	if x.reads && (others.At != nil || others.Generations != nil) {
-		c.Others = &stint.OtherStates{At: others.At, Generations: others.Generations}
+		data.Others = &driver.OtherStates{At: others.At, Generations: others.Generations}
 	}
 }
 
@@ -147,7 +151,7 @@ const (
 	fromLease    = 2
 )
 
-func (x *codec) origin(c *stint.Charge) {
+func (x *codec) origin(c *driver.ChargeData) {
 	from := 0
 	switch {
 	case c.Fallback:

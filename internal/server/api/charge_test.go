@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -20,13 +21,11 @@ func charges() []charged {
 			stint.PerDay(1).WithLease(), {Max: 0, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
 		}}
 	return []charged{
-		{Charge: stint.Charge{ID: 1, At: 1, Generation: 99, Claim: one}},
-		{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, Generation: 1<<32 - 1, Claim: two,
-			Others: &stint.OtherStates{Generations: []uint32{3}}}, priced: 1},
-		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, RequestID: "again", IDLife: time.Hour}},
-		{Charge: stint.Charge{ID: 7, At: 8, Claim: one, Leased: true}},
-		{Charge: stint.Charge{ID: 7, At: 8, Generation: 1, Claim: one, Fallback: true, And: []stint.Claim{two},
-			Others: &stint.OtherStates{Generations: []uint32{1 << 31, 5}, At: []int64{9}}}, priced: 3},
+		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 1, At: 1, Generation: 99})},
+		{Charge: driver.NewCharge([]stint.Claim{two}, driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, Generation: 1<<32 - 1, Others: &driver.OtherStates{Generations: []uint32{3}}}), priced: 1},
+		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, RequestID: "again", IDLife: time.Hour})},
+		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, Leased: true})},
+		{Charge: driver.NewCharge([]stint.Claim{one, two}, driver.ChargeData{ID: 7, At: 8, Generation: 1, Fallback: true, Others: &driver.OtherStates{Generations: []uint32{1 << 31, 5}, At: []int64{9}}}), priced: 3},
 	}
 }
 
@@ -84,8 +83,8 @@ func TestChargeSigned(t *testing.T) {
 // The largest charge that a request can make fits into the body that amends it.
 func TestLargestCharge(t *testing.T) {
 	long := strings.Repeat("x", maxKey)
-	c := charged{Charge: stint.Charge{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow}}
-	total := 0
+	c := charged{Charge: driver.NewCharge(nil, driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow})}
+	total, all := 0, []stint.Claim(nil)
 	for i := range stint.MaxClaims {
 		// what policies count under is shorter than a subject of the caller's
 		claim := stint.Claim{Subject: long[:512], Scope: long[:768], Cost: stint.MaxUnits}
@@ -95,13 +94,12 @@ func TestLargestCharge(t *testing.T) {
 				stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).WithBurst(100).WithName(
 					strings.Repeat("n", 63)+string(rune('a'+k))))
 		}
-		if i == 0 {
-			c.Claim = claim
-		} else {
+		if i > 0 {
 			claim.Subject = long[:511] + string(rune('a'+i))
-			c.And = append(c.And, claim)
 		}
+		all = append(all, claim)
 	}
+	c.SetClaims(all)
 	if total != stint.MaxTotal {
 		t.Fatalf("%d limits", total)
 	}

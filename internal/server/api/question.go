@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
@@ -110,7 +109,7 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 		for i := range q.claims() {
 			if result := &v.Results[i]; result.Rule.Costs {
 				result.Cost = v.Cost
-				contract.ClaimAt(&q.request.Claim, q.request.And, i).Cost = v.Cost
+				q.request.Claims[i].Cost = v.Cost
 			}
 		}
 	}
@@ -179,9 +178,8 @@ func (q *question) claim(subject, scope string, rule *policy.Rule) {
 		c.Cost = q.verdict.Cost
 	}
 	if len(q.verdict.Results) == 0 {
-		q.request.Claim, q.verdict.Route = c, rule.Policy
-	} else {
-		q.request.And = append(q.request.And, c)
+		q.verdict.Route = rule.Policy
 	}
+	q.request.Claims = append(q.request.Claims, c)
 	q.verdict.Results = append(q.verdict.Results, policy.Result{Rule: rule, Claim: c})
 }

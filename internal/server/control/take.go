@@ -70,17 +70,13 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	if a.Peek {
 		r.Mode = stint.ModePeek
 	}
-	for i, p := range counters {
+	for _, p := range counters {
 		c := stint.Claim{Subject: a.Subject, Scope: p.scope, Limits: p.limits, Cost: 1,
 			Shared: a.Subject == setinfo.Everyone}
 		if p.costs {
 			c.Cost = a.Cost
 		}
-		if i == 0 {
-			r.Claim = c
-		} else {
-			r.And = append(r.And, c)
-		}
+		r.Claims = append(r.Claims, c)
 	}
 	if set := d.set(); set != nil {
 		failure := setinfo.FailureOf(set, counters[0].policy, counters[0].tier)

@@ -104,7 +104,7 @@ type subjects struct {
 
 func (w watched) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	w.seen.mu.Lock()
-	w.seen.list = append(w.seen.list, r.Subject)
+	w.seen.list = append(w.seen.list, r.Claims[0].Subject)
 	w.seen.mu.Unlock()
 	return w.Store.Take(ctx, r)
 }

@@ -70,7 +70,7 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 			mode = stint.ModePeek
 			s.undo(ctx, c, charges)
 			charges = nil
-		case d.Charge.ID != 0:
+		case d.Charge.Data().ID != 0:
 			charges = append(charges, d.Charge)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // maxParallel is how many counters of one request are asked for at the same time.
@@ -96,7 +95,7 @@ func (it *item) use(d *stint.Decision, k int) {
 
 // noteCharge notes what was charged to the item's counter, the kth claim of a charge.
 func (it *item) noteCharge(c *stint.Charge, k int) {
-	if c.ID != 0 && !c.Fallback && !c.Leased {
-		it.charged = contract.ClaimAt(&c.Claim, c.And, k).Cost
+	if c.Data().ID != 0 && !c.Data().Fallback && !c.Data().Leased {
+		it.charged = c.Claims()[k].Cost
 	}
 }

@@ -1,0 +1,35 @@
+package driver
+
+import (
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/protocol"
+)
+
+// Terms are what the stack in front of a store asks of it beside what users ask; see
+// [stint.Request.Terms].
+type Terms = protocol.Terms
+
+// ChargeData is what a store knows about a charge beside its claims; see [stint.Charge.Data].
+type ChargeData = protocol.ChargeData
+
+// OtherStates is the part of [ChargeData] about the states and claims after the first.
+type OtherStates = protocol.OtherStates
+
+// ModeForce charges the cost whether or not there is room, above the capacity too: now, or MaxWait
+// from now. It is always allowed, ignores bans and causes no strike. It is for units that were
+// admitted elsewhere and have to be counted here.
+const ModeForce = stint.Mode(protocol.ModeForce)
+
+// WithTerms returns a request on certain terms.
+func WithTerms(r stint.Request, t Terms) stint.Request {
+	*r.Terms() = t
+	return r
+}
+
+// NewCharge returns a charge of some claims.
+func NewCharge(claims []stint.Claim, data ChargeData) stint.Charge {
+	var c stint.Charge
+	c.SetClaims(claims)
+	*c.Data() = data
+	return c
+}
