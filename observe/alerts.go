@@ -20,6 +20,7 @@ type alerts struct {
 	logger  *slog.Logger
 	webhook *webhook // nil if there is none
 	each    []*alertState
+	dropped int64 // log records, as of the last second
 }
 
 // alertState is where an alert is.
@@ -70,10 +71,13 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	return a
 }
 
-// evaluate looks at all alerts. It returns them, and whether one has changed its state, or its
+// evaluate looks at all alerts, given which sources are refused and how many log records were
+// dropped since the start. It returns the alerts, and whether one has changed its state, or its
 // value while it is not ok.
-func (a *alerts) evaluate(now time.Time, h *history, store *StoreHealth, refused []string) (all []Alert, changed bool) {
+func (a *alerts) evaluate(now time.Time, h *history, store *StoreHealth, refused []string, dropped int64) (
+	all []Alert, changed bool) {
 	r := read(now, h, store, refused)
+	r.dropped, a.dropped = dropped-a.dropped, dropped
 	all = make([]Alert, len(a.each))
 	for i, s := range a.each {
 		before := s.shown

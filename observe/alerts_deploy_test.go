@@ -83,6 +83,7 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 		"RedisMemory":   {"stint_redis_memory_share"},
 		"RedisCPU":      {"stint_redis_cpu_share"},
 		"ConfigRefused": {"stint_config_last_reload_success == 0"},
+		"LogDropped":    {"increase(stint_log_dropped_total[1m])"},
 		"EvictingRedis": {`stint_alert{name="EvictingRedis"}`},
 		"StoreDown":     {"stint_store_up == 0"},
 	}

@@ -94,6 +94,11 @@ var alertRules = [...]alertRule{
 		detail:  func(r *readings) string { return " Refused: " + strings.Join(r.refused, ", ") + "." },
 	},
 	{
+		name: "LogDropped", severity: severityTicket, unit: "count", stays: true,
+		summary: "Log records are dropped: standard error is not read in time, or cannot be written. Requests are served as usual. See what collects the log of this process, and whether its disk is full.",
+		value:   func(r *readings) float64 { return float64(r.dropped) },
+	},
+	{
 		name: "EvictingRedis", severity: severityTicket, unit: "count",
 		summary: "The Redis evicts keys when its memory is full, and with them what subjects have used. Set maxmemory-policy to noeviction, and see how much memory is left.",
 		value:   (*readings).evicting,
@@ -121,6 +126,7 @@ type readings struct {
 	beforeSeconds         int64
 	store                 *StoreHealth
 	refused               []string
+	dropped               int64 // log records in the last second
 }
 
 func read(now time.Time, h *history, store *StoreHealth, refused []string) *readings {

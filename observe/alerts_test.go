@@ -17,6 +17,7 @@ type watchman struct {
 	now     time.Time
 	store   StoreHealth
 	refused []string
+	dropped int64 // log records
 }
 
 func newWatchman(c AlertConfig) *watchman {
@@ -33,7 +34,7 @@ func (w *watchman) second(happens func(*watchman)) (all []Alert, changed bool) {
 		happens(w)
 	}
 	w.pass(time.Second, 0, 0)
-	return w.evaluate(w.now, w.history, &w.store, w.refused)
+	return w.evaluate(w.now, w.history, &w.store, w.refused, w.dropped)
 }
 
 // after returns the state of an alert after so much of the same.
@@ -80,6 +81,9 @@ func down(w *watchman) {
 func up(w *watchman) { w.store = StoreHealth{Up: true} }
 
 func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.refused = sources } }
+
+// drop drops log records.
+func drop(n int64) func(*watchman) { return func(w *watchman) { w.dropped += n } }
 
 func evict(memory int64, policy string) func(*watchman) {
 	return func(w *watchman) { w.store.Redis = &RedisInfo{MaxMemory: memory, Policy: policy} }
@@ -218,6 +222,13 @@ func TestAlerts(t *testing.T) {
 			{time.Second, refuse("policies"), "firing", 1},
 			{10 * time.Minute, refuse("policies", "envoy"), "firing", 2},
 			{time.Second, refuse(), "ok", 0},
+		}},
+		{"LogDropped", []spell{
+			{time.Minute, nil, "ok", 0},
+			{time.Second, drop(3), "firing", 3},
+			{time.Minute, drop(5), "firing", 5},
+			{time.Minute, nil, "firing", 0}, // has just ended
+			{time.Second, nil, "ok", 0},
 		}},
 		{"EvictingRedis", []spell{
 			{time.Minute, evict(1<<30, "noeviction"), "ok", 0},

@@ -39,6 +39,7 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for _, to := range m.outbound.all() {
 		c.calls(to, waiting[to.api])
 	}
+	c.counter("log_dropped_total", m.logDropped())
 	for _, a := range *m.lastAlerts.Load() {
 		c.gauge("alert", truth(a.State == alertFiring), a.Name)
 	}

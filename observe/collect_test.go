@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/resilience"
@@ -74,6 +75,7 @@ func TestScrape(t *testing.T) {
 		`stint_outbound_wait_seconds_sum{api="igdb"} 0.03`,
 		`stint_outbound_waiting{api="igdb"} 4`,
 		`stint_outbound_cooldowns_total{api="igdb"} 1`,
+		`stint_log_dropped_total 0`,
 		`stint_config_reloads_total{result="refused",source="policies"} 1`,
 		`stint_config_last_reload_success{source="policies"} 0`,
 		`stint_config_last_reload_timestamp_seconds{source="policies"} 1.7000000005e+09`,
@@ -91,6 +93,17 @@ func TestScrape(t *testing.T) {
 	if t.Failed() {
 		t.Log(text)
 	}
+}
+
+// TestLogDropped: the log's own count is a metric, and its growth an alert.
+func TestLogDropped(t *testing.T) {
+	m := observe.New(observe.Config{LogDropped: func() int64 { return 6 }})
+	defer m.Close()
+	eventually.True(t, "it is counted and the alert fires", func() bool {
+		text := scrape(t, m)
+		return strings.Contains(text, "stint_log_dropped_total 6\n") &&
+			strings.Contains(text, `stint_alert{name="LogDropped"} 1`)
+	})
 }
 
 // TestPromtool: the linter of Prometheus has nothing to say.

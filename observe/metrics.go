@@ -42,6 +42,7 @@ var metrics = []struct {
 	{"outbound_waiting", "Calls to other APIs that wait now.", []string{"api"}},
 	{"outbound_cooldowns_total", "Pauses that other APIs have imposed.", []string{"api"}},
 
+	{"log_dropped_total", "Log records that were dropped because they could not be written in time.", nil},
 	{"alert", "Alerts that the process evaluates itself: 1 if it fires.", []string{"name"}},
 	{"build_info", "The program; always 1.", []string{"version", "goversion"}},
 }

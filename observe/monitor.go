@@ -27,6 +27,10 @@ type Config struct {
 	// Version is that of the program, for stint_build_info. It is what the program was built with
 	// unless set.
 	Version string
+	// LogDropped returns how many log records this process has dropped because they could not be
+	// written in time, for stint_log_dropped_total and the alert LogDropped. It is called often. A
+	// program whose log cannot drop records leaves it nil.
+	LogDropped func() int64
 }
 
 // Monitor counts what a limiter does, remembers the last hours of it and raises alarms. It is an
@@ -47,8 +51,9 @@ type Config struct {
 // It is safe for concurrent use, and its part in a decision is a few dozen nanoseconds. It has one
 // goroutine, and one more for the store it watches.
 type Monitor struct {
-	version string
-	descs   map[string]*prometheus.Desc
+	version    string
+	logDropped func() int64
+	descs      map[string]*prometheus.Desc
 
 	ledger    *ledger
 	lost      *byName[lostName, lost]
@@ -86,19 +91,23 @@ func New(c Config) *Monitor {
 	if info, ok := debug.ReadBuildInfo(); ok && c.Version == "" {
 		c.Version = info.Main.Version
 	}
+	if c.LogDropped == nil {
+		c.LogDropped = func() int64 { return 0 }
+	}
 	m := &Monitor{
-		version:   c.Version,
-		descs:     newDescs(),
-		ledger:    newLedger(),
-		lost:      newByName(lostName.rest, newLost),
-		decisions: newHistogram(),
-		store:     newStoreCounters(),
-		reloads:   newByName(anyOther, newReloads),
-		names:     newNames(label.Line),
-		history:   newHistory(),
-		alerts:    newAlerts(c.Alerts, c.Logger),
-		watch:     newStoreWatch(),
-		stop:      make(chan struct{}),
+		version:    c.Version,
+		logDropped: c.LogDropped,
+		descs:      newDescs(),
+		ledger:     newLedger(),
+		lost:       newByName(lostName.rest, newLost),
+		decisions:  newHistogram(),
+		store:      newStoreCounters(),
+		reloads:    newByName(anyOther, newReloads),
+		names:      newNames(label.Line),
+		history:    newHistory(),
+		alerts:     newAlerts(c.Alerts, c.Logger),
+		watch:      newStoreWatch(),
+		stop:       make(chan struct{}),
 	}
 	if !c.ShowSubjects {
 		m.names.label = m.names.short
@@ -153,7 +162,7 @@ func (m *Monitor) sample(now time.Time) {
 	tick.Unshown = max(0, tick.Point.Denied+tick.Point.Shadowed-int64(len(tick.Violations)))
 	tick.Offenders = m.offenders.worst(now)
 	tick.Store = m.watch.health()
-	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused())
+	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused(), m.logDropped())
 	m.lastAlerts.Store(&all)
 	if changed {
 		tick.Alerts = all

@@ -191,18 +191,12 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, usageMistake(err)
 	}
-	options := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
-	var log slog.Handler = slog.NewTextHandler(s.errors(), options)
-	if f.LogFormat == "json" {
-		options.ReplaceAttr = durationInSeconds
-		log = slog.NewJSONHandler(s.errors(), options)
-	}
-	logger := slog.New(log)
 	shown, err := f.observe()
 	if err != nil {
 		return server.Config{}, err
 	}
-	shown.Version = versionOf(s.Build).Version
+	logger := s.newLogger(slog.Level(f.LogLevel), f.LogFormat)
+	shown.Version, shown.LogDropped = versionOf(s.Build).Version, s.logs.Dropped
 	if f.WebhookIn != "" {
 		callers.WarnReadable(logger, "--alert-webhook-file", f.WebhookIn)
 	}
@@ -233,14 +227,6 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 		Logger:          logger,
 		MaxConnections:  f.MaxClients,
 	}, nil
-}
-
-// durationInSeconds makes logs in JSON write durations as all other JSON does, not in nanoseconds.
-func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
-	}
-	return a
 }
 
 var errInterrupted = errors.New("ended at once by a second signal; requests may have been cut off")

@@ -38,8 +38,10 @@ func buildBinary(t *testing.T) string {
 type daemon struct {
 	t       *testing.T
 	cmd     *exec.Cmd
-	states  chan string // what it tells the service manager
-	stderr  sync.WaitGroup
+	states  chan string  // what it tells the service manager
+	pipe    *os.File     // its standard error
+	stall   sync.RWMutex // locked, little more of it is read
+	reading sync.WaitGroup
 	mu      sync.Mutex
 	log     bytes.Buffer
 	address map[string]string // of the listeners, by name
@@ -67,22 +69,25 @@ func launch(t *testing.T, binary string, args ...string) *daemon {
 
 	d.cmd = exec.Command(binary, append(args, "--admin=127.0.0.1:0")...)
 	d.cmd.Env = append(os.Environ(), notifyEnv+"="+socket, redisEnv+"=")
-	stderr, err := d.cmd.StderrPipe()
-	if err != nil {
+	var stderr *os.File
+	if d.pipe, stderr, err = os.Pipe(); err != nil {
 		t.Fatal(err)
 	}
+	d.cmd.Stderr = stderr
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d.stderr.Go(func() { d.read(stderr) })
+	_ = stderr.Close() // the daemon has its own
+	d.reading.Go(d.read)
 	go func() {
-		d.stderr.Wait()
 		_ = d.cmd.Wait() // how it ended is in its state
 		close(d.ended)
 	}()
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill() // unless it has ended
 		<-d.ended
+		d.reading.Wait()
+		_ = d.pipe.Close()
 		if t.Failed() {
 			t.Logf("log of %v:\n%s", args, d.logged())
 		}
@@ -131,9 +136,17 @@ func (d *daemon) unready() {
 	})
 }
 
+// Read reads standard error, and waits while that is stalled.
+func (d *daemon) Read(p []byte) (int, error) {
+	n, err := d.pipe.Read(p)
+	d.stall.RLock()
+	defer d.stall.RUnlock()
+	return n, err
+}
+
 // read takes the log, and from it where the listeners are.
-func (d *daemon) read(stderr io.Reader) {
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+func (d *daemon) read() {
+	for lines := bufio.NewScanner(d); lines.Scan(); {
 		line := lines.Text()
 		d.mu.Lock()
 		fmt.Fprintln(&d.log, line)
@@ -175,11 +188,16 @@ func (d *daemon) signal(sig syscall.Signal) {
 	}
 }
 
-// exit waits for the end and returns the exit code.
+// exit waits for the end and returns the exit code. All of the log is read then, unless that is
+// stalled.
 func (d *daemon) exit() int {
 	d.t.Helper()
 	select {
 	case <-d.ended:
+		if d.stall.TryRLock() {
+			d.stall.RUnlock()
+			d.reading.Wait()
+		}
 		return d.cmd.ProcessState.ExitCode()
 	case <-time.After(60 * time.Second):
 		d.t.Fatal("it does not end")

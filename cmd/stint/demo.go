@@ -129,14 +129,14 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 }
 
 func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store, upstream string) (*server.Server, error) {
+	logger := s.newLogger(slog.LevelError, "text") // the demo is about denials: the dashboard shows them
 	srv, err := server.New(server.Config{
 		Policies: d.policies, Store: store, HTTP: free(c.Listen), Admin: free(c.Admin),
 		// Nobody here is real, so there is no token, and nothing is shortened.
 		AdminOpen: true,
-		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version},
+		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version, LogDropped: s.logs.Dropped},
 		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
-		// The demo is about denials: the dashboard shows them.
-		Logger: slog.New(slog.NewTextHandler(s.errors(), &slog.HandlerOptions{Level: slog.LevelError})),
+		Logger:    logger,
 	})
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 // From the environment stint reads COLUMNS, to wrap help, NO_COLOR and TERM, what flags name, and
 // in daemons what daemon.go names.
 func main() {
+	redirectGRPC()
 	build, _ := debug.ReadBuildInfo() // nil without module support, which version reports
 	s := &system{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Program: os.Args[0], Build: build,

@@ -155,11 +155,13 @@ func TestLogDurations(t *testing.T) {
 	for format, want := range map[string]string{"json": `"after_seconds":1.5`, "text": "after=1.5s"} {
 		var log bytes.Buffer
 		f := &daemonFlags{LogFormat: format, NoToken: true}
-		c, err := f.configuration(&system{Stderr: &log})
+		s := &system{Stderr: &log}
+		c, err := f.configuration(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Logger.Info("waited", "after", 1500*time.Millisecond)
+		s.report(nil)
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%s: got %s, want %s", format, &log, want)
 		}
@@ -173,6 +175,8 @@ func daemons(t *testing.T, binary string) {
 		"reload logs":   reloadLogs,
 		"idle":          interruptedIdle,
 		"second signal": secondSignal,
+		"stalled log":   stalledLog,
+		"closed log":    closedLog,
 		"gateway":       gatewayBinary,
 		"token":         tokenBinary,
 		"proxied":       proxiedBinary,

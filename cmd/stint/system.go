@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/logqueue"
 )
 
 // system is the outside world of commands, besides their arguments and files.
@@ -27,7 +28,8 @@ type system struct {
 	Color  bool
 	Asks   bool
 
-	mark string // see paint
+	mark string           // see paint
+	logs *logqueue.Writer // to Stderr; nil unless there is a logger
 }
 
 // Exit codes.
@@ -43,10 +45,18 @@ const (
 var errReported = errors.New("already reported")
 
 // errors is standard error, for texts that may hold anything.
-func (s *system) errors() io.Writer { return escaped{s.Stderr} }
+func (s *system) errors() io.Writer {
+	if s.logs != nil {
+		return escaped{s.logs}
+	}
+	return escaped{s.Stderr}
+}
 
 // report prints an error of a command on standard error, and returns the exit code.
 func (s *system) report(err error) int {
+	if s.logs != nil {
+		defer s.logs.Flush(flushTime)
+	}
 	var exit *exitError
 	switch {
 	case err == nil:

@@ -73,6 +73,7 @@ var definitions = []definition{
 	{"stint_outbound_wait_seconds", "stint.outbound.wait", histogram, "s"},
 	{"stint_outbound_waiting", "stint.outbound.waiting", gauge, "{call}"},
 	{"stint_outbound_cooldowns_total", "stint.outbound.cooldowns", counter, "{pause}"},
+	{"stint_log_dropped_total", "stint.log.dropped", counter, "{record}"},
 	{"stint_alert", "stint.alert", gauge, "1"},
 	{"stint_build_info", "stint.build.info", gauge, "1"},
 }

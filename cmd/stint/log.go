@@ -1,0 +1,61 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/grpclog"
+
+	"github.com/stint-limiter/stint/internal/logqueue"
+)
+
+// flushTime is how long a process that ends waits for its log to be written.
+const flushTime = time.Second
+
+// newLogger returns the logger of a program that serves, which is also the default one. From now on
+// a standard error that is not read, cannot be written or is closed neither blocks nor ends it.
+func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
+	handler := func(to io.Writer) slog.Handler {
+		options := &slog.HandlerOptions{Level: level}
+		if format == "json" {
+			options.ReplaceAttr = durationInSeconds
+			return slog.NewJSONHandler(escaped{to}, options)
+		}
+		return slog.NewTextHandler(escaped{to}, options)
+	}
+	s.logs = logqueue.New(s.Stderr, func(to io.Writer, dropped int64) {
+		slog.New(handler(to)).Error("stint: log records were dropped, because standard error was not read in time or could not be written",
+			"dropped", dropped)
+	})
+	signal.Ignore(syscall.SIGPIPE)
+	logger := slog.New(handler(s.logs))
+	slog.SetDefault(logger)
+	return logger
+}
+
+// durationInSeconds makes logs in JSON write durations as all other JSON does, not in nanoseconds.
+func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
+}
+
+// redirectGRPC makes gRPC log errors to the default logger instead of standard error.
+func redirectGRPC() {
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, grpcErrors{}))
+}
+
+type grpcErrors struct{}
+
+// Write logs a line of gRPC, which begins with the time and the level.
+func (grpcErrors) Write(line []byte) (int, error) {
+	if _, text, ok := strings.Cut(string(line), "ERROR: "); ok {
+		slog.Error("grpc: " + strings.TrimSpace(text))
+	}
+	return len(line), nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/server"
+)
+
+// launchLogging starts a gateway that logs much of every request.
+func launchLogging(t *testing.T, binary string) *daemon {
+	t.Helper()
+	upstream := "http://" + launch(t, binary, "serve", "--http", "127.0.0.1:0").at(server.HTTP)
+	config := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: unlimited}\n")
+	return launch(t, binary, "gateway", "--listen", "127.0.0.1:0", "--upstream", upstream, "--config", config,
+		"--access-log-query")
+}
+
+var longQuery = "/livez?" + strings.Repeat("x", 250)
+
+// dropped returns how many log records a daemon has dropped, by its metrics.
+func (d *daemon) dropped() int64 {
+	d.t.Helper()
+	_, text := d.get(server.Admin, "/metrics")
+	_, text, _ = strings.Cut(text, "\nstint_log_dropped_total ")
+	text, _, _ = strings.Cut(text, "\n")
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return int64(n)
+}
+
+// overflow sends requests, which must be answered, until so many log records are dropped.
+func (d *daemon) overflow(least int64) (requests int) {
+	d.t.Helper()
+	for d.dropped() < least {
+		if requests > 100_000 {
+			d.t.Fatal("nothing is dropped")
+		}
+		for range 100 {
+			requests++
+			if status, body := d.get(server.HTTP, longQuery); status != http.StatusOK {
+				d.t.Fatalf("request %d: got %d, %s", requests, status, body)
+			}
+		}
+	}
+	return requests
+}
+
+var droppedRecords = regexp.MustCompile(`level=ERROR msg="stint: log records were dropped.*" dropped=(\d+)`)
+
+// stalledLog has nobody read the log for a while: requests and probes are answered, the number of
+// lost records is known everywhere, the log continues where it is read again, and SIGTERM ends a
+// process whose log is stalled.
+func stalledLog(t *testing.T, binary string) {
+	d := launchLogging(t, binary)
+	d.get(server.HTTP, "/livez")
+	d.stall.Lock()
+	stalled := true
+	defer func() {
+		if stalled {
+			d.stall.Unlock()
+		}
+	}()
+	requests := d.overflow(1) + 1
+	for _, probe := range []string{"/livez", "/readyz"} {
+		if status, _ := d.get(server.Admin, probe); status != http.StatusOK {
+			t.Errorf("%s: got %d, want 200", probe, status)
+		}
+	}
+	eventually.True(t, "doctor reports it", func() bool {
+		found := execute(t, "", "doctor", "--server", "http://"+d.at(server.Admin))
+		return strings.Contains(found.stdout, "LogDropped: ")
+	})
+	d.stall.Unlock()
+	stalled = false
+
+	eventually.True(t, "the log says how many are missing", func() bool {
+		return droppedRecords.MatchString(d.logged())
+	})
+	d.get(server.HTTP, "/livez?last")
+	eventually.True(t, "later requests are logged", func() bool { return strings.Contains(d.logged(), "query=last ") })
+	log := d.logged()
+	missing := int64(0)
+	for _, found := range droppedRecords.FindAllStringSubmatch(log, -1) {
+		n, err := strconv.ParseInt(found[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing += n
+	}
+	if want := d.dropped(); missing != want {
+		t.Errorf("the log says that %d are missing, metrics say %d", missing, want)
+	}
+	logged := 0
+	for line := range strings.Lines(log) {
+		if !strings.HasPrefix(line, "time=") || strings.Count(line, "time=") != 1 {
+			t.Errorf("a line is torn: %s", line)
+		}
+		if strings.Contains(line, "query="+longQuery[len("/livez?"):]+" ") {
+			logged++
+		}
+	}
+	if lost := requests - 1 - logged; logged == 0 || int64(lost) > missing {
+		t.Errorf("%d of %d requests are logged, and %d records are missing", logged, requests-1, missing)
+	}
+
+	d.stall.Lock()
+	stalled = true
+	d.overflow(missing + 1)
+	d.signal(syscall.SIGTERM)
+	if code := d.exit(); code != exitGood {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// closedLog has the reader of the log end: the process serves, and ends as asked.
+func closedLog(t *testing.T, binary string) {
+	d := launchLogging(t, binary)
+	d.at(server.HTTP)
+	d.at(server.Admin)
+	if err := d.pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.overflow(1)
+	d.signal(syscall.SIGTERM)
+	if code := d.exit(); code != exitGood {
+		t.Errorf("%v, want the exit code 0", d.cmd.ProcessState)
+	}
+}
+
+// TestOtherLogs: what logs without a logger of its own uses the daemon's, and so its queue.
+func TestOtherLogs(t *testing.T) {
+	var stderr bytes.Buffer
+	s := &system{Stderr: &stderr}
+	s.newLogger(slog.LevelInfo, "json")
+	log.Print("from log")
+	slog.Info("from slog")
+	fmt.Fprintln(grpcErrors{}, "2026/01/02 03:04:05 ERROR: [transport] from gRPC")
+	s.report(errors.New("the end"))
+	for _, want := range []string{`"level":"INFO","msg":"from log"`, `"msg":"from slog"`,
+		`"level":"ERROR","msg":"grpc: [transport] from gRPC"`} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("got\n%s, want a line with %s", &stderr, want)
+		}
+	}
+	if !strings.HasSuffix(stderr.String(), "\nstint: the end\n") {
+		t.Errorf("got\n%s, want the error at the end", &stderr)
+	}
+}

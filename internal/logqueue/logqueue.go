@@ -1,0 +1,166 @@
+// Package logqueue keeps a log that cannot be written from stopping the program that logs: a pipe
+// that is not read, a disk that is full. Records wait in a bounded queue. What does not fit is
+// dropped and counted.
+package logqueue
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	// size is how many bytes may wait, and as many again are being written: some thousands of
+	// records, which take a reader that is only slow a few seconds.
+	size = 512 << 10
+	// pieceSize is how many bytes a pipe takes in one piece (PIPE_BUF of Linux). Lines of several
+	// processes that share a pipe are not mixed if no write is longer.
+	pieceSize = 4096
+)
+
+// Writer is a queue in front of a writer. Every Write is one record: a line with its line break.
+// Records are written in order. When the queue is full, records are dropped until it is empty, and
+// then a record in their place says how many. It is safe for concurrent use.
+type Writer struct {
+	to     io.Writer
+	report func(to io.Writer, dropped int64)
+
+	mu      sync.Mutex // never held while something is written
+	waiting []byte
+	writing []byte // of the goroutine that writes
+	busy    bool   // there is such a goroutine
+	full    bool   // records are dropped until nothing is waiting
+	dropped int64
+	// unreported is how many were dropped since the last report.
+	unreported int64
+	idle       chan struct{} // closed when everything is written; nil unless Flush waits
+
+	torn bool // of the goroutine that writes: the last write ended in the middle of a line
+}
+
+// New returns a queue in front of a writer. The function report writes the record that says how
+// many were dropped.
+func New(to io.Writer, report func(to io.Writer, dropped int64)) *Writer {
+	return &Writer{to: to, report: report, waiting: make([]byte, 0, size), writing: make([]byte, 0, size)}
+}
+
+// Write implements [io.Writer]. It copies the record, never waits and never fails.
+func (w *Writer) Write(record []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full = w.full || len(record) > cap(w.waiting)-len(w.waiting); w.full {
+		w.drop(1)
+	} else {
+		w.waiting = append(w.waiting, record...)
+	}
+	if !w.busy {
+		w.busy = true
+		go w.run() // ends when everything is written
+	}
+	return len(record), nil
+}
+
+// Dropped returns how many records were dropped so far.
+func (w *Writer) Dropped() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dropped
+}
+
+// Flush waits until everything is written, but not longer than so long.
+func (w *Writer) Flush(atMost time.Duration) {
+	w.mu.Lock()
+	if !w.busy {
+		w.mu.Unlock()
+		return
+	}
+	if w.idle == nil {
+		w.idle = make(chan struct{})
+	}
+	idle := w.idle
+	w.mu.Unlock()
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
+
+func (w *Writer) drop(records int64) {
+	w.dropped += records
+	w.unreported += records
+}
+
+// run writes until there is nothing left to write.
+func (w *Writer) run() {
+	for {
+		unreported, ok := w.next()
+		if !ok {
+			return
+		}
+		if unreported > 0 {
+			var report bytes.Buffer
+			w.report(&report, unreported)
+			if w.write(report.Bytes()) > 0 {
+				w.mu.Lock()
+				w.unreported += unreported
+				w.mu.Unlock()
+			}
+		}
+		if lost := w.write(w.writing); lost > 0 {
+			w.mu.Lock()
+			w.drop(lost)
+			w.mu.Unlock()
+		}
+	}
+}
+
+// next takes the records that wait, and returns how many dropped ones have to be reported before
+// them. It returns false if there is nothing to write.
+func (w *Writer) next() (unreported int64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// Records that wait are older than those that a full queue has dropped, and newer than those
+	// that could not be written.
+	if w.full == (len(w.waiting) == 0) {
+		unreported, w.unreported, w.full = w.unreported, 0, false
+	}
+	if len(w.waiting) == 0 && unreported == 0 {
+		w.busy = false
+		if w.idle != nil {
+			close(w.idle)
+			w.idle = nil
+		}
+		return 0, false
+	}
+	w.waiting, w.writing = w.writing[:0], w.waiting
+	return unreported, true
+}
+
+// write writes lines, several at once if they are short. It returns how many it could not write.
+func (w *Writer) write(lines []byte) (lost int64) {
+	for len(lines) > 0 {
+		end := bytes.LastIndexByte(lines[:min(pieceSize, len(lines))], '\n') + 1
+		if end == 0 { // the first one is longer
+			end = bytes.IndexByte(lines, '\n') + 1
+		}
+		if end == 0 { // and has no end
+			end = len(lines)
+		}
+		piece := lines[:end]
+		lines = lines[end:]
+		if w.torn {
+			if n, _ := w.to.Write([]byte{'\n'}); n == 1 {
+				w.torn = false
+			}
+		}
+		n, err := w.to.Write(piece)
+		if err != nil {
+			w.torn = w.torn || n > 0 && piece[n-1] != '\n'
+			lost += int64(max(1, bytes.Count(piece[n:], []byte{'\n'})))
+		}
+	}
+	return lost
+}

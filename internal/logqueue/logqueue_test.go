@@ -1,0 +1,246 @@
+package logqueue_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/logqueue"
+)
+
+// reader is a writer whose reader can stall, or fail. It keeps what arrives.
+type reader struct {
+	gate sync.Mutex // locked while it stalls
+
+	mu      sync.Mutex
+	text    bytes.Buffer
+	longest int
+	room    int // bytes until writes fail; -1 is any number
+}
+
+var errFull = errors.New("no space left on device")
+
+func newReader() *reader { return &reader{room: -1} }
+
+func (r *reader) Write(p []byte) (int, error) {
+	r.gate.Lock()
+	defer r.gate.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.room < 0 {
+		r.longest = max(r.longest, len(p))
+		return r.text.Write(p)
+	}
+	n := min(r.room, len(p))
+	r.text.Write(p[:n])
+	if r.room -= n; n < len(p) {
+		return n, errFull
+	}
+	return n, nil
+}
+
+func (r *reader) setRoom(bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.room = bytes
+}
+
+func (r *reader) lines() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(r.text.String(), "\n"), "\n")
+}
+
+func report(w io.Writer, dropped int64) { fmt.Fprintf(w, "dropped %d\n", dropped) }
+
+const patience = time.Minute
+
+// A stalled reader blocks no writer. Once it reads again, it gets what was queued, in order and
+// whole, then the number of those that were dropped, then what came later.
+func TestStalledReader(t *testing.T) {
+	r := newReader()
+	q := logqueue.New(r, report)
+	const total = 20_000
+	padding := strings.Repeat("x", 90)
+	for round := range 3 {
+		before, droppedBefore := 0, q.Dropped()
+		if round > 0 {
+			before = len(r.lines())
+		}
+		r.gate.Lock()
+		for i := range total {
+			fmt.Fprintf(q, "%d %d %s\n", round, i, padding)
+		}
+		q.Flush(0) // does not wait
+		r.gate.Unlock()
+		q.Flush(patience)
+		dropped := q.Dropped() - droppedBefore
+		fmt.Fprintf(q, "later\n")
+		q.Flush(patience)
+
+		got := r.lines()[before:]
+		kept := total - int(dropped)
+		if dropped == 0 || kept < total/4 || len(got) != kept+2 {
+			t.Fatalf("round %d: %d of %d dropped, %d lines; want some dropped, and all others", round, dropped, total, len(got))
+		}
+		for i := range kept {
+			if want := fmt.Sprintf("%d %d %s", round, i, padding); got[i] != want {
+				t.Fatalf("round %d: line %d is %q, want %q", round, i, got[i], want)
+			}
+		}
+		if want := fmt.Sprintf("dropped %d", dropped); got[kept] != want || got[kept+1] != "later" {
+			t.Errorf("round %d: at the end %q, want %q and the later one", round, got[kept:], want)
+		}
+	}
+}
+
+// Several writers and a reader that stalls now and then: every record arrives or is reported, whole
+// and in its writer's order.
+func TestSeveralWriters(t *testing.T) {
+	r := newReader()
+	q := logqueue.New(r, report)
+	const writers, each = 4, 10_000
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := range each {
+				fmt.Fprintf(q, "writer %d %d %s\n", w, i, strings.Repeat("x", i%200))
+			}
+		})
+	}
+	stalls, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stalls)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			r.gate.Lock()
+			time.Sleep(time.Millisecond)
+			r.gate.Unlock()
+		}
+	}()
+	group.Wait()
+	close(done)
+	<-stalls
+	q.Flush(patience)
+	next := [writers]int{}
+	arrived, reported := int64(0), int64(0)
+	for _, line := range r.lines() {
+		var w, i, n int
+		if _, err := fmt.Sscanf(line, "dropped %d", &n); err == nil {
+			reported += int64(n)
+			continue
+		}
+		if _, err := fmt.Sscanf(line, "writer %d %d ", &w, &i); err != nil ||
+			line != fmt.Sprintf("writer %d %d %s", w, i, strings.Repeat("x", i%200)) {
+			t.Fatalf("a line is torn: %q", line)
+		}
+		if i < next[w] {
+			t.Fatalf("writer %d: %d came after %d", w, i, next[w]-1)
+		}
+		next[w] = i + 1
+		arrived++
+	}
+	if reported != q.Dropped() || arrived+reported != writers*each {
+		t.Errorf("%d arrived, %d were reported, %d counted; want %d in all", arrived, reported, q.Dropped(), writers*each)
+	}
+	if r.longest > 4096 {
+		t.Errorf("a write of short lines has %d bytes; a pipe may mix it with those of other processes", r.longest)
+	}
+}
+
+// What cannot be written is counted, and reported before the next record that can be. The rest of a
+// torn line is not glued to the next.
+func TestFailingWriter(t *testing.T) {
+	r := newReader()
+	q := logqueue.New(r, report)
+	write := func(text string) {
+		fmt.Fprintln(q, text)
+		q.Flush(patience)
+	}
+	write("one")
+	r.setRoom(3)
+	write("two and more")
+	write("three")
+	write("four")
+	if got := q.Dropped(); got != 3 {
+		t.Errorf("%d counted, want 3", got)
+	}
+	r.setRoom(-1)
+	write("five")
+	write("six")
+	if got, want := strings.Join(r.lines(), "|"), "one|two|dropped 3|five|six"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A record that is longer than the queue is dropped, and those after it are not.
+func TestLongRecord(t *testing.T) {
+	r := newReader()
+	q := logqueue.New(r, report)
+	long := strings.Repeat("y", 100_000)
+	for _, text := range []string{strings.Repeat("x", 1<<20), long, "short"} {
+		fmt.Fprintln(q, text)
+		q.Flush(patience)
+	}
+	if got, want := strings.Join(r.lines(), "|"), "dropped 1|"+long+"|short"; got != want {
+		t.Errorf("got %.200s, want %.200s", got, want)
+	}
+}
+
+// Flush waits for what can be written, and no longer than it may.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, fast := io.Pipe()
+		q := logqueue.New(fast, report)
+		q.Flush(time.Hour)
+		start := time.Now()
+		fmt.Fprintln(q, "one")
+		q.Flush(time.Second)
+		if waited := time.Since(start); waited != time.Second {
+			t.Errorf("waited %v for a reader that stalls, want 1s", waited)
+		}
+		var got [4]byte
+		time.AfterFunc(time.Second, func() { _, _ = io.ReadFull(slow, got[:]) })
+		q.Flush(time.Hour)
+		if waited := time.Since(start); string(got[:]) != "one\n" || waited != 2*time.Second {
+			t.Errorf("read %q after %v, want all of it after 2s", got, waited)
+		}
+	})
+}
+
+// A record costs no allocation, whether it is queued or dropped.
+func TestWriteAllocatesNothing(t *testing.T) {
+	r := newReader()
+	r.gate.Lock()
+	defer r.gate.Unlock()
+	q := logqueue.New(r, report)
+	record := bytes.Repeat([]byte("x"), 200)
+	record[len(record)-1] = '\n'
+	_, _ = q.Write(record) // starts the goroutine
+	if got := testing.AllocsPerRun(10_000, func() { _, _ = q.Write(record) }); got != 0 {
+		t.Errorf("%v allocations, want none", got)
+	}
+	if q.Dropped() == 0 {
+		t.Error("nothing was dropped: the test tests one half")
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	q := logqueue.New(io.Discard, report)
+	record := bytes.Repeat([]byte("x"), 200)
+	record[len(record)-1] = '\n'
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = q.Write(record)
+	}
+}
