@@ -226,7 +226,10 @@ func (c *compiler) headers() {
 
 func (c *compiler) log() {
 	if most := c.doc.Log.Admissions; most != nil {
-		c.spec.LogAdmissions = cmp.Or(int(*most), -1)
+		c.spec.LogAdmissions = new(int(*most))
+	}
+	if most := c.doc.Log.Rejections; most != nil {
+		c.spec.LogRejections = new(int(*most))
 	}
 }
 

@@ -38,6 +38,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"little memory", "store: {memory: 1KiB}" + tail, `:1: store.memory: 1024 bytes hold next to nothing; want 1MiB or more`},
 		{"memory of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {memory: 1MiB}}]", `tiers[0].failure.memory: is for all`},
 		{"fewer admissions than none", "log: {admissions: -1}" + tail, `log.admissions: want a whole number`},
+		{"fewer rejections than none", "log: {rejections: -1}" + tail, `log.rejections: want a whole number`},
 		{"breaker of a tier", "tiers: [{name: a, identity: ip, limits: 1/1m, failure: {breaker: {failures: 2}}}]", `tiers[0].failure.breaker: is for all`},
 		{"breaker without failures", "failure: {breaker: {failures: 0}}" + tail,
 			`failure.breaker.failures: 0; want 1 or more`},

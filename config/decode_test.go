@@ -109,7 +109,7 @@ policies:
 bans: {after: 10, within: 1m30s, durations: [1m, 1d], forgive: 1d12h}
 request_id: {header: Idempotency-Key, life: 10m}
 headers: {format: [x, draft-11], reset: delta, retry_after_jitter: 0%}
-log: {admissions: 20}
+log: {admissions: 20, rejections: 1000000}
 outbound:
   igdb: {preset: igdb, fail_fast: true, max_cooldown: 5m}
   own: {limits: 4/1s, max_wait: 30s, retries: 2, failure: {mode: local}}
@@ -185,7 +185,7 @@ func TestEveryKey(t *testing.T) {
 			Durations: []duration{duration(time.Minute), duration(24 * time.Hour)}, Forgive: &forgive},
 		RequestID: &requestIDDoc{Header: "Idempotency-Key", Life: duration(10 * time.Minute)},
 		Headers:   headersDoc{Format: list{"x", "draft-11"}, Reset: "delta", Jitter: share(0)},
-		Log:       logDoc{Admissions: units(20)},
+		Log:       logDoc{Admissions: units(20), Rejections: units(1_000_000)},
 		Outbound: map[string]outboundDoc{
 			"igdb": {Preset: "igdb", FailFast: true, MaxCooldown: duration(5 * time.Minute)},
 			"own": {Limits: limitList{stint.PerSecond(4)}, MaxWait: duration(30 * time.Second), Retries: 2,

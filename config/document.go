@@ -290,10 +290,12 @@ type headersDoc struct {
 }
 
 type logDoc struct {
-	// How many allowed requests to log per second, at the level INFO; 0 logs none. What is denied
-	// is logged at WARN, and failures at ERROR, five of each kind per second. Default: 5, at the
-	// level DEBUG.
+	// How many allowed requests to log per second, at the level INFO; 0 logs none. Default: 5, at
+	// the level DEBUG.
 	Admissions *int64 `yaml:"admissions"`
+	// How many denied requests to log per second, at the level WARN; 0 logs none, and a number that
+	// is never reached, such as 1000000, logs every one. Default: 5.
+	Rejections *int64 `yaml:"rejections"`
 }
 
 type outboundDoc struct {

@@ -45,6 +45,8 @@ func (c *compiler) compile() {
 	c.set.id = c.requestID("request_id", c.spec.RequestID, c.spec.RequestIDLife, 0)
 	c.bans("bans", c.spec.Bans)
 	c.contact("contact", c.spec.Contact)
+	c.logged("log.admissions", c.spec.LogAdmissions)
+	c.logged("log.rejections", c.spec.LogRejections)
 	if tiers, policies := len(c.spec.Tiers), len(c.spec.Policies); tiers > maxTiers || policies > maxPolicies {
 		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d", tiers, policies, maxTiers, maxPolicies)
 		return
@@ -90,6 +92,13 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 		c.mistake(key+".budget", "a decision needs some time; want something like 15ms")
 	case f.Budget > maxBudget:
 		c.mistake(key+".budget", "no one waits %v for a rate limit; want at most %v", f.Budget, maxBudget)
+	}
+}
+
+// logged checks how many requests are logged per second. It may be nil.
+func (c *compiler) logged(key string, most *int) {
+	if most != nil && *most < 0 {
+		c.mistake(key, "%d; want 0 or more", *most)
 	}
 }
 

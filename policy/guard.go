@@ -29,8 +29,8 @@ type GuardConfig struct {
 	// Observer receives every [*Verdict], also of a request that could not be decided, and a
 	// [*Settlement] for every correction that was not applied. It may be nil.
 	Observer stint.Observer
-	// Logger logs denials at the level WARN and failures at ERROR, at most five of each kind per
-	// second, and admissions as the Spec says. It is slog.Default() unless set.
+	// Logger logs failures at the level ERROR, at most five per second, and denials and admissions
+	// as the Spec says. It is slog.Default() unless set.
 	Logger *slog.Logger
 	// EnforceAll gives every rule consequences for everybody, whatever the set says of shadow and
 	// rollout: for those who want to know what would happen.
@@ -124,23 +124,27 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	if v.Err == nil && len(v.Results) > v.enforced && d.Allowed && !d.Repeat && !d.Degraded {
 		g.askShadow(ctx, v, r)
 	}
-	looked := r.Mode == stint.ModePeek
-	switch {
-	case v.Err != nil:
-		g.log.undecided(ctx, v)
-	case looked:
-	case !d.Allowed:
-		g.log.denied(v)
-	case v.shadowed() != nil:
-		g.log.shadowed(v)
-	default:
-		g.log.admitted(ctx, v, g.set.Load().spec.LogAdmissions)
-	}
-	if g.observer != nil && !looked {
-		if v.began != untimed {
-			v.Took = g.watch.took(v.began)
+	if r.Mode == stint.ModePeek {
+		if v.Err != nil {
+			g.log.undecided(ctx, v)
 		}
-		g.observer.Observe(ctx, v)
+		return
+	}
+	if g.observer != nil && v.began != untimed {
+		v.Took = g.watch.took(v.began)
+	}
+	g.Observe(ctx, v)
+}
+
+// Observe implements [stint.Observer], for others that decide in the same process, such as Envoy's
+// rate limit service: their verdicts are logged as the guard's own are, and all events are passed
+// on to its observer.
+func (g *Guard) Observe(ctx context.Context, event any) {
+	if v, ok := event.(*Verdict); ok {
+		g.log.decided(ctx, v, g.set.Load().spec)
+	}
+	if g.observer != nil {
+		g.observer.Observe(ctx, event)
 	}
 }
 

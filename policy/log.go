@@ -18,16 +18,37 @@ type guardLog struct {
 	admissions, denials, shadows, failures, strange, corrections logsample.Sampler
 }
 
-// admitted logs requests that are allowed, so many per second; see [Spec.LogAdmissions].
-func (l *guardLog) admitted(ctx context.Context, v *Verdict, most int) {
+// decided logs what became of a request.
+func (l *guardLog) decided(ctx context.Context, v *Verdict, s *Spec) {
+	switch {
+	case v.Err != nil:
+		l.undecided(ctx, v)
+	case !v.Decision.Allowed:
+		l.denied(v, s.LogRejections)
+	case v.shadowed() != nil:
+		l.shadowed(v)
+	default:
+		l.admitted(ctx, v, s.LogAdmissions)
+	}
+}
+
+// perSecond is how many requests are logged per second; see [Spec.LogAdmissions].
+func perSecond(most *int) int {
+	if most == nil {
+		return logsample.Few
+	}
+	return *most
+}
+
+func (l *guardLog) admitted(ctx context.Context, v *Verdict, most *int) {
 	level := slog.LevelInfo
-	if most == 0 {
-		level, most = slog.LevelDebug, logsample.Few
+	if most == nil {
+		level = slog.LevelDebug
 	}
 	if !l.logger.Enabled(ctx, level) {
 		return
 	}
-	unlogged, ok := l.admissions.Sample(most, time.Second)
+	unlogged, ok := l.admissions.Sample(perSecond(most), time.Second)
 	if !ok {
 		return
 	}
@@ -38,12 +59,12 @@ func (l *guardLog) admitted(ctx context.Context, v *Verdict, most int) {
 	}
 	state := result.Decisive()
 	l.logger.Log(ctx, level, "stint: allowed", "policy", result.Rule.Name(), "tier", v.Tier, "key",
-		label.Short(v.Decision.Key()),
+		v.shortKey(),
 		"limit", state.Limit.String(), "used", state.Used, "remaining", state.Remaining(), "unlogged", unlogged)
 }
 
-func (l *guardLog) denied(v *Verdict) {
-	unlogged, ok := l.denials.Sample(logsample.Few, time.Second)
+func (l *guardLog) denied(v *Verdict, most *int) {
+	unlogged, ok := l.denials.Sample(perSecond(most), time.Second)
 	if !ok {
 		return
 	}
@@ -52,7 +73,7 @@ func (l *guardLog) denied(v *Verdict) {
 		name, limit = result.Rule.Name(), result.Decisive().Limit.String()
 	}
 	args := []any{
-		"policy", name, "tier", v.Tier, "key", label.Short(v.Decision.Key()),
+		"policy", name, "tier", v.Tier, "key", v.shortKey(),
 		"limit", limit, "retry_after", label.Wait(v.Decision.RetryAfter),
 	}
 	if v.Decision.Banned {
@@ -68,8 +89,16 @@ func (l *guardLog) denied(v *Verdict) {
 func (l *guardLog) shadowed(v *Verdict) {
 	if unlogged, ok := l.shadows.Allow(logsample.Few, time.Second); ok {
 		l.logger.Warn("stint: would be denied, but for shadow", "policy", v.shadowed().Rule.Name(), "tier", v.Tier,
-			"key", label.Short(v.Decision.Key()), "unlogged", unlogged)
+			"key", v.shortKey(), "unlogged", unlogged)
 	}
+}
+
+// shortKey names who the verdict is about, shortened.
+func (v *Verdict) shortKey() string {
+	if r := v.about(); r != nil {
+		return label.Short(r.Key())
+	}
+	return ""
 }
 
 // undecided logs a request that the store has not decided, and what was asked, unless the caller

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -58,28 +59,37 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-// TestLogAdmissions: the set says how many admissions are logged, and the next one may say
-// otherwise.
-func TestLogAdmissions(t *testing.T) {
-	synctest.Test(t, testLogAdmissions)
+// TestHowManyAreLogged: the set says how many admissions and denials are logged, and the next one
+// may say otherwise.
+func TestHowManyAreLogged(t *testing.T) {
+	for limit, allowed := range map[string]bool{"1000/1m": true, "0/1m": false} {
+		synctest.Test(t, func(t *testing.T) { testHowManyAreLogged(t, limit, allowed) })
+	}
 }
 
-func testLogAdmissions(t *testing.T) {
+func testHowManyAreLogged(t *testing.T, limit string, allowed bool) {
 	var out bytes.Buffer
-	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: 1000/1m}]")
+	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: "+limit+"}]")
 	guard, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{
 		Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	usual, level, message := "WARN", "WARN", "stint: denied"
+	if allowed {
+		usual, level, message = "DEBUG", "INFO", "stint: allowed"
+	}
 	for _, c := range []struct {
-		most  int
+		most  *int
 		level string
 		want  int
-	}{{50, "INFO", 50}, {3, "INFO", 3}, {-1, "INFO", 0}} {
+	}{{new(1_000_000), level, 60}, {new(50), level, 50}, {new(3), level, 3}, {new(0), level, 0}, {nil, usual, 5}} {
 		spec := *w.Set().Spec()
-		spec.LogAdmissions = c.most
+		spec.LogAdmissions, spec.LogRejections = c.most, new(7)
+		if !allowed {
+			spec.LogAdmissions, spec.LogRejections = spec.LogRejections, spec.LogAdmissions
+		}
 		set, err := policy.New(spec)
 		if err != nil {
 			t.Fatal(err)
@@ -93,10 +103,41 @@ func testLogAdmissions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := strings.Count(out.String(), "level="+c.level+` msg="stint: allowed"`); got != c.want ||
-			strings.Count(out.String(), "stint: allowed") != got {
-			t.Errorf("%d: %d admissions are logged at %s, want %d", c.most, got, c.level, c.want)
+		if got := strings.Count(out.String(), fmt.Sprintf("level=%s msg=%q", c.level, message)); got != c.want ||
+			strings.Count(out.String(), "level=") != got {
+			t.Errorf("%s: %d requests are logged at %s, want %d", message, got, c.level, c.want)
 		}
+	}
+}
+
+// TestLogOfOthers: the verdict of somebody else is logged and passed on as the guard's own are.
+func TestLogOfOthers(t *testing.T) {
+	var out bytes.Buffer
+	var seen eventCount
+	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]")
+	guard, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{
+		Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := policy.Rule{Policy: "shop.to_number", Limits: []stint.Limit{stint.PerMinute(2)}}
+	guard.Observe(t.Context(), &policy.Verdict{
+		Tier: "envoy", Decision: stint.Decision{RetryAfter: 30 * time.Second},
+		Results: []policy.Result{{
+			Rule: &rule, Claim: stint.Claim{Subject: "envoy:somebody-with-a-number", Limits: rule.Limits},
+			Usages: []stint.Usage{{Used: 2, RetryAfter: 30 * time.Second}}, Denied: true,
+		}},
+	})
+	guard.Observe(t.Context(), "something else")
+	for _, want := range []string{`level=WARN msg="stint: denied"`, "policy=shop.to_number", "tier=envoy",
+		"key=envoy:somebo…", "limit=2/1m", "retry_after=30s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in %s", want, &out)
+		}
+	}
+	if strings.Count(out.String(), "\n") != 1 || seen != 2 {
+		t.Errorf("%d events are passed on, want 2; logged %s", seen, &out)
 	}
 }
 

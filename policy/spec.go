@@ -42,10 +42,10 @@ type Spec struct {
 	Contact string
 	// Headers says what responses say about limits.
 	Headers Headers
-	// LogAdmissions is how many requests that are allowed a guard logs per second, at the level
-	// INFO; -1 is none. 0 is five at the level DEBUG. Denials and failures are always logged, five
-	// of each kind per second.
-	LogAdmissions int
+	// LogAdmissions and LogRejections are how many requests that are allowed a guard logs per
+	// second, at the level INFO, and how many that are denied, at WARN; 0 is none. A nil one is
+	// five, and for those that are allowed at the level DEBUG.
+	LogAdmissions, LogRejections *int
 	// Source is what the spec was made from, for those who want it back from a set: package config
 	// leaves its *config.Config here. The engine does not look at it.
 	Source any

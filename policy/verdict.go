@@ -111,16 +111,23 @@ func (v *Verdict) shadowed() *Result {
 // Subject returns who the verdict is about: the subject that was denied or, in shadow, would have
 // been; for other requests the first that is limited. It is "" if nothing limits the request.
 func (v *Verdict) Subject() string {
-	if v.Decision.Allowed {
-		if r := v.shadowed(); r != nil {
-			return r.Claim.Subject
-		}
-	}
-	i := max(int(v.Decision.Denier)-1, 0)
-	if i < len(v.Results) && !v.Results[i].Shadow {
-		return v.Results[i].Claim.Subject
+	if r := v.about(); r != nil {
+		return r.Claim.Subject
 	}
 	return ""
+}
+
+// about returns the result that the verdict is about, or nil.
+func (v *Verdict) about() *Result {
+	if v.Decision.Allowed {
+		if r := v.shadowed(); r != nil {
+			return r
+		}
+	}
+	if i := max(int(v.Decision.Denier)-1, 0); i < len(v.Results) && !v.Results[i].Shadow {
+		return &v.Results[i]
+	}
+	return nil
 }
 
 // reset prepares the verdict for another request. It keeps its memory, and leaves alone what is

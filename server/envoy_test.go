@@ -1,11 +1,54 @@
 package server
 
 import (
+	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/eventually"
 )
+
+// TestEnvoyLog: what Envoy's service decides is logged as all else is, as often as the policies say,
+// and still counted; so is that its configuration has changed.
+func TestEnvoyLog(t *testing.T) {
+	c := everywhere(t)
+	put(t, c.Policies, three+"log: {rejections: 1000000}\n")
+	r := start(t, c)
+	const question = `{"domain": "test", "descriptors": [{"entries": [{"key": "user", "value": "somebody-in-particular"}]}]}`
+	const asked = 30
+	for i := range asked {
+		response, err := http.Post(r.url(HTTP, "/json"), "application/json", strings.NewReader(question))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if denied := response.StatusCode == http.StatusTooManyRequests; denied != (i >= 3) {
+			t.Fatalf("request %d: %s", i+1, response.Status)
+		}
+	}
+	denied := 0
+	for line := range strings.Lines(r.log.String()) {
+		if strings.Contains(line, `level=WARN msg="stint: denied" policy=test.user tier=envoy key=envoy:test:u… `) &&
+			strings.Contains(line, " limit=3/1h retry_after=") {
+			denied++
+		}
+	}
+	if denied != asked-3 || strings.Contains(r.log.String(), "somebody-in-particular") {
+		t.Errorf("%d of %d denials are logged:\n%s", denied, asked-3, r.log)
+	}
+	if _, body := r.get(Admin, "/metrics", ""); !strings.Contains(body,
+		`stint_decisions_total{outcome="denied",policy="test.user",reason="limit",tier="envoy"} 27`) {
+		t.Error("the denials are not counted")
+	}
+	put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), strings.Replace(rules, "3", "4", 1))
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.log.String(), "server: the configuration of Envoy's service has changed and is in force") {
+		t.Errorf("got %s", r.log)
+	}
+}
 
 // TestEnvoyMerge has two files configure one domain if that is wanted, at the start and when they
 // change.

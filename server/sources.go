@@ -44,7 +44,8 @@ func (s *Server) openGuard(context.Context) error {
 	}
 	s.envoyWindow = options.Window
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
-	options.Observer = s.monitor
+	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
+
 	known := s.envoyTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
@@ -86,7 +87,7 @@ func (s *Server) watch(context.Context) error {
 func (s *Server) watchEnvoy() *reload.Watcher {
 	path := s.c.Envoy.Rules
 	return reload.New(reload.Config{
-		Name:  "server: the rules of Envoy's service",
+		Name:  "server: the configuration of Envoy's service",
 		Paths: []string{path},
 		Deep:  true,
 		Open:  func() ([]reload.File, error) { return envoyrls.Open(path) },

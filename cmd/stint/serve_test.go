@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -152,7 +153,9 @@ func TestDaemonMistakes(t *testing.T) {
 
 // TestLogDurations has JSON logs write lengths of time in seconds, and texts as they are.
 func TestLogDurations(t *testing.T) {
-	for format, want := range map[string]string{"json": `"after_seconds":1.5`, "text": "after=1.5s"} {
+	for format, want := range map[string]string{
+		"json": `"after_seconds":1.5,"retry_after_seconds":90}`, "text": "after=1.5s retry_after=1m30s",
+	} {
 		var log bytes.Buffer
 		f := &daemonFlags{LogFormat: format, NoToken: true}
 		s := &system{Stderr: &log}
@@ -160,7 +163,7 @@ func TestLogDurations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Logger.Info("waited", "after", 1500*time.Millisecond)
+		c.Logger.Info("waited", "after", 1500*time.Millisecond, "retry_after", label.Wait(90*time.Second))
 		s.report(nil)
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%s: got %s, want %s", format, &log, want)

@@ -5,6 +5,7 @@ package label
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -77,12 +78,13 @@ func Line(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
-// Wait returns how long to wait, or "never".
-func Wait(d time.Duration) string {
+// Wait returns how long to wait, for a log: a duration, which logs in JSON write as a number of
+// seconds, or "never".
+func Wait(d time.Duration) slog.Value {
 	if d < 0 {
-		return "never"
+		return slog.StringValue("never")
 	}
-	return d.String()
+	return slog.DurationValue(d)
 }
 
 // List returns values such as limits on one line: "10/1m, 100/1h".

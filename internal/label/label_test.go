@@ -161,7 +161,7 @@ func FuzzShown(f *testing.F) {
 
 func TestWait(t *testing.T) {
 	for d, want := range map[time.Duration]string{-1: "never", 0: "0s", 850 * time.Millisecond: "850ms"} {
-		if got := label.Wait(d); got != want {
+		if got := label.Wait(d).String(); got != want {
 			t.Errorf("%d: got %q, want %q", d, got, want)
 		}
 	}

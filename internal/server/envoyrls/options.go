@@ -75,9 +75,11 @@ type Options struct {
 	// NegativeHits lets requests give hits back. Who may do that can undo anybody's use of a limit:
 	// set it only where every caller, over gRPC and over HTTP, has shown a token or a certificate.
 	NegativeHits bool
-	// Observer receives a [*policy.Verdict] for each descriptor. It may be nil.
+	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
+	// not be decided. A [policy.Guard] logs them. It may be nil.
 	Observer stint.Observer
-	// Logger is slog.Default() unless set.
+	// Logger logs what is not part of a decision, such as refunds that fail. It is slog.Default()
+	// unless set.
 	Logger *slog.Logger
 	// Now replaces the clock, for tests that replace the store's too. Nil means time.Now.
 	Now func() time.Time

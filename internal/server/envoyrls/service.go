@@ -88,7 +88,7 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 	err := s.decide(ctx, c)
 	s.observe(ctx, c, time.Since(begun), err)
 	if err != nil {
-		return s.failure(ctx, err)
+		return failure(ctx, err)
 	}
 	s.answer(c, r, to)
 	return nil
@@ -112,21 +112,21 @@ func (s *Service) request(deadline time.Time, first stint.Claim, and []stint.Cla
 	return r
 }
 
-func (s *Service) failure(ctx context.Context, err error) error {
+func failure(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return status.FromContextError(ended).Err()
 	}
 	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid {
 		return status.Error(codes.Internal, err.Error())
 	}
-	s.complain("stint: the store cannot decide on Envoy's requests", err)
 	return status.Error(codes.Unavailable, "stint: the store cannot decide")
 }
 
 // complainEvery is how often failures and refused callers are logged.
 const complainEvery = 10 * time.Second
 
-// complain logs a failure of the store. The store's stack logs what was asked.
+// complain logs a failure of the store that changes no answer. The store's stack logs what was
+// asked.
 func (s *Service) complain(message string, err error) {
 	if unlogged, ok := s.complaints.Allow(1, complainEvery); ok {
 		s.options.Logger.Error(message, "cause", err, "unlogged", unlogged)
