@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
 )
 
 // How much of what a client sent is logged.
@@ -65,6 +67,12 @@ func (x *requestState) attrs(list []slog.Attr) []slog.Attr {
 		list = append(list,
 			slog.String("tier", v.Tier), slog.String("policy",
 				policy), slog.String("route", v.Route), slog.Bool("limited", x.limited))
+		if key := v.Decision.Key(); key != "" {
+			list = append(list, slog.String("key", label.Short(key)))
+		}
+		if x.limited {
+			list = append(list, slog.Any("retry_after", label.Wait(v.Decision.RetryAfter)))
+		}
 		if v.Decision.Degraded {
 			list = append(list, slog.Bool("degraded", true))
 		}

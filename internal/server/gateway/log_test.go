@@ -45,15 +45,18 @@ policies: [{name: search, match: {path: /search}, limits: 1/1h}]
 		}
 		for i, want := range []map[string]string{
 			{"method": "GET", "host": "shop", "path": "/search", "status": "200", "bytes": "5", "tier": "all",
-				"policy": "search", "route": "search", "limited": "false",
+				"policy": "search", "route": "search", "limited": "false", "key": "ip:192.0.2.x", "retry_after": "",
 				"peer": "192.0.2.1", "upstream": strings.TrimPrefix(u.URL, "http://"), "level": "INFO"},
 			{"status": "429", "tier": "all", "policy": "search", "route": "search", "limited": "true", "upstream": "",
-				"level": "INFO"},
+				"key": "ip:192.0.2.x", "level": "INFO"},
 		} {
 			for name, value := range want {
 				if got := field(lines[i], name); got != value {
 					t.Errorf("%s of entry %d: got %q, want %q:\n%s", name, i, got, value, lines[i])
 				}
+			}
+			if wait := field(lines[i], "retry_after"); i == 1 && !strings.HasPrefix(wait, "1h0m0s") && !strings.HasPrefix(wait, "59m") {
+				t.Errorf("the denial says to retry after %q, want about an hour", wait)
 			}
 			if strings.Contains(lines[i], "s3cr3t") != query || field(lines[i], "duration") == "" {
 				t.Errorf("got %s", lines[i])
