@@ -110,6 +110,17 @@ func testHowManyAreLogged(t *testing.T, limit string, allowed bool) {
 	}
 }
 
+// TestFewerThanNone: a negative number of records is a mistake.
+func TestFewerThanNone(t *testing.T) {
+	spec := *newWorld(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]").Set().Spec()
+	spec.LogAdmissions, spec.LogRejections = new(-1), new(-2)
+	_, err := policy.New(spec)
+	if err == nil || !strings.Contains(err.Error(), "log.admissions: -1; want 0 or more") ||
+		!strings.Contains(err.Error(), "log.rejections: -2; want 0 or more") {
+		t.Errorf("got %v, want both mistakes", err)
+	}
+}
+
 // TestLogOfOthers: the verdict of somebody else is logged and passed on as the guard's own are.
 func TestLogOfOthers(t *testing.T) {
 	var out bytes.Buffer

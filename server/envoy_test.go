@@ -9,8 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
-// TestEnvoyLog: what Envoy's service decides is logged as all else is, as often as the policies say,
-// and still counted; so is that its configuration has changed.
+// TestEnvoyLog: what Envoy's service decides is logged as all else is, as often as the policies
+// say, and still counted. That its configuration has changed is logged, too.
 func TestEnvoyLog(t *testing.T) {
 	c := everywhere(t)
 	put(t, c.Policies, three+"log: {rejections: 1000000}\n")
