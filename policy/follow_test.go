@@ -123,6 +123,34 @@ func TestNothingToFollow(t *testing.T) {
 	}
 }
 
+// uncharged is a store that lets everything through and charges nothing, as [stint.FailAllow] does
+// while the store is down.
+type uncharged struct{ stint.Store }
+
+func (uncharged) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	return stint.Decision{Allowed: true, Degraded: true, Charge: stint.Charge{Claim: r.Claim, And: r.And}}, nil
+}
+
+// TestNoPlaceToFollow: after a request that was let through without a place there is nothing to
+// do.
+func TestNoPlaceToFollow(t *testing.T) {
+	conf, err := config.Parse("stint.yaml", []byte(followConfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := policy.NewGuard(uncharged{}, conf.Set, policy.GuardConfig{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, v := get("/slow"), new(policy.Verdict)
+	if err := guard.Decide(t.Context(), &in, v); err != nil || !v.Decision.Allowed {
+		t.Fatalf("got %+v, error %v", v.Decision, err)
+	}
+	if guard.Follow(t.Context(), v) != nil {
+		t.Error("something to follow")
+	}
+}
+
 // TestPlaces: a place is kept for as long as a request takes, and then given back.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
