@@ -61,6 +61,9 @@ func (l *guardLog) denied(v *Verdict) {
 	if v.Decision.Degraded {
 		args = append(args, "degraded", true)
 	}
+	if v.Decision.Unavailable {
+		args = append(args, "unavailable", true)
+	}
 	l.logger.Warn("stint: denied", append(args, "unlogged", unlogged)...)
 }
 
