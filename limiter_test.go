@@ -201,7 +201,8 @@ func TestDenialAsError(t *testing.T) {
 type away struct{ stint.Store }
 
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second, Charge: stint.Charge{Claim: r.Claim}}
+	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
+		Charge: stint.Charge{Claim: r.Claim}}
 	for i := range d.MakeUsages(len(r.Limits)) {
 		d.Usages()[i].RetryAfter = time.Second
 	}

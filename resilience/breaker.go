@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// errBreakerOpen is in the chain of the error of a call that the breaker did not let through, beside
+// errBreakerOpen is in the chain of the error of a call that the breaker did not let through, with
 // the last failure of the store. They come in a [*stint.StoreError] of [errkind.Refused].
 var errBreakerOpen = errors.New("the breaker is open")
 
@@ -198,7 +198,8 @@ const (
 
 // refuse keeps a failure of the store as the reason for refusing calls.
 func (b *breaker) refuse(cause error) {
-	b.refusal.Store(&stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)})
+	err := fmt.Errorf("%w: %w", errBreakerOpen, cause)
+	b.refusal.Store(&stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: err})
 }
 
 // refused is the error of a call other than Take that is refused.

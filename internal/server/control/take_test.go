@@ -57,14 +57,16 @@ func TestTakeUnder(t *testing.T) {
 type away struct{ driver.Inspector }
 
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second, Charge: stint.Charge{Claim: r.Claim}}
+	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
+		Charge: stint.Charge{Claim: r.Claim}}
 	d.MakeUsages(len(r.Limits))[0].RetryAfter = time.Second
 	return d, nil
 }
 
 // TestTakeUnavailable: without the store nothing is said about limits.
 func TestTakeUnavailable(t *testing.T) {
-	got := take(t, over(t, away{}, control.Config{}), control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}})
+	got := take(t, over(t, away{}, control.Config{}),
+		control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}})
 	if got.Allowed || !got.Degraded || !got.Unavailable || got.RetryAfter != 1 || len(got.Limits) != 0 {
 		t.Errorf("got %+v, want a denial for want of the store", got)
 	}
