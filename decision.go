@@ -182,5 +182,5 @@ func (d *Decision) Err() error {
 	if d.Allowed {
 		return nil
 	}
-	return &DeniedError{Key: d.Key(), RetryAfter: d.RetryAfter, Banned: d.Banned}
+	return &DeniedError{Key: d.Key(), RetryAfter: d.RetryAfter, Banned: d.Banned, Unavailable: d.Unavailable}
 }

@@ -19,10 +19,16 @@ type DeniedError struct {
 	RetryAfter time.Duration
 	// Banned says that the subject is banned.
 	Banned bool
+	// Unavailable says that the store could not be asked: no limit is known to be exceeded. See
+	// [Decision.Unavailable].
+	Unavailable bool
 }
 
 func (e *DeniedError) Error() string {
-	if e.Banned {
+	switch {
+	case e.Unavailable:
+		return "denied for key " + quote(e.Key) + ": the rate limiter is unavailable"
+	case e.Banned:
 		return "banned for key " + quote(e.Key)
 	}
 	return "rate limit exceeded for key " + quote(e.Key)

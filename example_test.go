@@ -187,6 +187,22 @@ func ExampleLimiter_Hold() {
 	// true
 }
 
+// A decision that holds no place can be held too: here a repeat, whose first request has the place.
+// The same code works while the store is down and everything is let through.
+func ExampleLimiter_Hold_noPlace() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	ctx := context.Background()
+	lim, _ := stint.New(store, stint.AtOnce(1, time.Minute))
+	report := stint.Request{Claim: stint.Claim{Subject: "report:7", Cost: 1}, ID: "4711"}
+	_, _ = lim.Take(ctx, report)
+	again, _ := lim.Take(ctx, report)
+	held, release := lim.Hold(ctx, again)
+	fmt.Println(again.Allowed, again.Repeat, held.Err(), release())
+	// Output:
+	// true true <nil> <nil>
+}
+
 // Reset forgets what a subject has used.
 func ExampleLimiter_Reset() {
 	store, _ := memorystore.New(memorystore.Config{})

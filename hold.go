@@ -41,14 +41,19 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // lost, with the error of the last heartbeat. It waits for a heartbeat under way: at most two
 // seconds, including its own call.
 //
-// If the decision holds no place, Hold returns ctx as it is, and nil.
+// If the decision holds no place, Hold returns ctx as it is, and a release that does nothing: after
+// a denial, a peek or a repeat, under limits that are not concurrency limits, and under [FailAllow]
+// while the store is down.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
 	window := d.Charge.place()
-	if window == 0 || d.Charge.data.ID == 0 {
-		return ctx, nil
+	if window == 0 || d.Charge.IsZero() {
+		return ctx, releaseNothing
 	}
 	return hold(ctx, l.store, d.Charge, window)
 }
+
+// releaseNothing is the release of a decision that holds no place.
+func releaseNothing() error { return nil }
 
 // holder keeps a place.
 type holder struct {

@@ -51,24 +51,56 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// A decision that holds no place can be held and released like any other: the context stays as it
+// is, the release does nothing, and neither allocates.
 func TestHoldNothing(t *testing.T) {
-	store, err := memorystore.New(memorystore.Config{})
+	places, err := stint.New(newCut(t), stint.AtOnce(1, time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	lim, err := stint.New(store, stint.PerMinute(1))
+	units, err := stint.New(newCut(t), stint.PerMinute(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // allowed, then denied
-		d, err := lim.Allow(context.Background(), "a")
-		if err != nil {
-			t.Fatal(err)
+	ctx := t.Context()
+	once := stint.Request{ID: "7", Claim: stint.Claim{Subject: "b", Cost: 1}}
+	for _, c := range []struct {
+		what string
+		lim  *stint.Limiter
+		ask  func() (stint.Decision, error)
+		want bool // allowed
+	}{
+		{"no concurrency limit", units, func() (stint.Decision, error) { return units.Allow(ctx, "a") }, true},
+		{"a denial", units, func() (stint.Decision, error) { return units.Allow(ctx, "a") }, false},
+		{"a peek", places, func() (stint.Decision, error) { return places.Peek(ctx, "a") }, true},
+		{"a repeat", places, func() (stint.Decision, error) {
+			if d, err := places.Take(ctx, once); err != nil || !d.Allowed || d.Repeat {
+				t.Errorf("got %+v, error %v; want a place", d, err)
+			}
+			return places.Take(ctx, once)
+		}, true},
+		{"no place left", places, func() (stint.Decision, error) { return places.Allow(ctx, "b") }, false},
+	} {
+		d, err := c.ask()
+		if err != nil || d.Allowed != c.want {
+			t.Fatalf("%s: allowed %v, error %v", c.what, d.Allowed, err)
 		}
-		if _, release := lim.Hold(context.Background(), d); release != nil {
-			t.Error("there is no place to hold")
+		held, release := c.lim.Hold(ctx, d)
+		if held != ctx {
+			t.Errorf("%s: got another context", c.what)
 		}
+		if err := release(); err != nil {
+			t.Errorf("%s: release says %v", c.what, err)
+		}
+		if n := testing.AllocsPerRun(100, func() {
+			_, release := c.lim.Hold(ctx, d)
+			_ = release()
+		}); n > 0 {
+			t.Errorf("%s: %v allocations", c.what, n)
+		}
+	}
+	if d, err := places.Peek(ctx, "b"); err != nil || d.Allowed {
+		t.Errorf("allowed %v, error %v: the release of a repeat freed the place of the first request", d.Allowed, err)
 	}
 }
 

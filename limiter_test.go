@@ -197,6 +197,46 @@ func TestDenialAsError(t *testing.T) {
 	}
 }
 
+// away is a store that cannot be asked, under [stint.FailDeny].
+type away struct{ stint.Store }
+
+func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
+		Charge: stint.Charge{Claim: r.Claim}}
+	for i := range d.MakeUsages(len(r.Limits)) {
+		d.Usages()[i].RetryAfter = time.Second
+	}
+	return d, nil
+}
+
+// TestUnavailableAsError: a denial for want of the store does not read as if a limit were exceeded,
+// nor as if the caller had left too little time.
+func TestUnavailableAsError(t *testing.T) {
+	lim, err := stint.New(away{}, stint.PerMinute(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := lim.Allow(t.Context(), "igdb:api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, wait := lim.Wait(soon, "igdb:api")
+	for what, err := range map[string]error{"Allow": d.Err(), "Wait": wait} {
+		denied, ok := errors.AsType[*stint.DeniedError](err)
+		if !ok || !denied.Unavailable || denied.Banned || denied.RetryAfter != time.Second {
+			t.Errorf("%s: got %#v, want that the limiter is unavailable", what, err)
+		}
+		if got, want := err.Error(), "denied for key 'igdb:api': the rate limiter is unavailable"; got != want {
+			t.Errorf("%s: message %q, want %q", what, got, want)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got %v; more time would not have helped", what, err)
+		}
+	}
+}
+
 // TestNoLimits: a limiter without limits says what is missing when it is asked without any.
 func TestNoLimits(t *testing.T) {
 	store, err := memorystore.New(memorystore.Config{})

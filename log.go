@@ -77,5 +77,8 @@ func (l *limiterLog) record(ctx context.Context, d *Decision) {
 	if d.Degraded {
 		args = append(args, "degraded", true)
 	}
+	if d.Unavailable {
+		args = append(args, "unavailable", true)
+	}
 	l.logger.Log(ctx, level, message, append(args, "unlogged", unlogged)...)
 }

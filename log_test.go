@@ -61,6 +61,8 @@ func TestWithLogger(t *testing.T) {
 			_, err := works.WaitFor(ctx, stint.Request{Claims: []stint.Claim{{Subject: who, Cost: 1}}, MaxWait: 1000})
 			return err
 		}, `level=WARN msg="stint: denied"`},
+		{"no store to ask", func() error { _, err := over(away{}).Allow(ctx, who); return err },
+			`level=WARN msg="stint: denied" key=user:somebo… limit=2/1m retry_after=1s degraded=true unavailable=true`},
 		{"Allow fails", func() error { _, err := fails.Allow(ctx, who); return err }, failed},
 		{"Take fails", func() error {
 			_, err := fails.Take(ctx, stint.Request{Claims: []stint.Claim{{Subject: who, Cost: 1}}})

@@ -284,8 +284,9 @@ type headersDoc struct {
 	// request has room again, as in Retry-After, and after an allowed one when the limit is unused.
 	// Default: epoch.
 	Reset string `yaml:"reset"`
-	// Add up to this share to Retry-After, at random, and at least a second, so that those who were
-	// denied together do not come back together. 0% adds nothing. Default: 20%.
+	// Add up to this share to Retry-After, at random, and at least a second, if a limit that all
+	// callers share (identity `everyone`) denied, so that they do not come back together. 0% adds
+	// nothing. The Retry-After of other limits is exact. Default: 20%.
 	Jitter *percent `yaml:"retry_after_jitter"`
 }
 

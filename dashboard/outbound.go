@@ -90,6 +90,10 @@ func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
 		s.Problem = sentence(err)
 		return
 	}
+	if result.Unavailable {
+		s.Problem = "The store could not be asked."
+		return
+	}
 	for _, l := range result.Limits {
 		if s.Capacity == 0 || float64(l.Used)*float64(s.Capacity) > float64(s.Used)*float64(l.Capacity) {
 			s.Used, s.Capacity = l.Used, l.Capacity

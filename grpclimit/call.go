@@ -73,7 +73,7 @@ func (c *call) judge() (metadata.MD, error) {
 	case v.Decision.Unavailable:
 		return c.refuse(unavailable())
 	}
-	return c.refuse(denied(v))
+	return c.refuse(c.denied())
 }
 
 // peerOf returns the address at the other end of the connection, or the zero Addr if it has none.

@@ -31,7 +31,7 @@ func newClient(api *outbound.Client, options []ClientOption) *client {
 // Every call waits for its turn, as [outbound.Client.Wait] does. One that gets none is not made:
 // its error is that of Wait, for [errors.As], with the status ResourceExhausted for a denial, that
 // of the context if it ended, FailedPrecondition if the API is no longer registered, and
-// Unavailable if the store failed.
+// Unavailable if the store failed, under [stint.FailDeny] too.
 //
 // When the service answers ResourceExhausted or Unavailable and says for how long, in a RetryInfo
 // or a pushback, all processes that share the store pause that long; the longer of the two counts.

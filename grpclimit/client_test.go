@@ -80,6 +80,14 @@ func TestClientWaits(t *testing.T) {
 	}
 }
 
+// awayStore is a store that cannot be asked, under [stint.FailDeny].
+type awayStore struct{ stint.Store }
+
+func (awayStore) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
+		Charge: stint.Charge{Claim: r.Claim}}, nil
+}
+
 func TestClientNotMade(t *testing.T) {
 	called := false
 	invoke := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
@@ -104,6 +112,7 @@ func TestClientNotMade(t *testing.T) {
 		{"late", late, newAPI(t, newStore(t), stint.PerHour(1)), codes.DeadlineExceeded},
 		{"never", t.Context(), newAPI(t, newStore(t), stint.PerHour(0)), codes.ResourceExhausted},
 		{"store", t.Context(), newAPI(t, brokenStore{}, stint.PerHour(1)), codes.Unavailable},
+		{"store under FailDeny", t.Context(), newAPI(t, awayStore{}, stint.PerHour(1)), codes.Unavailable},
 		{"API that is gone", t.Context(), gone, codes.FailedPrecondition},
 	}
 	for _, test := range tests {

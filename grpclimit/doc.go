@@ -29,8 +29,9 @@
 // Help with a link to it. The trailer "grpc-retry-pushback-ms" tells gRPC clients with a retry
 // policy when to retry, or with -1 not to: because no wait will help, or because the call's
 // deadline comes first. A call that is refused because the store cannot be asked ends with
-// Unavailable, with the same trailer. Waits are never too short, and spread by the share that the
-// configuration has for Retry-After.
+// Unavailable, with the same trailer. Waits are exact in milliseconds, rounded up. If a limit that
+// all callers share denied the call, the jitter that the configuration has for Retry-After is
+// added.
 //
 // Where a policy refunds, the status of a call is the one that HTTP has for its code. A failure
 // counts as 499 if the client has left by then or its deadline has passed: nobody has a call

@@ -41,9 +41,14 @@ func (c *client) wait(ctx context.Context) error {
 	return &notMade{err, status.New(codes.Unavailable, err.Error())}
 }
 
-// deniedHere is the status of a call that has no turn, with the wait for one if there is any.
+// deniedHere is the status of a call that has no turn, or of which that is not known, with the wait
+// for one if there is any.
 func deniedHere(err error, denied *stint.DeniedError) *status.Status {
-	st := status.New(codes.ResourceExhausted, err.Error())
+	code := codes.ResourceExhausted
+	if denied.Unavailable {
+		code = codes.Unavailable
+	}
+	st := status.New(code, err.Error())
 	if denied.RetryAfter == stint.Never {
 		return st
 	}

@@ -36,8 +36,16 @@ func unavailable() refusal {
 	return refusal{code: codes.Unavailable, reason: "rate limits cannot be checked", wait: outageRetry}
 }
 
-func denied(v *policy.Verdict) refusal {
-	r := refusal{code: codes.ResourceExhausted, reason: "rate limited", wait: v.Decision.RetryAfter}
+func (c *call) denied() refusal {
+	v := c.verdict
+	r := refusal{code: codes.ResourceExhausted, reason: "rate limited", wait: stint.Never}
+	if v.Decision.RetryAfter != stint.Never {
+		var headers policy.Headers
+		if v.Set != nil {
+			headers = v.Set.Spec().Headers
+		}
+		r.wait = retryafter.Of(v, headers.Jitter, time.Millisecond, c.server.random)
+	}
 	result := v.Decisive()
 	if result != nil {
 		r.help = helpAt(result.Rule.Contact)
@@ -97,19 +105,13 @@ func kindAndName(rule *policy.Rule) (kind, name string) {
 func (c *call) refuse(r refusal) (metadata.MD, error) {
 	message, pushback := r.reason+", retrying does not help", "-1"
 	var details []protoadapt.MessageV1
-	wait := r.wait
-	if wait != stint.Never {
-		var headers policy.Headers
-		if set := c.verdict.Set; set != nil {
-			headers = set.Spec().Headers
-		}
-		wait = retryafter.Spread(headers.Jitter, wait, time.Millisecond, c.server.random())
-		message = r.reason + ", retry in " + wait.String()
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	if r.wait != stint.Never {
+		message = r.reason + ", retry in " + r.wait.String()
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.wait)})
 		// A client that should wait for longer than the call has left would wait for nothing, and
 		// learn only that time ran out.
-		if deadline, ok := c.ctx.Deadline(); !ok || wait < time.Until(deadline) {
-			pushback = strconv.FormatInt(wait.Milliseconds(), 10)
+		if deadline, ok := c.ctx.Deadline(); !ok || r.wait < time.Until(deadline) {
+			pushback = strconv.FormatInt(r.wait.Milliseconds(), 10)
 		}
 	}
 	if r.quota != nil {
@@ -122,5 +124,5 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	if detailed, err := st.WithDetails(details...); err == nil {
 		st = detailed
 	}
-	return c.withUsage(metadata.Pairs(pushbackKey, pushback), wait), st.Err()
+	return c.withUsage(metadata.Pairs(pushbackKey, pushback), r.wait), st.Err()
 }

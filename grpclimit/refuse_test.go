@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -143,6 +144,33 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// Callers that are denied by a limit that they share are told to come back at different times, none
+// too early. A limit of one's own says the exact time.
+func TestF35DeniedTogetherComeBackApart(t *testing.T) {
+	const config = "tiers: [{name: all, identity: %s, limits: 1/1h}]\nheaders: {retry_after_jitter: %s}"
+	for _, c := range []struct {
+		identity, jitter string
+		apart            bool
+	}{{"everyone", "20%", true}, {"everyone", "0%", false}, {"ip", "20%", false}} {
+		conn := unaryServer(t, fmt.Sprintf(config, c.identity, c.jitter), nil)
+		begin := time.Now()
+		allowed(t, conn, 1)
+		later := 0
+		for range 50 {
+			got := refusalOf(t, t.Context(), conn)
+			if got.retry < time.Hour-time.Since(begin) || got.retry > time.Hour+time.Minute {
+				t.Errorf("%+v: got %v", c, got.retry)
+			}
+			if got.retry > time.Hour {
+				later++
+			}
+		}
+		if apart := later > 0; apart != c.apart {
+			t.Errorf("%+v: %d of 50 are told to come back later than necessary", c, later)
+		}
+	}
+}
+
 // A client that retries would spend the rest of the call waiting, and then know less.
 func TestDeadlineBeforeRoom(t *testing.T) {
 	conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: 1/1h}]", nil)
@@ -189,12 +217,11 @@ func TestUnavailable(t *testing.T) {
 			conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]\nfailure: {mode: "+mode+"}", store)
 			got := refusalOf(t, t.Context(), conn)
 			if got.code != codes.Unavailable ||
-				!strings.HasPrefix(got.message, "rate limits cannot be checked, retry in 1") || got.violations != nil {
+				got.message != "rate limits cannot be checked, retry in 1s" || got.violations != nil {
 				t.Errorf("got %+v", got)
 			}
-			want := []string{strconv.FormatInt(got.retry.Milliseconds(), 10)}
-			if got.retry < time.Second || !slices.Equal(got.pushback, want) {
-				t.Errorf("got the delay %v and the pushback %q, want both, and at least a second", got.retry, got.pushback)
+			if got.retry != time.Second || !slices.Equal(got.pushback, []string{"1000"}) {
+				t.Errorf("got the delay %v and the pushback %q, want a second", got.retry, got.pushback)
 			}
 		})
 	}

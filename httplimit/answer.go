@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/retryafter"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -77,8 +78,8 @@ var (
 		"about:blank", "Internal Server Error")
 )
 
-// outageWait is after how long to come back when the store has failed.
-const outageWait = time.Second
+// outageSeconds is after how many seconds to come back when the store has failed.
+const outageSeconds = 1
 
 // answer sets the header fields about limits, and answers a request that was denied or could not be
 // decided. It reports whether the request was one of those.
@@ -97,19 +98,18 @@ func (x *exchange) answer(w http.ResponseWriter, r *http.Request, err error) (re
 }
 
 func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
-	n, after := limitedNotice, x.v.Decision.RetryAfter
-	switch {
-	case x.v.Decision.Unavailable:
-		n, after = unavailableNotice, outageWait
+	n, seconds := limitedNotice, int64(0)
+	switch d := &x.v.Decision; {
+	case d.Unavailable:
+		n, seconds = unavailableNotice, outageSeconds
 		x.rules = nil // nothing is known of what was used
-	case after == stint.Never:
+	case d.RetryAfter == stint.Never:
 		n = neverNotice
-	case x.v.Decision.Banned:
-		n = bannedNotice
-	}
-	seconds := int64(0)
-	if after != stint.Never {
-		seconds = x.wait(after)
+	default:
+		if d.Banned {
+			n = bannedNotice
+		}
+		seconds = int64(retryafter.Of(x.v, x.shown.Jitter, time.Second, x.random) / time.Second)
 	}
 	h := w.Header()
 	x.setHeaders(h, seconds)
@@ -146,7 +146,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.rules, x.rule = nil, nil
 	seconds := int64(0)
 	if n == unavailableNotice {
-		seconds = x.wait(outageWait)
+		seconds = outageSeconds
 	}
 	x.write(w, r, n, seconds)
 }

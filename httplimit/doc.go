@@ -83,11 +83,12 @@
 //
 // # Answers
 //
-// A request that is denied is answered with 429 and Retry-After: whole seconds, rounded up, at
-// least one, and a random time more (the jitter: up to a fifth of the wait, or up to a second if
-// that is more, and never more than a minute), so that those who were denied together do not come
-// back together, and never too early. If no time helps there is no Retry-After. One that is refused
-// because the store cannot be reached is answered with 503.
+// A request that is denied is answered with 429 and Retry-After: the exact time in whole seconds,
+// rounded up. If a limit that all callers share denied it, a random time is added (the jitter: up
+// to a fifth of the wait, or up to a second if that is more, and never more than a minute): that
+// limit has room for all of them at the same instant, and they do not all come back then. If no
+// time helps there is no Retry-After. A request that is refused because the store cannot be reached
+// is answered with 503, and with a Retry-After of a second.
 //
 // The body is JSON, application/problem+json or plain text, whichever the client's Accept header
 // prefers, and JSON if it has no preference or wants none of them. Header and body say the same

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-
-	"github.com/stint-limiter/stint/internal/retryafter"
 )
 
 // The header fields that answers set, in the form in which http.Header keeps them.
@@ -166,7 +164,7 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	x.number(h, fieldCost, x.v.Cost)
 	after, more := x.state.ResetAfter, int64(0)
 	if d := &x.v.Decision; !d.Allowed {
-		// The instant of Retry-After, with the same random share.
+		// The instant of Retry-After, with the same jitter if it has one.
 		after, more = d.RetryAfter, seconds-wholeSeconds(d.RetryAfter)
 	}
 	switch {
@@ -212,9 +210,4 @@ func (x *exchange) setDraft11(h http.Header) {
 	})
 	x.text = b
 	x.endField(fieldRateLimit)
-}
-
-// wait returns after how many seconds to come back.
-func (x *exchange) wait(after time.Duration) int64 {
-	return int64(retryafter.Spread(x.shown.Jitter, after, time.Second, x.random()) / time.Second)
 }

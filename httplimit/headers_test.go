@@ -98,6 +98,30 @@ func TestResetOfADenial(t *testing.T) {
 	}
 }
 
+// By default a caller is told the exact time until its own limit has room, rounded up, in all that
+// is said: a limit of all callers beside it changes nothing while it has room.
+func TestRetryAfterIsExact(t *testing.T) {
+	const text = `
+headers: {format: [x, draft-11], reset: delta}
+tiers: [{name: all, identity: ip, limits: 1/1m}]
+policies: [{name: site, identity: everyone, limits: 100000/1m}]
+`
+	bubble(t, text, func(t *testing.T, h http.Handler) {
+		ask(h, "/")
+		time.Sleep(1500 * time.Millisecond)
+		for range 100 {
+			w := ask(h, "/")
+			wantFields(t, w.Header(), "Retry-After: 59", "X-RateLimit-Reset: 59")
+			if got := bodyOf(t, w).RetryAfter; got != 59 {
+				t.Errorf("the body says %d, want 59", got)
+			}
+			if got := w.Header().Get("RateLimit"); !strings.Contains(got, `"all-1m";r=0;t=59`) {
+				t.Errorf("RateLimit: got %s, want t=59", got)
+			}
+		}
+	})
+}
+
 // With a jitter, both have the same random share.
 func TestResetHasTheJitterOfRetryAfter(t *testing.T) {
 	bubble(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, limits: 1/10m}]", func(t *testing.T, h http.Handler) {
@@ -419,6 +443,33 @@ func TestF35DeniedTogetherComeBackApart(t *testing.T) {
 					t.Errorf("1,000 denials: got %d distinct times %v, want %d", len(seen), seen, c.distinct)
 				}
 			})
+		})
+	}
+}
+
+// Without a configuration, [httplimit.Everyone] says that callers share a limit.
+func TestF35By(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		key     httplimit.KeyFunc
+		options []stint.Option
+		apart   bool
+	}{
+		{"everyone", httplimit.Everyone(), nil, true},
+		{"everyone, off", httplimit.Everyone(),
+			[]stint.Option{httplimit.WithHeaders(policy.Headers{Jitter: -1})}, false},
+		{"by address", httplimit.ClientIP(), nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := httplimit.By(c.key, append(c.options, stint.PerMinute(1), httplimit.WithStore(memory(t)))...)(ok)
+			ask(h, "/")
+			seen := map[string]bool{}
+			for range 100 {
+				seen[ask(h, "/").Header().Get("Retry-After")] = true
+			}
+			if apart := len(seen) > 1; apart != c.apart || !apart && !seen["60"] {
+				t.Errorf("%s: got %v", c.what, seen)
+			}
 		})
 	}
 }

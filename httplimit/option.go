@@ -76,7 +76,7 @@ func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) O
 }
 
 // WithHeaders says what answers show about limits. By default that is what the configuration says,
-// and for [By] the X fields, with Reset since 1970 and a jitter of a fifth.
+// and for [By] the X fields, with Reset since 1970 and a jitter of a fifth for [Everyone].
 func WithHeaders(headers policy.Headers) Option {
 	return option(func(f *responder) { f.headers = &headers })
 }

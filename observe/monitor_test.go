@@ -159,8 +159,11 @@ func TestOutbound(t *testing.T) {
 	m.Observe(t.Context(), &outbound.Call{API: "igdb"})
 	m.Observe(t.Context(), &outbound.Call{API: "igdb", Wait: time.Second})
 	m.Observe(t.Context(), &outbound.Call{API: "igdb", Err: &stint.DeniedError{}})
+	m.Observe(t.Context(), &outbound.Call{API: "igdb", Err: &stint.DeniedError{Banned: true}})
+	m.Observe(t.Context(), &outbound.Call{API: "igdb", Err: &stint.DeniedError{Unavailable: true}})
 	m.Observe(t.Context(), &outbound.Call{API: "igdb", Err: context.Canceled})
-	for _, test := range []struct{ outcome, reason string }{{"denied", "limit"}, {"failed", "canceled"}} {
+	for _, test := range []struct{ outcome, reason string }{
+		{"denied", "limit"}, {"denied", "ban"}, {"denied", "unavailable"}, {"failed", "canceled"}} {
 		if got := m.Counted("outbound", "igdb", test.outcome, test.reason); got != 1 {
 			t.Errorf("%d %s, %s; want 1", got, test.outcome, test.reason)
 		}

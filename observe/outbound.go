@@ -31,10 +31,7 @@ func (m *Monitor) called(e *outbound.Call) {
 	if e.Err != nil {
 		why = failure(e.Err)
 		if denied, ok := errors.AsType[*stint.DeniedError](e.Err); ok {
-			why = overLimit
-			if denied.Banned {
-				why = banned
-			}
+			why = denial(&stint.Decision{Banned: denied.Banned, Unavailable: denied.Unavailable})
 		}
 	}
 	c.series.count(in, why)

@@ -75,5 +75,6 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 // unanswered reports whether an error of a probe means that the store does not answer.
 func unanswered(err error) bool {
 	kind := errkind.Of(err)
-	return kind == errkind.Timeout || kind == errkind.Unreachable || errors.Is(err, context.DeadlineExceeded)
+	return kind == errkind.Timeout || kind == errkind.Unreachable ||
+		kind == errkind.Other && errors.Is(err, context.DeadlineExceeded)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -32,6 +33,31 @@ func TestWaitInTurn(t *testing.T) {
 			t.Errorf("stats are %+v", s)
 		}
 	})
+}
+
+// away is a store that cannot be asked, under [stint.FailDeny].
+type away struct{ stint.Store }
+
+func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
+		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
+}
+
+// A call that is refused for want of the store does not read as if the API's limit were exceeded.
+func TestUnavailable(t *testing.T) {
+	for _, failFast := range []bool{true, false} {
+		api := igdb()
+		api.FailFast = failFast
+		c := newClient(t, away{newMemory(t)}, api)
+		_, err := c.Wait(t.Context())
+		wantDenied(t, err)
+		if got, want := err.Error(), "denied for key 'igdb:api': the rate limiter is unavailable"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if s := c.Stats(); s.Denied != 1 || s.Failed != 0 {
+			t.Errorf("stats are %+v", s)
+		}
+	}
 }
 
 // Golden example 2: the fifth returns the typed error with the key and when to try again.

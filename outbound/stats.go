@@ -21,7 +21,8 @@ type Stats struct {
 	// TotalWait is how long they waited in all, and LongestWait the longest of them. Example: the
 	// average is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
-	// Denied is how many were refused: they would have had to wait, or to wait for too long.
+	// Denied is how many were refused: they would have had to wait, or to wait for too long, or the
+	// store could not be asked and the API's Failure is [stint.FailDeny].
 	Denied int64
 	// Failed is how many ended in any other error: the store's, or the end of their context.
 	Failed int64

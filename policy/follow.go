@@ -28,9 +28,6 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 		return nil
 	}
 	_, release := g.limiter.Hold(ctx, *d)
-	if v.after == nil && release == nil {
-		return nil
-	}
 	lasting := context.WithoutCancel(ctx)
 	return func(o Outcome) {
 		if v.after != nil && v.after.refunds(o.Status) {
@@ -61,11 +58,8 @@ func (v *Verdict) takesPlace() bool {
 	return false
 }
 
-// release gives a place back that may be nil.
+// release gives a place back.
 func (g *Guard) release(place func() error) {
-	if place == nil {
-		return
-	}
 	if err := place(); err != nil {
 		g.log.failed("a place could not be kept or given back", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -120,6 +121,34 @@ func TestNothingToFollow(t *testing.T) {
 	v := w.judge(get("/header"))
 	if v.SettleHeader != "X-Cost" {
 		t.Errorf("settle header %q, want X-Cost", v.SettleHeader)
+	}
+}
+
+// uncharged is a store that lets everything through and charges nothing, as [stint.FailAllow] does
+// while the store is down.
+type uncharged struct{ stint.Store }
+
+func (uncharged) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	return stint.Decision{Allowed: true, Degraded: true, Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
+}
+
+// TestNoPlaceToFollow: after a request that was let through without a place there is nothing to
+// do.
+func TestNoPlaceToFollow(t *testing.T) {
+	conf, err := config.Parse("stint.yaml", []byte(followConfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := policy.NewGuard(uncharged{}, conf.Set, policy.GuardConfig{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, v := get("/slow"), new(policy.Verdict)
+	if err := guard.Decide(t.Context(), &in, v); err != nil || !v.Decision.Allowed {
+		t.Fatalf("got %+v, error %v", v.Decision, err)
+	}
+	if guard.Follow(t.Context(), v) != nil {
+		t.Error("something to follow")
 	}
 }
 

@@ -82,6 +82,9 @@ func (l *guardLog) denied(v *Verdict, most *int) {
 	if v.Decision.Degraded {
 		args = append(args, "degraded", true)
 	}
+	if v.Decision.Unavailable {
+		args = append(args, "unavailable", true)
+	}
 	l.logger.Warn("stint: denied", append(args, "unlogged", unlogged)...)
 }
 

@@ -15,6 +15,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
+// away is a store that cannot be asked, under [stint.FailDeny].
+type away struct{ stint.Store }
+
+func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
+		Charge: stint.Charge{Claim: r.Claim}}, nil
+}
+
 // TestLogLevels: failures are errors with what was asked, denials warnings with when to come back,
 // and admissions are told with their count to those who want to know.
 func TestLogLevels(t *testing.T) {
@@ -29,6 +37,8 @@ func TestLogLevels(t *testing.T) {
 	}{
 		{"failed", slog.LevelInfo, broken{w.store},
 			[]string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limit=3/1m"}},
+		{"denied for want of the store", slog.LevelInfo, away{w.store},
+			[]string{"level=WARN", "denied", "tier=members", "key=user:someb", "degraded=true", "unavailable=true"}},
 		{"admitted", slog.LevelDebug, w.store,
 			[]string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1",
 				"remaining=2"}},

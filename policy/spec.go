@@ -159,15 +159,16 @@ type Cost struct {
 	Min, Max int64
 }
 
-// Headers says what responses say about limits. The zero value is X-RateLimit fields, and
-// Retry-After with a jitter of a fifth.
+// Headers says what responses say about limits. The zero value is X-RateLimit fields, and a jitter
+// of a fifth where a limit is shared.
 type Headers struct {
 	// OmitX leaves out the X-RateLimit fields. Draft11 adds RateLimit and RateLimit-Policy of the
 	// IETF draft.
 	OmitX, Draft11 bool
 	// ResetDelta has X-RateLimit-Reset count from now and not from 1970.
 	ResetDelta bool
-	// Jitter is the largest share that is added to Retry-After, so that those who were denied
-	// together do not come back together: 0.1 is a tenth, 0 is a fifth, and below 0 is none.
+	// Jitter is the largest share that is added to Retry-After if a limit that all callers share
+	// denied, so that they do not come back together: 0.1 is a tenth, 0 is a fifth, and below 0 is
+	// none. The Retry-After of any other limit is exact.
 	Jitter float64
 }

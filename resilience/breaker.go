@@ -3,6 +3,7 @@ package resilience
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,9 +13,9 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// errBreakerOpen is the cause of the error of a call that the breaker did not let through. It comes
-// in a [*stint.StoreError] of [errkind.Refused].
-var errBreakerOpen = errors.New("the breaker is open: the store has been failing")
+// errBreakerOpen is in the chain of the error of a call that the breaker did not let through, with
+// the last failure of the store. They come in a [*stint.StoreError] of [errkind.Refused].
+var errBreakerOpen = errors.New("the breaker is open")
 
 // breaker is a [driver.BatchStore] that stops asking the store it wraps when that keeps failing:
 // calls are then refused at once, with errBreakerOpen.
@@ -39,6 +40,9 @@ type breaker struct {
 
 	gate     atomic.Uint64 // see gate
 	failures atomic.Int64  // in a row
+	// refusal is the error of a Take that is refused. It is made when the breaker opens and when a
+	// ping fails, and not for every call: there may be many of them.
+	refusal atomic.Pointer[stint.StoreError]
 
 	// mu is held for every change of state, so that observers and the log get them in order.
 	mu         sync.Mutex
@@ -131,7 +135,7 @@ func (b *breaker) attempt(ctx context.Context, batch []*driver.Call, a *attempt)
 	g := b.enter()
 	if g.state() == gateOpen || g.state() == gateTrial {
 		for _, c := range batch {
-			c.Err = refusedTake
+			c.Err = b.refusal.Load()
 		}
 		return
 	}
@@ -192,10 +196,13 @@ const (
 	opPing    = "ping"
 )
 
-// refusedTake is made once: there may be many of them.
-var refusedTake = refused(opTake)
+// refuse keeps a failure of the store as the reason for refusing calls.
+func (b *breaker) refuse(cause error) {
+	err := fmt.Errorf("%w: %w", errBreakerOpen, cause)
+	b.refusal.Store(&stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: err})
+}
 
-// refused is the error of a call that is refused.
-func refused(op string) error {
-	return &stint.StoreError{Op: op, Kind: errkind.Refused, Err: errBreakerOpen}
+// refused is the error of a call other than Take that is refused.
+func (b *breaker) refused(op string) error {
+	return &stint.StoreError{Op: op, Kind: errkind.Refused, Err: b.refusal.Load().Err}
 }

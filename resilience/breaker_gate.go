@@ -51,9 +51,9 @@ func (b *breaker) try(ctx context.Context, g admission, op string, call func(con
 	switch g.state() {
 	case gateOpen, gateTrial:
 		if op == opTake {
-			return refusedTake
+			return b.refusal.Load()
 		}
-		return refused(op)
+		return b.refused(op)
 	case gateHalfOpen:
 		defer b.freeTrial(g) // whatever becomes of the call, a panic too
 		// No other call gets through until this one ends: so it has to.
@@ -117,6 +117,9 @@ func (b *breaker) change(from, to gate, cause error) {
 		return
 	}
 	b.failures.Store(0)
+	if to == gateOpen {
+		b.refuse(cause) // before anything is refused
+	}
 	b.gate.Store(uint64(from.next(to)))
 	b.log(from, to, cause)
 	if b.config.Observer != nil {
@@ -186,6 +189,9 @@ func (b *breaker) probeUntilBack(g gate, since time.Time) {
 		if err == nil || errkind.Of(err) == errkind.Auth && time.Since(since) >= b.config.BreakerRetry {
 			b.change(g, gateHalfOpen, err)
 			return
+		}
+		if failed(err) {
+			b.refuse(err)
 		}
 	}
 }

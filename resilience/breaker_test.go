@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,14 +71,46 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 		for op, err := range map[string]error{"take": take, "amend": amend, "command": command} {
 			var failure *stint.StoreError
 			if !errors.As(err, &failure) || failure.Op != op || failure.Kind != errkind.Refused ||
-				!errors.Is(err, errBreakerOpen) {
+				!errors.Is(err, errBreakerOpen) || !errors.Is(err, errDown) {
 				t.Errorf("%s: %#v", op, err)
 			}
 		}
 		for _, c := range batch {
-			if !errors.Is(c.Err, errBreakerOpen) {
+			if !errors.Is(c.Err, errBreakerOpen) || !errors.Is(c.Err, errDown) {
 				t.Errorf("batch: %v", c.Err)
 			}
+		}
+	})
+}
+
+// The error of a call that is refused says why the store was last known to fail. It is not made
+// anew for every call.
+func TestBreakerSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		b := newBreakerFor(t, inner, Config{})
+		ask := func() error {
+			_, err := b.Take(t.Context(), oneUnit("a"))
+			return err
+		}
+		want := func(text string) {
+			t.Helper()
+			err := ask()
+			if err == nil || err.Error() != text || errkind.Of(err) != errkind.Refused {
+				t.Errorf("got %v, want %s", err, text)
+			}
+			if again := ask(); again != err {
+				t.Errorf("got another error: %v", again)
+			}
+		}
+		inner.fail(&stint.StoreError{Op: "take", Kind: errkind.Full, Err: errors.New("OOM")})
+		inner.fail(&stint.StoreError{Op: "ping", Kind: errkind.Unreachable, Err: syscall.ECONNREFUSED}, "ping")
+		takes(b, 5)
+		want("stint: take: the breaker is open: stint: take: OOM")
+		time.Sleep(time.Second) // pings fail
+		want("stint: take: the breaker is open: stint: ping: connection refused")
+		if err := ask(); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("got %v, want its cause in its chain", err)
 		}
 	})
 }

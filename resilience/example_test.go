@@ -72,8 +72,10 @@ func ExampleNew_failurePolicy() {
 		stint.WithFailure(stint.FailurePolicy{Mode: stint.FailDeny, Budget: 50 * time.Millisecond}))
 	d, err := lim.Allow(context.Background(), "user:42")
 	fmt.Println(d.Allowed, d.Unavailable, err)
+	fmt.Println(d.Err())
 	// Output:
 	// false true <nil>
+	// denied for key 'user:42': the rate limiter is unavailable
 }
 
 // Parts can be switched off: here every decision is the store's own, or an error.

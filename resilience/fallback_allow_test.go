@@ -2,6 +2,7 @@ package resilience
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -32,6 +33,20 @@ func TestFallbackAllowsBlindly(t *testing.T) {
 	} {
 		if d, err := take(); err != nil || !d.Allowed {
 			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+	places, err := stint.New(f, stint.AtOnce(1, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // all are let in, and none has a place to give back
+		d, err := places.Allow(t.Context(), "job")
+		if err != nil || !d.Allowed {
+			t.Fatalf("got %+v, error %v", d, err)
+		}
+		held, release := places.Hold(t.Context(), d)
+		if err := release(); err != nil || held.Err() != nil {
+			t.Errorf("release says %v, the context %v", err, held.Err())
 		}
 	}
 	if d, err := lim.Peek(t.Context(), "a"); err != nil || len(d.States()) != 0 {

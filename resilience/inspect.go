@@ -65,7 +65,7 @@ func (b *breaker) inspector(op string) (driver.Inspector, error) {
 		return nil, &stint.InvalidError{Err: fmt.Errorf("the store does not show what it knows, want a driver.Inspector: %w", errors.ErrUnsupported)}
 	}
 	if gate(b.gate.Load()).state() == gateOpen {
-		return nil, refused(op)
+		return nil, b.refused(op)
 	}
 	return inspector, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // How many calls to the store of each kind are under way at once at most, over all leases.
@@ -94,7 +95,7 @@ func (l *leases) renewNow(ls *lease, called leaseTime) {
 	if err == nil && (d.Degraded || d.Allowed && !contract.FromStore(&d.Charge)) {
 		err = errors.New("the units were not granted by the store")
 	}
-	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) && errkind.Of(err) != errkind.Refused {
 		// too far away is worth knowing too
 		l.measure(max(now.mono-sent.mono, min(now.mono-called.mono, int64(length/4))))
 	}

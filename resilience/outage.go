@@ -59,7 +59,7 @@ func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64, claim 
 	if cause.Kind == errkind.Migrating {
 		return // the store works, but for one slot of many
 	}
-	if cause.Kind != errkind.Refused || !n.watched.Load() { // the error of an open breaker does not say why it opened
+	if cause.Kind != errkind.Refused || !n.watched.Load() { // an open breaker says nothing new
 		n.cause.Store(cause)
 	}
 	// Rules in shadow fail with an error, which concerns nobody: another mode is the better

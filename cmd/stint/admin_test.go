@@ -214,6 +214,20 @@ func TestTakeWaits(t *testing.T) {
 	}
 }
 
+// TestTakeUnavailable: a denial for want of the store does not read as if a limit were exceeded.
+func TestTakeUnavailable(t *testing.T) {
+	url := answering(t, map[string]any{"/api/take": control.TakeResult{Named: control.Named{Subject: "user:42"},
+		Degraded: true, Unavailable: true, RetryAfter: 1, Limits: []control.Limit{}}})
+	for command, want := range map[string]string{
+		"take": "user:42  denied: the store could not be asked; try again in 1s\n",
+		"peek": "user:42  would be denied: the store could not be asked; try again in 1s\n",
+	} {
+		if got := execute(t, "", command, "user:42", "--server", url); got.code != exitBad || got.stdout != want {
+			t.Errorf("%s: got %+v, want %q", command, got, want)
+		}
+	}
+}
+
 // TestAdminMistakes: messages say how to fix the mistake.
 func TestAdminMistakes(t *testing.T) {
 	t.Setenv("STINT_SERVER", "")

@@ -95,6 +95,8 @@ func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 	switch {
 	case a.Allowed:
 		verdict = s.paint(blue, would+"allowed")
+	case a.Unavailable:
+		verdict += ": the store could not be asked; try again in " + inSeconds(a.RetryAfter)
 	case a.Banned:
 		verdict += ": banned for another " + inSeconds(a.RetryAfter)
 	case a.RetryAfter < 0:
@@ -102,7 +104,7 @@ func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 	default:
 		verdict += ": there is room in " + inSeconds(a.RetryAfter)
 	}
-	if a.Degraded {
+	if a.Degraded && !a.Unavailable {
 		verdict += " (the store could not be asked)"
 	}
 	fmt.Fprintf(&b, "%s  %s%s\n", oneLine(a.Subject), verdict, noteText(a.Note))

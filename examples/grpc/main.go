@@ -3,7 +3,7 @@
 //
 //	call 1: <nil>
 //	call 2: <nil>
-//	call 3: rpc error: code = ResourceExhausted desc = rate limited by policy default, retry in 1m9.259s
+//	call 3: rpc error: code = ResourceExhausted desc = rate limited by policy default, retry in 1m0s
 package main
 
 import (

@@ -135,13 +135,10 @@ func (l *Limits) Decide(ctx context.Context, key string, shared bool, v *policy.
 
 // Follow holds the place of a request until what it returns is called; nil if it has none.
 func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome) {
-	if !l.holds {
+	if !l.holds || v.Decision.Charge.IsZero() {
 		return nil
 	}
 	_, release := l.lim.Hold(ctx, v.Decision)
-	if release == nil {
-		return nil
-	}
 	key := v.Decision.Key()
 	return func(policy.Outcome) { l.Failed(ctx, key, release()) }
 }

@@ -286,11 +286,11 @@ func (w *world) hold(i *instance, o *op, d stint.Decision, s step) {
 	if err != nil {
 		panic(err)
 	}
-	held, release := lim.Hold(context.Background(), d)
-	if release == nil {
+	if d.Charge.IsZero() { // it holds no place
 		o.gone = o.ret
 		return
 	}
+	held, release := lim.Hold(context.Background(), d)
 	timer := time.NewTimer(s.keep)
 	defer timer.Stop()
 	over := func(lost <-chan struct{}) {

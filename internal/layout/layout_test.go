@@ -33,7 +33,7 @@ var levels = [][]string{
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
 	{"outbound", "stores"},
-	{"policy", "internal/bykey"},
+	{"policy", "internal/bykey", "internal/retryafter"},
 	{"httplimit", "grpclimit", "observe"},
 	{"config"},
 	{"internal/simulate", "internal/server", "internal/setinfo", "dashboard"},

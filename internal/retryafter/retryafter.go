@@ -1,8 +1,12 @@
-// Package retryafter says how long those who are denied wait, such that they do not all come back
-// together.
+// Package retryafter says how long those who are denied wait, such that those who wait for the same
+// limit do not all come back together.
 package retryafter
 
-import "time"
+import (
+	"time"
+
+	"github.com/stint-limiter/stint/policy"
+)
 
 // Default is how long to pause when an API says to slow down, but not for how long.
 const Default = time.Second
@@ -14,16 +18,41 @@ const (
 	maxMore = time.Minute
 )
 
-// Spread returns how long somebody waits who has to wait at least that long: in whole units, at
-// least one, never too short, and by up to the jitter longer, which is a share: 0 is a fifth, and
-// below 0 none. Random is from 0 to below 1.
-func Spread(jitter float64, wait, unit time.Duration, random float64) time.Duration {
-	if jitter == 0 {
+// Of returns how long a denied request waits, as its answer says it: in whole units, rounded up. If
+// a limit that all callers share denied it, up to the jitter is added: that limit has room for all
+// of them at the same instant. The jitter is a share of the wait: 0 is a fifth, and below 0 none.
+// Random returns numbers from 0 to below 1.
+func Of(v *policy.Verdict, jitter float64, unit time.Duration, random func() float64) time.Duration {
+	wait := v.Decision.RetryAfter
+	switch {
+	case jitter < 0 || !deniedByShared(v):
+		return spread(wait, unit, 0, 0)
+	case jitter == 0:
 		jitter = defaultJitter
 	}
+	return spread(wait, unit, jitter, random())
+}
+
+// deniedByShared reports whether a limit that all callers share denied for the longest.
+func deniedByShared(v *policy.Verdict) bool {
+	if v.Decision.Banned { // a ban is of one subject
+		return false
+	}
+	for i := range v.Results {
+		if v.Results[i].Claim.Shared { // most requests have none
+			decisive := v.Decisive()
+			return decisive != nil && decisive.Claim.Shared
+		}
+	}
+	return false
+}
+
+// spread rounds a wait up to whole units, at least one, and adds up to a share of it at random: one
+// unit or more, unless the share is 0.
+func spread(wait, unit time.Duration, share, random float64) time.Duration {
 	n := max((wait+unit-1)/unit, 1)
-	if jitter > 0 {
-		more := min(max(time.Duration(jitter*float64(n)), 1), maxMore/unit)
+	if share > 0 {
+		more := min(max(time.Duration(share*float64(n)), 1), maxMore/unit)
 		n += time.Duration(random * float64(more+1))
 	}
 	return n * unit

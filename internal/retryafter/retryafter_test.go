@@ -3,6 +3,9 @@ package retryafter
 import (
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
 )
 
 func TestSpread(t *testing.T) {
@@ -11,18 +14,19 @@ func TestSpread(t *testing.T) {
 		share, random float64
 		want          time.Duration
 	}{
-		{time.Second, time.Millisecond, -1, 0.9, time.Second},
+		{time.Second, time.Millisecond, 0, 0.9, time.Second},
 		{time.Second, time.Millisecond, 0.2, 0, time.Second},
 		{time.Second, time.Millisecond, 0.2, 0.5, 1100 * time.Millisecond},
-		{1500 * time.Microsecond, time.Millisecond, -1, 0, 2 * time.Millisecond},
+		{1500 * time.Microsecond, time.Millisecond, 0, 0, 2 * time.Millisecond},
 		{0, time.Millisecond, 0.2, 0.4, time.Millisecond},
 		{0, time.Second, 0.2, 0.5, 2 * time.Second},
-		{1001 * time.Millisecond, time.Second, -1, 0.5, 2 * time.Second},
+		{1001 * time.Millisecond, time.Second, 0, 0.5, 2 * time.Second},
+		{58001 * time.Millisecond, time.Second, 0, 0.99, 59 * time.Second},
 		{time.Second, time.Second, 0.2, 0.999, 2 * time.Second},
 		{24 * time.Hour, time.Second, 0.2, 0.9999999, 24*time.Hour + time.Minute},
 	}
 	for _, test := range tests {
-		if got := Spread(test.share, test.wait, test.unit, test.random); got != test.want {
+		if got := spread(test.wait, test.unit, test.share, test.random); got != test.want {
 			t.Errorf("%+v: got %v", test, got)
 		}
 	}
@@ -34,7 +38,7 @@ func TestF35Spread(t *testing.T) {
 	const wait = 3*time.Second + time.Microsecond
 	seen := map[time.Duration]bool{}
 	for i := range callers {
-		got := Spread(0.2, wait, time.Millisecond, float64(i)/callers)
+		got := spread(wait, time.Millisecond, 0.2, float64(i)/callers)
 		if got < wait || got > wait*12/10+2*time.Millisecond {
 			t.Errorf("got %v for a wait of %v; want it no earlier, and a fifth later at most", got, wait)
 		}
@@ -42,5 +46,41 @@ func TestF35Spread(t *testing.T) {
 	}
 	if len(seen) < callers/2 {
 		t.Errorf("%d callers come back at %d instants; want at least %d", callers, len(seen), callers/2)
+	}
+}
+
+// TestOf: only a wait for a limit that all share has a jitter.
+func TestOf(t *testing.T) {
+	limits := []stint.Limit{stint.PerMinute(1)}
+	claim := func(shared bool, wait time.Duration) policy.Result {
+		return policy.Result{Claim: stint.Claim{Subject: "x", Limits: limits, Cost: 1, Shared: shared},
+			Usages: []stint.Usage{{RetryAfter: wait}}, Denied: wait > 0}
+	}
+	shadow := claim(true, time.Hour)
+	shadow.Shadow = true
+	const own, all, wait, exact, more = false, true, 58500 * time.Millisecond, 59 * time.Second, 64 * time.Second
+	for _, c := range []struct {
+		what    string
+		jitter  float64
+		banned  bool
+		results []policy.Result
+		want    time.Duration
+	}{
+		{"one's own limit", 0, false, []policy.Result{claim(own, wait)}, exact},
+		{"and a jitter that was chosen", 0.5, false, []policy.Result{claim(own, wait)}, exact},
+		{"a shared one", 0, false, []policy.Result{claim(all, wait)}, more},
+		{"a shared one, and a larger jitter", 0.4, false, []policy.Result{claim(all, wait)}, 69 * time.Second},
+		{"a shared one, without jitter", -1, false, []policy.Result{claim(all, wait)}, exact},
+		{"a shared one with room", 0, false, []policy.Result{claim(own, wait), claim(all, 0)}, exact},
+		{"both, one's own for longer", 0, false, []policy.Result{claim(own, wait), claim(all, time.Second)}, exact},
+		{"both, the shared one for longer", 0, false, []policy.Result{claim(own, time.Second), claim(all, wait)}, more},
+		{"a ban", 0, true, []policy.Result{claim(own, 0), claim(all, time.Second)}, exact},
+		{"a shared one in shadow", 0, false, []policy.Result{claim(own, wait), shadow}, exact},
+		{"nothing is known", 0, false, nil, exact},
+	} {
+		v := &policy.Verdict{Results: c.results, Decision: stint.Decision{Banned: c.banned, RetryAfter: wait}}
+		if got := Of(v, c.jitter, time.Second, func() float64 { return 0.45 }); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+		}
 	}
 }

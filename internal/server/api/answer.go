@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/answer"
 )
 
@@ -62,10 +63,10 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 			return
 		}
 		a.decide(r.Context(), q)
-		result := a.resultOf(q)
 		if q.verdict.Err == nil {
 			a.addHeaders(w, r, &q.verdict)
 		}
+		result := a.resultOf(q)
 		switch {
 		case result.Decision != nil:
 			answer.JSON(w, result.Status, result.Decision)
@@ -74,6 +75,14 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 		default:
 			answer.JSON(w, result.Status, result.Problem)
 		}
+	}
+}
+
+// agree has the body of a denial say no less than its Retry-After, which may have a jitter.
+func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
+	told := time.Duration(d.RetryAfter) * time.Second
+	if exact := &d.Verdict.Decision.RetryAfter; told-*exact >= time.Second {
+		*exact = told
 	}
 }
 

@@ -61,14 +61,13 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 		_, _ = rand.Read(key) // never fails
 	}
 	return &API{
-		guard:   guard,
-		store:   store,
-		config:  c,
-		callers: callers.NewJSON(c.Public, "--api-token-file", c.Logger),
-		seal:    newSeal(key),
-		answer:  httplimit.NewAnswer(),
-		addHeaders: httplimit.NewAnswer(
-			httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {})),
+		guard:      guard,
+		store:      store,
+		config:     c,
+		callers:    callers.NewJSON(c.Public, "--api-token-file", c.Logger),
+		seal:       newSeal(key),
+		answer:     httplimit.NewAnswer(),
+		addHeaders: httplimit.NewAnswer(httplimit.WithDenied(agree)),
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"testing"
@@ -186,6 +187,33 @@ func TestDeniedDecision(t *testing.T) {
 	}
 }
 
+// The body says what the Retry-After of its answer says: the exact time, and where a limit of all
+// callers denied with the same jitter.
+func TestRetryAfterAgrees(t *testing.T) {
+	for identity, want := range map[string]bool{"ip": false, "everyone": true} {
+		s := serve(t, memory(t), "tiers: [{name: all, identity: "+identity+", limits: 1/1h}]")
+		seen := map[string]bool{}
+		const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
+		s.post("/v1/take", body).decision(200)
+		for range 50 {
+			a := s.post("/v1/take", body)
+			d, after := a.decision(429), a.Header().Get("Retry-After")
+			if got := fmt.Sprint(math.Ceil(*d.RetryAfter)); got != after {
+				t.Errorf("%s: the body says %v, the header %s", identity, *d.RetryAfter, after)
+			}
+			if exact := *d.Limits[0].RetryAfter; exact > 3600 || *d.RetryAfter < exact {
+				t.Errorf("%s: the body says %v, its limit %v", identity, *d.RetryAfter, exact)
+			}
+			if *d.RetryAfter > 3600 {
+				seen[after] = true
+			}
+		}
+		if spread := len(seen) > 0; spread != want {
+			t.Errorf("%s: got the times %v above the exact one", identity, seen)
+		}
+	}
+}
+
 func TestRepeat(t *testing.T) {
 	s := serve(t, memory(t), rules)
 	const body = `{"subject":"job","limits":["1/1m"],"id":"once"}`
@@ -225,7 +253,7 @@ func TestFailures(t *testing.T) {
 			`{"subject":"a","limits":["3/1m"]}`} {
 			a := s.post("/v1/take", body)
 			if want == http.StatusServiceUnavailable {
-				if p := a.problem(want); p.Error != "unavailable" || a.Header().Get("Retry-After") == "" {
+				if p := a.problem(want); p.Error != "unavailable" || a.Header().Get("Retry-After") != "1" {
 					t.Errorf("%s: got %+v", mode, p)
 				}
 				continue

@@ -34,8 +34,10 @@ type TakeResult struct {
 	RetryAfter float64 `json:"retry_after_seconds"`
 	Banned     bool    `json:"banned,omitempty"`
 	// Degraded means that the store could not be asked.
-	Degraded bool    `json:"degraded,omitempty"`
-	Limits   []Limit `json:"limits"`
+	Degraded bool `json:"degraded,omitempty"`
+	// Unavailable means that it is denied for no other reason. Then nothing is known of its limits.
+	Unavailable bool    `json:"unavailable,omitempty"`
+	Limits      []Limit `json:"limits"`
 }
 
 // Take decides as a request would be decided, and charges it if it is allowed.
@@ -95,7 +97,10 @@ func (d *Admin) take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 func resultOf(counters []counter, d *stint.Decision) TakeResult {
 	result := TakeResult{
 		Allowed: d.Allowed, RetryAfter: seconds(d.RetryAfter), Banned: d.Banned, Degraded: d.Degraded,
-		Limits: []Limit{},
+		Unavailable: d.Unavailable, Limits: []Limit{},
+	}
+	if d.Unavailable {
+		return result
 	}
 	states := d.States()
 	for i := range counters {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
@@ -48,6 +50,25 @@ func TestTakeUnder(t *testing.T) {
 				t.Errorf("%+v: %d used, want %d", test.ask, l.Used, want)
 			}
 		}
+	}
+}
+
+// away is a store that cannot be asked, under [stint.FailDeny].
+type away struct{ driver.Inspector }
+
+func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
+		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}
+	d.MakeUsages(len(r.Claims[0].Limits))[0].RetryAfter = time.Second
+	return d, nil
+}
+
+// TestTakeUnavailable: without the store nothing is said about limits.
+func TestTakeUnavailable(t *testing.T) {
+	got := take(t, over(t, away{}, control.Config{}),
+		control.TakeRequest{Target: control.Target{Subject: "ip:203.0.113.9"}})
+	if got.Allowed || !got.Degraded || !got.Unavailable || got.RetryAfter != 1 || len(got.Limits) != 0 {
+		t.Errorf("got %+v, want a denial for want of the store", got)
 	}
 }
 
