@@ -225,7 +225,8 @@ func TestBucketIsKeptForTwiceItsRefill(t *testing.T) {
 		}
 		ms, err := strconv.Atoi(server.CLI(t, "PTTL", "stint:{"+name+"}:limits"))
 		// An eighth more, so that not every charge has to set it, and seconds to spare.
-		if ttl := time.Duration(ms) * time.Millisecond; err != nil || ttl < 2*refill || ttl > 2*refill*9/8+3*time.Second {
+		ttl := time.Duration(ms) * time.Millisecond
+		if err != nil || ttl < 2*refill || ttl > 2*refill*9/8+3*time.Second {
 			t.Errorf("%s: the key is kept for %v, error %v; want %v or up to an eighth more", name, ttl, err, 2*refill)
 		}
 	}

@@ -45,7 +45,7 @@ func TestReachAndIdle(t *testing.T) {
 		// Windows that do not divide: nine times in a minute.
 		{"5/7s, 45/1m", []int64{5, 45}, []int{bounded, 0}},
 		{"5/7s, 44/1m", []int64{5, 44}, []int{bounded, bounded}},
-		// The same rate with a burst: 20 at once and 10 more every second is at most 20 in a second.
+		// With a burst: 20 at once and 10 more every second, and at most 20 in any second.
 		{"10/1s burst 2x, 700/1m", []int64{20, 619}, []int{bounded, 0}},
 		{"10/1s burst 2x, 600/1m", []int64{20, 600}, []int{bounded, bounded}},
 		// A burst is idle if neither its log nor its meter denies.
