@@ -126,7 +126,7 @@ func (v *limitList) read(d *decoder, n *yaml.Node, key string) {
 	d.idle(limits, keys)
 }
 
-// idle warns of limits that others of the list keep from ever being reached. Of two that do this to
+// idle warns of limits that have no effect because of others in the list. Of two that do this to
 // each other, the first one stays.
 func (d *decoder) idle(limits []stint.Limit, keys []string) {
 	warnings := make([]string, len(limits))
@@ -135,7 +135,7 @@ func (d *decoder) idle(limits []stint.Limit, keys []string) {
 			return warnings[j] != "" || contract.SameID(&limits[i], &limits[j]) // that is a mistake of its own
 		})
 		if ok {
-			warnings[i] = fmt.Sprintf("%s is never reached: %s allows at most %s; lower it, raise %[2]s, or leave it out",
+			warnings[i] = fmt.Sprintf("%s has no effect: %s allows at most %s; lower it, raise %[2]s, or leave it out",
 				l, limits[by], stint.Per(most, l.Window))
 		}
 	}

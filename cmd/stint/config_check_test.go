@@ -62,7 +62,7 @@ func TestCheckGood(t *testing.T) {
   tier pro: 300 requests in any minute, 2000 in any hour, 48000 in any day, over all routes
   tier free: 60 requests in any minute, 500 in any hour, 5000 in any day, over all routes
   tier anonymous: 20 requests in any minute, 100 in any hour, 1000 in any day, over all routes
-`, example + ":42: warning: tiers[2].limits[2]: 50000/1d is never reached: " +
+`, example + ":42: warning: tiers[2].limits[2]: 50000/1d has no effect: " +
 			"2000/1h allows at most 48000/1d; lower it, raise 2000/1h, or leave it out\n"},
 		{small, "-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n" + smallTotal, ""},
 		{"", unlimited, unlimited + ": good: 1 tier, 0 policies, 0 outbound APIs\n  tier all: unlimited\n", ""},
@@ -70,8 +70,8 @@ func TestCheckGood(t *testing.T) {
 			"-", "<stdin>: good: 1 tier, 1 policy, 0 outbound APIs\n" +
 				"  tier all: 1 request in any second, 60 in any minute, 1 at once and 1 more per second, on each of 2 routes: " +
 				"up to 2 requests in any second, 120 in any minute, 2 at once and 2 more per second in total\n",
-			"<stdin>:1: warning: tiers[0].limits[1]: 100/1m is never reached: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out\n" +
-				"<stdin>:1: warning: tiers[0].limits[2]: 10/1s burst 25 bucket is never reached: 1/1s allows at most 1/1s; lower it, raise 1/1s, or leave it out\n"},
+			"<stdin>:1: warning: tiers[0].limits[1]: 100/1m has no effect: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out\n" +
+				"<stdin>:1: warning: tiers[0].limits[2]: 10/1s burst 25 bucket has no effect: 1/1s allows at most 1/1s; lower it, raise 1/1s, or leave it out\n"},
 		{everyTotal, "-", `<stdin>: good: 5 tiers, 4 policies, 0 outbound APIs
   tier a: 60 requests in any minute, 500 in any hour, on each of 4 routes: up to 240 requests in any minute, 2000 in any hour in total
   tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes

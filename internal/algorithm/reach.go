@@ -33,9 +33,9 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 	return most, more
 }
 
-// Idle finds a limit that keeps the one at i from ever denying a request, among the others that are
-// not in skip: the one that allows the least. It returns its index, and how much it allows in a
-// window of the idle one. Refunds, settlements and outages can still fill an idle limit.
+// Idle reports whether the limit at i has no effect: all that it would deny, another limit denies.
+// Of those that skip does not exclude it returns the one that allows the least, and how much that is
+// in a window of the idle one. Refunds, settlements and outages can still fill an idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)
