@@ -107,6 +107,8 @@ func TestCompileMistakes(t *testing.T) {
 		{"policy called global", tail + "policies: [{name: global, limits: 1/1m}]",
 			`"global" is a scope that tiers count under`},
 		{"policy of nothing", tail + "policies: [{name: p, match: {method: GET}}]", `policies[0]: does nothing`},
+		{"policy of nothing that is no route", "tiers: [{name: a, identity: ip, scope: route, limits: 1/1m}]\npolicies: [{name: p, match: {header: {A: b}}}]",
+			`policies[0]: does nothing`},
 		{"shadow of nothing", tail + "policies: [{name: p, cost: 2, shadow: true}]",
 			`which are about limits, and no limits`},
 		{"skips all", tail + "policies: [{name: p, skip: true}]", `skips every request there is`},

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
@@ -99,6 +102,7 @@ func (v *limitList) want() string { return orSeveral(oneLimit) }
 
 func (v *limitList) read(d *decoder, n *yaml.Node, key string) {
 	limits := limitList{} // not nil: it is explicitly unlimited
+	var keys []string
 	d.scalars(n, key, oneLimit, func(n *yaml.Node, key string) {
 		text := n.Value
 		window, without := strings.CutPrefix(text, unlimited+"/")
@@ -115,10 +119,31 @@ func (v *limitList) read(d *decoder, n *yaml.Node, key string) {
 		case without && limit != stint.Per(1, limit.Window):
 			d.bad(n, key, "%s: want nothing but a window after %s/, as in unlimited/1d", got(n), unlimited)
 		case !without:
-			limits = append(limits, limit)
+			limits, keys = append(limits, limit), append(keys, key)
 		}
 	})
 	*v = limits
+	d.idle(limits, keys)
+}
+
+// idle warns of limits that have no effect because of others in the list. Of two that do this to
+// each other, the first one stays.
+func (d *decoder) idle(limits []stint.Limit, keys []string) {
+	warnings := make([]string, len(limits))
+	for i, l := range slices.Backward(limits) {
+		by, most, ok := algorithm.Idle(limits, i, func(j int) bool {
+			return warnings[j] != "" || contract.SameID(&limits[i], &limits[j]) // that is a mistake of its own
+		})
+		if ok {
+			warnings[i] = fmt.Sprintf("%s has no effect: %s allows at most %s; lower it, raise %[2]s, or leave it out",
+				l, limits[by], stint.Per(most, l.Window))
+		}
+	}
+	for i, text := range warnings {
+		if text != "" {
+			d.warn(keys[i], "%s", text)
+		}
+	}
 }
 
 // limitMistakes returns what [stint.ParseLimit] found, without the text that it was found in.

@@ -12,6 +12,7 @@
 //	go watcher.Run(ctx)
 //
 // The document in a file is a value of the types in document.go. It is translated to a
-// [policy.Spec], from which package policy makes the set: a set that is written in Go and one from
-// a file are the same. docs/configuration.md has all keys.
+// [policy.Spec], from which package policy makes the set: what a file says can be written in Go.
+// One thing is only in files: claims: {user: ""} lists a claim that the application passes, so that
+// no warning mentions it. In Go such a claim is left out. docs/configuration.md has all keys.
 package config

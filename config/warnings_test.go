@@ -88,6 +88,30 @@ gateway: {routes: [{upstream: "http://a"}]}
 	{"a scope that is nearly a word", "tiers:\n  - {name: all, identity: ip, scope: routes, limits: 10/1m}\n", []string{
 		`stint.yaml:2: warning: tiers[0].scope: "routes" is a name for one count of all requests (did you mean "route"?)`,
 	}},
+	{"limits without effect", `tiers:
+  - name: pro
+    match: {claim: {plan: pro}}
+    identity: ip
+    limits:
+      - unlimited/7d
+      - 100/1m burst 3x
+      - 2000/1h
+      - 50000/1d
+  - {name: all, identity: ip, limits: [1/1s, 100/1m], budget: [10/1m, "other: 10/1m"]}
+claims: {plan: ""}
+policies:
+  - name: a
+    limits:
+      pro: [30/1m burst 2x, 500/1h, 5000/1d]
+      default: [100/1m, 50/1h]
+outbound: {x: {limits: [1/1s, 60/1m fixed]}}
+`, []string{
+		`stint.yaml:9: warning: tiers[0].limits[3]: 50000/1d has no effect: 2000/1h allows at most 48000/1d; lower it, raise 2000/1h, or leave it out`,
+		`stint.yaml:10: warning: tiers[1].limits[1]: 100/1m has no effect: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out`,
+		`stint.yaml:10: warning: tiers[1].budget[1]: other: 10/1m has no effect: 10/1m allows at most 10/1m; lower it, raise 10/1m, or leave it out`,
+		`stint.yaml:16: warning: policies[0].limits.default[0]: 100/1m has no effect: 50/1h allows at most 50/1m; lower it, raise 50/1h, or leave it out`,
+		`stint.yaml:17: warning: outbound.x.limits[1]: 60/1m fixed has no effect: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out`,
+	}},
 }
 
 func TestWarnings(t *testing.T) {

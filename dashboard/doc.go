@@ -32,7 +32,7 @@
 //	POST /api/unban        {"subject": "user:42"}
 //	POST /api/take         {"subject": "user:42", "policy": "search", "cost": 3, "peek": true}
 //
-// A subject is read as [policy.Set.Subject] says, and answers name the subject that is meant;
+// A subject is read as the command line reads it (docs/cli.md), and answers name the subject meant;
 // "raw": true takes it literally. Lists show subjects in full to operators, and shortened to
 // others, unless [Config.ShowSubjects] is set; ?names=short shortens them for anyone. Each has a
 // ref that stands for it in other calls as long as the process lives. Refused requests get

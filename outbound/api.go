@@ -36,11 +36,11 @@ type API struct {
 	// MaxWait is the longest that a call waits, pauses included; zero means that only its context
 	// bounds it. A call that would have to wait for longer fails at once.
 	MaxWait time.Duration
-	// MaxCooldown is the longest pause that the API may impose; zero means defaultMaxCooldown.
+	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes.
 	// Pauses that other processes write to the store apply at any length.
 	MaxCooldown time.Duration
 	// Retries is how often a transport repeats an idempotent request to which the API answered "too
-	// many"; 0 to maxRetries. Each repeat waits for its turn, so that it does not go with FailFast.
+	// many"; 0 to 10. Each repeat waits for its turn, so that it does not go with FailFast.
 	Retries int
 	// Failure says what becomes of calls when the store fails; nil leaves it to the store.
 	Failure *stint.FailurePolicy

@@ -31,7 +31,7 @@ func BenchmarkDecide(b *testing.B) {
 		"denied": {Method: "GET", Path: "/elsewhere", Peer: client, Header: http.Header{}},
 		"allowed": {Method: "GET", Path: "/elsewhere", Peer: client, Header: http.Header{},
 			Claims: claims{"service": "billing"}},
-		"route": {Method: "GET", Path: "/api/simulations/9/frames", Peer: client, Header: http.Header{},
+		"route": {Method: "GET", Path: "/api/simulation/9/frames", Peer: client, Header: http.Header{},
 			Claims: claims{"user": "7", "plan": "enterprise"}},
 		"skipped": {Method: "GET", Path: "/static/site.css", Peer: client, Header: http.Header{}},
 	} {

@@ -119,11 +119,29 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	}
 	c.deriveOK(key+".request_id.derive", p)
 	if !limited && p.cost == nil && p.after == nil && p.id == nil && p.failure == nil {
-		c.mistake(key, "does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true")
+		c.namesRoute(key, p)
 	}
 	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0 ||
 		from.Contact != "") {
 		c.mistake(key, "has identity, per, shadow, rollout or contact, which are about limits, and no limits")
+	}
+}
+
+// namesRoute checks a policy that has nothing but a match: it may name a route, if something is
+// counted by route.
+func (c *compiler) namesRoute(key string, p *policy) {
+	var given []string
+	byRoute := false
+	for i := range c.spec.Tiers {
+		given = append(given, fmt.Sprintf("tiers[%d].scope", i))
+		byRoute = byRoute || c.spec.Tiers[i].Scope == scopeRoute
+	}
+	for i := range c.spec.Policies {
+		given = append(given, fmt.Sprintf("policies[%d].per", i))
+		byRoute = byRoute || slices.Contains(c.spec.Policies[i].Per, scopeRoute)
+	}
+	if !byRoute || !p.when.isRoute() {
+		c.mistakeGiven(given, key, "does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true")
 	}
 }
 
@@ -204,7 +222,7 @@ func (c *compiler) per(key string, from *Policy) {
 				c.mistakeGiven([]string{strings.TrimSuffix(key, "per") + "match"}, at(key, i, from.Per),
 					"anybody can invent hosts; want those that count under match.host")
 			}
-		case "route":
+		case scopeRoute:
 		default:
 			c.variable(strings.TrimSuffix(key, "per")+"match", at(key, i, from.Per), from, name)
 		}

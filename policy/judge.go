@@ -208,7 +208,7 @@ func (p *policy) divider(what string, f *facts, route string) string {
 		return otherScope
 	case "host":
 		return short(strings.ToLower(words.Host(f.in.Host)))
-	case "route":
+	case scopeRoute:
 		return route
 	}
 	value, _ := p.when.pathOf(f).Value(f.path, what)

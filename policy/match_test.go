@@ -169,3 +169,22 @@ policies:
 		t.Errorf("admitted %d, want 2", got)
 	}
 }
+
+// TestRouteThatIsOnlyNamed is counted by itself under a tier or a policy that counts by route.
+func TestRouteThatIsOnlyNamed(t *testing.T) {
+	const search = `policies:
+  - {name: search, match: {path: /search}}
+`
+	for name, text := range map[string]string{
+		"tier":   "tiers: [{name: anyone, identity: ip, scope: route, limits: 2/1m}]\n" + search,
+		"policy": "tiers: [{name: anyone, identity: ip, limits: unlimited}]\n" + search + "  - {name: each, per: route, limits: 2/1m}\n",
+	} {
+		w := newWorld(t, text)
+		if got := w.admitted(3, get("/search")); got != 2 {
+			t.Errorf("%s: admitted %d on the route, want 2", name, got)
+		}
+		if got := w.admitted(3, get("/")); got != 2 {
+			t.Errorf("%s: admitted %d on others, want 2", name, got)
+		}
+	}
+}

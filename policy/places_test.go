@@ -138,7 +138,7 @@ func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
 	for name, config := range map[string]string{"example": string(tiers.YAML), "divided": dividedConfig} {
 		w := newWorld(t, config)
 		for _, method := range []string{"GET", "HEAD", "POST", "BREW", "MILK"} {
-			for _, path := range []string{"/", "/login", "/api/simulations", "/api/simulations/7/frames",
+			for _, path := range []string{"/", "/login", "/api/simulation/start", "/api/simulation/7/frames",
 				"/api/pdb/1", "/items/9"} {
 				for _, host := range []string{"a.example", "b.example:8080", "elsewhere"} {
 					for _, header := range []http.Header{

@@ -20,6 +20,7 @@ type Spec struct {
 	// and 64.
 	IPv4Prefix, IPv6Prefix int
 	// Claims are facts that trusted proxies assert in headers: the claim's name, then the header's.
+	// Those that the application passes ([Input.Claims]) are not listed.
 	Claims map[string]string
 	// Identities are ways to tell who is asking, by name, beside those that are always there: "ip",
 	// "user" and "everyone".

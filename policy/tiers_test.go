@@ -227,8 +227,8 @@ func TestRouteCosts(t *testing.T) {
 		cost         int64
 	}{
 		{"GET", "/api/pdb/1crn", "pdb-fetch", 1},
-		{"POST", "/api/simulations", "simulation", 10},
-		{"GET", "/api/simulations/9/frames", "frames", 5},
+		{"POST", "/api/simulation/start", "simulation", 10},
+		{"GET", "/api/simulation/9/frames", "frames", 5},
 		{"POST", "/api/export/pdf", "pdf-export", 3},
 	}
 	w := newWorld(t, string(tiers.YAML))
@@ -262,7 +262,7 @@ func TestRouteCosts(t *testing.T) {
 
 // TestKeys are the keys that the documents name.
 func TestKeys(t *testing.T) {
-	const fetch, start = "GET /api/pdb/1crn", "POST /api/simulations"
+	const fetch, start = "GET /api/pdb/1crn", "POST /api/simulation/start"
 	tests := []struct {
 		name, request string
 		claims        claims
@@ -311,7 +311,7 @@ func TestExampleTable(t *testing.T) {
 	for _, api := range conf.Outbound {
 		apis[api.Name] = fmt.Sprint(api.Limits)
 	}
-	if got, want := fmt.Sprint(apis), "map[igdb:[4/1s] musicbrainz:[1/1s] spotify:[180/1m] tmdb:[40/10s]]"; got != want {
+	if got, want := fmt.Sprint(apis), "map[igdb:[4/1s] musicbrainz:[1/1s] rcsb:[3/1s] spotify:[180/1m] tmdb:[40/10s]]"; got != want {
 		t.Errorf("outbound: got %s, want %s", got, want)
 	}
 }

@@ -197,3 +197,37 @@ func TestManyLimitsInOneState(t *testing.T) {
 		}
 	}
 }
+
+// A bucket is kept for twice its full refill, whether a charge writes it or a
+// booking.
+func TestBucketIsKeptForTwiceItsRefill(t *testing.T) {
+	server := redistest.Start(t)
+	store := open(t, server.URL())
+	const refill = 3600 * time.Second
+	limits := []stint.Limit{stint.TokenBucket(3600, 1, time.Second)}
+	for name, write := range map[string]func(claim stint.Claim) error{
+		"charge": func(claim stint.Claim) error {
+			_, err := store.Take(t.Context(), stint.Request{Claim: claim})
+			return err
+		},
+		"booking": func(claim stint.Claim) error {
+			claim.Cost = 3600
+			_, err := store.Take(t.Context(), stint.Request{Claim: claim})
+			if err == nil {
+				claim.Cost = 1
+				_, err = store.Take(t.Context(), stint.Request{Claim: claim, Mode: stint.ModeReserve})
+			}
+			return err
+		},
+	} {
+		if err := write(stint.Claim{Subject: name, Limits: limits, Cost: 1}); err != nil {
+			t.Fatal(err)
+		}
+		ms, err := strconv.Atoi(server.CLI(t, "PTTL", "stint:{"+name+"}:limits"))
+		// An eighth more, so that not every charge has to set it, and seconds to spare.
+		ttl := time.Duration(ms) * time.Millisecond
+		if err != nil || ttl < 2*refill || ttl > 2*refill*9/8+3*time.Second {
+			t.Errorf("%s: the key is kept for %v, error %v; want %v or up to an eighth more", name, ttl, err, 2*refill)
+		}
+	}
+}

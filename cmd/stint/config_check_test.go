@@ -53,27 +53,36 @@ func TestCheckGood(t *testing.T) {
 		stdin string
 		path  string
 		want  string
+		warns string
 	}{
-		{"", routes, routes + ": good: 1 tier, 0 policies, 0 outbound APIs, 3 gateway routes\n" + smallTotal},
-		{"", example, example + `: good: 5 tiers, 7 policies, 4 outbound APIs
+		{"", routes, routes + ": good: 1 tier, 0 policies, 0 outbound APIs, 3 gateway routes\n" + smallTotal, ""},
+		{"", example, example + `: good: 5 tiers, 7 policies, 5 outbound APIs
   tier internal: 1000 requests in any minute, over all routes
   tier enterprise: 2500 requests in any minute, 10000 in any hour, over all routes
-  tier pro: 300 requests in any minute, 2000 in any hour, 50000 in any day, over all routes
+  tier pro: 300 requests in any minute, 2000 in any hour, 48000 in any day, over all routes
   tier free: 60 requests in any minute, 500 in any hour, 5000 in any day, over all routes
   tier anonymous: 20 requests in any minute, 100 in any hour, 1000 in any day, over all routes
-`},
-		{small, "-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n" + smallTotal},
-		{"", unlimited, unlimited + ": good: 1 tier, 0 policies, 0 outbound APIs\n  tier all: unlimited\n"},
+`, example + ":42: warning: tiers[2].limits[2]: 50000/1d has no effect: " +
+			"2000/1h allows at most 48000/1d; lower it, raise 2000/1h, or leave it out\n"},
+		{small, "-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n" + smallTotal, ""},
+		{"", unlimited, unlimited + ": good: 1 tier, 0 policies, 0 outbound APIs\n  tier all: unlimited\n", ""},
+		{"tiers: [{name: all, identity: ip, scope: route, limits: [1/1s, 100/1m, 10/1s burst 25 bucket]}]\npolicies: [{name: one, match: {path: /one}, cost: 1}]\n",
+			"-", "<stdin>: good: 1 tier, 1 policy, 0 outbound APIs\n" +
+				"  tier all: 1 request in any second, 60 in any minute, 1 at once and 1 more per second, on each of 2 routes: " +
+				"up to 2 requests in any second, 120 in any minute, 2 at once and 2 more per second in total\n",
+			"<stdin>:1: warning: tiers[0].limits[1]: 100/1m has no effect: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out\n" +
+				"<stdin>:1: warning: tiers[0].limits[2]: 10/1s burst 25 bucket has no effect: 1/1s allows at most 1/1s; lower it, raise 1/1s, or leave it out\n"},
 		{everyTotal, "-", `<stdin>: good: 5 tiers, 4 policies, 0 outbound APIs
   tier a: 60 requests in any minute, 500 in any hour, on each of 4 routes: up to 240 requests in any minute, 2000 in any hour in total
   tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes
   tier c: 3 requests at the same time, 9 in each 1m30s of the clock, over all routes
   tier d: 1 request in any day, over all routes; in shadow: denies no one
   tier e: 10 requests in any minute, over all routes; enforced for 12.5 % of the callers
-`},
+`, ""},
 	}
 	for _, test := range tests {
-		if got, want := execute(t, test.stdin, "config", "check", test.path), (result{stdout: test.want}); got != want {
+		want := result{stdout: test.want, stderr: test.warns}
+		if got := execute(t, test.stdin, "config", "check", test.path); got != want {
 			t.Errorf("%s: got %+v, want %+v", test.path, got, want)
 		}
 	}
@@ -140,7 +149,8 @@ func TestCheckJSON(t *testing.T) {
 		}
 	}
 	want := []checked{
-		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 7, Outbound: 4}},
+		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 7, Outbound: 5},
+			Mistakes: []config.Mistake{{File: example, Line: 42, Key: "tiers[2].limits[2]", Warning: true}}},
 		{Name: odd, Good: true, Summary: &summary{Tiers: 1, Policies: 1},
 			Totals: []tierTotal{{"all", []string{"one", "other"}, []string{"10/1m"},
 				"10 requests in any minute, on each of 2 routes: up to 20 requests in any minute in total"}},

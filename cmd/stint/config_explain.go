@@ -20,7 +20,7 @@ func (*explainCommand) Help() string {
 	return `Shows which tier and policies apply to a request and which do not, who is charged, and what happens when it is
 denied or the store fails. It uses no store. Secrets are shown in keys as hashes, as in the store.
 
-    stint config explain stint.yaml --request 'POST /api/simulations' --claim user=42 --claim plan=pro
+    stint config explain stint.yaml --request 'POST /api/simulation/start' --claim user=42 --claim plan=pro
     stint config explain stint.yaml --request https://api.example.com/search --header 'X-API-Key: k1'
     stint config explain stint.yaml --request /search --peer 127.0.0.1 --header 'X-Forwarded-For: 203.0.113.9'`
 }

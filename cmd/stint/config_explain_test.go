@@ -15,10 +15,10 @@ func TestExplain(t *testing.T) {
 		args   []string
 	}{
 		{"explain_anonymous.txt", []string{"--request", "/api/x"}},
-		{"explain_pro.txt", []string{"--request", "POST /api/simulations", "--claim", "user=42", "--claim", "plan=pro",
-			"--header", "Idempotency-Key: 7"}},
-		{"explain_pro.json", []string{"--request", "POST /api/simulations", "--claim", "user=42", "--claim", "plan=pro",
-			"--header", "Idempotency-Key: 7", "--json"}},
+		{"explain_pro.txt", []string{"--request", "POST /api/simulation/start", "--claim", "user=42", "--claim",
+			"plan=pro", "--header", "Idempotency-Key: 7"}},
+		{"explain_pro.json", []string{"--request", "POST /api/simulation/start", "--claim", "user=42", "--claim",
+			"plan=pro", "--header", "Idempotency-Key: 7", "--json"}},
 		{"explain_skipped.txt", []string{"--request", "GET /static/app.css?v=3"}},
 		{"explain_skipped.json", []string{"--request", "GET /static/app.css?v=3", "--json"}},
 		{"explain_apikey.txt", []string{"--request", "GET https://api.example.com/api/pdb/1crn", "--claim", "key=k7",

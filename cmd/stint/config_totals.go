@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
@@ -54,8 +55,8 @@ func totalText(rules []*policy.Rule, parts int) string {
 			if r.Costs {
 				unit = " cost unit"
 			}
-			for _, l := range r.Limits {
-				texts = append(texts, allowance(&l, n, unit))
+			for i := range r.Limits {
+				texts = append(texts, allowance(r.Limits, i, n, unit))
 				unit = ""
 			}
 		}
@@ -74,8 +75,10 @@ func totalText(rules []*policy.Rule, parts int) string {
 	return text
 }
 
-// allowance says how much n counts with a limit allow together. The unit is singular, or "".
-func allowance(l *stint.Limit, n int64, unit string) string {
+// allowance says how much n counts with some limits allow together in a window of the one at i. The
+// unit is singular, or "".
+func allowance(limits []stint.Limit, i int, n int64, unit string) string {
+	l := &limits[i]
 	window := figures.Length(l.Window)
 	switch l.Window {
 	case time.Second:
@@ -87,13 +90,14 @@ func allowance(l *stint.Limit, n int64, unit string) string {
 	case 24 * time.Hour:
 		window = "day"
 	}
-	most := l.Capacity() * n
+	most, more := algorithm.Reach(limits, i)
+	most *= n
 	if unit != "" && most != 1 {
 		unit += "s"
 	}
 	switch l.Algorithm {
 	case stint.AlgorithmBucket:
-		return fmt.Sprintf("%d%s at once and %d more per %s", most, unit, l.Max*n, window)
+		return fmt.Sprintf("%d%s at once and %d more per %s", most, unit, more*n, window)
 	case stint.AlgorithmFixed:
 		return fmt.Sprintf("%d%s in each %s of the clock", most, unit, window)
 	case stint.AlgorithmConcurrency:

@@ -192,7 +192,7 @@ Try it from another terminal:
 
   curl -i %[3]s/api/pdb/4hhb                                  # anonymous: 20 at once, then 429
   curl -i -H 'X-User-ID: you' %[3]s/api/pdb/4hhb              # 50 structures a minute
-  curl -i -H 'X-User-ID: you' %[3]s/api/simulations/1/frames  # free: 60 requests of any kind; with -H 'X-User-Plan: pro' 300
+  curl -i -H 'X-User-ID: you' %[3]s/api/simulation/1/frames  # free: 60 requests of any kind; with -H 'X-User-Plan: pro' 300
   %[7]s top%[6]s
   %[7]s tail%[6]s
   %[7]s inspect %[9]s --tier %[10]s%[6]s

@@ -48,7 +48,7 @@ func newDemoAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{
-			"try": []string{"GET /api/pdb/4hhb", "POST /api/simulations", "POST /api/export/pdf"}})
+			"try": []string{"GET /api/pdb/4hhb", "POST /api/simulation/start", "POST /api/export/pdf"}})
 	})
 	mux.HandleFunc("GET /api/pdb/{id}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"id": r.PathValue("id"), "chains": 4, "atoms": 4779})
@@ -56,14 +56,14 @@ func newDemoAPI() http.Handler {
 	mux.HandleFunc("POST /api/export/pdf", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusAccepted, map[string]any{"pages": 12})
 	})
-	mux.HandleFunc("POST /api/simulations", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /api/simulation/start", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("fail") {
 			reply(w, http.StatusInternalServerError, map[string]any{"error": "no machine is free"})
 			return
 		}
 		reply(w, http.StatusCreated, map[string]any{"id": "1"})
 	})
-	mux.HandleFunc("GET /api/simulations/{id}/frames", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /api/simulation/{id}/frames", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"id": r.PathValue("id"), "frames": []int{0, 1, 2}})
 	})
 	mux.HandleFunc("POST /login", func(w http.ResponseWriter, _ *http.Request) {

@@ -55,10 +55,10 @@ func callerKinds(abuse bool) []callerKind {
 		{200, func() demoRequest { return get(user(someone("pro", 200), "pro")) }},
 		{120, func() demoRequest { return get(user(someone("corp", 50), "enterprise")) }},
 		{40, func() demoRequest {
-			return demoRequest{http.MethodGet, "/api/simulations/1/frames", user(someone("pro", 200), "pro")}
+			return demoRequest{http.MethodGet, "/api/simulation/1/frames", user(someone("pro", 200), "pro")}
 		}},
 		{20, func() demoRequest {
-			return demoRequest{http.MethodPost, "/api/simulations", user(someone("corp", 50), "enterprise")}
+			return demoRequest{http.MethodPost, "/api/simulation/start", user(someone("corp", 50), "enterprise")}
 		}},
 		{20, func() demoRequest {
 			return demoRequest{http.MethodPost, "/api/export/pdf", user(someone("pro", 200), "pro")}

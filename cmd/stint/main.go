@@ -1,7 +1,7 @@
 // Command stint is the command line of stint. Every command has a file of its own.
 //
 //	stint config check stint.yaml
-//	stint config explain stint.yaml --request 'POST /api/simulations' --claim user=42
+//	stint config explain stint.yaml --request 'POST /api/simulation/start' --claim user=42
 //	stint serve --config stint.yaml
 //	stint inspect user:42
 //	stint --help

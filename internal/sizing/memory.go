@@ -12,9 +12,10 @@ import (
 // leaves out that limits with different names have different keys.
 type Layout struct {
 	logs  []logLayout
-	heads int // bytes before the entries
-	width int // bytes of one entry of each log
-	other int // bytes beside the string, of concurrency limits
+	heads int   // bytes before the entries
+	width int   // bytes of one entry of each log
+	other int   // bytes beside the string, of concurrency limits
+	kept  int64 // for how long a bucket keeps the key after a charge, in microseconds
 }
 
 // logLayout is a log; a limit without one has the width 0.
@@ -50,6 +51,9 @@ func NewLayout(limits []stint.Limit) *Layout {
 			l.logs, l.other = append(l.logs, log), l.other+holder
 			continue
 		case limit.Algorithm == stint.AlgorithmBucket:
+			if limit.Max > 0 {
+				l.kept = max(l.kept, int64(2*float64(p.Cap)/float64(limit.Max)*float64(p.Window)))
+			}
 		case p.Span == 0:
 			log = logLayout{contract.EntryBytes(p.Cap), 1, p.Slice, l.width}
 		default:
@@ -101,7 +105,7 @@ const slack = 1_000_000
 // Charge adds a charge of some cost at a time, after which usages are as they are. The key is the
 // length of the key's name. There is a usage for each limit of the layout.
 func (s *State) Charge(l *Layout, key int, usages []stint.Usage, cost, now int64) {
-	changed, needed := now >= s.Expires, int64(0)
+	changed, needed := now >= s.Expires, now+l.kept+slack
 	if changed {
 		s.first = [3]logState{}
 		if n := len(l.logs) - len(s.first); n > 0 {

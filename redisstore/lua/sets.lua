@@ -23,9 +23,9 @@ for i = 1, count do
     set[at + CUT], set[at + STAMP] = now - span, stamp
     set[at + ENTRY] = width == 8 and '>I7I1' or width == 10 and '>I7I3' or width == 12 and '>I7I5' or '>I7I7'
     local til = stamp + span
-    if width == 0 then
+    if width == 0 then -- a bucket: twice its refill
       local rate = set[at + RATE]
-      til = now + (rate > 0 and math.ceil(set[at + CAP] * set[at + UNIT] / rate) + 1 or 0) * set[at + TICK]
+      til = now + (rate > 0 and 2 * math.ceil(set[at + CAP] * set[at + UNIT] / rate) + 1 or 0) * set[at + TICK]
     end
     if til > need and set[at + ASKED] == 1 then need = til end
     at = at + STRIDE

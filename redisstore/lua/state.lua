@@ -137,7 +137,7 @@ local function read_state(key)
   return st
 end
 
--- needs is until when a limit must be kept.
+-- needs is until when a limit must be kept: a bucket for twice its refill, as in sets.lua.
 local function needs(l)
   local til = 0
   if l.width > 0 then
@@ -147,7 +147,7 @@ local function needs(l)
   local _, e = booking(l, #l.booked / BOOKED - 1)
   if e then til = max(til, stamp(l, e) + l.span) end
   if l.unit then
-    if l.width == 0 then til = max(til, now + (ceil(l.cap * l.unit / l.rate) + 1) * l.tick) end
+    if l.width == 0 then til = max(til, now + (2 * ceil(l.cap * l.unit / l.rate) + 1) * l.tick) end
     local level, at = lead(l)
     til = max(til, falls_to(l, level, max(at, now), 0) + l.tick)
   end

@@ -53,7 +53,7 @@ export default function () {
   exec.vu.metrics.metadata.user = user;
   const tags = { name: kind.simulate ? 'simulation' : 'search' };
   const answer = kind.simulate
-    ? http.post(`${__ENV.TARGET}/api/simulations`, null, { headers, tags })
+    ? http.post(`${__ENV.TARGET}/api/simulation/start`, null, { headers, tags })
     : http.get(`${__ENV.TARGET}/api/search`, { headers, tags });
   if (answer.headers['X-Ratelimit-Degraded']) {
     degraded.add(1, { ...tags, status: `${answer.status}` });

@@ -43,7 +43,7 @@ func TestRules(t *testing.T) {
 	}
 	targets := map[string]policy.Input{
 		"search":     {Method: "GET", Path: "/api/search"},
-		"simulation": {Method: "POST", Path: "/api/simulations"},
+		"simulation": {Method: "POST", Path: "/api/simulation/start"},
 	}
 	if len(senders) != len(tierRules) || len(targets) != len(routeRules) {
 		t.Fatal("a tier or a route has no request here")

@@ -77,7 +77,7 @@ func (e *exampleTiers) allowed(request string, fields ...string) bool {
 }
 
 // routes are the endpoints of the example, and one that no policy names.
-var routes = []string{"GET /api/pdb/1crn", "POST /api/simulations", "GET /api/simulations/7/frames",
+var routes = []string{"GET /api/pdb/1crn", "POST /api/simulation/start", "GET /api/simulation/7/frames",
 	"POST /api/export/pdf", "GET /api/search"}
 
 // TestC5TierLimitsCountAllRequests has a caller of every tier take all that it gets, over all
@@ -115,7 +115,7 @@ func TestC5TierLimitsCountAllRequests(t *testing.T) {
 func TestC6KeysAreThoseOfTheDocuments(t *testing.T) {
 	redis := redistest.Start(t)
 	e := startExample(t, redis.URL())
-	const fetch, start = "GET /api/pdb/1crn", "POST /api/simulations"
+	const fetch, start = "GET /api/pdb/1crn", "POST /api/simulation/start"
 	for _, test := range []struct {
 		request string
 		fields  []string

@@ -1,0 +1,156 @@
+package algorithm
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Reach returns how much a subject under several limits can take at most in a window of the one at
+// i: its capacity, or what another of them lets through in that time. Of a bucket it is the most at
+// once, and more is the most that it adds in a window. What settlements and outages add is not
+// counted.
+func Reach(limits []stint.Limit, i int) (most, more int64) {
+	l := &limits[i]
+	p := Of(l)
+	most, more = p.Cap, l.Max
+	if l.Algorithm == stint.AlgorithmConcurrency {
+		return most, more
+	}
+	for j := range limits {
+		if j == i {
+			continue
+		}
+		inWindow := within(&limits[j], p.Window, p.align())
+		more = min(more, inWindow)
+		if l.Algorithm == stint.AlgorithmBucket {
+			inWindow = within(&limits[j], 1, 1)
+		}
+		most = min(most, inWindow)
+	}
+	return most, more
+}
+
+// Idle reports whether the limit at i has no effect: all that it would deny, another limit denies.
+// Of those that skip does not exclude it returns the one that allows the least, and how much that is
+// in a window of the idle one. Refunds, settlements and outages can still fill an idle limit.
+func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
+	l := &limits[i]
+	p := Of(l)
+	leased := slices.ContainsFunc(limits, func(l stint.Limit) bool { return l.Leased })
+	for j := range limits {
+		if m := &limits[j]; j != i && !skip(j) && m.Max > 0 && bounds(m, l, &p, leased) {
+			if n := within(m, p.Window, p.align()); !ok || n < most {
+				by, most, ok = j, n, true
+			}
+		}
+	}
+	return by, most, ok
+}
+
+// bounds reports whether everything that m admits fits l, whose parameters are given. Leased says
+// that units may be taken ahead of need: they stand in a log at the end of their lease, but in a
+// meter from the beginning, which then bounds no log.
+func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
+	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
+		return false
+	}
+	if p.log {
+		// A charge counts from the beginning of its slice until a span after the end of that.
+		q, length := Of(m), p.Span+p.Slice
+		most := q.logged(length, max(p.Slice, 1))
+		if !leased {
+			most = min(most, q.metered(length+maxGrace))
+		}
+		if p.Cap < most {
+			return false
+		}
+	}
+	return p.unit == 0 || slower(m, l, p)
+}
+
+// align is of what the windows of a limit begin at a multiple.
+func (p *Params) align() int64 {
+	if p.log && p.Span == 0 && p.Slice > 0 {
+		return p.Slice
+	}
+	return 1
+}
+
+// maxGrace is how much later than its instant a booking may stand in a log, in microseconds.
+const maxGrace = 20_000
+
+// slower reports whether m lets through no more at once than the meter of l holds, and no more
+// afterwards than that gives back. Meters that do not count every microsecond are left out.
+func slower(m, l *stint.Limit, p *Params) bool {
+	q := Of(m)
+	atOnce := q.Cap
+	if m.Algorithm == stint.AlgorithmFixed {
+		atOnce = times(q.Cap, 2) // at the end of a window and at the beginning of the next
+	}
+	if p.tick != 1 || q.unit != 0 && q.tick != 1 || atOnce > p.Cap {
+		return false
+	}
+	hiM, loM := bits.Mul64(uint64(m.Max), uint64(l.Window))
+	hiL, loL := bits.Mul64(uint64(l.Max), uint64(m.Window))
+	return hiM < hiL || hiM == hiL && loM <= loL
+}
+
+// within is how much a limit lets through at most in a length of time that begins at a multiple of
+// align.
+func within(l *stint.Limit, length, align int64) int64 {
+	if l.Algorithm == stint.AlgorithmConcurrency {
+		return noBound // places can be given back at once
+	}
+	p := Of(l)
+	if p.Cap == 0 {
+		return 0
+	}
+	return min(p.logged(length, align), p.metered(length))
+}
+
+// logged is what the log admits: its capacity at first, and again whenever the charges of the last
+// time count no more. The first time is best at the end of a slice.
+func (p *Params) logged(length, align int64) int64 {
+	if !p.log {
+		return noBound
+	}
+	period, rest := p.Span, length-1
+	if p.Slice > 0 {
+		period = (p.Span/p.Slice + 1) * p.Slice
+		rest -= p.Span % p.Slice
+		if align%p.Slice != 0 {
+			rest += p.Slice - 1
+		}
+	}
+	return times(p.Cap, max(rest, 0)/period+1)
+}
+
+// metered is what the meter admits: its capacity, and what it gives back until the end.
+func (p *Params) metered(length int64) int64 {
+	if p.unit == 0 {
+		return noBound
+	}
+	hi, lo := bits.Mul64(uint64(ceil(length-1, p.tick)), uint64(p.rate))
+	if hi >= uint64(p.unit) {
+		return noBound
+	}
+	more, _ := bits.Div64(hi, lo, uint64(p.unit))
+	if more > uint64(MaxUnits) {
+		return noBound
+	}
+	return p.Cap + int64(more)
+}
+
+// noBound is more than any capacity.
+const noBound = int64(math.MaxInt64)
+
+// times is a · b, or noBound.
+func times(a, b int64) int64 {
+	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi == 0 && lo <= uint64(MaxUnits) {
+		return int64(lo)
+	}
+	return noBound
+}
