@@ -168,6 +168,8 @@ func TestF42(t *testing.T) {
 			from, to = to, from
 			time.Sleep(200 * time.Millisecond)
 		}
+		eventually.True(t, "the limits are used up",
+			func() bool { return m.allowed[0].Load() >= limit && m.allowed[1].Load() >= limit })
 		close(stop)
 		group.Wait()
 		m.failed.Range(func(what, _ any) bool {

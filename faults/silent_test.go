@@ -143,8 +143,9 @@ type ordeal struct {
 	callers    int
 	lasts      time.Duration
 	begin, end func()
-	mute       bool // nobody gets any answer
-	some       bool // some get one in time: the breaker need not open
+	mute       bool       // nobody gets any answer
+	over       *time.Time // when it ends by itself, or nil: on a busy machine that may be before all callers have asked
+	some       bool       // some get one in time: the breaker need not open
 }
 
 // endure leads callers through an ordeal and holds the stack to what F1 promises. That a machine is
@@ -196,7 +197,7 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	first := ended(r, func() outcome {
 		return drive(r.Context(), s, load{Limits: plenty, Callers: o.callers, Calls: 1})
 	})
-	calls.For = o.lasts - time.Since(began)
+	calls.For = max(o.lasts-time.Since(began), o.lasts/2) // on a busy machine the first ones may have taken all of it
 	marks := make(chan [2]mark, 1)
 	go func() {
 		early := takeMark(calls.For / 4)
@@ -205,6 +206,7 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	rest := ended(r, func() outcome { return drive(r.Context(), s, calls) })
 	m := <-marks
 	opens, opened := w.openings()
+	passed := o.over != nil && time.Now().After(*o.over)
 	o.end()
 
 	e = endured{first: first.quantile(0.99), all: rest.quantile(0.99), normal: awaitNormal(r, s),
@@ -219,7 +221,7 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 		if n := some.failures(); n > 0 {
 			r.Errorf("%s: %d callers got an error: %v", o.name, n, some.Failed)
 		}
-		if o.mute && some.Degraded != some.decisions() {
+		if o.mute && !passed && some.Degraded != some.decisions() {
 			r.Errorf("%s: %d of %d decisions do not say that they were made without the store",
 				o.name, some.decisions()-some.Degraded, some.decisions())
 		}
@@ -427,7 +429,7 @@ func TestF22(t *testing.T) {
 		pause := lasts + 200*time.Millisecond
 		var over time.Time
 		endure(r, s, w, ordeal{
-			name: "CLIENT PAUSE", callers: 200, lasts: lasts, mute: true,
+			name: "CLIENT PAUSE", callers: 200, lasts: lasts, mute: true, over: &over,
 			begin: func() {
 				over = time.Now().Add(pause)
 				server.CLI(t, "CLIENT", "PAUSE", strconv.FormatInt(pause.Milliseconds(), 10), "ALL")
