@@ -59,7 +59,7 @@ func (u unready) hold(r *report, s *stack, w *watcher, plain stint.Store) {
 // clusterDown: a master and its replica are gone, so no node takes anything.
 func clusterDown(r *report) {
 	r.Helper()
-	cluster := redistest.StartCluster(r)
+	cluster := redistest.StartCluster(r, redistest.Failover...)
 	url := urlOf(cluster.Addrs())
 	s, w := watchedStack(r, url, resilience.Config{})
 	plain := openStore(r, url)

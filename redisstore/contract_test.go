@@ -220,7 +220,7 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	url := clusterURL(redistest.StartCluster(t, redistest.NoFailover...))
+	url := clusterURL(redistest.StartCluster(t))
 	s, c := open(t, url), client(t, url)
 	fresh := func(t *testing.T) storetest.Harness {
 		h := clocked(t, s, c)
