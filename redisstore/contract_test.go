@@ -99,7 +99,7 @@ func ttls(t testing.TB, node rueidis.Client) map[string]int64 {
 const older = `for _, key in ipairs(redis.call('KEYS', '*')) do
 	local left = redis.call('PTTL', key)
 	if left >= 0 then
-		redis.call('PEXPIRE', key, string.format('%.0f', math.min(left - ARGV[1], 1e12)))
+		redis.call('PEXPIRE', key, string.format('%.0f', math.min(left - ARGV[1], 1e15)))
 	end
 end`
 
