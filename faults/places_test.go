@@ -19,7 +19,8 @@ func TestF41(t *testing.T) {
 		const most = 5
 		limit := stint.AtOnce(most, time.Second)
 		w := &ward{report: r, server: server, limit: limit,
-			stacks: []*stack{newStack(r, server.URL(), resilience.Config{}), newStack(r, server.URL(), resilience.Config{})},
+			stacks: []*stack{newStack(r, server.URL(), resilience.Config{}),
+				newStack(r, server.URL(), resilience.Config{})},
 			direct: patient(r, server.URL())}
 		outages := pick(4, 2)
 
@@ -91,7 +92,9 @@ type held struct {
 func (w *ward) admit(subject string, times int, budget time.Duration) (n int) {
 	for i := range times {
 		s := w.stacks[i%len(w.stacks)]
-		d, err := under{s, stint.FailurePolicy{Mode: stint.FailDeny, Budget: budget}}.Take(w.Context(), request(subject, w.limit))
+		q := request(subject, w.limit)
+		q.Failure = &stint.FailurePolicy{Mode: stint.FailDeny, Budget: budget}
+		d, err := s.Take(w.Context(), q)
 		if err != nil || !d.Allowed {
 			continue
 		}

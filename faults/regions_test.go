@@ -125,8 +125,8 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	allowed := func() bool { d := take(r, lost, "cut", limit); return d.Allowed && !d.Degraded }
 	eventually.True(r, "it works", allowed)
 	lost.way.Cut()
-	// A lease lasts for a twentieth of a window, or a few round trips: on a busy machine for longer,
-	// but for no more than half a window.
+	// A lease lasts for a twentieth of a window, or a few round trips: on a busy machine for
+	// longer, but for no more than half a window.
 	lease := pick(max(limit.Window/20, 6*away), limit.Window/2)
 	time.Sleep(lease)
 	for range 50 {

@@ -21,6 +21,7 @@ func TestStoreTLS(t *testing.T) {
 		"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n", cert, cert, key))
 	limit := []string{"--limit", "10/1m"}
 	flags := []string{"--store-ca", cert, "--store-cert", cert, "--store-key", key}
+	const patient = "?dial_timeout=1m" // the machine may be busy
 	for name, test := range map[string]struct {
 		store  string
 		args   []string
@@ -34,8 +35,8 @@ func TestStoreTLS(t *testing.T) {
 			"TLS to Redis: " + missing + ": no such file or directory"},
 		"URL before file": {redis.URL() + "?ca_file=" + url.QueryEscape(missing), []string{"--config", file},
 			exitUsage, missing},
-		"unknown authority": {redis.URL(), limit, exitUnreachable, "pass the CA of its certificate with --store-ca FILE"},
-		"no certificate":    {redis.URL(), append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
+		"unknown authority": {redis.URL() + patient, limit, exitUnreachable, "pass the CA of its certificate with --store-ca FILE"},
+		"no certificate":    {redis.URL() + patient, append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
 		"no key": {redis.URL(), append([]string{"--store-cert", cert}, limit...), exitUsage,
 			"--store-cert needs --store-key"},
 		"without TLS": {strings.Replace(redis.URL(), "rediss", "redis", 1), limit, exitUnreachable, "if the server speaks TLS, begin the URL with rediss://"},

@@ -234,6 +234,17 @@ func (c *Cluster) healthy(node *Server) error {
 	if masters != clusterMasters || replicas != len(c.Nodes)-clusterMasters {
 		return fmt.Errorf("sees %d masters and %d replicas", masters, replicas)
 	}
+	// Clients ask a node for the others. It leaves out replicas of which it has not heard yet how
+	// far they are.
+	slots, err := node.Do("CLUSTER", "SLOTS")
+	if err != nil {
+		return err
+	}
+	for _, other := range c.Nodes {
+		if !slices.Contains(strings.Fields(slots), strconv.Itoa(other.Port())) {
+			return fmt.Errorf("does not show %s to clients", other.Addr())
+		}
+	}
 	if isMaster(node) {
 		return oneReplicaOnline(node)
 	}
