@@ -113,7 +113,7 @@ func TestF42(t *testing.T) {
 		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
 		m := &movers{limits: []stint.Limit{stint.PerHour(limit)}}
 		for range 2 {
-			m.stacks = append(m.stacks, newStack(t, urlOf(cluster.Addrs()), config))
+			m.stacks = append(m.stacks, newStack(t, calm(urlOf(cluster.Addrs())), config))
 		}
 		stop := make(chan struct{})
 		var group sync.WaitGroup
@@ -133,7 +133,7 @@ func TestF42(t *testing.T) {
 		// is concerned, and the breaker stays closed.
 		seen := newWitness()
 		config.Observer = seen
-		other := newStack(t, urlOf(cluster.Addrs()), config)
+		other := newStack(t, calm(urlOf(cluster.Addrs())), config)
 		undecided, decided := 0, 0
 		group.Go(func() {
 			one := stint.Request{Claim: stint.Claim{Subject: "somebody else", Limits: inTwoKeys(0).Limits, Cost: 1},

@@ -114,7 +114,7 @@ func TestF17(t *testing.T) {
 		calls := pick(200, 80)
 		cluster := redistest.StartCluster(t)
 		var j job
-		j.URL = urlOf(cluster.Addrs())
+		j.URL = calm(urlOf(cluster.Addrs()))
 		j.Config.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: patience}
 		j.Load = load{ // two keys, which move one after the other
 			Limits:  []stint.Limit{stint.PerHour(limit), stint.PerDay(10 * limit)},

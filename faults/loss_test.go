@@ -272,7 +272,8 @@ func TestF13(t *testing.T) {
 		for _, mode := range []stint.FailureMode{stint.FailLocal, stint.FailDeny, stint.FailError} {
 			server.CLI(t, "CONFIG", "SET", "maxmemory", "1")
 			known := w.failed(errkind.Full)
-			o := drive(t.Context(), under{s, stint.FailurePolicy{Mode: mode}}, calls)
+			o := driveUntil(t.Context(), under{s, stint.FailurePolicy{Mode: mode}}, calls,
+				func() bool { return w.failed(errkind.Full) > known })
 			full := w.failed(errkind.Full) - known
 			admitted, failed := len(o.Admitted), o.failures()
 			switch {

@@ -16,7 +16,7 @@ func TestF4(t *testing.T) {
 		} {
 			for _, limit := range pick([]int64{100, 1000}, []int64{1000}) {
 				var j job
-				j.URL = url
+				j.URL = calm(url)
 				j.Config.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: patience}
 				j.Load = load{Subject: fmt.Sprint(limit), Limits: []stint.Limit{stint.PerHour(limit)},
 					Callers: 50, Calls: 20}

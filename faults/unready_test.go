@@ -45,8 +45,8 @@ func (u unready) hold(r *report, s *stack, w *watcher, plain stint.Store) {
 	if tried < calls || tried > 2*calls {
 		r.Errorf("%s: %d attempts for %d calls, want at most 2 each", u.name, tried, calls)
 	}
-	o = drive(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond,
-		For: pick(time.Second, 600*time.Millisecond)})
+	o = driveUntil(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond,
+		For: pick(time.Second, 600*time.Millisecond)}, func() bool { return w.failed(errkind.Busy) > known })
 	if o.Degraded != o.decisions() || o.Denied > 0 || o.failures() > 0 {
 		r.Errorf("%s: %d of %d decisions are degraded, %d denied, errors %v", u.name, o.Degraded, o.decisions(), o.Denied, o.Failed)
 	}
