@@ -115,6 +115,9 @@ func TestF42(t *testing.T) {
 		for range 2 {
 			m.stacks = append(m.stacks, newStack(t, calm(urlOf(cluster.Addrs())), config))
 		}
+		seen := newWitness()
+		config.Observer = seen
+		other := newStack(t, calm(urlOf(cluster.Addrs())), config)
 		stop := make(chan struct{})
 		var group sync.WaitGroup
 		for caller := range callers {
@@ -131,9 +134,6 @@ func TestF42(t *testing.T) {
 		}
 		// Whose limits are in two keys cannot be decided while these are on two nodes; nobody else
 		// is concerned, and the breaker stays closed.
-		seen := newWitness()
-		config.Observer = seen
-		other := newStack(t, calm(urlOf(cluster.Addrs())), config)
 		undecided, decided := 0, 0
 		group.Go(func() {
 			one := stint.Request{Claim: stint.Claim{Subject: "somebody else", Limits: inTwoKeys(0).Limits, Cost: 1},
