@@ -163,6 +163,11 @@ func (s *steady) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	return s.Store.Take(ctx, r)
 }
 
+func (s *steady) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	s.refresh()
+	return s.Store.Amend(ctx, c, a)
+}
+
 // clocked returns a harness over a store whose clock, and the TTLs with it, the test moves. After
 // the test every key must have a TTL, and is removed: the fewer keys, the sooner they are aged.
 func clocked(t *testing.T, s *redisstore.Store, c rueidis.Client) storetest.Harness {
