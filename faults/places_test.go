@@ -125,8 +125,11 @@ func (w *ward) outage() {
 	w.server.Resume(w)
 }
 
-// free releases all places.
+// free releases all places, when the store can be asked.
 func (w *ward) free() {
+	for _, s := range w.stacks {
+		awaitNormal(w.report, s)
+	}
 	var group sync.WaitGroup
 	for _, h := range w.held {
 		group.Go(func() {

@@ -10,6 +10,9 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
+// patient is part of a URL of Redis: a busy machine may take longer than usual to connect.
+const patient = "?dial_timeout=1m"
+
 // TestStoreTLS uses a Redis that requires a client certificate of a private authority: with flags,
 // with the parameters of a URL, and with a configuration.
 func TestStoreTLS(t *testing.T) {
@@ -21,7 +24,6 @@ func TestStoreTLS(t *testing.T) {
 		"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n", cert, cert, key))
 	limit := []string{"--limit", "10/1m"}
 	flags := []string{"--store-ca", cert, "--store-cert", cert, "--store-key", key}
-	const patient = "?dial_timeout=1m" // the machine may be busy
 	for name, test := range map[string]struct {
 		store  string
 		args   []string
