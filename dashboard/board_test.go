@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -74,8 +75,8 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 	r := &rig{t: t, log: &logtest.Buffer{}}
 	r.monitor = observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = r.monitor.Close() })
-	r.guard, err = policy.NewGuard(
-		store, conf.Set, policy.GuardConfig{Observer: r.monitor, Logger: slog.New(slog.DiscardHandler)})
+	r.guard, err = policy.NewGuard(simulate.Timeless{Store: store}, conf.Set,
+		policy.GuardConfig{Observer: r.monitor, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

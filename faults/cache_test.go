@@ -21,7 +21,7 @@ func TestF25(t *testing.T) {
 		seen := newWitness()
 		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
 			Observer: seen}
-		s, other := newStack(t, server.URL(), config), newStack(t, server.URL(), config)
+		s, other := newStack(t, calm(server.URL()), config), newStack(t, calm(server.URL()), config)
 		for _, of := range []stint.Limit{
 			stint.PerHour(0), {Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
 			{Window: 24 * time.Hour, Algorithm: stint.AlgorithmBucket},
@@ -75,7 +75,7 @@ func TestF26(t *testing.T) {
 			seen := newWitness()
 			config := resilience.Config{
 				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen, Denials: 1 << 14}
-			s, other := newStack(t, server.URL(), config), newStack(t, server.URL(), config)
+			s, other := newStack(t, calm(server.URL()), config), newStack(t, calm(server.URL()), config)
 			eventually.True(r, "both listen",
 				func() bool { return strings.HasSuffix(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room"), "2") })
 

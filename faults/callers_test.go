@@ -286,6 +286,26 @@ func work(text string) error {
 // patience is the budget of those who are to be answered by the store however busy the machine is.
 const patience = 10 * time.Second
 
+// calm is the URL of a server that is never taken for a dead one, however long the machine has it
+// wait.
+func calm(url string) string {
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	return url + separator + "dial_timeout=1m&write_timeout=1m"
+}
+
+// driveUntil drives again until something has come about: on a busy machine all callers may have
+// given up before.
+func driveUntil(ctx context.Context, s stint.Store, l load, done func() bool) outcome {
+	o := drive(ctx, s, l)
+	for n := 0; !done() && n < 100; n++ {
+		o.add(drive(ctx, s, l))
+	}
+	return o
+}
+
 // urlOf names all nodes of a Cluster, or all Sentinels if a master is given.
 func urlOf(addrs []string, master ...string) string {
 	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")

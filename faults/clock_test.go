@@ -23,7 +23,7 @@ func TestF6(t *testing.T) {
 			server := redistest.StartFakeTime(t)
 			server.SetClockOffset(t, apart)
 			var j job
-			j.URL = server.URL()
+			j.URL = calm(server.URL())
 			j.Config.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: patience}
 			j.Load = load{Limits: []stint.Limit{stint.PerHour(limit)}, Callers: 20, Calls: 20}
 			o := processes(t, 2, j)
@@ -38,7 +38,7 @@ func TestF6(t *testing.T) {
 				r.Errorf("%v apart, leased: %d of %d admitted, errors %v; want some, and no more than %d",
 					apart, n, leased.decisions(), leased.Failed, limit)
 			}
-			s := newStack(t, server.URL(),
+			s := newStack(t, calm(server.URL()),
 				resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 			before := time.Now()
 			d := take(r, s, "told", stint.PerMinute(1))
@@ -61,7 +61,7 @@ func TestF7(t *testing.T) {
 		func(r *report) {
 			const window = time.Second
 			server := redistest.StartFakeTime(t)
-			s := newStack(t, server.URL(),
+			s := newStack(t, calm(server.URL()),
 				resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: patience}})
 			limits := []stint.Limit{
 				stint.Per(20, window),

@@ -14,14 +14,14 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// nodeTimeout is the cluster-node-timeout of redistest.
+// nodeTimeout is the cluster-node-timeout of [redistest.Failover].
 const nodeTimeout = time.Second
 
 func TestF5(t *testing.T) {
 	fault(t, "F5", "failover that loses acknowledged writes (cut the replication link, write, kill the master)",
 		"≤ A + C in any window, recovery ≤ cluster-node-timeout + 2 s, no restart needed", func(r *report) {
-			const limit, window = 200, 20 * time.Second
-			cluster := redistest.StartCluster(t)
+			const limit, window = 200, time.Hour
+			cluster := redistest.StartCluster(t, redistest.Failover...)
 			s := newStack(t, urlOf(cluster.Addrs()), resilience.Config{
 				Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: time.Second}})
 			limits := []stint.Limit{stint.Per(limit, window)}
@@ -113,11 +113,8 @@ func TestF17(t *testing.T) {
 		const processes, callers, limit = 4, 10, 2500
 		calls := pick(200, 80)
 		cluster := redistest.StartCluster(t)
-		for _, node := range cluster.Nodes { // a machine that stalls for a second is not the fault that this is about
-			node.CLI(t, "CONFIG", "SET", "cluster-node-timeout", "15000")
-		}
 		var j job
-		j.URL = urlOf(cluster.Addrs())
+		j.URL = calm(urlOf(cluster.Addrs()))
 		j.Config.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: patience}
 		j.Load = load{ // two keys, which move one after the other
 			Limits:  []stint.Limit{stint.PerHour(limit), stint.PerDay(10 * limit)},

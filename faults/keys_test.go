@@ -22,7 +22,7 @@ import (
 func TestF8(t *testing.T) {
 	fault(t, "F8", "SCRIPT FLUSH every 100 ms under load", "no error reaches a caller", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(),
+		s := newStack(t, calm(server.URL()),
 			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 		limit := stint.PerHour(1_000_000_000) // nobody is denied, so that everybody asks
 		ctx, cancel := context.WithTimeout(t.Context(), pick(5*time.Second, time.Second))
@@ -55,7 +55,7 @@ func TestF12(t *testing.T) {
 			// The cap is below the number of subjects in either mode.
 			const denials = 1 << 14
 			s := newStack(t, server.URL(), resilience.Config{
-				Failure: stint.FailurePolicy{Budget: 100 * time.Millisecond}, Instances: 1, Denials: denials})
+				Failure: stint.FailurePolicy{Budget: patience}, Instances: 1, Denials: denials})
 			limit := stint.PerHour(3)
 			known := func(i int) string { return "known:" + strconv.Itoa(i) }
 			const few = 50
@@ -126,7 +126,7 @@ func heap() int64 {
 func TestF15(t *testing.T) {
 	fault(t, "F15", "key without TTL, or of the wrong type, planted in Redis", "heals; no permanent lockout, no 500", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(),
+		s := newStack(t, calm(server.URL()),
 			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 		limits := []stint.Limit{
 			stint.PerMinute(3), stint.PerHour(1000), stint.PerDay(1000).WithBurst(2),
@@ -199,7 +199,7 @@ func TestF24(t *testing.T) {
 	fault(t, "F24", "10,000 requests in one microsecond", "10,000 counted", func(r *report) {
 		const n = 10_000
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(),
+		s := newStack(t, calm(server.URL()),
 			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 		for _, limit := range []stint.Limit{
 			stint.PerHour(n - 1), stint.TokenBucket(n-1, 1, time.Hour),
@@ -257,7 +257,7 @@ func TestF24b(t *testing.T) {
 			const window, longest = 200 * time.Millisecond, 500 * time.Millisecond
 			server := redistest.Start(t)
 			config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
-			dying, err := openStack(t.Context(), server.URL(), config)
+			dying, err := openStack(t.Context(), calm(server.URL()), config)
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -279,7 +279,7 @@ func TestF24b(t *testing.T) {
 			if err := dying.Close(); err != nil {
 				r.Fatal(err)
 			}
-			s := newStack(t, server.URL(), config)
+			s := newStack(t, calm(server.URL()), config)
 			book.MaxWait = time.Hour
 			d, err := s.Take(t.Context(), book)
 			if err != nil || !d.Allowed || d.RetryAfter > longest+window {
@@ -293,7 +293,7 @@ func TestF24b(t *testing.T) {
 func TestF24c(t *testing.T) {
 	fault(t, "F24c", "a day limit used up, then decisions on the same subject with only a short limit", "the day limit is still used up", func(r *report) {
 		server := redistest.Start(t)
-		s := newStack(t, server.URL(),
+		s := newStack(t, calm(server.URL()),
 			resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 		days := []stint.Limit{stint.PerDay(5), stint.PerDay(5000),
 			{Max: 5, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}}
@@ -336,7 +336,7 @@ func TestF24d(t *testing.T) {
 			"cluster": {urlOf(cluster.Addrs()), cluster.Nodes},
 		} {
 			seen := newWitness()
-			s := newStack(t, at.url, resilience.Config{
+			s := newStack(t, calm(at.url), resilience.Config{
 				Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: seen})
 			limit := stint.PerHour(10)
 			for i, plant := range [][]string{

@@ -18,14 +18,14 @@ func TestF41(t *testing.T) {
 		server := redistest.Start(t)
 		const most = 5
 		limit := stint.AtOnce(most, time.Second)
-		deny := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailDeny}}
 		w := &ward{report: r, server: server, limit: limit,
-			stacks: []*stack{newStack(r, server.URL(), deny), newStack(r, server.URL(), deny)},
+			stacks: []*stack{newStack(r, server.URL(), resilience.Config{}),
+				newStack(r, server.URL(), resilience.Config{})},
 			direct: patient(r, server.URL())}
 		outages := pick(4, 2)
 
 		// Nobody asks for a place until the holders are back.
-		if n := w.admit("calm", 20); n != most {
+		if n := w.admit("calm", 20, patience); n != most {
 			t.Fatalf("%d hold places, want %d", n, most)
 		}
 		for range outages {
@@ -34,7 +34,7 @@ func TestF41(t *testing.T) {
 				used, ok := look(w.direct, "calm", limit)
 				return ok && used == most
 			})
-			if n := w.admit("calm", 20); n > 0 {
+			if n := w.admit("calm", 20, patience); n > 0 {
 				t.Errorf("%d more hold places, %d under %d", n, len(w.held), most)
 			}
 		}
@@ -47,7 +47,7 @@ func TestF41(t *testing.T) {
 		for range 4 {
 			crowd.Go(func() {
 				for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-					w.admit("crowd", 1)
+					w.admit("crowd", 1, budget)
 				}
 			})
 		}
@@ -88,11 +88,13 @@ type held struct {
 	release func() error
 }
 
-// admit asks for places, and returns how many it got.
-func (w *ward) admit(subject string, times int) (n int) {
+// admit asks for places with a time budget, and returns how many it got.
+func (w *ward) admit(subject string, times int, budget time.Duration) (n int) {
 	for i := range times {
 		s := w.stacks[i%len(w.stacks)]
-		d, err := s.Take(w.Context(), request(subject, w.limit))
+		q := request(subject, w.limit)
+		q.Failure = &stint.FailurePolicy{Mode: stint.FailDeny, Budget: budget}
+		d, err := s.Take(w.Context(), q)
 		if err != nil || !d.Allowed {
 			continue
 		}
@@ -123,8 +125,11 @@ func (w *ward) outage() {
 	w.server.Resume(w)
 }
 
-// free releases all places.
+// free releases all places, when the store can be asked.
 func (w *ward) free() {
+	for _, s := range w.stacks {
+		awaitNormal(w.report, s)
+	}
 	var group sync.WaitGroup
 	for _, h := range w.held {
 		group.Go(func() {

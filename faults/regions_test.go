@@ -125,8 +125,9 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	allowed := func() bool { d := take(r, lost, "cut", limit); return d.Allowed && !d.Degraded }
 	eventually.True(r, "it works", allowed)
 	lost.way.Cut()
-	// A lease lasts for a twentieth of a window, or a few round trips.
-	lease := max(limit.Window/20, 6*away)
+	// A lease lasts for a twentieth of a window, or a few round trips: on a busy machine for
+	// longer, but for no more than half a window.
+	lease := pick(max(limit.Window/20, 6*away), limit.Window/2)
 	time.Sleep(lease)
 	for range 50 {
 		if d := take(r, lost, "cut", limit); d.Allowed {
@@ -151,7 +152,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	}
 	others := outcomes[0]
 	others.add(outcomes[1])
-	if others.share() < 0.5 || others.failures() > 0 {
+	if *measure && others.share() < 0.5 || len(others.Admitted) == 0 || others.failures() > 0 {
 		r.Errorf("%.0f %% of what the other regions wanted was admitted, errors %v", 100*others.share(), others.Failed)
 	}
 	r.saw("cut off: denied; the others got %.1f %%", 100*others.share())

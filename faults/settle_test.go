@@ -19,7 +19,7 @@ import (
 
 // patient is a stack that answers by the store alone, however long that takes.
 func patient(r *report, url string) *stack {
-	return newStack(r, url, resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+	return newStack(r, calm(url), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
 }
 
 func TestF39(t *testing.T) {

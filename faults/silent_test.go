@@ -143,8 +143,9 @@ type ordeal struct {
 	callers    int
 	lasts      time.Duration
 	begin, end func()
-	mute       bool // nobody gets any answer
-	some       bool // some get one in time: the breaker need not open
+	mute       bool       // nobody gets any answer
+	over       *time.Time // when it ends by itself, or nil: on a busy machine that may be before all callers have asked
+	some       bool       // some get one in time: the breaker need not open
 }
 
 // endure leads callers through an ordeal and holds the stack to what F1 promises. That a machine is
@@ -196,7 +197,7 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	first := ended(r, func() outcome {
 		return drive(r.Context(), s, load{Limits: plenty, Callers: o.callers, Calls: 1})
 	})
-	calls.For = o.lasts - time.Since(began)
+	calls.For = max(o.lasts-time.Since(began), o.lasts/2) // on a busy machine the first ones may have taken all of it
 	marks := make(chan [2]mark, 1)
 	go func() {
 		early := takeMark(calls.For / 4)
@@ -204,22 +205,31 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	}()
 	rest := ended(r, func() outcome { return drive(r.Context(), s, calls) })
 	m := <-marks
-	opens, opened := w.openings()
+	passed := func() bool { return o.over != nil && time.Now().After(*o.over) }
+	if !o.some {
+		// On a busy machine so few calls were made and given up that more are needed.
+		eventually.True(r, o.name+": the breaker opens", func() bool {
+			if opens, _ := w.openings(); opens > before || s.Breaker() != "closed" || passed() {
+				return true
+			}
+			take(r, s, "more", plenty...)
+			return false
+		})
+	}
+	_, opened := w.openings()
+	over := passed()
 	o.end()
 
 	e = endured{first: first.quantile(0.99), all: rest.quantile(0.99), normal: awaitNormal(r, s),
 		early: m[0], late: m[1]}
 	if !o.some {
 		e.open = opened.Sub(began)
-		if opens == before {
-			r.Errorf("%s: the breaker stayed closed", o.name)
-		}
 	}
 	for _, some := range []outcome{first, rest} {
 		if n := some.failures(); n > 0 {
 			r.Errorf("%s: %d callers got an error: %v", o.name, n, some.Failed)
 		}
-		if o.mute && some.Degraded != some.decisions() {
+		if o.mute && !over && some.Degraded != some.decisions() {
 			r.Errorf("%s: %d of %d decisions do not say that they were made without the store",
 				o.name, some.decisions()-some.Degraded, some.decisions())
 		}
@@ -372,11 +382,11 @@ func TestF20(t *testing.T) {
 		oneConnection := func(c *rueidis.ClientOption) { c.PipelineMultiplex = -1 }
 
 		// Redis works: nobody is shed whose budget suffices.
-		calm, _ := watchedStack(t, server.URL(), resilience.Config{Failure: stint.FailurePolicy{Budget: patience}},
+		healthy, _ := watchedStack(t, calm(server.URL()), resilience.Config{Failure: stint.FailurePolicy{Budget: patience}},
 			oneConnection)
 		limit := stint.PerHour(3000)
 		o := ended(r, func() outcome {
-			return drive(t.Context(), calm, load{Limits: []stint.Limit{limit}, Callers: 1000, Calls: 10})
+			return drive(t.Context(), healthy, load{Limits: []stint.Limit{limit}, Callers: 1000, Calls: 10})
 		})
 		if len(o.Admitted) != 3000 || o.Degraded > 0 || o.failures() > 0 {
 			t.Errorf("healthy: %d admitted under a limit of 3000, %d degraded, errors %v", len(o.Admitted), o.Degraded, o.Failed)
@@ -415,19 +425,20 @@ func TestF22(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			},
 			end: func() {
+				eventually.True(r, "somebody is told that Redis is busy", func() bool {
+					take(r, s, "any", plenty...)
+					return w.failed(errkind.Busy) > 0
+				})
 				server.CLI(t, "SCRIPT", "KILL")
 				foreign.Wait()
 			},
 		})
-		if w.failed(errkind.Busy) == 0 {
-			t.Error("nobody was told that Redis is busy")
-		}
 		// Nothing but time ends a pause of all commands.
 		lasts := pick(3*time.Second, time.Second)
 		pause := lasts + 200*time.Millisecond
 		var over time.Time
 		endure(r, s, w, ordeal{
-			name: "CLIENT PAUSE", callers: 200, lasts: lasts, mute: true,
+			name: "CLIENT PAUSE", callers: 200, lasts: lasts, mute: true, over: &over,
 			begin: func() {
 				over = time.Now().Add(pause)
 				server.CLI(t, "CLIENT", "PAUSE", strconv.FormatInt(pause.Milliseconds(), 10), "ALL")

@@ -106,8 +106,8 @@ func (f *front) misspell(r *report) {
 		if s.of.strict {
 			network = 2
 		}
-		client := fmt.Sprintf("127.%d.%d.%d", network, 1+i/200, 1+i%200)
-		if err := f.useUp(client, s.of); err != nil {
+		client, err := f.useUp(network, i, s.of)
+		if err != nil {
 			r.Errorf("%s: %q: %v", f.name, s.of.honest, err)
 			return
 		}
@@ -124,21 +124,38 @@ func (f *front) misspell(r *report) {
 	}
 }
 
-// useUp has a client do once what it may do once. A proxy may have refused it, or not have waited
-// for the answer, if the machine is busy.
-func (f *front) useUp(client string, v victim) error {
-	for range 100 {
-		status, err := f.send(client, v.honest)
-		if err != nil {
-			return err
-		}
-		if ran := len(f.application.of(client)); ran == 1 && status == http.StatusTooManyRequests {
-			return nil
-		} else if ran > 1 {
-			return fmt.Errorf("it ran the handler %d times", ran)
+// useUp has a client do once what it may do once, until it is denied, and returns that client.
+func (f *front) useUp(network, i int, v victim) (client string, err error) {
+	client, status, err := f.patiently(network, i, v.honest)
+	if err != nil || status != http.StatusOK {
+		return "", fmt.Errorf("the first answer is %d, %v", status, err)
+	}
+	for range tries { // it has had its turn: nothing of what is asked again runs the handler
+		if status, err = f.send(client, v.honest); err == nil && status == http.StatusTooManyRequests {
+			break
 		}
 	}
-	return errors.New("its limit is not used up")
+	if ran := len(f.application.of(client)); ran != 1 || err != nil || status != http.StatusTooManyRequests {
+		return "", fmt.Errorf("its limit is not used up: it ran the handler %d times, and the last answer is %d, %v", ran, status, err)
+	}
+	return client, nil
+}
+
+// tries is how often a request is made until a proxy waits for the answers to it. They give up
+// sooner than a busy machine answers.
+const tries = 50
+
+// patiently makes a request, and makes it again as another client if the proxy did not wait for
+// stint or the application. These may have charged or run the first one all the same, so that the
+// arrivals of a client are those of one request only. It returns the last client.
+func (f *front) patiently(network, i int, request string) (client string, status int, err error) {
+	for n := range tries {
+		client = fmt.Sprintf("127.%d.%d.%d", network, 1+4*n+i/200, 1+i%200)
+		if status, err = f.send(client, request); err == nil && status < http.StatusInternalServerError {
+			break
+		}
+	}
+	return client, status, err
 }
 
 // send makes a request from an address of this host, and returns the status of the last answer.

@@ -45,8 +45,8 @@ func (u unready) hold(r *report, s *stack, w *watcher, plain stint.Store) {
 	if tried < calls || tried > 2*calls {
 		r.Errorf("%s: %d attempts for %d calls, want at most 2 each", u.name, tried, calls)
 	}
-	o = drive(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond,
-		For: pick(time.Second, 600*time.Millisecond)})
+	o = driveUntil(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond,
+		For: pick(time.Second, 600*time.Millisecond)}, func() bool { return w.failed(errkind.Busy) > known })
 	if o.Degraded != o.decisions() || o.Denied > 0 || o.failures() > 0 {
 		r.Errorf("%s: %d of %d decisions are degraded, %d denied, errors %v", u.name, o.Degraded, o.decisions(), o.Denied, o.Failed)
 	}
@@ -59,7 +59,7 @@ func (u unready) hold(r *report, s *stack, w *watcher, plain stint.Store) {
 // clusterDown: a master and its replica are gone, so no node takes anything.
 func clusterDown(r *report) {
 	r.Helper()
-	cluster := redistest.StartCluster(r)
+	cluster := redistest.StartCluster(r, redistest.Failover...)
 	url := urlOf(cluster.Addrs())
 	s, w := watchedStack(r, url, resilience.Config{})
 	plain := openStore(r, url)
@@ -90,18 +90,20 @@ func clusterDown(r *report) {
 	wantTTLs(r, cluster.Nodes...)
 }
 
-// loading: Redis was restarted and reads its data.
+// loading: Redis was restarted and reads its data, which takes half a minute unless it is told to
+// hurry.
 func loading(r *report) {
 	r.Helper()
-	server := redistest.Start(r, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024",
+	server := redistest.Start(r, "--key-load-delay", "4000", "--loading-process-events-interval-bytes", "1024",
 		"--rdbcompression", "no")
 	s, w := watchedStack(r, server.URL(), resilience.Config{})
 	plain := openStore(r, server.URL())
 	awaitNormal(r, s)
-	server.CLI(r, "EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'theirs:' .. i, ('x'):rep(1000)) end", "0", pick("15000", "7500"))
+	server.CLI(r, "EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'theirs:' .. i, ('x'):rep(1000)) end", "0", "7500")
 	server.CLI(r, "SAVE")
 	server.Restart(r)
 	unready{"LOADING", "busy", []*redistest.Server{server}}.hold(r, s, w, alone{plain, patience})
+	server.CLI(r, "CONFIG", "SET", "key-load-delay", "0")
 	eventually.True(r, "the data is read",
 		func() bool { return !strings.Contains(server.CLI(r, "INFO", "persistence"), "loading:1\r\n") })
 	r.within("normal after", awaitNormal(r, s), time.Second)

@@ -28,7 +28,8 @@ type connectingClient struct {
 }
 
 const (
-	// connectTime is how long a connection may take that a call began.
+	// connectTime is how long a connection may take that a call began, if its caller does not wait
+	// for longer.
 	connectTime = time.Second
 	// calm is how long nothing must change for connections to count as made.
 	calm = 2 * time.Second
@@ -103,11 +104,7 @@ func (p *connectingClient) Do(ctx context.Context, cmd rueidis.Completed) rueidi
 	var over atomic.Bool // for the one or the other
 	done := make(chan rueidis.RedisResult, 1)
 	go func() {
-		end := time.Now().Add(connectTime)
-		if deadline, ok := ctx.Deadline(); ok && deadline.After(end) {
-			end = deadline
-		}
-		longer, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
+		longer, cancel := outlast(ctx)
 		defer cancel()
 		done <- p.Client.Do(longer, cmd)
 		if !over.CompareAndSwap(false, true) {
@@ -122,6 +119,24 @@ func (p *connectingClient) Do(ctx context.Context, cmd rueidis.Completed) rueidi
 			left.Add(1)
 		}
 		return rueidis.NewErrorResult(ctx.Err())
+	}
+}
+
+// outlast returns a context for a call that goes on when its caller has left: for as long as a
+// connection may take. A caller without a deadline may wait for any time.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(connectTime)
+	if deadline, ok := ctx.Deadline(); ok {
+		if deadline.After(end) {
+			end = deadline
+		}
+		return context.WithDeadline(context.WithoutCancel(ctx), end)
+	}
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(time.Until(end), cancel) })
+	return longer, func() {
+		stop()
+		cancel()
 	}
 }
 

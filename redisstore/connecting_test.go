@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -35,6 +36,20 @@ func TestConnectionsOutlastTheirCallers(t *testing.T) {
 	if err := take(5 * time.Second); err != nil {
 		t.Error(err)
 	}
+}
+
+// A caller without a deadline waits for a connection for as long as that takes.
+func TestACallerWithoutADeadlineGetsItsConnection(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	s := open(t, proxy.URL()+"?dial_timeout=1m&write_timeout=1m")
+	proxy.SetLatency(1500*time.Millisecond, 0)
+	proxy.Cut()
+	proxy.Restore()
+	eventually.Nil(t, "an answer", func() error { // the first call finds that the connection was lost
+		_, err := s.Take(t.Context(), stint.Request{
+			Claim: stint.Claim{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
+		return err
+	})
 }
 
 // Nobody waits for a connection that others are making for longer than they want to.

@@ -99,7 +99,7 @@ func ttls(t testing.TB, node rueidis.Client) map[string]int64 {
 const older = `for _, key in ipairs(redis.call('KEYS', '*')) do
 	local left = redis.call('PTTL', key)
 	if left >= 0 then
-		redis.call('PEXPIRE', key, string.format('%.0f', math.min(left - ARGV[1], 1e12)))
+		redis.call('PEXPIRE', key, string.format('%.0f', math.min(left - ARGV[1], 1e15)))
 	end
 end`
 
@@ -163,6 +163,11 @@ func (s *steady) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	return s.Store.Take(ctx, r)
 }
 
+func (s *steady) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+	s.refresh()
+	return s.Store.Amend(ctx, c, a)
+}
+
 // clocked returns a harness over a store whose clock, and the TTLs with it, the test moves. After
 // the test every key must have a TTL, and is removed: the fewer keys, the sooner they are aged.
 func clocked(t *testing.T, s *redisstore.Store, c rueidis.Client) storetest.Harness {
@@ -220,7 +225,7 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	url := clusterURL(redistest.StartCluster(t, redistest.NoFailover...))
+	url := clusterURL(redistest.StartCluster(t))
 	s, c := open(t, url), client(t, url)
 	fresh := func(t *testing.T) storetest.Harness {
 		h := clocked(t, s, c)

@@ -181,7 +181,7 @@ func TestProcessesShareOneLimit(t *testing.T) {
 
 // F4 on a Cluster.
 func TestProcessesShareOneLimitOnACluster(t *testing.T) {
-	url := clusterURL(redistest.StartCluster(t, redistest.NoFailover...))
+	url := clusterURL(redistest.StartCluster(t))
 	if got := allowed(t, startCallers(t, url, 50, 5), "100/1h"); got != 100 {
 		t.Errorf("%d allowed, want exactly 100", got)
 	}

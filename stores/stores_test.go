@@ -154,7 +154,7 @@ func TestRedis(t *testing.T) {
 	withTLS := redistest.StartTLS(t)
 	ca, _ := withTLS.CertificateFiles()
 	sentinel := redistest.StartSentinel(t)
-	cluster := redistest.StartCluster(t, redistest.NoFailover...)
+	cluster := redistest.StartCluster(t)
 	for name, url := range map[string]string{
 		"single":   single.URL() + "\n", // from a file
 		"TLS":      withTLS.URL() + "?ca_file=" + ca,

@@ -303,9 +303,9 @@ func TestRedisMistakes(t *testing.T) {
 		{locked.URL(), "; pass the password in the environment, REDIS_URL=" + as(":PASSWORD", locked) + ", with --store redis"},
 		{as(":hunter2", locked), "; fix the user or the password in " + as(":PASSWORD", locked)},
 		{as("bob:hunter2", locked), "; fix the user or the password in " + as("bob:PASSWORD", locked)},
-		{as("limiter:hunter2", redis), `'evalsha' command; "stint doctor" with the same --store shows what the user lacks`},
-		{as("scripted:hunter2", redis), `; "stint doctor" with the same --store shows what the user lacks`},
-		{redis.URL() + "/99", "DB index is out of range"},
+		{as("limiter:hunter2", redis) + patient, `'evalsha' command; "stint doctor" with the same --store shows what the user lacks`},
+		{as("scripted:hunter2", redis) + patient, `; "stint doctor" with the same --store shows what the user lacks`},
+		{redis.URL() + "/99" + patient, "DB index is out of range"},
 	} {
 		got := execute(t, "", "take", "user:1", "--limit", "1/1h", "--store", test.store)
 		if got.code != exitUnreachable || got.stdout != "" || !strings.HasSuffix(got.stderr, test.want+"\n") ||

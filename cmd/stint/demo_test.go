@@ -120,7 +120,7 @@ func TestDemo(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	want := []string{"internal", "enterprise", "pro", "free", "anonymous", "outbound"}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	denied, all := int64(0), false
 	err = client.Stream(ctx, func(tick *observe.Tick) error {

@@ -10,6 +10,9 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
+// patient is part of a URL of Redis: a busy machine may take longer than usual to connect.
+const patient = "?dial_timeout=1m"
+
 // TestStoreTLS uses a Redis that requires a client certificate of a private authority: with flags,
 // with the parameters of a URL, and with a configuration.
 func TestStoreTLS(t *testing.T) {
@@ -34,8 +37,8 @@ func TestStoreTLS(t *testing.T) {
 			"TLS to Redis: " + missing + ": no such file or directory"},
 		"URL before file": {redis.URL() + "?ca_file=" + url.QueryEscape(missing), []string{"--config", file},
 			exitUsage, missing},
-		"unknown authority": {redis.URL(), limit, exitUnreachable, "pass the CA of its certificate with --store-ca FILE"},
-		"no certificate":    {redis.URL(), append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
+		"unknown authority": {redis.URL() + patient, limit, exitUnreachable, "pass the CA of its certificate with --store-ca FILE"},
+		"no certificate":    {redis.URL() + patient, append([]string{"--store-ca", cert}, limit...), exitUnreachable, "if it requires a client certificate, pass --store-cert FILE --store-key FILE"},
 		"no key": {redis.URL(), append([]string{"--store-cert", cert}, limit...), exitUsage,
 			"--store-cert needs --store-key"},
 		"without TLS": {strings.Replace(redis.URL(), "rediss", "redis", 1), limit, exitUnreachable, "if the server speaks TLS, begin the URL with rediss://"},

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// waitTimeout is how long a page has to become what a test waits for.
-	waitTimeout = 15 * time.Second
+	// waitTimeout is how long a page has to become what a test waits for. It is long because a test
+	// machine may be busy.
+	waitTimeout = time.Minute
 	pollPause   = 25 * time.Millisecond
 )
 

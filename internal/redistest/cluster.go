@@ -15,21 +15,23 @@ const (
 	clusterSlots   = 16384
 )
 
-// Cluster is a Redis Cluster of three masters with a replica each. A dead master is replaced after
-// a node timeout of one second and a little more.
+// Cluster is a Redis Cluster of three masters with a replica each.
 type Cluster struct {
 	Nodes []*Server // the first three were started as masters, node i+3 as replica of node i
 }
 
 // StartCluster returns when every node reports a healthy cluster and every replica is in step. The
-// arguments are further configuration of all nodes.
+// arguments are further configuration of all nodes. A master that does not answer is not replaced,
+// unless [Failover] is among them: on a busy machine a second without an answer is normal, and a
+// failover loses writes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
+	mayFailOver := slices.Contains(args, Failover[0])
 	args = append([]string{
 		"--cluster-enabled", "yes",
 		"--cluster-config-file", "nodes.conf",
-		"--cluster-node-timeout", "1000",
+		Failover[0], Failover[1], // nodes also get to know each other sooner
 		// A replica takes over however long it was cut off: tests cut it off to make a failover
 		// lose writes.
 		"--cluster-replica-validity-factor", "0",
@@ -46,12 +48,17 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	c.assignSlots(t)
 	c.meet(t)
 	c.AwaitOK(t)
+	if !mayFailOver {
+		for _, node := range c.Nodes {
+			node.CLI(t, "CONFIG", "SET", "cluster-node-timeout", "60000")
+		}
+	}
 	return c
 }
 
-// NoFailover is an argument of [StartCluster] for tests that need no failover: on an overloaded
-// machine a second without a reply is normal, and a failover loses writes.
-var NoFailover = []string{"--cluster-node-timeout", "60000"}
+// Failover is an argument of [StartCluster] for tests of what happens without a master: a dead one
+// is replaced after a node timeout of one second and a little more.
+var Failover = []string{"--cluster-node-timeout", "1000"}
 
 // Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
@@ -226,6 +233,17 @@ func (c *Cluster) healthy(node *Server) error {
 	}
 	if masters != clusterMasters || replicas != len(c.Nodes)-clusterMasters {
 		return fmt.Errorf("sees %d masters and %d replicas", masters, replicas)
+	}
+	// Clients ask a node for the others. It leaves out replicas of which it has not heard yet how
+	// far they are.
+	slots, err := node.Do("CLUSTER", "SLOTS")
+	if err != nil {
+		return err
+	}
+	for _, other := range c.Nodes {
+		if !slices.Contains(strings.Fields(slots), strconv.Itoa(other.Port())) {
+			return fmt.Errorf("does not show %s to clients", other.Addr())
+		}
 	}
 	if isMaster(node) {
 		return oneReplicaOnline(node)

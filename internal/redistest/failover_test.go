@@ -78,7 +78,7 @@ func TestMigrateSlot(t *testing.T) {
 }
 
 func TestClusterLossyFailover(t *testing.T) {
-	c := StartCluster(t)
+	c := StartCluster(t, Failover...)
 	const key = "a"
 	for round := range 2 { // the second back to the first master
 		master := c.MasterOf(t, key)

@@ -111,7 +111,7 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	c := StartCluster(t)
+	c := StartCluster(t, Failover...)
 	if got, want := len(c.Addrs()), 6; got != want {
 		t.Fatalf("nodes: got %d, want %d", got, want)
 	}

@@ -139,8 +139,7 @@ func TestFailover(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	args := append([]string{"--requirepass", "hunter2", "--masterauth", "hunter2"}, redistest.NoFailover...)
-	cluster := redistest.StartCluster(t, args...)
+	cluster := redistest.StartCluster(t, "--requirepass", "hunter2", "--masterauth", "hunter2")
 	var dialed atomic.Int64
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()[:1], Password: "hunter2",
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {

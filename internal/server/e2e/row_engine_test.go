@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
@@ -54,7 +55,7 @@ func TestA1NoWindowHasMore(t *testing.T) {
 		admitted []admission
 		group    sync.WaitGroup
 	)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 4 {
 		plain, err := redisstore.Open(
@@ -93,16 +94,18 @@ func TestA1NoWindowHasMore(t *testing.T) {
 			})
 		}
 	}
-	for ctx.Err() == nil {
+	began := time.Now()
+	eventually.True(t, "some were admitted in every window", func() bool { // on a busy machine few are answered in time
 		redis.Pause(t)
 		time.Sleep(30 * time.Millisecond)
 		redis.Resume(t)
 		time.Sleep(170 * time.Millisecond)
-	}
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Since(began) > 4*time.Second && len(admitted) >= 2*most
+	})
+	cancel()
 	group.Wait()
-	if len(admitted) < 2*most {
-		t.Errorf("%d were admitted in all, want some in every window", len(admitted))
-	}
 	if got := mostIn(window, admitted); got > most {
 		t.Errorf("%d were admitted in %v, want at most %d", got, window, most)
 	}
