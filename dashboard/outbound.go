@@ -83,9 +83,12 @@ func (s *outboundState) cool(until time.Time) {
 }
 
 func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
-	result, err := admin.Take(ctx,
-		control.TakeRequest{Target: control.Target{Subject: s.Name + ":api"}, Tier: "outbound",
-			Policy: s.Name, Peek: true})
+	s.use(admin.Take(ctx, control.TakeRequest{Target: control.Target{Subject: s.Name + ":api"}, Tier: "outbound",
+		Policy: s.Name, Peek: true}))
+}
+
+// use notes what a peek says, or why it says nothing.
+func (s *outboundState) use(result control.TakeResult, err error) {
 	if err != nil {
 		s.Problem = sentence(err)
 		return

@@ -131,6 +131,15 @@ func TestOutbound(t *testing.T) {
 	}
 }
 
+// Without the store the page does not say that nothing is used.
+func TestOutboundUnavailable(t *testing.T) {
+	s := &outboundState{Name: "igdb"}
+	s.use(control.TakeResult{Degraded: true, Unavailable: true, RetryAfter: 1}, nil)
+	if s.Problem != "The store could not be asked." || s.Capacity != 0 || s.CoolingUntil != nil {
+		t.Errorf("got %+v, want that nothing is known", s)
+	}
+}
+
 func TestStateIsCompressed(t *testing.T) {
 	r := newRig(t)
 	for range 50 {
