@@ -194,7 +194,7 @@ func ExampleLimiter_Hold_noPlace() {
 	defer store.Close()
 	ctx := context.Background()
 	lim, _ := stint.New(store, stint.AtOnce(1, time.Minute))
-	report := stint.Request{Claim: stint.Claim{Subject: "report:7", Cost: 1}, ID: "4711"}
+	report := stint.Request{Claims: []stint.Claim{{Subject: "report:7", Cost: 1}}, ID: "4711"}
 	_, _ = lim.Take(ctx, report)
 	again, _ := lim.Take(ctx, report)
 	held, release := lim.Hold(ctx, again)

@@ -63,7 +63,7 @@ func TestHoldNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	once := stint.Request{ID: "7", Claim: stint.Claim{Subject: "b", Cost: 1}}
+	once := stint.Request{ID: "7", Claims: []stint.Claim{{Subject: "b", Cost: 1}}}
 	for _, c := range []struct {
 		what string
 		lim  *stint.Limiter

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 )
@@ -202,7 +203,7 @@ type away struct{ stint.Store }
 
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
-		Charge: stint.Charge{Claim: r.Claim}}
+		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}
 	for i := range d.MakeUsages(len(r.Limits)) {
 		d.Usages()[i].RetryAfter = time.Second
 	}

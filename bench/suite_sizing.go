@@ -19,7 +19,7 @@ type question struct {
 }
 
 func (q *question) of(key string) stint.Request {
-	r := stint.Request{Claim: stint.Claim{Subject: key, Limits: q.limits, Cost: 1}}
+	r := stint.Request{Claims: []stint.Claim{{Subject: key, Limits: q.limits, Cost: 1}}}
 	if q.everyone {
 		r.And = []stint.Claim{{Subject: "everyone", Limits: everyoneLimits, Cost: 1, Shared: true}}
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/outbound"
@@ -85,7 +86,7 @@ type awayStore struct{ stint.Store }
 
 func (awayStore) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
-		Charge: stint.Charge{Claim: r.Claim}}, nil
+		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
 }
 
 func TestClientNotMade(t *testing.T) {

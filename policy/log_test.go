@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -20,7 +21,7 @@ type away struct{ stint.Store }
 
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
-		Charge: stint.Charge{Claim: r.Claim}}, nil
+		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
 }
 
 // TestLogLevels: failures are errors with what was asked, denials warnings with when to come back,

@@ -47,7 +47,7 @@ func TestACallerWithoutADeadlineGetsItsConnection(t *testing.T) {
 	proxy.Restore()
 	eventually.Nil(t, "an answer", func() error { // the first call finds that the connection was lost
 		_, err := s.Take(t.Context(), stint.Request{
-			Claim: stint.Claim{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}})
+			Claims: []stint.Claim{{Subject: "far", Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}})
 		return err
 	})
 }
