@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -48,11 +49,16 @@ The same seed makes the same changes in the same order.
 	seed := flags.Uint64("seed", 1, "which changes to make")
 	n := flags.Int("n", 20, "at most so many changes per package")
 	only := flags.String("only", "", "only these packages, separated by commas")
+	match := flags.String("match", "", "only changes that match this regular expression, as -list prints them")
 	budget := flags.Duration("budget", time.Hour, "start no change after this time; one that is being tested is given up")
 	parallel := flags.Int("parallel", 2, "so many changes at the same time")
 	verbose := flags.Bool("v", false, "also print the changes that were caught, and by which test")
 	list := flags.Bool("list", false, "print the changes, and test nothing")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	matching, err := regexp.Compile(*match)
+	if err != nil {
 		return err
 	}
 	root, err := filepath.Abs(*dir)
@@ -76,6 +82,7 @@ The same seed makes the same changes in the same order.
 		if err != nil {
 			return err
 		}
+		all = slices.DeleteFunc(all, func(m mutation) bool { return !matching.MatchString(m.String()) })
 		runs = append(runs, &targetRun{target: t, left: all, known: len(all)})
 		if *list {
 			for _, m := range all[:min(*n, len(all))] {

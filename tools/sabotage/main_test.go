@@ -115,9 +115,9 @@ func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
 
 func TestTheSeedChoosesTheMutants(t *testing.T) {
 	dir := write(t, module)
-	list := func(seed string) string {
+	list := func(seed string, flags ...string) string {
 		var out bytes.Buffer
-		if err := run(t.Context(), []string{"-C", dir, "-list", "-seed", seed}, &out, []target{
+		if err := run(t.Context(), append([]string{"-C", dir, "-list", "-seed", seed}, flags...), &out, []target{
 			{name: "m", files: []string{"*.go", "*.lua"}, except: []string{"text.go"}},
 		}); err != nil {
 			t.Fatal(err)
@@ -134,6 +134,10 @@ func TestTheSeedChoosesTheMutants(t *testing.T) {
 	sorted := func(s string) []string { return slices.Sorted(strings.Lines(s)) }
 	if !slices.Equal(sorted(first), sorted(other)) {
 		t.Errorf("two seeds: got other mutants: %s and %s", first, other)
+	}
+	want := "add.go:3: + → - | func add(a, b int) int { return a + b }\n"
+	if got := list("1", "-match", `^add.go:\d+: \+`); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if strings.Contains(first, "_test.go") || !strings.Contains(first, "text.lua:1: < → <=") {
 		t.Errorf("got %s", first)
