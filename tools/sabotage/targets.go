@@ -38,7 +38,7 @@ var targets = []target{
 	{name: "redisstore/lua", files: []string{"redisstore/lua/*.lua"}, stages: []stage{
 		{pkg: "./redisstore", run: "^TestSingle$"},
 		{pkg: "./redisstore", skip: "^TestSingle$|" + slowRedis + "|" + lintsLua},
-		{pkg: "./redisstore", run: "NoNamesInRedis|CloseGivesBack|ADenialChargesNoCeiling|LateCharges|GiveUp"}}},
+		{pkg: "./redisstore", run: slowRedis}}},
 	{name: "resilience", files: []string{"resilience/*.go"}, stages: []stage{
 		{pkg: "./resilience", short: true}, {pkg: "./internal/histories", short: true}}},
 	{name: "policy", files: []string{"policy/*.go"}, except: []string{"policy/path.go"}, stages: []stage{
