@@ -89,7 +89,6 @@ func TestJudge(t *testing.T) {
 		{"failed", false, "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\nFAIL\n", caught, "TestA"},
 		{"panicked outside a test", false, "panic: no\n\ngoroutine 1\nFAIL	p	0.1s\n", caught, "panic: no"},
 		{"timed out", false, "panic: test timed out after 1s\n", timedOut, "a timeout"},
-		{"does not compile", false, "# p\n./a.go:1:1: no\nFAIL	p [build failed]\n", invalid, "# p…"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got, by := judge(c.ok, c.output); got != c.want || by != c.by {
