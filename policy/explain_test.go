@@ -26,6 +26,7 @@ policies:
   - {name: api, match: {host: api.example.com}, limits: 5/1m}
   - {name: traced, match: {header: {X-Trace: "*", X-Kind: [a, b]}}, limits: 5/1m}
   - {name: keyed-only, limits: {keyed: 5/1m}}
+  - {name: static, match: {path: /static/*}, skip: true}
   - {name: rest, match: {host: example.com}, unless: {path: /health, method: GET}, limits: 5/1m}
 `)
 	type why map[string]string
@@ -66,6 +67,10 @@ policies:
 		{"several parts", with("/reports/7", "X-Trace", "1", "X-Kind", "b"),
 			[]string{"anyone", "reports", "traced", "rest"}, nil,
 			why{"reports": "it matches by method, path", "traced": "it matches by header"}},
+		{"any reading is limited", with("/x/..;/reports"), []string{"anyone", "reports", "rest"}, nil,
+			why{"reports": "it matches by method, path"}},
+		{"all readings have to be exempt", with("/static/..;/other"), []string{"anyone", "rest"}, nil,
+			why{"static": "the path does not fit /static/*"}},
 		{"an exception", with("/health"), []string{"anyone"}, nil, why{"rest": "its unless matches, by method, path"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
