@@ -98,6 +98,44 @@ func TestMutantsThatDoNotCompileDoNotCount(t *testing.T) {
 	}
 }
 
+// A test that fails every other time catches no mutant, and those after it are run.
+func TestATestThatFailsNowAndThenCatchesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and runs tests")
+	}
+	files := maps.Clone(module)
+	files["a_test.go"] = `package m
+
+import (
+	"os"
+	"testing"
+)
+
+func TestFlaky(t *testing.T) {
+	if os.Remove("flag") != nil {
+		_ = os.WriteFile("flag", nil, 0o600)
+		t.Fatal("the first time, the third, and so on")
+	}
+}
+`
+	var out bytes.Buffer
+	err := run(t.Context(), []string{"-C", write(t, files), "-v", "-parallel", "1"}, &out, []target{
+		{name: "add", files: []string{"add.go"}, stages: testStages},
+		{name: "sub", files: []string{"sub.go"}, stages: testStages},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| add | 2 | 2 | 2 | 0 | 0 | 100 % |\n", "| sub | 2 | 2 | 0 | 0 | 2 | 0 % |\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no line %q in:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "TestFlaky") {
+		t.Errorf("got:\n%s", &out)
+	}
+}
+
 func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs tests")
