@@ -1,6 +1,10 @@
 package pathpattern
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestPattern(t *testing.T) {
 	tests := []struct {
@@ -56,6 +60,103 @@ func TestPatternMistakes(t *testing.T) {
 		"/x{id}", "/{id}/{id}", "/a**", "/{}"} {
 		if _, err := Parse(text); err == nil {
 			t.Errorf("%q was accepted", text)
+		}
+	}
+}
+
+func TestPatternLength(t *testing.T) {
+	longest := "/" + strings.Repeat("a", maxPattern-1)
+	if _, err := Parse(longest); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse(longest + "a"); err == nil {
+		t.Errorf("%d bytes were accepted", maxPattern+1)
+	}
+}
+
+// TestFolded: letters of either case fit where a path would but for its case, in every kind of
+// segment, and nothing else does.
+func TestFolded(t *testing.T) {
+	for _, test := range []struct {
+		pattern, path   string
+		folded, exactly bool
+	}{
+		{"/login", "/login", true, true},
+		{"/login", "/LogIn", true, false},
+		{"/login", "/LogOut", false, false},
+		{"/login", "/LogInX", false, false},
+		{"/v*/x", "/V1/x", true, false},
+		{"/*.css", "/a.CSS", true, false},
+		{"/*.css", "/a.CSX", false, false},
+		{"/a/**/Z", "/A/b/c/z", true, false},
+		{"/{id}", "/X", true, true},
+	} {
+		p, err := Parse(test.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Fits(test.path, true); got != test.folded {
+			t.Errorf("%s fits %s folded: %v, want %v", test.pattern, test.path, got, test.folded)
+		}
+		if got := p.Fits(test.path, false); got != test.exactly {
+			t.Errorf("%s fits %s: %v, want %v", test.pattern, test.path, got, test.exactly)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	p, err := Parse("/o/{org}/x/{team}/**/e/{env}/{id}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"org", "team", "env", "id"}
+	if got := p.Names([]string{"before"}); !slices.Equal(got[1:], names) || got[0] != "before" {
+		t.Errorf("names: %q, want %q behind what was there", got, names)
+	}
+	for _, path := range []string{"/o/1/x/2/e/3/4", "/o/1/x/2/any/thing/e/3/4"} {
+		for i, name := range names {
+			if got, ok := p.Value(path, name); !ok || got != "1234"[i:i+1] {
+				t.Errorf("%s of %s: %q, %v; want %q", name, path, got, ok, "1234"[i:i+1])
+			}
+		}
+	}
+	if got, ok := p.Value("/o/1/x/2/e/3/4", "other"); ok || got != "" {
+		t.Errorf("a variable that is not there: %q, %v", got, ok)
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	for _, test := range []struct {
+		pattern, prefix string
+		literal         bool
+	}{
+		{"/api/**", "/api", true},
+		{"/api/**/", "/api", true},
+		{"/a/b/**", "/a/b", true},
+		{"/**", "", true},
+		{"/api", "/api", false},
+		{"/{v}/**", "/{v}", false},
+		{"/v*/**", "/v*", false},
+		{"/a/{v}/b/**", "/a/{v}/b", false},
+		{"/api/**/x", "/api/**/x", false},
+	} {
+		p, err := Parse(test.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prefix, literal := p.Prefix(); prefix != test.prefix || literal != test.literal {
+			t.Errorf("%s: %q, %v; want %q, %v", test.pattern, prefix, literal, test.prefix, test.literal)
+		}
+	}
+}
+
+func TestDotted(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/": false, "/a": false, "/a.b": false, "/.a": false, "/...": false, "/a/..b": false, "/a;.": false, "/a;/b.": false,
+		"/.": true, "/..": true, "/a/./b": true, "/a/..": true, "/a/..;x": true, "/.;": true, `/a\..\b`: true, `\.`: true,
+	} {
+		if got := Dotted(path); got != want {
+			t.Errorf("%q: %v, want %v", path, got, want)
 		}
 	}
 }
