@@ -25,6 +25,8 @@ func TestPattern(t *testing.T) {
 		{pattern: "/**/*.css", fit: []string{"/x.css", "/a/b/x.css"},
 			misfit: []string{"/.cs", "/x.css/y", "/css", "/"}},
 		{pattern: "/**", fit: []string{"/", "/a", "/a/b"}},
+		{pattern: "/{id}/x", fit: []string{"/42/x"}, misfit: []string{"/x", "/42/y", "/42/x/x"}, variable: "id", value: "42"},
+		{pattern: "/*/v*/x", fit: []string{"/a/v1/x"}, misfit: []string{"/a/b/x", "/a/v1"}},
 		{pattern: "/v*/**/{last}", fit: []string{"/v1/x", "/v/x", "/v22/a/b/c"}, misfit: []string{"/v1", "/x/v1/y"},
 			variable: "last", value: "x"},
 		{pattern: "/a*b", fit: []string{"/ab", "/axxb"}, misfit: []string{"/a", "/b", "/axb/c"}},
@@ -56,10 +58,17 @@ func TestPattern(t *testing.T) {
 }
 
 func TestPatternMistakes(t *testing.T) {
-	for _, text := range []string{"", "login", "*.css", "/a//b", "/a/../b", "/**/x/**", "/x*y*z", "/{id", "/{a b}",
-		"/x{id}", "/{id}/{id}", "/a**", "/{}"} {
-		if _, err := Parse(text); err == nil {
-			t.Errorf("%q was accepted", text)
+	for text, want := range map[string]string{
+		"": "does not begin with /", "login": "does not begin with /", "*.css": "does not begin with /",
+		"/a%20b": "without %, ? and #", "/a?b": "without %, ? and #", "/a#b": "without %, ? and #",
+		"/a//b": `want "/a/b"`, "/a/../b": `want "/b"`,
+		"/**/x/**": "** twice", "/x*y*z": "more than one *", "/a**": "more than one *",
+		"/{id": "is no variable", "/{a b}": "is no variable", "/{}": "is no variable",
+		"/x{id}": "a variable is a whole segment", "/x}": "a variable is a whole segment",
+		"/{id}/{id}": "the variable {id} twice", "/{id}/**/{id}": "the variable {id} twice",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q in it", text, err, want)
 		}
 	}
 }
