@@ -6,6 +6,7 @@ BENCHFLAGS ?=
 SOAK       ?= 10m
 LOAD       ?= 60s
 LOADFLAGS  ?=
+SABOTAGEFLAGS ?=
 # Regular expressions and the slow reference share nothing, and are several times slower if watched.
 RACE        = -race -gcflags=regexp=-race=false \
 	-gcflags=github.com/stint-limiter/stint/internal/oracle=-race=false
@@ -43,6 +44,7 @@ test: setup ## Run all tests with the race detector, against real Redis servers;
 	cd examples/routers && $(GO) test -vet=off -shuffle=on ./... # compiled as ./examples runs them
 	cd bench && $(GO) test -vet=off ./...
 	cd deploy/test && $(GO) test -vet=off -shuffle=on ./...
+	cd tools/sabotage && $(GO) test -vet=off -shuffle=on ./...
 
 # Not part of make test: the image needs root, cgroups and two minutes.
 .PHONY: deploy-test
@@ -76,6 +78,7 @@ lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 	cd bench && $(GO) vet ./...
 	cd deploy/test && $(GO) vet -tags image ./... && $(STATICCHECK) -tags image ./...
 	cd tools/release && $(GO) vet ./... && $(STATICCHECK) ./...
+	cd tools/sabotage && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd tools/openapi && $(GO) vet ./...
 
 .PHONY: fuzz
@@ -129,6 +132,11 @@ faults: setup ## Break real servers in every way, measure, and write the table i
 soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers
 	$(GO) test ./internal/histories -run TestHistories -v -count=1 -timeout 24h -args -for $(SOAK) -first 0 -survey
 	cd faults && $(GO) test -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
+
+.PHONY: sabotage
+sabotage: setup ## Change the code in small ways, and count what the tests notice; up to an hour (SABOTAGEFLAGS="-h")
+	cd tools/sabotage && $(GO) build -o $(CURDIR)/bin/sabotage .
+	bin/sabotage $(SABOTAGEFLAGS)
 
 .PHONY: release-test
 release-test: ## Build a release of this commit, check every file of it, and go install it; some minutes, as root

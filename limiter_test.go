@@ -204,7 +204,7 @@ type away struct{ stint.Store }
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
 		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}
-	for i := range d.MakeUsages(len(r.Limits)) {
+	for i := range d.MakeUsages(len(r.Claims[0].Limits)) {
 		d.Usages()[i].RetryAfter = time.Second
 	}
 	return d, nil

@@ -21,7 +21,7 @@ type question struct {
 func (q *question) of(key string) stint.Request {
 	r := stint.Request{Claims: []stint.Claim{{Subject: key, Limits: q.limits, Cost: 1}}}
 	if q.everyone {
-		r.And = []stint.Claim{{Subject: "everyone", Limits: everyoneLimits, Cost: 1, Shared: true}}
+		r.Claims = append(r.Claims, stint.Claim{Subject: "everyone", Limits: everyoneLimits, Cost: 1, Shared: true})
 	}
 	return r
 }

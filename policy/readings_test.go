@@ -104,3 +104,56 @@ func TestPlainPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestReadings: each difference between routers makes the readings that it accounts for, and no
+// others.
+func TestReadings(t *testing.T) {
+	for _, test := range []struct {
+		target string
+		first  string
+		others []string
+	}{
+		{"/", "/", nil},
+		{"/a", "/a", nil},
+		{"/a/", "/a", nil},
+		{"/%61", "/a", nil},
+		{"a", "/a", nil}, // not rooted: of callers without HTTP
+		{"*", "/*", nil},
+		// Empty and dot segments are kept, removed, or an empty one is what ".." removes.
+		{"/a//b", "/a/b", []string{"/a//b"}},
+		{"/a//b/", "/a/b", []string{"/a//b"}},
+		{"/a/./b", "/a/b", []string{"/a/./b"}},
+		{"/a/../b", "/b", []string{"/a/../b"}},
+		{"/a//../b", "/b", []string{"/a//../b", "/a/b"}},
+		// An encoded slash divides segments before dots are removed, after that, or never.
+		{"/a%2Fb", "/a/b", []string{"/a%2Fb"}},
+		{"/a%2Fb/../c", "/a/c", []string{"/a/b/../c", "/a%2Fb/../c", "/c"}},
+		{"/a%2Fb/c%2Fd/../e", "/a/b/c/e", []string{"/a/b/c/d/../e", "/a%2Fb/c%2Fd/../e", "/a%2Fb/e", "/a/b/e"}},
+		// What follows a semicolon is no part of a segment.
+		{"/a;v=1/b;w", "/a;v=1/b;w", []string{"/a/b"}},
+		{"/a/..;/b", "/a/..;/b", []string{"/b"}},
+		{"a;v=1/b", "/a;v=1/b", []string{"/a/b"}},
+		// A backslash is a slash.
+		{"/a%5Cb", `/a\b`, []string{"/a/b"}},
+		{"/a%5C..%5Cb", `/a\..\b`, []string{"/b"}},
+		// A number sign or a question mark ends a path, and so does a newline.
+		{"/a%23b", "/a#b", []string{"/a"}},
+		{"/a%3Fb", "/a?b", []string{"/a"}},
+		{"/a%0A", "/a\n", []string{"/a"}},
+		// Two slashes are followed by a host.
+		{"//x/a", "/x/a", []string{"//x/a", "/a"}},
+		{"///x/a", "/x/a", []string{"///x/a", "/a"}},
+		{"//x", "/x", []string{"//x", "/"}},
+	} {
+		u := &url.URL{Path: test.target}
+		if strings.HasPrefix(test.target, "/") {
+			var err error
+			if u, err = url.ParseRequestURI(test.target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if first, others := readPath(u.Path, u.RawPath); first != test.first || !slices.Equal(others, test.others) {
+			t.Errorf("%s: got %q and %q, want %q and %q", test.target, first, others, test.first, test.others)
+		}
+	}
+}

@@ -77,6 +77,9 @@ var forcing = []check{
 			Claims: []stint.Claim{{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}}}); err != nil || r.Allowed {
 			k.Fatalf("reserve: %s, %v; want that it is denied", answer(r), err)
 		}
+		// What found no booking of its own was added to the last one: none has come yet.
+		k.pass(30 * time.Minute)
+		k.wantUsed(k.under(limit).peek(0), storebounds.MaxBookings+6)
 	}),
 	everyStore("force takes a place above the maximum", limits{stint.AtOnce(1, time.Minute)}, func(k *tester) {
 		first := k.force(1, 0)

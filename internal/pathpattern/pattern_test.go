@@ -1,6 +1,10 @@
 package pathpattern
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestPattern(t *testing.T) {
 	tests := []struct {
@@ -21,6 +25,8 @@ func TestPattern(t *testing.T) {
 		{pattern: "/**/*.css", fit: []string{"/x.css", "/a/b/x.css"},
 			misfit: []string{"/.cs", "/x.css/y", "/css", "/"}},
 		{pattern: "/**", fit: []string{"/", "/a", "/a/b"}},
+		{pattern: "/{id}/x", fit: []string{"/42/x"}, misfit: []string{"/x", "/42/y", "/42/x/x"}, variable: "id", value: "42"},
+		{pattern: "/*/v*/x", fit: []string{"/a/v1/x"}, misfit: []string{"/a/b/x", "/a/v1"}},
 		{pattern: "/v*/**/{last}", fit: []string{"/v1/x", "/v/x", "/v22/a/b/c"}, misfit: []string{"/v1", "/x/v1/y"},
 			variable: "last", value: "x"},
 		{pattern: "/a*b", fit: []string{"/ab", "/axxb"}, misfit: []string{"/a", "/b", "/axb/c"}},
@@ -52,10 +58,114 @@ func TestPattern(t *testing.T) {
 }
 
 func TestPatternMistakes(t *testing.T) {
-	for _, text := range []string{"", "login", "*.css", "/a//b", "/a/../b", "/**/x/**", "/x*y*z", "/{id", "/{a b}",
-		"/x{id}", "/{id}/{id}", "/a**", "/{}"} {
-		if _, err := Parse(text); err == nil {
-			t.Errorf("%q was accepted", text)
+	for text, want := range map[string]string{
+		"": "does not begin with /", "login": "does not begin with /", "*.css": "does not begin with /",
+		"/a%20b": "without %, ? and #", "/a?b": "without %, ? and #", "/a#b": "without %, ? and #",
+		"/a//b": `want "/a/b"`, "/a/../b": `want "/b"`,
+		"/**/x/**": "** twice", "/x*y*z": "more than one *", "/a**": "more than one *",
+		"/{id": "is no variable", "/{a b}": "is no variable", "/{}": "is no variable",
+		"/x{id}": "a variable is a whole segment", "/x}": "a variable is a whole segment",
+		"/{id}/{id}": "the variable {id} twice", "/{id}/**/{id}": "the variable {id} twice",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+func TestPatternLength(t *testing.T) {
+	longest := "/" + strings.Repeat("a", maxPattern-1)
+	if _, err := Parse(longest); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse(longest + "a"); err == nil {
+		t.Errorf("%d bytes were accepted", maxPattern+1)
+	}
+}
+
+// TestFolded: letters of either case fit where a path would but for its case, in every kind of
+// segment, and nothing else does.
+func TestFolded(t *testing.T) {
+	for _, test := range []struct {
+		pattern, path   string
+		folded, exactly bool
+	}{
+		{"/login", "/login", true, true},
+		{"/login", "/LogIn", true, false},
+		{"/login", "/LogOut", false, false},
+		{"/login", "/LogInX", false, false},
+		{"/v*/x", "/V1/x", true, false},
+		{"/*.css", "/a.CSS", true, false},
+		{"/*.css", "/a.CSX", false, false},
+		{"/a/**/Z", "/A/b/c/z", true, false},
+		{"/{id}", "/X", true, true},
+	} {
+		p, err := Parse(test.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Fits(test.path, true); got != test.folded {
+			t.Errorf("%s fits %s folded: %v, want %v", test.pattern, test.path, got, test.folded)
+		}
+		if got := p.Fits(test.path, false); got != test.exactly {
+			t.Errorf("%s fits %s: %v, want %v", test.pattern, test.path, got, test.exactly)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	p, err := Parse("/o/{org}/x/{team}/**/e/{env}/{id}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"org", "team", "env", "id"}
+	if got := p.Names([]string{"before"}); !slices.Equal(got[1:], names) || got[0] != "before" {
+		t.Errorf("names: %q, want %q behind what was there", got, names)
+	}
+	for _, path := range []string{"/o/1/x/2/e/3/4", "/o/1/x/2/any/thing/e/3/4"} {
+		for i, name := range names {
+			if got, ok := p.Value(path, name); !ok || got != "1234"[i:i+1] {
+				t.Errorf("%s of %s: %q, %v; want %q", name, path, got, ok, "1234"[i:i+1])
+			}
+		}
+	}
+	if got, ok := p.Value("/o/1/x/2/e/3/4", "other"); ok || got != "" {
+		t.Errorf("a variable that is not there: %q, %v", got, ok)
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	for _, test := range []struct {
+		pattern, prefix string
+		literal         bool
+	}{
+		{"/api/**", "/api", true},
+		{"/api/**/", "/api", true},
+		{"/a/b/**", "/a/b", true},
+		{"/**", "", true},
+		{"/api", "/api", false},
+		{"/{v}/**", "/{v}", false},
+		{"/v*/**", "/v*", false},
+		{"/a/{v}/b/**", "/a/{v}/b", false},
+		{"/api/**/x", "/api/**/x", false},
+	} {
+		p, err := Parse(test.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prefix, literal := p.Prefix(); prefix != test.prefix || literal != test.literal {
+			t.Errorf("%s: %q, %v; want %q, %v", test.pattern, prefix, literal, test.prefix, test.literal)
+		}
+	}
+}
+
+func TestDotted(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/": false, "/a": false, "/a.b": false, "/.a": false, "/...": false, "/a/..b": false, "/a;.": false, "/a;/b.": false,
+		"/.": true, "/..": true, "/a/./b": true, "/a/..": true, "/a/..;x": true, "/.;": true, `/a\..\b`: true, `\.`: true,
+	} {
+		if got := Dotted(path); got != want {
+			t.Errorf("%q: %v, want %v", path, got, want)
 		}
 	}
 }
