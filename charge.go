@@ -68,8 +68,8 @@ func (c *Charge) check(m *mistakes) {
 }
 
 // Part returns the part of the charge that consists of some of its claims, by their index. To amend
-// a part amends only those claims. This way a budget is settled to what a request really cost, while
-// the limits that count requests keep counting one:
+// a part amends only those claims. This way a budget is settled to what a request really cost,
+// while the limits that count requests keep counting one:
 //
 //	d.Charge = d.Charge.Part(1)
 //	applied, err := limiter.Settle(ctx, d, tokens)

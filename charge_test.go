@@ -15,7 +15,10 @@ func TestChargePart(t *testing.T) {
 		return stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}
 	}
 	a, b, c := claim("a"), claim("b"), claim("c")
-	several := driver.NewCharge([]stint.Claim{a, b, c}, driver.ChargeData{ID: 7, At: 10, RequestID: "x", IDLife: time.Minute})
+	several := driver.NewCharge(
+		[]stint.Claim{a, b, c},
+		driver.ChargeData{ID: 7, At: 10, RequestID: "x", IDLife: time.Minute},
+	)
 	contract.SetGeneration(&several, 0, 100)
 	contract.SetGeneration(&several, 1, 101)
 	contract.SetGeneration(&several, 2, 102)
@@ -28,9 +31,22 @@ func TestChargePart(t *testing.T) {
 	for i := range 5 {
 		contract.SetGeneration(&two, i, uint32(100+i))
 	}
-	split := driver.NewCharge([]stint.Claim{a, b, c}, driver.ChargeData{ID: 7, At: 10, Others: &driver.OtherStates{Generations: make([]uint32, 2), At: []int64{20, 30}}})
-	local := driver.NewCharge([]stint.Claim{a, b}, driver.ChargeData{ID: 7, At: 10, Fallback: true, Others: &driver.OtherStates{Generations: []uint32{5}}})
-	broken := driver.NewCharge([]stint.Claim{a, b, c}, driver.ChargeData{ID: 7, At: 10, Others: &driver.OtherStates{At: []int64{20}}})
+	split := driver.NewCharge(
+		[]stint.Claim{a, b, c},
+		driver.ChargeData{
+			ID:     7,
+			At:     10,
+			Others: &driver.OtherStates{Generations: make([]uint32, 2), At: []int64{20, 30}},
+		},
+	)
+	local := driver.NewCharge(
+		[]stint.Claim{a, b},
+		driver.ChargeData{ID: 7, At: 10, Fallback: true, Others: &driver.OtherStates{Generations: []uint32{5}}},
+	)
+	broken := driver.NewCharge(
+		[]stint.Claim{a, b, c},
+		driver.ChargeData{ID: 7, At: 10, Others: &driver.OtherStates{At: []int64{20}}},
+	)
 	one := driver.NewCharge([]stint.Claim{a}, driver.ChargeData{ID: 7, At: 10})
 	tests := []struct {
 		name   string
@@ -42,16 +58,87 @@ func TestChargePart(t *testing.T) {
 		{"all", several, []int{0, 1, 2}, several},
 		{"in any order, each once", several, []int{2, 0, 2, 1, 0}, several},
 		{"the first", several, []int{0},
-			driver.NewCharge([]stint.Claim{a}, driver.ChargeData{ID: 7, At: 10, Generation: 100, RequestID: "x", IDLife: time.Minute})},
-		{"another", several, []int{1}, driver.NewCharge([]stint.Claim{b}, driver.ChargeData{ID: 7, At: 10, Generation: 101})},
-		{"several others", several, []int{2, 1}, driver.NewCharge([]stint.Claim{b, c}, driver.ChargeData{ID: 7, At: 10, Generation: 101, Others: &driver.OtherStates{Generations: []uint32{102}}})},
-		{"generations of names", two, []int{0, 2}, driver.NewCharge([]stint.Claim{named, scoped}, driver.ChargeData{ID: 7, At: 10, Generation: 100, Others: &driver.OtherStates{Generations: []uint32{101, 103, 104}}})},
+			driver.NewCharge(
+				[]stint.Claim{a},
+				driver.ChargeData{ID: 7, At: 10, Generation: 100, RequestID: "x", IDLife: time.Minute},
+			)},
+		{
+			"another",
+			several,
+			[]int{1},
+			driver.NewCharge([]stint.Claim{b}, driver.ChargeData{ID: 7, At: 10, Generation: 101}),
+		},
+		{
+			"several others",
+			several,
+			[]int{2, 1},
+			driver.NewCharge(
+				[]stint.Claim{b, c},
+				driver.ChargeData{
+					ID:         7,
+					At:         10,
+					Generation: 101,
+					Others:     &driver.OtherStates{Generations: []uint32{102}},
+				},
+			),
+		},
+		{
+			"generations of names",
+			two,
+			[]int{0, 2},
+			driver.NewCharge(
+				[]stint.Claim{named, scoped},
+				driver.ChargeData{
+					ID:         7,
+					At:         10,
+					Generation: 100,
+					Others:     &driver.OtherStates{Generations: []uint32{101, 103, 104}},
+				},
+			),
+		},
 		{"the generations of one", two, []int{2},
-			driver.NewCharge([]stint.Claim{scoped}, driver.ChargeData{ID: 7, At: 10, Generation: 103, Others: &driver.OtherStates{Generations: []uint32{104}}})},
-		{"instants", split, []int{1, 2}, driver.NewCharge([]stint.Claim{b, c}, driver.ChargeData{ID: 7, At: 20, Others: &driver.OtherStates{Generations: []uint32{0}, At: []int64{30}}})},
-		{"instants beside the first", split, []int{0, 2}, driver.NewCharge([]stint.Claim{a, c}, driver.ChargeData{ID: 7, At: 10, Others: &driver.OtherStates{Generations: []uint32{0}, At: []int64{30}}})},
+			driver.NewCharge(
+				[]stint.Claim{scoped},
+				driver.ChargeData{
+					ID:         7,
+					At:         10,
+					Generation: 103,
+					Others:     &driver.OtherStates{Generations: []uint32{104}},
+				},
+			)},
+		{
+			"instants",
+			split,
+			[]int{1, 2},
+			driver.NewCharge(
+				[]stint.Claim{b, c},
+				driver.ChargeData{
+					ID:     7,
+					At:     20,
+					Others: &driver.OtherStates{Generations: []uint32{0}, At: []int64{30}},
+				},
+			),
+		},
+		{
+			"instants beside the first",
+			split,
+			[]int{0, 2},
+			driver.NewCharge(
+				[]stint.Claim{a, c},
+				driver.ChargeData{
+					ID:     7,
+					At:     10,
+					Others: &driver.OtherStates{Generations: []uint32{0}, At: []int64{30}},
+				},
+			),
+		},
 		{"the instant of one", split, []int{2}, driver.NewCharge([]stint.Claim{c}, driver.ChargeData{ID: 7, At: 30})},
-		{"origin", local, []int{1}, driver.NewCharge([]stint.Claim{b}, driver.ChargeData{ID: 7, At: 10, Generation: 5, Fallback: true})},
+		{
+			"origin",
+			local,
+			[]int{1},
+			driver.NewCharge([]stint.Claim{b}, driver.ChargeData{ID: 7, At: 10, Generation: 5, Fallback: true}),
+		},
 		{"none", several, nil, stint.Charge{}},
 		{"too far", several, []int{0, 3}, stint.Charge{}},
 		{"below the first", several, []int{-1, 0}, stint.Charge{}},
@@ -78,7 +165,10 @@ func TestChargePart(t *testing.T) {
 func TestChargeValidate(t *testing.T) {
 	hour, named := stint.PerHour(1), stint.PerHour(1).WithName("n")
 	charge := func(generations []uint32, limits ...stint.Limit) stint.Charge {
-		return driver.NewCharge([]stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}, driver.ChargeData{ID: 1, Others: &driver.OtherStates{Generations: generations}})
+		return driver.NewCharge(
+			[]stint.Claim{{Subject: "a", Limits: limits, Cost: 1}},
+			driver.ChargeData{ID: 1, Others: &driver.OtherStates{Generations: generations}},
+		)
 	}
 	for _, test := range []struct {
 		charge stint.Charge
@@ -92,7 +182,12 @@ func TestChargeValidate(t *testing.T) {
 		{charge([]uint32{1, 2}, hour, named), false},
 	} {
 		if err := (stint.Amendment{}).Validate(&test.charge); (err == nil) != test.valid {
-			t.Errorf("%v with generations %v: %v", test.charge.Claims()[0].Limits, test.charge.Data().Others.Generations, err)
+			t.Errorf(
+				"%v with generations %v: %v",
+				test.charge.Claims()[0].Limits,
+				test.charge.Data().Others.Generations,
+				err,
+			)
 		}
 	}
 }

@@ -266,7 +266,10 @@ func ExampleLimiter_Take() {
 	defer store.Close()
 	lim, _ := stint.New(store, stint.PerMinute(100))
 	d, err := lim.Take(context.Background(), stint.Request{
-		Claims: []stint.Claim{{Subject: "user:42", Cost: 10}, {Subject: "route:/export", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1}},
+		Claims: []stint.Claim{
+			{Subject: "user:42", Cost: 10},
+			{Subject: "route:/export", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1},
+		},
 	})
 	for _, s := range d.States() {
 		fmt.Println(s.Limit, "used", s.Used, err)
@@ -450,7 +453,10 @@ func ExampleCharge_Part() {
 	lim, _ := stint.New(store)
 	requests, tokens := []stint.Limit{stint.PerMinute(60)}, []stint.Limit{stint.PerDay(10_000)}
 	ask := stint.Request{
-		Claims: []stint.Claim{{Subject: "user:42", Limits: requests, Cost: 1}, {Subject: "user:42", Scope: "tokens", Limits: tokens, Cost: 500}},
+		Claims: []stint.Claim{
+			{Subject: "user:42", Limits: requests, Cost: 1},
+			{Subject: "user:42", Scope: "tokens", Limits: tokens, Cost: 500},
+		},
 	}
 	d, _ := lim.Take(ctx, ask)
 	d.Charge = d.Charge.Part(1)

@@ -104,7 +104,10 @@ var mistakes = []struct{ text, tells string }{
 	{"a b: 10/1m", "the name"},
 	{"a: b: 10/1m", "no window"},
 	{"99999999989/366d burst 1x bucket", "rounder rate"},
-	{"90071992547401/1001ms burst 2x", "a burst of 180143985094802 refilled at 90071992547401 per 1.001s cannot be counted exactly; want a rounder rate or window"},
+	{
+		"90071992547401/1001ms burst 2x",
+		"a burst of 180143985094802 refilled at 90071992547401 per 1.001s cannot be counted exactly; want a rounder rate or window",
+	},
 	{"1/366d burst 101 bucket", "full again"},
 }
 
@@ -181,7 +184,17 @@ func TestMeter(t *testing.T) {
 	} {
 		l, err := stint.ParseLimit(test.text)
 		if unit, rate, tick := l.Meter(); unit != test.unit || rate != test.rate || tick != test.tick {
-			t.Errorf("%s: unit %d, rate %d, tick %d; want %d, %d, %d (%v)", test.text, unit, rate, tick, test.unit, test.rate, test.tick, err)
+			t.Errorf(
+				"%s: unit %d, rate %d, tick %d; want %d, %d, %d (%v)",
+				test.text,
+				unit,
+				rate,
+				tick,
+				test.unit,
+				test.rate,
+				test.tick,
+				err,
+			)
 		}
 	}
 }
@@ -212,7 +225,10 @@ func FuzzParseLimit(f *testing.F) {
 func TestValidateDoesNotAllocate(t *testing.T) {
 	r := stint.Request{
 		Claims: []stint.Claim{{Subject: "a",
-			Limits: []stint.Limit{stint.PerMinute(10).WithBurst(2), stint.TokenBucket(5, 1, time.Second)}, Cost: 1}, {Subject: "b", Limits: []stint.Limit{stint.PerHour(5).WithName("n")}, Cost: 1}},
+			Limits: []stint.Limit{
+				stint.PerMinute(10).WithBurst(2),
+				stint.TokenBucket(5, 1, time.Second),
+			}, Cost: 1}, {Subject: "b", Limits: []stint.Limit{stint.PerHour(5).WithName("n")}, Cost: 1}},
 		Bans: &stint.BanPolicy{After: 3, Within: time.Minute, Durations: []time.Duration{time.Minute}},
 	}
 	if n := testing.AllocsPerRun(100, func() {

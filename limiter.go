@@ -241,7 +241,8 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if err := ctx.Err(); err != nil {
 			return false, sure, err
 		}
-		here := d.Charge.data.Fallback || d.Charge.data.Leased // booked in this process alone, because the store cannot decide
+		// Booked in this process alone, because the store cannot decide.
+		here := d.Charge.data.Fallback || d.Charge.data.Leased
 		if r.terms.Booked = d.Charge.data.At; here {
 			r.terms.Booked = 0
 		}
@@ -382,7 +383,9 @@ func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) erro
 		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}
 	}
 	if !inWindow(d) {
-		return &InvalidError{fmt.Errorf("the ban is %v; want whole microseconds from %v to %d days", d, MinWindow, MaxWindow/day)}
+		return &InvalidError{
+			fmt.Errorf("the ban is %v; want whole microseconds from %v to %d days", d, MinWindow, MaxWindow/day),
+		}
 	}
 	return l.command(ctx, Command{Kind: CommandBan, Subject: subject, For: d})
 }
@@ -409,7 +412,9 @@ func (l *Limiter) request(subject string, n int64) Request {
 func (l *Limiter) prepare(r *Request) error {
 	if slices.ContainsFunc(r.Claims, func(c Claim) bool { return c.Limits == nil }) {
 		if len(l.limits) == 0 {
-			return &InvalidError{errors.New("there are no limits; pass some to stint.New, such as stint.PerMinute(100)")}
+			return &InvalidError{
+				errors.New("there are no limits; pass some to stint.New, such as stint.PerMinute(100)"),
+			}
 		}
 		r.Claims = slices.Clone(r.Claims)
 		for i := range r.Claims {

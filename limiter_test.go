@@ -147,8 +147,8 @@ func TestWaitRefusesWhatCannotBe(t *testing.T) {
 		if _, err := lim.Wait(ctx, "api"); !errors.As(err, &denied) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("beyond the deadline: %v", err)
 		}
-		if _, err := lim.WaitFor(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "api", Cost: 2}}}); !errors.As(
-			err, &denied) || denied.RetryAfter != stint.Never {
+		two := stint.Request{Claims: []stint.Claim{{Subject: "api", Cost: 2}}}
+		if _, err := lim.WaitFor(t.Context(), two); !errors.As(err, &denied) || denied.RetryAfter != stint.Never {
 			t.Errorf("beyond the capacity: %v", err)
 		}
 		if got := time.Since(start); got != 0 {
@@ -335,7 +335,10 @@ func TestCallMistakes(t *testing.T) {
 			return err
 		},
 		"one state, two claims": func() error {
-			_, err := lim.Take(ctx, request(func(r *stint.Request) { r.Claims = append(r.Claims[:1:1], []stint.Claim{r.Claims[0]}...) }))
+			_, err := lim.Take(
+				ctx,
+				request(func(r *stint.Request) { r.Claims = append(r.Claims[:1:1], []stint.Claim{r.Claims[0]}...) }),
+			)
 			return err
 		},
 		"too many claims": func() error {

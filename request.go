@@ -46,7 +46,8 @@ type Request struct {
 	// for those that count for several subjects, a user and its organization for instance.
 	Claims []Claim
 	// ID names one logical request. A repeat of an ID that was charged within its life is allowed
-	// again without being charged, at most 8 times. The first claim's subject and scope remember it.
+	// again without being charged, at most 8 times. It is one of the first claim's subject and
+	// scope.
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration

@@ -64,7 +64,8 @@ func TestOpenStoreInRedis(t *testing.T) {
 		t.Errorf("logged %q, want that everyone can read the key", &log)
 	}
 	redis.Kill()
-	if d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err != nil || d.Allowed || !d.Unavailable {
+	if d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err != nil || d.Allowed ||
+		!d.Unavailable {
 		t.Errorf("without Redis: got %+v, %v; want a denial", d, err)
 	}
 }
@@ -134,8 +135,11 @@ func TestOpenStoreMistakes(t *testing.T) {
 // TestOpenStoreAway: the breaker and the number of instances are those of the configuration.
 func TestOpenStoreAway(t *testing.T) {
 	quiet := resilience.Config{Logger: slog.New(slog.DiscardHandler)}
-	store, err := openStore(t, "store: {url: 'redis://127.0.0.1:1'}\nfailure: {mode: error, instances: 7, breaker: {failures: 2, retry: 1h}}\n",
-		stores.Config{Resilience: quiet})
+	store, err := openStore(
+		t,
+		"store: {url: 'redis://127.0.0.1:1'}\nfailure: {mode: error, instances: 7, breaker: {failures: 2, retry: 1h}}\n",
+		stores.Config{Resilience: quiet},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,11 @@ func ExampleBatchStore() {
 	defer memory.Close()
 	var store driver.BatchStore = &counting{Store: memory}
 	claim := stint.Claim{Subject: "user:42", Limits: []stint.Limit{stint.PerMinute(1)}, Cost: 1}
-	batch := []*driver.Call{{Request: stint.Request{Claims: []stint.Claim{claim}}}, {}, {Request: stint.Request{Claims: []stint.Claim{claim}}}}
+	batch := []*driver.Call{
+		{Request: stint.Request{Claims: []stint.Claim{claim}}},
+		{},
+		{Request: stint.Request{Claims: []stint.Claim{claim}}},
+	}
 	store.TakeBatch(context.Background(), batch)
 	for _, call := range batch {
 		var mistake *stint.InvalidError

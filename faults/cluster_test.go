@@ -94,7 +94,9 @@ func (m *movers) call(caller, n int) {
 // inTwoKeys is a request with limits in two keys, in one of fifty scopes.
 func inTwoKeys(n int) stint.Request {
 	limits := []stint.Limit{stint.PerHour(1_000_000), stint.PerDay(1_000_000).WithName("day")}
-	return stint.Request{Claims: []stint.Claim{{Subject: "shared", Scope: fmt.Sprint("two", n%50), Limits: limits, Cost: 1}}}
+	return stint.Request{
+		Claims: []stint.Claim{{Subject: "shared", Scope: fmt.Sprint("two", n%50), Limits: limits, Cost: 1}},
+	}
 }
 
 func TestF42(t *testing.T) {
@@ -108,7 +110,14 @@ func TestF42(t *testing.T) {
 			to = cluster.Nodes[1]
 		}
 		for i := range pick(30, 10) { // so that a move takes its time
-			from.CLI(t, "EVAL", "for i = 1, 1000 do redis.call('SET', KEYS[1] .. ARGV[1] .. ':' .. i, 'v', 'EX', '600') end", "1", "other:{shared}:", strconv.Itoa(i))
+			from.CLI(
+				t,
+				"EVAL",
+				"for i = 1, 1000 do redis.call('SET', KEYS[1] .. ARGV[1] .. ':' .. i, 'v', 'EX', '600') end",
+				"1",
+				"other:{shared}:",
+				strconv.Itoa(i),
+			)
 		}
 		config := resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}}
 		m := &movers{limits: []stint.Limit{stint.PerHour(limit)}}
@@ -136,8 +145,10 @@ func TestF42(t *testing.T) {
 		// is concerned, and the breaker stays closed.
 		undecided, decided := 0, 0
 		group.Go(func() {
-			one := stint.Request{Claims: []stint.Claim{{Subject: "somebody else", Limits: inTwoKeys(0).Claims[0].Limits, Cost: 1}},
-				Bans: &stint.BanPolicy{}}
+			one := stint.Request{
+				Claims: []stint.Claim{{Subject: "somebody else", Limits: inTwoKeys(0).Claims[0].Limits, Cost: 1}},
+				Bans:   &stint.BanPolicy{},
+			}
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
@@ -191,9 +202,18 @@ func TestF42(t *testing.T) {
 				r.Errorf("two keys, after the move: %v", err)
 			}
 		}
-		r.saw("slot moved %d times under %d decisions, with a budget of 10 s: none failed; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, no others",
-			moves, m.asked.Load(), m.allowed[0].Load(), m.allowed[1].Load(), limit, m.allowed[2].Load(),
-			m.allowed[2].Load(), undecided, decided)
+		r.saw(
+			"slot moved %d times under %d decisions, with a budget of 10 s: none failed; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided, no others",
+			moves,
+			m.asked.Load(),
+			m.allowed[0].Load(),
+			m.allowed[1].Load(),
+			limit,
+			m.allowed[2].Load(),
+			m.allowed[2].Load(),
+			undecided,
+			decided,
+		)
 		wantTTLs(r, cluster.Nodes...)
 	})
 }
@@ -268,8 +288,11 @@ func TestF43(t *testing.T) {
 		}
 		limits := []stint.Limit{stint.PerHour(1_000_000)}
 		ask := stint.Request{
-			Claims: []stint.Claim{{Subject: "room", Limits: limits, Cost: 3}, {Subject: full, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
-			Bans:   &stint.BanPolicy{After: 125, Within: time.Second, Durations: []time.Duration{time.Second}},
+			Claims: []stint.Claim{
+				{Subject: "room", Limits: limits, Cost: 3},
+				{Subject: full, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1},
+			},
+			Bans: &stint.BanPolicy{After: 125, Within: time.Second, Durations: []time.Duration{time.Second}},
 		}
 		if _, err := redis.Take(t.Context(),
 			stint.Request{Claims: []stint.Claim{{Subject: "room", Limits: limits, Cost: 5}}}); err != nil {

@@ -19,81 +19,96 @@ import (
 
 // patient is a stack that answers by the store alone, however long that takes.
 func patient(r *report, url string) *stack {
-	return newStack(r, calm(url), resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}})
+	return newStack(
+		r,
+		calm(url),
+		resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}},
+	)
 }
 
 func TestF39(t *testing.T) {
-	fault(t, "F39", "a request id repeated while its first request fails and is refunded", "at most 1 + 8 requests per charge that is kept", func(r *report) {
-		const limit, repeats = 3, 8
-		server := redistest.Start(t)
-		conf, err := config.Parse("stint.yaml", []byte(`
+	fault(
+		t,
+		"F39",
+		"a request id repeated while its first request fails and is refunded",
+		"at most 1 + 8 requests per charge that is kept",
+		func(r *report) {
+			const limit, repeats = 3, 8
+			server := redistest.Start(t)
+			conf, err := config.Parse("stint.yaml", []byte(`
 tiers: [{name: anyone, identity: ip, limits: 3/1h}]
 policies: [{name: things, refund: [404, 5xx], request_id: {header: Idempotency-Key}}]
 `))
-		if err != nil {
-			t.Fatal(err)
-		}
-		guard, err := policy.NewGuard(patient(r, server.URL()), conf.Set,
-			policy.GuardConfig{Logger: new(journal).logger()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		// ask decides a request, and returns what ends it; nil if it is denied.
-		ask := func(id string) func(policy.Outcome) {
-			in := policy.Input{Method: "PUT", Host: "example.com", Path: "/things/1",
-				Peer:   netip.MustParseAddr("192.0.2.1"),
-				Header: http.Header{"Idempotency-Key": {id}}}
-			v := new(policy.Verdict)
-			if err := guard.Decide(t.Context(), &in, v); err != nil {
+			if err != nil {
 				t.Fatal(err)
 			}
-			if !v.Decision.Allowed {
-				return nil
+			guard, err := policy.NewGuard(patient(r, server.URL()), conf.Set,
+				policy.GuardConfig{Logger: new(journal).logger()})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if end := guard.Follow(t.Context(), v); end != nil {
-				return end
+			// ask decides a request, and returns what ends it; nil if it is denied.
+			ask := func(id string) func(policy.Outcome) {
+				in := policy.Input{Method: "PUT", Host: "example.com", Path: "/things/1",
+					Peer:   netip.MustParseAddr("192.0.2.1"),
+					Header: http.Header{"Idempotency-Key": {id}}}
+				v := new(policy.Verdict)
+				if err := guard.Decide(t.Context(), &in, v); err != nil {
+					t.Fatal(err)
+				}
+				if !v.Decision.Allowed {
+					return nil
+				}
+				if end := guard.Follow(t.Context(), v); end != nil {
+					return end
+				}
+				return func(policy.Outcome) {}
 			}
-			return func(policy.Outcome) {}
-		}
-		failed := 0
-		var served atomic.Int64
-		for round := range 200 {
-			id := fmt.Sprint(round)
-			fail := ask(id)
-			if fail == nil {
-				continue
+			failed := 0
+			var served atomic.Int64
+			for round := range 200 {
+				id := fmt.Sprint(round)
+				fail := ask(id)
+				if fail == nil {
+					continue
+				}
+				failed++
+				var group sync.WaitGroup
+				for range repeats {
+					group.Go(func() {
+						if end := ask(id); end != nil {
+							served.Add(1)
+							end(policy.Outcome{Status: http.StatusOK})
+						}
+					})
+				}
+				group.Wait()
+				fail(policy.Outcome{Status: http.StatusNotFound})
 			}
-			failed++
-			var group sync.WaitGroup
-			for range repeats {
-				group.Go(func() {
-					if end := ask(id); end != nil {
-						served.Add(1)
-						end(policy.Outcome{Status: http.StatusOK})
-					}
-				})
+			total := failed + int(served.Load())
+			if total > limit*(1+repeats) {
+				t.Errorf("%d requests under a limit of %d, want at most %d", total, limit, limit*(1+repeats))
 			}
-			group.Wait()
-			fail(policy.Outcome{Status: http.StatusNotFound})
-		}
-		total := failed + int(served.Load())
-		if total > limit*(1+repeats) {
-			t.Errorf("%d requests under a limit of %d, want at most %d", total, limit, limit*(1+repeats))
-		}
-		r.saw("200 rounds under 3/1h: %d requests for %d charges", total, limit)
-		wantTTLs(r, server)
-	})
+			r.saw("200 rounds under 3/1h: %d requests for %d charges", total, limit)
+			wantTTLs(r, server)
+		},
+	)
 }
 
 func TestF40(t *testing.T) {
-	fault(t, "F40", "5,000 refunds at once; a settlement that arrives after 1,000 later ones",
-		"a first settlement is never lost; applied twice only if another process repeats it after 1,000 later ones", func(r *report) {
+	fault(
+		t,
+		"F40",
+		"5,000 refunds at once; a settlement that arrives after 1,000 later ones",
+		"a first settlement is never lost; applied twice only if another process repeats it after 1,000 later ones",
+		func(r *report) {
 			server := redistest.Start(t)
 			one, two := patient(r, server.URL()), patient(r, server.URL())
 			refundStorm(r, one, two)
 			lateSettlements(r, one, two)
 			wantTTLs(r, server)
-		})
+		},
+	)
 }
 
 // refundStorm has everything that two processes charged refunded at once, in any order.
@@ -166,7 +181,12 @@ func lateSettlements(r *report, one, other *stack) {
 	if settle(other, last, 0) {
 		r.Error("settled twice by another process, right after")
 	}
-	r.saw("settled after %d later ones: %d spent and counted of %d, then denied; not applied twice", later, spent, budget)
+	r.saw(
+		"settled after %d later ones: %d spent and counted of %d, then denied; not applied twice",
+		later,
+		spent,
+		budget,
+	)
 }
 
 // spread calls f with every number below n, by that many goroutines, and returns when all are done.

@@ -118,7 +118,10 @@ func (a alone) Take(ctx context.Context, r stint.Request) (stint.Decision, error
 func awaitNormal(r *report, s stint.Store) time.Duration {
 	r.Helper()
 	return eventually.True(r, "the store is asked", func() bool {
-		d, err := s.Take(r.Context(), stint.Request{Claims: []stint.Claim{{Subject: "normal", Limits: plenty, Cost: 1}}})
+		d, err := s.Take(
+			r.Context(),
+			stint.Request{Claims: []stint.Claim{{Subject: "normal", Limits: plenty, Cost: 1}}},
+		)
 		return err == nil && !d.Degraded
 	})
 }
@@ -261,8 +264,12 @@ func takeMark(after time.Duration) mark {
 }
 
 func TestF1(t *testing.T) {
-	fault(t, "F1", "Redis stopped with SIGSTOP (accepts, never answers), 200 callers",
-		"p99 ≤ D + 5 ms, no caller hangs, breaker open ≤ 1 s, goroutines and memory flat, recovery ≤ 1 s after SIGCONT", func(r *report) {
+	fault(
+		t,
+		"F1",
+		"Redis stopped with SIGSTOP (accepts, never answers), 200 callers",
+		"p99 ≤ D + 5 ms, no caller hangs, breaker open ≤ 1 s, goroutines and memory flat, recovery ≤ 1 s after SIGCONT",
+		func(r *report) {
 			server := redistest.Start(t)
 			s, w := watchedStack(t, server.URL(), resilience.Config{})
 			endure(r, s, w, ordeal{
@@ -271,7 +278,8 @@ func TestF1(t *testing.T) {
 			})
 			unconnected(r, server)
 			wantTTLs(r, server)
-		})
+		},
+	)
 }
 
 // unconnected is a lone caller while connections are being made that nobody completes, as those to
@@ -337,7 +345,12 @@ func TestF3b(t *testing.T) {
 				calls.Callers, calls.Calls = 8, 1
 				after := drive(t.Context(), test.patient, calls)
 				if len(after.Admitted) != 8 {
-					t.Errorf("%s: %d of 8 admitted afterwards, errors %v", test.name, len(after.Admitted), after.Failed)
+					t.Errorf(
+						"%s: %d of 8 admitted afterwards, errors %v",
+						test.name,
+						len(after.Admitted),
+						after.Failed,
+					)
 				}
 				time.Sleep(pick(time.Second, 200*time.Millisecond))
 				used := usedOf(r, server.URL(), test.name, limit)
@@ -382,14 +395,23 @@ func TestF20(t *testing.T) {
 		oneConnection := func(c *rueidis.ClientOption) { c.PipelineMultiplex = -1 }
 
 		// Redis works: nobody is shed whose budget suffices.
-		healthy, _ := watchedStack(t, calm(server.URL()), resilience.Config{Failure: stint.FailurePolicy{Budget: patience}},
-			oneConnection)
+		healthy, _ := watchedStack(
+			t,
+			calm(server.URL()),
+			resilience.Config{Failure: stint.FailurePolicy{Budget: patience}},
+			oneConnection,
+		)
 		limit := stint.PerHour(3000)
 		o := ended(r, func() outcome {
 			return drive(t.Context(), healthy, load{Limits: []stint.Limit{limit}, Callers: 1000, Calls: 10})
 		})
 		if len(o.Admitted) != 3000 || o.Degraded > 0 || o.failures() > 0 {
-			t.Errorf("healthy: %d admitted under a limit of 3000, %d degraded, errors %v", len(o.Admitted), o.Degraded, o.Failed)
+			t.Errorf(
+				"healthy: %d admitted under a limit of 3000, %d degraded, errors %v",
+				len(o.Admitted),
+				o.Degraded,
+				o.Failed,
+			)
 		}
 		r.saw("healthy: %d calls over one connection, none shed, p99 %s", o.decisions(), short(o.quantile(0.99)))
 

@@ -63,7 +63,13 @@ func TestAnswerError(t *testing.T) {
 // headersOf returns the header fields of an answer without its body.
 func headersOf(v *policy.Verdict) http.Header {
 	w := httptest.NewRecorder()
-	httplimit.NewAnswer(httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {}))(w, nil, v)
+	httplimit.NewAnswer(
+		httplimit.WithDenied(func(http.ResponseWriter, *http.Request, *httplimit.Denial) {}),
+	)(
+		w,
+		nil,
+		v,
+	)
 	return w.Header()
 }
 
@@ -86,14 +92,23 @@ func TestAnswerHeaders(t *testing.T) {
 // Rules that are not the set's are described as well.
 func TestAnswerOfOtherRules(t *testing.T) {
 	limits := []stint.Limit{stint.PerMinute(5)}
-	d, err := memory(t).Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 2}}})
+	d, err := memory(
+		t,
+	).Take(
+		t.Context(),
+		stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 2}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := headersOf(&policy.Verdict{
 		Set: parse(t, answerConfig), Decision: d, Cost: 2,
 		Results: []policy.Result{{
-			Rule: &policy.Rule{Policy: "own", Limits: limits, Index: -1}, Claim: d.Charge.Claims()[0], Usages: d.Usages(),
+			Rule: &policy.Rule{
+				Policy: "own",
+				Limits: limits,
+				Index:  -1,
+			}, Claim: d.Charge.Claims()[0], Usages: d.Usages(),
 		}},
 	})
 	if h.Get("X-RateLimit-Policy") != "own" || h.Get("X-RateLimit-Remaining") != "3" ||

@@ -37,7 +37,9 @@ func used(t *testing.T, store stint.Store) int64 {
 		t.Fatal(err)
 	}
 	d, err := store.Take(t.Context(), stint.Request{
-		Claims: []stint.Claim{{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}}}, Mode: stint.ModePeek,
+		Claims: []stint.Claim{
+			{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}},
+		}, Mode: stint.ModePeek,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +283,10 @@ func TestHijack(t *testing.T) {
 					return
 				}
 				defer conn.Close()
-				io.WriteString(buffer, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+				io.WriteString(
+					buffer,
+					"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n",
+				)
 				buffer.Flush()
 				line, _ := buffer.ReadString('\n')
 				io.WriteString(buffer, line)

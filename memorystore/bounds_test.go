@@ -46,7 +46,12 @@ func TestBytesPerSubject(t *testing.T) {
 			}
 		}
 		took := (heap() - before) / int64(x.subjects)
-		t.Logf("%d bytes per subject after %d requests; accounted %d", took, x.requests, s.bytes.Load()/int64(x.subjects))
+		t.Logf(
+			"%d bytes per subject after %d requests; accounted %d",
+			took,
+			x.requests,
+			s.bytes.Load()/int64(x.subjects),
+		)
 		if took > x.most {
 			t.Errorf("%d bytes per subject after %d requests, want at most %d", took, x.requests, x.most)
 		}
@@ -165,7 +170,10 @@ func TestLeasesAreKept(t *testing.T) {
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
 	minute := stint.PerMinute(10)
-	lease := driver.WithTerms(stint.Request{Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8}}}, driver.Terms{Lease: 10 * time.Minute})
+	lease := driver.WithTerms(
+		stint.Request{Claims: []stint.Claim{{Subject: "user:1", Limits: []stint.Limit{minute}, Cost: 8}}},
+		driver.Terms{Lease: 10 * time.Minute},
+	)
 	d, err := s.Take(context.Background(), lease)
 	if err != nil || !d.Allowed {
 		t.Fatal(d, err)

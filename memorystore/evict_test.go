@@ -458,8 +458,16 @@ func TestFullStoreUnderEverything(t *testing.T) {
 					return stint.Claim{Subject: subject, Scope: scope,
 						Limits: []stint.Limit{stint.PerHour(10), stint.PerDay(100).WithName("daily")}, Cost: 1}
 				}
-				_, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim(fmt.Sprint("user:", g, ":", i), ""), claim(fmt.Sprint("team:", i), ""),
-					claim("everyone", fmt.Sprint("thing:", g, ":", i))}})
+				_, err := s.Take(
+					ctx,
+					stint.Request{
+						Claims: []stint.Claim{
+							claim(fmt.Sprint("user:", g, ":", i), ""),
+							claim(fmt.Sprint("team:", i), ""),
+							claim("everyone", fmt.Sprint("thing:", g, ":", i)),
+						},
+					},
+				)
 				if err != nil {
 					t.Error(err)
 				}

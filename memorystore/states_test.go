@@ -186,7 +186,10 @@ func TestEverySettlementAppliesOnce(t *testing.T) {
 // repeated.
 func TestRefundOfARepeatedRequest(t *testing.T) {
 	s := newStore(t, Config{})
-	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}, ID: "id"}
+	r := stint.Request{
+		Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}},
+		ID:     "id",
+	}
 	first := take(t, s, r)
 	if again := take(t, s, r); !again.Repeat {
 		t.Fatal("not a repeat")
@@ -218,7 +221,8 @@ func TestMovingUp(t *testing.T) {
 	}
 	for i, d := range waiting {
 		// One after the other, each place counted as if at the end of its grace.
-		if want := time.Duration(i)*time.Second + time.Duration(max(i-1, 0))*grace; !d.Allowed || d.RetryAfter != want {
+		if want := time.Duration(i)*time.Second + time.Duration(max(i-1, 0))*grace; !d.Allowed ||
+			d.RetryAfter != want {
 			t.Errorf("the %d. waits for %v, want %v", i, d.RetryAfter, want)
 		}
 	}
@@ -280,7 +284,8 @@ func TestAccountsOfEverything(t *testing.T) {
 				c := charges[rng.IntN(len(charges))]
 				if rng.IntN(2) == 0 {
 					settle(t, s, c, rng.Int64N(6))
-				} else if r = (driver.WithTerms(stint.Request{Claims: []stint.Claim{c.Claims()[0]}, Mode: stint.ModeReserve}, driver.Terms{Booked: c.Data().At})); r.Validate() == nil {
+				} else if r = driver.WithTerms(stint.Request{Claims: c.Claims(), Mode: stint.ModeReserve},
+					driver.Terms{Booked: c.Data().At}); r.Validate() == nil {
 					take(t, s, r)
 				}
 			} else if r.Validate() == nil {

@@ -57,7 +57,11 @@ func allow(t testing.TB, lim *stint.Limiter, subject string) stint.Decision {
 
 func TestConfigMistakesAreAllReported(t *testing.T) {
 	_, err := New(Config{MaxSubjects: -1, MaxBytes: -1})
-	if err == nil || err.Error() != fmt.Sprintf("memorystore: MaxSubjects is -1; want 0 to %d\nMaxBytes is -1; want 0 or more", maxSubjects) {
+	if err == nil ||
+		err.Error() != fmt.Sprintf(
+			"memorystore: MaxSubjects is -1; want 0 to %d\nMaxBytes is -1; want 0 or more",
+			maxSubjects,
+		) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -110,7 +114,10 @@ func TestSeveralSubjectsAllOrNothing(t *testing.T) {
 	}
 	var used int64
 	for n := range 14 {
-		d, err := lim.Take(context.Background(), stint.Request{Claims: []stint.Claim{claim(n, 1000)}, Mode: stint.ModePeek})
+		d, err := lim.Take(
+			context.Background(),
+			stint.Request{Claims: []stint.Claim{claim(n, 1000)}, Mode: stint.ModePeek},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,9 +214,11 @@ func TestOddInputIsHarmless(t *testing.T) {
 	s.Command(ctx, stint.Command{Kind: 9, Subject: "b"})
 	before := s.Len()
 	for _, c := range []stint.Charge{
-		driver.NewCharge([]stint.Claim{{Subject: "z", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}, driver.ChargeData{ID: 1, At: -1 << 62}),
+		driver.NewCharge([]stint.Claim{{Subject: "z", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+			driver.ChargeData{ID: 1, At: -1 << 62}),
 		driver.NewCharge([]stint.Claim{{
-			Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}}, driver.ChargeData{ID: 1, At: 1 << 62}),
+			Subject: "z", Limits: []stint.Limit{stint.TokenBucket(1, 1, time.Hour)}, Cost: 1}},
+			driver.ChargeData{ID: 1, At: 1 << 62}),
 		driver.NewCharge([]stint.Claim{{Subject: "z", Limits: bad, Cost: -1}}, driver.ChargeData{ID: 1, At: 1}),
 		driver.NewCharge(make([]stint.Claim, 100), driver.ChargeData{ID: 1, At: 1}),
 		driver.NewCharge(nil, driver.ChargeData{ID: 1}),

@@ -216,7 +216,12 @@ func TestUnshown(t *testing.T) {
 		defer cancel()
 		ask(t, newGuard(t, newMemory(t), `tiers: [{name: anyone, identity: ip, limits: 10/1h}]`, m), 1010, get("/"))
 		if tick := <-ticks; len(tick.Violations) != 200 || tick.Unshown != 800 || tick.Point.Denied != 1000 {
-			t.Errorf("%d are shown and %d not, of %d; want 200, 800 and 1000", len(tick.Violations), tick.Unshown, tick.Point.Denied)
+			t.Errorf(
+				"%d are shown and %d not, of %d; want 200, 800 and 1000",
+				len(tick.Violations),
+				tick.Unshown,
+				tick.Point.Denied,
+			)
 		}
 	})
 }
@@ -230,7 +235,12 @@ func TestAlertsOfLateListeners(t *testing.T) {
 		defer cancel()
 		all := len(observe.AlertNames())
 		if first, second := <-ticks, <-ticks; len(first.Alerts) != all || second.Alerts != nil {
-			t.Errorf("first %d alerts, then %d; want %d, and none because nothing has changed", len(first.Alerts), len(second.Alerts), all)
+			t.Errorf(
+				"first %d alerts, then %d; want %d, and none because nothing has changed",
+				len(first.Alerts),
+				len(second.Alerts),
+				all,
+			)
 		}
 		time.Sleep(10 * time.Second) // without listening
 		for behind := len(ticks); behind > 0; behind-- {
@@ -267,7 +277,10 @@ func TestLimitersOfSeveralClaims(t *testing.T) {
 		m := observe.New(observe.Config{Logger: discard})
 		defer m.Close()
 		r := stint.Request{
-			Claims: []stint.Claim{{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1}, {Subject: "team:1", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}},
+			Claims: []stint.Claim{
+				{Subject: "user:7", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1},
+				{Subject: "team:1", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1},
+			},
 		}
 		d := stint.Decision{
 			Denier: 2, RetryAfter: time.Minute, Charge: driver.NewCharge(r.Claims, driver.ChargeData{}),
@@ -287,13 +300,15 @@ func TestStatusIsWhole(t *testing.T) {
 	status := make(chan observe.Tick, 1)
 	var m *observe.Monitor
 	asked := false
-	m = observe.New(observe.Config{Logger: slog.New(slog.NewTextHandler(writer(func() { // an alert is logged in between
-		if !asked {
-			asked = true
-			go func() { status <- m.Status(1) }()
-			time.Sleep(50 * time.Millisecond) // for one that does not wait
-		}
-	}), nil))})
+	m = observe.New(
+		observe.Config{Logger: slog.New(slog.NewTextHandler(writer(func() { // an alert is logged in between
+			if !asked {
+				asked = true
+				go func() { status <- m.Status(1) }()
+				time.Sleep(50 * time.Millisecond) // for one that does not wait
+			}
+		}), nil))},
+	)
 	defer m.Close()
 	m.Reloaded("policies", false, errors.New("a mistake"), time.Now())
 	got := <-status

@@ -158,7 +158,10 @@ func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()
 	var claim [1]stint.Claim
-	question := stint.Request{Claims: claim[:], Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: r.Failure.Budget}}
+	question := stint.Request{
+		Claims:  claim[:],
+		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: r.Failure.Budget},
+	}
 	if r.Mode == stint.ModePeek {
 		question.Mode = stint.ModePeek
 	}

@@ -140,7 +140,8 @@ func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 	if s.Refund {
 		what = "a refund"
 	}
-	args := []any{"tier", s.Verdict.Tier, "key", label.Short(c.Claims()[0].Key()), "charged", s.Verdict.Cost, "cost", s.Cost}
+	args := []any{"tier", s.Verdict.Tier, "key", label.Short(c.Claims()[0].Key()),
+		"charged", s.Verdict.Cost, "cost", s.Cost}
 	if s.Rule != nil {
 		args = append(args, "policy", s.Rule.Name())
 	}

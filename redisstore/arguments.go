@@ -91,7 +91,8 @@ func kindOf(r *stint.Request, parts []part, equal int) byte {
 	if r.Mode == stint.ModePeek {
 		return kindPeek
 	}
-	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease > 0 || len(parts) > 1 && shareState(parts) {
+	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease > 0 ||
+		len(parts) > 1 && shareState(parts) {
 		return kindGeneral
 	}
 	for i := range parts {
@@ -150,8 +151,8 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	if contract.AppliesBans(r) {
 		bans = *r.Bans
 	}
-	b = append(b, byte(len(r.Claims)), min(byte(r.Mode), byte(driver.ModeForce)), oneIf(r.Terms().Fit || r.Terms().Lease > 0),
-		oneIf(contract.AppliesBans(r)))
+	b = append(b, byte(len(r.Claims)), min(byte(r.Mode), byte(driver.ModeForce)),
+		oneIf(r.Terms().Fit || r.Terms().Lease > 0), oneIf(contract.AppliesBans(r)))
 	b = le.AppendUint16(b, sharedClaims(r))
 	b = append(b, byte(bans.After))
 	wait := r.MaxWait

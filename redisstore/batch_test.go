@@ -89,7 +89,10 @@ func anyRequest(t *rapid.T, prefix string) stint.Request {
 			r.Mode = stint.ModeReserve
 		}
 	case 5:
-		r.Claims = append(r.Claims, stint.Claim{Subject: prefix + "c", Limits: []stint.Limit{stint.Per(9, window)}, Cost: 1})
+		r.Claims = append(
+			r.Claims,
+			stint.Claim{Subject: prefix + "c", Limits: []stint.Limit{stint.Per(9, window)}, Cost: 1},
+		)
 	case 6:
 		if r.Claims[0].Cost > 0 && limits[0].Algorithm != stint.AlgorithmConcurrency {
 			r.Terms().Fit = true
@@ -117,7 +120,10 @@ func TestABatchTellsSharedSubjectsApart(t *testing.T) {
 	var batch []*driver.Call
 	for i := range 6 {
 		claim.Shared = i%3 > 0
-		batch = append(batch, &driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}, Bans: &stint.BanPolicy{}}})
+		batch = append(
+			batch,
+			&driver.Call{Request: stint.Request{Claims: []stint.Claim{claim}, Bans: &stint.BanPolicy{}}},
+		)
 	}
 	s.TakeBatch(t.Context(), batch)
 	for i, call := range batch {
@@ -254,7 +260,9 @@ func TestALongBatchKeepsItsOrder(t *testing.T) {
 	s := open(t, server.URL())
 	one := []stint.Limit{stint.PerHour(1)}
 	call := func(subject, id string) *driver.Call {
-		return &driver.Call{Request: stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: one, Cost: 1}}, ID: id}}
+		return &driver.Call{
+			Request: stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: one, Cost: 1}}, ID: id},
+		}
 	}
 	server.CLI(t, "SCRIPT", "FLUSH")
 	s.TakeBatch(t.Context(), []*driver.Call{call("x", "")}) // which brings take.lua
@@ -290,7 +298,10 @@ func TestForceInABatch(t *testing.T) {
 		if c.Err != nil {
 			t.Fatal(c.Err)
 		}
-		got = append(got, fmt.Sprintf("%s %v %d", c.Request.Claims[0].Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used))
+		got = append(
+			got,
+			fmt.Sprintf("%s %v %d", c.Request.Claims[0].Subject, c.Decision.Allowed, c.Decision.Usages()[0].Used),
+		)
 	}
 	want := []string{"a true 1", "a true 6", "b true 1", "a false 6", "b true 3", "b false 3", "a true 7", "c true 3"}
 	if !reflect.DeepEqual(got, want) {

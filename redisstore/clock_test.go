@@ -27,7 +27,8 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 			batch := []*driver.Call{
 				{Request: stint.Request{Claims: []stint.Claim{claim}}, Deadline: deadline},
 				{Request: stint.Request{Claims: []stint.Claim{claim}}, Deadline: deadline},
-				{Request: stint.Request{Claims: []stint.Claim{{Subject: "b", Limits: limits, Cost: 1}}}, Deadline: deadline},
+				{Request: stint.Request{Claims: []stint.Claim{{Subject: "b", Limits: limits, Cost: 1}}},
+					Deadline: deadline},
 			}
 			s.TakeBatch(ctx, batch)
 			return batch[2].Err

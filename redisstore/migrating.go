@@ -180,7 +180,8 @@ func (s *Store) lookMigrating(ctx context.Context, q *run, change func(*stint.De
 	look := driver.Call{Request: q.calls[0].Request, Deadline: q.calls[0].Deadline}
 	peek := &look.Request
 	peek.Mode, peek.Bans, peek.ID, *peek.Terms() = stint.ModePeek, nil, "", driver.Terms{}
-	if again := s.send(ctx, []run{{calls: []*driver.Call{&look}, deadline: q.deadline}}, s.nextCall()); len(again) > 0 {
+	alone := []run{{calls: []*driver.Call{&look}, deadline: q.deadline}}
+	if again := s.send(ctx, alone, s.nextCall()); len(again) > 0 {
 		return q.calls
 	}
 	for _, c := range q.calls {
@@ -240,7 +241,8 @@ func (s *Store) amendMigrating(
 ) (changed uint16, err error) {
 	settles := a.Kind == stint.AmendSettle || a.Kind == undo
 	if id := c.Data().RequestID; id != "" && a.Kind == stint.AmendSettle && a.Cost == 0 {
-		_, repeats, err := s.step(ctx, keyOf(&c.Claims()[0], seenKey), stepDropID, id, numbers(c.Data().IDLife.Microseconds()))
+		life := numbers(c.Data().IDLife.Microseconds())
+		_, repeats, err := s.step(ctx, keyOf(&c.Claims()[0], seenKey), stepDropID, id, life)
 		if err != nil || repeats[0] > 0 {
 			return 0, err
 		}
@@ -256,7 +258,8 @@ func (s *Store) amendMigrating(
 		}
 		if settled := keyOf(&claim.Claims()[0], "settled"); settles {
 			if _, marked := open[settled]; !marked {
-				mark := append(le.AppendUint64(nil, c.Data().ID), numbers(claim.Data().At, horizon(claim.Claims()[0].Limits))...)
+				times := numbers(claim.Data().At, horizon(claim.Claims()[0].Limits))
+				mark := append(le.AppendUint64(nil, c.Data().ID), times...)
 				_, first, err := s.step(ctx, settled, stepMark, "", mark)
 				if err != nil {
 					return changed, err

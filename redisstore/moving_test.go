@@ -188,7 +188,7 @@ func movingSlot(t *testing.T, options ...option) {
 					m.key(a, "limits")
 				}
 				d := take(t, r)
-				if want := i == 0 || i == 2 || i == 4; !d.Allowed || d.Repeat != want || (d.Charge.Data().ID == 0) != want {
+				if want := i == 0 || i == 2 || i == 4; !d.Allowed || d.Repeat != want || d.Charge.IsZero() != want {
 					t.Errorf("%q: %+v", id, d)
 				}
 			}

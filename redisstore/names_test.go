@@ -327,7 +327,10 @@ func TestNameKeys(t *testing.T) {
 func TestRotation(t *testing.T) {
 	server := redistest.Start(t)
 	url := server.URL()
-	id := stint.Request{Claims: []stint.Claim{{Subject: jane, Scope: phone, Limits: five, Cost: 1}}, ID: "order-jane-7"}
+	id := stint.Request{
+		Claims: []stint.Claim{{Subject: jane, Scope: phone, Limits: five, Cost: 1}},
+		ID:     "order-jane-7",
+	}
 	old := open(t, url, named(keyA))
 	useOne(t, old, jane)
 	command(t, old, stint.Command{Kind: stint.CommandBan, Subject: "user:bob", For: time.Hour})
@@ -439,7 +442,11 @@ func TestNamesAreLost(t *testing.T) {
 			return errors.Is(err, redisstore.ErrNameKey) && errkind.Of(err) == errkind.Other
 		})
 		server.CLI(t, "CONFIG", "RESETSTAT")
-		_, amend := s.Amend(t.Context(), driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 7}), stint.Amendment{})
+		_, amend := s.Amend(
+			t.Context(),
+			driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 7}),
+			stint.Amendment{},
+		)
 		_, inspect := s.Inspect(t.Context(), claim)
 		_, scopes := s.Scopes(t.Context(), jane)
 		batch := []*driver.Call{{Request: stint.Request{Claims: []stint.Claim{claim}}}}

@@ -13,7 +13,10 @@ import (
 // place takes a place and returns the charge.
 func place(t *testing.T, s *redisstore.Store, l stint.Limit) stint.Charge {
 	t.Helper()
-	d, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{{Subject: "job", Limits: []stint.Limit{l}, Cost: 1}}})
+	d, err := s.Take(
+		t.Context(),
+		stint.Request{Claims: []stint.Claim{{Subject: "job", Limits: []stint.Limit{l}, Cost: 1}}},
+	)
 	if err != nil || !d.Allowed {
 		t.Fatalf("take: allowed %v, %v", d.Allowed, err)
 	}

@@ -84,9 +84,8 @@ func canJoin(r *stint.Request) bool {
 		return false
 	}
 	c := &r.Claims[0]
-	return c.Cost > 0 && c.Cost <= stint.MaxUnits/maxEqual && uniform(c.Limits) && !slices.ContainsFunc(c.Limits, func(l stint.Limit) bool {
-		return contract.HasMeter(&l)
-	})
+	return c.Cost > 0 && c.Cost <= stint.MaxUnits/maxEqual && uniform(c.Limits) &&
+		!slices.ContainsFunc(c.Limits, func(l stint.Limit) bool { return contract.HasMeter(&l) })
 }
 
 // join adds a call to the run if its request is equal to those in the run.

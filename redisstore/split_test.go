@@ -101,9 +101,17 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	s := open(t, clusterURL(cluster))
 	subjects := apart(t, cluster, 2)
-	ceiling := stint.Claim{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(1_000_000)}, Cost: 1, Shared: true}
+	ceiling := stint.Claim{
+		Subject: subjects[1],
+		Limits:  []stint.Limit{stint.PerHour(1_000_000)},
+		Cost:    1,
+		Shared:  true,
+	}
 	request := func(user string, limit int64, id string) stint.Request {
-		return stint.Request{Claims: []stint.Claim{{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}, ceiling}, ID: id}
+		return stint.Request{
+			Claims: []stint.Claim{{Subject: user, Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}, ceiling},
+			ID:     id,
+		}
 	}
 	for i := range 3 {
 		if d, err := s.Take(t.Context(), request(subjects[0], 10, "")); err != nil || !d.Allowed ||
@@ -167,7 +175,10 @@ func TestGivingBackIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := stint.Request{
-		Claims: []stint.Claim{{Subject: room, Limits: []stint.Limit{many}, Cost: 7}, {Subject: full, Limits: []stint.Limit{none}, Cost: 1}},
+		Claims: []stint.Claim{
+			{Subject: room, Limits: []stint.Limit{many}, Cost: 7},
+			{Subject: full, Limits: []stint.Limit{none}, Cost: 1},
+		},
 	}
 	for _, fault := range []*atomic.Bool{&w.loseRequests, &w.loseReplies} {
 		for range 3 {
@@ -240,7 +251,10 @@ func TestCloseGivesBack(t *testing.T) {
 	s, other := open(t, clusterURL(cluster), w.option()), open(t, clusterURL(cluster))
 	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
 	r := stint.Request{
-		Claims: []stint.Claim{{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 1}, {Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}},
+		Claims: []stint.Claim{
+			{Subject: subjects[0], Limits: []stint.Limit{many}, Cost: 1},
+			{Subject: subjects[1], Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1},
+		},
 	}
 	w.delay.Store(int64(20 * time.Millisecond))
 	for range 20 {

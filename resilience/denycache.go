@@ -114,7 +114,8 @@ func (c *denyCache) ask(ctx context.Context, q *question) error {
 	}
 	if life := lifeOf(&q.request, d); life > 0 {
 		c.keep(&denial{denialID: q.denial, until: q.asked.Sub(c.start) + life, received: c.now(), banned: d.Banned,
-			degraded: d.Degraded, denier: d.Denier, banLeft: d.BanLeft, retryAfter: d.RetryAfter, usages: slices.Clone(d.Usages())})
+			degraded: d.Degraded, denier: d.Denier, banLeft: d.BanLeft, retryAfter: d.RetryAfter,
+			usages: slices.Clone(d.Usages())})
 	}
 	return nil
 }

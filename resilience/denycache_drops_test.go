@@ -21,7 +21,8 @@ func TestDenyCacheDrops(t *testing.T) {
 	command := func(k stint.CommandKind) func(*denyRig, stint.Charge) {
 		return func(g *denyRig, c stint.Charge) {
 			g.cache.Command(context.Background(), stint.Command{
-				Kind: k, Subject: c.Claims()[0].Subject, Scope: c.Claims()[0].Scope, Limits: c.Claims()[0].Limits, For: time.Hour})
+				Kind: k, Subject: c.Claims()[0].Subject, Scope: c.Claims()[0].Scope, Limits: c.Claims()[0].Limits,
+				For: time.Hour})
 		}
 	}
 	for _, c := range []struct {
@@ -92,7 +93,9 @@ func TestDenyCacheDropOvertakesADenial(t *testing.T) {
 			g := newDenyRig(t, Config{})
 			d := g.want(ask("b", 1, stint.PerHour(1)), true, fromStore)
 			r := ask("a", 1, stint.PerHour(10))
-			r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}...)
+			r.Claims = append(
+				r.Claims[:1:1],
+				[]stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}...)
 			g.after = func() {
 				g.after = nil
 				giveBack(g, d)
@@ -144,7 +147,10 @@ func TestDenyCacheStoreClockSteps(t *testing.T) {
 		g.want(r, false, fromStore)
 		g.clock.Advance(step)
 		passed += time.Second
-		truth, err := g.store.Take(t.Context(), stint.Request{Claims: []stint.Claim{r.Claims[0]}, Mode: stint.ModePeek})
+		truth, err := g.store.Take(
+			t.Context(),
+			stint.Request{Claims: []stint.Claim{r.Claims[0]}, Mode: stint.ModePeek},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,9 @@ func TestDenyCacheTellsQuestionsApart(t *testing.T) {
 		r := ask("a", 3, stint.Limit{Max: 0, Window: time.Hour},
 			stint.Limit{Max: 100, Window: time.Minute, Burst: 200, Name: "x"})
 		r.Claims[0].Scope = "s"
-		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerDay(1000)}, Cost: 2}}...)
+		r.Claims = append(
+			r.Claims[:1:1],
+			[]stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerDay(1000)}, Cost: 2}}...)
 		return r
 	}
 	for name, change := range map[string]func(*stint.Request){
@@ -33,7 +35,9 @@ func TestDenyCacheTellsQuestionsApart(t *testing.T) {
 			r.Claims[0].Limits[0], r.Claims[0].Limits[1] = r.Claims[0].Limits[1], r.Claims[0].Limits[0]
 		},
 		"one limit less": func(r *stint.Request) { r.Claims[0].Limits = r.Claims[0].Limits[:1] },
-		"one limit more": func(r *stint.Request) { r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerDay(1000)) },
+		"one limit more": func(r *stint.Request) {
+			r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerDay(1000))
+		},
 		"one claim less": func(r *stint.Request) { r.Claims = r.Claims[:1] },
 		"one claim more": func(r *stint.Request) {
 			r.Claims = append(r.Claims, ask("d", 1, stint.PerDay(1)).Claims[0])

@@ -117,7 +117,14 @@ func TestDenyCacheIsTrueOverASlowNetwork(t *testing.T) {
 			}
 			if d.Allowed || truth.Allowed || d.RetryAfter < truth.RetryAfter ||
 				d.States()[0].RetryAfter < truth.RetryAfter {
-				t.Fatalf("%s: answered %v, retry-after %v; in truth %v, %v", l, d.Allowed, d.RetryAfter, truth.Allowed, truth.RetryAfter)
+				t.Fatalf(
+					"%s: answered %v, retry-after %v; in truth %v, %v",
+					l,
+					d.Allowed,
+					d.RetryAfter,
+					truth.Allowed,
+					truth.RetryAfter,
+				)
 			}
 		}
 		if hits == 0 {
@@ -165,7 +172,8 @@ func TestDenyCachePassesBy(t *testing.T) {
 			r.Claims[0].Limits = []stint.Limit{stint.PerHour(1), stint.AtOnce(1, time.Hour)}
 		},
 		"concurrency of another": func(r *stint.Request) {
-			r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.AtOnce(1, time.Hour)}, Cost: 1}}...)
+			r.Claims = append(r.Claims,
+				stint.Claim{Subject: "b", Limits: []stint.Limit{stint.AtOnce(1, time.Hour)}, Cost: 1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,9 @@ func TestFallbackAllowsBlindly(t *testing.T) {
 	f := newFallbackFor(t, inner, Config{Failure: stint.FailurePolicy{Mode: stint.FailAllow}})
 	inner.down()
 	r := oneUnit("a", stint.PerMinute(5), stint.PerHour(9))
-	r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(7)}, Cost: 1}}...)
+	r.Claims = append(
+		r.Claims[:1:1],
+		[]stint.Claim{{Subject: "b", Limits: []stint.Limit{stint.PerHour(7)}, Cost: 1}}...)
 	d := mustDecide(t, f, r)
 	if !d.Allowed || d.Unavailable || d.RetryAfter != 0 || d.Err() != nil || d.Charge.Data().ID != 0 {
 		t.Errorf("got %+v, want an allowance that charges nothing", d)

@@ -37,7 +37,13 @@ func TestFallbackHoldsBursts(t *testing.T) {
 			inner.down()
 			time.Sleep(test.after)
 			if got := admitted(t, f, 300, oneUnit("a", limit)); got < test.admitted-2 || got > test.admitted {
-				t.Errorf("down after %v, asked %v later: %d admitted, want %d", test.down, test.after, got, test.admitted)
+				t.Errorf(
+					"down after %v, asked %v later: %d admitted, want %d",
+					test.down,
+					test.after,
+					got,
+					test.admitted,
+				)
 			}
 		})
 	}
@@ -50,7 +56,10 @@ func TestFallbackAmendsSeveralStates(t *testing.T) {
 	f := newFallbackFor(t, inner, Config{Instances: 2})
 	r := oneUnit("a", stint.PerHour(10), stint.PerHour(20).WithName("other"))
 	r.ID = "once"
-	r.Claims = append(r.Claims[:1:1], stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10).WithBurst(2)}, Cost: 1})
+	r.Claims = append(
+		r.Claims[:1:1],
+		stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10).WithBurst(2)}, Cost: 1},
+	)
 	d := mustDecide(t, f, r)
 	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok || err != nil {
 		t.Fatalf("refunded %v, %v", ok, err)

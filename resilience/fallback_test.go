@@ -106,7 +106,8 @@ func TestFallbackModes(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if !d.Degraded || d.Key() != "a" || got != "waved through" && len(d.States()) != len(test.request.Claims[0].Limits) {
+			if !d.Degraded || d.Key() != "a" ||
+				got != "waved through" && len(d.States()) != len(test.request.Claims[0].Limits) {
 				t.Errorf("degraded is %v, %d states, key %q", d.Degraded, len(d.States()), d.Key())
 			}
 			if got == "denied" && d.RetryAfter != time.Second && test.request.Claims[0].Limits[0].Max > 0 {

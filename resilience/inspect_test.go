@@ -66,7 +66,8 @@ func TestStackShowsWhatItsStoreKnows(t *testing.T) {
 	if bans, err := s.Bans(t.Context(), 5); err != nil || len(bans) != 1 || bans[0].Subject != "user:1" {
 		t.Errorf("bans %v, %v; want that of user:1", bans, err)
 	}
-	if scopes, err := s.Scopes(t.Context(), "user:1"); err != nil || len(scopes) != 1 || scopes[0] != r.Claims[0].Scope {
+	if scopes, err := s.Scopes(t.Context(), "user:1"); err != nil || len(scopes) != 1 ||
+		scopes[0] != r.Claims[0].Scope {
 		t.Errorf("scopes %q, %v; want %q", scopes, err, r.Claims[0].Scope)
 	}
 }

@@ -178,7 +178,17 @@ func TestLateChargesAreAmended(t *testing.T) {
 					}
 				}
 				time.Sleep(2 * time.Second)
-				requests, budget := usedOf(t, store.flaky, "a", limit), usedOf(t, store.flaky, "a", r.Claims[1].Limits[0])
+				requests, budget := usedOf(
+					t,
+					store.flaky,
+					"a",
+					limit,
+				), usedOf(
+					t,
+					store.flaky,
+					"a",
+					r.Claims[1].Limits[0],
+				)
 				if requests != 1 || budget != 20 {
 					t.Errorf("the store has counted %d and %d, want 1 and 20", requests, budget)
 				}
@@ -233,7 +243,12 @@ func TestOwedUnitsGoAlong(t *testing.T) {
 		}
 		d := mustDecide(t, s, r)
 		if d.Allowed || d.Degraded || d.Usages()[0].Used != 3 {
-			t.Errorf("allowed %v, degraded %v, used %d; want a denial by the store, 3 used", d.Allowed, d.Degraded, d.Usages()[0].Used)
+			t.Errorf(
+				"allowed %v, degraded %v, used %d; want a denial by the store, 3 used",
+				d.Allowed,
+				d.Degraded,
+				d.Usages()[0].Used,
+			)
 		}
 	})
 }

@@ -83,7 +83,10 @@ func (l *leases) renewNow(ls *lease, called leaseTime) {
 		return
 	}
 
-	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{ls.claim}, Failure: &failRenewal}, driver.Terms{Lease: length})
+	r := driver.WithTerms(
+		stint.Request{Claims: []stint.Claim{ls.claim}, Failure: &failRenewal},
+		driver.Terms{Lease: length},
+	)
 	r.Claims[0].Cost = ask
 	if ls.bans {
 		r.Bans = &applyBans

@@ -104,7 +104,9 @@ func TestLeasesOfABurst(t *testing.T) {
 func TestLeasesPassBy(t *testing.T) {
 	leased := stint.PerMinute(1_000_000).WithLease()
 	for name, change := range map[string]func(*stint.Request){
-		"a limit that is not leased": func(r *stint.Request) { r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerHour(1_000_000)) },
+		"a limit that is not leased": func(r *stint.Request) {
+			r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerHour(1_000_000))
+		},
 		"an id":                      func(r *stint.Request) { r.ID = fmt.Sprint(rand.Uint64()) },
 		"a second subject": func(r *stint.Request) {
 			r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{leased}, Cost: 1}}...)
@@ -161,7 +163,8 @@ func TestLeasesBegin(t *testing.T) {
 			store.last.Failure.Mode != stint.FailError || store.last.Bans != nil {
 			t.Errorf("asked for %+v", store.last)
 		}
-		if used := leaseUsed(t, store.Store, "a", r.Claims[0].Limits[0]); d.Usages()[0].Used > used || d.Usages()[0].Used < 1 ||
+		if used := leaseUsed(t, store.Store, "a", r.Claims[0].Limits[0]); d.Usages()[0].Used > used ||
+			d.Usages()[0].Used < 1 ||
 			d.Usages()[0].ResetAfter > 11*time.Second {
 			t.Errorf("the decision says %+v, the store %d", d.Usages(), used)
 		}
@@ -192,7 +195,8 @@ func TestLeasesAreObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var observed atomic.Int64
 		o := observerFunc(func(event any) {
-			if e := event.(*Decided); e.Source == sourceLease && e.Request.Claims[0].Subject == "a" && e.Decision.Allowed {
+			if e := event.(*Decided); e.Source == sourceLease && e.Request.Claims[0].Subject == "a" &&
+				e.Decision.Allowed {
 				observed.Add(1)
 			}
 		})

@@ -151,7 +151,12 @@ func (t *recentCharges) slot(id uint64) (*recentCharge, *sync.Mutex) {
 
 // add remembers what counts a charge.
 func (t *recentCharges) add(c, own *stint.Charge) {
-	next := recentCharge{id: c.Data().ID, own: own.Data().ID, at: own.Data().At, first: [2]uint32{c.Data().Generation, own.Data().Generation}}
+	next := recentCharge{
+		id:    c.Data().ID,
+		own:   own.Data().ID,
+		at:    own.Data().At,
+		first: [2]uint32{c.Data().Generation, own.Data().Generation},
+	}
 	if own.Data().Others != nil {
 		for i := range own.Data().Others.Generations {
 			next.more = append(next.more, [2]uint32{c.Data().GenerationAt(i + 1), own.Data().GenerationAt(i + 1)})

@@ -92,7 +92,11 @@ func TestOwedIDsOutliveTheOutage(t *testing.T) {
 			}
 		}
 		if count > 10 {
-			t.Errorf("%d admitted under 10 per hour by one process; the store has %d", count, usedOf(t, store.flaky.Store, "a", limits[1]))
+			t.Errorf(
+				"%d admitted under 10 per hour by one process; the store has %d",
+				count,
+				usedOf(t, store.flaky.Store, "a", limits[1]),
+			)
 		}
 	})
 }
@@ -190,7 +194,9 @@ func TestPartOfAPlaceIsRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.AtOnce(1, time.Minute))
-		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
+		r.Claims = append(
+			r.Claims[:1:1],
+			[]stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
 		d := mustDecide(t, s, r)
 		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{}); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -207,7 +213,9 @@ func TestPartOfAPlaceIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, s := newShakyStack(t)
 		r := oneUnit("a", stint.AtOnce(5, time.Minute), stint.PerHour(10))
-		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
+		r.Claims = append(
+			r.Claims[:1:1],
+			[]stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
 		d := mustDecide(t, s, r)
 		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{Cost: 20}); !ok || err != nil {
 			t.Fatal(ok, err)

@@ -172,7 +172,9 @@ func TestFallbackChargesTheStoreAfterwards(t *testing.T) {
 		f := newFallbackFor(t, inner, Config{Instances: 2})
 		minute, day, hold := stint.PerMinute(10), stint.PerDay(100), stint.AtOnce(50, time.Hour)
 		r := oneUnit("a", minute, day, hold)
-		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "all", Scope: "s", Limits: []stint.Limit{day}, Cost: 2}}...)
+		r.Claims = append(
+			r.Claims[:1:1],
+			[]stint.Claim{{Subject: "all", Scope: "s", Limits: []stint.Limit{day}, Cost: 2}}...)
 		inner.fail(refusedCall())
 		admitted(t, f, 5, r)
 		time.Sleep(2 * time.Minute)

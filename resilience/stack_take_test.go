@@ -24,7 +24,10 @@ func (s *slowDenial) Take(_ context.Context, r stint.Request) (stint.Decision, e
 	if s.during != nil {
 		s.during()
 	}
-	d := stint.Decision{RetryAfter: time.Minute, Charge: driver.NewCharge([]stint.Claim{r.Claims[0]}, driver.ChargeData{})}
+	d := stint.Decision{
+		RetryAfter: time.Minute,
+		Charge:     driver.NewCharge([]stint.Claim{r.Claims[0]}, driver.ChargeData{}),
+	}
 	d.MakeUsages(1)[0] = stint.Usage{Used: 1, ResetAfter: time.Minute, RetryAfter: time.Minute}
 	return d, nil
 }

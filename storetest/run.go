@@ -132,7 +132,10 @@ func (k *tester) mustDecide(r stint.Request) stint.Decision {
 }
 
 func (k *tester) request(cost int64) stint.Request {
-	return stint.Request{Claims: []stint.Claim{{Subject: k.subject, Limits: k.limits, Cost: cost}}, Bans: &stint.BanPolicy{}}
+	return stint.Request{
+		Claims: []stint.Claim{{Subject: k.subject, Limits: k.limits, Cost: cost}},
+		Bans:   &stint.BanPolicy{},
+	}
 }
 
 // and adds the claims of other requests to a request.

@@ -89,7 +89,9 @@ var bans = []check{
 		k.wantRetry(k.decide(r), 24*time.Hour)
 	}),
 	exact("only a take that costs is a strike", nil, func(k *tester) {
-		r := stint.Request{Claims: []stint.Claim{{Subject: k.subject, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1}}}
+		r := stint.Request{
+			Claims: []stint.Claim{{Subject: k.subject, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1}},
+		}
 		r.Bans = policy(1)
 		r.Mode = stint.ModePeek
 		k.wantBanned(k.decide(r), false)
@@ -169,7 +171,9 @@ var bans = []check{
 	exact("no strikes are made of a shared subject", nil, func(k *tester) {
 		caller, ceiling, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		r := k.as(caller, l).request(1)
-		r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: ceiling, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1, Shared: true}}...)
+		r.Claims = append(
+			r.Claims[:1:1],
+			[]stint.Claim{{Subject: ceiling, Limits: []stint.Limit{{Window: time.Hour}}, Cost: 1, Shared: true}}...)
 		r.Bans = policy(2)
 		for range 5 {
 			d := k.decide(r)

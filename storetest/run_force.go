@@ -74,7 +74,8 @@ var forcing = []check{
 		k.under(limit).force(1, time.Minute)
 		k.wantUsed(k.under(limit).peek(0), storebounds.MaxBookings+6)
 		if r, err := k.Store.Take(k.Context(), stint.Request{Mode: stint.ModeReserve,
-			Claims: []stint.Claim{{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}}}); err != nil || r.Allowed {
+			Claims: []stint.Claim{{Subject: k.subject, Cost: 1, Limits: []stint.Limit{limit}}},
+		}); err != nil || r.Allowed {
 			k.Fatalf("reserve: %s, %v; want that it is denied", answer(r), err)
 		}
 		// What found no booking of its own was added to the last one: none has come yet.

@@ -91,7 +91,7 @@ var requestIDs = []check{
 			life    int64
 		}{
 			{k.other().under(stint.PerMinute(10), stint.PerSecond(10)).withID("x"), 1_000_000},
-			{stint.Request{Claims: []stint.Claim{k.other().under(stint.PerMinute(10)).request(1).Claims[0]}, ID: "x", IDLife: 5 * s},
+			{stint.Request{Claims: k.other().under(stint.PerMinute(10)).request(1).Claims, ID: "x", IDLife: 5 * s},
 				5_000_000},
 		} {
 			k.after(micros(16 - k.Clock.micros()%16)).decide(c.request)

@@ -33,7 +33,13 @@ func (k *tester) wantCharged(d stint.Decision, cost int64) {
 	k.Helper()
 	k.wantAllowed(d, true)
 	if c := d.Charge; c.Data().ID == 0 || c.Claims()[0].Cost != cost || d.RetryAfter != 0 {
-		k.Fatalf("charge is %x of %d with retry-after %v, want %d at once", c.Data().ID, c.Claims()[0].Cost, d.RetryAfter, cost)
+		k.Fatalf(
+			"charge is %x of %d with retry-after %v, want %d at once",
+			c.Data().ID,
+			c.Claims()[0].Cost,
+			d.RetryAfter,
+			cost,
+		)
 	}
 }
 
@@ -290,7 +296,7 @@ var leases = []check{
 			{"holders beside it", []stint.Limit{hour, holders}, func(*stint.Request) {}, false, false},
 			{"an id", []stint.Limit{hour}, func(r *stint.Request) { r.ID = "x" }, true, false},
 			{"another claim", []stint.Limit{hour}, func(r *stint.Request) {
-				r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{hour}, Cost: 1}}...)
+				r.Claims = append(r.Claims, stint.Claim{Subject: "b", Limits: []stint.Limit{hour}, Cost: 1})
 			}, false, false},
 			{"a peek", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModePeek }, false, false},
 			{"a reservation", []stint.Limit{hour}, func(r *stint.Request) { r.Mode = stint.ModeReserve }, false, false},

@@ -14,7 +14,10 @@ const grace = 20 * ms
 // move asks to move a booking up.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
-	r := driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve}, driver.Terms{Booked: booked.Charge.Data().At})
+	r := driver.WithTerms(
+		stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
+		driver.Terms{Booked: booked.Charge.Data().At},
+	)
 	return k.decide(r)
 }
 
@@ -36,7 +39,14 @@ var reservations = []check{
 			d := k.under(x.limit).reserve(2, 0)
 			k.wantRetry(d, s)
 			if got := d.States()[0]; got.Used != x.used || got.ResetAfter != x.reset {
-				k.Errorf("%s: used %d, reset after %v; want %d, %v", x.limit, got.Used, got.ResetAfter, x.used, x.reset)
+				k.Errorf(
+					"%s: used %d, reset after %v; want %d, %v",
+					x.limit,
+					got.Used,
+					got.ResetAfter,
+					x.used,
+					x.reset,
+				)
 			}
 		}
 	}),
@@ -138,7 +148,10 @@ var reservations = []check{
 			}
 		}
 		k.wantUsed(k.peek(1), 4)
-		r := driver.WithTerms(stint.Request{Claims: []stint.Claim{booked.Charge.Claims()[0]}, Mode: stint.ModeReserve, MaxWait: us}, driver.Terms{Booked: booked.Charge.Data().At})
+		r := driver.WithTerms(
+			stint.Request{Claims: []stint.Claim{booked.Charge.Claims()[0]}, Mode: stint.ModeReserve, MaxWait: us},
+			driver.Terms{Booked: booked.Charge.Data().At},
+		)
 		k.wantRetry(k.decide(r), 600*ms) // has what it has, however short it would wait
 		k.wantApplied(k.settle(k.move(booked), 0), true)
 		k.wantUsed(k.peek(1), 2)

@@ -22,7 +22,8 @@ var settlements = []check{
 		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, true
 		for _, strange := range []stint.Decision{fallback, leased} {
 			// else a store of that kind
-			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback || strange.Charge.Data().Leased != d.Charge.Data().Leased {
+			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback ||
+				strange.Charge.Data().Leased != d.Charge.Data().Leased {
 				k.wantApplied(k.settle(strange, 0), false)
 			}
 		}

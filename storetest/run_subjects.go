@@ -49,7 +49,12 @@ var subjects = []check{
 	exact("several subjects are charged all or none", nil, func(k *tester) {
 		user, global, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		request := func(n, m int64) stint.Request {
-			return stint.Request{Claims: []stint.Claim{{Subject: user, Limits: []stint.Limit{l}, Cost: n}, {Subject: global, Scope: "all", Limits: []stint.Limit{l, stint.PerDay(5)}, Cost: m}}}
+			return stint.Request{
+				Claims: []stint.Claim{
+					{Subject: user, Limits: []stint.Limit{l}, Cost: n},
+					{Subject: global, Scope: "all", Limits: []stint.Limit{l, stint.PerDay(5)}, Cost: m},
+				},
+			}
 		}
 		k.wantUsed(k.decide(request(2, 4)), 2, 4, 4)
 		d := k.decide(request(2, 2))
@@ -60,7 +65,11 @@ var subjects = []check{
 				Mode: stint.ModePeek})
 			return d.States()[0].Used
 		}
-		eventually.True(k.T, "what the first subject was charged is given back", func() bool { return used(user, "", l) == 2 })
+		eventually.True(
+			k.T,
+			"what the first subject was charged is given back",
+			func() bool { return used(user, "", l) == 2 },
+		)
 		if n := used(global, "all", l); n != 4 {
 			k.Errorf("the second subject has used %d, want 4", n)
 		}
@@ -102,7 +111,13 @@ var subjects = []check{
 	}),
 	clocked("several subjects are booked at one instant, or refused", nil, func(k *tester) {
 		a, b := k.newSubject(), k.newSubject()
-		r := stint.Request{Claims: []stint.Claim{k.as(a, stint.PerSecond(1)).request(1).Claims[0], k.as(b, stint.Per(1, 3*s)).request(1).Claims[0]}, Mode: stint.ModeReserve}
+		r := stint.Request{
+			Claims: []stint.Claim{
+				k.as(a, stint.PerSecond(1)).request(1).Claims[0],
+				k.as(b, stint.Per(1, 3*s)).request(1).Claims[0],
+			},
+			Mode: stint.ModeReserve,
+		}
 		if k.SplitSubjects {
 			if d, err := k.Store.Take(k.Context(), r); err == nil {
 				k.Errorf("not refused: %s", answer(d))

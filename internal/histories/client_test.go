@@ -352,8 +352,19 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
 				}
 				d, r := &calls[i].Decision, &calls[i].Request
-				c.trace("ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d", r.Mode, r.Claims[0].Cost,
-					r.Claims[0].Subject, len(r.Claims[1:]), r.ID, d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.Data().ID)
+				c.trace(
+					"ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d",
+					r.Mode,
+					r.Claims[0].Cost,
+					r.Claims[0].Subject,
+					len(r.Claims[1:]),
+					r.ID,
+					d.Allowed,
+					d.Repeat,
+					calls[i].Err,
+					d.Usages(),
+					d.Charge.Data().ID,
+				)
 			}
 		},
 		charged: func() (all []units) {
@@ -401,8 +412,15 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 			return
 		}
 		changed, failed = c.sabotage.amend(s.engine, charge, a)
-		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claims()[0].Subject, charge.Data().ID,
-			changed, failed)
+		c.trace(
+			"ran amend %d to %d of %s charge %d: %v %v",
+			a.Kind,
+			a.Cost,
+			charge.Claims()[0].Subject,
+			charge.Data().ID,
+			changed,
+			failed,
+		)
 		if changed && a.Kind == stint.AmendSettle && a.Cost < charge.Claims()[0].Cost {
 			s.announce(false, subjectsOf(&charge)...)
 		}

@@ -51,7 +51,9 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 		r.Mode = driver.ModeForce
 		return e.Take(ctx, r)
 	case s == dropsPlaces && d.Allowed &&
-		slices.ContainsFunc(r.Claims[0].Limits, func(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }):
+		slices.ContainsFunc(r.Claims[0].Limits, func(l stint.Limit) bool {
+			return l.Algorithm == stint.AlgorithmConcurrency
+		}):
 		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendRelease})
 	}
 	return d, err

@@ -28,7 +28,15 @@ const (
 // name includes the packages below it, unless they are listed themselves.
 var levels = [][]string{
 	// Beside the root package those that it imports.
-	{".", "internal/shortcut", "internal/logsample", "internal/label", "internal/keypart", "internal/words"},
+	{
+		".",
+		"internal/protocol",
+		"internal/shortcut",
+		"internal/logsample",
+		"internal/label",
+		"internal/keypart",
+		"internal/words",
+	},
 	{"driver"},
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
@@ -45,7 +53,8 @@ var levels = [][]string{
 var (
 	// standardOnly are the packages that import no third-party package.
 	standardOnly = []string{
-		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample", "internal/shortcut",
+		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample",
+		"internal/protocol", "internal/shortcut",
 		"internal/words",
 	}
 	// stores do not import each other: each can be used without the other.

@@ -89,7 +89,8 @@ func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.L
 
 func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
 	if a.Cost == 0 && c.Data().RequestID != "" {
-		if k := s.inForce(claims[0], c.Data().RequestID, c.Data().IDLife.Microseconds(), now); k != nil && k.repeats > 0 {
+		if k := s.inForce(claims[0], c.Data().RequestID, c.Data().IDLife.Microseconds(), now); k != nil &&
+			k.repeats > 0 {
 			return false
 		}
 	}

@@ -84,8 +84,14 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				c.Key(), l, c.Cost, lt)
 		}
 		if d.Allowed && r.Mode != stint.ModePeek && c.Cost > 0 {
-			e := event{id: d.Charge.Data().ID, from: d.Charge.Data().At, at: d.Charge.Data().At, low: c.Cost, high: c.Cost,
-				booked: d.RetryAfter > 0}
+			e := event{
+				id:     d.Charge.Data().ID,
+				from:   d.Charge.Data().At,
+				at:     d.Charge.Data().At,
+				low:    c.Cost,
+				high:   c.Cost,
+				booked: d.RetryAfter > 0,
+			}
 			switch {
 			case d.Charge.Data().Leased: // from memory: its block ends later
 				e.from, e.at = now, now
@@ -136,8 +142,12 @@ func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: charged %d of %d, though the true log has room for more even a slice later", r.Claims[0].Key(),
-		cost, r.Claims[0].Cost)
+	return fmt.Errorf(
+		"%s: charged %d of %d, though the true log has room for more even a slice later",
+		r.Claims[0].Key(),
+		cost,
+		r.Claims[0].Cost,
+	)
 }
 
 // Amended records an amendment that applied.

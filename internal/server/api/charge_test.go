@@ -22,10 +22,38 @@ func charges() []charged {
 		}}
 	return []charged{
 		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 1, At: 1, Generation: 99})},
-		{Charge: driver.NewCharge([]stint.Claim{two}, driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, Generation: 1<<32 - 1, Others: &driver.OtherStates{Generations: []uint32{3}}}), priced: 1},
-		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, RequestID: "again", IDLife: time.Hour})},
+		{
+			Charge: driver.NewCharge(
+				[]stint.Claim{two},
+				driver.ChargeData{
+					ID:         1<<64 - 1,
+					At:         stint.MaxUnits,
+					Generation: 1<<32 - 1,
+					Others:     &driver.OtherStates{Generations: []uint32{3}},
+				},
+			),
+			priced: 1,
+		},
+		{
+			Charge: driver.NewCharge(
+				[]stint.Claim{one},
+				driver.ChargeData{ID: 7, At: 8, RequestID: "again", IDLife: time.Hour},
+			),
+		},
 		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, Leased: true})},
-		{Charge: driver.NewCharge([]stint.Claim{one, two}, driver.ChargeData{ID: 7, At: 8, Generation: 1, Fallback: true, Others: &driver.OtherStates{Generations: []uint32{1 << 31, 5}, At: []int64{9}}}), priced: 3},
+		{
+			Charge: driver.NewCharge(
+				[]stint.Claim{one, two},
+				driver.ChargeData{
+					ID:         7,
+					At:         8,
+					Generation: 1,
+					Fallback:   true,
+					Others:     &driver.OtherStates{Generations: []uint32{1 << 31, 5}, At: []int64{9}},
+				},
+			),
+			priced: 3,
+		},
 	}
 }
 
@@ -83,7 +111,12 @@ func TestChargeSigned(t *testing.T) {
 // The largest charge that a request can make fits into the body that amends it.
 func TestLargestCharge(t *testing.T) {
 	long := strings.Repeat("x", maxKey)
-	c := charged{Charge: driver.NewCharge(nil, driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow})}
+	c := charged{
+		Charge: driver.NewCharge(
+			nil,
+			driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow},
+		),
+	}
 	total, all := 0, []stint.Claim(nil)
 	for i := range stint.MaxClaims {
 		// what policies count under is shorter than a subject of the caller's
