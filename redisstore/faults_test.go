@@ -220,7 +220,7 @@ func TestOddChargesAreHarmless(t *testing.T) {
 		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: -1}),
 		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1 << 60}),
 		driver.NewCharge(slices.Repeat([]stint.Claim{claim}, 300), driver.ChargeData{ID: 1, At: 1}),
-		driver.NewCharge([]stint.Claim{claim}, 
+		driver.NewCharge([]stint.Claim{claim},
 			driver.ChargeData{ID: 1, At: 1, Others: &driver.OtherStates{At: []int64{1}}}),
 		driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: 1}),
 	} {

@@ -107,7 +107,7 @@ func TestLeasesPassBy(t *testing.T) {
 		"a limit that is not leased": func(r *stint.Request) {
 			r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerHour(1_000_000))
 		},
-		"an id":                      func(r *stint.Request) { r.ID = fmt.Sprint(rand.Uint64()) },
+		"an id": func(r *stint.Request) { r.ID = fmt.Sprint(rand.Uint64()) },
 		"a second subject": func(r *stint.Request) {
 			r.Claims = append(r.Claims[:1:1], []stint.Claim{{Subject: "b", Limits: []stint.Limit{leased}, Cost: 1}}...)
 		},

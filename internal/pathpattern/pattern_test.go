@@ -169,7 +169,7 @@ func TestDotted(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/": false, "/a": false, "/a.b": false, "/.a": false, "/...": false, "/a/..b": false, "/a;.": false,
 		"/a;/b.": false,
-		"/.": true, "/..": true, "/a/./b": true, "/a/..": true, "/a/..;x": true, "/.;": true, `/a\..\b`: true,
+		"/.":     true, "/..": true, "/a/./b": true, "/a/..": true, "/a/..;x": true, "/.;": true, `/a\..\b`: true,
 		`\.`: true,
 	} {
 		if got := Dotted(path); got != want {
