@@ -207,15 +207,15 @@ func TestBucketIsKeptForTwiceItsRefill(t *testing.T) {
 	limits := []stint.Limit{stint.TokenBucket(3600, 1, time.Second)}
 	for name, write := range map[string]func(claim stint.Claim) error{
 		"charge": func(claim stint.Claim) error {
-			_, err := store.Take(t.Context(), stint.Request{Claim: claim})
+			_, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 			return err
 		},
 		"booking": func(claim stint.Claim) error {
 			claim.Cost = 3600
-			_, err := store.Take(t.Context(), stint.Request{Claim: claim})
+			_, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
 			if err == nil {
 				claim.Cost = 1
-				_, err = store.Take(t.Context(), stint.Request{Claim: claim, Mode: stint.ModeReserve})
+				_, err = store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModeReserve})
 			}
 			return err
 		},

@@ -55,8 +55,7 @@ import (
 // has unspent: what others have used since is not known.
 //
 // A refund or settlement of a decision from memory applies in the process that made it, while its
-// block lives. Its charge is [stint.Charge.Leased]. A command can give it back once its
-// block has ended.
+// block lives. Its charge says so. A command can give it back once its block has ended.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
