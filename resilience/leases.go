@@ -55,8 +55,7 @@ import (
 // has unspent: what others have used since is not known.
 //
 // A refund or settlement of a decision from memory applies in the process that made it, while its
-// block lives. Its charge is leased. A command can give it back once its
-// block has ended.
+// block lives. Its charge says so. A command can give it back once its block has ended.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
@@ -139,8 +138,7 @@ func (l *leases) find(r *stint.Request) (uint64, *lease) {
 
 // leasable reports whether a request may be served from memory.
 func leasable(r *stint.Request) bool {
-	if r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || len(r.Claims) > 1 || r.Terms().Fit ||
-		r.Terms().Lease != 0 {
+	if r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || len(r.Claims) > 1 || r.Terms().Fit || r.Terms().Lease != 0 {
 		return false
 	}
 	for i := range r.Claims[0].Limits {

@@ -111,6 +111,7 @@ func TestSchema(t *testing.T) {
 
 // TestStandardOutputFails tells a reader that has gone away from an output that is lost.
 func TestStandardOutputFails(t *testing.T) {
+	good := write(t, "small.yaml", small)
 	tests := []struct {
 		err    error
 		args   []string
@@ -123,7 +124,7 @@ func TestStandardOutputFails(t *testing.T) {
 		{syscall.EPIPE, []string{"config", "check", "--json", example, "no.yaml"}, exitBad, ""},
 		{syscall.ENOSPC, []string{"config", "schema"}, exitBad, "stint: standard output: write: disk full\n"},
 		{syscall.ENOSPC, []string{"--help"}, exitBad, "stint: standard output: write: disk full\n"},
-		{syscall.ENOSPC, []string{"config", "check", example}, exitBad, "stint: standard output: write: disk full\n"},
+		{syscall.ENOSPC, []string{"config", "check", good}, exitBad, "stint: standard output: write: disk full\n"},
 	}
 	for _, test := range tests {
 		var stderr strings.Builder
