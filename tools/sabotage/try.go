@@ -133,7 +133,8 @@ func (t *tester) build(ctx context.Context, pkg, dir string, flags ...string) (b
 }
 
 // test runs the tests of one stage. A test that fails now and then, on a busy machine, catches
-// nothing: one that failed is run again alone, and if it passes then, the others are run without it.
+// nothing: one that failed is run again alone, and if it passes then, the others are run without
+// it.
 func (t *tester) test(ctx context.Context, s measured, binary, dir string) (outcome, string, error) {
 	for {
 		o, by, err := t.once(ctx, s, binary, dir)
