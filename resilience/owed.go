@@ -72,7 +72,7 @@ func (l *local) grant(r *stint.Request, charge uint64, at int64) *granted {
 	g := &granted{at: at, charge: charge, id: r.ID, life: contract.Life(r), claims: make([]stint.Claim, len(r.Claims)),
 		resets: l.resets.Load()}
 	for i := range g.claims {
-		c := *&r.Claims[i]
+		c := r.Claims[i]
 		c.Subject, c.Scope = strings.Clone(c.Subject), strings.Clone(c.Scope)
 		c.Limits = l.parts.of(c.Limits, 1).whole
 		g.claims[i] = c

@@ -25,13 +25,8 @@ func TestPattern(t *testing.T) {
 		{pattern: "/**/*.css", fit: []string{"/x.css", "/a/b/x.css"},
 			misfit: []string{"/.cs", "/x.css/y", "/css", "/"}},
 		{pattern: "/**", fit: []string{"/", "/a", "/a/b"}},
-		{
-			pattern:  "/{id}/x",
-			fit:      []string{"/42/x"},
-			misfit:   []string{"/x", "/42/y", "/42/x/x"},
-			variable: "id",
-			value:    "42",
-		},
+		{pattern: "/{id}/x", fit: []string{"/42/x"}, misfit: []string{"/x", "/42/y", "/42/x/x"},
+			variable: "id", value: "42"},
 		{pattern: "/*/v*/x", fit: []string{"/a/v1/x"}, misfit: []string{"/a/b/x", "/a/v1"}},
 		{pattern: "/v*/**/{last}", fit: []string{"/v1/x", "/v/x", "/v22/a/b/c"}, misfit: []string{"/v1", "/x/v1/y"},
 			variable: "last", value: "x"},
@@ -167,10 +162,10 @@ func TestPrefix(t *testing.T) {
 
 func TestDotted(t *testing.T) {
 	for path, want := range map[string]bool{
-		"/": false, "/a": false, "/a.b": false, "/.a": false, "/...": false, "/a/..b": false, "/a;.": false,
-		"/a;/b.": false,
-		"/.":     true, "/..": true, "/a/./b": true, "/a/..": true, "/a/..;x": true, "/.;": true, `/a\..\b`: true,
-		`\.`: true,
+		"/": false, "/a": false, "/a.b": false, "/.a": false, "/...": false, "/a/..b": false,
+		"/a;.": false, "/a;/b.": false,
+		"/.": true, "/..": true, "/a/./b": true, "/a/..": true, "/a/..;x": true, "/.;": true,
+		`/a\..\b`: true, `\.`: true,
 	} {
 		if got := Dotted(path); got != want {
 			t.Errorf("%q: %v, want %v", path, got, want)

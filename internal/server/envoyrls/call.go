@@ -21,6 +21,8 @@ type call struct {
 	// verdict is what the observer receives, descriptor by descriptor, and usage its usage.
 	verdict policy.Verdict
 	usage   [1]stint.Usage
+	// claims is room for those of a question.
+	claims []stint.Claim
 	// subject and composite are room for texts that are being put together.
 	subject, composite []byte
 
@@ -53,6 +55,8 @@ type item struct {
 	degraded, unavailable bool
 	// charged is how much was charged.
 	charged int64
+	// asked is room for its claim while the store is asked.
+	asked [1]stint.Claim
 	// next and last are items of the same counter: next is 0 if there is none, last the first's.
 	next, last int
 }
@@ -150,6 +154,9 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 		}
 		if it.counted() {
 			it.subject = finishSubject(c.subject)
+			if it.hits == 0 && !it.refund && !it.rule.looked.Load() {
+				it.rule.looked.Store(true)
+			}
 		}
 	}
 	if replaces {

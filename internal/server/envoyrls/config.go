@@ -3,6 +3,7 @@ package envoyrls
 import (
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -58,6 +59,9 @@ type rule struct {
 	observed [2]policy.Rule
 	// text is RequestsPerUnit as header fields show it.
 	text string
+
+	// looked says that somebody has asked about it with zero hits; see chargeUsed.
+	looked atomic.Bool
 
 	unlimited, shadow, quota bool
 	name                     string

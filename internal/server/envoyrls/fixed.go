@@ -62,7 +62,7 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	claim := it.claim(Fixed)
 	claim.Limits = slices.Clone(claim.Limits)
 	claim.Limits[0].Max, claim.Cost = stint.MaxUnits, it.cost()
-	r := s.request(deadline, claim, nil, stint.ModeTake)
+	r := s.request(deadline, []stint.Claim{claim}, stint.ModeTake)
 	r.Terms().Fit, r.Failure = true, &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime}
 	var reset time.Duration // not to be read unless it is finished
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {

@@ -196,3 +196,45 @@ func TestRefundWithoutStore(t *testing.T) {
 		}
 	}
 }
+
+// Envoy looks with zero hits when a stream begins, and sends what the stream used when it ends:
+// that counts, whether or not there is room. Where nobody looks, a denial charges nothing.
+func TestHitsOfAStream(t *testing.T) {
+	for _, looks := range []bool{true, false} {
+		at := newClock(noon)
+		service := newService(t, inMemory(t, at.now), parse(t, tenASecond), envoyrls.Options{Now: at.now})
+		steps := []struct {
+			hits int64
+			want string
+		}{
+			{8, "OK: OK 2 of 10/SECOND"},
+			{25, "OVER: OVER 2 of 10/SECOND"},
+			{2, "OK: OK 0 of 10/SECOND"},
+		}
+		if looks {
+			steps[1].want = "OVER: OVER 0 of 10/SECOND"
+			steps[2].want = "OVER: OVER 0 of 10/SECOND"
+			if _, err := service.ShouldRateLimit(t.Context(), own(0, 0, ask("d", "a=1"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, step := range steps {
+			response, err := service.ShouldRateLimit(t.Context(), own(0, step.hits, ask("d", "a=1")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := show(response); got != step.want {
+				t.Errorf("after looks %v, step %d: got %s, want %s", looks, i+1, got, step.want)
+			}
+		}
+		// A window later all of it has left.
+		at.advance(1100 * time.Millisecond)
+		response, err := service.ShouldRateLimit(t.Context(), own(0, 0, ask("d", "a=1")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := show(response), "OK: OK 10 of 10/SECOND"; got != want {
+			t.Errorf("after looks %v, a second later: got %s, want %s", looks, got, want)
+		}
+	}
+}

@@ -103,8 +103,8 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 }
 
 // request is a question to the store, which has until the deadline to answer it.
-func (s *Service) request(deadline time.Time, first stint.Claim, and []stint.Claim, mode stint.Mode) stint.Request {
-	r := stint.Request{Claims: append([]stint.Claim{first}, and...), Mode: mode, Failure: &s.options.Failure}
+func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.Mode) stint.Request {
+	r := stint.Request{Claims: claims, Mode: mode, Failure: &s.options.Failure}
 	// The first question has all of it. It saves memory to treat one as such that follows at once.
 	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
 		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,7 @@ type broken struct {
 }
 
 func (b *broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
+	r.Claims = slices.Clone(r.Claims)
 	b.requests <- r
 	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: errors.New("no answer")}
 }

@@ -2,8 +2,10 @@ package envoyrls
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // slide decides a request by sliding windows: what is charged is charged to all limits, or none.
@@ -12,6 +14,13 @@ import (
 // neither can be a part of one question with the others. They are asked afterwards, and charged if
 // the request goes ahead.
 func (s *Service) slide(ctx context.Context, c *call) error {
+	if err := s.takeAll(ctx, c); err != nil {
+		return err
+	}
+	return s.chargeUsed(ctx, c)
+}
+
+func (s *Service) takeAll(ctx context.Context, c *call) error {
 	if len(c.items) == 1 { // most requests: whatever the mode, there is nothing to be undone
 		if it := &c.items[0]; it.counted() {
 			return s.takeAlone(ctx, c, it, stint.ModeTake)
@@ -41,6 +50,31 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 	return nil
 }
 
+// chargeUsed charges the hits for which there was no room to limits that were asked about with zero
+// hits before. Envoy does that where the cost is known only afterwards: it looks when a stream
+// begins, and sends the hits when the stream ends. By then they are used, whether or not there is
+// room. The answer stays a denial.
+func (s *Service) chargeUsed(ctx context.Context, c *call) error {
+	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
+		return nil
+	}
+	denied := c.denied() // else what had room was charged
+	for _, head := range c.counters(func(it *item) bool { return (denied || it.over) && it.rule.looked.Load() }) {
+		it := &c.items[head]
+		if it.asked[0] = c.united(head); it.asked[0].Cost == 0 {
+			continue
+		}
+		d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], driver.ModeForce))
+		if err != nil {
+			return err
+		}
+		it.noteCharge(&d.Charge, 0)
+		it.usage.Used = max(it.usage.Used, d.Decisive().Used)
+		it.usage.ResetAfter = max(it.usage.ResetAfter, d.Decisive().ResetAfter)
+	}
+	return nil
+}
+
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
 func inQuotaMode(it *item) bool  { return !it.rule.shadow && it.quota }
 func inShadowMode(it *item) bool { return it.rule.shadow }
@@ -55,11 +89,11 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 	for len(heads) > 0 {
 		some := heads[:min(len(heads), stint.MaxClaims)]
 		heads = heads[len(some):]
-		claims := make([]stint.Claim, len(some)) // the store may go on reading them
-		for k, head := range some {
-			claims[k] = c.united(head)
+		c.claims = c.claims[:0]
+		for _, head := range some {
+			c.claims = append(c.claims, c.united(head))
 		}
-		d, err := s.store.Take(ctx, s.request(c.deadline, claims[0], claims[1:], mode))
+		d, err := s.store.Take(ctx, s.request(c.deadline, c.claims, mode))
 		if err != nil {
 			s.undo(ctx, c, charges)
 			return nil, err

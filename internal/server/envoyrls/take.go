@@ -66,7 +66,8 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 	if s.options.Window == Fixed && it.neverFits() {
 		mode = stint.ModeTake // there is nothing to look for, and a limit of zero counts what exceeds it
 	}
-	d, err := s.store.Take(ctx, s.request(c.deadline, it.claim(s.options.Window), nil, mode))
+	it.asked[0] = it.claim(s.options.Window)
+	d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], mode))
 	if err != nil {
 		return err
 	}
