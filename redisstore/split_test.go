@@ -122,7 +122,7 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 	// A ceiling that is the request's own claim is asked last too.
 	first := request("nobody", 0, "")
 	first.Claims = []stint.Claim{first.Claims[1], first.Claims[0]}
-	if d, err := s.Take(t.Context(), first); err != nil || d.Allowed || d.Denier != 1 {
+	if d, err := s.Take(t.Context(), first); err != nil || d.Allowed || d.Denier != 2 {
 		t.Fatal(d, err)
 	}
 	var group sync.WaitGroup
@@ -185,7 +185,7 @@ func TestGivingBackIsNotWaitedFor(t *testing.T) {
 			fault.Store(true)
 			before := w.lost.Load()
 			d, err := s.Take(t.Context(), r)
-			if err != nil || d.Allowed || d.Denier != 1 {
+			if err != nil || d.Allowed || d.Denier != 2 {
 				t.Fatalf("%+v, %v", d, err)
 			}
 			if s.GiveBacks() == 0 {
