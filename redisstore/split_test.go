@@ -143,7 +143,7 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 					s.TakeBatch(t.Context(), []*driver.Call{&call})
 					d, err = call.Decision, call.Err
 				}
-				if err != nil || d.Allowed || d.Denier != 0 || len(d.Usages()) != 2 {
+				if err != nil || d.Allowed || d.Denier != 1 || len(d.Usages()) != 2 {
 					t.Errorf("%+v, %v", d, err)
 				} else if u := d.Usages()[1]; u.Used != 3 || u.RetryAfter != 0 || u.ResetAfter <= 0 {
 					t.Errorf("the ceiling: %+v, want what was last known of it", u)
