@@ -148,7 +148,7 @@ func ExampleLimiter_Refund() {
 	for range 2 {
 		refunded, err := lim.Refund(ctx, d)
 		now, _ := lim.Peek(ctx, "user:42")
-		fmt.Println(refunded, err, now.Remaining())
+		fmt.Println(refunded.Changed, err, now.Remaining())
 	}
 	// Output:
 	// true <nil> 10
@@ -162,11 +162,11 @@ func ExampleLimiter_Settle() {
 	ctx := context.Background()
 	tokens, _ := stint.New(store, stint.PerMinute(10_000))
 	d, _ := tokens.AllowN(ctx, "team:7", 500)
-	_, _ = tokens.Settle(ctx, d, 320)
+	settled, _ := tokens.Settle(ctx, d, 320)
 	now, _ := tokens.Peek(ctx, "team:7")
-	fmt.Println(now.Usages()[0].Used, "used,", now.Remaining(), "left")
+	fmt.Println(settled.Charged, "charged,", now.Remaining(), "left")
 	// Output:
-	// 320 used, 9680 left
+	// 320 charged, 9680 left
 }
 
 // Hold keeps a place while something slow runs, here one report at a time.

@@ -119,7 +119,7 @@ func (h *holder) beat(ctx context.Context) bool {
 	held, err := h.store.Amend(ctx, h.charge, Amendment{Kind: AmendExtend})
 	h.failure = err
 	switch {
-	case err == nil && held:
+	case err == nil && held.Changed:
 		h.expires.Reset(time.Until(sent.Add(h.window)))
 	case err == nil:
 		h.loses()
@@ -147,7 +147,7 @@ func (h *holder) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
 	held, err := h.store.Amend(ctx, h.charge, Amendment{Kind: AmendRelease})
-	if err == nil && !held {
+	if err == nil && !held.Changed {
 		err = h.failure
 	}
 	h.once.Do(func() {}) // from now on it is certain

@@ -109,8 +109,8 @@ type failing struct{ stint.Store }
 
 var errDown = errors.New("down")
 
-func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, errDown
+func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, errDown
 }
 
 func TestHoldTellsOfFailure(t *testing.T) {
@@ -130,7 +130,7 @@ func TestHoldTellsOfFailure(t *testing.T) {
 type cut struct {
 	stint.Store
 	down atomic.Bool
-	beat func(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) // instead of a heartbeat
+	beat func(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) // instead of a heartbeat
 
 	mu  sync.Mutex
 	log []string
@@ -138,13 +138,13 @@ type cut struct {
 
 var errCut = &stint.StoreError{Op: "amend", Kind: errkind.Timeout, Err: errDown}
 
-func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	s.mu.Lock()
 	s.log = append(s.log, fmt.Sprint([...]string{"settle", "extend", "release"}[a.Kind], time.Now().Second()))
 	s.mu.Unlock()
 	if s.down.Load() {
 		<-ctx.Done()
-		return false, errCut
+		return stint.Amended{}, errCut
 	}
 	if a.Kind == stint.AmendExtend && s.beat != nil {
 		return s.beat(ctx, c, a)
@@ -266,12 +266,12 @@ func TestReleaseComesAfterTheHeartbeat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newCut(t)
-				store.beat = func(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+				store.beat = func(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 					if failed == nil {
 						<-ctx.Done()
-						return false, errCut
+						return stint.Amended{}, errCut
 					}
-					return false, failed
+					return stint.Amended{}, failed
 				}
 				lim, acquire := newPlaces(t, store, 1, 30*time.Second)
 				start := time.Now()

@@ -48,12 +48,12 @@ func (p *places) Take(_ context.Context, r Request) (Decision, error) {
 	return Decision{Allowed: true, Degraded: a.local, RetryAfter: a.wait, Charge: c}, nil
 }
 
-func (p *places) Amend(_ context.Context, c Charge, a Amendment) (bool, error) {
+func (p *places) Amend(_ context.Context, c Charge, a Amendment) (Amended, error) {
 	if a != (Amendment{}) {
-		return false, fmt.Errorf("amendment %+v, want a refund", a)
+		return Amended{}, fmt.Errorf("amendment %+v, want a refund", a)
 	}
 	p.asked = append(p.asked, fmt.Sprint("return ", c.data.ID))
-	return true, nil
+	return Amended{Changed: true}, nil
 }
 
 func (p *places) Command(context.Context, Command) error { return nil }

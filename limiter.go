@@ -321,27 +321,33 @@ func (l *Limiter) unbook(ctx context.Context, c Charge) {
 	_, _ = l.store.Amend(ctx, c, Amendment{Kind: AmendSettle})
 }
 
-// Refund gives back what a decision charged, to the limits in whose window it still is. It reports
-// whether anything was given back: a charge is refunded or settled once.
-func (l *Limiter) Refund(ctx context.Context, d Decision) (bool, error) {
+// Refund gives back what a decision charged, to the limits in whose window it still is. A charge is
+// refunded or settled once.
+func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 	return l.Settle(ctx, d, 0)
 }
 
 // Settle replaces the cost that a decision charged by the true one, once. If that is more, it may
-// take a limit above its capacity: a debt that later decisions see.
-func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (bool, error) {
-	return l.amend(ctx, d, Amendment{Kind: AmendSettle, Cost: cost})
-}
-
-// amend changes what a decision charged, if it did.
-func (l *Limiter) amend(ctx context.Context, d Decision, a Amendment) (bool, error) {
+// take a limit above its capacity: a debt that later decisions see. If the charge has left the
+// window by then, the difference is charged now, until an hour after the charge. A bucket, or a
+// limit with a burst, takes a debt of one capacity at most; the answer says how much is charged:
+//
+//	settled, err := limiter.Settle(ctx, d, tokens)
+//	if settled.Changed && settled.Charged < tokens {
+//		// the rest of the tokens is not charged
+//	}
+func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, error) {
+	a := Amendment{Kind: AmendSettle, Cost: cost}
 	var m mistakes
 	if a.check(&m); m.errs != nil || d.Charge.data.ID == 0 {
-		return false, m.invalid()
+		return Amended{}, m.invalid()
 	}
-	changed, err := l.store.Amend(ctx, d.Charge, a)
+	settled, err := l.store.Amend(ctx, d.Charge, a)
 	l.log.failed(ctx, "a charge could not be corrected", &d.Charge.Claims()[0], err)
-	return changed, err
+	if settled.Changed && settled.Charged < cost {
+		l.log.cut(ctx, &d.Charge.Claims()[0], cost, settled.Charged)
+	}
+	return settled, err
 }
 
 // Reset forgets what the subject has used of the limiter's limits, in the given scopes, or outside

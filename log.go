@@ -12,17 +12,17 @@ import (
 )
 
 // WithLogger makes the limiter log what it decides: failures of the store at the level ERROR with
-// the cause, denials at WARN with the time to wait, and admissions at DEBUG, each with the key and
-// the limit, and at most five of each kind per second. Keys are shortened. By default it logs
-// nothing: callers get the decision and the error.
+// the cause, denials at WARN with the time to wait, settlements of which a part is not charged at
+// WARN, and admissions at DEBUG, each with the key and the limit, and at most five of each kind per
+// second. Keys are shortened. By default it logs nothing: callers get the decision and the error.
 func WithLogger(logger *slog.Logger) Option {
 	return optionFunc(func(l *Limiter) { l.log = &limiterLog{logger: cmp.Or(logger, slog.Default())} })
 }
 
 // limiterLog logs the decisions of a limiter. A nil one logs nothing.
 type limiterLog struct {
-	logger                        *slog.Logger
-	admissions, denials, failures logsample.Sampler
+	logger                              *slog.Logger
+	admissions, denials, failures, cuts logsample.Sampler
 }
 
 // decided logs a decision, or that there is none. Of a peek only a failure is logged.
@@ -48,6 +48,18 @@ func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err erro
 	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
 		l.logger.ErrorContext(ctx, "stint: "+what, "cause", err,
 			"key", label.Short(c.Key()), "limit", label.List(c.Limits), "unlogged", unlogged)
+	}
+}
+
+// cut logs a settlement of which a part is not charged.
+func (l *limiterLog) cut(ctx context.Context, c *Claim, cost, charged int64) {
+	if l == nil {
+		return
+	}
+	if unlogged, ok := l.cuts.Allow(logsample.Few, time.Second); ok {
+		l.logger.WarnContext(ctx, "stint: a part of a settlement is not charged: its debt would be too large",
+			"cost", cost, "charged", charged, "key", label.Short(c.Key()), "limit", label.List(c.Limits),
+			"unlogged", unlogged)
 	}
 }
 

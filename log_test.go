@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -22,8 +23,8 @@ func (lost) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, errLost
 }
 
-func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, errLost
+func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, errLost
 }
 func (lost) Command(context.Context, stint.Command) error { return errLost }
 
@@ -74,6 +75,15 @@ func TestWithLogger(t *testing.T) {
 				Limits: fails.Limits()}}, driver.ChargeData{ID: 1})})
 			return err
 		}, strings.Replace(failed, "a request could not be decided", "a charge could not be corrected", 1)},
+		{"settled into too large a debt", func() error {
+			bucket, err := stint.New(memory, stint.TokenBucket(100, 1, time.Hour), stint.WithLogger(logger))
+			if err != nil {
+				return err
+			}
+			d, _ := bucket.Allow(ctx, who)
+			_, err = bucket.Settle(ctx, d, 5000)
+			return err
+		}, `level=WARN msg="stint: a part of a settlement is not charged: its debt would be too large" cost=5000 charged=200 key=user:somebo… limit="1/1h`},
 		{"Reset fails", func() error { return fails.Reset(ctx, who) },
 			strings.Replace(failed, "a request could not be decided", "a command failed", 1)},
 	} {

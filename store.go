@@ -18,10 +18,9 @@ type Store interface {
 	Take(ctx context.Context, r Request) (Decision, error)
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
-	// changes nothing, save for Extend and Release. It reports whether anything changed; nothing
-	// does if the charge is Fallback or Leased. What does not pass Amendment.Validate is refused
-	// with an [*InvalidError].
-	Amend(ctx context.Context, c Charge, a Amendment) (bool, error)
+	// changes nothing, save for Extend and Release. Nothing changes if the charge is Fallback or
+	// Leased. What does not pass Amendment.Validate is refused with an [*InvalidError].
+	Amend(ctx context.Context, c Charge, a Amendment) (Amended, error)
 
 	// Command acts on one subject outside of any decision. One that does not pass its Validate is
 	// refused with an [*InvalidError].
@@ -32,15 +31,30 @@ type Store interface {
 type Amendment struct {
 	// Kind is what to do.
 	Kind AmendmentKind
-	// Cost is the true cost, for Settle. It applies to the limits in whose window the charge still
-	// is. More than was charged becomes a debt if need be.
+	// Cost is the true cost, for Settle. Less than was charged applies to the limits in whose
+	// window the charge still is. What is more is charged to all of them, and becomes a debt if
+	// need be: at the instant of the charge, or now if its window has passed, until an hour after
+	// the charge.
 	Cost int64
-	// MaxDebt bounds, for Settle, how many units above its capacity a limit may be taken by this
-	// settlement; what is more is not charged. Zero means one capacity of each limit.
+	// MaxDebt bounds, for Settle, how many units above its capacity a bucket or a limit with a
+	// burst may be taken by this settlement, because they need time to recover from a debt; what is
+	// more is not charged, see [Amended]. Zero means one capacity of each limit. Other limits take
+	// the whole cost: they forget it after a window.
 	MaxDebt int64
 	// KnownOnly keeps Extend from taking back a place that the store has forgotten. It is for
 	// heartbeats on behalf of somebody who need not be trusted.
 	KnownOnly bool
+}
+
+// Amended is what an amendment did.
+type Amended struct {
+	// Changed says whether anything changed; after Extend, whether all places of the charge are
+	// held.
+	Changed bool
+	// Charged is the cost that a Settle left charged: the least of the limits to which it applied,
+	// and 0 if nothing changed. It is less than the true cost if MaxDebt kept a limit from taking
+	// all of it.
+	Charged int64
 }
 
 // AmendmentKind says what an amendment does.
@@ -53,7 +67,7 @@ const (
 	// AmendExtend is a heartbeat: it renews a holder's place under concurrency limits. One that the
 	// store has forgotten it takes back, above the maximum if need be; but not after the context's
 	// deadline, not if the charge was released or settled, and not for as long as a place lasts
-	// after a [CommandReset]. It reports whether all places of the charge are held.
+	// after a [CommandReset].
 	AmendExtend
 	// AmendRelease gives a holder's place back. What other limits charged stays. A heartbeat that
 	// may still be under way, because it was not answered, could take the place back until its

@@ -245,8 +245,9 @@ type settleDoc struct {
 	Header string `yaml:"header"`
 	// Bytes of response body to the unit: 1024, 1KiB, 1MB. Every part of one counts.
 	Bytes size `yaml:"bytes"`
-	// The largest debt that one true cost may leave: how many units above its capacity a budget may
-	// be taken. What is more is not charged. Default: one capacity of each limit.
+	// The largest debt that one true cost may leave a bucket or a limit with a burst: how many
+	// units above its capacity it may be taken. What is more is not charged. Default: one capacity
+	// of each limit. Other limits take the whole cost: they forget it after a window.
 	MaxDebt *int64 `yaml:"max_debt"`
 }
 

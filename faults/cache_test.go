@@ -125,7 +125,7 @@ func TestF26(t *testing.T) {
 			q = request("refunded", stint.PerHour(1))
 			charge := denied(other, q).Charge
 			denied(s, q)
-			if done, err := other.Amend(t.Context(), charge, stint.Amendment{}); !done || err != nil {
+			if done, err := other.Amend(t.Context(), charge, stint.Amendment{}); !done.Changed || err != nil {
 				r.Fatalf("refund: %v, %v", done, err)
 			}
 			r.within("after a refund elsewhere for", deniedFor("room after a refund", q), heard)

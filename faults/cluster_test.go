@@ -85,7 +85,7 @@ func (m *movers) call(caller, n int) {
 	r = m.request("refunds", "", nil)
 	if d := m.take(s, r); d.Allowed {
 		m.allowed[2].Add(1)
-		if done, err := s.Amend(context.Background(), d.Charge, stint.Amendment{}); err != nil || !done {
+		if done, err := s.Amend(context.Background(), d.Charge, stint.Amendment{}); err != nil || !done.Changed {
 			m.failed.Store(fmt.Sprint("a refund: ", done, err), true)
 		}
 	}

@@ -129,7 +129,7 @@ func refundStorm(r *report, stacks ...*stack) {
 			if err != nil {
 				r.Errorf("refund %d: %v", i, err)
 			}
-			if ok {
+			if ok.Changed {
 				count.Add(1)
 			}
 		})
@@ -154,7 +154,7 @@ func lateSettlements(r *report, one, other *stack) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		return ok
+		return ok.Changed
 	}
 	var slow, last stint.Charge
 	for spent < budget {

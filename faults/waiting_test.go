@@ -141,7 +141,7 @@ func givenUp(r *report, s stint.Store) {
 	}
 	gaveUp := time.Now()
 	for _, c := range charges[2*stay:] {
-		if ok, err := s.Amend(r.Context(), c, stint.Amendment{Kind: stint.AmendSettle}); err != nil || !ok {
+		if ok, err := s.Amend(r.Context(), c, stint.Amendment{Kind: stint.AmendSettle}); err != nil || !ok.Changed {
 			r.Fatal(ok, err)
 		}
 	}

@@ -200,8 +200,8 @@ func (s brokenStore) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	}
 }
 
-func (brokenStore) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, errors.New("broken")
+func (brokenStore) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, errors.New("broken")
 }
 
 func (brokenStore) Command(context.Context, stint.Command) error { return errors.New("broken") }

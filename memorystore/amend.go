@@ -7,22 +7,23 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Amend implements [stint.Store].
-func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	if err := s.ready(ctx, "amend"); err != nil {
-		return false, err
+		return done, err
 	}
 	if err := a.Validate(&c); err != nil {
-		return false, err
+		return done, err
 	}
 	if !contract.FromStore(&c) {
-		return false, nil
+		return done, nil
 	}
 	q := s.lock(c.Claims())
 	if q == nil {
-		return false, nil
+		return done, nil
 	}
 	defer q.unlock()
 	q.open(c.Claims(), true)
@@ -30,17 +31,17 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 		return q.settle(&c, a), nil
 	}
 	if a.Kind == stint.AmendExtend {
-		return q.extend(&c, a.KnownOnly), nil
+		done.Changed = q.extend(&c, a.KnownOnly)
+		return done, nil
 	}
-	changed := false
 	for i := range q.claims {
 		claim := &c.Claims()[i]
 		q.eachPlace(i, claim, func(v *view) {
 			s.released.Add(c.Data().ID, claim)
-			changed = v.index >= 0 && v.hold.Release(c.Data().ID) || changed
+			done.Changed = v.index >= 0 && v.hold.Release(c.Data().ID) || done.Changed
 		})
 	}
-	return changed, nil
+	return done, nil
 }
 
 // eachPlace calls f with the limit of each place that a claim took. What it writes is counted.
@@ -96,10 +97,11 @@ func (q *query) isSettled(i int, claim *stint.Claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim)
 }
 
-// settle replaces what a charge cost by the true cost, where it still counts.
-func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
+// settle replaces what a charge cost by the true cost, where it still counts. A raise is charged
+// now where it does not.
+func (q *query) settle(c *stint.Charge, a stint.Amendment) (done stint.Amended) {
 	if seen := q.seen(c.Data().RequestID, c.Data().IDLife); a.Cost == 0 && seen != nil && seen.repeats > 0 {
-		return false
+		return done
 	}
 	q.eachState(c.Claims(), func(i int, p *part) {
 		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != c.Data().GenerationAt(i)
@@ -111,29 +113,33 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) bool {
 			p.end = p.first
 		}
 	}
-	changed := false
 	for i := range q.claims {
 		p, claim := &q.parts[i], &c.Claims()[i]
 		applied, at, until := false, c.Data().AtOf(i), int64(0)
 		for k := p.first; k < p.end && claim.Cost > 0; k++ {
-			if v := &q.views[k]; q.settleState(v, claim, c.Data().ID, at, a) {
-				applied = true
-				until = max(until, countsUntil(v, at, claim.Cost))
+			v := &q.views[k]
+			charged, ok := q.settleState(v, claim, c.Data().ID, at, a)
+			if !ok {
+				continue
 			}
+			if applied = true; !done.Changed || charged < done.Charged {
+				done = stint.Amended{Changed: true, Charged: charged}
+			}
+			until = max(until, countsUntil(v, at, claim.Cost))
 		}
 		if applied {
-			changed = true
+			until = max(until, at+storebounds.LateSettle)
 			q.settled(q.record(p, claim), at, c.Data().ID, until)
 			q.store.own.Add(c.Data().ID, claim)
 		}
 	}
-	if changed && a.Cost == 0 && c.Data().RequestID != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
+	if done.Changed && a.Cost == 0 && c.Data().RequestID != "" && q.parts[0].rec != nil && q.parts[0].rec.rest != nil {
 		ids := &q.parts[0].rec.rest.ids
 		before := ids.bytes()
 		ids.forget(q.store.seed, c.Data().RequestID)
 		q.grown += int64(ids.bytes() - before)
 	}
-	return changed
+	return done
 }
 
 // settled remembers that a charge was settled.
@@ -143,13 +149,38 @@ func (q *query) settled(r *record, at int64, id uint64, until int64) {
 	q.grown += int64(r.rest.bytes() - before)
 }
 
-func (q *query) settleState(v *view, claim *stint.Claim, id uint64, at int64, a stint.Amendment) bool {
+// settleState settles one limit. It returns what is charged to it then, and whether it applied.
+func (q *query) settleState(
+	v *view, claim *stint.Claim, id uint64, at int64, a stint.Amendment,
+) (charged int64, ok bool) {
 	if v.holds() {
-		return v.index >= 0 && a.Cost == 0 && v.hold.Release(id)
+		return 0, v.index >= 0 && a.Cost == 0 && v.hold.Release(id)
 	}
-	return !q.parts[v.part].stale && q.change(v, func(count *algorithm.View) bool {
-		return count.Settle(at, claim.Cost, a.Cost, a.MaxDebt)
+	p := &q.parts[v.part]
+	ok = !p.stale && q.change(v, func(count *algorithm.View) (found bool) {
+		charged, found = count.Settle(at, claim.Cost, a.Cost, a.MaxDebt)
+		return found
 	})
+	if !ok && a.Cost > claim.Cost && q.now < at+storebounds.LateSettle && !q.store.resets.since(p.hash, at, q.now) {
+		return q.raise(v, claim, a)
+	}
+	return charged, ok
+}
+
+// raise charges now what a charge really cost more. There need be no state.
+func (q *query) raise(v *view, claim *stint.Claim, a stint.Amendment) (charged int64, ok bool) {
+	p := &q.parts[v.part]
+	if v.limit.Algorithm == stint.AlgorithmBucket && v.limit.Max == 0 {
+		return 0, false
+	}
+	if p.rec != nil && p.rec.last > q.now {
+		p.rec.stepBack(q.now)
+	}
+	if v.index >= 0 {
+		v.openAt(p.rec, q.now)
+	}
+	q.write(v, claim, func() { charged, ok = v.count.Raise(claim.Cost, a.Cost, a.MaxDebt) })
+	return charged, ok
 }
 
 // change changes a count, and reports whether that applied. Only if it does is it written that the

@@ -134,7 +134,7 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled := allow(t, lim, "settled")
-	if ok, err := lim.Refund(ctx, settled); !ok || err != nil {
+	if ok, err := lim.Refund(ctx, settled); !ok.Changed || err != nil {
 		t.Fatal(ok, err)
 	}
 	for range 3 {
@@ -143,12 +143,13 @@ func TestExpiry(t *testing.T) {
 	if !d.Banned {
 		t.Fatal("not banned")
 	}
-	// The refund is remembered for as long as it could be asked for again, the id for its life, the
-	// ban until it is forgiven.
+	// The refund is remembered for as long as the charge could be amended again, the id for its
+	// life, the ban until it is forgiven.
 	for _, x := range []struct {
 		pass        time.Duration
 		least, most int
-	}{{59 * time.Second, 1003, 1003}, {5 * time.Second, 2, 3}, {10 * time.Minute, 1, 1}, {110 * time.Minute, 0, 0}} {
+	}{{59 * time.Second, 1003, 1003}, {5 * time.Second, 2, 3}, {10 * time.Minute, 2, 2}, {50 * time.Minute, 1, 1},
+		{time.Hour, 0, 0}} {
 		clock.advance(x.pass)
 		s.Sweep()
 		if n := s.Len(); n < x.least || n > x.most {

@@ -49,10 +49,11 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 }
 
 // reset forgets the counts and holders of a claim's limits, and the request ids. Their states get a
-// new generation. Of holders it notes the time of the reset.
+// new generation, and the time of the reset is noted.
 func (q *query) reset(claims []stint.Claim) {
 	c := &claims[0]
 	q.eachState(claims, func(_ int, p *part) {
+		q.store.resets.add(p.hash, q.now)
 		if p.rec != nil {
 			if p.rec.last > q.now {
 				p.rec.stepBack(q.now)

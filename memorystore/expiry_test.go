@@ -16,13 +16,13 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 	ctx := context.Background()
 	for _, x := range []struct {
 		name string
-		look func(s *Store, old stint.Charge) (changed bool, err error)
+		look func(s *Store, old stint.Charge) (done stint.Amended, err error)
 	}{
-		{"settle", func(s *Store, old stint.Charge) (bool, error) {
+		{"settle", func(s *Store, old stint.Charge) (stint.Amended, error) {
 			return s.Amend(ctx, old, stint.Amendment{Kind: stint.AmendSettle, Cost: 1})
 		}},
-		{"give back", func(s *Store, _ stint.Charge) (bool, error) {
-			return false, s.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: "user:1",
+		{"give back", func(s *Store, _ stint.Charge) (done stint.Amended, err error) {
+			return done, s.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: "user:1",
 				Limits: []stint.Limit{fast}, Units: 1})
 		}},
 	} {
@@ -42,7 +42,7 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 			clock.advance(time.Hour)
 			take(slow)
 			clock.advance(30 * time.Minute)
-			if changed, err := x.look(s, old.Charge); changed || err != nil {
+			if changed, err := x.look(s, old.Charge); changed.Changed || err != nil {
 				t.Fatal(changed, err)
 			}
 			s.Sweep()

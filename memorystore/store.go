@@ -93,6 +93,7 @@ type Store struct {
 	perShard int         // records at most
 	own      settled.Set // charges that were settled here
 	released settled.Set // those whose places were
+	resets   resets
 
 	closed atomic.Bool
 	stop   chan struct{}

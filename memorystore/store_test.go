@@ -225,7 +225,8 @@ func TestOddInputIsHarmless(t *testing.T) {
 	} {
 		for kind := range stint.AmendmentKind(5) {
 			var invalid *stint.InvalidError
-			if changed, err := s.Amend(ctx, c, stint.Amendment{Kind: kind}); changed || !errors.As(err, &invalid) {
+			if changed, err := s.Amend(ctx, c, stint.Amendment{Kind: kind}); changed.Changed ||
+				!errors.As(err, &invalid) {
 				t.Errorf("%+v: changed %v, error %v", c, changed, err)
 			}
 		}

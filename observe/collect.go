@@ -28,6 +28,9 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for _, l := range m.lost.all() {
 		c.counter("settlements_lost_total", l.count.Load(), l.tier, l.policy, l.op, l.reason)
 	}
+	for _, u := range m.cuts.all() {
+		c.counter("settlement_units_lost_total", u.units.Load(), u.tier, u.policy)
+	}
 	c.histogram("decision_duration_seconds", m.decisions)
 	c.storeCounters(m.store)
 	health := m.watch.health()

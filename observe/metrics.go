@@ -10,6 +10,7 @@ var metrics = []struct {
 	{"decisions_total", "Decisions, by what came of them and why.", []string{"tier", "policy", "outcome", "reason"}},
 	{"decision_duration_seconds", "How long decisions took. Of many the first 32 in every 20 ms are timed, so the count is not that of decisions.", nil},
 	{"settlements_lost_total", "Refunds and settlements after a response that were not applied.", []string{"tier", "policy", "op", "reason"}},
+	{"settlement_units_lost_total", "Units of true costs that were not charged because the debt would have been too large.", []string{"tier", "policy"}},
 
 	{"store_call_duration_seconds", "How long calls to the store took.", []string{"op"}},
 	{"store_errors_total", "Calls to the store that failed.", []string{"op", "kind"}},

@@ -57,6 +57,7 @@ type Monitor struct {
 
 	ledger    *ledger
 	lost      *byName[lostName, lost]
+	cuts      *byName[cutName, cut]
 	decisions *histogram
 	store     *storeCounters
 	outbound  *byName[string, calls]
@@ -100,6 +101,7 @@ func New(c Config) *Monitor {
 		descs:      newDescs(),
 		ledger:     newLedger(),
 		lost:       newByName(lostName.rest, newLost),
+		cuts:       newByName(cutName.rest, newCut),
 		decisions:  newHistogram(),
 		store:      newStoreCounters(),
 		reloads:    newByName(anyOther, newReloads),

@@ -21,9 +21,30 @@ type lost struct {
 
 func newLost(name lostName) *lost { return &lost{lostName: name} }
 
-// settlement counts a correction under the request's route.
+// cutName is what units of true costs that were not charged are counted by.
+type cutName struct{ tier, policy string }
+
+func (cutName) rest() cutName { return cutName{other, other} }
+
+// cut counts units.
+type cut struct {
+	cutName
+	units atomic.Int64
+}
+
+func newCut(name cutName) *cut { return &cut{cutName: name} }
+
+// settlement counts a correction, or the units of it that were not charged, under the request's
+// route.
 func (m *Monitor) settlement(s *policy.Settlement) {
-	route := m.ledger.ofRoute(s.Verdict).name
+	var route seriesName
+	if s.Verdict != nil {
+		route = m.ledger.ofRoute(s.Verdict).name
+	}
+	if s.Amended.Changed && s.Err == nil {
+		m.cuts.get(cutName{route.tier, route.policy}).units.Add(s.Cost - s.Amended.Charged)
+		return
+	}
 	name := lostName{route.tier, route.policy, "settle", "not-applied"} // nothing was found to correct
 	if s.Refund {
 		name.op = "refund"

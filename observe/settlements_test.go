@@ -15,8 +15,8 @@ type unsettling struct {
 	err error
 }
 
-func (s unsettling) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, s.err
+func (s unsettling) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, s.err
 }
 
 // TestLostSettlements: what is not corrected after a response is counted by what it was and why.
@@ -47,7 +47,19 @@ policies: [{name: query, match: {path: /query}, cost: 5, settle: {header: X-Cost
 			end(policy.Outcome{Status: 500})
 		}
 	}
+	cut := newGuard(t, store, strings.Replace(config, "budget: 1000/1m", "budget: 10/1m bucket", 1), m)
+	in, v := get("/query"), new(policy.Verdict)
+	if err := cut.Decide(t.Context(), &in, v); err != nil {
+		t.Fatal(err)
+	}
+	cut.Follow(t.Context(), v)(policy.Outcome{Status: 200, Cost: "50"})
+	m.Observe(t.Context(), &policy.Settlement{Cost: 9, Amended: stint.Amended{Changed: true, Charged: 2}})
 	text := scrape(t, m)
+	for _, want := range []string{`{policy="query",tier="anyone"} 30`, `{policy="",tier=""} 7`} {
+		if !strings.Contains(text, "stint_settlement_units_lost_total"+want+"\n") {
+			t.Errorf("there is no line stint_settlement_units_lost_total%s", want)
+		}
+	}
 	for _, want := range []string{
 		`{op="settle",policy="query",reason="not-applied",tier="anyone"} 3`,
 		`{op="refund",policy="query",reason="not-applied",tier="anyone"} 2`,

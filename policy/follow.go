@@ -110,17 +110,17 @@ func (v *Verdict) budgets() []int {
 }
 
 // settle corrects a charge. What is not corrected stays charged as it was, for as long as its
-// windows last: it is logged, and the observer receives it.
+// windows last, and a cost may be too large a debt to be charged wholly: both are logged, and the
+// observer receives them.
 func (g *Guard) settle(ctx context.Context, c stint.Charge, s *Settlement) {
 	if c.Data().ID == 0 {
 		return // nothing was charged
 	}
 	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, MaxDebt: s.Verdict.after.maxDebt}
-	applied, err := g.store.Amend(ctx, c, amendment)
-	if applied && err == nil {
+	if s.Amended, s.Err = g.store.Amend(ctx, c, amendment); s.Err == nil && s.Amended.Changed &&
+		s.Amended.Charged >= s.Cost {
 		return
 	}
-	s.Err = err
 	g.log.unsettled(&c, s)
 	if g.observer != nil {
 		g.observer.Observe(ctx, s)

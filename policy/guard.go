@@ -27,7 +27,7 @@ type Guard struct {
 // GuardConfig sets up a [Guard].
 type GuardConfig struct {
 	// Observer receives every [*Verdict], also of a request that could not be decided, and a
-	// [*Settlement] for every correction that was not applied. It may be nil.
+	// [*Settlement] for every correction that was not applied wholly. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at the level ERROR, at most five per second, and denials and admissions
 	// as the Spec says. It is slog.Default() unless set.

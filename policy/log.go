@@ -128,9 +128,9 @@ func (l *guardLog) failed(what string, err error) {
 	}
 }
 
-// unsettled logs a refund or settlement that was not applied, and why if the store failed.
-// Otherwise there was nothing to correct: the charge has left its windows, was reset or corrected
-// before, or is a refund of a request that was repeated.
+// unsettled logs a refund or settlement that was not applied, or not wholly, and why if the store
+// failed. Otherwise there was nothing to correct: the charge has left its windows, was reset or
+// corrected before, or is a refund of a request that was repeated.
 func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 	unlogged, ok := l.corrections.Allow(logsample.Few, time.Second)
 	if !ok {
@@ -140,8 +140,11 @@ func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 	if s.Refund {
 		what = "a refund"
 	}
-	args := []any{"tier", s.Verdict.Tier, "key", label.Short(c.Claims()[0].Key()),
-		"charged", s.Verdict.Cost, "cost", s.Cost}
+	charged := s.Verdict.Cost
+	if s.Amended.Changed {
+		charged = s.Amended.Charged
+	}
+	args := []any{"tier", s.Verdict.Tier, "key", label.Short(c.Claims()[0].Key()), "charged", charged, "cost", s.Cost}
 	if s.Rule != nil {
 		args = append(args, "policy", s.Rule.Name())
 	}
@@ -149,7 +152,11 @@ func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 		l.logger.Error("stint: "+what+" failed", append(args, "cause", s.Err, "unlogged", unlogged)...)
 		return
 	}
-	l.logger.Warn("stint: "+what+" was not applied", append(args, "unlogged", unlogged)...)
+	how := " was not applied"
+	if s.Amended.Changed {
+		how = " was not charged wholly: its debt would be too large"
+	}
+	l.logger.Warn("stint: "+what+how, append(args, "unlogged", unlogged)...)
 }
 
 func (l *guardLog) unknownClient() {

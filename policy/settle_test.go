@@ -248,8 +248,8 @@ type unsettling struct {
 	err error
 }
 
-func (s unsettling) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, s.err
+func (s unsettling) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, s.err
 }
 
 // What is not corrected is logged and observed, apart by whether the store failed.
@@ -309,6 +309,48 @@ func TestLostSettlements(t *testing.T) {
 				t.Errorf("observed %+v, want %+v", seen.lost[0], test.want)
 			}
 		})
+	}
+}
+
+// What would be too large a debt is not charged: that is logged and observed.
+func TestSettlementsAreCut(t *testing.T) {
+	for _, test := range []struct {
+		settle, cost string
+		charged      int64
+	}{
+		{"{header: X-Cost}", "250", 200}, // one capacity
+		{"{header: X-Cost, max_debt: 30}", "250", 130},
+		{"{header: X-Cost, max_debt: 1000}", "250", 250},
+		{"{header: X-Cost}", "150", 150},
+	} {
+		store, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		var out bytes.Buffer
+		var seen witness
+		g := guardOver(t, store, `
+tiers: [{name: member, identity: user, limits: 1000/1h, budget: 100/1h bucket}, {name: rest, identity: ip, limits: 1/1h}]
+policies: [{name: query, match: {path: /query}, cost: 10, settle: `+test.settle+`}]
+`, policy.GuardConfig{Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		_, end := begin(t, g, query())
+		end(policy.Outcome{Status: 200, Cost: test.cost})
+		if test.cost == fmt.Sprint(test.charged) {
+			if out.Len() > 0 || len(seen.lost) > 0 {
+				t.Errorf("%+v: logged %q, observed %+v; want nothing", test, &out, seen.lost)
+			}
+			continue
+		}
+		want := fmt.Sprintf("level=WARN msg=\"stint: a settlement was not charged wholly: its debt would be too large\" "+
+			"tier=member key=user:somebo… charged=%d cost=250", test.charged)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%+v: logged %q, want %q", test, &out, want)
+		}
+		if len(seen.lost) != 1 || seen.lost[0].Cost != 250 ||
+			seen.lost[0].Amended != (stint.Amended{Changed: true, Charged: test.charged}) {
+			t.Errorf("%+v: observed %+v", test, seen.lost)
+		}
 	}
 }
 

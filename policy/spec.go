@@ -116,8 +116,8 @@ type Policy struct {
 	// the true cost.
 	SettleHeader string
 	SettleBytes  int64
-	// MaxDebt is how many units above its capacity a true cost may take a budget; 0 is one capacity
-	// of each limit.
+	// MaxDebt is how many units above its capacity a true cost may take a budget that is a bucket
+	// or has a burst; 0 is one capacity of each limit. Other budgets take the whole cost.
 	MaxDebt int64
 	// Refund are statuses after which everything charged is given back: 404, or 5 for all of 500
 	// to 599.

@@ -3,18 +3,24 @@ package policy
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-limiter/stint"
 )
 
 // Settlement is a correction of what a request was charged, once its response is known: a refund,
-// or the true cost. A guard sends it to its observer if it was not applied.
+// or the true cost. A guard sends it to its observer if it was not applied, or a part of the cost
+// is not charged.
 type Settlement struct {
-	// Verdict is that on the request.
+	// Verdict is that on the request. It is nil if that is not at hand.
 	Verdict *Verdict
 	// Rule is the first of the rules that the correction is for. It is nil if there is none.
 	Rule *Rule
 	// Refund says that everything was to be given back. Otherwise Cost is the true cost.
 	Refund bool
 	Cost   int64
+	// Amended is what the store did: not Changed if it was not applied, and with less Charged than
+	// Cost if the rest would have been too large a debt.
+	Amended stint.Amended
 	// Err is why the store could not apply it. It is nil if the store found nothing to correct: the
 	// charge has left its windows, was reset or corrected before, or its request ID was repeated,
 	// so that it is not given back.

@@ -10,18 +10,18 @@ import (
 )
 
 // Amend changes an earlier charge. See [stint.Store].
-func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
 	if !contract.FromStore(&c) {
-		return false, nil
+		return stint.Amended{}, nil
 	}
 	if a.Kind == stint.AmendSettle {
 		// Claims that were settled before are left out, as if they had cost nothing.
 		c = s.unsettled(c)
 		if !slices.ContainsFunc(c.Claims(), func(claim stint.Claim) bool { return claim.Cost > 0 }) {
-			return false, nil
+			return stint.Amended{}, nil
 		}
 	}
 	if a.Kind == stint.AmendRelease {
@@ -30,26 +30,26 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 			s.released.Add(c.Data().ID, claim)
 		}
 	}
-	var changed uint16
+	var done amended
 	var err error
 	if s.cluster && len(c.Claims()) > 1 {
-		changed, err = s.amendSplit(ctx, &c, a)
+		done, err = s.amendSplit(ctx, &c, a)
 	} else {
-		changed, err = s.amendOne(ctx, &c, a)
+		done, err = s.amendOne(ctx, &c, a)
 	}
 	if a.Kind == stint.AmendSettle {
 		for i := range c.Claims() {
 			claim := &c.Claims()[i]
-			if changed>>i&1 != 0 {
+			if done.claims>>i&1 != 0 {
 				s.settled.Add(c.Data().ID, claim)
 			}
 		}
 	}
+	changed := done.claims != 0
 	if a.Kind == stint.AmendExtend {
-		places := placesOf(&c)
-		return places != 0 && changed == places, s.wrap("amend", err)
+		changed = changed && done.claims == placesOf(&c)
 	}
-	return changed != 0, s.wrap("amend", err)
+	return stint.Amended{Changed: changed, Charged: done.charged}, s.wrap("amend", err)
 }
 
 // placesOf has a bit for each claim that took a place.
@@ -77,12 +77,11 @@ func (s *Store) unsettled(c stint.Charge) stint.Charge {
 	return c
 }
 
-// amendOne amends a charge in one call. It returns a bit for each claim to which that applied, the
-// lowest for the first.
-func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
+// amendOne amends a charge in one call.
+func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment) (amended, error) {
 	k, err := s.newKeys()
 	if err != nil {
-		return 0, err
+		return amended{}, err
 	}
 	parts := partsOf(nil, c.Claims())
 	s.sets.fill(parts)
@@ -98,11 +97,11 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	if c.Data().RequestID != "" {
 		k.inScope(c.Claims()[0].Subject, c.Claims()[0].Scope, seenKey)
 	}
-	changed, err := s.sendAmend(ctx, &k, c, a, parts, s.retakes(c, a))
+	done, err := s.sendAmend(ctx, &k, c, a, parts, s.retakes(c, a))
 	if moving(err) {
 		return s.amendMigrating(ctx, c, a, err)
 	}
-	return changed, err
+	return done, err
 }
 
 // retakes has a bit for each claim that a heartbeat may take places back for: not those that this
@@ -124,7 +123,7 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 // would take a place for somebody who may have released it.
 func (s *Store) sendAmend(
 	ctx context.Context, k *keys, c *stint.Charge, a stint.Amendment, parts []part, retake uint16,
-) (uint16, error) {
+) (amended, error) {
 	keys, id := k.strings(), k.names.id(c.Data().RequestID)
 	for again := false; ; again = true {
 		notAfter := int64(0)
@@ -137,15 +136,15 @@ func (s *Store) sendAmend(
 		reply, err := amendScript.run(ctx, s.conn.get(), keys,
 			amendArgs(c, a, parts, id, call, s.clock(), notAfter, retake))
 		if err != nil {
-			return 0, err
+			return amended{}, err
 		}
-		now, changed, err := decodeAmend(reply, call)
+		now, done, err := decodeAmend(reply, call)
 		if err != nil && err != errLate {
-			return 0, err
+			return amended{}, err
 		}
 		s.learnTime(now, err == errLate)
 		if err == nil || again || ctx.Err() != nil {
-			return changed, err
+			return done, err
 		}
 		// There is time left: the server's clock was set, and its reply had the new time.
 	}

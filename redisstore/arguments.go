@@ -236,8 +236,8 @@ func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, id string, call
 	return withID(append(b, body...), id)
 }
 
-// commandArgs packs a command for lua/command.lua, on states, and on limits whose places are reset.
-func commandArgs(c *stint.Command, states, places []part, call uint64, clock int64) []string {
+// commandArgs packs a command for lua/command.lua, on states, and with resets to note.
+func commandArgs(c *stint.Command, states []part, notes []note, call uint64, clock int64) []string {
 	var sets callSets
 	body := []byte{byte(c.Kind)}
 	if c.Kind == stint.CommandGiveBack {
@@ -249,10 +249,9 @@ func commandArgs(c *stint.Command, states, places []part, call uint64, clock int
 	for i := range states {
 		body = append(body, sets.number(states[i].set))
 	}
-	body = append(body, byte(len(places)))
-	for i := range places {
-		id := places[i].limits[0].ID()
-		body = append(append(appendTime(body, places[i].limits[0].Window), byte(len(id))), id...)
+	body = append(body, byte(len(notes)))
+	for _, n := range notes {
+		body = append(append(appendTime(body, n.life), byte(len(n.name))), n.name...)
 	}
 	b := appendStart(nil, call, clock)
 	b = sets.appendTo(b)

@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // Command acts on one subject. See [stint.Store].
@@ -18,47 +20,60 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	if err != nil {
 		return s.wrap("command", err)
 	}
-	states, places := s.commandKeys(&k, &c)
+	states, notes := s.commandKeys(&k, &c)
 	if len(k.ends) == 0 {
 		return nil // only places, which are released
 	}
 	keys := k.strings()
-	err = s.sendCommand(ctx, &c, keys, states, places)
+	err = s.sendCommand(ctx, &c, keys, states, notes)
 	if moving(err) {
-		err = s.commandMigrating(ctx, &c, keys, states, places)
+		err = s.commandMigrating(ctx, &c, keys, states, notes)
 	}
 	return s.wrap("command", err)
 }
 
 // sendCommand makes one call of command.lua.
-func (s *Store) sendCommand(ctx context.Context, c *stint.Command, keys []string, states, places []part) error {
+func (s *Store) sendCommand(ctx context.Context, c *stint.Command, keys []string, states []part, notes []note) error {
 	call := s.nextCall()
-	reply, err := commandScript.run(ctx, s.conn.get(), keys, commandArgs(c, states, places, call, s.clock()))
+	reply, err := commandScript.run(ctx, s.conn.get(), keys, commandArgs(c, states, notes, call, s.clock()))
 	if err != nil {
 		return err
 	}
 	return decodeCommand(reply, call)
 }
 
-// commandKeys adds the keys of a command. It returns the parts that it acts on: states, and the
-// holders that are reset.
-func (s *Store) commandKeys(k *keys, c *stint.Command) (states, places []part) {
+// note is that a state, or the holders of a limit, are reset: how the key ends, and for how long
+// that matters.
+type note struct {
+	name string
+	life time.Duration
+}
+
+// commandKeys adds the keys of a command. It returns the states that it acts on, and the resets to
+// note.
+func (s *Store) commandKeys(k *keys, c *stint.Command) (states []part, notes []note) {
 	if c.Kind != stint.CommandReset && c.Kind != stint.CommandGiveBack {
 		k.inScope(c.Subject, "", "ban")
 		k.inScope(c.Subject, "", "strikes")
 		return nil, nil
 	}
+	reset := c.Kind == stint.CommandReset
+	var places []part
 	for _, p := range appendParts(nil, 0, 0, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}) {
 		if !p.holders() {
 			states = append(states, p)
-		} else if c.Kind == stint.CommandReset {
+		} else if reset {
 			places = append(places, p)
+			notes = append(notes, note{p.end(), p.limits[0].Window})
 		}
 	}
-	if len(places) > 0 {
+	for i := 0; reset && i < len(states); i++ {
+		notes = append(notes, note{states[i].end(), storebounds.LateSettle * time.Microsecond})
+	}
+	if len(notes) > 0 {
 		k.inScope(c.Subject, c.Scope, "settled")
 	}
-	if c.Kind == stint.CommandReset {
+	if reset {
 		k.inScope(c.Subject, c.Scope, seenKey)
 	}
 	for i := range places {
@@ -68,5 +83,5 @@ func (s *Store) commandKeys(k *keys, c *stint.Command) (states, places []part) {
 	for i := range states {
 		k.ofPart(&states[i])
 	}
-	return states, places
+	return states, notes
 }

@@ -163,7 +163,7 @@ func (s *steady) Take(ctx context.Context, r stint.Request) (stint.Decision, err
 	return s.Store.Take(ctx, r)
 }
 
-func (s *steady) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *steady) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	s.refresh()
 	return s.Store.Amend(ctx, c, a)
 }

@@ -227,7 +227,7 @@ func TestOddChargesAreHarmless(t *testing.T) {
 		for kind := range stint.AmendmentKind(5) {
 			changed, err := s.Amend(t.Context(), c, stint.Amendment{Kind: kind})
 			var invalid *stint.InvalidError
-			if changed || err != nil && !errors.As(err, &invalid) {
+			if changed.Changed || err != nil && !errors.As(err, &invalid) {
 				t.Errorf("%+v: changed %v, %v", c, changed, err)
 			}
 		}

@@ -87,6 +87,17 @@ func (k *keys) ofPart(p *part) {
 	}
 }
 
+// end is how the key of a part ends.
+func (p *part) end() string {
+	switch {
+	case p.holders():
+		return p.limits[0].ID()
+	case p.name != "":
+		return stateKey + "/" + p.name
+	}
+	return stateKey
+}
+
 // stateKey is how the key of a state ends, but for the name of its limits.
 const stateKey = "limits"
 

@@ -36,6 +36,7 @@ const (
 	stepRecordID
 	stepDropID
 	stepMark
+	stepSeeReset
 	stepNone
 )
 
@@ -238,13 +239,13 @@ func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64
 // refused.
 func (s *Store) amendMigrating(
 	ctx context.Context, c *stint.Charge, a stint.Amendment, refused error,
-) (changed uint16, err error) {
+) (done amended, err error) {
 	settles := a.Kind == stint.AmendSettle || a.Kind == undo
 	if id := c.Data().RequestID; id != "" && a.Kind == stint.AmendSettle && a.Cost == 0 {
 		life := numbers(c.Data().IDLife.Microseconds())
 		_, repeats, err := s.step(ctx, keyOf(&c.Claims()[0], seenKey), stepDropID, id, life)
 		if err != nil || repeats[0] > 0 {
-			return 0, err
+			return done, err
 		}
 	}
 	if settles {
@@ -262,7 +263,7 @@ func (s *Store) amendMigrating(
 				mark := append(le.AppendUint64(nil, c.Data().ID), times...)
 				_, first, err := s.step(ctx, settled, stepMark, "", mark)
 				if err != nil {
-					return changed, err
+					return done, err
 				}
 				open[settled] = first[0] == 1
 			}
@@ -280,37 +281,48 @@ func (s *Store) amendMigrating(
 					continue
 				}
 			}
-			bits, err := s.amendKey(ctx, &part, a)
-			if err == nil && bits == 0 && a.Kind == stint.AmendExtend && !a.KnownOnly {
+			one, err := s.amendKey(ctx, &part, a, p.end())
+			if err == nil && one.claims == 0 && a.Kind == stint.AmendExtend && !a.KnownOnly {
 				err = refused
 			}
 			if err != nil {
-				return changed, err
+				return done, err
 			}
-			changed |= bits << i
+			one.claims <<= i
+			done = done.with(one)
 		}
 	}
-	return changed, nil
+	return done, nil
 }
 
 // amendKey amends a charge to one key, which stands in for that of settled charges too: that is not
-// looked at.
-func (s *Store) amendKey(ctx context.Context, c *stint.Charge, a stint.Amendment) (uint16, error) {
+// looked at. Whether the key, which ends like that, was reset is asked before a charge is raised.
+func (s *Store) amendKey(ctx context.Context, c *stint.Charge, a stint.Amendment, end string) (amended, error) {
+	raises := uint16(0)
+	if a.Kind == settleOneKey && a.Cost > c.Claims()[0].Cost {
+		_, reset, err := s.step(ctx, keyOf(&c.Claims()[0], "settled"), stepSeeReset, "",
+			append(append(numbers(c.Data().At), byte(len(end))), end...))
+		if err != nil {
+			return amended{}, err
+		}
+		raises = uint16(1 - reset[0])
+	}
 	parts := partsOf(nil, c.Claims())
 	s.sets.fill(parts)
 	k, err := s.newKeys()
 	if err != nil {
-		return 0, err
+		return amended{}, err
 	}
 	k.ofPart(&parts[0])
 	k.ofPart(&parts[0])
-	return s.sendAmend(ctx, &k, c, a, parts, 0)
+	return s.sendAmend(ctx, &k, c, a, parts, raises)
 }
 
 // horizon is for how long after its time a charge could be settled, at least, in microseconds: a
-// fixed window and another one, or the time in which a full meter empties.
+// fixed window and another one, the time in which a full meter empties, or that in which it is
+// raised late.
 func horizon(limits []stint.Limit) int64 {
-	longest := 0.0
+	longest := float64(storebounds.LateSettle)
 	for i := range limits {
 		l := &limits[i]
 		longest = max(longest, float64(l.Window.Microseconds())*(2+float64(l.Capacity())/float64(max(l.Max, 1))))
@@ -319,16 +331,17 @@ func horizon(limits []stint.Limit) int64 {
 }
 
 // commandMigrating carries out a command key by key. The states are those of the last keys.
-func (s *Store) commandMigrating(ctx context.Context, c *stint.Command, all []string, states, places []part) error {
+func (s *Store) commandMigrating(ctx context.Context, c *stint.Command, all []string, states []part,
+	notes []note) error {
 	for i := range all {
 		var own []part
 		if i > 0 {
-			places = nil // they are noted in the first key
+			notes = nil // they are in the first key
 		}
 		if first := len(all) - len(states); i >= first {
 			own = states[i-first : i-first+1]
 		}
-		err := s.sendCommand(ctx, c, all[i:i+1], own, places)
+		err := s.sendCommand(ctx, c, all[i:i+1], own, notes)
 		if err != nil || c.Kind == stint.CommandBan { // which leaves the strikes alone
 			return err
 		}

@@ -214,12 +214,13 @@ func movingSlot(t *testing.T, options ...option) {
 			m.key(a, "limits")
 			for i, d := range []stint.Decision{before, during} {
 				for _, want := range []bool{true, false} {
-					if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); done != want || err != nil {
+					if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); done.Changed != want ||
+						err != nil {
 						t.Errorf("refund %d: %v, %v; want %v", i, done, err, want)
 					}
 				}
 				other := open(t, clusterURL(cluster), options...) // which does not remember it by itself
-				if done, err := other.Amend(t.Context(), d.Charge, stint.Amendment{}); done || err != nil {
+				if done, err := other.Amend(t.Context(), d.Charge, stint.Amendment{}); done.Changed || err != nil {
 					t.Errorf("refund %d by another: %v, %v", i, done, err)
 				}
 			}
@@ -229,12 +230,34 @@ func movingSlot(t *testing.T, options ...option) {
 			r.ID = "y"
 			d := take(t, r)
 			take(t, r)
-			if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); done || err != nil {
+			if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); done.Changed || err != nil {
 				t.Errorf("the refund of a request that was repeated: %v, %v", done, err)
 			}
-			if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 5}); !done || err != nil ||
+			if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 5}); !done.Changed || err != nil ||
 				used(t, a) != 6 {
 				t.Errorf("settled: %v, %v, %d used; want 6", done, err, used(t, a))
+			}
+		}},
+		{"raises", func(t *testing.T, begin func(...string) moves) {
+			a, b := subject(), subject()
+			before, reset := take(t, request(a)), take(t, request(b))
+			command(t, stint.CommandReset, b)
+			take(t, request(b)) // a new state
+			state := redisstore.Key(s, a, "limits")
+			cluster.MasterOf(t, state).CLI(t, "DEL", state) // it has expired
+			m := begin(a, b)
+			m.key(b, "limits")
+			for _, want := range []bool{true, false} {
+				if done, err := s.Amend(t.Context(), before.Charge, stint.Amendment{Cost: 5}); done.Changed != want ||
+					err != nil {
+					t.Errorf("raised: %+v, %v, want %v", done, err, want)
+				}
+			}
+			if done, err := s.Amend(t.Context(), reset.Charge, stint.Amendment{Cost: 5}); done.Changed || err != nil {
+				t.Errorf("raised after a reset: %+v, %v", done, err)
+			}
+			if used(t, a) != 4 || used(t, b) != 1 {
+				t.Errorf("%d and %d used, want 4 and 1", used(t, a), used(t, b))
 			}
 		}},
 		{"places", func(t *testing.T, begin func(...string) moves) {
@@ -249,7 +272,8 @@ func movingSlot(t *testing.T, options ...option) {
 				t.Errorf("two keys of limits on two nodes: %v", err)
 			}
 			for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
-				if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: kind}); !done || err != nil {
+				if done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: kind}); !done.Changed ||
+					err != nil {
 					t.Errorf("amendment %d: %v, %v", kind, done, err)
 				}
 			}

@@ -55,7 +55,7 @@ func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	if held, err := s.Amend(t.Context(), c, extend); err != nil || !held {
+	if held, err := s.Amend(t.Context(), c, extend); err != nil || !held.Changed {
 		t.Fatalf("a heartbeat in time: %v, %v", held, err)
 	}
 }
@@ -69,7 +69,7 @@ func TestPlacesOfTwoProcesses(t *testing.T) {
 	released, reset := place(t, one, l), place(t, two, l)
 	amend := func(s *redisstore.Store, c stint.Charge, a stint.Amendment, want bool) {
 		t.Helper()
-		if got, err := s.Amend(t.Context(), c, a); err != nil || got != want {
+		if got, err := s.Amend(t.Context(), c, a); err != nil || got.Changed != want {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	}
@@ -98,7 +98,7 @@ func TestPlacesComeBackAfterALoss(t *testing.T) {
 	first, second := place(t, s, l), place(t, s, l)
 	server.CLI(t, "FLUSHALL")
 	for _, c := range []stint.Charge{first, second} {
-		if held, err := s.Amend(t.Context(), c, extend); err != nil || !held {
+		if held, err := s.Amend(t.Context(), c, extend); err != nil || !held.Changed {
 			t.Fatalf("a heartbeat: %v, %v", held, err)
 		}
 	}

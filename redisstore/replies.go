@@ -216,22 +216,40 @@ func (in *reader) usage() stint.Usage {
 	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(-1)), RetryAfter: micros(in.int(-1))}
 }
 
-// decodeAmend reads the reply of amend.lua: the server's clock, and a bit for each claim to which
-// it applied. The error is errLate if it came too late.
-func decodeAmend(reply string, call uint64) (now int64, changed uint16, err error) {
+// amended is to which claims of a charge an amendment applied, a bit each, the lowest for the
+// first, and what a settlement left charged: the least of the limits.
+type amended struct {
+	claims  uint16
+	charged int64
+}
+
+// with adds what was done to other claims.
+func (a amended) with(b amended) amended {
+	switch {
+	case a.claims == 0:
+		return b
+	case b.claims == 0:
+		return a
+	}
+	return amended{a.claims | b.claims, min(a.charged, b.charged)}
+}
+
+// decodeAmend reads the reply of amend.lua: the server's clock, and what was done. The error is
+// errLate if it came too late.
+func decodeAmend(reply string, call uint64) (now int64, done amended, err error) {
 	in, now, err := opening(reply, call)
 	if err != nil {
-		return 0, 0, err
+		return 0, done, err
 	}
 	late := in.byte()
-	changed = uint16(in.uint16())
+	done.claims, done.charged = uint16(in.uint16()), in.int(0)
 	if err := in.end(); err != nil {
-		return 0, 0, err
+		return 0, amended{}, err
 	}
 	if late != 0 {
-		return now, 0, errLate
+		return now, amended{}, errLate
 	}
-	return now, changed, nil
+	return now, done, nil
 }
 
 // decodeCommand reads the reply of command.lua.

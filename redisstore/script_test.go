@@ -28,6 +28,7 @@ func TestNumbers(t *testing.T) {
 		"MAX_IDS":      storebounds.MaxIDs,
 		"MAX_REPEATS":  storebounds.MaxRepeats,
 		"MAX_SETTLED":  storebounds.MaxSettled,
+		"LATE_SETTLE":  storebounds.LateSettle,
 		"MAX_KNOWN":    maxKnown,
 		"ID_STEP":      idStep,
 		"NEVER":        int64(stint.Never),
@@ -45,7 +46,8 @@ func TestNumbers(t *testing.T) {
 		"KIND_SEVERAL": kindSeveral,
 		"SEE_BAN":      stepSeeBan, "STRIKE": stepStrike, "SET_BAN": stepSetBan,
 		"SEE_ID": stepSeeID, "RECORD_ID": stepRecordID, "DROP_ID": stepDropID, "MARK": stepMark,
-		"ALLOWED": flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
+		"SEE_RESET": stepSeeReset,
+		"ALLOWED":   flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
 		"LATE": markLate, "CHARGED": markCharge, "FAILED": markFailed,
 
 		"PLAIN_STATE": plainState, "BOOKED_STATE": 'B',

@@ -296,11 +296,10 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 	return d
 }
 
-// amendSplit amends each group's part of a charge on its own node, all at the same time. See
-// amendOne.
-func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (changed uint16, err error) {
+// amendSplit amends each group's part of a charge on its own node, all at the same time.
+func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (done amended, err error) {
 	parts := groups(c.Claims())
-	each, errs := make([]uint16, len(parts)), make([]error, len(parts))
+	each, errs := make([]amended, len(parts)), make([]error, len(parts))
 	var group sync.WaitGroup
 	for i := range parts {
 		group.Go(func() {
@@ -309,10 +308,13 @@ func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendme
 		})
 	}
 	group.Wait()
-	for i, bits := range each {
+	for i, one := range each {
+		bits := one.claims
+		one.claims = 0
 		for j, index := range parts[i].indexes {
-			changed |= bits >> j & 1 << index
+			one.claims |= bits >> j & 1 << index
 		}
+		done = done.with(one)
 	}
-	return changed, errors.Join(errs...)
+	return done, errors.Join(errs...)
 }

@@ -579,7 +579,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-func (b *batching) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (b *batching) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	return b.inner.Amend(ctx, c, a)
 }
 

@@ -174,12 +174,12 @@ func batchError(batch []*driver.Call) error {
 	return batch[0].Err
 }
 
-func (b *breaker) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (changed bool, err error) {
+func (b *breaker) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	err = b.try(ctx, b.enter(), opAmend, func(ctx context.Context) error {
-		changed, err = b.inner.Amend(ctx, c, a)
+		done, err = b.inner.Amend(ctx, c, a)
 		return err
 	})
-	return changed, err
+	return done, err
 }
 
 func (b *breaker) Command(ctx context.Context, c stint.Command) error {

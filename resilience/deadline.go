@@ -64,7 +64,7 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-func (d *deadlines) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (d *deadlines) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	limited := until(ctx, earlier(ctx, time.Now().Add(amendTime)))
 	defer limited.release()
 	return d.inner.Amend(limited, c, a)

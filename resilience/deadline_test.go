@@ -22,9 +22,9 @@ func (s contexts) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	return stint.Decision{}, nil
 }
 
-func (s contexts) Amend(ctx context.Context, _ stint.Charge, _ stint.Amendment) (bool, error) {
+func (s contexts) Amend(ctx context.Context, _ stint.Charge, _ stint.Amendment) (stint.Amended, error) {
 	s.see(ctx)
-	return false, nil
+	return stint.Amended{}, nil
 }
 
 func (s contexts) Command(ctx context.Context, _ stint.Command) error {

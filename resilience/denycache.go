@@ -120,8 +120,8 @@ func (c *denyCache) ask(ctx context.Context, q *question) error {
 	return nil
 }
 
-func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
-	changed, err := c.inner.Amend(ctx, charge, a)
+func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	done, err := c.inner.Amend(ctx, charge, a)
 	if a.Kind != stint.AmendExtend {
 		// Only now is there room: what was denied until here is outdated. That holds after an error
 		// as well, which leaves open whether anything was given back.
@@ -130,7 +130,7 @@ func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amen
 			c.dropSubject(claim.Subject)
 		}
 	}
-	return changed, err
+	return done, err
 }
 
 func (c *denyCache) Command(ctx context.Context, cmd stint.Command) error {

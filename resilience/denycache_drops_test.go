@@ -34,7 +34,7 @@ func TestDenyCacheDrops(t *testing.T) {
 		{"settle down", settle(1), true},
 		{"settle up", settle(3), false},
 		{"refund that seems to fail", func(g *denyRig, c stint.Charge) {
-			g.amend = func(bool) (bool, error) { return false, context.DeadlineExceeded }
+			g.amend = func() (stint.Amended, error) { return stint.Amended{}, context.DeadlineExceeded }
 			settle(0)(g, c)
 		}, true},
 		{"release", func(g *denyRig, c stint.Charge) {

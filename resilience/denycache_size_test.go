@@ -27,8 +27,8 @@ func (s *deniesAll) Take(_ context.Context, r stint.Request) (stint.Decision, er
 	return d, nil
 }
 
-func (s *deniesAll) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, nil
+func (s *deniesAll) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, nil
 }
 
 func (s *deniesAll) Command(context.Context, stint.Command) error { return nil }
@@ -144,7 +144,7 @@ func TestDenyCacheInParallel(t *testing.T) {
 						return
 					}
 				}
-				if ok, err := c.Amend(ctx, d.Charge, stint.Amendment{}); err != nil || !ok {
+				if ok, err := c.Amend(ctx, d.Charge, stint.Amendment{}); err != nil || !ok.Changed {
 					t.Errorf("subject %d: refund: %v, %v", n, ok, err)
 					return
 				}

@@ -303,7 +303,7 @@ func (f *fallback) followed(g *granted, d stint.Decision, err error) {
 	if !charged {
 		f.oweGranted(g)
 		for _, s := range settlements {
-			f.settleOwed(&s.charge, s.cost)
+			f.settleOwed(s)
 		}
 		return
 	}

@@ -10,44 +10,45 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (f *fallback) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if !c.Data().Fallback {
-		changed, err := f.inner.Amend(ctx, c, a)
+		done, err := f.inner.Amend(ctx, c, a)
 		f.noteFailure(err, &c.Claims()[0])
-		if changed && err == nil && contract.FromStore(&c) {
+		if done.Changed && err == nil && contract.FromStore(&c) {
 			f.local.amended(&c, a)
 		}
-		return changed, err
+		return done, err
 	}
 	if err := a.Validate(&c); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
 	if c.Data().ID>>markShift != f.local.mark {
-		return false, nil
+		return stint.Amended{}, nil
 	}
 	return f.amendOwn(ctx, c, a)
 }
 
 // amendOwn amends a local decision, here and in the store if that has charged it.
-func (f *fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (f *fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	own := c
 	own.Data().ID &= 1<<markShift - 1
 	own.Data().Fallback = false
-	changed, err := f.local.own.Amend(ctx, own, a)
-	if !changed || err != nil {
-		return changed, err
+	done, err := f.local.own.Amend(ctx, own, a)
+	if !done.Changed || err != nil {
+		return done, err
 	}
-	other := f.local.counterparts.settle(&c, a)
+	settled := settlement{c, a, done.Charged}
+	other := f.local.counterparts.settle(settled)
 	f.local.amendSince(&c, &other.since, a, f.wall())
 	switch held := anyPlace(c.Claims()); {
 	case other.store.Data().ID != 0:
 		part := partOf(&other.store, &c)
-		changed, err := f.inner.Amend(ctx, part, a)
+		stored, err := f.inner.Amend(ctx, part, a)
 		if err != nil && a.Kind == stint.AmendSettle { // it is done locally already
 			f.amendLater(part, a)
-			return true, nil
+			return done, nil
 		}
-		return changed, err
+		return stored, err
 	case held && other.late:
 		if a.Kind == stint.AmendExtend {
 			f.local.changePlaces(c.Claims(), 0, f.now())
@@ -55,14 +56,15 @@ func (f *fallback) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendme
 			f.local.changePlaces(c.Claims(), -1, f.now())
 		}
 	case held:
-		if held, err := f.amendPlace(ctx, &c, a, other.held); !held || err != nil || a.Kind != stint.AmendSettle {
-			return held, err
+		if done.Changed, err = f.amendPlace(ctx, &c, a, other.held); !done.Changed || err != nil ||
+			a.Kind != stint.AmendSettle {
+			return done, err
 		}
-		f.settleOwed(&c, a.Cost)
+		f.settleOwed(settled)
 	case !other.late && a.Kind == stint.AmendSettle: // else it is done when the answer comes
-		f.settleOwed(&c, a.Cost)
+		f.settleOwed(settled)
 	}
-	return true, nil
+	return done, nil
 }
 
 // amendPlace amends a holder that was admitted without the store. A heartbeat that reaches the
@@ -78,11 +80,11 @@ func (f *fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amen
 		if err != nil { // it is held here
 			return true, nil
 		}
-		if held && !known {
+		if held.Changed && !known {
 			f.local.counterparts.add(c.Data().ID, counterpart{held: true})
 			f.local.changePlaces(c.Claims(), -1, f.now())
 		}
-		return held, nil
+		return held.Changed, nil
 	case known:
 		f.amendLater(store, stint.Amendment{Kind: stint.AmendRelease})
 	default:
@@ -94,13 +96,13 @@ func (f *fallback) amendPlace(ctx context.Context, c *stint.Charge, a stint.Amen
 // settleCharged settles what the store has charged, in the background.
 func (f *fallback) settleCharged(c *stint.Charge, s settlement) {
 	if part := partOf(c, &s.charge); part.Data().ID != 0 {
-		f.amendLater(part, stint.Amendment{Kind: stint.AmendSettle, Cost: s.cost})
+		f.amendLater(part, s.amendment)
 	}
 }
 
 // settleOwed changes what is owed for a local charge to its true cost.
-func (f *fallback) settleOwed(c *stint.Charge, cost int64) {
-	f.local.settleOwed(c, cost, f.now(), f.wall())
+func (f *fallback) settleOwed(s settlement) {
+	f.local.settleOwed(s, f.now(), f.wall())
 	f.startCharging()
 }
 

@@ -14,7 +14,7 @@ func TestFallbackAmendments(t *testing.T) {
 	f := newFallbackFor(t, inner, Config{Instances: 2})
 	other := newFallbackFor(t, inner, Config{Instances: 2})
 	l := stint.PerHour(1000) // counted in slices: any charge of that time looks alike
-	amend := func(s stint.Store, d stint.Decision, a stint.Amendment) (bool, error) {
+	amend := func(s stint.Store, d stint.Decision, a stint.Amendment) (stint.Amended, error) {
 		return s.Amend(t.Context(), d.Charge, a)
 	}
 	shared := mustDecide(t, f, oneUnit("a", l))
@@ -29,18 +29,18 @@ func TestFallbackAmendments(t *testing.T) {
 	several := mustDecide(t, f, r)
 	mustDecide(t, other, oneUnit("b", l))
 	if !plain.Charge.Data().Fallback || !several.Charge.Data().Fallback ||
-		several.Charge.Data().RequestID != "id" || several.Charge.Claims()[1:][0].Limits[0].Max != 50 {
+		several.Charge.Data().RequestID != "id" || several.Charge.Claims()[1].Limits[0].Max != 50 {
 		t.Errorf("charges %+v and %+v", plain.Charge, several.Charge)
 	}
 	for _, d := range []stint.Decision{plain, several} {
-		if changed, err := amend(other, d, stint.Amendment{}); changed || err != nil {
+		if changed, err := amend(other, d, stint.Amendment{}); changed.Changed || err != nil {
 			t.Errorf("in another process: %v, %v, want no change", changed, err)
 		}
 		before := inner.amends.Load()
-		if changed, err := amend(f, d, stint.Amendment{}); !changed || err != nil {
+		if changed, err := amend(f, d, stint.Amendment{}); !changed.Changed || err != nil {
 			t.Errorf("%v, %v, want a change", changed, err)
 		}
-		if changed, err := amend(f, d, stint.Amendment{}); changed || err != nil {
+		if changed, err := amend(f, d, stint.Amendment{}); changed.Changed || err != nil {
 			t.Errorf("again: %v, %v, want none", changed, err)
 		}
 		if inner.amends.Load() != before {
@@ -57,7 +57,7 @@ func TestFallbackAmendments(t *testing.T) {
 	}
 	holder := mustDecide(t, f, oneUnit("e", stint.AtOnce(2, time.Minute)))
 	for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
-		if changed, err := amend(f, holder, stint.Amendment{Kind: kind}); !changed || err != nil {
+		if changed, err := amend(f, holder, stint.Amendment{Kind: kind}); !changed.Changed || err != nil {
 			t.Errorf("holder: %v, %v", changed, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestFallbackAmendsParts(t *testing.T) {
 		want(f, 1, 50, 50)
 		for _, applies := range []bool{true, false} {
 			changed, err := f.Amend(t.Context(), d.Charge.Part(1, 2), stint.Amendment{Cost: 30})
-			if changed != applies || err != nil {
+			if changed.Changed != applies || err != nil {
 				t.Fatalf("settled the part: %v, %v, want %v", changed, err, applies)
 			}
 			want(f, 1, 30, 30)

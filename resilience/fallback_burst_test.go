@@ -61,7 +61,7 @@ func TestFallbackAmendsSeveralStates(t *testing.T) {
 		stint.Claim{Subject: "b", Limits: []stint.Limit{stint.PerHour(10).WithBurst(2)}, Cost: 1},
 	)
 	d := mustDecide(t, f, r)
-	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok || err != nil {
+	if ok, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok.Changed || err != nil {
 		t.Fatalf("refunded %v, %v", ok, err)
 	}
 	if d = mustDecide(t, f, r); d.Repeat || d.Usages()[2].Used != 11 {

@@ -128,9 +128,9 @@ func (f *flaky) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	}
 }
 
-func (f *flaky) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (f *flaky) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := f.do(ctx, "amend", &f.amends); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
 	return f.Store.Amend(ctx, c, a)
 }

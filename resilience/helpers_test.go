@@ -204,9 +204,9 @@ type denyRig struct {
 	cache *denyCache
 	calls atomic.Int64 // takes that reached the store
 
-	before, after func()                           // around every take of the store
-	change        func(*stint.Decision, *error)    // of its answer
-	amend         func(changed bool) (bool, error) // its answer to an amendment
+	before, after func()                        // around every take of the store
+	change        func(*stint.Decision, *error) // of its answer
+	amend         func() (stint.Amended, error) // its answer to an amendment
 }
 
 func newDenyRig(t testing.TB, c Config) *denyRig {
@@ -245,10 +245,10 @@ func (g *denyRig) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	return d, err
 }
 
-func (g *denyRig) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (g *denyRig) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	changed, err := g.store.Amend(ctx, c, a)
 	if g.amend != nil {
-		return g.amend(changed)
+		return g.amend()
 	}
 	return changed, err
 }

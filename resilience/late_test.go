@@ -172,7 +172,8 @@ func TestLateChargesAreAmended(t *testing.T) {
 					charge stint.Charge
 					cost   int64
 				}{{whole.Charge, 0}, {part.Charge.Part(1), 20}} {
-					if ok, err := s.Amend(t.Context(), settle.charge, stint.Amendment{Cost: settle.cost}); !ok ||
+					if ok, err := s.Amend(t.Context(), settle.charge,
+						stint.Amendment{Cost: settle.cost}); !ok.Changed ||
 						err != nil {
 						t.Fatalf("settled %v, %v", ok, err)
 					}
@@ -207,14 +208,16 @@ func TestLatePlacesAreKept(t *testing.T) {
 		store.change(way{})
 		for range 10 {
 			time.Sleep(300 * time.Millisecond)
-			if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); !ok || err != nil {
+			if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); !ok.Changed ||
+				err != nil {
 				t.Fatalf("extended %v, %v", ok, err)
 			}
 		}
 		if got := usedOf(t, store.flaky, "a", limit); got != 1 {
 			t.Errorf("the store has %d holders, want 1", got)
 		}
-		if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendRelease}); !ok || err != nil {
+		if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendRelease}); !ok.Changed ||
+			err != nil {
 			t.Fatalf("released %v, %v", ok, err)
 		}
 		if got := usedOf(t, store.flaky, "a", limit); got != 0 {

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
@@ -96,9 +98,9 @@ func (ls *lease) begin(cost, since int64, now leaseTime) {
 	ls.misses.last.Store(now.mono)
 }
 
-// serve takes a request's cost from the block that ends first. It reports whether it is time to
-// renew.
-func (ls *lease) serve(r *stint.Request, now leaseTime, d *stint.Decision) (served, renew bool) {
+// serve takes a request's cost from the block that ends first, for a process with a mark. It
+// reports whether it is time to renew.
+func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
 	s, c := ls.snapshot.Load(), &r.Claims[0]
 	if s == nil {
 		return false, false
@@ -119,7 +121,7 @@ func (ls *lease) serve(r *stint.Request, now leaseTime, d *stint.Decision) (serv
 		// A random id is as unique as a counter's, and cores do not contend for it.
 		d.Charge.SetClaims(r.Claims)
 		charge, block := d.Charge.Data(), b.charge.Data()
-		charge.ID, charge.At, charge.Now = rand.Uint64()|1, block.At, block.Now
+		charge.ID, charge.At, charge.Now = mark<<markShift|rand.Uint64()>>markBits, block.At, block.Now
 		charge.Generation, charge.Others, charge.Leased = block.Generation, block.Others, true
 		usages := d.MakeUsages(len(s.usage.limits))
 		for k, u := range s.usage.limits {
@@ -246,7 +248,7 @@ func (ls *lease) endBlock(i int) (back giveBack, differs bool) {
 			}
 		}
 	}
-	return giveBack{b.charge, min(used+b.debt, stint.MaxUnits)}, used+b.debt != b.granted
+	return giveBack{b.charge, min(used+b.debt, stint.MaxUnits), b.debt}, used+b.debt != b.granted
 }
 
 // end ends the lease for good, and returns what there is to give back if that is wanted.
@@ -268,26 +270,48 @@ func (ls *lease) end(back bool) (backs []giveBack) {
 }
 
 // settle replaces the cost of a charge by the true one, in the block that it came from. It reports
-// whether that block is there, and whether anything changed.
-func (ls *lease) settle(c *stint.Charge, cost int64) (found, applied bool) {
+// whether that block is there.
+func (ls *lease) settle(c *stint.Charge, a stint.Amendment) (found bool, done stint.Amended) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	i := slices.IndexFunc(ls.blocks, func(b *leaseBlock) bool { return b.charge.Data().At == c.Data().At })
 	if i < 0 {
-		return false, false
+		return false, done
 	}
 	if _, again := ls.settled[c.Data().ID]; again || len(ls.settled) >= storebounds.MaxSettled*len(ls.blocks) {
-		return true, false
+		return true, done
 	}
-	if !ls.blocks[i].settle(cost - c.Claims()[0].Cost) {
-		return true, false
+	more := a.Cost - c.Claims()[0].Cost
+	if more > 0 {
+		more = min(more, ls.mostRaise(c.Claims()[0].Limits, a.MaxDebt))
 	}
-	if cost > c.Claims()[0].Cost {
+	if !ls.blocks[i].settle(more) {
+		return true, done
+	}
+	if more > 0 {
 		ls.coverDebts()
 	}
 	if ls.settled == nil {
 		ls.settled = map[uint64]int64{}
 	}
 	ls.settled[c.Data().ID] = c.Data().At
-	return true, true
+	return true, stint.Amended{Changed: true, Charged: c.Claims()[0].Cost + more}
+}
+
+// mostRaise is by how many units a charge may be raised: of a burst to a debt, as far as its usage
+// is known. The lock is held.
+func (ls *lease) mostRaise(limits []stint.Limit, maxDebt int64) int64 {
+	most := stint.MaxUnits
+	for i := range limits {
+		l := &limits[i]
+		if !contract.HasMeter(l) {
+			continue
+		}
+		room := l.Capacity()
+		if i < len(ls.usage.limits) {
+			room = max(room-ls.usage.limits[i].Used, 0)
+		}
+		most = min(most, room+cmp.Or(maxDebt, l.Capacity()))
+	}
+	return most
 }

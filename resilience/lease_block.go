@@ -25,10 +25,11 @@ const maxBlocks = 8
 // blockClosed is in the units of a block that has ended: no request, however late, finds any there.
 const blockClosed = math.MinInt64 / 2
 
-// giveBack is a block that has ended, and how many of its units were used.
+// giveBack is a block that has ended, how many units were used, and how many of them beyond those
+// granted.
 type giveBack struct {
-	charge stint.Charge
-	cost   int64
+	charge     stint.Charge
+	cost, debt int64
 }
 
 func (b *leaseBlock) live(now leaseTime) bool { return now.mono < b.end.mono && now.wall < b.end.wall }

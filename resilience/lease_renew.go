@@ -163,6 +163,7 @@ func (l *leases) giveBackSoon(g giveBack) bool {
 func (l *leases) giveBack(g giveBack) error {
 	ctx, cancel := context.WithTimeout(l.ctx, returnTime)
 	defer cancel()
-	_, err := l.inner.Amend(ctx, g.charge, stint.Amendment{Kind: stint.AmendSettle, Cost: g.cost})
+	// All of the debt is charged: each settlement that made it was bounded.
+	_, err := l.inner.Amend(ctx, g.charge, stint.Amendment{Kind: stint.AmendSettle, Cost: g.cost, MaxDebt: g.debt})
 	return err
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/settled"
 )
 
 // leases is a layer that takes units of limits that are [stint.Limit.Leased] in blocks, ahead of
@@ -54,8 +56,8 @@ import (
 // The usage that a decision from memory reports is that of the latest block, less what this process
 // has unspent: what others have used since is not known.
 //
-// A refund or settlement of a decision from memory applies in the process that made it, while its
-// block lives. Its charge says so. A command can give it back once its block has ended.
+// A refund or settlement of a decision from memory applies in the process that made it: to its
+// block while that lives, and then to what the store has of the block. Its charge says so.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
@@ -65,6 +67,8 @@ type leases struct {
 	seed     maphash.Seed
 	start    time.Time
 	clock    func() leaseTime // for tests; nil means the machine's
+	mark     uint64           // of this process, in the ids of charges: see markShift
+	settled  settled.Set      // charges that were settled in their blocks
 
 	table     leaseTable
 	misses    leaseSketch
@@ -93,6 +97,7 @@ func newLeases(inner layer, c Config) *leases {
 		log:      c.Logger,
 		seed:     maphash.MakeSeed(),
 		start:    time.Now(),
+		mark:     1 + rand.Uint64N(1<<markBits-1),
 		table:    newLeaseTable(c.Leases),
 		misses:   newLeaseSketch(c.Leases),
 		stop:     make(chan struct{}),
@@ -118,7 +123,7 @@ func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision,
 		return false
 	}
 	now := l.at(asked)
-	served, renew := ls.serve(r, now, d)
+	served, renew := ls.serve(r, now, l.mark, d)
 	if !served {
 		return false
 	}
@@ -246,31 +251,39 @@ func (l *leases) measure(took int64) {
 	l.roundTrip.CompareAndSwap(old, next) // else another renewal just did
 }
 
-// Amend implements layer. Charges from memory are settled in the block they came from, if it is
-// still alive and in this process.
-func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+// Amend implements layer. Charges from memory are settled in the block they came from if that is
+// still alive. Once it has ended, what it used is in the store as one charge: a settlement of a
+// part of that changes it there, like any other.
+func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if !c.Data().Leased {
 		return l.inner.Amend(ctx, c, a)
 	}
 	if err := a.Validate(&c); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return false, &stint.StoreError{Op: "amend", Err: err}
+		return stint.Amended{}, &stint.StoreError{Op: "amend", Err: err}
 	}
 	if a.Kind != stint.AmendSettle {
-		return false, nil
+		return stint.Amended{}, nil
 	}
 	for _, bans := range []bool{false, true} {
 		ls := l.table.find(l.hash(&c.Claims()[0], bans), &c.Claims()[0], bans)
 		if ls == nil {
 			continue
 		}
-		if found, applied := ls.settle(&c, a.Cost); found {
-			return applied, nil
+		if found, done := ls.settle(&c, a); found {
+			if done.Changed {
+				l.settled.Add(c.Data().ID, &c.Claims()[0])
+			}
+			return done, nil
 		}
 	}
-	return false, nil
+	if c.Data().ID>>markShift != l.mark || l.settled.Has(c.Data().ID, &c.Claims()[0]) {
+		return stint.Amended{}, nil
+	}
+	c.Data().Leased = false
+	return l.inner.Amend(ctx, c, a)
 }
 
 // Command implements layer. A reset or a ban ends the leases that it concerns. Units that are given

@@ -52,15 +52,15 @@ func (f *leaseFar) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	return d, err
 }
 
-func (f *leaseFar) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (f *leaseFar) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	f.amends.Add(1)
 	time.Sleep(f.roundTrip / 2)
 	if f.down.Load() {
-		return false, errLeaseCut
+		return stint.Amended{}, errLeaseCut
 	}
-	ok, err := f.Store.Amend(ctx, c, a)
+	done, err := f.Store.Amend(ctx, c, a)
 	time.Sleep(f.roundTrip / 2)
-	return ok, err
+	return done, err
 }
 
 func newLeaseFar(t testing.TB, roundTrip time.Duration) *leaseFar {

@@ -74,7 +74,7 @@ func TestLeasesNeverOver(t *testing.T) {
 							if refund && fromLease(d) {
 								if ok, err := l.Amend(context.Background(), d.Charge, stint.Amendment{}); err != nil {
 									t.Error(err)
-								} else if ok {
+								} else if ok.Changed {
 									mu.Lock()
 									delete(log, e)
 									mu.Unlock()

@@ -15,7 +15,7 @@ func TestLeasesSettle(t *testing.T) {
 	settle := func(t *testing.T, l *leases, d stint.Decision, cost int64, want bool) {
 		t.Helper()
 		got, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Cost: cost})
-		if err != nil || got != want {
+		if err != nil || got.Changed != want {
 			t.Fatalf("settled %v, %v, want %v", got, err, want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestLeasesSettle(t *testing.T) {
 			t.Errorf("%d held after settling up, want %d", got, held-8)
 		}
 		for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
-			if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: kind}); ok || err != nil {
+			if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: kind}); ok.Changed || err != nil {
 				t.Errorf("kind %d: %v, %v", kind, ok, err)
 			}
 		}
@@ -81,13 +81,45 @@ func TestLeasesSettle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !ok {
+			if !ok.Changed {
 				break
 			}
 			applied++
 		}
 		if applied == 0 || applied > maxBlocks*storebounds.MaxSettled {
 			t.Errorf("%d refunds were remembered", applied)
+		}
+	})
+}
+
+// A charge from memory is settled after its block has ended, once and by its process alone.
+func TestLeasesSettleAfterTheBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := stint.Per(10_000, 10*time.Second).WithLease()
+		l, store, r, clock := leaseHeld(t, limit)
+		other := newLeasesFor(t, store, Config{})
+		r.Claims[0].Cost = 8
+		inBlock, less, more := mustLease(t, l, r), mustLease(t, l, r), mustLease(t, l, r)
+		settle := func(l *leases, d stint.Decision, cost int64, want stint.Amended) {
+			t.Helper()
+			if got, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Cost: cost}); err != nil || got != want {
+				t.Errorf("settled to %d: %+v, %v, want %+v", cost, got, err, want)
+			}
+		}
+		settle(l, inBlock, 3, stint.Amended{Changed: true, Charged: 3})
+		clock.advance(time.Second, time.Second)
+		time.Sleep(time.Second) // for the sweeper
+		synctest.Wait()
+		used := leaseUsed(t, store.Store, "a", limit)
+		settle(other, more, 20, stint.Amended{})
+		settle(l, inBlock, 30, stint.Amended{})
+		settle(l, less, 2, stint.Amended{Changed: true, Charged: 2})
+		settle(l, more, 5000, stint.Amended{Changed: true, Charged: 5000})
+		for _, d := range []stint.Decision{less, more} {
+			settle(l, d, 6000, stint.Amended{})
+		}
+		if got, want := leaseUsed(t, store.Store, "a", limit), used-6+4992; got != want {
+			t.Errorf("the store counts %d, want %d", got, want)
 		}
 	})
 }
@@ -106,11 +138,11 @@ func TestLeaseCover(t *testing.T) {
 	b.units.Add(-13)
 	claim := stint.Claim{Cost: 4}
 	charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 9, At: 2})
-	if _, ok := ls.settle(&charge, 14); !ok || b.debt != 10 {
+	if _, ok := ls.settle(&charge, stint.Amendment{Cost: 14}); !ok.Changed || b.debt != 10 {
 		t.Errorf("debt %d, want 10", b.debt)
 	}
 	charge.Data().ID = 10
-	if _, ok := ls.settle(&charge, 1); !ok || b.debt != 7 || b.units.Load() != 0 {
+	if _, ok := ls.settle(&charge, stint.Amendment{Cost: 1}); !ok.Changed || b.debt != 7 || b.units.Load() != 0 {
 		t.Errorf("debt %d, want 7", b.debt)
 	}
 	if g, differs := ls.endBlock(1); !differs || g.cost != 27 {
@@ -139,7 +171,8 @@ func TestLeasesSettleSeveralStates(t *testing.T) {
 		if !fromLease(d) || (stint.Amendment{}).Validate(&d.Charge) != nil {
 			t.Fatalf("from a lease: %v, %v", fromLease(d), (stint.Amendment{}).Validate(&d.Charge))
 		}
-		if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok || err != nil {
+		if ok, err := l.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok.Changed ||
+			err != nil {
 			t.Errorf("refunded %v, %v", ok, err)
 		}
 	})

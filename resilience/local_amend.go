@@ -117,7 +117,8 @@ func partOf(store, local *stint.Charge) stint.Charge {
 
 // settleOwed changes what is owed for a local charge, or a part of it, to its true cost, at an
 // instant and its wall time. What may have been charged already is given back.
-func (l *local) settleOwed(c *stint.Charge, cost, now, wall int64) {
+func (l *local) settleOwed(settled settlement, now, wall int64) {
+	c, cost := &settled.charge, settled.amendment.Cost
 	set := l.lock(c.Claims())
 	defer l.unlock(set)
 	for i := range c.Claims() { // a single request is owed under its first
@@ -125,7 +126,7 @@ func (l *local) settleOwed(c *stint.Charge, cost, now, wall int64) {
 		if rec := l.find(claim); rec != nil {
 			for _, s := range rec.sent {
 				if s.charge == c.Data().ID {
-					s.settlements = append(s.settlements, settlement{*c, cost})
+					s.settlements = append(s.settlements, settled)
 					return
 				}
 			}
@@ -134,19 +135,26 @@ func (l *local) settleOwed(c *stint.Charge, cost, now, wall int64) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
 		if claim.Cost > 0 && claim.Cost != cost {
-			l.adjust(claim, cost-claim.Cost, c.Data().At, now, wall)
+			l.adjust(claim, cost-claim.Cost, settled.charged-claim.Cost, c.Data().At, now, wall)
 		}
 	}
 }
 
-// adjust changes what is owed under a claim that was charged at an instant. The lock is held.
-func (l *local) adjust(c *stint.Claim, units, at, now, wall int64) {
+// adjust changes what is owed under a claim that was charged at an instant. A raise of a limit that
+// takes no larger debt is of so many units. The lock is held.
+func (l *local) adjust(c *stint.Claim, units, bounded, at, now, wall int64) {
 	rec := l.record(c, now)
 	for j := range c.Limits {
 		k := rec.limit(&c.Limits[j])
 		if units > 0 {
-			k.grant(units, now, now)
-			l.add(rec, k, now, units)
+			raise := units
+			if contract.HasMeter(&k.limit) {
+				raise = min(units, max(bounded, 0))
+			}
+			if raise > 0 {
+				k.grant(raise, now, now)
+				l.add(rec, k, now, raise)
+			}
 			continue
 		}
 		charged := k.drop(-units)

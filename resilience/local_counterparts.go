@@ -21,10 +21,11 @@ type counterpart struct {
 	settlements []settlement
 }
 
-// settlement is what a charge, or a part of it, really cost.
+// settlement is what a charge, or a part of it, really cost, and what is charged of that locally.
 type settlement struct {
-	charge stint.Charge
-	cost   int64
+	charge    stint.Charge
+	amendment stint.Amendment
+	charged   int64
 }
 
 // counterparts holds those of concurrency places, of bookings, and of local charges that the store
@@ -109,17 +110,18 @@ func (ts *counterparts) known(key uint64, store stint.Charge) []settlement {
 
 // settle returns the counterpart of a local charge that is amended. If its answer is late, a
 // settlement is remembered.
-func (ts *counterparts) settle(c *stint.Charge, a stint.Amendment) counterpart {
-	t := ts.shard(c.Data().ID)
+func (ts *counterparts) settle(s settlement) counterpart {
+	id := s.charge.Data().ID
+	t := ts.shard(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if other := t.late[c.Data().ID]; other != nil {
-		if a.Kind == stint.AmendSettle {
-			other.settlements = append(other.settlements, settlement{*c, a.Cost})
+	if other := t.late[id]; other != nil {
+		if s.amendment.Kind == stint.AmendSettle {
+			other.settlements = append(other.settlements, s)
 		}
 		return *other
 	}
-	if other := t.of[c.Data().ID]; other != nil {
+	if other := t.of[id]; other != nil {
 		return *other
 	}
 	return counterpart{}

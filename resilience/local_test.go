@@ -41,8 +41,8 @@ func (s *gone) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, s.err()
 }
 
-func (s *gone) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, s.err()
+func (s *gone) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, s.err()
 }
 
 func (s *gone) Command(context.Context, stint.Command) error { return s.err() }

@@ -121,7 +121,8 @@ func TestOwedIDsOfSeveralClaimsOutliveTheOutage(t *testing.T) {
 				d := mustDecide(t, s, r)
 				time.Sleep(time.Duration(n) * 100 * time.Millisecond) // until long after the ID's life
 				if n%4 == 0 {
-					if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendSettle}); !ok ||
+					if ok, err := s.Amend(t.Context(), d.Charge,
+						stint.Amendment{Kind: stint.AmendSettle}); !ok.Changed ||
 						err != nil {
 						t.Errorf("request %d is not refunded: %v, %v", n, ok, err)
 					}
@@ -198,7 +199,7 @@ func TestPartOfAPlaceIsRefunded(t *testing.T) {
 			r.Claims[:1:1],
 			[]stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
 		d := mustDecide(t, s, r)
-		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{}); !ok || err != nil {
+		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{}); !ok.Changed || err != nil {
 			t.Fatal(ok, err)
 		}
 		store.fail(refusedCall())
@@ -217,7 +218,7 @@ func TestPartOfAPlaceIsSettled(t *testing.T) {
 			r.Claims[:1:1],
 			[]stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerDay(100).WithName("budget")}, Cost: 5}}...)
 		d := mustDecide(t, s, r)
-		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{Cost: 20}); !ok || err != nil {
+		if ok, err := s.Amend(t.Context(), d.Charge.Part(1), stint.Amendment{Cost: 20}); !ok.Changed || err != nil {
 			t.Fatal(ok, err)
 		}
 		store.fail(refusedCall())
@@ -399,7 +400,7 @@ func TestRefundOfNamed(t *testing.T) {
 		store.fail(refusedCall())
 		d := mustDecide(t, s, r)
 		store.fail(nil)
-		if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); !ok || err != nil {
+		if ok, err := s.Amend(t.Context(), d.Charge, stint.Amendment{}); !ok.Changed || err != nil {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(5 * time.Second)
@@ -467,7 +468,7 @@ func TestShareAndSettlements(t *testing.T) {
 			d := mustDecide(t, s, r)
 			if d.Allowed {
 				total++
-				if ok, _ := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 2}); ok {
+				if ok, _ := s.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 2}); ok.Changed {
 					total++
 				}
 			}

@@ -11,7 +11,7 @@ import (
 // layer is a part of the stack. It answers a question in place.
 type layer interface {
 	ask(ctx context.Context, q *question) error
-	Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error)
+	Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error)
 	Command(ctx context.Context, c stint.Command) error
 }
 

@@ -165,7 +165,7 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 }
 
 // Amend implements [stint.Store].
-func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	return s.top.Amend(ctx, c, a)
 }
 

@@ -17,10 +17,11 @@ func (s *Server) newHTTP() (endpoint, error) {
 	}
 	a, err := api.New(s.guard, s.store, api.Config{
 		// Tokens and certificates have been checked by then.
-		Public: s.c.APIPublic || s.apiTokens != nil || s.c.ClientCA != "",
-		Key:    s.chargeKey,
-		AdHoc:  s.c.APIAdHoc,
-		Logger: s.c.Logger,
+		Public:   s.c.APIPublic || s.apiTokens != nil || s.c.ClientCA != "",
+		Key:      s.chargeKey,
+		AdHoc:    s.c.APIAdHoc,
+		Observer: s.monitor,
+		Logger:   s.c.Logger,
 	})
 	if err != nil {
 		return endpoint{}, err

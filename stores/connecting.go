@@ -214,8 +214,8 @@ func (c *connecting) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	store.TakeBatch(ctx, batch)
 }
 
-func (c *connecting) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
-	return with(c, "amend", func(s *redisstore.Store) (bool, error) { return s.Amend(ctx, charge, a) })
+func (c *connecting) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	return with(c, "amend", func(s *redisstore.Store) (stint.Amended, error) { return s.Amend(ctx, charge, a) })
 }
 
 func (c *connecting) Command(ctx context.Context, command stint.Command) error {

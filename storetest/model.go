@@ -257,13 +257,13 @@ func (w *world) amend(s step) error {
 		return fmt.Errorf("amend: %w", err)
 	}
 	if got != want {
-		return fmt.Errorf("store and reference differ: %s applied: %v, want %v", kind, got, want)
+		return fmt.Errorf("store and reference differ: %s: %+v, want %+v", kind, got, want)
 	}
-	if a.Kind == stint.AmendSettle && got {
+	if a.Kind == stint.AmendSettle && got.Changed {
 		// For how long that keeps the rest of a subject from being settled is open.
 		w.charges[i] = c
 	}
-	if got {
+	if got.Changed {
 		w.truth.Amended(now, c.store, a)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // what counted no more counts again: under a slower refill, or after a step back of the clock; when
 // a meter that is empty starts anew with what its log has; and when a state that is empty begins
 // again with another generation. The rules leave that open, so histories reset such limits on both
-// sides first, and amend no charges of such states any more.
+// sides first, and amend no charges of such states any more, unless they have left their windows.
 
 type subjectScope struct{ subject, scope string }
 
@@ -40,8 +40,9 @@ func (w *world) calm(r stint.Request) error {
 			}
 		}
 		if l.Algorithm != stint.AlgorithmConcurrency && w.oracle.IdleState(&look, &l) {
-			w.forgetCharges(func(c *stint.Claim) bool {
-				return subjectScopeOf(c) == key.subjectScope && slices.Contains(contract.StateNames(c, nil), l.Name)
+			w.forgetCharges(func(c *stint.Charge, claim *stint.Claim) bool {
+				return subjectScopeOf(claim) == key.subjectScope &&
+					slices.Contains(contract.StateNames(claim, nil), l.Name) && !w.hasLeft(c, claim)
 			})
 		}
 		w.limits[key] = true
@@ -49,12 +50,19 @@ func (w *world) calm(r stint.Request) error {
 	return nil
 }
 
+// hasLeft reports whether a charge has left the windows of all limits of a claim.
+func (w *world) hasLeft(c *stint.Charge, claim *stint.Claim) bool {
+	return !slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool {
+		return l.Algorithm == stint.AlgorithmBucket || c.Data().At+2*l.Window.Microseconds() > w.h.Clock.micros()
+	})
+}
+
 // forgetCharges forgets the charges with a claim of which something is true.
-func (w *world) forgetCharges(is func(*stint.Claim) bool) {
+func (w *world) forgetCharges(is func(*stint.Charge, *stint.Claim) bool) {
 	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-		for i := range c.store.Claims() {
-			claim := &c.store.Claims()[i]
-			if is(claim) {
+		for i := range c.oracle.Claims() {
+			claim := &c.oracle.Claims()[i]
+			if is(&c.oracle, claim) {
 				return true
 			}
 		}
@@ -87,7 +95,7 @@ func (w *world) calmAll() error {
 			return err
 		}
 		// Whether such a charge was settled may have been forgotten too.
-		w.forgetCharges(func(c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
+		w.forgetCharges(func(_ *stint.Charge, c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
 	}
 	for n := range w.plan.subjects {
 		subject := w.subject(n)

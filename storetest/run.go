@@ -186,11 +186,24 @@ func (k *tester) settle(d stint.Decision, cost int64) bool {
 
 func (k *tester) amend(d stint.Decision, a stint.Amendment) bool {
 	k.Helper()
-	applied, err := k.Store.Amend(k.Context(), d.Charge, a)
+	return k.amended(d, a).Changed
+}
+
+func (k *tester) amended(d stint.Decision, a stint.Amendment) stint.Amended {
+	k.Helper()
+	done, err := k.Store.Amend(k.Context(), d.Charge, a)
 	if err != nil {
 		k.Fatalf("amend: %v", err)
 	}
-	return applied
+	return done
+}
+
+// wantSettled settles a decision, and fails unless that leaves so many units charged.
+func (k *tester) wantSettled(d stint.Decision, a stint.Amendment, want int64) {
+	k.Helper()
+	if got := k.amended(d, a); !got.Changed || got.Charged != want {
+		k.Errorf("%s: settled to %d: %+v, want %d charged", k.limit(), a.Cost, got, want)
+	}
 }
 
 func (k *tester) command(c stint.Command) {

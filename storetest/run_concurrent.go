@@ -99,7 +99,7 @@ var concurrent = []check{
 			if err != nil {
 				k.Error(err)
 			}
-			return oneIf(applied)
+			return oneIf(applied.Changed)
 		}); n != 1 {
 			k.Errorf("%d refunds applied, want 1", n)
 		}

@@ -43,40 +43,56 @@ var settlements = []check{
 		k.wantApplied(k.settle(d, 4), true)
 		k.wantUsed(k.mustTake(6), 10)
 	}),
-	exact("settling up may leave a debt, of one capacity at most", windowed(), func(k *tester) {
+	exact("settling up may leave a debt", windowed(), func(k *tester) {
 		d := k.mustTake(5)
-		k.wantApplied(k.settle(d, 18), true)
+		k.wantSettled(d, stint.Amendment{Cost: 18}, 18)
 		d = k.mustDeny(1)
 		k.wantUsed(d, 18)
 		if d.Remaining() != 0 {
 			k.Errorf("%s: remaining is %d in debt, want 0", k.limit(), d.Remaining())
 		}
 		k.mustDeny(0)
-		k = k.other()
-		k.wantApplied(k.settle(k.mustTake(5), stint.MaxUnits), true)
-		k.wantUsed(k.peek(1), 20)
 	}),
-	exact("a settlement may say how much of a debt it makes", windowed(), func(k *tester) {
+	exact("a window takes a debt of any size", limits{stint.PerHour(10), stint.PerHour(1000), fixed(10, time.Hour)},
+		func(k *tester) {
+			for _, maxDebt := range []int64{0, 1, 1000} {
+				k := k.other()
+				k.mustTake(3)
+				k.wantSettled(k.mustTake(5), stint.Amendment{Cost: 5000, MaxDebt: maxDebt}, 5000)
+				k.wantUsed(k.peek(1), 5003)
+			}
+		}),
+	exact("a meter takes a debt of one capacity, or as the settlement says", limits{
+		stint.TokenBucket(10, 1, time.Hour), stint.PerHour(5).WithBurst(2)}, func(k *tester) {
 		for _, x := range []struct{ cost, maxDebt, want int64 }{
 			{9, 1, 9}, {10, 1, 10}, {11, 1, 11}, {100, 1, 11}, {100, 5, 15}, {100, 10, 20}, {100, 25, 35},
-			{100, 1000, 100}, {100, 0, 20},
+			{100, 1000, 100}, {100, 0, 20}, {stint.MaxUnits, 0, 20},
 		} {
 			k := k.other()
 			d := k.mustTake(5)
-			k.wantApplied(k.amend(d, stint.Amendment{Cost: x.cost, MaxDebt: x.maxDebt}), true)
+			k.wantSettled(d, stint.Amendment{Cost: x.cost, MaxDebt: x.maxDebt}, x.want)
 			k.wantUsed(k.peek(1), x.want)
 		}
 		k = k.other() // in debt already: each settlement may add its own
 		a, b := k.mustTake(5), k.mustTake(5)
-		k.wantApplied(k.amend(a, stint.Amendment{Cost: 100, MaxDebt: 3}), true)
-		k.wantApplied(k.amend(b, stint.Amendment{Cost: 100, MaxDebt: 2}), true)
+		k.wantSettled(a, stint.Amendment{Cost: 100, MaxDebt: 3}, 8)
+		k.wantSettled(b, stint.Amendment{Cost: 100, MaxDebt: 2}, 7)
 		k.wantUsed(k.peek(1), 15)
 	}),
 	exact("of several limits each has a debt of its own", nil, func(k *tester) {
-		hour, day := stint.PerHour(10), stint.PerDay(100)
-		d := k.under(hour, day).mustTake(5)
-		k.wantApplied(k.settle(d, 150), true)
-		k.wantUsed(k.under(hour, day).peek(1), 20, 150)
+		hour, bucket := stint.PerHour(10), stint.TokenBucket(100, 1, time.Hour)
+		under := k.under(hour, bucket)
+		under.wantSettled(under.mustTake(5), stint.Amendment{Cost: 500}, 200)
+		k.wantUsed(under.peek(1), 500, 200)
+	}),
+	exact("what is charged is the least of all claims", nil, func(k *tester) {
+		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
+		d := k.decide(and(k.as(a, l).request(1), k.as(b, stint.TokenBucket(10, 1, time.Hour)).request(2)))
+		k.wantSettled(d, stint.Amendment{Cost: 50}, 20)
+		k.wantUsed(k.as(a, l).peek(1), 50)
+		if got := k.amended(d, stint.Amendment{Cost: 50}); got != (stint.Amended{}) {
+			k.Errorf("settled again: %+v", got)
+		}
 	}),
 	clocked("a charge is settled only while it counts", limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
 		fixed(10, s)}, func(k *tester) {
@@ -84,8 +100,86 @@ var settlements = []check{
 		early, late := k.mustTake(5), k.mustTake(5)
 		k.wantApplied(k.after(500*ms-us).settle(early, 0), true)
 		k.wantApplied(k.after(500*ms+us).settle(late, 0), false)
-		k.wantApplied(k.settle(late, 10), false)
+		k.wantApplied(k.settle(late, 4), false)
 		k.wantUsed(k.peek(1), 0)
+	}),
+	clocked("what a charge cost more is charged when it has left its window, once", limits{stint.PerSecond(10),
+		stint.PerSecond(1000), stint.PerSecond(10).WithBurst(2), stint.TokenBucket(10, 10, s), fixed(10, s)},
+		func(k *tester) {
+			for _, between := range []func(){
+				func() {},
+				func() { k.mustTake(1) }, // perhaps in a new state
+				func() { k.mustTake(1); k.after(3 * s) },
+			} {
+				k = k.other()
+				k.toFull(s)
+				d := k.mustTake(5)
+				k.after(3 * s)
+				between()
+				look := k.peek(1)
+				before := look.Usages()[0].Used
+				k.wantSettled(d, stint.Amendment{Cost: 12}, 12)
+				k.wantUsed(k.peek(1), before+7)
+				k.wantApplied(k.settle(d, 12), false)
+				k.wantApplied(k.settle(d, 50), false)
+				k.wantApplied(k.settle(d, 0), false)
+				k.wantUsed(k.peek(1), before+7)
+				k.after(3 * s)
+				k.wantApplied(k.settle(d, 12), false) // not even when that has left its window
+				k.wantUsed(k.peek(1), 0)
+			}
+		}),
+	clocked("a late raise takes a meter no further into debt", limits{
+		stint.TokenBucket(10, 10, s), stint.PerSecond(5).WithBurst(2)}, func(k *tester) {
+		d := k.mustTake(5)
+		k.after(5*s).wantSettled(d, stint.Amendment{Cost: 100}, 25)
+		k.wantUsed(k.peek(1), 20)
+		d = k.after(10 * s).mustTake(5)
+		k.after(5*s).wantSettled(d, stint.Amendment{Cost: 100, MaxDebt: 3}, 18)
+		k.wantUsed(k.peek(1), 13)
+	}),
+	clocked("a charge is raised for an hour", limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s), fixed(10, s)},
+		func(k *tester) {
+			early, late := k.mustTake(1), k.mustTake(1)
+			k.wantApplied(k.after(time.Hour-us).settle(early, 4), true)
+			k.wantUsed(k.peek(1), 3)
+			k.wantApplied(k.after(us).settle(late, 4), false)
+			k.wantApplied(k.settle(early, 9), false) // it is remembered for as long
+			k.wantUsed(k.peek(1), 3)
+		}),
+	clocked("each limit is raised in its own window", nil, func(k *tester) {
+		short, long := stint.PerSecond(10), stint.PerMinute(10)
+		under := k.under(short, long)
+		d := under.mustTake(5)
+		under.after(2*s).wantSettled(d, stint.Amendment{Cost: 9}, 9)
+		k.wantUsed(under.peek(1), 4, 9)
+		k.wantUsed(under.after(58*s).peek(1), 0, 0) // in the minute it counts from when it was charged
+	}),
+	clocked("what was charged before a reset is not raised", limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
+		fixed(10, s), stint.PerSecond(10).WithName("n")}, func(k *tester) {
+		d := k.mustTake(5)
+		k.after(2 * s)
+		k.reset() // its state may have expired
+		k.wantApplied(k.settle(d, 9), false)
+		k.mustTake(1)
+		k.wantApplied(k.after(2*s).settle(d, 9), false)
+		k.wantUsed(k.peek(1), 0)
+		after := k.mustTake(5)
+		k.wantApplied(k.after(2*s).settle(after, 9), true)
+		k.wantUsed(k.peek(1), 4)
+	}),
+	clocked("a reset of other limits lets a charge be raised", nil, func(k *tester) {
+		a, b := stint.PerSecond(10), stint.PerSecond(10).WithName("b")
+		d := k.under(a, b).mustTake(5)
+		k.after(2 * s).under(b).reset()
+		k.wantApplied(k.settle(d, 9), true)
+		k.wantUsed(k.under(a, b).peek(1), 4, 0)
+	}),
+	clocked("what was given back is charged again by what it cost more", limits{stint.PerHour(10)}, func(k *tester) {
+		d := k.mustTake(5)
+		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: 5})
+		k.wantSettled(d, stint.Amendment{Cost: 8}, 8)
+		k.wantUsed(k.peek(1), 3)
 	}),
 	clocked("a bucket gives back no more than has not been refilled",
 		limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
@@ -109,18 +203,19 @@ var settlements = []check{
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantUsed(k.under(short, long).peek(1), 1, 1)
 	}),
-	exact("sums past 2^53 are refused", nil, func(k *tester) {
+	exact("no sum passes 2^53", nil, func(k *tester) {
 		l := stint.PerHour(10)
 		all := stint.Amendment{Cost: stint.MaxUnits, MaxDebt: stint.MaxUnits}
-		a, b := k.under(l).mustTake(1), k.under(l).mustTake(1)
-		k.wantApplied(k.amend(a, all), false)
-		k.wantApplied(k.amend(a, stint.Amendment{Cost: stint.MaxUnits - 1, MaxDebt: stint.MaxUnits}), true)
-		k.wantUsed(k.under(l).peek(1), stint.MaxUnits)
-		k.wantApplied(k.amend(b, stint.Amendment{Cost: 2, MaxDebt: 1}), false)
+		under := k.under(l)
+		a, b := under.mustTake(1), under.mustTake(1)
+		under.wantSettled(a, all, stint.MaxUnits-1)
+		k.wantUsed(under.peek(1), stint.MaxUnits)
+		under.wantSettled(b, stint.Amendment{Cost: 2, MaxDebt: 1}, 1)
+		k.wantUsed(under.peek(1), stint.MaxUnits)
 		for _, l := range []stint.Limit{stint.TokenBucket(10, 10, time.Hour), stint.Per(10, time.Minute).WithBurst(2)} {
-			d := k.under(l).mustTake(1)
-			k.wantApplied(k.amend(d, all), false)
-			k.wantUsed(k.under(l).peek(1), 1)
+			under := k.under(l)
+			unit, _, _ := l.Meter()
+			under.wantSettled(under.mustTake(1), all, stint.MaxUnits/unit)
 		}
 	}),
 	clocked("the last thousand settlements are remembered", limits{stint.PerHour(1_000_000)}, func(k *tester) {

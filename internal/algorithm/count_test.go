@@ -74,7 +74,7 @@ func TestSettle(t *testing.T) {
 		{"refund", stint.PerSecond(10), 4, 0, 100, true, 0},
 		{"less", stint.PerSecond(10), 4, 1, 100, true, 1},
 		{"more", stint.PerSecond(10), 4, 9, 100, true, 9},
-		{"more, into debt", stint.PerSecond(10), 4, 400, 100, true, 20},
+		{"more, into debt", stint.PerSecond(10), 4, 400, 100, true, 400},
 		{"out of the window", stint.PerSecond(10), 4, 0, 1_000_000, false, 0},
 		{"bucket, refund", stint.TokenBucket(10, 1, s), 4, 0, 500_000, true, 0},
 		{"bucket, half refilled since", stint.TokenBucket(10, 1, s), 4, 2, 1_000_000, true, 2},
@@ -93,7 +93,7 @@ func TestSettle(t *testing.T) {
 			open(&c, &p, start).Charge(x.cost)
 		}
 		v := open(&c, &p, start+x.after)
-		if got := v.Settle(start, x.cost, x.truth, 0); got != x.applies || v.Used() != x.used {
+		if _, got := v.Settle(start, x.cost, x.truth, 0); got != x.applies || v.Used() != x.used {
 			t.Errorf("%s: applies is %v, used %d; want %v, %d", x.name, got, v.Used(), x.applies, x.used)
 		}
 		if got := open(&c, &p, start+x.after).Used(); got != x.used {
@@ -102,16 +102,23 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// found is whether a settlement applied.
+func found(_ int64, ok bool) bool { return ok }
+
+// A meter is in debt for as long as it takes to refill: that is bounded. A log forgets.
 func TestDebtIsBounded(t *testing.T) {
 	for _, l := range []stint.Limit{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
-		stint.PerSecond(5).WithBurst(2)} {
+		stint.PerSecond(5).WithBurst(2), {Max: 10, Window: s, Algorithm: stint.AlgorithmFixed}} {
 		for debt, want := range map[int64]int64{0: 20, 1: 11, 500: 510, MaxUnits: 10_000} {
 			var c Count
 			p := Of(&l)
+			if p.unit == 0 {
+				want = 10_000
+			}
 			v := open(&c, &p, start)
 			v.Charge(3)
-			if !v.Settle(start, 3, 10_000, debt) || v.Used() != want {
-				t.Errorf("%v: used %d with a debt of at most %d, want %d", l, v.Used(), debt, want)
+			if got, ok := v.Settle(start, 3, 10_000, debt); !ok || got != want || v.Used() != want {
+				t.Errorf("%v: charged %d, used %d with a debt of at most %d, want %d", l, got, v.Used(), debt, want)
 			}
 		}
 	}
@@ -135,8 +142,8 @@ func TestLargestCounts(t *testing.T) {
 			v.Book(at+1, at+2, half+1)
 			at++
 		}
-		if v.Settle(start, half+1, MaxUnits, MaxUnits) {
-			t.Errorf("%v: raised past 2^53", l)
+		if got, ok := v.Settle(start, half+1, MaxUnits, MaxUnits); got != half+1 || !ok {
+			t.Errorf("%v: raised past 2^53: %d, %v", l, got, ok)
 		}
 		if v.Fits(half+1) || !v.Fits(0) || v.Reset() <= 0 || v.Used() < 0 {
 			t.Errorf("%v: reset %d, used %d", l, v.Reset(), v.Used())
@@ -182,7 +189,7 @@ func TestBookings(t *testing.T) {
 		if at := v.BookedAt(first + apart + 10_000); at != first+apart {
 			t.Errorf("%v: the second booking is at %d", l, at-start)
 		}
-		if !v.Settle(first+apart+10_000, 2, 0, 0) || v.Used() != 12 {
+		if _, ok := v.Settle(first+apart+10_000, 2, 0, 0); !ok || v.Used() != 12 {
 			t.Errorf("%v: the second booking could not be given back", l)
 		}
 		v.Only(first + 2*apart) // the third moves up
@@ -197,7 +204,7 @@ func TestBookings(t *testing.T) {
 		if v = open(&c, &p, first); v.Used() != 10 || len(v.ahead) != 4 {
 			t.Errorf("%v: used %d, %d ahead when the first has come", l, v.Used(), len(v.ahead))
 		}
-		if !v.Settle(first+10_000, 2, 1, 0) || v.Used() != 9 {
+		if !found(v.Settle(first+10_000, 2, 1, 0)) || v.Used() != 9 {
 			t.Errorf("%v: used %d when the first has been settled to one", l, v.Used())
 		}
 		v = open(&c, &p, start+20*second)
@@ -215,7 +222,7 @@ func TestBucketIsKeptWhileChargesCanBeSettled(t *testing.T) {
 	v := open(&c, &p, start)
 	v.Charge(8)
 	v.GiveBack(8)
-	if now := start + 8*second - 1; c.Dead(&p, now) || !open(&c, &p, now).Settle(start, 8, 9, 0) {
+	if now := start + 8*second - 1; c.Dead(&p, now) || !found(open(&c, &p, now).Settle(start, 8, 9, 0)) {
 		t.Error("forgotten while the charge can be settled")
 	}
 	if !c.Dead(&p, start+30*second) {

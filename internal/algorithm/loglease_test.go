@@ -114,14 +114,15 @@ func TestSettleBesideALease(t *testing.T) {
 	v.Lease(start+3*second, 5)
 	v.Charge(4)
 	v = open(&c, &p, start+second/2)
-	if !v.Settle(start, 4, 1, 0) || v.Used() != 6 || !v.Settle(start+3*second, 5, 3, 0) || v.Used() != 4 {
+	if !found(v.Settle(start, 4, 1, 0)) || v.Used() != 6 || !found(v.Settle(start+3*second, 5, 3, 0)) || v.Used() != 4 {
 		t.Errorf("used %d, want 4", v.Used())
 	}
 	v.Book(start+2*second, start+3*second, 2) // ends with the lease, and is settled first
-	if !v.Settle(start+3*second, 2, 0, 0) || v.Used() != 4 || !v.Settle(start+3*second, 3, 0, 0) || v.Used() != 1 {
+	if !found(v.Settle(start+3*second, 2, 0, 0)) || v.Used() != 4 || !found(v.Settle(start+3*second, 3, 0, 0)) ||
+		v.Used() != 1 {
 		t.Errorf("used %d, want 1", v.Used())
 	}
-	if v.Settle(start+3*second, 1, 0, 0) {
+	if found(v.Settle(start+3*second, 1, 0, 0)) {
 		t.Error("settled what is not there")
 	}
 }

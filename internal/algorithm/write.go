@@ -62,37 +62,30 @@ func (v *View) Unbook(end, cost int64) {
 }
 
 // Settle replaces the cost that was charged at an instant by the true one: at the end of its time
-// if it was booked or leased. A raise takes what is used at most debt units above the capacity; 0
-// means one capacity. It reports whether the charge was still to be found.
-func (v *View) Settle(at, cost, truth, debt int64) bool {
+// if it was booked or leased. A raise takes a meter at most debt units above the capacity; 0 means
+// one capacity. It returns what is charged then, and whether the charge was still to be found.
+func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	p, delta := v.p, truth-cost
 	if p.void() {
-		return false
+		return 0, false
 	}
 	if delta > 0 {
-		if debt == 0 {
-			debt = p.Cap
-		}
-		delta = min(delta, max(p.Cap-v.Used(), 0)+debt)
-		if p.log && v.inWindow+v.booked+delta > MaxUnits ||
-			p.unit > 0 && v.meter.level+p.weight(v.booked)+p.weight(delta) > MaxUnits {
-			return false
-		}
+		delta = min(delta, v.raise(debt))
 	}
 	if at > v.now {
 		if i := find(v.ahead, at); i >= 0 {
 			v.write().more.change(i, delta)
 			v.stored.tidy()
 			v.Only(Never)
-			return true
+			return cost + delta, true
 		}
 	}
 	if p.log {
-		return v.settleEntry(p.stamp(at), delta)
+		return cost + delta, v.settleEntry(p.stamp(at), delta)
 	}
 	given := p.given(at, v.now)
 	if given >= p.weight(cost) {
-		return false
+		return 0, false
 	}
 	if delta > 0 {
 		v.meter.level += p.weight(delta)
@@ -100,7 +93,34 @@ func (v *View) Settle(at, cost, truth, debt int64) bool {
 		v.lower(p.weight(-delta) - given)
 	}
 	v.write()
-	return true
+	return cost + delta, true
+}
+
+// Raise charges now by what the true cost of an earlier charge is more than it cost, with a debt as
+// for Settle. It returns what is charged then, and whether the limit charges anything.
+func (v *View) Raise(cost, truth, debt int64) (charged int64, ok bool) {
+	if v.p.void() {
+		return 0, false
+	}
+	more := min(truth-cost, v.raise(debt))
+	v.Charge(more)
+	return cost + more, true
+}
+
+// raise is by how many units a charge can be raised at most, with a debt as for Settle. No sum and
+// no level passes MaxUnits.
+func (v *View) raise(debt int64) int64 {
+	most := MaxUnits
+	if v.p.log {
+		most -= v.inWindow + v.booked
+	}
+	if v.p.unit > 0 {
+		if debt == 0 {
+			debt = v.p.Cap
+		}
+		most = min(most, max(v.p.Cap-v.Used(), 0)+debt, (MaxUnits-v.meter.level)/v.p.unit-v.booked)
+	}
+	return max(most, 0)
 }
 
 // settleEntry changes the entry with a stamp, and a meter beside it.

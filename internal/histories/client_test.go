@@ -352,18 +352,9 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
 				}
 				d, r := &calls[i].Decision, &calls[i].Request
-				c.trace(
-					"ran mode %d %d of %s and %v id %q: allowed %v repeat %v err %v used %v charge %d",
-					r.Mode,
-					r.Claims[0].Cost,
-					r.Claims[0].Subject,
-					len(r.Claims[1:]),
-					r.ID,
-					d.Allowed,
-					d.Repeat,
-					calls[i].Err,
-					d.Usages(),
-					d.Charge.Data().ID,
+				c.trace("ran mode %d %d of %s, %d claims, id %q: allowed %v repeat %v err %v used %v charge %d",
+					r.Mode, r.Claims[0].Cost, r.Claims[0].Subject, len(r.Claims), r.ID,
+					d.Allowed, d.Repeat, calls[i].Err, d.Usages(), d.Charge.Data().ID,
 				)
 			}
 		},
@@ -399,11 +390,11 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 }
 
 // Amend implements [stint.Store].
-func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (bool, error) {
+func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&charge); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
-	var changed bool
+	var done stint.Amended
 	var failed error
 	late := c.heartbeat(ctx, &charge, &a)
 	err := c.exchange(ctx, "amend", &flight{run: func(s *server) {
@@ -411,17 +402,10 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 			failed = failure("amend", errLate)
 			return
 		}
-		changed, failed = c.sabotage.amend(s.engine, charge, a)
-		c.trace(
-			"ran amend %d to %d of %s charge %d: %v %v",
-			a.Kind,
-			a.Cost,
-			charge.Claims()[0].Subject,
-			charge.Data().ID,
-			changed,
-			failed,
-		)
-		if changed && a.Kind == stint.AmendSettle && a.Cost < charge.Claims()[0].Cost {
+		done, failed = c.sabotage.amend(s.engine, charge, a)
+		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claims()[0].Subject,
+			charge.Data().ID, done, failed)
+		if done.Changed && a.Kind == stint.AmendSettle && a.Cost < charge.Claims()[0].Cost {
 			s.announce(false, subjectsOf(&charge)...)
 		}
 	}})
@@ -434,9 +418,9 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 			}
 			c.mu.Unlock()
 		}
-		return false, err
+		return stint.Amended{}, err
 	}
-	return changed, failed
+	return done, failed
 }
 
 // heartbeat sees to it that a heartbeat takes no place back when its caller has gone, or may have

@@ -19,7 +19,8 @@ type stay struct {
 }
 
 // stays are what may ever have been counted of a subject. An answer that was lost may have been
-// charged all the same, and an admission without the server twice: until all is settled.
+// charged all the same, and an admission without the server twice: until all is settled. What an
+// admission really cost more may be charged when that is known.
 func (j *judge) stays(s int) []stay {
 	var all []stay
 	for _, o := range j.ops {
@@ -40,6 +41,15 @@ func (j *judge) stays(s int) []stay {
 			all = append(all, stay{o.call, settled, func(at time.Duration) int64 { return cost + most(at) }, o})
 		default:
 			all = append(all, stay{o.call, settled, func(time.Duration) int64 { return cost }, o})
+		}
+		for _, a := range o.amends {
+			if more := a.cost - cost; more > 0 && (a.applied || a.failed) {
+				until := a.ret
+				if o.degraded || a.failed {
+					until = j.processes[o.process].settled(a.ret)
+				}
+				all = append(all, stay{a.call, until, func(time.Duration) int64 { return more }, o})
+			}
 		}
 	}
 	return all

@@ -59,10 +59,10 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 	return d, err
 }
 
-func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claims()[0].Cost || s == dropsPlaces &&
 		a.Kind != stint.AmendSettle {
-		return true, nil
+		return stint.Amended{Changed: true, Charged: a.Cost}, nil
 	}
 	return e.Amend(context.Background(), c, a)
 }

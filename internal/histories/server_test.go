@@ -143,8 +143,8 @@ func (s *server) leave(l *listener) {
 
 // subjectsOf are those of a charge.
 func subjectsOf(c *stint.Charge) []string {
-	subjects := []string{c.Claims()[0].Subject}
-	for _, claim := range c.Claims()[1:] {
+	var subjects []string
+	for _, claim := range c.Claims() {
 		subjects = append(subjects, claim.Subject)
 	}
 	return subjects

@@ -320,7 +320,7 @@ func (w *world) settle(i *instance, o *op, d stint.Decision, s step) {
 	i.client.pause()
 	a := amend{call: w.now(), cost: s.cost}
 	applied, err := i.limiter.Settle(context.Background(), d, s.cost)
-	a.ret, a.applied, a.failed = w.now(), applied, err != nil
+	a.ret, a.applied, a.failed = w.now(), applied.Changed, err != nil
 	if i.isDead() {
 		a.applied, a.failed = false, true
 	}

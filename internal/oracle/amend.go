@@ -30,15 +30,15 @@ type ownReleased struct {
 }
 
 // Amend implements [stint.Store].
-func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
 	if err := a.Validate(&c); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
 	if c.Data().Fallback || c.Data().Leased {
-		return false, nil
+		return stint.Amended{}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,9 +70,9 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (b
 		}
 	}
 	if a.Kind == stint.AmendExtend {
-		return places > 0 && applied == places, nil
+		return stint.Amended{Changed: places > 0 && applied == places}, nil
 	}
-	return applied > 0, nil
+	return stint.Amended{Changed: applied > 0}, nil
 }
 
 // mayRetake reports whether a forgotten place may be taken back: it was neither released nor
@@ -87,14 +87,14 @@ func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.L
 	return !was || at > now || now >= at+l.Window.Microseconds() || key.at > at
 }
 
-func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
+func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
 	if a.Cost == 0 && c.Data().RequestID != "" {
-		if k := s.inForce(claims[0], c.Data().RequestID, c.Data().IDLife.Microseconds(), now); k != nil &&
-			k.repeats > 0 {
-			return false
+		k := s.inForce(claims[0], c.Data().RequestID, c.Data().IDLife.Microseconds(), now)
+		if k != nil && k.repeats > 0 {
+			return stint.Amended{}
 		}
 	}
-	touched := map[ownSettled]bool{}
+	touched, least := map[ownSettled]bool{}, most
 	state := 0 // number of the claim's first
 	for i, claim := range claims {
 		names := contract.StateNames(claim, nil)
@@ -106,13 +106,17 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 			continue
 		}
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
-			if p.in != nil && (p.in.generation == 0 ||
-				p.in.generation != c.Data().GenerationAt(first+slices.Index(names, p.limit.Name))) {
-				continue
-			}
-			if p.counts.settle(p.limit, now, settlement{c.Data().ID, at, claim.Cost, a.Cost, a.MaxDebt}) {
+			known := p.in != nil && p.in.generation != 0 &&
+				p.in.generation == c.Data().GenerationAt(first+slices.Index(names, p.limit.Name))
+			reset, was := s.stateReset[stateOf(claim, p.limit)]
+			was = was && at <= reset && reset <= now && now < reset+storebounds.LateSettle
+			late := a.Cost > claim.Cost && now < at+storebounds.LateSettle && !was
+			charged, applied := p.counts.settle(p.limit, now,
+				settlement{c.Data().ID, at, claim.Cost, a.Cost, a.MaxDebt, known, late})
+			if applied {
 				s.write(p, now)
 				touched[key] = true
+				least = min(least, charged)
 			}
 		}
 	}
@@ -129,10 +133,13 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 			s.own = s.own[1:]
 		}
 	}
-	if len(touched) > 0 && a.Cost == 0 && c.Data().RequestID != "" {
+	if len(touched) == 0 {
+		return stint.Amended{}
+	}
+	if a.Cost == 0 && c.Data().RequestID != "" {
 		s.forget(claims[0], c.Data().RequestID)
 	}
-	return len(touched) > 0
+	return stint.Amended{Changed: true, Charged: least}
 }
 
 // cloneClaims returns all claims of a request, sharing nothing with the caller.

@@ -200,17 +200,28 @@ func (k *counts) change(i int, by int64) {
 	}
 }
 
-func (k *counts) settle(l *stint.Limit, now int64, c settlement) bool {
+func (k *counts) settle(l *stint.Limit, now int64, c settlement) (charged int64, applied bool) {
 	if isOff(l) {
-		return false
+		return 0, false
 	}
 	by := c.trueCost - c.cost
 	if by > 0 {
-		by = min(by, max(0, l.Capacity()-k.used(l))+cmp.Or(c.maxDebt, l.Capacity()))
+		by = min(by, k.mostRaise(l, c.maxDebt))
 	}
-	if by > 0 && k.wouldPass(l, by) {
-		return false
+	if c.known && k.settleFound(l, now, c, by) {
+		return c.cost + by, true
 	}
+	if !c.late {
+		return 0, false
+	}
+	if by > 0 {
+		k.lease(l, now, by)
+	}
+	return c.cost + by, true
+}
+
+// settleFound changes a charge by so many units, if it is found.
+func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) bool {
 	if c.at > now {
 		if i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == c.at }); i >= 0 {
 			k.change(i, by)
@@ -234,16 +245,21 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) bool {
 	return true
 }
 
-// wouldPass reports whether a raise would take a sum past 2^53.
-func (k *counts) wouldPass(l *stint.Limit, by int64) bool {
-	total := by
+// mostRaise is by how many units a settlement may raise: of a meter to a debt, and no sum past
+// 2^53.
+func (k *counts) mostRaise(l *stint.Limit, maxDebt int64) int64 {
+	booked, by := int64(0), most
 	for _, b := range k.booked {
-		total += b.n
+		booked += b.n
 	}
-	if hasLog(l) && total+sum(k.entries) > most {
-		return true
+	if hasLog(l) {
+		by = most - sum(k.entries) - booked
 	}
-	return hasMeter(l) && k.meter.wouldPass(total)
+	if hasMeter(l) {
+		by = min(by, max(0, l.Capacity()-k.used(l))+cmp.Or(maxDebt, l.Capacity()))
+		by = min(by, k.meter.room()-booked)
+	}
+	return max(0, by)
 }
 
 func (k *counts) giveBack(l *stint.Limit, now, units int64) bool {

@@ -81,8 +81,8 @@ func (h *holders) charge(l *stint.Limit, now int64, id uint64) {
 
 func (h *holders) bookings() []booking { return nil }
 
-func (h *holders) settle(_ *stint.Limit, _ int64, c settlement) bool {
-	return c.trueCost == 0 && h.release(c.id)
+func (h *holders) settle(_ *stint.Limit, _ int64, c settlement) (charged int64, applied bool) {
+	return 0, c.trueCost == 0 && h.release(c.id)
 }
 
 func (h *holders) release(id uint64) bool {

@@ -157,8 +157,8 @@ func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	return true
 }
 
-// wouldPass reports whether so many units more would take the level past 2^53.
-func (m *meter) wouldPass(units int64) bool {
-	total := times(units, m.unit)
-	return total.Add(total, m.level).Cmp(big.NewInt(most)) > 0
+// room is how many units more the level can hold.
+func (m *meter) room() int64 {
+	left := big.NewInt(most)
+	return left.Sub(left, m.level).Quo(left, big.NewInt(m.unit)).Int64()
 }

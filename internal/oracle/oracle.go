@@ -25,6 +25,7 @@ type Store struct {
 	states     map[stateKey]*state
 	holders    map[limitKey]*holders
 	resets     map[limitKey]int64 // when places were last reset
+	stateReset map[stateKey]int64 // when states were
 	ids        map[scopeKey][]seenID
 	settled    map[scopeKey][]settled
 	own        []ownSettled
@@ -55,6 +56,9 @@ func New(now func() int64) *Store {
 		states:  map[stateKey]*state{},
 		holders: map[limitKey]*holders{},
 		resets:  map[limitKey]int64{},
+
+		stateReset: map[stateKey]int64{},
+
 		ids:     map[scopeKey][]seenID{},
 		settled: map[scopeKey][]settled{},
 
@@ -76,6 +80,8 @@ const most = stint.MaxUnits
 type settlement struct {
 	id                          uint64
 	at, cost, trueCost, maxDebt int64
+	known                       bool // the state is the one that was charged
+	late                        bool // a raise of what is not found is charged now
 }
 
 // drawGeneration returns one that no state has had.
@@ -127,6 +133,9 @@ func (s *Store) reset(c *stint.Claim, now int64) {
 		if l.Algorithm == stint.AlgorithmConcurrency {
 			delete(s.holders, keyOf(c, l))
 			s.resets[keyOf(c, l)] = now
+		}
+		if l.Algorithm != stint.AlgorithmConcurrency {
+			s.stateReset[stateOf(c, l)] = now
 		}
 		if st := s.states[stateOf(c, l)]; st != nil && l.Algorithm != stint.AlgorithmConcurrency {
 			delete(st.limits, l.ID())

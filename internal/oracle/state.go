@@ -68,7 +68,7 @@ type kept interface {
 	fits(l *stint.Limit, now, cost int64) bool
 	earliest(l *stint.Limit, from, cost int64) int64
 	bookings() []booking
-	settle(l *stint.Limit, now int64, c settlement) bool
+	settle(l *stint.Limit, now int64, c settlement) (charged int64, applied bool)
 	giveBack(l *stint.Limit, now, units int64) bool
 	// show is what there is to see.
 	show(l *stint.Limit) []driver.Entry

@@ -158,8 +158,14 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	}
 	certain := len(charge.Claims()) == 1 && len(charge.Claims()[0].Limits) == 1
 	for c, l := range contract.Limits(charge.Claims()) {
-		if c.Cost > 0 { // else it was not charged
-			t.of(c, l).settle(charge.Data().ID, a.Cost, certain)
+		if c.Cost == 0 {
+			continue // it was not charged
+		}
+		lt := t.of(c, l)
+		lt.settle(charge.Data().ID, a.Cost, certain)
+		if a.Cost > c.Cost { // a raise of what has left its window is charged now
+			lt.events = append(lt.events, event{from: now, at: now, high: a.Cost - c.Cost})
+			lt.metered = len(lt.events)
 		}
 	}
 }

@@ -246,14 +246,14 @@ type settlingStore struct {
 }
 
 // Amend implements [stint.Store]. A replay settles each request before the next one.
-func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
-	changed, err := s.Timeless.Amend(ctx, c, a)
-	if changed && a.Kind == stint.AmendSettle {
+func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	done, err := s.Timeless.Amend(ctx, c, a)
+	if done.Changed && a.Kind == stint.AmendSettle {
 		for i := range c.Claims() {
 			s.recommender.settle(&c.Claims()[i], c.Data().At, &a)
 		}
 	}
-	return changed, err
+	return done, err
 }
 
 // settle settles the last charge of a claim.

@@ -90,6 +90,6 @@ func (s Timeless) Take(_ context.Context, r stint.Request) (stint.Decision, erro
 }
 
 // Amend implements [stint.Store].
-func (s Timeless) Amend(_ context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s Timeless) Amend(_ context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	return s.Store.Amend(context.Background(), c, a)
 }

@@ -145,7 +145,7 @@ func (s *countingStore) Take(ctx context.Context, r stint.Request) (stint.Decisi
 }
 
 // Amend implements [stint.Store].
-func (s *countingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *countingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if a.Kind != stint.AmendExtend { // by the clock of the machine, not of the log
 		s.sizer.settlements.Add(1)
 	}

@@ -10,4 +10,7 @@ const (
 	MaxSettled  = 1000 // settlements of one subject and scope
 	MaxEntries  = 1000 // charges of one limit that Inspect shows
 	MaxScopes   = 1000 // scopes of one subject that Scopes lists
+	// LateSettle is for how long after its instant a charge can be raised that no limit counts any
+	// more, in microseconds.
+	LateSettle = 3_600_000_000
 )

@@ -47,6 +47,7 @@ var definitions = []definition{
 	{"stint_decision_duration_seconds", "stint.decision.duration", summary, "s"},
 	{"stint_store_up", "stint.store.up", gauge, "1"},
 	{"stint_settlements_lost_total", "stint.settlements.lost", counter, "{settlement}"},
+	{"stint_settlement_units_lost_total", "stint.settlements.units_lost", counter, "{unit}"},
 	{"stint_store_call_duration_seconds", "stint.store.call.duration", summary, "s"},
 	{"stint_store_errors_total", "stint.store.errors", counter, "{call}"},
 	{"stint_store_requests_total", "stint.store.requests", counter, "{request}"},

@@ -2,13 +2,13 @@
 --
 -- KEYS     BAN, UNBAN: the ban, the strikes
 --          GIVE_BACK: the states
---          RESET: the settled charges if places are reset, the request ids, the holders, the states
+--          RESET: the settled charges, the request ids, the holders, the states
 -- ARGV[1]  see start.lua; then
 --            kind (1 byte)
 --            length of the ban, or units to give back
 --            number of states (1), and per state its set (1)
---            number of concurrency limits to reset (1), and per limit
---              its window
+--            number of resets to note (1), and per limit or state (concurrency.lua)
+--              for how long
 --              length of its name (1), its name
 -- Reply    call id (8)
 -- @include start
@@ -24,14 +24,14 @@ if kind == BAN then
   G.ban_save(KEYS[1], ban)
 elseif kind == GIVE_BACK or kind == RESET then
   if kind == GIVE_BACK then mark = nil end
-  local which, places = pos, nil
-  places, pos = unpack_at('B', args, pos + states)
-  for i = 1, places do
-    local window, limit
-    window, limit, pos = unpack_at('<dBc0', args, pos)
-    G.note_reset(KEYS[1], limit, window)
+  local which, notes = pos, nil
+  notes, pos = unpack_at('B', args, pos + states)
+  for _ = 1, notes do
+    local life, name
+    life, name, pos = unpack_at('<dBc0', args, pos)
+    G.note_reset(KEYS[1], name, life)
   end
-  local from = places > 0 and 2 or 1
+  local from = notes > 0 and 2 or 1
   if first >= from then call('DEL', unpack(KEYS, from, first)) end
   for i = 1, states do
     local set = sets[args:byte(which + i - 1)]

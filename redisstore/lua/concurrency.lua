@@ -69,20 +69,20 @@ function H.extend(l, id, may_retake)
   return true
 end
 
--- Resets of places are noted in the scope's settled charges: the limit, scored by the time and
--- 2^52, so that none of the charges is above it.
+-- Resets are noted in the scope's settled charges: the limit, or how the key of the state ends,
+-- scored by the time and 2^52, so that none of the charges is above it.
 
 local function reset_of(limit) return 'reset ' .. limit end
 
--- note_reset notes a reset of a limit for a window.
+-- note_reset notes a reset of a limit for a window, or of a state for LATE_SETTLE.
 function G.note_reset(settled, limit, window)
   if type(try('ZSCORE', settled, reset_of(limit))) == 'table' then discard(settled) end
   call('ZADD', settled, now + MAX_UNITS / 2, reset_of(limit))
   call('PEXPIRE', settled, max(call('PTTL', settled), ttl(window)))
 end
 
--- was_reset reports whether a place that was taken at an instant was lost in a reset less than a
--- window ago.
+-- was_reset reports whether what was charged at an instant was lost in a reset less than a window
+-- ago.
 function G.was_reset(settled, limit, window, at)
   local noted = try('ZSCORE', settled, reset_of(limit))
   if not noted or type(noted) == 'table' then return false end

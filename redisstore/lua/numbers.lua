@@ -11,6 +11,7 @@ local MAX_IDS = 1000               -- of a subject in a scope
 local MAX_REPEATS = 8              -- of a request id
 local MAX_SETTLED = 1000           -- settled charges of a subject in a scope
 local MAX_KNOWN = 27               -- limits in a directory that a reply may hold
+local LATE_SETTLE = 3600000000     -- microseconds after a charge in which it is raised though nothing counts it
 local ID_STEP = 16                 -- the ends of request ids are multiples of it, in microseconds
 local NEVER = -1                   -- a wait that does not end
 
@@ -31,7 +32,7 @@ local RESET, BAN, UNBAN, GIVE_BACK = 0, 1, 2, 3
 local KIND_PLAIN, KIND_GENERAL, KIND_BANS, KIND_PEEK, KIND_SEVERAL = 0, 1, 2, 3, 4
 
 -- Steps on one key (onekey.lua)
-local SEE_BAN, STRIKE, SET_BAN, SEE_ID, RECORD_ID, DROP_ID, MARK = 0, 1, 2, 3, 4, 5, 6
+local SEE_BAN, STRIKE, SET_BAN, SEE_ID, RECORD_ID, DROP_ID, MARK, SEE_RESET = 0, 1, 2, 3, 4, 5, 6, 7
 
 -- The first byte of an answer: flags of a decision, or what follows instead of one (take.lua)
 local ALLOWED, REPEAT, BANNED, DIRECTORIES = 1, 2, 4, 32

@@ -66,5 +66,11 @@ elseif step == MARK then
   a = call('ZADD', key, 'NX', at, charge)
   if call('ZCARD', key) > MAX_SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
   call('PEXPIRE', key, max(call('PTTL', key), G.ttl(max(0, at - now) + horizon)))
+
+elseif step == SEE_RESET then
+  -- Reads the time of a charge, the length of how the key of its state ends (1 byte), and that.
+  -- Replies 1 if the charge was lost in a reset.
+  local at, name = unpack_at('<dBc0', args, pos)
+  if G.was_reset(key, name, LATE_SETTLE, at) then a = 1 end
 end
 return pack('<c8dddd', args, now, a, b, c)

@@ -368,30 +368,34 @@ function L.book(l, t, e)
   add_booking(l, t, e, l.cost)
 end
 
--- settle changes a charge of l.cost at t, raising it by no more than makes a debt. It reports
--- whether that was found.
-function L.settle(l, at, cost, debt)
-  if dead(l) then return false end
-  local delta = cost - l.cost
-  if delta > 0 then
-    delta = min(delta, max(0, l.cap - L.used(l)) + (debt > 0 and debt or l.cap))
-    if l.width > 0 and delta > MAX_UNITS - l.sum - l.booked_sum then return false end
-    if l.unit and (l.booked_sum + delta) * l.unit > MAX_UNITS - l.level then return false end
+-- most_raise is by how many units a charge can be raised at most: a meter only so far above its
+-- capacity, and no sum or level past MAX_UNITS.
+local function most_raise(l, debt)
+  local most = MAX_UNITS
+  if l.width > 0 then most = most - l.sum - l.booked_sum end
+  if l.unit then
+    most = min(most, max(0, l.cap - L.used(l)) + (debt > 0 and debt or l.cap),
+      floor((MAX_UNITS - l.level) / l.unit) - l.booked_sum)
   end
+  return max(0, most)
+end
+
+-- settle changes a charge of l.cost at t. It returns what is charged then, nothing if that was not
+-- found.
+function L.settle(l, at, cost, debt)
+  if dead(l) then return end
+  local delta = cost - l.cost
+  if delta > 0 then delta = min(delta, most_raise(l, debt)) end
   local i = at > now and find_booking(l, at)
   if i then
     change_booking(l, i, delta)
-    l.led, l.changed = nil, true
-    return true
-  end
-  local by
-  if l.width > 0 then
-    by = settle_log(l, at, delta)
-    if not by then return false end
+  elseif l.width > 0 then
+    local by = settle_log(l, at, delta)
+    if not by then return end
     if l.unit then l.level = max(0, l.level + by * l.unit) end
   else
     local refilled = max(0, floor(now / l.tick) - floor(at / l.tick)) * l.rate
-    if refilled >= l.cost * l.unit then return false end
+    if refilled >= l.cost * l.unit then return end
     if delta < 0 then
       l.level = l.level - min(l.level, max(0, -delta * l.unit - refilled))
     else
@@ -399,7 +403,17 @@ function L.settle(l, at, cost, debt)
     end
   end
   l.led, l.changed = nil, true
-  return true
+  return l.cost + delta
+end
+
+-- raise charges now what a charge of l.cost really cost more. It returns what is charged then.
+function L.raise(l, cost, debt)
+  if dead(l) then return end
+  local by = min(cost - l.cost, most_raise(l, debt))
+  if l.width > 0 and by > 0 then append(l, stamp(l, now), by) end
+  if l.unit then l.level = l.level + by * l.unit end
+  l.led, l.changed = nil, true
+  return l.cost + by
 end
 
 -- give_back gives back up to n units. It reports whether there was anything to give back.

@@ -8,25 +8,31 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // correction is how a path corrects a charge.
 type correction struct {
 	kind stint.AmendmentKind
-	// known are the members of its body, all of them required. With a cost, only the claims that
-	// count it are amended: those that count requests go on counting one.
-	known []string
+	// known are the members of its body, of which so many are required. With a cost, only the
+	// claims that count it are amended: those that count requests go on counting one.
+	known    []string
+	required int
 }
 
 var (
-	settlement = correction{stint.AmendSettle, []string{"charge", "cost"}}
-	refund     = correction{stint.AmendSettle, []string{"charge"}}
-	extension  = correction{stint.AmendExtend, []string{"charge"}}
-	release    = correction{stint.AmendRelease, []string{"charge"}}
+	settlement = correction{stint.AmendSettle, []string{"charge", "cost", "max_debt"}, 2}
+	refund     = correction{stint.AmendSettle, []string{"charge"}, 1}
+	extension  = correction{stint.AmendExtend, []string{"charge"}, 1}
+	release    = correction{stint.AmendRelease, []string{"charge"}, 1}
 )
 
 type changed struct {
 	Changed bool `json:"changed"`
+	// Charged is what a settlement left charged.
+	Charged *int64 `json:"charged,omitempty"`
 }
 
 func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader) {
@@ -38,13 +44,17 @@ func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader
 			refuseMistakes(w, body)
 			return
 		}
-		ok, err := a.amend(r.Context(), charge, m)
+		done, err := a.amend(r.Context(), charge, m)
 		if err != nil {
 			a.logFailure(err)
 			fail(w)
 			return
 		}
-		answer.JSON(w, http.StatusOK, changed{ok})
+		out := changed{Changed: done.Changed}
+		if done.Changed && len(as.known) > 1 {
+			out.Charged = &done.Charged
+		}
+		answer.JSON(w, http.StatusOK, out)
 	}
 }
 
@@ -53,8 +63,12 @@ func (a *API) charge(body *reader, as correction, m *stint.Amendment) stint.Char
 	var c charged
 	body.object(as.known, func(name string) {
 		given[name] = true
-		if name == "cost" {
+		switch name {
+		case "cost":
 			m.Cost = body.whole(0, stint.MaxUnits)
+			return
+		case "max_debt":
+			m.MaxDebt = body.whole(1, stint.MaxUnits)
 			return
 		}
 		if text := body.text(1, maxCharge); text != "" {
@@ -64,7 +78,7 @@ func (a *API) charge(body *reader, as correction, m *stint.Amendment) stint.Char
 			}
 		}
 	})
-	for _, name := range as.known {
+	for _, name := range as.known[:as.required] {
 		if !given[name] {
 			body.wrongIn(name, "is missing")
 		}
@@ -87,10 +101,21 @@ func (a *API) logFailure(err error) {
 }
 
 // amend corrects a charge. One that nothing is left of, because none of its claims counts what is
-// corrected, is as it was.
-func (a *API) amend(ctx context.Context, c stint.Charge, m stint.Amendment) (bool, error) {
+// corrected, is as it was. A settlement of which a part is not charged is logged, and the observer
+// receives it.
+func (a *API) amend(ctx context.Context, c stint.Charge, m stint.Amendment) (done stint.Amended, err error) {
 	if c.Data().ID == 0 {
-		return false, nil
+		return done, nil
 	}
-	return a.store.Amend(ctx, c, m)
+	if done, err = a.store.Amend(ctx, c, m); err != nil || !done.Changed || done.Charged >= m.Cost {
+		return done, err
+	}
+	if n, ok := a.cuts.Allow(logsample.Few, time.Second); ok {
+		a.config.Logger.Warn("stint: a settlement through the API was not charged wholly: its debt would be too large",
+			"key", label.Short(c.Claims()[0].Key()), "charged", done.Charged, "cost", m.Cost, "unlogged", n)
+	}
+	if a.config.Observer != nil {
+		a.config.Observer.Observe(ctx, &policy.Settlement{Cost: m.Cost, Amended: done})
+	}
+	return done, nil
 }

@@ -1,7 +1,11 @@
 package api_test
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/redistest"
@@ -49,6 +53,50 @@ func TestAmend(t *testing.T) {
 		})
 	}
 }
+
+// A settlement says what is charged, and how large a debt may be.
+func TestSettleAnswers(t *testing.T) {
+	const bucket, window = `{"subject":"a","limits":["100/1h bucket"],"cost":5}`, `{"subject":"a","limits":["100/1h"],"cost":5}`
+	for _, test := range []struct {
+		take, path, more string
+		charged          int64
+	}{
+		{window, "settle", `,"cost":5000`, 5000},
+		{window, "settle", `,"cost":0`, 0},
+		{window, "refund", ``, -1},
+		{bucket, "settle", `,"cost":150`, 150},
+		{bucket, "settle", `,"cost":5000`, 200},
+		{bucket, "settle", `,"max_debt":7,"cost":5000`, 107},
+		{bucket, "settle", `,"cost":5000,"max_debt":5000`, 5000},
+	} {
+		var log bytes.Buffer
+		var seen []any
+		s := serve(t, memory(t), rules, func(c *api.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			c.Observer = observerFunc(func(e any) { seen = append(seen, e) })
+		})
+		body := `{"charge":"` + s.post("/v1/take", test.take).decision(200).Charge + `"` + test.more + `}`
+		for i, want := range []int64{test.charged, -1} {
+			if changed, charged := s.post("/v1/"+test.path, body).charged(); changed != (i == 0) || charged != want {
+				t.Errorf("%s%s, time %d: changed is %v, charged %d; want %d", test.take, test.more, i+1, changed, charged, want)
+			}
+		}
+		cut := strings.Contains(test.more, `"cost":5000`) && test.charged < 5000
+		if cut != (len(seen) == 1) || cut != strings.Contains(log.String(), "level=WARN msg=\"stint: a settlement through the API was not charged wholly") {
+			t.Errorf("%s%s: observed %v, logged %s", test.take, test.more, seen, &log)
+		}
+	}
+	s := serve(t, memory(t), rules)
+	charge := s.post("/v1/take", window).decision(200).Charge
+	if p := s.post("/v1/settle",
+		`{"charge":"`+charge+`","cost":1,"max_debt":0}`).problem(400); p.Mistakes[0].Field != "max_debt" {
+		t.Errorf("got %+v", p)
+	}
+}
+
+type observerFunc func(any)
+
+func (f observerFunc) Observe(_ context.Context, e any) { f(e) }
 
 // Two servers over one Redis are one: limits are shared, a charge of one is settled by the other, a
 // repeat that comes to the other is not charged.

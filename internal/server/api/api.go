@@ -27,6 +27,9 @@ type Config struct {
 	// AdHoc accepts limits that callers send along with a subject. They share their counts with
 	// equal limits of the configuration, if they name the same subject and scope.
 	AdHoc bool
+	// Observer receives a [*policy.Settlement] for every settlement that was not charged wholly. It
+	// may be nil.
+	Observer stint.Observer
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
 }
@@ -46,7 +49,7 @@ type API struct {
 	reading            atomic.Pointer[reading]
 	warned             atomic.Pointer[policy.Set] // of what has no effect in forward-auth
 
-	failures, untrusted, unreadable logsample.Sampler
+	failures, cuts, untrusted, unreadable logsample.Sampler
 }
 
 // New returns an API that decides by the set of a guard. The store is the guard's.

@@ -149,11 +149,21 @@ func (a answer) problem(status int) (p problem) {
 
 func (a answer) changed() bool {
 	a.t.Helper()
+	changed, _ := a.charged()
+	return changed
+}
+
+// charged returns what an amendment answers: -1 is no cost.
+func (a answer) charged() (changed bool, cost int64) {
+	a.t.Helper()
 	var c struct {
-		Changed bool `json:"changed"`
+		Changed bool   `json:"changed"`
+		Charged *int64 `json:"charged"`
 	}
-	a.into(http.StatusOK, &c)
-	return c.Changed
+	if a.into(http.StatusOK, &c); c.Charged == nil {
+		return c.Changed, -1
+	}
+	return c.Changed, *c.Charged
 }
 
 // quote writes a text as JSON.
@@ -213,8 +223,8 @@ func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errStore}
 }
 
-func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, &stint.StoreError{Op: "amend", Err: errStore}
+func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, &stint.StoreError{Op: "amend", Err: errStore}
 }
 
 // TakeBatch gives a failing store the batches that package resilience asks for.

@@ -128,7 +128,7 @@ type deaf struct{}
 func (deaf) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, errDeaf
 }
-func (deaf) Amend(context.Context, stint.Charge, stint.Amendment) (bool, error) {
-	return false, errDeaf
+func (deaf) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, errDeaf
 }
 func (deaf) Command(context.Context, stint.Command) error { return errDeaf }

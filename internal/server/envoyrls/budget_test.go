@@ -47,9 +47,9 @@ func (s *slow) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	}
 }
 
-func (s *slow) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (bool, error) {
+func (s *slow) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := s.wait(ctx, "amend", s.amend); err != nil {
-		return false, err
+		return stint.Amended{}, err
 	}
 	return s.Store.Amend(ctx, c, a)
 }
