@@ -34,7 +34,6 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.after != nil {
 		v.SettleHeader, v.SettlesBytes = v.after.header, v.after.bytes > 0
 	}
-	v.claims = v.claims[:0]
 	for i := range v.Results {
 		result := &v.Results[i]
 		if result.Rule.Costs {

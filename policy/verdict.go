@@ -48,8 +48,9 @@ type Verdict struct {
 	enforceAll bool // see [GuardConfig.EnforceAll]
 	waited     bool // for the request's Content
 
-	resultRoom [3]Result
 	claims     []stint.Claim // of the request
+	resultRoom [3]Result
+	claimRoom  [3]stint.Claim
 }
 
 // Result is what one rule had to say about a request.
@@ -136,6 +137,9 @@ func (v *Verdict) reset(set *Set) {
 	v.Results = v.Results[:0]
 	if cap(v.Results) <= len(v.resultRoom) {
 		v.Results = v.resultRoom[:0]
+	}
+	if v.claims = v.claims[:0]; cap(v.claims) <= len(v.claimRoom) {
+		v.claims = v.claimRoom[:0]
 	}
 	v.Decision = stint.Decision{Allowed: true} // if nothing is asked
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
