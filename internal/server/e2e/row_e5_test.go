@@ -131,7 +131,8 @@ func TestD1bLoggerOfThePlainLimiter(t *testing.T) {
 			}
 			eventually.True(t, "denials", func() bool { // a busy machine may exceed the time of some decisions
 				ask()
-				return strings.Contains(plain.String(), "level=WARN") && strings.Contains(handler.String(), "level=WARN")
+				return strings.Contains(plain.String(), "level=WARN") &&
+					strings.Contains(handler.String(), "level=WARN")
 			})
 			redis.Kill()
 			ask()
