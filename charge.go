@@ -72,7 +72,7 @@ func (c *Charge) check(m *mistakes) {
 // while the limits that count requests keep counting one:
 //
 //	d.Charge = d.Charge.Part(1)
-//	applied, err := limiter.Settle(ctx, d, tokens)
+//	settled, err := limiter.Settle(ctx, d, tokens)
 //
 // A part names the same charge, and claims of one subject and scope are settled once between them:
 // settle them in the same part. The request ID goes with the first claim. Without an index, or with

@@ -3,6 +3,7 @@ package stint_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -363,4 +364,28 @@ func request(change func(*stint.Request)) stint.Request {
 	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Cost: 1}}}
 	change(&r)
 	return r
+}
+
+// The usages of a decision by claim, each in the order of its limits.
+func TestUsagesOf(t *testing.T) {
+	d, err := newLimiter(t).Take(t.Context(), stint.Request{Claims: []stint.Claim{
+		{Subject: "a", Limits: []stint.Limit{stint.PerMinute(9), stint.PerHour(9)}, Cost: 2},
+		{Subject: "b", Limits: []stint.Limit{stint.PerDay(9)}, Cost: 3},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for claim, want := range [][]int64{{2, 2}, {3}, nil} {
+		var got []int64
+		for _, u := range d.UsagesOf(claim) {
+			got = append(got, u.Used)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("claim %d: got %v, want %v", claim, got, want)
+		}
+	}
+	denied := stint.Decision{Charge: d.Charge} // nothing is known
+	if got := denied.UsagesOf(1); len(got) != 0 {
+		t.Errorf("got %v, want none", got)
+	}
 }
