@@ -19,6 +19,11 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	var group sync.WaitGroup
 	defer group.Wait() // before the plan is freed
 	for _, c := range batch {
+		if len(c.Request.Claims) == 0 {
+			c.Err = c.Request.Validate()
+			s.done(c)
+			continue
+		}
 		if s.cluster && len(c.Request.Claims) > 1 {
 			group.Go(func() { s.takeSplitCall(ctx, c) })
 			continue

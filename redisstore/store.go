@@ -84,6 +84,9 @@ func (s *Store) nextCalls(n int) uint64 {
 func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	var d stint.Decision
 	var err error
+	if len(r.Claims) == 0 {
+		return d, r.Validate()
+	}
 	if s.cluster && len(r.Claims) > 1 {
 		d, err = s.takeSplit(ctx, &r)
 	} else {

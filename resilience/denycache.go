@@ -212,7 +212,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)
 	}
-	if !d.Banned {
+	if d.Banned {
+		life = min(life, d.BanLeft)
+	} else {
 		life = min(life, announced(r, d))
 	}
 	if strikes(r) {

@@ -142,7 +142,7 @@ func (f *fallback) with(q *question, a *asking) {
 func (f *fallback) overrule(r *stint.Request, d *stint.Decision, retry time.Duration) stint.Decision {
 	f.refund(d.Charge)
 	denied := flat(r, false)
-	denied.Degraded, denied.Unavailable, denied.RetryAfter = true, false, retry
+	denied.Degraded, denied.Unavailable, denied.RetryAfter, denied.Denier = true, false, retry, 1
 	for i, u := range d.Usages() {
 		u.RetryAfter = retry
 		denied.Usages()[i] = u

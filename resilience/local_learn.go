@@ -17,7 +17,7 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 || anyLeased(r) {
 		return true, 0
 	}
-	if d.Banned && d.BanLeft > 0 && r.Bans != nil {
+	if d.Banned && d.BanLeft > 0 && r.Bans != nil && d.Denier > 0 {
 		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft)
 	}
 	usages := d.Usages()

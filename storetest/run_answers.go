@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -78,6 +79,12 @@ var answers = []check{
 		k.pass(time.Minute)
 		if d := k.take(1); d.Banned || d.BanLeft != 0 {
 			k.Errorf("banned %v for %v after its end", d.Banned, d.BanLeft)
+		}
+	}),
+	everyStore("a request without claims is refused", nil, func(k *tester) {
+		var invalid *stint.InvalidError
+		if _, err := k.Store.Take(k.Context(), stint.Request{}); !errors.As(err, &invalid) {
+			k.Errorf("got %v, want an InvalidError", err)
 		}
 	}),
 	everyStore("claims are the caller's again once it is answered", nil, func(k *tester) {

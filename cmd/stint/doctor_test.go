@@ -55,7 +55,8 @@ func TestDoctorHealthyRedis(t *testing.T) {
 		"persistence", "replication"} {
 		wantFinding(t, found, name, resultOK, "", "")
 	}
-	// What is left is the note of a reset, which expires: no later settlement brings back what it ended.
+	// What is left is the note of a reset, which expires: no later settlement brings back what it
+	// ended.
 	for _, key := range strings.Fields(redis.CLI(t, "KEYS", "*doctor*")) {
 		if ttl := redis.CLI(t, "TTL", key); !strings.HasSuffix(key, ":settled") || strings.HasPrefix(ttl, "-") {
 			t.Errorf("left behind: %s with a TTL of %s", key, ttl)

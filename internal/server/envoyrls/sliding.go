@@ -17,7 +17,8 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 	if err := s.takeAll(ctx, c); err != nil {
 		return err
 	}
-	return s.chargeUsed(ctx, c)
+	s.chargeUsed(ctx, c)
+	return nil
 }
 
 func (s *Service) takeAll(ctx context.Context, c *call) error {
@@ -54,9 +55,9 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 // hits before. Envoy does that where the cost is known only afterwards: it looks when a stream
 // begins, and sends the hits when the stream ends. By then they are used, whether or not there is
 // room. The answer stays a denial.
-func (s *Service) chargeUsed(ctx context.Context, c *call) error {
+func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
-		return nil
+		return
 	}
 	denied := c.denied() // else what had room was charged
 	for _, head := range c.counters(func(it *item) bool { return (denied || it.over) && it.rule.looked.Load() }) {
@@ -65,14 +66,14 @@ func (s *Service) chargeUsed(ctx context.Context, c *call) error {
 			continue
 		}
 		d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], driver.ModeForce))
-		if err != nil {
-			return err
+		if err != nil { // the request is decided all the same
+			s.complain("stint: hits for which there was no room could not be charged", err)
+			return
 		}
 		it.noteCharge(&d.Charge, 0)
 		it.usage.Used = max(it.usage.Used, d.Decisive().Used)
 		it.usage.ResetAfter = max(it.usage.ResetAfter, d.Decisive().ResetAfter)
 	}
-	return nil
 }
 
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
