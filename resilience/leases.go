@@ -143,7 +143,7 @@ func (l *leases) find(r *stint.Request) (uint64, *lease) {
 
 // leasable reports whether a request may be served from memory.
 func leasable(r *stint.Request) bool {
-	if r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || len(r.Claims) > 1 || r.Terms().Fit ||
+	if len(r.Claims) != 1 || r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || r.Terms().Fit ||
 		r.Terms().Lease != 0 {
 		return false
 	}

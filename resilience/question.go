@@ -28,6 +28,9 @@ var questions = sync.Pool{New: func() any { return new(question) }}
 
 // take asks a layer about a request.
 func take(ctx context.Context, l layer, r *stint.Request, asked time.Time, id denialID) (d stint.Decision, err error) {
+	if len(r.Claims) == 0 {
+		return d, r.Validate()
+	}
 	q := questions.Get().(*question)
 	q.request, q.decision, q.asked, q.denial = *r, stint.Decision{}, asked, id
 	if err = l.ask(ctx, q); err == nil {

@@ -145,9 +145,6 @@ func (s *Stack) drop(subject string, commanded bool) {
 // Take implements [stint.Store]. What is in memory it answers without a [question], which would
 // take half as long again.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	if len(r.Claims) == 0 {
-		return d, r.Validate()
-	}
 	var asked time.Time
 	leased := s.leases != nil && leasable(&r)
 	if leased {
