@@ -16,6 +16,9 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	if err := ctx.Err(); err != nil {
 		return stint.Decision{}, err
 	}
+	if len(r.Claims) == 0 {
+		return stint.Decision{}, r.Validate()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
