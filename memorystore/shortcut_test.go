@@ -28,7 +28,7 @@ func (s *shortly) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 			plain.Bans = nil // it makes no difference
 		}
 	}
-	if !reflect.DeepEqual(plain, stint.Request{Claims: []stint.Claim{{
+	if len(r.Claims) == 0 || !reflect.DeepEqual(plain, stint.Request{Claims: []stint.Claim{{
 		Subject: r.Claims[0].Subject, Limits: r.Claims[0].Limits, Cost: r.Claims[0].Cost}}}) {
 		return s.Store.Take(ctx, r)
 	}
