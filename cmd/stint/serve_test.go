@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"io"
 	"maps"
 	"math"
 	"net/http/httptest"
@@ -38,7 +39,7 @@ func TestStoreFlag(t *testing.T) {
 		if err := f.Validate(); err != nil {
 			t.Error(err)
 		}
-		if c, err := f.configuration(&system{}); err != nil || c.Store != test.want {
+		if c, err := f.configuration(&system{Stderr: io.Discard}); err != nil || c.Store != test.want {
 			t.Errorf("--store=%q and %s=%q: got %q, %v; want %q", test.flag, redisEnv, test.environment, c.Store,
 				err, test.want)
 		}

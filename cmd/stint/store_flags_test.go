@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -76,12 +77,12 @@ func TestStoreTLS(t *testing.T) {
 func TestStoreTLSDaemon(t *testing.T) {
 	t.Setenv(redisEnv, "rediss://h:1/0")
 	f := &daemonFlags{storeTLSFlags: storeTLSFlags{"a", "b", "c"}, NoToken: true}
-	c, err := f.configuration(&system{Stderr: t.Output()})
+	c, err := f.configuration(&system{Stderr: io.Discard})
 	if want := "rediss://h:1/0?ca_file=a&cert_file=b&key_file=c"; err != nil || c.Store != want {
 		t.Errorf("got %s, %v; want %s", c.Store, err, want)
 	}
 	t.Setenv(redisEnv, "")
-	if _, err := f.configuration(&system{Stderr: t.Output()}); err == nil ||
+	if _, err := f.configuration(&system{Stderr: io.Discard}); err == nil ||
 		!strings.Contains(err.Error(), "for that of the policies set store.ca_file") {
 		t.Errorf("without a Redis: %v", err)
 	}
