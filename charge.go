@@ -15,7 +15,7 @@ type Charge struct {
 }
 
 // IsZero reports whether nothing was charged: the request was denied or only looked, or its cost
-// was zero.
+// was zero. A repeat of a request ID has the charge of the first request, see [Decision.Charge].
 func (c *Charge) IsZero() bool { return c.data.ID == 0 }
 
 // Claims returns the claims of the request, even if nothing was charged. Their costs are those that

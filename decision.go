@@ -12,8 +12,8 @@ type Decision struct {
 	// Allowed says whether the request may go ahead. Example: true for the first 10 requests in a
 	// minute under 10/1m.
 	Allowed bool
-	// Repeat says that the request ID was seen before, so nothing was charged. Example: true for a
-	// retry with the same [Request.ID].
+	// Repeat says that the request ID was seen before, so nothing was charged; Charge is then that
+	// of the first request. Example: true for a retry with the same [Request.ID].
 	Repeat bool
 	// Banned says that the subject is banned, for BanLeft from now. Example: true for an hour after
 	// [Limiter.Ban] with time.Hour.
@@ -39,8 +39,9 @@ type Decision struct {
 	// old.
 	BanLeft time.Duration
 	// Charge names what was charged, for [Limiter.Refund], [Limiter.Settle] and [Limiter.Hold]. Its
-	// claims are those of the request, even if nothing was charged. Example: a Charge that IsZero
-	// after a denial.
+	// claims are those of the request, even if nothing was charged. A repeat that is allowed has
+	// the charge of the first request, so that a caller whose answer was lost can settle it, once
+	// between them; Hold leaves it alone. Example: a Charge that IsZero after a denial.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if they fit

@@ -46,7 +46,7 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // while the store is down.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
 	window := d.Charge.place()
-	if window == 0 || d.Charge.IsZero() {
+	if window == 0 || d.Charge.IsZero() || d.Repeat {
 		return ctx, releaseNothing
 	}
 	return hold(ctx, l.store, d.Charge, window)

@@ -337,3 +337,32 @@ func TestPlacesAfterOutages(t *testing.T) {
 		}
 	})
 }
+
+// A repeat has the charge of the first request, and leaves its place alone.
+func TestHoldLeavesTheFirstRequestItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim, _ := newPlaces(t, newCut(t), 1, 30*time.Second)
+		r := stint.Request{Claims: []stint.Claim{{Subject: "job", Cost: 1}}, ID: "x", IDLife: time.Minute}
+		ctx := context.Background()
+		d, err := lim.Take(ctx, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, release := lim.Hold(ctx, d)
+		time.Sleep(time.Second)
+		again, err := lim.Take(ctx, r)
+		if err != nil || !again.Repeat || again.Charge.IsZero() {
+			t.Fatal(again, err)
+		}
+		_, nothing := lim.Hold(ctx, again)
+		if err := nothing(); err != nil {
+			t.Error(err)
+		}
+		if now, err := lim.Peek(ctx, "job"); err != nil || now.Allowed {
+			t.Errorf("the place is free (%v) while its holder runs", err)
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	})
+}

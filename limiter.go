@@ -195,7 +195,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if inTime && err == nil {
 			return d, nil
 		}
-		if sure {
+		if sure && !d.Repeat { // the first request may be waiting for it
 			l.unbook(ctx, d.Charge)
 		}
 		if err != nil {
@@ -235,8 +235,8 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if err != nil {
 			return false, sure, err
 		}
-		if left -= pause + late; left < moveUpAfter/5 {
-			continue // too near to be moved
+		if left -= pause + late; left < moveUpAfter/5 || d.Repeat {
+			continue // too near to be moved, or the first request moves it
 		}
 		if err := ctx.Err(); err != nil {
 			return false, sure, err

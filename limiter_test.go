@@ -389,3 +389,39 @@ func TestUsagesOf(t *testing.T) {
 		t.Errorf("got %v, want none", got)
 	}
 }
+
+// A repeat waits for the booking of the first request, neither moves it up nor gives it back.
+func TestWaitOfARepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := newLimiter(t, stint.PerMinute(1))
+		r := stint.Request{Claims: []stint.Claim{{Subject: "a", Cost: 1}}, ID: "x", IDLife: time.Hour}
+		if _, err := lim.Wait(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		var work sync.WaitGroup
+		work.Go(func() {
+			if d, err := lim.WaitFor(t.Context(), r); err != nil || d.Repeat || time.Since(start) != time.Minute {
+				t.Errorf("first: %+v, %v, after %v", d, err, time.Since(start))
+			}
+		})
+		time.Sleep(time.Second)
+		for range 3 { // fewer than the repeats that are allowed, however often they would ask
+			ctx, cancel := context.WithTimeout(t.Context(), 59500*time.Millisecond)
+			gone, leave := context.WithCancel(ctx)
+			work.Go(func() { _, _ = lim.WaitFor(gone, r) })
+			work.Go(func() {
+				defer cancel()
+				if d, err := lim.WaitFor(ctx, r); err != nil || !d.Repeat || time.Since(start) != time.Minute {
+					t.Errorf("repeat: %+v, %v, after %v", d, err, time.Since(start))
+				}
+			})
+			time.Sleep(time.Millisecond)
+			leave()
+		}
+		work.Wait()
+		if d, err := lim.Peek(t.Context(), "a"); err != nil || d.Usages()[0].Used != 1 {
+			t.Errorf("used %d, %v, want 1", d.Usages()[0].Used, err)
+		}
+	})
+}

@@ -47,7 +47,8 @@ type Request struct {
 	Claims []Claim
 	// ID names one logical request. A repeat of an ID that was charged within its life is allowed
 	// again without being charged, at most 8 times. It is one of the first claim's subject and
-	// scope.
+	// scope. If the repeat has the same claims, apart from cost, Max and Burst, its decision has
+	// the charge of the first request.
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration

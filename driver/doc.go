@@ -7,8 +7,8 @@
 // A store may forget or refuse what exceeds these bounds, as it says here:
 //
 //   - A request ID is allowed again 8 times without a charge. The next repeat is denied.
-//   - 1,000 request IDs of one subject and scope. Beyond that, the oldest is forgotten: its repeat
-//     is charged.
+//   - 1,000 request IDs of one subject and scope, with their charges. Beyond that, the oldest is
+//     forgotten: its repeat is charged.
 //   - 1,000 bookings ahead on one limit of one subject. The next request is denied.
 //   - 1,000 settlements of one subject and scope, so that each applies once. A process also
 //     remembers the last 65,536 that it sent itself. A first settlement is never refused for lack

@@ -9,7 +9,7 @@ import (
 // charge charges, books or leases every claim that costs something, at an instant. If it moves a
 // booking up, that one is given up.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool) {
-	counted, end := q.countedFrom(r, at)
+	end := q.endOf(r, at)
 	id := uint64(0)
 	for i := range q.claims {
 		c := &r.Claims[i]
@@ -38,35 +38,30 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 			})
 		}
 	}
-	if id == 0 {
-		return
+	if id != 0 {
+		q.name(r, d, id, end)
 	}
-	if r.ID != "" && r.Claims[0].Cost > 0 && r.Terms().Booked == 0 {
-		q.remember(r, counted)
-	}
-	q.name(r, d, id, end)
 }
 
-// countedFrom returns from when a charge at an instant counts for its request ID, and when its time
-// ends: that of a lease, or of a booking, which ends no earlier than those that come before it.
-func (q *query) countedFrom(r *stint.Request, at int64) (counted, end int64) {
+// endOf is when the time of a charge at an instant ends: that of a lease, or of a booking, which
+// ends no earlier than those that come before it.
+func (q *query) endOf(r *stint.Request, at int64) int64 {
 	switch {
 	case r.Terms().Lease > 0:
-		end = q.now + r.Terms().Lease.Microseconds()
-		return end, end
+		return q.now + r.Terms().Lease.Microseconds()
 	case at == q.now:
-		return at, at
+		return at
 	}
-	end = at + contract.Grace(r).Microseconds()
+	end := at + contract.Grace(r).Microseconds()
 	if r.Mode == driver.ModeForce {
-		return at, q.endAmong(at, end)
+		return q.endAmong(at, end)
 	}
 	for k := range q.views {
 		if v := &q.views[k]; !v.holds() {
 			end = max(end, v.count.LastEnd())
 		}
 	}
-	return at, end
+	return end
 }
 
 // endAmong is when a booking for an instant ends that others may come after: no earlier than those

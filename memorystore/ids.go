@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -16,7 +17,7 @@ import (
 // end.
 type ids struct {
 	list []seenID
-	text int // bytes of all ids, as textBytes counts them
+	text int // bytes of all ids and their charges, as textBytes counts them
 }
 
 type seenID struct {
@@ -24,6 +25,7 @@ type seenID struct {
 	hash    uint64
 	until   int64 // a multiple of 16
 	repeats int64
+	charge  string // see contract.AppendCharge
 }
 
 // find returns the id if it is in force, else nil.
@@ -48,11 +50,11 @@ func (d *ids) index(seed maphash.Seed, id string) int {
 }
 
 // add records an id that is not in force and drops those that are not either.
-func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
+func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	d.forget(seed, id)
 	gone := 0
 	for gone < len(d.list) && d.list[gone].until <= now {
-		d.text -= textBytes(d.list[gone].id)
+		d.text -= d.list[gone].bytes()
 		gone++
 	}
 	d.list = slices.Delete(d.list, 0, gone)
@@ -61,8 +63,8 @@ func (d *ids) add(seed maphash.Seed, id string, at, now, life int64) {
 	for i > 0 && d.list[i-1].until > until {
 		i--
 	}
-	d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), until, 0})
-	d.text += textBytes(id)
+	d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), until, 0, charge})
+	d.text += d.list[i].bytes()
 	if len(d.list) > storebounds.MaxIDs {
 		d.dropLowest()
 	}
@@ -78,7 +80,7 @@ func (d *ids) dropLowest() {
 			lowest = i
 		}
 	}
-	d.text -= textBytes(d.list[lowest].id)
+	d.text -= d.list[lowest].bytes()
 	d.list = slices.Delete(d.list, lowest, lowest+1)
 }
 
@@ -87,7 +89,7 @@ func (d *ids) forget(seed maphash.Seed, id string) {
 		return
 	}
 	if i := d.index(seed, id); i >= 0 {
-		d.text -= textBytes(id)
+		d.text -= d.list[i].bytes()
 		d.list = slices.Delete(d.list, i, i+1)
 	}
 }
@@ -97,21 +99,43 @@ func (d *ids) dead(now int64) bool {
 	return len(d.list) == 0 || d.list[len(d.list)-1].until <= now
 }
 
-// textBytes is about what an id takes: the allocator rounds up.
-func textBytes(id string) int { return (len(id) + len(id)/16 + 15) &^ 15 }
+func (s *seenID) bytes() int { return textBytes(s.id) + textBytes(s.charge) }
 
-func (d *ids) bytes() int { return 40*cap(d.list) + d.text }
+// textBytes is about what a text takes: the allocator rounds up.
+func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 
-// remember records the request's id, unless it is in force: then it has been repeated too often.
-func (q *query) remember(r *stint.Request, at int64) {
+func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
+
+// noteID records the request's id with what it was charged at an instant, unless the id is in
+// force: then it has been repeated too often. If a booking was to move up, its id remembers the
+// charge that it has now.
+func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
+	if r.ID == "" || r.Claims[0].Cost == 0 || d.Charge.IsZero() || d.Repeat {
+		return
+	}
 	rec := q.record(&q.parts[0], &r.Claims[0])
 	before := rec.rest.bytes()
 	ids, life := &rec.more().ids, contract.Life(r).Microseconds()
-	if ids.find(q.store.seed, r.ID, q.now, life) == nil {
-		ids.add(q.store.seed, r.ID, at, q.now, life)
+	switch i := ids.index(q.store.seed, r.ID); {
+	case r.Terms().Booked == 0 && ids.find(q.store.seed, r.ID, q.now, life) == nil:
+		at += r.Terms().Lease.Microseconds()
+		ids.add(q.store.seed, r.ID, chargeText(r, &d.Charge), at, q.now, life)
+	case r.Terms().Booked != 0 && i >= 0:
+		ids.text -= ids.list[i].bytes()
+		ids.list[i].charge = chargeText(r, &d.Charge)
+		ids.text += ids.list[i].bytes()
 	}
 	q.grown += int64(rec.rest.bytes() - before)
 }
+
+// chargeText is what an id remembers of a charge.
+func chargeText(r *stint.Request, c *stint.Charge) string {
+	var buf [128]byte
+	note := contract.AppendNote(buf[:0], r, shapeOf(r.Claims), nil)
+	return string(contract.AppendCharge(make([]byte, 0, len(note)+64), c, note))
+}
+
+func shapeOf(claims []stint.Claim) uint32 { return contract.Shape(claims, contract.NamesOf(claims)) }
 
 // seen returns a request's id if it is in force, else nil.
 func (q *query) seen(id string, life time.Duration) *seenID {
@@ -140,6 +164,9 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	if r.Mode != stint.ModePeek {
 		seen.repeats = min(seen.repeats+1, storebounds.MaxRepeats)
 		q.stepBans(r)
+		if c, ok := contract.Recall(r, shapeOf(r.Claims), seen.charge); ok {
+			d.Charge = c
+		}
 	}
 	return true
 }

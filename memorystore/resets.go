@@ -15,7 +15,7 @@ const maxResets = 4096
 type resets struct {
 	mu   sync.Mutex
 	list []resetState
-	next int // the oldest, once there are maxResets
+	next int // to replace, once there are maxResets
 }
 
 type resetState struct {
@@ -23,16 +23,19 @@ type resetState struct {
 	at   int64
 }
 
-// add remembers a reset.
+// add remembers a reset, instead of an earlier one of the same state.
 func (r *resets) add(hash uint64, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.list) < maxResets {
+	switch i := slices.IndexFunc(r.list, func(s resetState) bool { return s.hash == hash }); {
+	case i >= 0:
+		r.list[i].at = at
+	case len(r.list) < maxResets:
 		r.list = append(r.list, resetState{hash, at})
-		return
+	default:
+		r.list[r.next] = resetState{hash, at}
+		r.next = (r.next + 1) % maxResets
 	}
-	r.list[r.next] = resetState{hash, at}
-	r.next = (r.next + 1) % maxResets
 }
 
 // since reports whether a state was reset at an instant or later, as far as that matters.

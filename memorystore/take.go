@@ -114,6 +114,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		q.stepBans(r)
 	}
 	q.conclude(d, at)
+	q.noteID(r, d, at)
 }
 
 // force charges a request whether or not there is room: now, or so long from now.
@@ -128,6 +129,7 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 		q.charge(r, d, at, false)
 	}
 	q.conclude(d, at)
+	q.noteID(r, d, at)
 }
 
 // fit lowers the cost of a request that asks for it to what every limit has left, but not below one
@@ -214,13 +216,15 @@ func (q *query) fullyBooked() bool {
 // conclude fills in what is used, now or at the instant of a booking, and as of when.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
-	q.eachState(d.Charge.Claims(), func(i int, p *part) {
-		generation := uint32(0)
-		if p.rec != nil {
-			generation = p.rec.generation
-		}
-		contract.SetGeneration(&d.Charge, i, generation)
-	})
+	if !d.Repeat || d.Charge.IsZero() { // else it has the generations of the first request
+		q.eachState(d.Charge.Claims(), func(i int, p *part) {
+			generation := uint32(0)
+			if p.rec != nil {
+				generation = p.rec.generation
+			}
+			contract.SetGeneration(&d.Charge, i, generation)
+		})
+	}
 	usages := d.Usages()
 	for k := range usages {
 		v, used, reset := &q.views[k], int64(0), int64(0)

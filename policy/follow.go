@@ -22,9 +22,11 @@ const settleTime = time.Second
 // to its end: to cancel it would let an outage of the store break what is under way. Its place is
 // taken back as soon as the store is back, so that nobody else is admitted instead, and the loss is
 // logged.
+//
+// A repeat has the charge of the first request, which sees to it: there is nothing to do for it.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
-	if !d.Allowed || d.Charge.Data().ID == 0 && len(v.shadow) == 0 || v.after == nil && !v.takesPlace() {
+	if !d.Allowed || (d.Charge.IsZero() || d.Repeat) && len(v.shadow) == 0 || v.after == nil && !v.takesPlace() {
 		return nil
 	}
 	_, release := g.limiter.Hold(ctx, *d)
@@ -73,9 +75,10 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	if v.enforced > 0 {
 		refund.Rule = v.Results[0].Rule
 	}
-	g.settle(ctx, v.Decision.Charge, refund)
+	g.settle(ctx, &v.Decision, v.Decision.Charge, refund)
 	for i := range v.shadow {
-		g.settle(ctx, v.shadow[i].Charge, &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule, Refund: true})
+		g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule,
+			Refund: true})
 	}
 }
 
@@ -88,12 +91,12 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if claims := v.budgets(); len(claims) > 0 {
-		g.settle(ctx, v.Decision.Charge.Part(claims...),
+		g.settle(ctx, &v.Decision, v.Decision.Charge.Part(claims...),
 			&Settlement{Verdict: v, Rule: v.Results[claims[0]].Rule, Cost: cost})
 	}
 	for i := range v.shadow {
 		if rule := v.Results[v.enforced+i].Rule; rule.Costs {
-			g.settle(ctx, v.shadow[i].Charge, &Settlement{Verdict: v, Rule: rule, Cost: cost})
+			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: rule, Cost: cost})
 		}
 	}
 }
@@ -112,8 +115,8 @@ func (v *Verdict) budgets() []int {
 // settle corrects a charge. What is not corrected stays charged as it was, for as long as its
 // windows last, and a cost may be too large a debt to be charged wholly: both are logged, and the
 // observer receives them.
-func (g *Guard) settle(ctx context.Context, c stint.Charge, s *Settlement) {
-	if c.Data().ID == 0 {
+func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement) {
+	if c.IsZero() || d.Repeat {
 		return // nothing was charged
 	}
 	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, MaxDebt: s.Verdict.after.maxDebt}

@@ -389,3 +389,47 @@ func TestDebtIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// A repeat leaves what the first request was charged to that: it neither settles nor refunds it.
+func TestRepeatsAreLeftToTheFirstRequest(t *testing.T) {
+	for name, shadow := range map[string]string{"enforced": "false", "in shadow": "true"} {
+		t.Run(name, func(t *testing.T) {
+			store, err := memorystore.New(memorystore.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			var out bytes.Buffer
+			g := guardOver(t, store, `
+request_id: {header: Idempotency-Key, life: 1m}
+tiers: [{name: anyone, identity: ip, limits: 1000/1h}]
+policies:
+  - {name: query, budget: 100/1h, cost: 10, settle: {header: X-Cost}, refund: 5xx, shadow: `+shadow+`}
+`, policy.GuardConfig{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+			in := get("/")
+			in.Header = http.Header{"Idempotency-Key": {"x"}}
+			_, end := begin(t, g, in)
+			time.Sleep(time.Millisecond) // a repeat in the same moment would be told to wait
+			for _, o := range []policy.Outcome{{Status: 200, Cost: "1"}, {Status: 500}} {
+				again, end := begin(t, g, in)
+				if !again.Decision.Repeat {
+					t.Fatalf("got %+v, want a repeat", again.Decision)
+				}
+				end(o)
+			}
+			usages := func() (used []int64) {
+				v, _ := begin(t, g, get("/"))
+				for _, r := range v.Results {
+					used = append(used, r.Usages[0].Used)
+				}
+				return used
+			}
+			during := usages()
+			end(policy.Outcome{Status: 200, Cost: "40"})
+			after := usages()
+			if !slices.Contains(during, 20) || !slices.Contains(after, 60) || out.Len() > 0 {
+				t.Errorf("used %v and then %v, logged %s", during, after, &out)
+			}
+		})
+	}
+}

@@ -116,8 +116,8 @@ func kindOf(r *stint.Request, parts []part, equal int) byte {
 }
 
 // appendRun packs a run of equal requests for lua/take.lua.
-func appendRun(b []byte, r *stint.Request, parts []part, keys, equal int, notAfter int64, id uint64,
-	sets *callSets) []byte {
+func appendRun(b []byte, q *run, parts []part, keys int, notAfter int64, id uint64, sets *callSets) []byte {
+	r, equal := &q.calls[0].Request, len(q.calls)
 	kind, first := kindOf(r, parts, equal), &parts[0]
 	b = append(b, kind, sets.number(first.set))
 	b = appendInt(appendInt(b, first.cost), notAfter)
@@ -140,6 +140,10 @@ func appendRun(b []byte, r *stint.Request, parts []part, keys, equal int, notAft
 	}
 	if kind != kindSeveral {
 		b = appendMore(b, r, id)
+	}
+	if r.ID != "" {
+		note := q.note()
+		b = append(le.AppendUint16(b, uint16(len(note))), note...)
 	}
 	le.PutUint16(b[rest-2:], uint16(len(b)-rest))
 	return b

@@ -87,6 +87,15 @@ func (k *keys) ofPart(p *part) {
 	}
 }
 
+// shape hashes the shape of claims, with subjects and scopes as keys have them.
+func (k keys) shape(claims []stint.Claim) uint32 {
+	k.buf, k.ends = nil, nil
+	for i := range claims {
+		k.inScope(claims[i].Subject, claims[i].Scope, "")
+	}
+	return contract.Shape(claims, k.buf)
+}
+
 // end is how the key of a part ends.
 func (p *part) end() string {
 	switch {

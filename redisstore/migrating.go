@@ -46,29 +46,39 @@ func moving(err error) bool {
 	return ok && refused.IsTryAgain()
 }
 
-// step is one call of onekey.lua. It returns the server's clock and what the step replies.
+// step is one call of onekey.lua. It returns the server's clock and the numbers that the step
+// replies.
 func (s *Store) step(
 	ctx context.Context, key oneKey, kind byte, id string, numbers []byte,
 ) (now int64, reply [3]int64, err error) {
+	now, reply, _, err = s.stepText(ctx, key, kind, id, numbers)
+	return now, reply, err
+}
+
+// stepText is step that also returns the text that the step replies.
+func (s *Store) stepText(
+	ctx context.Context, key oneKey, kind byte, id string, numbers []byte,
+) (now int64, reply [3]int64, after string, err error) {
 	k, err := s.newKeys()
 	if err != nil {
-		return 0, reply, err
+		return 0, reply, "", err
 	}
 	k.inScope(key.subject, key.scope, key.what)
 	call := s.nextCall()
 	b := append(appendStart(nil, call, s.clock()), 0, kind) // without sets
 	text, err := oneKeyScript.run(ctx, s.conn.get(), k.strings(), withID(append(b, numbers...), k.names.id(id)))
 	if err != nil {
-		return 0, reply, err
+		return 0, reply, "", err
 	}
 	in, now, err := opening(text, call)
 	if err != nil {
-		return 0, reply, err
+		return 0, reply, "", err
 	}
 	for i := range reply {
 		reply[i] = in.int(0)
 	}
-	return now, reply, in.end()
+	after = in.take(len(in.text) - in.at)
+	return now, reply, after, in.end()
 }
 
 // numbers packs whole numbers.
@@ -137,7 +147,7 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 	if r.ID != "" && r.Claims[0].Cost > 0 {
 		count := append(numbers(contract.Life(r).Microseconds()),
 			oneIf(r.Mode == stint.ModeTake || r.Mode == driver.ModeForce))
-		now, found, err := s.step(ctx, keyOf(&r.Claims[0], seenKey), stepSeeID, r.ID, count)
+		now, found, charge, err := s.stepText(ctx, keyOf(&r.Claims[0], seenKey), stepSeeID, r.ID, count)
 		if err != nil {
 			fail(q.calls, err)
 			return nil
@@ -149,6 +159,10 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 					d.RetryAfter = micros(wait)
 				}
 				d.Allowed = d.RetryAfter == 0 || r.Mode != stint.ModeTake
+				if first, ok := q.recall(charge); ok && d.Allowed && r.Mode != stint.ModePeek {
+					first.Data().Now = d.Charge.Data().Now
+					d.Charge = first
+				}
 				for i := range d.Usages() {
 					d.Usages()[i].RetryAfter = 0
 				}
@@ -165,7 +179,7 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 	for i, c := range q.calls {
 		c.Decision, c.Err = plain.calls[i].Decision, plain.calls[i].Err
 		if c.Err == nil {
-			s.afterMigrating(ctx, c, ban, known)
+			s.afterMigrating(ctx, q, c, ban, known)
 		}
 		for _, l := range again {
 			if l == plain.calls[i] {
@@ -201,13 +215,14 @@ func (s *Store) lookMigrating(ctx context.Context, q *run, change func(*stint.De
 
 // afterMigrating does what follows from a decision that was made on the limits alone. If it fails,
 // the decision stands: a repeat of the ID is charged, a denial does not count.
-func (s *Store) afterMigrating(ctx context.Context, c *driver.Call, ban [3]int64, known bool) {
+func (s *Store) afterMigrating(ctx context.Context, q *run, c *driver.Call, ban [3]int64, known bool) {
 	r, d := &c.Request, &c.Decision
 	if r.ID != "" {
 		d.Charge.Data().RequestID, d.Charge.Data().IDLife = r.ID, contract.Life(r)
 		if d.Charge.Data().ID != 0 && !known && r.Claims[0].Cost > 0 {
-			charged := numbers(d.Charge.Data().At, contract.Life(r).Microseconds())
-			_, _, _ = s.step(ctx, keyOf(&r.Claims[0], seenKey), stepRecordID, r.ID, charged)
+			record := numbers(d.Charge.Data().At, contract.Life(r).Microseconds())
+			record = contract.AppendCharge(record, &d.Charge, q.note())
+			_, _, _ = s.step(ctx, keyOf(&r.Claims[0], seenKey), stepRecordID, r.ID, record)
 		}
 	}
 	if d.Denier == 0 {

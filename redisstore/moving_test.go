@@ -181,15 +181,22 @@ func movingSlot(t *testing.T, options ...option) {
 			a := subject()
 			r := request(a)
 			r.ID = "before"
-			take(t, r)
+			d := take(t, r)
+			first := map[string]uint64{"before": d.Charge.Data().ID}
 			m := begin(a)
 			for i, id := range []string{"before", "during", "during", "after", "before"} {
 				if r.ID = id; i == 3 {
 					m.key(a, "limits")
 				}
 				d := take(t, r)
-				if want := i == 0 || i == 2 || i == 4; !d.Allowed || d.Repeat != want || d.Charge.IsZero() != want {
+				if want := i == 0 || i == 2 || i == 4; !d.Allowed || d.Repeat != want {
 					t.Errorf("%q: %+v", id, d)
+				}
+				if !d.Repeat {
+					first[id] = d.Charge.Data().ID
+				}
+				if got := d.Charge.Data().ID; got == 0 || got != first[id] {
+					t.Errorf("%q: charge %d, want %d", id, got, first[id])
 				}
 			}
 			if used(t, a) != 3 {

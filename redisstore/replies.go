@@ -16,6 +16,7 @@ const (
 	flagBanned
 	flagsKnown = flagAllowed | flagRepeat | flagBanned
 
+	flagRecalled    = 8
 	flagDirectories = 32
 
 	// Instead of a decision:
@@ -39,10 +40,10 @@ func opening(reply string, call uint64) (in reader, now int64, err error) {
 // errLate is that of a request that reached the server too late for its caller.
 var errLate = errors.New("it came too late to be of use, and was not charged")
 
-// decision reads the answer to a request that may be one of several equal ones, and how many of
-// these it is for. An answer that could not be one to this request is an error.
+// decision reads the answer to a request that may be one of several equal ones of a run, and how
+// many of these it is for. An answer that could not be one to this request is an error.
 func (in *reader) decision(
-	r *stint.Request, parts []part, now int64, id uint64, equal int,
+	q *run, r *stint.Request, parts []part, now int64, id uint64, equal int,
 ) (d stint.Decision, n int, err error) {
 	flags := in.byte()
 	switch flags {
@@ -53,8 +54,8 @@ func (in *reader) decision(
 	case markCharge:
 		return in.charged(r, parts, now, id, equal)
 	}
-	directories := flags&flagDirectories != 0
-	flags &^= flagDirectories
+	directories, recalled := flags&flagDirectories != 0, flags&flagRecalled != 0
+	flags &^= flagDirectories | flagRecalled
 	decider := in.byte()
 	retry := in.int(-1)
 	at := in.int(0)
@@ -83,6 +84,12 @@ func (in *reader) decision(
 			if directory := in.take(int(in.byte())); directory != "" {
 				parts[i].set.learn(directory)
 			}
+		}
+	}
+	if recalled {
+		if first, ok := q.recall(in.take(in.uint16())); ok {
+			d.Charge = first
+			d.Charge.Data().Now = now
 		}
 	}
 	if in.bad || flags&^flagsKnown != 0 || decider == 0 || int(decider) > len(r.Claims) ||

@@ -27,6 +27,28 @@ type run struct {
 	deadline time.Time // the earliest
 	joinable bool      // see canJoin
 	parts    int       // number of parts of each
+
+	// Of a request with an ID: what is hashed of its claims, see contract.Shape. If it is a part of
+	// another one, that, and what its other parts were charged.
+	shape     uint32
+	of        *stint.Request
+	elsewhere *stint.Charge
+}
+
+// whole is the request that the run's request is a part of, or the request itself.
+func (q *run) whole() *stint.Request {
+	if q.of != nil {
+		return q.of
+	}
+	return &q.calls[0].Request
+}
+
+// note is what is known of the charge of a request with an ID before it is made.
+func (q *run) note() []byte { return contract.AppendNote(nil, q.whole(), q.shape, q.elsewhere) }
+
+// recall returns the charge that an ID remembers: that of the whole request.
+func (q *run) recall(text string) (stint.Charge, bool) {
+	return contract.Recall(q.whole(), q.shape, text)
 }
 
 // plan is the runs of a batch.

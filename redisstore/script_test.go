@@ -48,7 +48,8 @@ func TestNumbers(t *testing.T) {
 		"SEE_ID": stepSeeID, "RECORD_ID": stepRecordID, "DROP_ID": stepDropID, "MARK": stepMark,
 		"SEE_RESET": stepSeeReset,
 		"ALLOWED":   flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
-		"LATE": markLate, "CHARGED": markCharge, "FAILED": markFailed,
+		"RECALLED": flagRecalled,
+		"LATE":     markLate, "CHARGED": markCharge, "FAILED": markFailed,
 
 		"PLAIN_STATE": plainState, "BOOKED_STATE": 'B',
 		"DIRECTORY_START": directoryStart, "DIRECTORY_LIMIT": directoryLimit,

@@ -44,8 +44,10 @@ func (s *Store) pack(runs []run, call uint64) (*scriptCall, error) {
 		q := &runs[i]
 		r, before := &q.calls[0].Request, len(k.ends)
 		k.ofRequest(r, parts[:q.parts])
-		body = appendRun(body, r, parts[:q.parts], len(k.ends)-before, len(q.calls),
-			s.notAfter(q.deadline), id, &c.sets)
+		if r.ID != "" {
+			q.shape = k.shape(q.whole().Claims)
+		}
+		body = appendRun(body, q, parts[:q.parts], len(k.ends)-before, s.notAfter(q.deadline), id, &c.sets)
 		parts = parts[q.parts:]
 		if r.ID != "" {
 			args = append(args, k.names.id(r.ID))
@@ -105,7 +107,7 @@ func (c *scriptCall) read(reply string) (late []*driver.Call, err error) {
 		calls, parts := c.runs[i].calls, rest[:c.runs[i].parts]
 		rest = rest[len(parts):]
 		for len(calls) > 0 {
-			n, err := in.answerRun(calls, parts, now, id)
+			n, err := in.answerRun(&c.runs[i], calls, parts, now, id)
 			if errors.Is(err, errReply) {
 				return nil, err
 			}
@@ -136,9 +138,9 @@ func fail(calls []*driver.Call, err error) {
 
 // answerRun fills in the next answer of a run. It returns how many calls that is for: those that
 // were allowed together, or all.
-func (in *reader) answerRun(calls []*driver.Call, parts []part, now int64, id uint64) (int, error) {
+func (in *reader) answerRun(q *run, calls []*driver.Call, parts []part, now int64, id uint64) (int, error) {
 	r := &calls[0].Request
-	d, n, err := in.decision(r, parts, now, id, len(calls))
+	d, n, err := in.decision(q, r, parts, now, id, len(calls))
 	if err != nil {
 		fail(calls, err)
 		return len(calls), err

@@ -72,6 +72,8 @@ type split struct {
 	parts     []group
 	decisions []stint.Decision // of each group that was asked
 	asked     []bool
+	charged   *stint.Charge // what the other groups were charged, for the ID to remember
+	recalled  stint.Charge  // what the ID remembers, of a repeat
 }
 
 // takeOnce is takeSplit with a request id. The id is recorded with the first subject's charge, so
@@ -94,6 +96,7 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	if !d.Allowed && !first.Repeat {
 		return q.end(nil)
 	}
+	q.charged = &d.Charge
 	if err := q.ask([]int{0}, stint.ModeTake, false); err != nil {
 		if moving(err) { // nothing ran
 			return q.end(err)
@@ -103,7 +106,7 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	if last := &q.decisions[0]; first.Repeat {
 		d.Allowed, d.Denier, d.Banned, d.BanLeft = last.Allowed, last.Denier, last.Banned, last.BanLeft
 		d.Repeat, d.RetryAfter = true, last.RetryAfter
-		return d, nil
+		return q.repeat(d), nil
 	}
 	return q.end(nil)
 }
@@ -118,6 +121,8 @@ func (q *split) force() (stint.Decision, error) {
 	if err := q.ask(rest, driver.ModeForce, true); err != nil {
 		return q.end(err)
 	}
+	d := q.merge()
+	q.charged = &d.Charge
 	if err := q.ask([]int{0}, driver.ModeForce, false); err != nil {
 		if moving(err) {
 			return q.end(err)
@@ -181,8 +186,12 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 		if i > 0 {
 			sub.ID = "" // the first subject keeps it
 		}
+		part := run{deadline: deadline}
+		if i == 0 {
+			part.of, part.elsewhere = q.r, q.charged
+		}
 		go func() {
-			d, err := q.store.takeBy(ctx, &sub, q.call, deadline)
+			d, err := q.store.takeRun(ctx, &sub, q.call, part)
 			answers <- answer{i, d, err}
 		}()
 	}
@@ -192,6 +201,9 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 		if !ok {
 			q.store.backs.follow(answers, left, cancel)
 			return q.ctx.Err()
+		}
+		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() { // that of the whole request
+			q.recalled, *c = *c, driver.NewCharge(nil, driver.ChargeData{Now: c.Data().Now})
 		}
 		q.decisions[a.group], q.asked[a.group] = a.decision, a.err == nil
 		if a.err != nil && (failure == nil || moving(failure)) { // the others say more about the store
@@ -230,7 +242,17 @@ func (q *split) end(err error) (stint.Decision, error) {
 	if err != nil {
 		return stint.Decision{}, err
 	}
-	return d, nil
+	return q.repeat(d), nil
+}
+
+// repeat gives the decision on a repeat the charge of the first request.
+func (q *split) repeat(d stint.Decision) stint.Decision {
+	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
+		now := *d.Charge.Data()
+		d.Charge = q.recalled
+		d.Charge.Data().Now, d.Charge.Data().Others.Now = now.Now, now.Others.Now
+	}
+	return d
 }
 
 // merge makes one decision of those of the groups. Groups that were not asked, because others

@@ -269,3 +269,55 @@ func TestCloseGivesBack(t *testing.T) {
 		t.Errorf("%d used, want none", used)
 	}
 }
+
+// A repeat on a Cluster has what all subjects were charged, also in another process and if it is
+// forced, and nothing is charged twice.
+func TestRepeatsOnAClusterHaveTheCharge(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	subjects := apart(t, cluster, 3)
+	stores := []*redisstore.Store{open(t, clusterURL(cluster)), open(t, clusterURL(cluster))}
+	for _, mode := range []stint.Mode{stint.ModeTake, driver.ModeForce} {
+		request := stint.Request{ID: fmt.Sprint("x", mode), Mode: mode}
+		for i, subject := range subjects {
+			request.Claims = append(request.Claims, stint.Claim{Subject: fmt.Sprint(subject, mode), Cost: int64(i + 1),
+				Limits: []stint.Limit{stint.PerHour(100), stint.PerHour(100).WithName("n")}})
+		}
+		first, err := stores[0].Take(t.Context(), request)
+		if err != nil || !first.Allowed || first.Repeat {
+			t.Fatal(first, err)
+		}
+		for _, s := range stores {
+			d, err := s.Take(t.Context(), request)
+			got, want := d.Charge.Data(), first.Charge.Data()
+			if err != nil || !d.Allowed || !d.Repeat || got.ID != want.ID || want.ID == 0 {
+				t.Fatalf("%+v, %v, want the charge %+v", d, err, want)
+			}
+			for i := range 6 {
+				if got.AtOf(i/2) != want.AtOf(i/2) || got.GenerationAt(i) != want.GenerationAt(i) ||
+					want.GenerationAt(i) == 0 || got.NowOf(i/2) == 0 {
+					t.Errorf("state %d: %+v, want %+v", i, got, want)
+				}
+			}
+		}
+		again, _ := stores[1].Take(t.Context(), request)
+		if done, err := stores[1].Amend(t.Context(), again.Charge, stint.Amendment{Cost: 9}); !done.Changed ||
+			done.Charged != 9 || err != nil {
+			t.Errorf("settled %+v, %v", done, err)
+		}
+		if done, err := stores[0].Amend(t.Context(), first.Charge, stint.Amendment{Cost: 20}); done.Changed ||
+			err != nil {
+			t.Errorf("settled again: %+v, %v", done, err)
+		}
+		look := request
+		look.Mode, look.ID = stint.ModePeek, ""
+		eventually.True(t, "what a forced repeat charged is given back", func() bool {
+			d, err := stores[0].Take(t.Context(), look)
+			for _, u := range d.Usages() {
+				if u.Used != 9 {
+					return false
+				}
+			}
+			return err == nil
+		})
+	}
+}

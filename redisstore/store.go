@@ -100,13 +100,14 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (stint.Decision, error) {
 	deadline, _ := ctx.Deadline()
-	return s.takeBy(ctx, r, call, deadline)
+	return s.takeRun(ctx, r, call, run{deadline: deadline})
 }
 
-// takeBy is takeOne with a not-after of its own.
-func (s *Store) takeBy(ctx context.Context, r *stint.Request, call uint64, deadline time.Time) (stint.Decision, error) {
-	c := driver.Call{Request: *r, Deadline: deadline}
-	runs := []run{{calls: []*driver.Call{&c}, deadline: deadline}}
+// takeRun is takeOne with a not-after of its own, or of a part of a request.
+func (s *Store) takeRun(ctx context.Context, r *stint.Request, call uint64, q run) (stint.Decision, error) {
+	c := driver.Call{Request: *r, Deadline: q.deadline}
+	q.calls = []*driver.Call{&c}
+	runs := []run{q}
 	if late := s.send(ctx, runs, call); len(late) > 0 && ctx.Err() == nil {
 		// There is time left: the server's clock was set, and its reply had the new time.
 		s.send(ctx, runs, call)

@@ -256,7 +256,7 @@ func (f *fallback) decideHere(q *question, l *lateAnswer) (err error) {
 	if *d, err = f.local.decide(r, now, f.sharedBy()); err != nil {
 		return err
 	}
-	f.name(r, &d.Charge)
+	f.name(r, d)
 	if d.Charge.Data().ID == 0 || d.Repeat || r.Mode == stint.ModePeek {
 		f.denied(l)
 		return nil
@@ -266,11 +266,14 @@ func (f *fallback) decideHere(q *question, l *lateAnswer) (err error) {
 }
 
 // name turns a charge of the local store into one of the fallback.
-func (f *fallback) name(r *stint.Request, c *stint.Charge) {
-	if c.Data().ID != 0 {
+func (f *fallback) name(r *stint.Request, d *stint.Decision) {
+	c := &d.Charge
+	if !c.IsZero() {
 		c.Data().ID = f.local.marked(c.Data().ID)
 	}
-	c.SetClaims(r.Claims)
+	if !d.Repeat { // else it has the costs of the first request
+		c.SetClaims(r.Claims)
+	}
 	c.Data().Fallback = true
 }
 

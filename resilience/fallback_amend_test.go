@@ -97,6 +97,52 @@ func TestFallbackAmendsParts(t *testing.T) {
 	})
 }
 
+// A repeat without the store has the charge of the first request, wherever that was charged: it is
+// settled once between them, here and in the store.
+func TestFallbackRepeatsHaveTheCharge(t *testing.T) {
+	for name, local := range map[string]bool{"charged here": true, "charged in the store": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := newFlaky(t)
+				f := newFallbackFor(t, inner, Config{Instances: 1})
+				l := stint.PerHour(1000)
+				inner.fail(refusedCall())
+				mustDecide(t, f, oneUnit("a", l)) // now something is known of the subject
+				if !local {
+					inner.up()
+					time.Sleep(2 * time.Second)
+				}
+				r := oneUnit("a", l)
+				r.ID, r.Claims[0].Cost = "x", 5
+				first := mustDecide(t, f, r)
+				time.Sleep(time.Millisecond)
+				inner.fail(refusedCall())
+				r.Claims[0].Cost = 3
+				again := mustDecide(t, f, r)
+				if !again.Repeat || !again.Degraded || again.Charge.IsZero() || again.Charge.Claims()[0].Cost != 5 {
+					t.Fatalf("repeat %+v", again)
+				}
+				settle := func(d stint.Decision, want bool) {
+					t.Helper()
+					if done, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 20}); done.Changed != want ||
+						err != nil {
+						t.Errorf("settled: %+v, %v, want %v", done, err, want)
+					}
+				}
+				settle(again, true)
+				settle(again, false)
+				inner.up()
+				time.Sleep(3 * time.Second)
+				settle(first, false)
+				time.Sleep(3 * time.Second)
+				if got := usedOf(t, inner, "a", l); got != 21 {
+					t.Errorf("the store counts %d, want 21", got)
+				}
+			})
+		})
+	}
+}
+
 func TestFallbackCommands(t *testing.T) {
 	inner := newFlaky(t)
 	f := newFallbackFor(t, inner, Config{})

@@ -46,6 +46,9 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 		}
 		if own, err = l.own.Take(context.Background(), count); err == nil && !own.Repeat {
 			l.remember(r, d, &own.Charge)
+			if count.ID != "" { // a repeat without the store has the local charge, and settles that of the store
+				l.counterparts.add(l.marked(own.Charge.Data().ID), counterpart{store: d.Charge})
+			}
 		}
 	}
 	if err != nil || d.RetryAfter > 0 && charged {

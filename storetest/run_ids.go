@@ -35,7 +35,7 @@ var requestIDs = []check{
 		again := k.after(moment).decide(k.withID("x"))
 		k.wantAllowed(again, true)
 		k.wantUsed(again, 1)
-		if !again.Repeat || again.Charge.Data().ID != 0 {
+		if !again.Repeat || again.Charge.Data().ID != first.Charge.Data().ID {
 			k.Errorf("again: repeat is %v, charge %+v", again.Repeat, again.Charge)
 		}
 		k.wantUsed(k.decide(k.withID("y")), 2)
@@ -146,4 +146,132 @@ var requestIDs = []check{
 			k.wantRepeat(k.decide(k.withIDFor("0", 10*time.Minute)), false)
 			k.wantRepeat(k.decide(short), false)
 		}),
+	exact("a repeat settles what the first was charged, once between them", append(windowed(), stint.PerHour(1000),
+		stint.PerHour(10).WithName("n")), func(k *tester) {
+		for _, later := range []bool{true, false} {
+			k := k.other()
+			k.mustTake(1)
+			first := k.mustDecide(k.withID("x"))
+			again := k.after(moment).mustDecide(k.withID("x"))
+			k.wantSame(again, first)
+			if later {
+				first, again = again, first
+			}
+			k.wantSettled(first, stint.Amendment{Cost: 4}, 4)
+			k.wantApplied(k.settle(again, 7), false)
+			k.wantApplied(k.settle(first, 7), false)
+			k.wantUsed(k.peek(1), 5)
+		}
+	}),
+	exact("a repeat has the cost of the first", limits{stint.PerHour(10)}, func(k *tester) {
+		first := k.withID("x")
+		first.Claims[0].Cost = 5
+		k.mustDecide(first)
+		again := k.after(moment).mustDecide(k.withID("x"))
+		if got := again.Charge.Claims()[0].Cost; got != 5 {
+			k.Errorf("the charge is of the cost %d, want 5", got)
+		}
+		k.wantApplied(k.settle(again, 2), true)
+		k.wantUsed(k.peek(1), 2)
+	}),
+	exact("a repeat has the charge to all subjects", nil, func(k *tester) {
+		a, b := k.as(k.newSubject(), stint.PerHour(10), stint.PerHour(20).WithName("n")), k.as(k.newSubject(),
+			stint.PerHour(10))
+		same := k.as(a.subject, stint.PerDay(10))
+		ask := func() stint.Request {
+			r := and(a.withID("x"), b.request(2), same.request(3))
+			r.Claims[2].Scope = "s"
+			return r
+		}
+		first := k.mustDecide(ask())
+		again := k.after(moment).mustDecide(ask())
+		k.wantSame(again, first)
+		k.wantSettled(part(again, 1), stint.Amendment{Cost: 6}, 6)
+		k.wantApplied(k.settle(part(first, 1), 7), false)
+		k.wantSettled(part(again, 0, 2), stint.Amendment{Cost: 5}, 5)
+		k.wantApplied(k.settle(first, 7), false)
+		look := ask()
+		look.Mode, look.ID = stint.ModePeek, ""
+		k.wantUsed(k.decide(look), 5, 5, 6, 5)
+	}),
+	exact("a repeat with other claims has no charge", limits{stint.PerHour(10)}, func(k *tester) {
+		k.mustDecide(k.withID("x"))
+		k.pass(moment)
+		other := k.as(k.newSubject(), stint.PerHour(10))
+		for _, r := range []stint.Request{
+			k.under(stint.PerDay(10)).withID("x"),
+			k.under(stint.PerHour(10).WithName("n")).withID("x"),
+			k.with(stint.PerDay(10)).withID("x"),
+			and(k.withID("x"), other.request(1)),
+		} {
+			if d := k.mustDecide(r); !d.Repeat || !d.Charge.IsZero() {
+				k.Errorf("%s: repeat %v, charge %+v", describe(r, ""), d.Repeat, d.Charge)
+			}
+		}
+		k.wantUsed(other.peek(1), 0)
+		larger := k.under(stint.PerHour(20)).withID("x") // the same limit, raised
+		if d := k.mustDecide(larger); d.Charge.IsZero() {
+			k.Errorf("%s: no charge", describe(larger, ""))
+		}
+	}),
+	clocked("what was repeated is refunded by the repeat once its id has ended", limits{stint.PerHour(10)},
+		func(k *tester) {
+			first := k.mustDecide(k.withIDFor("x", time.Minute))
+			again := k.after(moment).mustDecide(k.withIDFor("x", time.Minute))
+			k.wantApplied(k.settle(again, 0), false)
+			k.wantApplied(k.settle(first, 0), false)
+			k.pass(time.Minute)
+			k.wantApplied(k.settle(again, 0), true)
+			k.wantApplied(k.settle(first, 0), false)
+			k.wantUsed(k.peek(1), 0)
+		}),
+	clocked("a peek and a denied repeat have no charge", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.after(micros(16 - k.Clock.micros()%16)).mustTake(1)
+		r := k.withID("x")
+		r.Mode = stint.ModeReserve
+		k.mustDecide(r)
+		look := k.withID("x")
+		look.Mode = stint.ModePeek
+		for _, r := range []stint.Request{look, k.withID("x")} {
+			if d := k.decide(r); !d.Repeat || !d.Charge.IsZero() {
+				k.Errorf("%s: repeat %v, charge %+v", describe(r, ""), d.Repeat, d.Charge)
+			}
+		}
+	}),
+	clocked("a repeat has the charge of a booking that was moved up", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
+		ahead := k.reserve(1, 0)
+		r := k.withID("x")
+		r.Mode, r.IDLife = stint.ModeReserve, time.Minute
+		booked := k.mustDecide(r)
+		k.wantSame(k.after(moment).mustDecide(r), booked)
+		for _, free := range []bool{false, true} {
+			if free {
+				k.wantApplied(k.settle(ahead, 0), true)
+			}
+			move := r
+			move.Terms().Booked = booked.Charge.Data().At
+			booked = k.mustDecide(move)
+			k.wantSame(k.mustDecide(r), booked)
+		}
+		k.wantSettled(k.mustDecide(r), stint.Amendment{Cost: 3}, 3)
+		k.wantApplied(k.settle(booked, 5), false)
+	}),
+}
+
+// wantSame wants two decisions to have the same charge.
+func (k *tester) wantSame(got, want stint.Decision) {
+	k.Helper()
+	g, w := got.Charge.Data(), want.Charge.Data()
+	same := g.ID == w.ID && g.At == w.At && g.RequestID == w.RequestID &&
+		len(got.Charge.Claims()) == len(want.Charge.Claims())
+	for i, c := range want.Charge.Claims() {
+		same = same && got.Charge.Claims()[i].Cost == c.Cost && g.AtOf(i) == w.AtOf(i)
+	}
+	for i := range stint.MaxTotal {
+		same = same && g.GenerationAt(i) == w.GenerationAt(i)
+	}
+	if !same || g.ID == 0 {
+		k.Errorf("charge %+v, want %+v", got.Charge, want.Charge)
+	}
 }

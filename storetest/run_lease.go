@@ -123,7 +123,7 @@ var leases = []check{
 		r.Terms().Fit, r.ID = true, "x"
 		k.wantCharged(k.decide(r), 10)
 		d := k.mustDecide(r)
-		if k.wantUsed(d, 10); !d.Repeat || d.Charge.Data().ID != 0 {
+		if k.wantUsed(d, 10); !d.Repeat || d.Charge.IsZero() {
 			k.Errorf("repeat %v, charge %x", d.Repeat, d.Charge.Data().ID)
 		}
 	}),

@@ -135,7 +135,7 @@ func (l *Limits) Decide(ctx context.Context, key string, shared bool, v *policy.
 
 // Follow holds the place of a request until what it returns is called; nil if it has none.
 func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome) {
-	if !l.holds || v.Decision.Charge.IsZero() {
+	if !l.holds || v.Decision.Charge.IsZero() || v.Decision.Repeat {
 		return nil
 	}
 	_, release := l.lim.Hold(ctx, v.Decision)

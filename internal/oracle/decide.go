@@ -25,7 +25,10 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	claims := cloneClaims(r)
 	d := s.decide(r, claims, now)
 	d.Charge.Data().Now = now
-	s.setGenerations(claims, &d.Charge)
+	if !d.Repeat || d.Charge.IsZero() { // else it has those of the first request
+		s.setGenerations(claims, &d.Charge)
+	}
+	s.noteCharge(&r, &d)
 	return d, nil
 }
 
@@ -83,6 +86,9 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 			if r.Mode != stint.ModePeek {
 				k.repeats = min(k.repeats+1, storebounds.MaxRepeats)
 				s.writeBans(&r, claims, now)
+				if first := recall(&r, k.charge); !first.IsZero() {
+					d.Charge = first
+				}
 			}
 		}
 		return d

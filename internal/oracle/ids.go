@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -13,6 +14,7 @@ import (
 type seenID struct {
 	id             string
 	until, repeats int64
+	charge         stint.Charge
 }
 
 // seen returns the request's id if it is in force.
@@ -51,6 +53,39 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 		list = slices.DeleteFunc(list, func(k seenID) bool { return k.id == lowest.id })
 	}
 	s.ids[key] = list
+}
+
+// noteCharge notes what the request was charged with the id that it has recorded, or whose booking
+// it asked to move up.
+func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
+	if r.ID == "" || r.Claims[0].Cost == 0 || d.Charge.IsZero() || d.Repeat {
+		return
+	}
+	list := s.ids[scopeOf(&r.Claims[0])]
+	for i := range list {
+		if k := &list[i]; k.id == r.ID && (k.charge.IsZero() || r.Terms().Booked != 0) {
+			k.charge = driver.NewCharge(slices.Clone(d.Charge.Claims()), *d.Charge.Data())
+		}
+	}
+}
+
+// recall returns the charge of the first request, with the limits as the repeat has them; the zero
+// charge if it is of other claims.
+func recall(r *stint.Request, first stint.Charge) stint.Charge {
+	claims := slices.Clone(r.Claims)
+	if first.IsZero() || len(claims) != len(first.Claims()) {
+		return stint.Charge{}
+	}
+	for i, c := range first.Claims() {
+		if c.Subject != claims[i].Subject || c.Scope != claims[i].Scope ||
+			!slices.EqualFunc(c.Limits, claims[i].Limits, func(l, m stint.Limit) bool { return l.ID() == m.ID() }) {
+			return stint.Charge{}
+		}
+		claims[i].Cost = c.Cost
+	}
+	data := *first.Data()
+	data.RequestID, data.IDLife = r.ID, contract.Life(r)
+	return driver.NewCharge(claims, data)
 }
 
 // forget removes an id from the claim's scope.

@@ -144,5 +144,5 @@ for c, claim in ipairs(todo) do
     if room and cost < claim.charged then G.announce(claim.settled, '+') end
   end
 end
-if changed > 0 and kind == SETTLE and cost == 0 and id_key then try('ZREM', id_key, ARGV[2]) end
+if changed > 0 and kind == SETTLE and cost == 0 and id_key then G.id_forget(id_key, ARGV[2]) end
 return pack('<c8dBI2d', args, now, 0, changed, least or 0)

@@ -16,6 +16,7 @@
 --            forgive: how long a ban's level is kept
 --            charge id (8)
 --            number of durations of bans (1), durations
+--            with a request id, the length of its note (2), and the note (ids.lua)
 -- Answer   flags (1)
 --          deciding claim (1)
 --          retry-after
@@ -26,9 +27,10 @@
 --          order of its set, used, reset-after, retry-after
 --          with the flag DIRECTORIES, per part with a state the length of its directory (1; 0: that
 --          of the set), and the directory
+--          with the flag RECALLED, the length of what the id remembers (2), and that (ids.lua)
 
 -- read_request reads what is asked, and opens all limits.
-local function read_request(args, run, base)
+local function read_request(args, run, base, id)
   local kind, which, cost, _, pos = unpack_at('<BBdd', args, run)
   local states = {} -- two claims may share one
   local r = { parts = {}, limits = {}, keys = 1, mode = TAKE, fit = 0, bans_on = 0, after = 0, booked = 0, lease = 0 }
@@ -59,6 +61,7 @@ local function read_request(args, run, base)
     r.id, steps, pos = unpack_at('<c8B', args, pos)
     r.durations = {}
     for i = 1, steps do r.durations[i], pos = unpack_at('<d', args, pos) end
+    if id then r.note = unpack_at('<I2c0', args, pos) end
   end
   return r
 end
@@ -205,8 +208,17 @@ local function deny(r, bans, strikes)
   return l.claim
 end
 
+-- memory is what the request's id remembers of its charge.
+local function memory(r, at, charged)
+  local out = { pack('<c8dd', r.id, at, charged), r.note }
+  for _, part in ipairs(r.parts) do
+    if part.st then out[#out + 1] = pack('<I4', part.st.generation or 0) end
+  end
+  return table.concat(out)
+end
+
 -- answer packs the reply.
-local function answer(r, flags, decider, retry, at, charged, ban)
+local function answer(r, flags, decider, retry, at, charged, ban, recalled)
   local out, directories, other = { '' }, {}, false
   for _, part in ipairs(r.parts) do
     local st = part.st
@@ -224,6 +236,7 @@ local function answer(r, flags, decider, retry, at, charged, ban)
     end
   end
   if other then flags, out[#out + 1] = flags + DIRECTORIES, table.concat(directories) end
+  if recalled then flags, out[#out + 1] = flags + RECALLED, pack('<I2', #recalled) .. recalled end
   out[1] = pack('<BBddd', flags, decider, bounded(retry, NEVER), bounded(at, 0), at > 0 and charged or 0)
   if ban then out[1] = out[1] .. pack('<d', bounded(ban.til - now, 0)) end
   return table.concat(out)
@@ -232,22 +245,25 @@ end
 -- decide answers a run of equal requests. It returns the reply, and of how many requests that is
 -- the answer.
 function G.decide(run, base, equal, id)
-  local r = read_request(ARGV[1], run, base)
+  local r = read_request(ARGV[1], run, base, id)
   local cost = r.limits[1].cost
   local charged = fit(r, equal)
   local after_parts = base + r.keys
   local bans, banned
   if r.bans_on == 1 then bans, banned = G.bans_open(after_parts, r.claims, r.shared) end
-  local id_key = id and r.booked == 0 and KEYS[after_parts + r.bans_on * 2 * r.claims + 1]
-  local seen, repeats
-  if id_key and not banned and charged > 0 then seen, repeats = G.id_open(id_key, id, r.life) end
+  local id_key = id and charged > 0 and KEYS[after_parts + r.bans_on * 2 * r.claims + 1]
+  local seen, repeats, til, recalled
+  if id_key and r.booked == 0 and not banned then seen, repeats, til = G.id_open(id_key, id, r.life) end
 
   local flags, decider, retry, at = 0, 1, 0, 0
   if seen and (repeats < MAX_REPEATS or r.mode == FORCE) then
     flags, retry = REPEAT, seen - now >= ID_STEP and seen - now or 0
     if r.mode ~= TAKE or retry == 0 then
       flags = REPEAT + ALLOWED
-      if not looking and repeats < MAX_REPEATS then call('ZINCRBY', id_key, '1', id) end
+      if not looking then
+        if repeats < MAX_REPEATS then call('ZINCRBY', id_key, '1', id) end
+        recalled = G.id_charge(id_key, id, til)
+      end
     end
   else
     local old = r.booked > 0 and not banned and leave(r)
@@ -276,7 +292,9 @@ function G.decide(run, base, equal, id)
     elseif allowed then
       flags = ALLOWED
       if not looking then at = charge(r, t) end
-      if at > 0 and id_key and not seen and charged > 0 then G.id_record(id_key, id, t + r.lease, r.life) end
+      if at > 0 and id_key and not seen and r.booked == 0 then
+        G.id_record(id_key, id, t + r.lease, r.life, memory(r, at, charged))
+      end
     else
       local ban
       decider, ban = deny(r, bans, after_parts + (r.claims or 0))
@@ -286,7 +304,8 @@ function G.decide(run, base, equal, id)
       end
     end
   end
-  local reply = answer(r, flags, decider, retry, at, charged, flags == BANNED and bans[decider])
+  if at > 0 and id_key and r.booked > 0 then G.id_rebook(id_key, id, memory(r, at, charged)) end
+  local reply = answer(r, flags, decider, retry, at, charged, flags == BANNED and bans[decider], recalled)
 
   -- A clock that stepped back is not forgotten where the request was denied.
   if not looking then

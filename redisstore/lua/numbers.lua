@@ -35,7 +35,7 @@ local KIND_PLAIN, KIND_GENERAL, KIND_BANS, KIND_PEEK, KIND_SEVERAL = 0, 1, 2, 3,
 local SEE_BAN, STRIKE, SET_BAN, SEE_ID, RECORD_ID, DROP_ID, MARK, SEE_RESET = 0, 1, 2, 3, 4, 5, 6, 7
 
 -- The first byte of an answer: flags of a decision, or what follows instead of one (take.lua)
-local ALLOWED, REPEAT, BANNED, DIRECTORIES = 1, 2, 4, 32
+local ALLOWED, REPEAT, BANNED, RECALLED, DIRECTORIES = 1, 2, 4, 8, 32
 local LATE, CHARGED, FAILED = 16, 64, 255
 
 -- The value of a state (state.lua), in bytes: the first one, without bookings or with; up to the
@@ -98,3 +98,6 @@ local BLOCK, BACK_MOST = 8, 7 -- entries of a block or the front, and of the bac
 
 -- A state is kept for so much longer than it counts, in microseconds.
 local KEPT = 1000000
+
+-- Characters of an id's hash before its charge (ids.lua).
+local ID_HASH = 8

@@ -5,7 +5,7 @@
 -- KEYS[1]  the ban, the strikes, the request ids or the settled charges
 -- ARGV[1]  see start.lua; then the step (1 byte), and what it reads
 -- ARGV[2]  request id, if the step is about one
--- Reply    call id, now, three numbers
+-- Reply    call id, now, three numbers, and a text if the step has one
 -- @include start
 
 local G = general(now, generation, sets)
@@ -13,7 +13,7 @@ local max, min = math.max, math.min
 local key, id = KEYS[1], ARGV[2]
 local step
 step, pos = unpack_at('B', args, pos)
-local a, b, c = 0, 0, 0
+local a, b, c, text = 0, 0, 0, ''
 
 if step == SEE_BAN then
   -- Replies until, forgive, level; zeros if there is no ban.
@@ -38,25 +38,25 @@ elseif step == SET_BAN then
 
 elseif step == SEE_ID then
   -- Reads the life, and 1 to count a repeat (1 byte). Replies the id's time, 0 if it is not known,
-  -- and its repeats.
+  -- its repeats, and what it remembers of its charge.
   local life, count = unpack_at('<dB', args, pos)
-  local at, repeats = G.id_open(key, id, life)
+  local at, repeats, til = G.id_open(key, id, life)
   if at then
-    a, b = at, repeats
+    a, b, text = at, repeats, G.id_charge(key, id, til)
     if count == 1 and repeats < MAX_REPEATS and at - now < ID_STEP then call('ZINCRBY', key, '1', id) end
   end
 
 elseif step == RECORD_ID then
-  -- Reads the id's time, and its life.
-  local at, life = unpack_at('<dd', args, pos)
-  G.id_record(key, id, at, life)
+  -- Reads the id's time, its life, and what it remembers of its charge.
+  local at, life, from = unpack_at('<dd', args, pos)
+  G.id_record(key, id, at, life, args:sub(from))
 
 elseif step == DROP_ID then
   -- Reads the life. Replies the repeats; if there are none, the id is forgotten.
   local life = unpack_at('<d', args, pos)
   local _, repeats = G.id_open(key, id, life)
   a = repeats or 0
-  if a == 0 then try('ZREM', key, id) end
+  if a == 0 then G.id_forget(key, id) end
 
 elseif step == MARK then
   -- Reads the charge's id (8 bytes), its time, and for how long after that it can be settled.
@@ -73,4 +73,4 @@ elseif step == SEE_RESET then
   local at, name = unpack_at('<dBc0', args, pos)
   if G.was_reset(key, name, LATE_SETTLE, at) then a = 1 end
 end
-return pack('<c8dddd', args, now, a, b, c)
+return pack('<c8dddd', args, now, a, b, c) .. text

@@ -142,11 +142,21 @@ func TestTwoServers(t *testing.T) {
 	if c = a.post("/v1/take", named).decision(200); c.Repeat {
 		t.Error("a repeat of what was refunded is not charged")
 	}
-	if d := b.post("/v1/take", named).decision(200); !d.Repeat || d.Charge != "" {
-		t.Errorf("got %+v", d)
+	again := b.post("/v1/take", named).decision(200)
+	if !again.Repeat || again.Charge == "" {
+		t.Errorf("got %+v", again)
 	}
 	if b.post("/v1/refund", `{"charge":"`+c.Charge+`"}`).changed() {
 		t.Error("refunded, although it was repeated")
+	}
+	// A client whose answer was lost has its charge by the repeat.
+	for i, charge := range []string{again.Charge, c.Charge} {
+		if a.post("/v1/settle", `{"charge":"`+charge+`","cost":3}`).changed() != (i == 0) {
+			t.Error("not settled once between a request and its repeat")
+		}
+	}
+	if d := a.post("/v1/peek", `{"subject":"job","limits":["1/1m"]}`).decision(429); usage(d) != "limits 3/0" {
+		t.Errorf("got %s", usage(d))
 	}
 	if keys := redistest.KeysWithoutTTL(t, redis); len(keys) > 0 {
 		t.Errorf("keys without a TTL: %q", keys)

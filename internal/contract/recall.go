@@ -1,0 +1,158 @@
+package contract
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+)
+
+// What a request ID remembers of its charge, so that a repeat can settle it:
+//
+//	ID (8 bytes), At, units charged to the first claim
+//	note, see AppendNote
+//	generations of the states of the claims that were charged in the call that recorded it (4 each)
+//
+// Numbers are little-endian doubles unless a size is given, as in Redis, where a script writes all
+// but the note. It is 33 bytes for one claim with one state.
+
+var little = binary.LittleEndian
+
+// headSize is that of ID, At and units.
+const headSize = 24
+
+// AppendNote adds what is known of a charge before it is made: the shape of the request, see Shape,
+// and the costs of the claims after the first. If the claims of other subjects were charged before,
+// in calls of their own, it adds their instants and generations, which are in that charge.
+func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
+	b = little.AppendUint32(b, shape)
+	if b = append(b, 0); elsewhere != nil {
+		b[len(b)-1] = 1
+	}
+	state := 0
+	for i := range r.Claims {
+		c := &r.Claims[i]
+		if i > 0 {
+			b = binary.AppendUvarint(b, uint64(c.Cost))
+		}
+		own := elsewhere == nil || c.Subject == r.Claims[0].Subject
+		if !own {
+			b = binary.AppendUvarint(b, uint64(elsewhere.Data().AtOf(i)))
+		}
+		for range StateNames(c, nil) {
+			if !own {
+				b = little.AppendUint32(b, elsewhere.Data().GenerationAt(state))
+			}
+			state++
+		}
+	}
+	return b
+}
+
+// AppendCharge adds all that an ID remembers of a charge, with a note.
+func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
+	b = little.AppendUint64(b, c.Data().ID)
+	b = little.AppendUint64(b, math.Float64bits(float64(c.Data().At)))
+	b = little.AppendUint64(b, math.Float64bits(float64(c.Claims()[0].Cost)))
+	b = append(b, note...)
+	for i := range states(c) {
+		b = little.AppendUint32(b, c.Data().GenerationAt(i))
+	}
+	return b
+}
+
+// Recall returns the charge that the ID of a request remembers, unless the request has another
+// shape than the first one.
+func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok bool) {
+	if len(text) < headSize+5 {
+		return c, false
+	}
+	b := []byte(text)
+	c = ChargeOf(r)
+	data, claims := c.Data(), c.Claims()
+	data.ID = little.Uint64(b)
+	data.At = int64(math.Float64frombits(little.Uint64(b[8:])))
+	claims[0].Cost = int64(math.Float64frombits(little.Uint64(b[16:])))
+	of, split := little.Uint32(b[headSize:]), b[headSize+4] == 1
+	b = b[headSize+5:]
+	number := func() int64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			b = nil
+			return -1
+		}
+		b = b[n:]
+		return int64(v)
+	}
+	var own []int // states of the call that recorded it
+	var at []int64
+	state := 0
+	for i := range claims {
+		if i > 0 {
+			claims[i].Cost = number()
+		}
+		here := !split || claims[i].Subject == claims[0].Subject
+		instant := data.At
+		if !here {
+			instant = number()
+		}
+		if i > 0 && split {
+			at = append(at, instant)
+		}
+		for range StateNames(&claims[i], nil) {
+			if here {
+				own = append(own, state)
+			} else if len(b) >= 4 {
+				SetGeneration(&c, state, little.Uint32(b))
+				b = b[4:]
+			}
+			state++
+		}
+	}
+	if of != shape || len(b) != 4*len(own) {
+		return stint.Charge{}, false
+	}
+	for k, state := range own {
+		SetGeneration(&c, state, little.Uint32(b[4*k:]))
+	}
+	if split {
+		data.Others.At = at
+	}
+	return c, (stint.Amendment{}).Validate(&c) == nil
+}
+
+// Shape hashes what the claims of a request have to have in common for one to recall the charge of
+// the other: their limits by name, algorithm and window, and names, which are those of subjects and
+// scopes as the store has them.
+func Shape(claims []stint.Claim, names []byte) uint32 {
+	h := uint32(2166136261) // FNV-1a
+	add := func(bytes ...byte) {
+		for _, b := range bytes {
+			h = (h ^ uint32(b)) * 16777619
+		}
+	}
+	add(names...)
+	var window [8]byte
+	for i := range claims {
+		add(byte(len(claims[i].Limits)))
+		for k := range claims[i].Limits {
+			l := &claims[i].Limits[k]
+			little.PutUint64(window[:], uint64(l.Window))
+			add(byte(l.Algorithm), byte(len(l.Name)))
+			add(window[:]...)
+			add([]byte(l.Name)...)
+		}
+	}
+	return h
+}
+
+// NamesOf returns subjects and scopes of claims, for Shape.
+func NamesOf(claims []stint.Claim) (names []byte) {
+	for i := range claims {
+		for _, name := range [...]string{claims[i].Subject, claims[i].Scope} {
+			names = append(binary.AppendUvarint(names, uint64(len(name))), name...)
+		}
+	}
+	return slices.Clip(names)
+}
