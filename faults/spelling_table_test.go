@@ -149,7 +149,8 @@ func disguised(of string) (targets []string) {
 	for _, first := range disguises {
 		for _, second := range disguises {
 			target := second(first(of))
-			if in := (&arrival{method: "POST", target: target}); in.runs(handler) != "" && !slices.Contains(targets, target) {
+			in := &arrival{method: "POST", target: target}
+			if in.runs(handler) != "" && !slices.Contains(targets, target) {
 				targets = append(targets, target)
 			}
 		}
