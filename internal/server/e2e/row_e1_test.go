@@ -25,6 +25,7 @@ func left(t *testing.T, response *http.Response) int64 {
 func TestE1IDsOfAnyNode(t *testing.T) {
 	policies := "store: {url: \"" + redistest.Start(t).URL() + `"}
 request_id: {header: Idempotency-Key}
+failure: {budget: 10s}
 tiers: [{name: all, identity: ip, limits: 10/1h}]
 `
 	nodes := []string{proxied(t, policies, served), proxied(t, policies, served)}

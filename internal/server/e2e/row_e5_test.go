@@ -45,7 +45,7 @@ func TestE5ServerLogs(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			redis := redistest.Start(t)
 			s := program.serve(t, "tiers:\n  - {name: all, identity: user, limits: 3/7m}\n  - {name: rest, identity: ip, limits: 1/1m}\n"+
-				"failure: {mode: "+mode+", instances: 1}\nlog: {admissions: 2}\n", "--store", redis.URL())
+				"failure: {mode: "+mode+", instances: 1, budget: 5s}\nlog: {admissions: 2}\n", "--store", redis.URL())
 			if s.take(who) != http.StatusOK {
 				t.Fatal("denied")
 			}
