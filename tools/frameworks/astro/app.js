@@ -96,7 +96,7 @@ const app = new NodeApp({
   image: {},
   shouldInjectCspMetaTags: false,
   devToolbar: { enabled: false },
-  logLevel: "error",
+  logLevel: "silent",
 });
 
 const [address, port] = process.argv.slice(2);

@@ -3,6 +3,7 @@ import express from "express";
 
 const app = express();
 app.set("trust proxy", true);
+app.set("env", "test"); // logs no errors
 
 function ran(res, handler) {
   res.set("Ran", handler).type("text").send(`ran ${handler}`);

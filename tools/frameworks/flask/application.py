@@ -1,10 +1,12 @@
 """A Flask application, served by Werkzeug, whose server is Python's http.server."""
 
+import logging
 import sys
 from urllib.parse import quote
 
 from flask import Flask, request
 
+logging.disable()
 app = Flask(__name__)
 
 
