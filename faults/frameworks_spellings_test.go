@@ -105,12 +105,14 @@ func respelled(path string) []string {
 			"/q"+percent+"2f.."+percent+"2f"+name, "/q/"+percent+"2e"+percent+"2e/"+name, "/"+percent+"2f"+name)
 	}
 	for _, script := range []string{
-		"/index.php", "/INDEX.PHP", "//index.php", "/index.php/", "/index.php/.", "/q/../index.php", "/index.php/index.php",
+		"/index.php", "/INDEX.PHP", "//index.php", "/index.php/", "/index.php/.", "/q/../index.php",
+		"/index.php/index.php",
 		"/%69ndex.php", "/index.php;q", "/index%2ephp", "/app.php", "/index.html", "/index.php%2f..",
 	} {
 		list = append(list, script+path)
 	}
-	list = append(list, "/index.php?"+path, "/index.php%2f"+name, "/index.php/"+encoded(name, "%"), "/index.php"+path+"/",
+	list = append(list, "/index.php?"+path, "/index.php%2f"+name, "/index.php/"+encoded(name, "%"),
+		"/index.php"+path+"/",
 		"/index.php"+path+".css", "/?"+path, "/?s="+path, "/?_path="+path)
 	for _, space := range spaces {
 		list = append(list, path[:half]+space+path[half:], path+space, "/"+space+name, space+path, path+space+".css")
@@ -122,8 +124,10 @@ func respelled(path string) []string {
 		list = append(list, "/q/"+dot+dot+path, "/"+dot+path, path+dot+"json")
 	}
 	for _, origin := range []string{
-		"http://q", "http:///q7", "http:///", "http:////q", "http:", "http:/", "http:/q", `http:\\q`, `http:/\q`, "HTTP:///q",
-		"https:///q", "ftp://q", "ws:///q", "file:///q", "//", "///q", "*", "q:", "http://q:80", "http://%71", "http://[::1]",
+		"http://q", "http:///q7", "http:///", "http:////q", "http:", "http:/", "http:/q", `http:\\q`,
+		`http:/\q`, "HTTP:///q",
+		"https:///q", "ftp://q", "ws:///q", "file:///q", "//", "///q", "*", "q:", "http://q:80", "http://%71",
+		"http://[::1]",
 		"http://", "http:// ", "http://#", "http://?", "http:///q/..", "http://q/index.php",
 	} {
 		list = append(list, origin+path)
@@ -134,13 +138,15 @@ func respelled(path string) []string {
 var endings = []string{
 	".json", ".css", ".a7", ".html", ".php", ".", "..", ".j", ".JSON", ".json/", ".json;q", ".tar.gz", "..json",
 	"%2ejson", "%2Ecss", "%252ejson", ".%6a%73", ".css?q", ".css#q", ".json%00", ".~", ".css%2f", "/.css", "/.json",
-	".%63ss", ".-", "._", "(.json)", "&q", "&format=json", "%26q", ",", ",q", ":", ":q", "!", "'", "%22", "+", "*", "=",
+	".%63ss", ".-", "._", "(.json)", "&q", "&format=json", "%26q", ",", ",q", ":", ":q", "!", "'", "%22", "+",
+	"*", "=",
 	"~", "@", "$", "%", "%zz", "%2", "|", "^", "`", "{q}", "<q>", "%3c", "[]", "/index", "/index.html", "/index.php",
 }
 
 var spaces = []string{
 	"%00", "%01", "%08", "%09", "%0a", "%0b", "%0c", "%0d", "%0d%0a", "%1f", "%20", "%7f", "%85", "%a0", "%c2%85",
-	"%c2%a0", "%c2%ad", "%ad", "%e2%80%8b", "%e2%80%a8", "%ef%bb%bf", "%e3%80%80", "%ff", "\x85", "\xa0", "+", "\x0b", "\x0c",
+	"%c2%a0", "%c2%ad", "%ad", "%e2%80%8b", "%e2%80%a8", "%ef%bb%bf", "%e3%80%80", "%ff", "\x85", "\xa0", "+",
+	"\x0b", "\x0c",
 }
 
 // lookalikes of a letter are what folding of case, normal forms and careless decoders make it of.
@@ -165,7 +171,8 @@ func lookalikes(c byte) []string {
 
 // foldings of a letter are what some libraries take for it if they ignore case or accents.
 var foldings = map[byte][]string{
-	'k': {"%e2%84%aa"}, 's': {"%c5%bf"}, 'i': {"%c4%b0", "%c4%b1", "%e2%85%b0"}, 'l': {"%e2%85%bc"}, 'x': {"%e2%85%b9"},
+	'k': {"%e2%84%aa"}, 's': {"%c5%bf"}, 'i': {"%c4%b0", "%c4%b1", "%e2%85%b0"}, 'l': {"%e2%85%bc"},
+	'x': {"%e2%85%b9"},
 	'e': {"%c3%a9", "e%cc%81"},
 }
 
@@ -179,16 +186,26 @@ func encoded(text, percent string) string {
 }
 
 var oddHosts = []string{
-	"admin.example.com,q", "admin.example.com, q", "q,admin.example.com", "q, admin.example.com", ",admin.example.com",
-	"admin.example.com ,q", "admin.example.com q", "q admin.example.com", "admin.example.com;q", "admin.example.com/q",
-	`admin.example.com\q`, "admin.example.com?q", "admin.example.com#q", "q@admin.example.com", "q:q@admin.example.com",
-	"%61dmin.example.com", "admin%2eexample.com", "admin.example.com%00", "admin.example.com%20", "admin.example.com%2f",
-	"admin.example.com:80,q", "admin.example.com:99999", "admin.example.com:0", "admin.example.com:q", "admin.example.com::80",
-	"ａdmin.example.com", "admin。example.com", "admin.example\u00ad.com", "ADMIN.EXAMPLE.COM:443", "admin.example.com.",
-	"admin.example.com.:80", "[admin.example.com]", "admin.example.com\t", "admin.example.com\x00", "admin.example.com\x0b",
-	"admin..example.com", ".admin.example.com", "http://admin.example.com", "//admin.example.com", "admin.example.com:80:80",
-	"admin.example.com\xa0", "admin.example.com\x85q", `"admin.example.com"`, "<admin.example.com>", "admin_.example.com",
-	"admin.example.com'", "admin.example.com&q", "admin.example.com=q", "admin.example.com!", "admin.example.com|q", "",
+	"admin.example.com,q", "admin.example.com, q", "q,admin.example.com", "q, admin.example.com",
+	",admin.example.com",
+	"admin.example.com ,q", "admin.example.com q", "q admin.example.com", "admin.example.com;q",
+	"admin.example.com/q",
+	`admin.example.com\q`, "admin.example.com?q", "admin.example.com#q", "q@admin.example.com",
+	"q:q@admin.example.com",
+	"%61dmin.example.com", "admin%2eexample.com", "admin.example.com%00", "admin.example.com%20",
+	"admin.example.com%2f",
+	"admin.example.com:80,q", "admin.example.com:99999", "admin.example.com:0", "admin.example.com:q",
+	"admin.example.com::80",
+	"ａdmin.example.com", "admin。example.com", "admin.example\u00ad.com", "ADMIN.EXAMPLE.COM:443",
+	"admin.example.com.",
+	"admin.example.com.:80", "[admin.example.com]", "admin.example.com\t", "admin.example.com\x00",
+	"admin.example.com\x0b",
+	"admin..example.com", ".admin.example.com", "http://admin.example.com", "//admin.example.com",
+	"admin.example.com:80:80",
+	"admin.example.com\xa0", "admin.example.com\x85q", `"admin.example.com"`, "<admin.example.com>",
+	"admin_.example.com",
+	"admin.example.com'", "admin.example.com&q", "admin.example.com=q", "admin.example.com!",
+	"admin.example.com|q", "",
 }
 
 // hostRequests say in some way that they are for admin.example.com.
@@ -198,7 +215,9 @@ func hostRequests() []string {
 		list = append(list, spelledTo(host, "GET", "/"), spelled("GET", "/", "X-Forwarded-Host: "+host),
 			spelled("GET", "http://"+host+"/"))
 	}
-	for _, target := range []string{"http:///", "http:////", "http:/", "http:", "http://", "*", "//", "///", "http://?", "http:///?q"} {
+	for _, target := range []string{
+		"http:///", "http:////", "http:/", "http:", "http://", "*", "//", "///", "http://?", "http:///?q",
+	} {
 		list = append(list, spelledTo("admin.example.com", "GET", target))
 	}
 	for _, name := range hostNames {
@@ -209,15 +228,18 @@ func hostRequests() []string {
 
 var hostNames = []string{
 	"X-Forwarded-Host", "X_Forwarded_Host", "X-Forwarded_Host", "X.Forwarded.Host", "X-Host", "X-HTTP-Host-Override",
-	"X-Forwarded-Server", "X-Original-Host", "HTTP_HOST", "Host ", "X-Forwarded-Host ", "HOST", "_HOST", "X-Rewrite-Host",
+	"X-Forwarded-Server", "X-Original-Host", "HTTP_HOST", "Host ", "X-Forwarded-Host ", "HOST", "_HOST",
+	"X-Rewrite-Host",
 	"X-FORWARDED-HOST", "X\xadForwarded-Host",
 }
 
 // keyNames are names of a field that frameworks may take for X-API-Key.
 var keyNames = []string{
-	"X_API_Key", "X_API-Key", "X-API_Key", "x_api_key", "X-API-KEY", "x-api-key", "X.API.Key", "X-API.Key", "X API Key",
+	"X_API_Key", "X_API-Key", "X-API_Key", "x_api_key", "X-API-KEY", "x-api-key", "X.API.Key", "X-API.Key",
+	"X API Key",
 	"X-API-Key ", "X-API-Key\t", "X+API+Key", "X-API-\xcaey", "X-API-\xe2\x84\xaaey", "HTTP_X_API_KEY",
-	"X~API~Key", "X-API-Key\x00", "X%2dAPI%2dKey", "X:API:Key", "X[API[Key", "X-API-Key[]", "X\x0bAPI-Key", "X'API'Key",
+	"X~API~Key", "X-API-Key\x00", "X%2dAPI%2dKey", "X:API:Key", "X[API[Key", "X-API-Key[]", "X\x0bAPI-Key",
+	"X'API'Key",
 }
 
 // generatedAttempts combine rewrites at random.
@@ -244,25 +266,27 @@ func generated(random *rand.Rand, a attempt) string {
 	switch a.handler {
 	case "admin":
 		host = "admin.example.com"
-		switch odd := choice(random, oddHosts); random.IntN(4) {
+		switch odd := choice(random, oddHosts...); random.IntN(4) {
 		case 0:
 			host = odd
 		case 1:
-			host, fields = choice(random, []string{anyHost, "", "q"}), []string{"X-Forwarded-Host: " + odd}
+			host, fields = choice(random, anyHost, "", "q"), []string{"X-Forwarded-Host: " + odd}
 		case 2:
-			host, fields = anyHost, []string{choice(random, hostNames) + ": admin.example.com"}
+			host, fields = anyHost, []string{choice(random, hostNames...) + ": admin.example.com"}
 		default:
-			target = choice(random, []string{"http://", "http:///", "https://", "http:/", `http:\\`, "//", "q://"}) + odd + target
+			target = choice(random, "http://", "http:///", "https://", "http:/", `http:\\`, "//",
+				"q://") + odd + target
 		}
 	case "keyed k":
 		name := "X-API-Key"
 		if random.IntN(2) == 0 {
-			target, name = path, choice(random, keyNames)
+			target, name = path, choice(random, keyNames...)
 		}
 		fields = []string{name + ": k"}
 	default:
 		if random.IntN(8) == 0 {
-			host = choice(random, []string{"", "q", "q,q", "APP.example.com", "q/..", "q?", "q#", `q\`, "u@q", "q:80", "static", "q" + path + "?"})
+			host = choice(random, "", "q", "q,q", "APP.example.com", "q/..", "q?", "q#", `q\`, "u@q", "q:80",
+				"static", "q"+path+"?")
 		}
 	}
 	switch random.IntN(16) {
@@ -276,8 +300,10 @@ func generated(random *rand.Rand, a attempt) string {
 			method = "HEAD"
 		}
 	case 3:
-		field := choice(random, []string{"X-Original-URL", "X-Rewrite-URL", "X_Original_URL", "X-Forwarded-Uri", "X-Forwarded-Path",
-			"X-Forwarded-Prefix", "X-Original-URI", "Path-Info", "PATH_INFO", "X-Script-Name", "Script_Name", "X-Forwarded-Script-Name"})
+		field := choice(random, "X-Original-URL", "X-Rewrite-URL", "X_Original_URL", "X-Forwarded-Uri",
+			"X-Forwarded-Path",
+			"X-Forwarded-Prefix", "X-Original-URI", "Path-Info", "PATH_INFO", "X-Script-Name", "Script_Name",
+			"X-Forwarded-Script-Name")
 		if random.IntN(2) == 0 {
 			fields, target = append(fields, field+": "+target), "/"
 		} else {
@@ -297,28 +323,32 @@ func rewritten(random *rand.Rand, target string) string {
 	case 1: // all that is left
 		return target[:at] + encoded(target[at:], percent)
 	case 2:
-		return target[:at] + choice(random, lookalikes(target[at])) + target[at+1:]
+		return target[:at] + choice(random, lookalikes(target[at])...) + target[at+1:]
 	case 3:
-		return target[:at] + choice(random, spaces) + target[at:]
+		return target[:at] + choice(random, spaces...) + target[at:]
 	case 4:
-		return target + choice(random, endings)
+		return target + choice(random, endings...)
 	case 5: // slashes
-		slash := choice(random, []string{"//", `\`, "%2f", "%5c", "%252f", "/./", "/;q/", "/q/../", "/%2e/", "%2f%2f", "/%252e/", "/.;/"})
+		slash := choice(random, "//", `\`, "%2f", "%5c", "%252f", "/./", "/;q/", "/q/../", "/%2e/", "%2f%2f",
+			"/%252e/", "/.;/")
 		if before, after, ok := strings.Cut(target[at:], "/"); ok {
 			return target[:at] + before + slash + after
 		}
 		return strings.Replace(target, "/", slash, 1)
 	case 6: // dots
-		return choice(random, []string{"/q/..", "/q/%2e%2e", "/q/..;", "/q/..%2f", "/static/..", `/static\..`, "/static/..%5c..",
-			"/bulk/..;q", "/q%2f..", "/q/%252e%252e", "/.", "/..", "/q/.%2e", "/q/.\t.", "/q.css/.."}) + target
+		return choice(random, "/q/..", "/q/%2e%2e", "/q/..;", "/q/..%2f", "/static/..", `/static\..`,
+			"/static/..%5c..",
+			"/bulk/..;q", "/q%2f..", "/q/%252e%252e", "/.", "/..", "/q/.%2e", "/q/.\t.", "/q.css/..") + target
 	case 7: // parameters
-		return target + choice(random, []string{";", ";q", ";q=q", ";q.css", "%3bq", "#", "#q", "%23q", "?", "?q", "%3f", "%3fq", ";/q/..", "/;q"})
+		return target + choice(random, ";", ";q", ";q=q", ";q.css", "%3bq", "#", "#q", "%23q", "?", "?q",
+			"%3f", "%3fq", ";/q/..", "/;q")
 	case 8: // case
 		return target[:at] + strings.ToUpper(target[at:])
 	default: // what comes first
-		return choice(random, []string{"/index.php", "//q", "///q", `/\q`, `\\q`, "http://q", "http:///q", "http:/q", "//q:80", "//u@q",
-			"http://static", "/index.php/q/..", "//static", "https:///q", "/%2f", "q:///q"}) + target
+		return choice(random, "/index.php", "//q", "///q", `/\q`, `\\q`, "http://q", "http:///q", "http:/q",
+			"//q:80", "//u@q",
+			"http://static", "/index.php/q/..", "//static", "https:///q", "/%2f", "q:///q") + target
 	}
 }
 
-func choice(random *rand.Rand, list []string) string { return list[random.IntN(len(list))] }
+func choice(random *rand.Rand, list ...string) string { return list[random.IntN(len(list))] }

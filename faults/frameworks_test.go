@@ -26,7 +26,8 @@ func TestF47Frameworks(t *testing.T) {
 	fault(t, "F47b", "spellings of paths, hosts and header names, through the same, in front of real frameworks", promise, func(r *report) {
 		applications := startFrameworks(r)
 		fronts := startTappedFronts(r)
-		attempts := slices.Concat(tableAttempts(), frameworkAttempts(), generatedAttempts(*spellingSeed, *spellingCount))
+		attempts := slices.Concat(tableAttempts(), frameworkAttempts(),
+			generatedAttempts(*spellingSeed, *spellingCount))
 		var passed passings
 		var group sync.WaitGroup
 		for _, f := range fronts {
@@ -379,8 +380,9 @@ type leaks struct {
 func (l *leaks) add(f *framework, p *passing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	slices.Sort(p.fronts)
-	l.rows = append(l.rows, fmt.Sprintf("%-8s %-9s %s through %s", f.name, p.handler, brief(p.request), strings.Join(p.fronts, ", ")))
+	fronts := slices.Compact(slices.Sorted(slices.Values(p.fronts)))
+	l.rows = append(l.rows, fmt.Sprintf("%-8s %-9s %s through %s", f.name, p.handler, brief(p.request),
+		strings.Join(fronts, ", ")))
 }
 
 // brief is a request without what most have.
