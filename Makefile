@@ -27,7 +27,7 @@ run: ## Run the demo: a gateway behind the example tiers, with callers and a das
 	@$(GO) build -o bin/stint ./cmd/stint && exec bin/stint demo
 
 .PHONY: setup
-setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a browser, axe-core, Node, promtool, a C compiler)
+setup: ## Install what the tests need and is missing (redis-server, curl, proxies, a browser, axe-core, Node, promtool, frameworks, a C compiler)
 	@scripts/setup.sh
 
 .PHONY: check

@@ -3,6 +3,8 @@
 # the server named by STINT_REDIS_SERVER), curl, the proxies that stint serves
 # (nginx, Caddy, HAProxy), Chromium and axe-core for the dashboard, Node with what generates clients
 # from the OpenAPI document, Prometheus with promtool and Alertmanager for metrics and alerts,
+# the frameworks of tools/frameworks, in front of which limits are attacked with spellings of paths: Express,
+# Hono and Astro with npm, Rails, Django, Flask, Symfony and PHP with apt-get (together some 25 MB to download),
 # systemd-analyze for the unit, jq and Python for examples in the documentation, zsh and fish for completion,
 # luac and luacheck to check scripts, and a C compiler for the race detector and the fake clock.
 # With the argument deploy also buildah, podman and runc, for the image; with release dpkg and rpm, for the packages.
@@ -20,13 +22,24 @@ command -v caddy >/dev/null || missing+=(caddy)
 command -v haproxy >/dev/null || missing+=(haproxy)
 [ -n "${STINT_CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)
 # What npm installs is not in the repository. It is in the versions of package-lock.json, of which a copy is left.
-npm_packages=(tools/axe tools/openapi)
+npm_packages=(tools/axe tools/frameworks tools/openapi)
 has_npm_package() { cmp -s "$1/package-lock.json" "$1/node_modules/.installed"; }
 for package in "${npm_packages[@]}"; do
 	has_npm_package "$package" || command -v npm >/dev/null || { missing+=(npm) && break; }
 done
 command -v node >/dev/null || missing+=(nodejs)
 command -v python3 >/dev/null || missing+=(python3)
+# The applications in tools/frameworks run with the Python that apt-get installs modules for.
+has_module() { /usr/bin/python3 -c "import importlib.util as u, sys; sys.exit(not u.find_spec('$1'))" 2>/dev/null; }
+has_module django || missing+=(python3-django)
+has_module flask || missing+=(python3-flask)
+has_module gunicorn || missing+=(python3-gunicorn)
+command -v puma >/dev/null || missing+=(puma)
+ruby -e 'gem "railties"' 2>/dev/null || missing+=(ruby-railties)
+command -v php >/dev/null || missing+=(php-cli)
+has_symfony() { php -r "exit((int) !@include 'Symfony/Component/$1/autoload.php');" 2>/dev/null; }
+has_symfony HttpFoundation || missing+=(php-symfony-http-foundation)
+has_symfony Routing || missing+=(php-symfony-routing)
 command -v prometheus >/dev/null || missing+=(prometheus) # with promtool
 command -v prometheus-alertmanager >/dev/null || missing+=(prometheus-alertmanager)
 command -v systemd-analyze >/dev/null || missing+=(systemd)
