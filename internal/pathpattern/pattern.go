@@ -125,6 +125,9 @@ func (s *segment) fits(word string) bool {
 func Fold(text string) string {
 	return strings.Map(func(c rune) rune {
 		least := c
+		if c == '\u0130' || c == '\u0131' { // i with and without a dot, which Python takes for one
+			return 'i'
+		}
 		if c >= utf8.RuneSelf {
 			for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
 				least = min(least, other)

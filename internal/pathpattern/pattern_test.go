@@ -105,6 +105,8 @@ func TestFolded(t *testing.T) {
 		{"/to*s", "/TO-\u017f", true, false},
 		{"/\u00dcber/{id}", "/\u00fcBER/x", true, false},
 		{"/\u03c2", "/\u03a3", true, false},
+		{"/things", "/th\u0131ngs", true, false},
+		{"/things", "/TH\u0130NGS", true, false},
 	} {
 		p, err := Parse(test.pattern)
 		if err != nil {
