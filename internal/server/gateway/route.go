@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/pathpattern"
@@ -148,7 +149,8 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
 	case !words.IsToken(r.Method): // net/http does not check it in HTTP/2
 		return &tokenProblem
-	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 || !isHost(r.Host):
+	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 || !isHost(r.Host) ||
+		!utf8.ValidString(r.RequestURI):
 		return &ambiguousProblem
 	case !passUnusual && unusual(r.RequestURI):
 		return &unusualProblem
@@ -164,10 +166,11 @@ func unusual(target string) bool {
 	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0
 }
 
-// isHost reports whether s has only characters that are valid in the Host field. Request targets in
-// absolute form can have others.
+// isHost reports whether s is not empty, and has only characters that are valid in the Host field.
+// Request targets in absolute form can have others. An upstream chooses a host for a request
+// without one, of which the policies do not know.
 func isHost(s string) bool {
-	return !strings.ContainsFunc(s, func(c rune) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		return !isAlphanumeric(c) &&
 			!strings.ContainsRune("!$%&()*+,-.:;='[]_~", c)
 	})

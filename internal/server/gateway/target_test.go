@@ -44,6 +44,11 @@ func TestF47Targets(t *testing.T) {
 		{`/a%5Cb`, 200, "/a%5Cb"},
 		{`/a%7F%01`, 200, "/a%7F%01"},
 		{"/caf\xc3\xa9", 200, "/caf%C3%A9"},
+		{"/caf\xe9", 400, ""},
+		{"/a\x85", 400, ""},
+		{"/a\xa0", 400, ""},
+		{"/a?b=\xa0", 400, ""},
+		{"/a%A0", 200, "/a%A0"},
 		{`/?q=a\b`, 200, `/?q=a\b`},
 		{`/?q=%23\..\`, 200, `/?q=%23\..\`},
 		{`/https://x.example/a`, 200, "/https://x.example/a"},
@@ -70,6 +75,24 @@ func TestF47Targets(t *testing.T) {
 	if got := talk(t, dial(t, strict.Listener.Addr().String()), "GET /a\\b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.Contains(
 		got, "encode them as %5C and %23") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A request without a host is refused: policies by host would not know which one it is for.
+func TestF47NoHost(t *testing.T) {
+	var reached atomic.Int32
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { reached.Add(1) })
+	g := front(t, "tiers: [{name: all, identity: ip, limits: 1000000/1m}]\n", u.URL)
+	for _, request := range []string{
+		"GET / HTTP/1.0\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+		"GET http:/// HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+		"GET http:///x HTTP/1.0\r\n\r\n",
+	} {
+		if got := talk(t, dial(t, g.Listener.Addr().String()), request); !strings.HasPrefix(got, "HTTP/1.") ||
+			!strings.Contains(got, " 400 ") || reached.Load() != 0 {
+			t.Errorf("%q: got %s, want 400", request, got)
+		}
 	}
 }
 
