@@ -86,6 +86,8 @@ func testUsers(t *testing.T, s *site) {
 		{"anonymous", nil, "anonymous", anonymousLimit, nil},
 		{"claimed", []string{"--header", field + ": alice"}, "anonymous", anonymousLimit, nil},
 		{"wrong key", []string{"--header", "X-API-Key: alice"}, "anonymous", anonymousLimit, nil},
+		{"another name", []string{"--header", "X_API_Key: alice-secret", "--header", "X.API.Key: alice-secret"}, "anonymous",
+			anonymousLimit, nil},
 		{"signed in", []string{"--header", "X-API-Key: alice-secret"}, "users", userLimit, []string{"alice"}},
 		{"signed in as another", []string{"--header", "X-API-Key: alice-secret", "--header", field + ": bob"}, "users",
 			userLimit, []string{"alice"}},

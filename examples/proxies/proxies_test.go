@@ -44,7 +44,7 @@ func TestProxies(t *testing.T) {
 			t.Run("users", func(t *testing.T) { testUsers(t, s) })
 			t.Run("policies", func(t *testing.T) { testPolicies(t, s) })
 			t.Run("application", func(t *testing.T) { testApplication(t, s) })
-			t.Run("without stint", func(t *testing.T) { testOutage(t, s) })
+			t.Run("without stint", func(t *testing.T) { testOutage(t, s, p.ClosedStatus) })
 		})
 		t.Run(p.Name+" strips", func(t *testing.T) {
 			// An application in the place of stint: it allows everything, and keeps what it was
