@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -53,6 +54,33 @@ func testClaimedStatus(t *testing.T, s *site) {
 	c.exhaust(t, anonymousLimit, "/things?deny=nothing")
 	for _, path := range []string{"/things?deny=418", "/things?deny=nothing", "/things?deny=200"} {
 		wantStatus(t, c.curl(t, path), http.StatusTooManyRequests)
+	}
+}
+
+// testMalformed has a client send what an application could take for another request than the one
+// that stint is asked about: without a host, which the application chooses then, and with bytes that
+// some servers take for spaces. The proxy refuses it, or encodes the bytes.
+func testMalformed(t *testing.T, s *site) {
+	c := client{s, "127.0.0.14"}
+	s.application.take()
+	for _, request := range []string{
+		"GET /things HTTP/1.0\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+		"GET http:///things HTTP/1.0\r\n\r\n",
+		"GET http:///things HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+	} {
+		c.send(t.Context(), request)
+		if got := s.application.take(); len(got) != 0 {
+			t.Errorf("%q: the application got it", request)
+		}
+	}
+	for _, space := range []string{"\x85", "\xa0"} {
+		c.send(t.Context(), "POST /login"+space+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		for _, r := range s.application.take() {
+			if strings.Contains(r.target, space) {
+				t.Errorf("the application got %q", r.target)
+			}
+		}
 	}
 }
 
