@@ -13,9 +13,13 @@ func absoluteTargets() []string {
 	var list []string
 	for _, scheme := range []string{"http", "HTTP", "https", "ws", "x", "file", "1", ""} {
 		for _, slashes := range []string{":", ":/", "://", ":///", ":////", `:\`, `:\\`, `:/\`, `://\`, "//"} {
-			for _, authority := range []string{"", "x7", "app.example.com", "u@x7", "u:p@x7", "@", "x7:80", "x7:", ":80",
-				"[::1]", "[::1]:80", "..", "x7;y", "x7%2f", "%2f", "x7,y", "x7?y", "x7#y"} {
-				for _, path := range []string{"/login", "/x7/login", "//login", `\login`, "/static/../login", "/login/", "/login?z"} {
+			for _, authority := range []string{
+				"", "x7", "app.example.com", "u@x7", "u:p@x7", "@", "x7:80", "x7:", ":80",
+				"[::1]", "[::1]:80", "..", "x7;y", "x7%2f", "%2f", "x7,y", "x7?y", "x7#y",
+			} {
+				for _, path := range []string{
+					"/login", "/x7/login", "//login", `\login`, "/static/../login", "/login/", "/login?z",
+				} {
 					target := scheme + slashes + authority + path
 					if runsLogin(target) {
 						list = append(list, target)
@@ -37,13 +41,15 @@ func runsLogin(target string) bool {
 func absoluteHosts() []string {
 	var list []string
 	for _, target := range []string{
-		"http:///", "http://", "http:/", "http:", "http:////", "HTTP:///", "https:///", "x:///", "http:///x", "http:/x", "http:x",
-		"http://x", "http://x/", "http://:80/", "http://u@/", "http://@/", "http://x:80/", "http://?", "http://#", "http:///?y",
-		"http://admin.example.com/", "http://admin.example.com", "http:///admin.example.com/", "http:/admin.example.com/",
-		"http:admin.example.com/", `http:\\admin.example.com/`, "//admin.example.com/", "*", "admin.example.com:80", "x",
+		"http:///", "http://", "http:/", "http:", "http:////", "HTTP:///", "https:///", "x:///", "http:///x", "http:/x",
+		"http:x", "http://x", "http://x/", "http://:80/", "http://u@/", "http://@/", "http://x:80/", "http://?",
+		"http://#", "http:///?y", "http://admin.example.com/", "http://admin.example.com",
+		"http:///admin.example.com/", "http:/admin.example.com/", "http:admin.example.com/",
+		`http:\\admin.example.com/`, "//admin.example.com/", "*", "admin.example.com:80", "x",
 	} {
 		for _, host := range []string{"admin.example.com", "x", "", "admin.example.com:80", "ADMIN.example.com."} {
-			list = append(list, spelledTo(host, "GET", target), strings.Replace(spelledTo(host, "GET", target), "/1.1", "/1.0", 1))
+			request := spelledTo(host, "GET", target)
+			list = append(list, request, strings.Replace(request, "/1.1", "/1.0", 1))
 		}
 		list = append(list, "GET "+target+" HTTP/1.0\r\nConnection: close\r\n\r\n")
 	}

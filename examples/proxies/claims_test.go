@@ -58,8 +58,8 @@ func testClaimedStatus(t *testing.T, s *site) {
 }
 
 // testMalformed has a client send what an application could take for another request than the one
-// that stint is asked about: without a host, which the application chooses then, and with bytes that
-// some servers take for spaces. The proxy refuses it, or encodes the bytes.
+// that stint is asked about: without a host, which the application chooses then, and with bytes
+// that some servers take for spaces. The proxy refuses it, or encodes the bytes.
 func testMalformed(t *testing.T, s *site) {
 	c := client{s, "127.0.0.14"}
 	s.application.take()
@@ -114,8 +114,8 @@ func testUsers(t *testing.T, s *site) {
 		{"anonymous", nil, "anonymous", anonymousLimit, nil},
 		{"claimed", []string{"--header", field + ": alice"}, "anonymous", anonymousLimit, nil},
 		{"wrong key", []string{"--header", "X-API-Key: alice"}, "anonymous", anonymousLimit, nil},
-		{"another name", []string{"--header", "X_API_Key: alice-secret", "--header", "X.API.Key: alice-secret"}, "anonymous",
-			anonymousLimit, nil},
+		{"another name", []string{"--header", "X_API_Key: alice-secret", "--header", "X.API.Key: alice-secret"},
+			"anonymous", anonymousLimit, nil},
 		{"signed in", []string{"--header", "X-API-Key: alice-secret"}, "users", userLimit, []string{"alice"}},
 		{"signed in as another", []string{"--header", "X-API-Key: alice-secret", "--header", field + ": bob"}, "users",
 			userLimit, []string{"alice"}},

@@ -32,7 +32,8 @@ func TestSizes(t *testing.T) {
 				testLargeAnswers(t, startSite(t, proxytest.NewStint(t, binary, "--config", config), p, patient...))
 			})
 			t.Run("headers", func(t *testing.T) {
-				testLargeHeaders(t, startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p, patient...))
+				limiter := proxytest.NewStint(t, binary, "--config", "stint.yaml")
+				testLargeHeaders(t, startSite(t, limiter, p, patient...))
 			})
 			t.Run("questions", func(t *testing.T) {
 				asked := newApplication(t)
@@ -45,7 +46,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// manyLimits is a configuration with 80 limits for /things, with long names, that allow one request.
+// manyLimits is a configuration with 80 limits for /things, with long names, that allow one
+// request.
 func manyLimits() string {
 	text := "client_ip: {trusted_proxies: loopback}\nheaders: {format: [x, draft-11]}\n" +
 		"tiers: [{name: anonymous, identity: ip, limits: 1000/1h}]\npolicies:\n"
