@@ -227,9 +227,11 @@ func (in *arrival) methods() []string {
 func (in *arrival) hosts() []string {
 	var list []string
 	for _, host := range in.hostFields() {
-		host = host[strings.LastIndexByte(host, '@')+1:]
-		host, _, _ = strings.Cut(host, ":")
-		list = append(list, strings.TrimRight(strings.ToLower(host), "."))
+		for _, host := range strings.Split(host, ",") { // behind a proxy that is trusted
+			host = host[strings.LastIndexByte(host, '@')+1:]
+			host, _, _ = strings.Cut(host, ":")
+			list = append(list, strings.TrimRight(strings.ToLower(strings.TrimSpace(host)), "."))
+		}
 	}
 	return append(list, "")
 }
@@ -268,11 +270,40 @@ func (in *arrival) paths() []reading {
 						r.by+", decoded, backslashes as slashes, cleaned")
 					add(path.Clean("/"+withoutParameters(plain)), r.by+", decoded, without parameters, cleaned")
 					add(path.Clean("/"+cutAny(plain, "#")), r.by+", decoded, cut at #, cleaned")
+					add(path.Clean("/"+cutAny(plain, "\x00")), r.by+", decoded, cut at NUL, cleaned")
+					if p, ok := whatwg.Pathname(plain); ok {
+						add(p, r.by+", decoded, new URL")
+					}
 				}
+				add(path.Clean("/"+wholly(r.path)), r.by+", wholly decoded, cleaned") // Astro
 			}
 		}
 	}
+	for _, r := range list {
+		add(strings.TrimSpace(r.path), r.by+", trimmed")
+	}
+	for _, r := range list {
+		if _, info, ok := strings.Cut(r.path, ".php/"); ok {
+			add(info, r.by+", behind the front controller") // PHP
+		}
+	}
+	for _, r := range list {
+		if dir, name := path.Split(r.path); strings.LastIndexByte(name, '.') > 0 {
+			add(dir+name[:strings.LastIndexByte(name, '.')], r.by+", without format") // Rails
+		}
+	}
 	return list
+}
+
+// wholly decodes a path until nothing changes.
+func wholly(p string) string {
+	for {
+		plain, err := url.PathUnescape(p)
+		if err != nil || plain == p {
+			return p
+		}
+		p = plain
+	}
 }
 
 // parsed returns what parsers make of a target, before anything is decoded.

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -64,6 +65,9 @@ func spellings() []spelling {
 	for _, target := range loginTargets {
 		list = append(list, spelling{login, spelled("POST", target)})
 	}
+	for _, target := range disguised(login.path) {
+		list = append(list, spelling{login, spelled("POST", target)})
+	}
 	for _, request := range loginRequests {
 		list = append(list, spelling{login, request})
 	}
@@ -119,6 +123,39 @@ func spellings() []spelling {
 		list = append(list, spelling{admin, request})
 	}
 	return list
+}
+
+// disguises are ways to spell a path, one for each step of a reader that undoes it.
+var disguises = []func(string) string{
+	func(p string) string { return p[:len(p)-1] + fmt.Sprintf("%%%02x", p[len(p)-1]) },
+	func(p string) string { return strings.ReplaceAll(p, "%", "%25") },
+	func(p string) string { return p + ".a7" },
+	func(p string) string { return "/index.php" + p },
+	func(p string) string { return "/x//.." + p },
+	func(p string) string { return "//x" + p },
+	func(p string) string { return "/static%2f%2e%2e" + p },
+	func(p string) string { return "/static%5c..%5c" + strings.TrimPrefix(p, "/") },
+	func(p string) string { return p + ";x" },
+	func(p string) string { return p + "%23x" },
+	func(p string) string { return p + "%00x" },
+	func(p string) string { return p[:3] + "%09" + p[3:] },
+	func(p string) string { return p + "%20" },
+	strings.ToUpper,
+}
+
+// disguised are all spellings of a path by two disguises that some reader sees through.
+func disguised(of string) (targets []string) {
+	handler := resource{path: of}
+	for _, first := range disguises {
+		for _, second := range disguises {
+			target := second(first(of))
+			in := &arrival{method: "POST", target: target}
+			if in.runs(handler) != "" && !slices.Contains(targets, target) {
+				targets = append(targets, target)
+			}
+		}
+	}
+	return targets
 }
 
 // loginTargets are spellings of /login.
@@ -195,6 +232,12 @@ var loginTargets = []string{
 	"/login#" + strings.Repeat("x", 4000),
 	"/login?" + strings.Repeat("x", 9000), "/" + strings.Repeat("x", 9000) + "/..%2flogin",
 	"/static/" + strings.Repeat("/", 5000) + `\..\..\login`,
+	// formats, decoded several times, front controllers, what is dropped or trimmed
+	"/login.json", "/login.", "/LOGIN.a7", "/login.css", "/login.a7/", "//x/login.a7", "/x/..;/login.a7", "/login.a7;x",
+	"/%256cogin", "/%25256cogin", "/%2525256cogin", "/%25%36cogin", "/x%252f..%252flogin", "/static/%252e%252e/login",
+	"/index.php/login", "/app.php/login", "/index.php//login", "/index.php/login.a7", "/static/../index.php/login",
+	"/log%09in", "/%0dlogin", "/login%00", "/login%00.css", "/login%0a", "/login%20", "/login%C2%A0", "/login%C2%85",
+	"/index.php%2flogin", "/static/%2e%2e%2findex.php/login",
 	// no slash at the beginning
 	"login", "./login", "../login", "x/../login", "%2flogin", ";/login", "@x/login", ":80/login", ".example.com/login",
 }
@@ -287,6 +330,8 @@ var adminRequests = []string{
 	spelledTo("admin.example.com:8000", "GET", "/"), spelledTo("admin.example.com:", "GET", "/"),
 	spelledTo("admin.example.com.:80", "GET", "/"), spelledTo("ADMIN.EXAMPLE.COM.", "GET", "/"),
 	spelledTo("admin.example.com..", "GET", "/"),
+	spelledTo("admin.example.com,x", "GET", "/"), spelledTo("x, admin.example.com", "GET", "/"),
+	spelledTo("x", "GET", "/", "X-Forwarded-Host: admin.example.com, x"),
 	spelledTo("u@admin.example.com", "GET", "/"), spelledTo("admin.example.com:x", "GET", "/"),
 	spelledTo("admin.example.com:80:80", "GET", "/"), spelledTo("\tadmin.example.com\t", "GET", "/"),
 	spelledTo("x", "GET", "http://admin.example.com/"), spelledTo("admin.example.com", "GET", "http://x/"),

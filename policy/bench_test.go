@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
@@ -33,7 +34,10 @@ func BenchmarkDecide(b *testing.B) {
 			Claims: claims{"service": "billing"}},
 		"route": {Method: "GET", Path: "/api/simulation/9/frames", Peer: client, Header: http.Header{},
 			Claims: claims{"user": "7", "plan": "enterprise"}},
-		"skipped": {Method: "GET", Path: "/static/site.css", Peer: client, Header: http.Header{}},
+		"odd":      {Method: "POST", Path: "//api//v1;a=b/x%2Fy/./z.json", Peer: client, Header: http.Header{}},
+		"worst":    worst(strings.Repeat("a/", 250)),
+		"too many": worst(strings.Repeat("//x", 300)),
+		"skipped":  {Method: "GET", Path: "/static/site.css", Peer: client, Header: http.Header{}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -44,5 +48,18 @@ func BenchmarkDecide(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// worst is a request that is as much work as one can be: near the bound on readings, with all
+// methods, and with cookies up to the bound on headers.
+func worst(path string) policy.Input {
+	return policy.Input{
+		Method: "POST", Path: "//X/" + path + `/../B%2541;c/..\LOGIN#.%2523`, Peer: client,
+		Header: http.Header{
+			"X-Http-Method-Override": {"GET,PUT,DELETE,PATCH,HEAD,OPTIONS"},
+			"Cookie":                 {strings.Repeat("session=abc;", 5000)},
+			"X-Device-Fingerprint":   {"a", "b"},
+		},
 	}
 }

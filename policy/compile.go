@@ -53,6 +53,7 @@ func (c *compiler) compile() {
 	}
 	c.tiers()
 	c.policies()
+	c.patterns()
 }
 
 // Bounds on a set: it has a rule for every policy in every tier, and every request looks at them.

@@ -37,13 +37,15 @@ func (c *compiler) allIdentities() {
 		c.identityParts("identities."+name, c.identities[name], c.spec.Identities[name].All)
 	}
 	types := map[string]string{}
-	for _, name := range sorted(c.identities) {
+	for i, name := range sorted(c.identities) {
+		c.identities[name].index = i
 		typ := c.identities[name].typ
 		if other, ok := types[typ]; ok {
 			c.mistakeGiven([]string{"identities." + other}, "identities."+name+".type", "%q is also what %s has in its keys: one could pass for the other", typ, other)
 		}
 		types[typ] = name
 	}
+	c.set.identities = len(c.identities)
 }
 
 func (c *compiler) identity(key, name string) *identity {
@@ -64,6 +66,9 @@ func (c *compiler) identity(key, name string) *identity {
 	if from.Cookie != "" {
 		ways++
 		id.kind, id.key = byCookie, from.Cookie
+		if id.cookie = slices.Index(c.set.cookies, id.key); id.cookie < 0 {
+			id.cookie, c.set.cookies = len(c.set.cookies), append(c.set.cookies, id.key)
+		}
 	}
 	if len(from.All) > 0 {
 		ways++

@@ -25,8 +25,7 @@ func (c *compiler) condition(key string, from *Match) *condition {
 			c.mistake(at(key+".path", i, from.Path), "%v", err)
 		}
 		cond.paths = append(cond.paths, p)
-		c.set.patterns = append(c.set.patterns, p)
-		c.set.upper = c.set.upper || text != strings.ToLower(text)
+		c.set.upper = c.set.upper || text != pathpattern.Fold(text)
 	}
 	for i, host := range from.Host {
 		if bad := strings.TrimPrefix(host, "*."); bad == "" || strings.ContainsAny(bad, "*/ :") {
@@ -62,6 +61,30 @@ func (c *compiler) condition(key string, from *Match) *condition {
 		c.mistake(key, "is empty; want host, path, method, header, claim or network, or leave it out")
 	}
 	return cond
+}
+
+// patterns gathers those of all conditions.
+func (c *compiler) patterns() {
+	add := func(cond *condition, limits bool, per []string) {
+		if cond == nil {
+			return
+		}
+		for i := range cond.paths {
+			p := &cond.paths[i]
+			c.set.patterns = append(c.set.patterns, patternUse{p, per})
+			if limits && p.Ends() {
+				c.set.endings = append(c.set.endings, p)
+			}
+		}
+	}
+	for _, t := range c.set.tiers {
+		add(t.when, true, nil)
+		add(t.unless, false, nil)
+	}
+	for _, p := range c.set.all {
+		add(p.when, !p.skips, p.per)
+		add(p.unless, false, nil)
+	}
 }
 
 // knowMethods adds to the methods that make a difference.

@@ -101,7 +101,7 @@ func (c *condition) hasNetworkOf(client netip.Addr) bool {
 // pathOf returns the first pattern that the request's path fits, or nil.
 func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 	for i := range c.paths {
-		if c.paths[i].Fits(f.path, f.folded) {
+		if f.fits(&c.paths[i]) {
 			return &c.paths[i]
 		}
 	}
@@ -116,7 +116,7 @@ type clause struct {
 // mayFit reports whether the path of a request begins as it must. That rules out most policies of
 // most requests, and callers inline it: with miss alone they take twice the instructions.
 func (c *clause) mayFit(f *facts) bool {
-	if c.when == nil || len(c.when.paths) == 0 || f.folded {
+	if c.when == nil || len(c.when.paths) == 0 || f.folded != "" {
 		return true
 	}
 	for i := range c.when.paths {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
 // facts is a request while it is being judged: what follows from its attributes, found out when
@@ -19,7 +20,10 @@ type facts struct {
 
 	reading           // the one that is looked at
 	first   reading   // what net/http makes of the request
-	others  []reading // what others may; nil for most requests
+	others  []reading // what others may, if it makes a difference; nil for most requests
+	tooMany bool      // readings, so that others are missing
+	known   []known   // subjects by the index of their identity; nil if there is one reading
+	cookies []values  // of those of the set; nil if there are none
 
 	client    netip.Addr
 	hasClient bool
@@ -28,47 +32,98 @@ type facts struct {
 // reading is what an application may make of a request.
 type reading struct {
 	path, method string
-	folded       bool // letters are the same in upper and in lower case
-	last         bool // of a field or cookie that is there several times, the last one counts, and not the first
+	folded       string // the path if the case of letters does not matter; else ""
+	last         bool   // of a field or cookie that is there several times, the last one counts, and not the first
+}
+
+// known is a subject that has been found out, from the first and from the last of what is there
+// several times.
+type known struct {
+	subject [2]string
+	found   [2]bool
+}
+
+// values are those of a cookie that may be there several times.
+type values struct {
+	first, last string
+	several     bool
 }
 
 // overrides are the fields that name the method that some applications go by.
 var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
-// read finds the readings of a request by the rules of a set, and looks at the first.
+// read finds the readings of a request that make a difference by the rules of a set, and looks at
+// the first.
 func (f *facts) read(in *Input, s *Set) {
 	f.in, f.resolver, f.asserted = in, s.resolver, s.asserted
 	f.first = reading{path: in.Path, method: strings.ToUpper(in.Method)}
-	plain := in.RawPath == "" && isPlain(in.Path)
-	if !plain {
-		var paths []string
-		f.first.path, paths = readPath(in.Path, in.RawPath)
-		for _, p := range paths {
-			f.others = append(f.others, reading{path: p, method: f.first.method})
-		}
+	plain, dot := isPlain(in.Path)
+	if plain = plain && in.RawPath == ""; !plain {
+		f.first.path = pathpattern.Clean(in.Path)
 	}
-	if !plain || s.upper {
-		for i := range f.count() {
-			if r := f.at(i); s.folds(r.path) {
-				f.others = append(f.others, reading{path: r.path, method: r.method, folded: true})
-			}
-		}
+	if !plain || s.upper || dot > 0 && s.endingMatters(in.Path, in.Path[:dot], (*pathpattern.Pattern).Fits) {
+		f.readPaths(s)
 	}
 	for _, method := range f.otherMethods(s.methods) {
 		for i := range f.count() {
 			if r := f.at(i); r.method == f.first.method {
-				f.others = append(f.others, reading{path: r.path, method: method, folded: r.folded})
+				r.method = method
+				f.add(r)
 			}
 		}
 	}
+	f.readCookies(s.cookies)
 	if slices.ContainsFunc(s.chosen, func(id *identity) bool { return id.repeated(f) }) {
 		for i := range f.count() {
 			r := f.at(i)
 			r.last = true
-			f.others = append(f.others, r)
+			f.add(r)
 		}
 	}
+	if len(f.others) > 0 {
+		f.known = make([]known, s.identities)
+	}
 	f.reading = f.first
+}
+
+// readPaths adds the readings of the path that patterns tell apart.
+func (f *facts) readPaths(s *Set) {
+	if len(s.patterns) == 0 {
+		return
+	}
+	paths, ok := readPath(f.in.Path, f.in.RawPath)
+	f.tooMany = !ok
+	var told []string
+	consider := func(path, folded string) {
+		r := reading{path: path, method: f.first.method, folded: folded}
+		if fit := s.fitting(&r); !slices.Contains(told, fit) {
+			if told = append(told, fit); len(told) > 1 { // else it is the first
+				f.add(r)
+			}
+		}
+	}
+	for _, path := range paths {
+		folded := pathpattern.Fold(path)
+		consider(path, "")
+		consider(path, folded)
+		if without, ok := withoutEnding(path); ok {
+			if s.endingMatters(path, without, (*pathpattern.Pattern).Fits) {
+				consider(without, "")
+			}
+			if low, _ := withoutEnding(folded); s.endingMatters(folded, low, (*pathpattern.Pattern).FitsFolded) {
+				consider(without, low)
+			}
+		}
+	}
+}
+
+// add adds a reading, unless there are too many.
+func (f *facts) add(r reading) {
+	if f.count() == maxReadings {
+		f.tooMany = true
+		return
+	}
+	f.others = append(f.others, r)
 }
 
 func (f *facts) count() int { return 1 + len(f.others) }
@@ -105,6 +160,42 @@ func (f *facts) otherMethods(known []string) (methods []string) {
 		}
 	}
 	return methods
+}
+
+// readCookies finds the cookies of some names. net/http would find none if there are thousands.
+func (f *facts) readCookies(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	for _, line := range f.lines("Cookie") {
+		for part := range strings.SplitSeq(line, ";") {
+			name, value, _ := strings.Cut(part, "=")
+			i := slices.Index(names, strings.TrimSpace(name))
+			if i < 0 {
+				continue
+			}
+			if f.cookies == nil {
+				f.cookies = make([]values, len(names))
+			}
+			if v, value := &f.cookies[i], plainCookie(value); v.last == "" {
+				v.first, v.last = value, value
+			} else if value != "" {
+				v.last, v.several = value, true
+			}
+		}
+	}
+}
+
+// cookie returns the value of a cookie of the set, or "". Of several it is the first or the last
+// that is not empty: handlers differ.
+func (f *facts) cookie(i int) string {
+	switch {
+	case f.cookies == nil:
+		return ""
+	case f.last:
+		return f.cookies[i].last
+	}
+	return f.cookies[i].first
 }
 
 func (f *facts) clientAddr() netip.Addr {

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -11,11 +10,14 @@ import (
 // identity is a way to tell who is asking.
 type identity struct {
 	name  string
+	index int
 	typ   string
 	kind  identityKind
 	key   string // the name of the claim, header or cookie
 	plain bool
-	parts []*identity // of byAll
+
+	cookie int         // the index of the cookie among those of the set
+	parts  []*identity // of byAll
 }
 
 type identityKind uint8
@@ -53,6 +55,21 @@ const unknownClient = "unknown"
 // subject returns who is asking, "type:identifier", or "" if the request does not say. The room is
 // to write in.
 func (id *identity) subject(f *facts, room []byte) string {
+	if f.known == nil {
+		return id.find(f, room)
+	}
+	of := 0
+	if f.last {
+		of = 1
+	}
+	k := &f.known[id.index]
+	if !k.found[of] {
+		k.subject[of], k.found[of] = id.find(f, room), true
+	}
+	return k.subject[of]
+}
+
+func (id *identity) find(f *facts, room []byte) string {
 	if id.kind == byNothing {
 		return id.typ
 	}
@@ -82,9 +99,9 @@ func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 	case byClaim:
 		return keypart.AppendIdentifier(b, f.claim(id.key), true)
 	case byHeader:
-		return keypart.AppendIdentifier(b, f.header(id.key), id.plain)
+		return keypart.AppendIdentifier(b, credentials(id.key, f.header(id.key)), id.plain)
 	case byCookie:
-		return keypart.AppendIdentifier(b, cookie(f, id.key), id.plain)
+		return keypart.AppendIdentifier(b, f.cookie(id.cookie), id.plain)
 	}
 	return b, true
 }
@@ -105,32 +122,33 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// cookie returns the value of a cookie as handlers see it, or "". Of several it is the first or the
-// last: handlers differ.
-func cookie(f *facts, name string) string {
-	lines := f.lines("Cookie")
-	if len(lines) == 0 {
-		return ""
+// plainCookie returns the value of a cookie as one of its spellings: some frameworks decode it, and
+// some take its quotes off.
+func plainCookie(value string) string {
+	value = strings.TrimSpace(value)
+	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+		value = value[1 : n-1]
 	}
-	r := http.Request{Header: http.Header{"Cookie": lines}}
-	all := r.CookiesNamed(name)
-	switch {
-	case len(all) == 0:
-		return ""
-	case f.last:
-		return all[len(all)-1].Value
-	}
-	return all[0].Value
+	return decoded(value)
 }
 
-// repeated reports whether a request may tell the identity more than once.
+// credentials returns the value of a header field as one of its spellings: in Authorization the
+// scheme may be in upper or in lower case, and spaces follow it.
+func credentials(field, value string) string {
+	if field != "Authorization" {
+		return value
+	}
+	scheme, rest, ok := strings.Cut(value, " ")
+	if !ok {
+		return value
+	}
+	return strings.ToLower(scheme) + " " + strings.TrimLeft(rest, " ")
+}
+
+// repeated reports whether a request tells the identity more than once.
 func (id *identity) repeated(f *facts) bool {
 	if id.kind == byHeader {
 		return len(f.lines(id.key)) > 1
 	}
-	n := 0
-	for _, line := range f.lines("Cookie") {
-		n += strings.Count(line, id.key)
-	}
-	return n > 1
+	return f.cookies != nil && f.cookies[id.cookie].several
 }

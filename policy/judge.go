@@ -2,6 +2,7 @@ package policy
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"slices"
@@ -62,10 +63,8 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 	write(f.first.method)
 	write(strings.ToLower(words.Host(f.in.Host)))
 	write(value)
-	write(f.first.path)
-	for _, other := range f.others {
-		_, _ = io.WriteString(h, strconv.Itoa(len(other.path))+":"+other.path+" "+other.method)
-	}
+	write(f.in.Path)
+	write(f.in.RawPath)
 	return hex.EncodeToString(h.Sum(nil)[:16]), life
 }
 
@@ -132,16 +131,51 @@ type asker struct {
 	by      *identity
 }
 
-// folds reports whether a path fits a pattern of the set only if the case of letters does not
-// matter.
-func (s *Set) folds(path string) bool {
-	return slices.ContainsFunc(s.patterns, func(p pathpattern.Pattern) bool {
-		return p.Fits(path, true) && !p.Fits(path, false)
+// patternUse is a pattern of a set, and what divides the count of what fits it.
+type patternUse struct {
+	*pathpattern.Pattern
+	per []string
+}
+
+// fitting says which patterns of the set a reading fits, with the values that divide counts:
+// readings of which it says the same are judged alike.
+func (s *Set) fitting(r *reading) string {
+	var b []byte
+	for i := range s.patterns {
+		p := &s.patterns[i]
+		if !r.fits(p.Pattern) {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(i))
+		for _, name := range p.per {
+			if value, ok := p.Value(r.path, name); ok {
+				b = append(binary.AppendUvarint(b, uint64(len(value))), value...)
+			}
+		}
+	}
+	return string(b)
+}
+
+func (r *reading) fits(p *pathpattern.Pattern) bool {
+	if r.folded != "" {
+		return p.FitsFolded(r.folded)
+	}
+	return p.Fits(r.path)
+}
+
+// endingMatters reports whether a path without the ending of its last segment fits a pattern that
+// limits, and with it does not. Otherwise the ending is a part of its name: it can be exempt by it.
+func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
+	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
+		return fits(p, without) && !fits(p, path)
 	})
 }
 
 // exemptBy returns the policy that exempts a request, or "". All readings have to be exempt.
 func (s *Set) exemptBy(f *facts) string {
+	if f.tooMany {
+		return ""
+	}
 	by := -1
 	for i := f.count() - 1; i >= 0; i-- {
 		f.look(i)

@@ -2,18 +2,31 @@ package policy
 
 import (
 	"bytes"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// isPlain reports whether a path has one reading for everybody, and no letters in upper case: this
-// decides most paths at once.
-func isPlain(p string) bool {
+// A path has every reading that some sequence of the steps leads to from what was sent: servers and
+// frameworks take different ones of them, in different orders. docs/design.md has the rule.
+var steps = [...]func(string) string{
+	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, withoutFragment, withoutParameters,
+	withoutControls, withoutAuthority, withoutScript,
+}
+
+// Bounds on the readings of a request, in number and in bytes of their paths. A request with more
+// is denied: no client sends one by accident, and each reading takes time.
+const (
+	maxReadings     = 32
+	maxReadingBytes = 32 << 10
+)
+
+// isPlain reports whether no step changes a path, and it has no letters in upper case: this decides
+// most paths at once. Dot is where the ending of its last segment begins, or 0.
+func isPlain(p string) (plain bool, dot int) {
 	if p == "" || p[0] != '/' {
-		return false
+		return false, 0
 	}
 	for i := range len(p) {
 		c := p[i]
@@ -22,107 +35,138 @@ func isPlain(p string) bool {
 		}
 		switch {
 		case c == '/' && i+1 < len(p):
-			if p[i+1] == '/' || p[i+1] == '.' {
-				return false
+			if p[i+1] == '/' || p[i+1] == '.' || strings.HasSuffix(p[:i], script) {
+				return false, 0
 			}
-		case c == '/' && i > 0, c == '\\', c == '#', c == '?', c == ';', c == '\n', 'A' <= c && c <= 'Z', c >= 0x80:
-			return false
+			dot = 0
+		case c == '.':
+			dot = i
+		case c == '/' && i > 0, c <= ' ', c >= 0x7f, 'A' <= c && c <= 'Z', strings.IndexByte(`\#?;%`, c) >= 0:
+			return false, 0
 		}
 	}
-	return true
+	return true, dot
 }
 
-// readPath returns the paths that routers make of a path, decoded and as it was sent ("" if that is
-// the same). They differ in what they decode, in how they remove dot segments, and in what a
-// backslash, a number sign, a question mark that was encoded, a semicolon, a newline at the end and
-// two slashes at the beginning mean. The first one has no empty and no dot segments, as that of
-// net/http's mux. Most paths have only one.
-func readPath(decoded, raw string) (first string, others []string) {
-	first = pathpattern.Clean(decoded)
-	if raw == "" && asSent(decoded) == first && !strings.ContainsAny(decoded, "\\#?;\n") {
-		return first, nil
-	}
-	late := []func(string) string{withoutNewline, withoutAuthority}
-	if len(decoded) <= maxReadPath {
-		late = []func(string) string{ // parameters twice: Tomcat does it first
-			withoutNewline, withoutFragment, withoutParameters, withoutBackslashes, withoutAuthority, withoutParameters,
+// readPath returns the readings of a path, which is decoded, and as it was sent ("" if that is the
+// same). The first is that of net/http's mux, without empty and dot segments. It reports false if
+// there are too many.
+func readPath(path, raw string) (readings []string, ok bool) {
+	readings = []string{pathpattern.Clean(path)}
+	size := len(readings[0])
+	add := func(text string) {
+		if text = rooted(text); !slices.Contains(readings, text) {
+			readings = append(readings, text)
+			size += len(text)
 		}
 	}
-	sent := decoded
-	if raw != "" {
-		sent = sentPath(raw)
+	if add(path); raw != "" {
+		add(raw)
 	}
-	add := func(reading string) {
-		if reading != first && !slices.Contains(others, reading) {
-			others = append(others, reading)
+	for i := 0; i < len(readings); i++ {
+		for _, step := range steps {
+			add(step(readings[i]))
+		}
+		if len(readings) > maxReadings || size > maxReadingBytes {
+			return readings[:1], false
 		}
 	}
-	add(asSent(decoded))
-	add(asSent(sent))
-	forms := changes([]string{decoded, sent}, late...)
-	// nginx cuts before it decodes, and Node converts backslashes too.
-	for _, early := range changes([]string{raw}, withoutFragment, withoutBackslashes)[1:] {
-		plain, _ := url.PathUnescape(early)
-		forms = append(forms, changes([]string{plain, sentPath(early)}, withoutNewline, withoutAuthority,
-			withoutParameters)...)
-	}
-	for _, form := range forms {
-		for _, way := range changes([]string{form}, withoutDots) {
-			clean := pathpattern.Clean(way)
-			add(clean)
-			if strings.Contains(clean, "%2F") { // some decode at the end
-				add(pathpattern.Clean(strings.ReplaceAll(clean, "%2F", "/")))
-			}
-		}
-	}
-	return first, others
+	return readings, true
 }
 
-// maxReadPath is how long a path may be to be read in all ways, in bytes: that takes 0.3 ms for
-// each 1,000. Of longer paths are left out the readings of servers that take none: nginx, IIS,
-// Tomcat.
-const maxReadPath = 8 << 10
-
-// changes returns texts, and what becomes of them by any of some changes, made in their order.
-func changes(texts []string, each ...func(string) string) []string {
-	for _, change := range each {
-		for _, text := range texts {
-			if changed := change(text); !slices.Contains(texts, changed) {
-				texts = append(texts, changed)
-			}
-		}
+// rooted returns a path with a slash at its beginning and none at its end, and otherwise as it is.
+func rooted(p string) string {
+	if p = strings.TrimRight(p, "/"); p == "" || p[0] != '/' {
+		return "/" + p
 	}
-	return texts
+	return p
 }
 
-// withoutNewline takes a newline away from the end of a path. Python's and Perl's patterns do:
-// "^login$" fits "login\n".
-func withoutNewline(p string) string { return strings.TrimSuffix(p, "\n") }
+// decoded decodes every byte that is encoded. Some frameworks do so until nothing changes.
+func decoded(p string) string { return unescape(p, true) }
 
-// withoutFragment cuts a path at a number sign, as URL parsers and nginx do, or at a question mark:
+// decodedInSegments decodes all but slashes: an encoded one divides nothing.
+func decodedInSegments(p string) string { return unescape(p, false) }
+
+func unescape(p string, slashes bool) string {
+	at := strings.IndexByte(p, '%')
+	if at < 0 {
+		return p
+	}
+	b := append(make([]byte, 0, len(p)), p[:at]...)
+	for ; at < len(p); at++ {
+		c := p[at]
+		if c == '%' && at+2 < len(p) && isHex(p[at+1]) && isHex(p[at+2]) {
+			c = fromHex(p[at+1])<<4 | fromHex(p[at+2])
+			if at += 2; c == '/' && !slashes {
+				b = append(b, "%2F"...)
+				continue
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+func fromHex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c&7 + 9
+}
+
+// withoutEmpty removes empty segments, as most servers do.
+func withoutEmpty(p string) string {
+	if !strings.Contains(p, "//") {
+		return p
+	}
+	b := make([]byte, 0, len(p))
+	for i := range len(p) {
+		if p[i] != '/' || i == 0 || p[i-1] != '/' {
+			b = append(b, p[i])
+		}
+	}
+	return string(b)
+}
+
+// withoutDots removes dot segments by the letter of RFC 3986, where an empty segment is one that
+// ".." removes.
+func withoutDots(p string) string {
+	if !strings.Contains(p, "/.") {
+		return p
+	}
+	kept := make([]byte, 0, len(p)+1)
+	for rest, more := strings.TrimPrefix(p, "/"), true; more; {
+		var segment string
+		switch segment, rest, more = strings.Cut(rest, "/"); segment {
+		case ".":
+		case "..":
+			kept = kept[:max(bytes.LastIndexByte(kept, '/'), 0)]
+		default:
+			kept = append(append(kept, '/'), segment...)
+		}
+	}
+	return string(kept)
+}
+
+// withoutBackslashes turns backslashes into slashes, as browsers, Node and IIS do.
+func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/") }
+
+// withoutFragment cuts a path at a number sign, as URL parsers and nginx do; at a question mark:
 // there is one if it was encoded, and proxies that pass a decoded path on make the beginning of a
-// query of it.
+// query of it; or at a NUL, as what is written in C does.
 func withoutFragment(p string) string {
-	if end := strings.IndexAny(p, "#?"); end >= 0 {
+	if end := strings.IndexAny(p, "#?\x00"); end >= 0 {
 		return p[:end]
 	}
 	return p
 }
 
-// withoutBackslashes turns backslashes into slashes, as browsers and Node do.
-func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/") }
-
-// withoutAuthority takes //host away from the beginning of a path, as URL parsers do. Some skip
-// further slashes.
-func withoutAuthority(p string) string {
-	if !strings.HasPrefix(p, "//") {
-		return p
-	}
-	_, rest, _ := strings.Cut(strings.TrimLeft(p, "/"), "/")
-	return "/" + rest
-}
-
-// withoutParameters returns a path without what follows a semicolon in each segment.
+// withoutParameters removes what follows a semicolon in each segment, as servlets do.
 func withoutParameters(p string) string {
 	if strings.IndexByte(p, ';') < 0 {
 		return p
@@ -142,45 +186,57 @@ func withoutParameters(p string) string {
 	return string(kept)
 }
 
-// withoutDots removes dot segments by the letter of RFC 3986, where an empty segment is one that
-// ".." removes.
-func withoutDots(p string) string {
-	if !strings.Contains(p, "//") || !strings.Contains(p, "..") {
-		return p
-	}
-	kept := make([]byte, 0, len(p)+1)
-	for rest, more := strings.TrimPrefix(p, "/"), true; more; {
-		var segment string
-		switch segment, rest, more = strings.Cut(rest, "/"); segment {
-		case ".":
-		case "..":
-			kept = kept[:max(bytes.LastIndexByte(kept, '/'), 0)]
-		default:
-			kept = append(append(kept, '/'), segment...)
+// withoutControls removes control characters, as URL parsers do that get a decoded path, and spaces
+// at the end, as frameworks do that trim. To patterns of Python and Perl, "^login$" fits "login\n".
+func withoutControls(p string) string {
+	if strings.IndexFunc(p, isControl) >= 0 {
+		b := make([]byte, 0, len(p))
+		for i := range len(p) {
+			if !isControl(rune(p[i])) {
+				b = append(b, p[i])
+			}
 		}
+		p = string(b)
 	}
-	return string(kept)
-}
-
-// sentPath returns a path in the segments that it was sent in, each decoded by itself: an encoded
-// slash divides nothing.
-func sentPath(raw string) string {
-	segments := strings.Split(raw, "/")
-	for i, s := range segments {
-		if plain, err := url.PathUnescape(s); err == nil {
-			segments[i] = strings.ReplaceAll(plain, "/", "%2F")
+	for _, space := range [...]string{" ", "\u0085", "\u00a0", "\x85", "\xa0"} { // the last two are in Latin-1
+		for strings.HasSuffix(p, space) {
+			p = p[:len(p)-len(space)]
 		}
-	}
-	return strings.Join(segments, "/")
-}
-
-// asSent returns a path rooted and without a slash at its end, and otherwise as it is.
-func asSent(p string) string {
-	if len(p) > 1 {
-		p = strings.TrimSuffix(p, "/")
-	}
-	if !strings.HasPrefix(p, "/") {
-		p = "/" + p
 	}
 	return p
+}
+
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }
+
+// withoutAuthority takes //host away from the beginning of a path, as URL parsers do. Some skip
+// further slashes.
+func withoutAuthority(p string) string {
+	if !strings.HasPrefix(p, "//") {
+		return p
+	}
+	_, rest, _ := strings.Cut(strings.TrimLeft(p, "/"), "/")
+	return "/" + rest
+}
+
+// script is how the name of a front controller ends.
+const script = ".php"
+
+// withoutScript removes the first segment that names a front controller, before what it is asked
+// for: /index.php/login.
+func withoutScript(p string) string {
+	end := strings.Index(p, script+"/")
+	if end < 0 {
+		return p
+	}
+	return p[:max(strings.LastIndexByte(p[:end], '/'), 0)] + p[end+len(script):]
+}
+
+// withoutEnding removes what follows the last dot of the last segment: routers of Rails take that
+// for a format. It reports false if there is none.
+func withoutEnding(p string) (string, bool) {
+	dot := strings.LastIndexByte(p, '.')
+	if dot <= strings.LastIndexByte(p, '/')+1 {
+		return p, false
+	}
+	return p[:dot], true
 }

@@ -25,7 +25,9 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	}
 	if len(f.others) > 0 {
 		v.keepStrictest()
-		v.keepFew()
+	}
+	if len(f.others) > 0 || f.tooMany {
+		s.keepFew(f, v)
 	}
 	v.Cost, v.after = only.cost, only.after
 	if v.Cost == 0 && v.after.settles() {
@@ -118,14 +120,21 @@ func (v *Verdict) has(rule *Rule, subject, scope string) bool {
 // none is the limit of requests that have more readings than can be judged.
 var none = []stint.Limit{{Name: "readings", Max: 0, Window: time.Minute}}
 
-// keepFew denies a request whose readings are limited by more than one question can be about.
-// Nobody sends such a request by accident.
-func (v *Verdict) keepFew() {
+// keepFew denies a request that has too many readings, or whose readings are limited by more than
+// one question can be about. Nobody sends such a request by accident.
+func (s *Set) keepFew(f *facts, v *Verdict) {
 	n := 0
 	for i := range v.Results[:v.enforced] {
 		n += len(v.Results[i].Limits)
 	}
-	if v.enforced <= stint.MaxClaims && n <= stint.MaxTotal {
+	if !f.tooMany && v.enforced <= stint.MaxClaims && n <= stint.MaxTotal {
+		return
+	}
+	if v.enforced == 0 && len(s.rules) > 0 { // a reading that is missing may be limited
+		v.Results = slices.Insert(v.Results, 0, Result{Rule: s.rules[0], Claim: stint.Claim{Subject: v.who, Cost: 1}})
+		v.enforced = 1
+	}
+	if v.enforced == 0 {
 		return
 	}
 	v.Results = slices.Delete(v.Results, 1, v.enforced)

@@ -19,9 +19,13 @@ type Set struct {
 	exempt   []*policy // those of them that skip
 	policies []*policy // the others
 	methods  []string  // those that conditions name; if counts are divided by method, all that are known
-	patterns []pathpattern.Pattern
-	upper    bool        // a pattern has letters in upper case
-	chosen   []*identity // those that requests choose, in a header or cookie
+	patterns []patternUse
+	endings  []*pathpattern.Pattern // those of them that limit, and by how a path ends
+	upper    bool                   // a pattern has letters in upper case
+	chosen   []*identity            // those that requests choose, in a header or cookie
+	cookies  []string               // their names
+
+	identities int // how many there are
 
 	id *requestID // unless a policy says otherwise
 }

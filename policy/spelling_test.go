@@ -31,7 +31,10 @@ func TestSpellings(t *testing.T) {
 tiers: [{name: anyone, identity: ip, limits: 1000/1m}]
 policies:
   - {name: assets, match: {path: /static/**}, skip: true}
+  - {name: styles, match: {path: "/**/*.css"}, skip: true}
   - {name: login, match: {method: POST, path: /login}, limits: 0/1m}
+  - {name: token, match: {path: /Token}, limits: 0/1m}
+  - {name: export, match: {path: "/exports/*.csv"}, limits: 0/1m}
 `)
 	tests := []struct {
 		method, target string
@@ -61,6 +64,27 @@ policies:
 		{"POST", "/login%3Fx", nil, true}, // to proxies that pass on a decoded path
 		{"POST", "/static/..%2Flogin%3fx/y", nil, true},
 		{"POST", "//x/Login#", nil, true},
+		{"POST", "/login.a7", nil, true}, // to Rails, which takes it for a format
+		{"POST", "/login.", nil, true},
+		{"POST", "/Login.JSON", nil, true},
+		{"POST", "/login.css", nil, true},
+		{"POST", "//x/login.a7;y", nil, true},
+		{"POST", "/exports/a.csv.json", nil, true},
+		{"POST", "/%256cogin", nil, true}, // to Astro, which decodes until nothing changes
+		{"POST", "/%25256cogin", nil, true},
+		{"POST", "/%25252525256cogin", nil, true},
+		{"POST", "/static/%252e%252e/login", nil, true},
+		{"POST", "/index.php/login", nil, true},
+		{"POST", "/static/..%2findex.php/login", nil, true},
+		{"POST", "/log%09in", nil, true}, // to those who decode and then parse
+		{"POST", "/login%00.css", nil, true},
+		{"POST", "/login%20", nil, true},
+		{"POST", "/login%C2%A0", nil, true},
+		{"POST", "/login%A0", nil, true},
+		{"POST", "/to%E2%84%AAen", nil, true}, // the Kelvin sign
+		{"POST", "/TOKEN", nil, true},
+		{"POST", "/token.x", nil, true},
+		{"POST", strings.Repeat("//x", 40), nil, true}, // too many readings
 		{"post", "/login", nil, true},
 		{"pOsT", "/login", nil, true},
 		{"GET", "/login", http.Header{"X-Http-Method-Override": {"POST"}}, true},
@@ -73,6 +97,13 @@ policies:
 		{"GET", "/login", http.Header{"X-Http-Method-Override": {"PATCH"}}, false},
 		{"patch", "/login", nil, false},
 		{"POST", "/loginx", nil, false},
+		{"POST", "/login.a.b", nil, false},
+		{"POST", "/.login", nil, false},
+		{"POST", "/login/x.css", nil, false},
+		{"POST", "/site.css", nil, false},
+		{"POST", "/exports/a", nil, false},
+		{"POST", "/100%25", nil, false},
+		{"POST", "/%252561", nil, false},
 		{"POST", "/login%0ax", nil, false},
 		{"POST", "/x%3F/login", nil, false},
 		{"POST", "//a/b", nil, false},
@@ -319,4 +350,68 @@ policies:
 			t.Errorf("%s: %q, want %q", target, got, want)
 		}
 	}
+}
+
+// TestEndingsThatAreExempt: an ending exempts what has no limit without it.
+func TestEndingsThatAreExempt(t *testing.T) {
+	w := newWorld(t, `
+tiers:
+  - {name: reports, match: {path: /report}, identity: ip, limits: 1000/1m}
+  - {name: anyone, identity: ip, limits: 1000/1m}
+policies:
+  - {name: styles, match: {path: "/**/*.css"}, skip: true}
+  - {name: search, match: {path: /search}, limits: 100/1m}
+  - {name: pages, match: {path: "/{page}"}, limits: 100/1m}
+`)
+	for target, want := range map[string]string{
+		"/site.css": "styles", "/a/site.css": "styles", "/a/search.css": "styles", "/%73ite.css": "styles",
+		"/search.css": "", "/SEARCH.css": "", "/report.css": "", "/search.html": "",
+	} {
+		if v := w.judge(request(t, "GET", target, nil)); v.Skipped != want {
+			t.Errorf("%s: skipped by %q, want %q", target, v.Skipped, want)
+		}
+	}
+}
+
+// TestReadingsAreJudgedOnce: readings that no pattern tells apart are one, and what a request says
+// of itself is looked up once, however many there are.
+func TestReadingsAreJudgedOnce(t *testing.T) {
+	w := newWorld(t, `
+identities: {key: {header: X-API-Key}}
+tiers:
+  - {name: keys, match: {path: /api/**}, identity: key, limits: 1000/1m}
+  - {name: anyone, identity: ip, limits: 1000/1m}
+policies:
+  - {name: login, match: {path: /api/login}, identity: [key, ip], limits: 100/1m}
+  - {name: items, match: {path: "/api/items/{id}"}, identity: [key, ip], limits: 100/1m}
+`)
+	for target, want := range map[string]int{
+		"/other//a;b/..%2fc\\d#e": 0, "/api//a/%2e%2e/b;c": 0,
+		"/api//login;x": 1, "//x/api/login": 1, "/API/items/1;v=2": 1,
+	} {
+		in := request(t, "GET", target, nil)
+		e := w.Set().Explain(&in)
+		if len(e.Also) != want {
+			t.Errorf("%s is also read as %q, want %d", target, e.Also, want)
+		}
+	}
+	in := request(t, "GET", "/api//login;x//..%2f..//api/items/4%2531", nil)
+	header := &countingHeader{http.Header{"X-Api-Key": {"k"}}, 0}
+	in.Header = header
+	if w.judge(in); header.keys > 2 { // whether there are several, and what it is
+		t.Errorf("the key was looked up %d times", header.keys)
+	}
+}
+
+// countingHeader counts how often a field is looked up.
+type countingHeader struct {
+	http.Header
+	keys int
+}
+
+func (h *countingHeader) Values(name string) []string {
+	if name == "X-Api-Key" {
+		h.keys++
+	}
+	return h.Header.Values(name)
 }

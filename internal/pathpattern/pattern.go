@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stint-limiter/stint/internal/words"
 )
@@ -15,10 +17,13 @@ type Pattern struct {
 	Text string
 
 	begin string // see beginning
-	head  []segment
-	tail  []segment // after the gap
 	gap   bool
+	exact segments
+	fold  segments // as Fold makes them
 }
+
+// segments are those before the gap, or all, and those after it.
+type segments struct{ head, tail []segment }
 
 // segment fits what begins with prefix and ends with suffix, or if exact, what is prefix.
 type segment struct {
@@ -66,10 +71,11 @@ func Parse(text string) (Pattern, error) {
 			return p, fmt.Errorf("path %q has the variable {%s} twice", text, s.name)
 		}
 		names[s.name] = true
+		folded := segment{s.name, Fold(s.prefix), Fold(s.suffix), s.exact}
 		if p.gap {
-			p.tail = append(p.tail, s)
+			p.exact.tail, p.fold.tail = append(p.exact.tail, s), append(p.fold.tail, folded)
 		} else {
-			p.head = append(p.head, s)
+			p.exact.head, p.fold.head = append(p.exact.head, s), append(p.fold.head, folded)
 		}
 	}
 	p.begin = p.beginning()
@@ -79,9 +85,9 @@ func Parse(text string) (Pattern, error) {
 // beginning is how every path begins that fits: it excludes most others at once.
 func (p *Pattern) beginning() string {
 	text := ""
-	for i := range p.head {
-		text += "/" + p.head[i].prefix
-		if !p.head[i].exact {
+	for i := range p.exact.head {
+		text += "/" + p.exact.head[i].prefix
+		if !p.exact.head[i].exact {
 			break
 		}
 	}
@@ -106,45 +112,58 @@ func parseSegment(word string) (segment, error) {
 	return segment{prefix: prefix, suffix: suffix, exact: !star}, nil
 }
 
-func (s *segment) fits(word string, folded bool) bool {
-	prefix, suffix := len(s.prefix), len(s.suffix)
+func (s *segment) fits(word string) bool {
 	if s.exact {
-		return len(word) == prefix && same(word, s.prefix, folded)
+		return word == s.prefix
 	}
-	return word != "" && len(word) >= prefix+suffix &&
-		same(word[:prefix], s.prefix, folded) && same(word[len(word)-suffix:], s.suffix, folded)
+	return word != "" && len(word) >= len(s.prefix)+len(s.suffix) &&
+		strings.HasPrefix(word, s.prefix) && strings.HasSuffix(word, s.suffix)
 }
 
-// same reports whether texts of the same length are equal, or if folded but for their case.
-func same(a, b string, folded bool) bool { return a == b || folded && strings.EqualFold(a, b) }
+// Fold returns a text as patterns compare it that ignore the case of letters: each letter stands
+// for all that are it but for their case, also those beyond ASCII.
+func Fold(text string) string {
+	return strings.Map(func(c rune) rune {
+		least := c
+		if c >= utf8.RuneSelf {
+			for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
+				least = min(least, other)
+			}
+		}
+		return unicode.ToLower(least)
+	}, text)
+}
 
 // Begins reports whether a path begins as all do that fit. It excludes most, without a call.
 func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.begin) }
 
-// Fits reports whether a clean path fits, or would but for the case of its letters.
-func (p *Pattern) Fits(clean string, folded bool) bool {
-	if !folded && !p.Begins(clean) {
-		return false
-	}
-	rest := clean[1:]
-	for i := range p.head {
+// Fits reports whether a clean path fits.
+func (p *Pattern) Fits(clean string) bool { return p.Begins(clean) && p.fits(clean, &p.exact) }
+
+// FitsFolded reports whether a clean path fits if the case of letters does not matter. The path is
+// as Fold returns it.
+func (p *Pattern) FitsFolded(folded string) bool { return p.fits(folded, &p.fold) }
+
+func (p *Pattern) fits(path string, want *segments) bool {
+	rest := path[1:]
+	for i := range want.head {
 		word, after, more := strings.Cut(rest, "/")
-		if rest == "" || !p.head[i].fits(word, folded) {
+		if rest == "" || !want.head[i].fits(word) {
 			return false
 		}
-		if rest = after; !more && i < len(p.head)-1 {
+		if rest = after; !more && i < len(want.head)-1 {
 			return false
 		}
 	}
 	if !p.gap {
 		return rest == ""
 	}
-	for i := len(p.tail) - 1; i >= 0; i-- {
+	for i := len(want.tail) - 1; i >= 0; i-- {
 		if rest == "" {
 			return false
 		}
 		cut := strings.LastIndexByte(rest, '/')
-		if !p.tail[i].fits(rest[cut+1:], folded) {
+		if !want.tail[i].fits(rest[cut+1:]) {
 			return false
 		}
 		rest = rest[:max(cut, 0)]
@@ -152,17 +171,26 @@ func (p *Pattern) Fits(clean string, folded bool) bool {
 	return true
 }
 
+// Ends reports whether it depends on the last segment of a path how that ends.
+func (p *Pattern) Ends() bool {
+	last := p.exact.tail
+	if !p.gap {
+		last = p.exact.head
+	}
+	return len(last) > 0 && (last[len(last)-1].exact || last[len(last)-1].suffix != "")
+}
+
 // Value returns what a variable stands for in a clean path that fits.
 func (p *Pattern) Value(clean, name string) (string, bool) {
 	words := strings.Split(clean[1:], "/")
-	for i := range p.head {
-		if p.head[i].name == name {
+	for i := range p.exact.head {
+		if p.exact.head[i].name == name {
 			return words[i], true
 		}
 	}
-	for i := range p.tail {
-		if p.tail[i].name == name {
-			return words[len(words)-len(p.tail)+i], true
+	for i := range p.exact.tail {
+		if p.exact.tail[i].name == name {
+			return words[len(words)-len(p.exact.tail)+i], true
 		}
 	}
 	return "", false
@@ -170,7 +198,7 @@ func (p *Pattern) Value(clean, name string) (string, bool) {
 
 // Names appends the names of the pattern's variables.
 func (p *Pattern) Names(to []string) []string {
-	for _, part := range [][]segment{p.head, p.tail} {
+	for _, part := range [][]segment{p.exact.head, p.exact.tail} {
 		for i := range part {
 			if part[i].name != "" {
 				to = append(to, part[i].name)
@@ -183,9 +211,9 @@ func (p *Pattern) Names(to []string) []string {
 // Prefix returns the path that everything is below that fits, "/api" of "/api/**", and whether the
 // pattern has no other variable than the ** at its end.
 func (p *Pattern) Prefix() (string, bool) {
-	literal := p.gap && len(p.tail) == 0
-	for i := range p.head {
-		literal = literal && p.head[i].exact
+	literal := p.gap && len(p.exact.tail) == 0
+	for i := range p.exact.head {
+		literal = literal && p.exact.head[i].exact
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(p.Text, "/"), "/**"), literal
 }

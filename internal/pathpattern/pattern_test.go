@@ -41,12 +41,12 @@ func TestPattern(t *testing.T) {
 			continue
 		}
 		for _, path := range test.fit {
-			if !p.Fits(Clean(path), false) {
+			if !p.Fits(Clean(path)) {
 				t.Errorf("%s does not fit %q", test.pattern, path)
 			}
 		}
 		for _, path := range test.misfit {
-			if p.Fits(Clean(path), false) {
+			if p.Fits(Clean(path)) {
 				t.Errorf("%s fits %q", test.pattern, path)
 			}
 		}
@@ -100,15 +100,20 @@ func TestFolded(t *testing.T) {
 		{"/*.css", "/a.CSX", false, false},
 		{"/a/**/Z", "/A/b/c/z", true, false},
 		{"/{id}", "/X", true, true},
+		{"/token", "/to\u212aen", true, false}, // the Kelvin sign
+		{"/to*s", "/\u0422o\u017f", false, false},
+		{"/to*s", "/TO-\u017f", true, false},
+		{"/\u00dcber/{id}", "/\u00fcBER/x", true, false},
+		{"/\u03c2", "/\u03a3", true, false},
 	} {
 		p, err := Parse(test.pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.Fits(test.path, true); got != test.folded {
+		if got := p.FitsFolded(Fold(test.path)); got != test.folded {
 			t.Errorf("%s fits %s folded: %v, want %v", test.pattern, test.path, got, test.folded)
 		}
-		if got := p.Fits(test.path, false); got != test.exactly {
+		if got := p.Fits(test.path); got != test.exactly {
 			t.Errorf("%s fits %s: %v, want %v", test.pattern, test.path, got, test.exactly)
 		}
 	}
@@ -198,7 +203,7 @@ func FuzzPattern(f *testing.F) {
 		if Clean(clean) != clean {
 			t.Fatalf("%q cleans to %q, which is not clean", path, clean)
 		}
-		if got, want := p.Fits(clean, false), slowFits(pattern, clean); got != want {
+		if got, want := p.Fits(clean), slowFits(pattern, clean); got != want {
 			t.Fatalf("%q fits %q: %v, want %v", pattern, clean, got, want)
 		}
 	})

@@ -4,10 +4,10 @@ import "strings"
 
 // slowFits is what a pattern means, by its segments, trying every length of a gap.
 func slowFits(pattern, clean string) bool {
-	return segmentsFit(segments(pattern), segments(clean))
+	return segmentsFit(split(pattern), split(clean))
 }
 
-func segments(path string) []string {
+func split(path string) []string {
 	path = strings.Trim(path, "/")
 	if path == "" {
 		return nil

@@ -74,11 +74,8 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	if !ok || !utf8.ValidString(target) { // some servers take other bytes for spaces
 		return policy.Input{}, fmt.Errorf("%s cannot be read", targetField)
 	}
-	if in.Host == "" {
-		return policy.Input{}, errors.New("the request has no host, and the application would choose one; have the proxy refuse it")
-	}
-	if strings.ContainsAny(in.Host, `/\?#@`) {
-		return policy.Input{}, errors.New("the host has what no host has, which an application could take for another path; have the proxy refuse it")
+	if !words.IsHost(in.Host) {
+		return policy.Input{}, errors.New("the request has no host, or one that applications could take for another; have the proxy refuse it")
 	}
 	in.Path, in.RawPath = u.Path, u.RawPath
 	return in, nil

@@ -124,9 +124,9 @@ func TestC14RedisMemoryNearlyFull(t *testing.T) {
 func TestC14RedisCPUNearlyFull(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	r := start(t, five, quickly(redis.URL(), map[string]float64{"RedisCPU": 0.2}))
+	r := start(t, five, quickly(redis.URL(), map[string]float64{"RedisCPU": 0.03}))
 	eventually.True(t, "Redis has told how busy it is", func() bool {
-		return strings.Contains(get(r.t, r.admin+"/metrics"), "stint_redis_cpu_share 0.0")
+		return strings.Contains(get(r.t, r.admin+"/metrics"), "stint_redis_cpu_share 0.00")
 	})
 	if r.fires("RedisCPU") {
 		t.Error("it fires, although there is nothing to do")

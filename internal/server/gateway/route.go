@@ -149,8 +149,9 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
 	case !words.IsToken(r.Method): // net/http does not check it in HTTP/2
 		return &tokenProblem
-	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 || !isHost(r.Host) ||
-		!utf8.ValidString(r.RequestURI):
+	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0,
+		!utf8.ValidString(r.RequestURI),
+		!words.IsHost(r.Host) && (r.Host != "" || r.ProtoAtLeast(1, 1)): // HTTP/1.0 has none
 		return &ambiguousProblem
 	case !passUnusual && unusual(r.RequestURI):
 		return &unusualProblem
@@ -164,14 +165,4 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 func unusual(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0
-}
-
-// isHost reports whether s is not empty, and has only characters that are valid in the Host field.
-// Request targets in absolute form can have others. An upstream chooses a host for a request
-// without one, of which the policies do not know.
-func isHost(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return !isAlphanumeric(c) &&
-			!strings.ContainsRune("!$%&()*+,-.:;='[]_~", c)
-	})
 }

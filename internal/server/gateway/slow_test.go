@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -244,21 +243,14 @@ func TestF48SlowBodies(t *testing.T) {
 	})
 	g := http2test.Serve(t, newGateway(t, onePlace, to(u.URL)))
 	for name, tr := range map[string]*http.Transport{"HTTP/1": {DisableKeepAlives: true}, "HTTP/2": h2c(t)} {
-		var stalled atomic.Bool // the sender itself was slow
 		send := func(t *testing.T, path, piece string, pause, lasts time.Duration) (*http.Response, string) {
 			t.Helper()
 			in, out := io.Pipe()
 			go func() {
-				last := time.Now()
-				for end := last.Add(lasts); last.Before(end); time.Sleep(pause) {
+				for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(pause) {
 					if _, err := io.WriteString(out, piece); err != nil {
 						return
 					}
-					now := time.Now()
-					if now.Sub(last) > soon/2 {
-						stalled.Store(true)
-					}
-					last = now
 				}
 				out.Close()
 			}()
@@ -282,18 +274,20 @@ func TestF48SlowBodies(t *testing.T) {
 		resp, body := send(t, "/place/slow", "x", soon/3, patience)
 		wantProblem(t, resp, body, 408, "request_timeout")
 		wantPlace(t, g.URL)
-		for { // until the machine lets the sender be steady
-			stalled.Store(false)
-			resp, body := send(t, "/steady", strings.Repeat("x", 500), soon/10, 4*soon)
-			if resp.StatusCode != 200 && !stalled.Load() {
-				t.Errorf("%s: a steady body: got %d %s", name, resp.StatusCode, body)
-			}
-			if resp.StatusCode == 200 || t.Failed() {
+		for range tries { // a busy machine does not let a sender be steady every time
+			if resp, body = send(t, "/steady", strings.Repeat("x", 500), soon/10, 4*soon); resp.StatusCode == 200 {
 				break
 			}
 		}
+		if resp.StatusCode != 200 {
+			t.Errorf("%s: a steady body: got %d %s", name, resp.StatusCode, body)
+		}
 	}
 }
+
+// tries is how often a sender tries to be steady. A gateway that wants more than it should refuses
+// every time.
+const tries = 20
 
 // A call of gRPC may be silent between its messages, and not in the middle of one.
 func TestF48SilenceBetweenMessages(t *testing.T) {
