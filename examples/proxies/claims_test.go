@@ -58,8 +58,9 @@ func testClaimedStatus(t *testing.T, s *site) {
 }
 
 // testMalformed has a client send what an application could take for another request than the one
-// that stint is asked about: without a host, which the application chooses then, and with bytes
-// that some servers take for spaces. The proxy refuses it, or encodes the bytes.
+// that stint is asked about: without a host, which the application chooses then, with a host that
+// it may cut, and with bytes that some servers take for spaces. The proxy refuses it, or encodes
+// the bytes.
 func testMalformed(t *testing.T, s *site) {
 	c := client{s, "127.0.0.14"}
 	s.application.take()
@@ -68,6 +69,9 @@ func testMalformed(t *testing.T, s *site) {
 		"GET /things HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
 		"GET http:///things HTTP/1.0\r\n\r\n",
 		"GET http:///things HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost: admin.example.com,x\r\nConnection: close\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost: x,admin.example.com\r\nConnection: close\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost: u@admin.example.com\r\nConnection: close\r\n\r\n",
 	} {
 		c.send(t.Context(), request)
 		if got := s.application.take(); len(got) != 0 {

@@ -31,7 +31,7 @@ local function fields_of(txn)
 	local fields = {
 		["x-forwarded-method"] = { txn.f:method() },
 		["x-forwarded-uri"] = { txn.f:url() },
-		["x-forwarded-host"] = { txn.f:req_hdr("host") },
+		["x-forwarded-host"] = { txn.f:req_fhdr("host") },
 	}
 	local sent = txn.http:req_get_headers()
 	for _, name in ipairs(asserted) do
