@@ -77,7 +77,7 @@ var oddities = slices.Concat(
 		{method: "GET", target: "/a?q=\xc3\xbc", refused: []string{"haproxy"}},
 		// which answer it
 		{method: "OPTIONS", target: "*", refused: []string{"nginx"}, changed: []string{"gateway", "caddy"}},
-		{method: "GET", target: "http://app.example.com/a", changed: []string{"gateway", "nginx", "caddy"}},
+		{method: "GET", target: "http://app.example.com/a", changed: []string{"gateway", "nginx", "haproxy", "caddy"}},
 	},
 )
 

@@ -74,6 +74,9 @@
 //	RateLimit-Policy: "free-1m";q=60;w=60, "free-1h";q=500;w=3600
 //	RateLimit: "free-1m";r=59;t=60, "free-1h";r=499;t=3600
 //
+// If RateLimit-Policy would have more than 512 bytes, both show only the limit that the X fields
+// show, so that the header fields about limits stay below 2 KiB: proxies refuse large headers.
+//
 // An item is called after its policy or tier, its window, its own name if it has one ("cost" for
 // budgets), and its algorithm if it is not sliding. Quota and window are what is strictly promised:
 // with a burst, its size, in the time that earns as much. Windows are whole seconds, rounded up.

@@ -178,10 +178,23 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	}
 }
 
-// setDraft11 is RateLimit and RateLimit-Policy. The effective window of a limit that denies is the
-// time until it has room, and that of any other the time until it is unused: a client that spreads
-// what is left over it is never denied.
+// maxPolicies is the longest RateLimit-Policy with all limits, in bytes. With more, the two fields
+// show the decisive limit only: proxies refuse answers with large headers, nginx by default those
+// above 4 KiB, and take one of forward-auth for an outage.
+const maxPolicies = 512
+
+// setDraft11 is RateLimit and RateLimit-Policy.
 func (x *exchange) setDraft11(h http.Header) {
+	size := 0
+	for _, r := range x.rules {
+		for _, text := range r.policies {
+			size += len(text) + len(", ")
+		}
+	}
+	if size > maxPolicies {
+		x.setDecisive()
+		return
+	}
 	if len(x.rules) == 1 {
 		setFixed(h, fieldRateLimitPolicy, x.rules[0].policies)
 	} else {
@@ -195,19 +208,37 @@ func (x *exchange) setDraft11(h http.Header) {
 	}
 	b, separator := x.text, ""
 	x.eachLimit(func(_ *ruleText, l *limitText, s stint.State) {
-		b = append(b, separator...)
+		b = appendItem(append(b, separator...), l, s)
 		separator = ", "
-		b = append(b, l.item...)
-		b = strconv.AppendInt(b, quota(s.Remaining()), 10)
-		if l.timed {
-			window := s.ResetAfter
-			if s.RetryAfter > 0 {
-				window = s.RetryAfter
-			}
-			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, wholeSeconds(window), 10)
-		}
 	})
 	x.text = b
 	x.endField(fieldRateLimit)
+}
+
+// setDecisive is setDraft11 for the limit that matters most.
+func (x *exchange) setDecisive() {
+	if x.findDecisive(); x.rule == nil {
+		return
+	}
+	x.text = append(x.text, x.limit.policy...)
+	x.endField(fieldRateLimitPolicy)
+	x.text = appendItem(x.text, x.limit, x.state)
+	x.endField(fieldRateLimit)
+}
+
+// appendItem appends an item of RateLimit. The effective window of a limit that denies is the time
+// until it has room, and that of any other the time until it is unused: a client that spreads what
+// is left over it is never denied.
+func appendItem(b []byte, l *limitText, s stint.State) []byte {
+	b = append(b, l.item...)
+	b = strconv.AppendInt(b, quota(s.Remaining()), 10)
+	if l.timed {
+		window := s.ResetAfter
+		if s.RetryAfter > 0 {
+			window = s.RetryAfter
+		}
+		b = append(b, ";t="...)
+		b = strconv.AppendInt(b, wholeSeconds(window), 10)
+	}
+	return b
 }

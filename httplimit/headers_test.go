@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -213,6 +214,26 @@ policies:
 					t.Errorf("%s: RateLimit has %q, RateLimit-Policy has not", c.path, name)
 				}
 			}
+		})
+	}
+}
+
+// A list that proxies could find too large shows only the limit that matters most.
+func TestDraft11OfManyLimits(t *testing.T) {
+	for _, format := range []string{"draft-11", "[x, draft-11]"} {
+		limits := "9/1m"
+		for i := range 15 {
+			limits += fmt.Sprintf(", 'limit-with-a-long-name-%d: 100/1h'", i)
+		}
+		bubble(t, `
+headers: {format: `+format+`, retry_after_jitter: 0%}
+tiers: [{name: all, identity: everyone, limits: [`+limits+`]}]`, func(t *testing.T, h http.Handler) {
+			wantFields(t, ask(h, "/").Header(), `RateLimit-Policy: "all-1m";q=9;w=60`, `RateLimit: "all-1m";r=8;t=60`)
+			for range 8 {
+				ask(h, "/")
+			}
+			wantFields(t, ask(h, "/").Header(), `RateLimit-Policy: "all-1m";q=9;w=60`, `RateLimit: "all-1m";r=0;t=60`,
+				"Retry-After: 60")
 		})
 	}
 }

@@ -30,8 +30,9 @@ type ruleText struct {
 type limitText struct {
 	// name is the limit's name in RateLimit-Policy: unique within an answer, and always the same.
 	name string
-	// item is the name as it begins an item of RateLimit, up to the number of units that are left.
-	item string
+	// item is the name as it begins an item of RateLimit, up to the number of units that are left,
+	// and policy the limit's item of RateLimit-Policy.
+	item, policy string
 	// timed says that the limit has a window in which it is used up.
 	timed bool
 	// max, window and burst are values of the X fields; window and burst are nil if there is none.
@@ -100,15 +101,16 @@ func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
 			t.detail = " " + quoted[1:len(quoted)-1]
 		}
 	}
-	list := make(httpsfv.List, len(limits))
+	list := make([]string, len(limits))
 	for i := range limits {
 		l := &limits[i]
 		full := taken.add(fullName(name, l))
 		t.limits[i] = limitText{
-			name:  full,
-			item:  serialize(httpsfv.NewItem(full)) + ";r=",
-			timed: l.Algorithm != stint.AlgorithmConcurrency,
-			max:   fixed(strconv.FormatInt(l.Max, 10)),
+			name:   full,
+			item:   serialize(httpsfv.NewItem(full)) + ";r=",
+			policy: serialize(policyItem(full, l)),
+			timed:  l.Algorithm != stint.AlgorithmConcurrency,
+			max:    fixed(strconv.FormatInt(l.Max, 10)),
 		}
 		if t.limits[i].timed {
 			t.limits[i].window = fixed(strconv.FormatFloat(l.Window.Seconds(), 'f', -1, 64))
@@ -116,9 +118,9 @@ func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
 		if c := l.Capacity(); c > l.Max {
 			t.limits[i].burst = fixed(strconv.FormatInt(c, 10))
 		}
-		list[i] = policyItem(full, l)
+		list[i] = t.limits[i].policy
 	}
-	t.policies = fixed(serialize(list))
+	t.policies = fixed(strings.Join(list, ", "))
 	return t
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -56,6 +57,37 @@ func testClaimedStatus(t *testing.T, s *site) {
 	}
 }
 
+// testMalformed has a client send what an application could take for another request than the one
+// that stint is asked about: without a host, which the application chooses then, with a host that
+// it may cut, and with bytes that some servers take for spaces. The proxy refuses it, or encodes
+// the bytes.
+func testMalformed(t *testing.T, s *site) {
+	c := client{s, "127.0.0.14"}
+	s.application.take()
+	for _, request := range []string{
+		"GET /things HTTP/1.0\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+		"GET http:///things HTTP/1.0\r\n\r\n",
+		"GET http:///things HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost: admin.example.com,x\r\nConnection: close\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost: x,admin.example.com\r\nConnection: close\r\n\r\n",
+		"GET /things HTTP/1.1\r\nHost: u@admin.example.com\r\nConnection: close\r\n\r\n",
+	} {
+		c.send(t.Context(), request)
+		if got := s.application.take(); len(got) != 0 {
+			t.Errorf("%q: the application got it", request)
+		}
+	}
+	for _, space := range []string{"\x85", "\xa0"} {
+		c.send(t.Context(), "POST /login"+space+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		for _, r := range s.application.take() {
+			if strings.Contains(r.target, space) {
+				t.Errorf("the application got %q", r.target)
+			}
+		}
+	}
+}
+
 // testManyFields has a client send about as many header fields as a proxy takes, and then more. It
 // is limited like any other, and the proxy survives it.
 func testManyFields(t *testing.T, s *site) {
@@ -86,6 +118,8 @@ func testUsers(t *testing.T, s *site) {
 		{"anonymous", nil, "anonymous", anonymousLimit, nil},
 		{"claimed", []string{"--header", field + ": alice"}, "anonymous", anonymousLimit, nil},
 		{"wrong key", []string{"--header", "X-API-Key: alice"}, "anonymous", anonymousLimit, nil},
+		{"another name", []string{"--header", "X_API_Key: alice-secret", "--header", "X.API.Key: alice-secret"},
+			"anonymous", anonymousLimit, nil},
 		{"signed in", []string{"--header", "X-API-Key: alice-secret"}, "users", userLimit, []string{"alice"}},
 		{"signed in as another", []string{"--header", "X-API-Key: alice-secret", "--header", field + ": bob"}, "users",
 			userLimit, []string{"alice"}},

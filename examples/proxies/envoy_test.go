@@ -29,7 +29,21 @@ import (
 	"github.com/stint-limiter/stint/internal/proxytest"
 )
 
-func TestEnvoyTypes(t *testing.T) { readEnvoy(t, "envoy/envoy.yaml") }
+// TestEnvoyTypes also has the matchers and the application read one path.
+func TestEnvoyTypes(t *testing.T) {
+	manager := only[*hcmv3.HttpConnectionManager](t, readEnvoy(t, "envoy/envoy.yaml"))
+	if !manager.GetNormalizePath().GetValue() || !manager.GetMergeSlashes() ||
+		manager.GetPathWithEscapedSlashesAction() != hcmv3.HttpConnectionManager_UNESCAPE_AND_REDIRECT {
+		t.Error("envoy.yaml: want normalize_path, merge_slashes and path_with_escaped_slashes_action")
+	}
+	for _, name := range notForClients {
+		written := []string{"x-forwarded-for", "x-forwarded-proto", "x-user-id"} // or removed by a route
+		if name = strings.ToLower(name); !strings.HasPrefix(name, "x-envoy-") && !slices.Contains(written, name) &&
+			!slices.Contains(manager.GetRouteConfig().GetRequestHeadersToRemove(), name) {
+			t.Errorf("envoy.yaml: %s: want it removed", name)
+		}
+	}
+}
 
 // readEnvoy reads a configuration by Envoy's own types, as strictly as Envoy: names, values, what
 // must be there and what is deprecated, in every typed_config too. It returns the bootstrap and the
@@ -112,6 +126,7 @@ func testEnvoyRules(t *testing.T, binary string) {
 		{"anonymous", "203.0.113.3", "GET", "/things", "", anonymousLimit},
 		{"another one", "203.0.113.4", "GET", "/things", "wrong", anonymousLimit},
 		{"login", "203.0.113.5", "POST", "/login", "", loginLimit},
+		{"login in capitals", "203.0.113.5", "POST", "/LOGIN", "", 0},
 		{"what is not a login", "203.0.113.6", "GET", "/login", "", anonymousLimit},
 	}
 	for _, test := range tests {
@@ -201,6 +216,9 @@ func headersMatch(t *testing.T, matchers []*routev3.HeaderMatcher, r *http.Reque
 			value = r.URL.RequestURI()
 		}
 		exact, prefix := m.GetStringMatch().GetExact(), m.GetStringMatch().GetPrefix()
+		if m.GetStringMatch().GetIgnoreCase() {
+			value, exact, prefix = strings.ToLower(value), strings.ToLower(exact), strings.ToLower(prefix)
+		}
 		if exact == "" && prefix == "" {
 			t.Fatalf("this test does not know the matcher %v", m)
 		}

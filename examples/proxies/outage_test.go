@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// testOutage ends stint: requests go on, as docs/proxies.md says. When it is back they are limited.
-func testOutage(t *testing.T, s *site) {
+// testOutage ends stint: requests go on, as docs/proxies.md says, but for logins, which are refused
+// with a status. When it is back they are limited.
+func testOutage(t *testing.T, s *site, refused int) {
 	c := client{s, "127.0.0.11"}
 	unlimited := func(t *testing.T, n int) {
 		s.application.take()
@@ -29,12 +30,40 @@ func testOutage(t *testing.T, s *site) {
 		}
 	}
 	s.stint.Pause(t)
-	t.Run("silent", func(t *testing.T) { unlimited(t, 1) }) // each of them waits
+	t.Run("silent", func(t *testing.T) { // each of them waits
+		unlimited(t, 1)
+		wantLogin(t, c, "POST", "/login", refused)
+	})
 	s.stint.Kill()
-	t.Run("gone", func(t *testing.T) { unlimited(t, anonymousLimit+2) })
+	t.Run("gone", func(t *testing.T) {
+		unlimited(t, anonymousLimit+2)
+		for _, path := range []string{
+			"/login", "/login?a=b", "/LOGIN", "/login/", "/%6cogin", "/%256cogin", "/login.a7", "/index.php/login",
+			"//x/login", "/x/../login", "/x%2f..%2flogin", "/log;x/in", "/log%09in", `/x\..\login`, "/api/v1/login",
+			"/a%20b", "/to%E2%84%AAen",
+		} {
+			wantLogin(t, c, "POST", path, refused)
+		}
+		wantLogin(t, c, "PUT", "/login", refused)
+		wantLogin(t, c, "GET", "/login", http.StatusOK)
+		wantLogin(t, c, "GET", "/a%20b", http.StatusOK)
+		wantLogin(t, c, "POST", "/things?next=/login&q=%20", http.StatusOK)
+		wantLogin(t, c, "DELETE", "/api/v1/things/a_b-c.d~e/", http.StatusOK)
+	})
 	s.stint.Start(t)
 	c.exhaust(t, anonymousLimit, "/things")
 	wantStatus(t, c.curl(t, "/things"), http.StatusTooManyRequests)
+}
+
+// wantLogin makes a request without stint. The application gets it if its status is to be 200.
+func wantLogin(t *testing.T, c client, method, target string, status int) {
+	t.Helper()
+	c.site.application.take()
+	a := c.curl(t, target, "--path-as-is", "--request", method)
+	arrived := len(c.site.application.take())
+	if a.StatusCode != status || arrived > 0 != (status == http.StatusOK) {
+		t.Errorf("%s %s: got status %d, and it arrived %d times; want %d", method, target, a.StatusCode, arrived, status)
+	}
 }
 
 // testClosed ends stint where the configuration has been changed as its comments say: requests are

@@ -40,11 +40,12 @@ func TestProxies(t *testing.T) {
 			t.Run("claimed addresses", func(t *testing.T) { testClaimedAddresses(t, s) })
 			t.Run("claimed paths", func(t *testing.T) { testClaimedPaths(t, s) })
 			t.Run("claimed statuses", func(t *testing.T) { testClaimedStatus(t, s) })
+			t.Run("malformed", func(t *testing.T) { testMalformed(t, s) })
 			t.Run("many fields", func(t *testing.T) { testManyFields(t, s) })
 			t.Run("users", func(t *testing.T) { testUsers(t, s) })
 			t.Run("policies", func(t *testing.T) { testPolicies(t, s) })
 			t.Run("application", func(t *testing.T) { testApplication(t, s) })
-			t.Run("without stint", func(t *testing.T) { testOutage(t, s) })
+			t.Run("without stint", func(t *testing.T) { testOutage(t, s, p.ClosedStatus) })
 		})
 		t.Run(p.Name+" strips", func(t *testing.T) {
 			// An application in the place of stint: it allows everything, and keeps what it was

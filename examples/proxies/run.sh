@@ -59,7 +59,7 @@ nginx) # keeps its files here, so that any user may run it
 	nginx -p . -c run.conf -e stderr -g "daemon off; master_process off; pid nginx.pid; error_log stderr;" &
 	;;
 caddy)
-	{ printf '{\n\tadmin off\n\tdefault_bind %s\n}\n' "${PROXY%:*}" && cat Caddyfile; } >run.conf
+	sed "s|^{\$|{\n\tadmin off\n\tdefault_bind ${PROXY%:*}|" Caddyfile >run.conf
 	caddy run --config run.conf --adapter caddyfile &
 	;;
 haproxy) haproxy -db -f haproxy.cfg & ;;

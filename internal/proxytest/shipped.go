@@ -96,11 +96,12 @@ var Caddy = Proxy{
 	start: func(t testing.TB, p Setup) {
 		_, port, _ := strings.Cut(p.Address, ":")
 		file := p.configure(t, "caddy/Caddyfile", "\n:8000 {\n", "\n:"+port+" {\nbind 127.0.0.1\n",
-			"\n(application) {\n", "\n{\nadmin off\n}\n(application) {\n") // its port is the whole machine's
+			"\n{\n\tservers {\n", "\n{\n\tadmin off\n\tservers {\n") // its port is the whole machine's
 		Launch(t, []string{"HOME=" + p.Dir, "XDG_CONFIG_HOME=" + p.Dir, "XDG_DATA_HOME=" + p.Dir},
 			Find(t, "caddy", "caddy"), "run", "--config", file, "--adapter", "caddyfile")
 	},
-	Closed:       []string{"handle @unanswered {\n\t\t\timport application\n\t\t}", "respond @unanswered 503"},
+	Closed: []string{"\t\thandle @reads {\n\t\t\timport application\n\t\t}\n", "",
+		"\t\thandle @plain {\n\t\t\timport application\n\t\t}\n", ""},
 	ClosedStatus: http.StatusServiceUnavailable,
 }
 

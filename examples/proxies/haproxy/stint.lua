@@ -26,21 +26,12 @@ local function about_limits(name)
 	return name == "ratelimit" or name == "ratelimit-policy" or name:find("^x%-ratelimit%-") ~= nil
 end
 
--- host_of is the host that the application sees. A request in absolute form has it there, and may have none besides.
-local function host_of(txn)
-	return txn.f:url():match("^%a[%w+.-]*://([^/?#]*)") or txn.f:req_hdr("host")
-end
-
--- target_of is the path with its query, or the * of OPTIONS, which HAProxy takes for none.
-local function target_of(txn)
-	return txn.f:url() == "*" and "*" or txn.f:pathq()
-end
-
+-- fields_of describes the request as the application gets it: haproxy.cfg has made its target a path, and checked its host.
 local function fields_of(txn)
 	local fields = {
 		["x-forwarded-method"] = { txn.f:method() },
-		["x-forwarded-uri"] = { target_of(txn) },
-		["x-forwarded-host"] = { host_of(txn) },
+		["x-forwarded-uri"] = { txn.f:url() },
+		["x-forwarded-host"] = { txn.f:req_fhdr("host") },
 	}
 	local sent = txn.http:req_get_headers()
 	for _, name in ipairs(asserted) do

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
@@ -58,7 +59,7 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 		return policy.Input{}, fmt.Errorf("%s is no method", methodField)
 	}
 	in := policy.Input{Method: method, Host: r.Host}
-	if methodField == forwardedMethod && anyOf(r.Header, forwardedHost) {
+	if _, ok := r.Header[forwardedHost]; ok && methodField == forwardedMethod {
 		var err error
 		if in.Host, err = single(r.Header, forwardedHost); err != nil {
 			return policy.Input{}, err
@@ -70,7 +71,7 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 			in.Host = u.Host
 		}
 	}
-	if !ok {
+	if !ok || !utf8.ValidString(target) { // some servers take other bytes for spaces
 		return policy.Input{}, fmt.Errorf("%s cannot be read", targetField)
 	}
 	if !words.IsHost(in.Host) {

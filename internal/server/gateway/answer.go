@@ -22,7 +22,7 @@ type problem struct {
 var (
 	tokenProblem     = problem{http.StatusBadRequest, "bad_request", "The method is not a token."}
 	unusualProblem   = problem{http.StatusBadRequest, "bad_request", "The path has a backslash, or the request has a #: encode them as %5C and %23."}
-	ambiguousProblem = problem{http.StatusBadRequest, "bad_request", "The path has dot segments, or host or query are malformed."}
+	ambiguousProblem = problem{http.StatusBadRequest, "bad_request", "The path has dot segments, or the host, the query or the encoding is malformed."}
 	requestProblem   = problem{http.StatusBadRequest, "bad_request", "The request is malformed."}
 	routeProblem     = problem{http.StatusNotFound, "no_route", "There is nothing here."}
 	methodProblem    = problem{http.StatusMethodNotAllowed, "method_not_allowed", "This is not a forward proxy."}

@@ -138,7 +138,7 @@ func (x *requestState) watchBody(r *http.Request) {
 }
 
 // checkTrailers removes trailers that were not announced, as net/http does to keep out those that
-// give a message's length, and those that are reserved.
+// give a message's length, those that are reserved, and aliases.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {
@@ -148,4 +148,5 @@ func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	if !x.trusted() {
 		x.settings.reserved.strip(trailers)
 	}
+	dropAliases(trailers)
 }

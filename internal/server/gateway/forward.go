@@ -43,18 +43,10 @@ var alwaysReserved = []string{
 	"Script-Name", "X-Script-Name", "Path-Info", "Proxy",
 }
 
-// overrides are the fields that override the method, in canonical form. The policies look at them.
-var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
-
 var reservedPrefixes = []string{"X-Forwarded-", "X-Envoy-"}
 
 // has takes a name in canonical form.
 func (f reserved) has(name string) bool {
-	if !isPlain(name) {
-		if name = plainName(name); slices.Contains(overrides, name) {
-			return true // checked, and forwarded, only if it is spelled with dashes
-		}
-	}
 	if rest, ok := strings.CutPrefix(name, "Http-"); ok && f.has(rest) {
 		return true // as programs spell it that know the variables of CGI
 	}
@@ -62,8 +54,7 @@ func (f reserved) has(name string) bool {
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// plainName is the canonical form of a name for servers that turn fields into variables, as CGI and
-// WSGI do: many of them treat everything but letters and digits alike.
+// plainName is the canonical form of a name, with a dash for everything but letters and digits.
 func plainName(name string) string {
 	return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
 		if isAlphanumeric(c) {
@@ -71,6 +62,17 @@ func plainName(name string) string {
 		}
 		return '-'
 	}, name))
+}
+
+// dropAliases removes fields whose names have other characters than letters, digits and dashes, as
+// nginx does: servers that turn fields into variables, as CGI and WSGI do, read X_API_Key as
+// X-API-Key, and the policies do not.
+func dropAliases(h http.Header) {
+	for name := range h {
+		if !isPlain(name) {
+			delete(h, name)
+		}
+	}
 }
 
 func isPlain(name string) bool {
@@ -123,6 +125,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	} else {
 		x.settings.reserved.strip(h)
 	}
+	dropAliases(h)
 	x.setForwarded(h, p.In)
 	x.rewritten = true
 }
