@@ -44,6 +44,9 @@ func (c *compiler) warnings() {
 				"not on routes that take them, unless names are hashed (store.name_key_file)")
 		}
 	}
+	if c.config.Set != nil {
+		c.chosenIdentities()
+	}
 	if c.doc.Gateway != nil {
 		for i, r := range c.doc.Gateway.Routes {
 			c.oddPaths(item("gateway.routes", i)+".path", r.Path)
