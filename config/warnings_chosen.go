@@ -131,7 +131,8 @@ func (c *compiler) chosen(name string) string {
 func (c *compiler) public(name string) (header string) {
 	for _, part := range c.parts(name) {
 		header = c.spec.Identities[part].Header
-		if header == "" || strings.EqualFold(header, "Authorization") || strings.EqualFold(header, "Proxy-Authorization") {
+		switch strings.ToLower(header) {
+		case "", "authorization", "proxy-authorization":
 			return ""
 		}
 	}
@@ -165,7 +166,8 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 			break
 		}
 	}
-	return other.isRoute() || n.inherits || !n.isRoute() || slower(other.limits, n.limits) && slower(other.budget, n.budget)
+	return other.isRoute() || n.inherits || !n.isRoute() ||
+		slower(other.limits, n.limits) && slower(other.budget, n.budget)
 }
 
 // bounds reports whether other has a limit on how often, if n has one.
@@ -201,13 +203,15 @@ func (c *compiler) covers(other, n *counted, these *class) bool {
 			id := c.spec.Identities[part]
 			return strings.EqualFold(id.Header, header) || id.Cookie != "" && strings.EqualFold(header, "Cookie")
 		})
-		if !(has && slices.Contains(values, "*")) && !these.narrower(values, func(m *policy.Match) []string { return m.Header[header] }, fitsValue) {
+		of := func(m *policy.Match) []string { return m.Header[header] }
+		if !(has && slices.Contains(values, "*")) && !these.narrower(values, of, fitsValue) {
 			return false
 		}
 	}
 	for claim, values := range m.Claim {
 		has := slices.ContainsFunc(these.has, func(part string) bool { return c.claimOf(part) == claim })
-		if !(has && slices.Contains(values, "*")) && !these.narrower(values, func(m *policy.Match) []string { return m.Claim[claim] }, fitsValue) {
+		of := func(m *policy.Match) []string { return m.Claim[claim] }
+		if !(has && slices.Contains(values, "*")) && !these.narrower(values, of, fitsValue) {
 			return false
 		}
 	}
@@ -227,7 +231,9 @@ func (c *compiler) claimOf(name string) string {
 
 // narrower reports whether one of the matches admits only what fits one of the patterns. No
 // patterns are fit by everything.
-func (r *class) narrower(patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool) bool {
+func (r *class) narrower(
+	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
+) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(r.matches, func(m *policy.Match) bool {
 		return m != nil && len(of(m)) > 0 && !slices.ContainsFunc(of(m), func(text string) bool {
 			return !slices.ContainsFunc(patterns, func(pattern string) bool { return fits(pattern, text) })
