@@ -122,6 +122,10 @@ func (v *limitList) read(d *decoder, n *yaml.Node, key string) {
 			limits, keys = append(limits, limit), append(keys, key)
 		}
 	})
+	if len(limits) > stint.MaxLimits {
+		d.bad(n, key, "%d limits; want at most %d", len(limits), stint.MaxLimits)
+		limits = nil // limits are compared with each other, and so many would take long
+	}
 	*v = limits
 	d.idle(limits, keys)
 }

@@ -39,7 +39,8 @@ func (m *Mistake) text() string {
 // Error lists every mistake in a configuration, warnings included, in the order of files and lines.
 type Error struct{ Mistakes []Mistake }
 
-// maxMistakes is how many are found before the rest is left: they have one cause.
+// maxMistakes is how many mistakes, and how many warnings, are found before the rest is left out:
+// they have one cause.
 const maxMistakes = 1000
 
 // mostShown bounds the text of a Error; more mistakes than that have one cause.
@@ -66,6 +67,7 @@ type reader struct {
 	files     []source
 	positions map[string]position
 	mistakes  []found
+	odd       []found // warnings
 	// unread are the keys whose values could not be read, and unsure what these are parts of.
 	unread, unsure map[string]bool
 	// blind says that so much could not be read that the rest cannot be checked.
@@ -103,12 +105,13 @@ func (r *reader) mistake(key, format string, args ...any) {
 	}
 }
 
-// warn notes what is probably not intended, like a mistake.
+// warn notes what is probably not intended, like a mistake. Warnings are kept apart, so that many
+// of them leave no mistake out.
 func (r *reader) warn(key, format string, args ...any) {
-	n := len(r.mistakes)
-	r.mistake(key, format, args...)
-	if len(r.mistakes) > n {
-		r.mistakes[n].Warning = true
+	if !r.lacks(key) && len(r.odd) < maxMistakes {
+		w := r.found(r.nearest(key), key, format, args...)
+		w.Warning = true
+		r.odd = append(r.odd, w)
 	}
 }
 
@@ -135,17 +138,20 @@ func (r *reader) cannotRead(key string) {
 }
 
 func (r *reader) note(p position, key, format string, args ...any) {
-	if len(r.mistakes) >= maxMistakes {
-		return
+	if len(r.mistakes) < maxMistakes {
+		r.mistakes = append(r.mistakes, r.found(p, key, format, args...))
 	}
+}
+
+func (r *reader) found(p position, key, format string, args ...any) found {
 	p.line = max(1, p.line)
 	file := r.files[p.file]
-	r.mistakes = append(r.mistakes, found{p, Mistake{
+	return found{p, Mistake{
 		File:    file.name,
 		Line:    p.line,
 		Key:     oneLine(file.local(key)),
 		Message: oneLine(fmt.Sprintf(format, args...)),
-	}})
+	}}
 }
 
 // nearest returns the position of a key, of the nearest parent that has one, or the beginning.
@@ -160,15 +166,16 @@ func (r *reader) nearest(key string) position {
 
 func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
 
-// all returns the mistakes in order, and whether any of them is more than a warning.
+// all returns mistakes and warnings in order, and whether any of them is more than a warning.
 func (r *reader) all() (mistakes []Mistake, wrong bool) {
-	slices.SortStableFunc(r.mistakes, func(a, b found) int {
+	all := slices.Concat(r.mistakes, r.odd)
+	slices.SortStableFunc(all, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
 	})
-	for _, m := range r.mistakes {
-		mistakes, wrong = append(mistakes, m.Mistake), wrong || !m.Warning
+	for _, m := range all {
+		mistakes = append(mistakes, m.Mistake)
 	}
-	return mistakes, wrong
+	return mistakes, len(r.mistakes) > 0
 }
 
 // local returns a key as it counts in the file itself.

@@ -44,6 +44,9 @@ func (c *compiler) warnings() {
 				"not on routes that take them, unless names are hashed (store.name_key_file)")
 		}
 	}
+	if c.config.Set != nil {
+		c.chosenIdentities()
+	}
 	if c.doc.Gateway != nil {
 		for i, r := range c.doc.Gateway.Routes {
 			c.oddPaths(item("gateway.routes", i)+".path", r.Path)
@@ -64,7 +67,7 @@ func (c *compiler) userIsSet(key string, identity list) {
 
 // claimIsSet warns of a claim that no header asserts.
 func (c *compiler) claimIsSet(key, claim string) {
-	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) {
+	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) && len(c.odd) < maxMistakes {
 		c.warn(key, `no header sets the claim %q; want one under claims, or claims: {%s: ""} if the application passes it%s`,
 			claim, claim, nearest.Hint(claim, sorted(c.doc.Claims)))
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -130,10 +131,36 @@ func TestWarnings(t *testing.T) {
 
 // TestManyWarningsHideNoMistake has more warnings than are kept, and a mistake at the end.
 func TestManyWarningsHideNoMistake(t *testing.T) {
-	text := base + "policies:\n  - {name: a, match: {method: [" + strings.Repeat("GTE, ", maxMistakes+1) +
-		"GET]}, limits: 1/1s}\n  - {name: b, identity: nobody, limits: 1/1s}\n"
-	if c, err := Parse("stint.yaml", []byte(text)); err == nil || c != nil {
-		t.Errorf("got %v, %v; want a mistake", c, err)
+	idle := `"a: 9/1s", "b: 8/1s", "c: 7/1s", "d: 6/1s", "e: 5/1s", "f: 4/1s", "g: 3/1s", "h: 2/1s", "i: 1/1s"`
+	for name, text := range map[string]string{
+		"of methods": base + "policies:\n  - {name: a, match: {method: [" + strings.Repeat("GTE, ", maxMistakes+1) +
+			"GET]}, limits: 1/1s}\n",
+		"of limits": base + "outbound: {" + manyOutbound(maxMistakes/8+1, idle) + "}\npolicies:\n",
+	} {
+		text += "  - {name: b, identity: nobody, limits: 1/1s}\n"
+		if c, err := Parse("stint.yaml", []byte(text)); err == nil || c != nil {
+			t.Errorf("%s: got %v, %v; want a mistake", name, c, err)
+		}
+	}
+}
+
+func manyOutbound(n int, limits string) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "a%d: {limits: [%s]}, ", i, limits)
+	}
+	return text.String()
+}
+
+// TestTooManyLimits are one mistake: they are not compared with each other, which would take long.
+func TestTooManyLimits(t *testing.T) {
+	var limits strings.Builder
+	for i := range 16_000 {
+		fmt.Fprintf(&limits, `"l%d: %d/1s", `, i, i+1)
+	}
+	_, err := Parse("stint.yaml", []byte("tiers:\n  - {name: all, identity: ip, limits: ["+limits.String()+"]}\n"))
+	if want := "stint.yaml:2: tiers[0].limits: 16000 limits; want at most 16"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

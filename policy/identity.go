@@ -99,7 +99,7 @@ func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 	case byClaim:
 		return keypart.AppendIdentifier(b, f.claim(id.key), true)
 	case byHeader:
-		return keypart.AppendIdentifier(b, credentials(id.key, f.header(id.key)), id.plain)
+		return keypart.AppendIdentifier(b, credential(id.key, f.header(id.key)), id.plain)
 	case byCookie:
 		return keypart.AppendIdentifier(b, f.cookie(id.cookie), id.plain)
 	}
@@ -122,27 +122,27 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// plainCookie returns the value of a cookie as one of its spellings: some frameworks decode it, and
-// some take its quotes off.
+// plainCookie returns the value of a cookie such that one value has one spelling: some frameworks
+// decode it, some take its quotes off, and some read a plus sign as a space.
 func plainCookie(value string) string {
 	value = strings.TrimSpace(value)
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
 		value = value[1 : n-1]
 	}
-	return decoded(value)
+	return strings.ReplaceAll(decoded(value), " ", "+")
 }
 
-// credentials returns the value of a header field as one of its spellings: in Authorization the
-// scheme may be in upper or in lower case, and spaces follow it.
-func credentials(field, value string) string {
-	if field != "Authorization" {
+// credential returns the value of a header field such that one credential has one spelling: of
+// Authorization, the scheme in lower case and one space, as RFC 9110 reads it.
+func credential(field, value string) string {
+	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
 		return value
 	}
-	scheme, rest, ok := strings.Cut(value, " ")
-	if !ok {
-		return value
+	scheme, rest := value, ""
+	if i := strings.IndexAny(value, " \t"); i >= 0 {
+		scheme, rest = value[:i], strings.Trim(value[i:], " \t")
 	}
-	return strings.ToLower(scheme) + " " + strings.TrimLeft(rest, " ")
+	return strings.ToLower(scheme) + " " + rest
 }
 
 // repeated reports whether a request tells the identity more than once.

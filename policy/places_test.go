@@ -54,6 +54,7 @@ func TestPlacesOfTheExample(t *testing.T) {
 		return words
 	}
 	fetch, simulation, work := "pdb-fetch@pdb-fetch", "simulation@simulation", "work@work$"
+	const address = "login-address@login-address"
 	signedIn := slices.Concat(member("enterprise", fetch, simulation), member("pro", fetch, simulation, work),
 		member("free", fetch, simulation, work), []string{"anonymous/" + simulation})
 	login := []string{"internal/login@login", "enterprise/login@login", "pro/login@login", "free/login@login",
@@ -65,10 +66,12 @@ func TestPlacesOfTheExample(t *testing.T) {
 			member("free", fetch, simulation, work), []string{"anonymous/" + simulation}),
 		"internal:cron": {"internal/@"},
 		"device:x":      login,
-		"ip:192.0.2.1": {"internal/login@login", "enterprise/" + simulation, "enterprise/login@login",
-			"pro/" + simulation, "pro/login@login", "free/" + simulation, "free/login@login",
+		"ip:192.0.2.1": {"internal/login@login", "internal/" + address,
+			"enterprise/" + simulation, "enterprise/login@login", "enterprise/" + address,
+			"pro/" + simulation, "pro/login@login", "pro/" + address,
+			"free/" + simulation, "free/login@login", "free/" + address,
 			"anonymous/@global", "anonymous/" + fetch, "anonymous/" + simulation, "anonymous/" + work,
-			"anonymous/login@login"},
+			"anonymous/login@login", "anonymous/" + address},
 		"user:":    nil,
 		"user":     nil,
 		"nobody:1": nil,

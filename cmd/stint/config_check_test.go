@@ -56,7 +56,7 @@ func TestCheckGood(t *testing.T) {
 		warns string
 	}{
 		{"", routes, routes + ": good: 1 tier, 0 policies, 0 outbound APIs, 3 gateway routes\n" + smallTotal, ""},
-		{"", example, example + `: good: 5 tiers, 7 policies, 5 outbound APIs
+		{"", example, example + `: good: 5 tiers, 8 policies, 5 outbound APIs
   tier internal: 1000 requests in any minute, over all routes
   tier enterprise: 2500 requests in any minute, 10000 in any hour, over all routes
   tier pro: 300 requests in any minute, 2000 in any hour, 48000 in any day, over all routes
@@ -149,7 +149,7 @@ func TestCheckJSON(t *testing.T) {
 		}
 	}
 	want := []checked{
-		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 7, Outbound: 5},
+		{Name: example, Good: true, Summary: &summary{Tiers: 5, Policies: 8, Outbound: 5},
 			Mistakes: []config.Mistake{{File: example, Line: 42, Key: "tiers[2].limits[2]", Warning: true}}},
 		{Name: odd, Good: true, Summary: &summary{Tiers: 1, Policies: 1},
 			Totals: []tierTotal{{"all", []string{"one", "other"}, []string{"10/1m"},

@@ -28,7 +28,7 @@ type gatewayCommand struct {
 	IdleTime      time.Duration `name:"idle-timeout" placeholder:"TIME" help:"How long unused connections to upstreams stay open; keep it shorter than theirs. Default: ${idle_timeout}."`
 	MaxBody       sizeFlag      `name:"max-body" placeholder:"SIZE" help:"How large a request's body may be, such as 10MiB. Default: what the policies say, else any size."`
 
-	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, not only those that fail."`
+	AccessLog      bool `name:"access-log" negatable:"" default:"true" help:"Log every request, not only those that fail. Of refused ones, at most 100 a second are logged."`
 	AccessLogEvery int  `name:"access-log-every" placeholder:"N" help:"Log one request in so many. Default: every one."`
 	AccessLogQuery bool `name:"access-log-query" help:"Log query strings too, which often hold secrets."`
 

@@ -223,6 +223,9 @@ func checkNetwork(t *testing.T, n *networkingv1.NetworkPolicy, pod *corev1.PodTe
 			t.Error("a rule without peers or ports is for all of them")
 		}
 		for _, p := range peers {
+			if p.NamespaceSelector != nil && len(p.NamespaceSelector.MatchLabels) == 0 {
+				t.Errorf("a rule is for pods of every namespace, whose labels tenants choose: %+v", p)
+			}
 			if p.IPBlock == nil && (p.NamespaceSelector == nil || len(p.NamespaceSelector.MatchLabels) == 0) &&
 				(p.PodSelector == nil || len(p.PodSelector.MatchLabels) == 0) {
 				t.Errorf("a rule is for everyone: %+v", p)

@@ -12,6 +12,13 @@ import (
 	"syscall"
 	"testing"
 
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/stint-limiter/stint/internal/callers"
@@ -69,6 +76,7 @@ type container struct {
 	args  []string          // those of the manifest, and where to listen here
 	env   []string
 	token string // of the API
+	envoy string // the token of Envoy's rate limit service
 }
 
 // prepare writes what the container mounts, and chooses addresses on this host.
@@ -94,7 +102,7 @@ func prepare(t *testing.T, redis string) *container {
 			}
 		}
 	}
-	c.token = strings.TrimSpace(secrets["api-tokens"])
+	c.token, c.envoy = strings.TrimSpace(secrets["api-tokens"]), strings.TrimSpace(secrets["envoy-tokens"])
 	listens := map[string]string{"http": ":8080", "grpc": ":8081"} // by default
 	for _, arg := range c.spec.Args {
 		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
@@ -172,6 +180,27 @@ func (c *container) take(path, subject string) (int, error) {
 	return response.StatusCode, err
 }
 
+// shouldRateLimit asks as Envoy does and returns the status of the call.
+func (c *container) shouldRateLimit(t *testing.T, token string) codes.Code {
+	t.Helper()
+	connection, err := grpc.NewClient(c.addrs["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	ctx := t.Context()
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	_, err = rls.NewRateLimitServiceClient(connection).ShouldRateLimit(ctx, &rls.RateLimitRequest{
+		Domain: "ingress",
+		Descriptors: []*ratelimit.RateLimitDescriptor{{
+			Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "remote_address", Value: "192.0.2.1"}},
+		}},
+	})
+	return status.Code(err)
+}
+
 // createSecret does what the top of the manifest says, with an editor that ends files with a line
 // break, and returns what the Secret holds.
 func createSecret(t *testing.T, redis string) map[string]string {
@@ -227,6 +256,13 @@ func TestContainer(t *testing.T) {
 	r := c.start(t)
 	if status, err := c.take("/", "192.0.2.1"); status != http.StatusOK {
 		t.Errorf("take: got %d, %v", status, err)
+	}
+	for token, want := range map[string]codes.Code{
+		c.envoy: codes.OK, "": codes.Unauthenticated, c.token: codes.Unauthenticated,
+	} {
+		if got := c.shouldRateLimit(t, token); got != want {
+			t.Errorf("Envoy's service with the token %q: got %v, want %v", token, got, want)
+		}
 	}
 	if keys := redis.CLI(t, "DBSIZE"); strings.HasPrefix(keys, "0") {
 		t.Error("nothing is in Redis: REDIS_URL from the Secret is not used")

@@ -25,8 +25,11 @@ func To(got string, known []string) (word string, ok bool) {
 	least := 0
 	folded := fold(got)
 	for _, w := range known {
-		n := slips(folded, fold(w))
-		if n <= min(2, (len(w)+1)/3) && (word == "" || n < least) {
+		most, other := min(2, (len(w)+1)/3), fold(w)
+		if len(other) < len(folded)-most || len(other) > len(folded)+most {
+			continue
+		}
+		if n := slips(folded, other); n <= most && (word == "" || n < least) {
 			word, least = w, n
 		}
 	}
@@ -34,9 +37,9 @@ func To(got string, known []string) (word string, ok bool) {
 }
 
 // fold returns a word without case and separators.
-func fold(word string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(word))
-}
+func fold(word string) string { return separators.Replace(strings.ToLower(word)) }
+
+var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 
 // slips is the number of letters to insert, delete, replace or swap with their neighbor to turn one
 // word into the other.

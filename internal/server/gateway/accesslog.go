@@ -20,11 +20,15 @@ const (
 	maxLoggedCause  = 512
 )
 
+// maxRefusals is how many requests that are refused before they are charged are logged per second,
+// of those that are denied and of the others: no limit bounds how many a client sends.
+const maxRefusals = 100
+
 // log writes the record of a request. Text from outside is on one line and shortened.
 func (x *requestState) log() {
 	g := x.gateway
 	level := slog.LevelInfo
-	if x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned() {
+	if x.failed() {
 		level = slog.LevelWarn
 	} else if !g.loggable() {
 		return
@@ -34,8 +38,38 @@ func (x *requestState) log() {
 	if !g.config.Logger.Enabled(ctx, level) {
 		return
 	}
+	unlogged := int64(0)
+	if refused := x.limited || x.verdict == nil; refused && !x.failed() {
+		var ok bool
+		if unlogged, ok = x.sampleRefusal(); !ok {
+			return
+		}
+	}
 	var room [20]slog.Attr
-	g.config.Logger.LogAttrs(ctx, level, "stint: request", x.attrs(room[:0])...)
+	list := x.attrs(room[:0])
+	if unlogged > 0 {
+		list = append(list, slog.Int64("unlogged", unlogged))
+	}
+	g.config.Logger.LogAttrs(ctx, level, "stint: request", list...)
+}
+
+// failed reports whether the response is an error of the upstream or of the gateway.
+func (x *requestState) failed() bool {
+	return x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned()
+}
+
+// sampleRefusal reports whether a refused request may be logged, and how many were left out since
+// the last one. If the configuration logs more denials than usual, so does the access log.
+func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
+	g := x.gateway
+	if x.verdict == nil {
+		return g.malformed.Allow(maxRefusals, time.Second)
+	}
+	most := maxRefusals
+	if n := x.verdict.Set.Spec().LogRejections; n != nil {
+		most = max(most, *n)
+	}
+	return g.denied.Allow(most, time.Second)
 }
 
 // loggable reports whether a request that went well is one of those that are logged.

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -25,6 +26,8 @@ type Gateway struct {
 	guard    *policy.Guard
 	settings atomic.Pointer[settings] // of the set that was last in force
 	served   atomic.Uint64            // candidates for the access log
+	// denied and malformed bound the access log of requests that are refused.
+	denied, malformed logsample.Sampler
 
 	limited    http.Handler // the middleware in front of forward
 	proxy      *httputil.ReverseProxy

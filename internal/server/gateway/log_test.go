@@ -1,13 +1,16 @@
 package gateway_test
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint/config"
@@ -92,6 +95,59 @@ func TestAccessLogSampling(t *testing.T) {
 		if well != c.well || bad != c.bad {
 			t.Errorf("off %v, every %d: got %d and %d entries, want %d and %d", c.off, c.every, well, bad, c.well, c.bad)
 		}
+	}
+}
+
+// TestAccessLogOfRefusals: no limit bounds how many requests are refused, so the log does, and
+// counts the others. What is served is logged wholly, and so are denials if the configuration says.
+func TestAccessLogOfRefusals(t *testing.T) {
+	const text = "tiers: [{name: all, identity: ip, limits: %s}]\nlog: {rejections: %d}\n"
+	for _, c := range []struct {
+		name, limits string
+		rejections   int
+		target       string
+		status       string
+		first        int // logged of 250 in a second
+	}{
+		{"denied", "0/1m", 5, "/", "429", 100},
+		{"denied, and not in other logs", "0/1m", 0, "/", "429", 100},
+		{"denied, all logged", "0/1m", 1000000, "/", "429", 250},
+		{"malformed", "0/1m", 5, `/a\b`, "400", 100},
+		{"served", "1000/1m", 5, "/", "404", 250},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log logtest.Buffer
+				g := newGateway(t, fmt.Sprintf(text, c.limits, c.rejections), config.Gateway{
+					Routes: []config.Route{{PathPrefix: "/elsewhere", Upstream: "http://127.0.0.1:1"}},
+					Logger: textLog(&log),
+				})
+				ask := func() {
+					r := httptest.NewRequest("GET", "/", nil)
+					r.URL.Path, r.RequestURI = c.target, c.target
+					g.ServeHTTP(httptest.NewRecorder(), r)
+				}
+				for range 250 {
+					ask()
+				}
+				if got := strings.Count(log.String(), " status="+c.status+" "); got != c.first {
+					t.Errorf("%d entries of 250 requests in a second, want %d", got, c.first)
+				}
+				if strings.Contains(log.String(), "unlogged=") {
+					t.Error("something was left out before the first entry")
+				}
+				time.Sleep(time.Second)
+				ask()
+				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+				want := ""
+				if left := 250 - c.first; left > 0 {
+					want = strconv.Itoa(left)
+				}
+				if got := field(lines[len(lines)-1], "unlogged"); got != want {
+					t.Errorf("the entry a second later says that %q were left out, want %q", got, want)
+				}
+			})
+		})
 	}
 }
 

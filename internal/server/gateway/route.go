@@ -150,8 +150,7 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 	case !words.IsToken(r.Method): // net/http does not check it in HTTP/2
 		return &tokenProblem
 	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0,
-		!utf8.ValidString(r.RequestURI),
-		!words.IsHost(r.Host) && (r.Host != "" || r.ProtoAtLeast(1, 1)): // HTTP/1.0 has none
+		!utf8.ValidString(r.RequestURI), !words.IsHost(r.Host):
 		return &ambiguousProblem
 	case !passUnusual && unusual(r.RequestURI):
 		return &unusualProblem

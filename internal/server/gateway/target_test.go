@@ -158,7 +158,7 @@ func TestF47Hosts(t *testing.T) {
 		{"GET / HTTP/1.1\r\nHost: my_app-1.Example.com.:8080", 200},
 		{"GET / HTTP/1.1\r\nHost: [2001:db8::1]:8080", 200},
 		{"GET http://x/ HTTP/1.1\r\nHost: y", 200},
-		{"GET / HTTP/1.0\r\nX-Other: z", 200},
+		{"GET / HTTP/1.0\r\nX-Other: z", 400},
 		{"GET / HTTP/1.1\r\nHost: admin.example.com,x", 400},
 		{"GET / HTTP/1.1\r\nHost: x,admin.example.com", 400},
 		{"GET / HTTP/1.1\r\nHost: admin.example.com;x", 400},

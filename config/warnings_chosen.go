@@ -1,0 +1,274 @@
+package config
+
+import (
+	"math/bits"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/tierlimits"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// counted is what counts requests of a tier: the tier itself, or a policy.
+type counted struct {
+	match, unless  *policy.Match
+	identity, per  []string
+	limits, budget []stint.Limit // in the tier
+	shadow         bool
+	inherits       bool // a policy with the identity of the tier
+}
+
+func countedBy(t *policy.Tier) *counted {
+	return &counted{
+		match: t.Match, unless: t.Unless, identity: t.Identity, limits: t.Limits, budget: t.Budget, shadow: t.Shadow,
+	}
+}
+
+func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
+	n := &counted{match: p.Match, unless: p.Unless, identity: p.Identity, per: p.Per, shadow: p.Shadow}
+	n.limits, _ = tierlimits.Limits{All: p.Limits, ByTier: p.TierLimits}.Of(t.Name)
+	n.budget, _ = tierlimits.Limits{All: p.Budget, ByTier: p.TierBudget}.Of(t.Name)
+	if len(n.identity) == 0 {
+		n.identity, n.inherits = t.Identity, true
+	}
+	return n
+}
+
+func (n *counted) denies() bool { return !n.shadow && len(n.limits)+len(n.budget) > 0 }
+
+// isRoute reports whether it is for certain routes only.
+func (n *counted) isRoute() bool {
+	m := n.match
+	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
+}
+
+// class is what is known about requests: matches that they fit, and identities that they have.
+type class struct {
+	matches []*policy.Match
+	has     []string
+}
+
+// chosenIdentities warns of limits by headers and cookies, whose values clients choose.
+func (c *compiler) chosenIdentities() {
+	warned := map[string]bool{}
+	for i := range c.spec.Tiers {
+		t := &c.spec.Tiers[i]
+		all := []*counted{countedBy(t)}
+		keys := []string{item("tiers", i)}
+		for k := range c.spec.Policies {
+			n, key := countedByPolicy(&c.spec.Policies[k], t), item("policies", k)
+			if n.inherits {
+				key = keys[0]
+			}
+			all, keys = append(all, n), append(keys, key)
+		}
+		for k, n := range all {
+			if key := keys[k] + ".identity"; n.denies() && !warned[key] {
+				warned[key] = c.chosenIdentity(key, t, n, all)
+			}
+		}
+	}
+}
+
+// chosenIdentity warns if a client that chooses values evades the limits of n, because none of all
+// that counts requests of the tier counts the same requests by something else; and if bans by such
+// a value let others ban its owner. It reports whether it warned.
+func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, all []*counted) (warned bool) {
+	requests := class{matches: []*policy.Match{t.Match, n.match}}
+	if len(t.Identity) == 1 {
+		requests.has = c.parts(t.Identity[0])
+	}
+	bans := t.Bans
+	if bans == nil {
+		bans = c.spec.Bans
+	}
+	for _, name := range n.identity {
+		these := class{requests.matches, slices.Concat(requests.has, c.parts(name))}
+		if chosen := c.chosen(name); chosen != "" && !slices.ContainsFunc(all, func(other *counted) bool {
+			return c.holds(other, n, &these)
+		}) {
+			c.warn(key, "clients choose the value of %s, and every new one has a fresh count; count the same requests "+
+				"by address too, in a policy with identity: ip, or by a claim that is verified", chosen)
+			warned = true
+		}
+		if header := c.public(name); header != "" && bans != nil && bans.After > 0 {
+			c.warn(key, "if values of the header %s are not secret, %d denied requests with somebody's value ban its owner; "+
+				"use a claim that is verified, add ip to the identity (all), or set bans: {after: 0} in the tier", header, bans.After)
+			warned = true
+		}
+		if c.certain(name, &requests) {
+			break
+		}
+	}
+	return warned
+}
+
+// parts returns the identities of a single thing that an identity consists of.
+func (c *compiler) parts(name string) []string {
+	if all := c.spec.Identities[name].All; len(all) > 0 {
+		return all
+	}
+	return []string{name}
+}
+
+// chosen returns the header or cookie in an identity, as in a sentence, or "".
+func (c *compiler) chosen(name string) string {
+	for _, part := range c.parts(name) {
+		switch id := c.spec.Identities[part]; {
+		case id.Header != "":
+			return "the header " + id.Header
+		case id.Cookie != "":
+			return "the cookie " + id.Cookie
+		}
+	}
+	return ""
+}
+
+// public returns the header of an identity that consists of nothing but headers which may not be
+// secret. Browsers keep cookies from others.
+func (c *compiler) public(name string) (header string) {
+	for _, part := range c.parts(name) {
+		header = c.spec.Identities[part].Header
+		switch strings.ToLower(header) {
+		case "", "authorization", "proxy-authorization":
+			return ""
+		}
+	}
+	return header
+}
+
+// certain reports whether requests have an identity.
+func (c *compiler) certain(name string, these *class) bool {
+	return !slices.ContainsFunc(c.parts(name), func(part string) bool {
+		return part != "ip" && part != "everyone" && !slices.Contains(these.has, part)
+	})
+}
+
+// holds reports whether other, which counts requests of the same tier, holds for those that n
+// counts, whatever headers and cookies clients send. What is for every route does not replace what
+// a policy says about some of them, unless it allows no more.
+func (c *compiler) holds(other, n *counted, these *class) bool {
+	if !other.denies() || !bounds(other, n) || !c.covers(other, n, these) {
+		return false
+	}
+	if slices.ContainsFunc(other.per, func(what string) bool {
+		return !slices.Contains([]string{"method", "host", "route"}, what) && !slices.Contains(n.per, what)
+	}) {
+		return false
+	}
+	for _, name := range other.identity {
+		if c.chosen(name) != "" {
+			return false
+		}
+		if c.certain(name, these) {
+			break
+		}
+	}
+	return other.isRoute() || n.inherits || !n.isRoute() ||
+		slower(other.limits, n.limits) && slower(other.budget, n.budget)
+}
+
+// bounds reports whether other has a limit on how often, if n has one.
+func bounds(other, n *counted) bool {
+	often := func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency }
+	return slices.ContainsFunc(slices.Concat(other.limits, other.budget), often) ||
+		!slices.ContainsFunc(slices.Concat(n.limits, n.budget), often)
+}
+
+// slower reports whether limits allow no more in the long run than each of others.
+func slower(limits, others []stint.Limit) bool {
+	return !slices.ContainsFunc(others, func(m stint.Limit) bool {
+		return m.Algorithm != stint.AlgorithmConcurrency && !slices.ContainsFunc(limits, func(l stint.Limit) bool {
+			hiL, loL := bits.Mul64(uint64(l.Max), uint64(m.Window))
+			hiM, loM := bits.Mul64(uint64(m.Max), uint64(l.Window))
+			return l.Algorithm != stint.AlgorithmConcurrency && (hiL < hiM || hiL == hiM && loL <= loM)
+		})
+	})
+}
+
+// covers reports whether other is for all requests that n is for and that are known. Exceptions by
+// claim or network do not matter: they are nothing that clients choose.
+func (c *compiler) covers(other, n *counted, these *class) bool {
+	if u := other.unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.unless) {
+		return false
+	}
+	m := other.match
+	if m == nil {
+		return true
+	}
+	for header, values := range m.Header {
+		has := slices.ContainsFunc(these.has, func(part string) bool {
+			id := c.spec.Identities[part]
+			return strings.EqualFold(id.Header, header) || id.Cookie != "" && strings.EqualFold(header, "Cookie")
+		})
+		of := func(m *policy.Match) []string { return m.Header[header] }
+		if !(has && slices.Contains(values, "*")) && !these.narrower(values, of, fitsValue) {
+			return false
+		}
+	}
+	for claim, values := range m.Claim {
+		has := slices.ContainsFunc(these.has, func(part string) bool { return c.claimOf(part) == claim })
+		of := func(m *policy.Match) []string { return m.Claim[claim] }
+		if !(has && slices.Contains(values, "*")) && !these.narrower(values, of, fitsValue) {
+			return false
+		}
+	}
+	return these.narrower(m.Path, func(m *policy.Match) []string { return m.Path }, fitsPath) &&
+		these.narrower(m.Method, func(m *policy.Match) []string { return m.Method }, fitsMethod) &&
+		these.narrower(m.Host, func(m *policy.Match) []string { return m.Host }, fitsHost) &&
+		these.narrower(m.Network, func(m *policy.Match) []string { return m.Network }, fitsValue)
+}
+
+// claimOf returns the claim that an identity consists of, or "".
+func (c *compiler) claimOf(name string) string {
+	if _, ok := c.spec.Identities[name]; !ok && name == "user" {
+		return name
+	}
+	return c.spec.Identities[name].Claim
+}
+
+// narrower reports whether one of the matches admits only what fits one of the patterns. No
+// patterns are fit by everything.
+func (r *class) narrower(
+	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
+) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(r.matches, func(m *policy.Match) bool {
+		return m != nil && len(of(m)) > 0 && !slices.ContainsFunc(of(m), func(text string) bool {
+			return !slices.ContainsFunc(patterns, func(pattern string) bool { return fits(pattern, text) })
+		})
+	})
+}
+
+func fitsValue(pattern, text string) bool { return pattern == "*" || pattern == text }
+
+func fitsMethod(pattern, text string) bool {
+	return pattern == text || pattern == "GET" && text == "HEAD"
+}
+
+func fitsHost(pattern, text string) bool {
+	under, all := strings.CutPrefix(pattern, "*")
+	return strings.EqualFold(pattern, text) || all && strings.HasSuffix(strings.ToLower(text), strings.ToLower(under))
+}
+
+// fitsPath reports whether every path that fits the pattern text fits pattern too, as far as that
+// can be seen: {name} and * are any segment, and ** is any number of them.
+func fitsPath(pattern, text string) bool {
+	p, q := strings.Split(strings.Trim(pattern, "/"), "/"), strings.Split(strings.Trim(text, "/"), "/")
+	anyOne := func(segment string) bool { return segment == "*" || strings.HasPrefix(segment, "{") }
+	for len(p) > 0 && p[0] != "**" {
+		if len(q) == 0 || q[0] == "**" || p[0] != q[0] && !anyOne(p[0]) {
+			return false
+		}
+		p, q = p[1:], q[1:]
+	}
+	for len(p) > 0 && p[len(p)-1] != "**" {
+		last := len(q) - 1
+		if last < 0 || q[last] == "**" || p[len(p)-1] != q[last] && !anyOne(p[len(p)-1]) {
+			return false
+		}
+		p, q = p[:len(p)-1], q[:last]
+	}
+	return len(p) > 0 || len(q) == 0
+}

@@ -1,0 +1,66 @@
+package tiers_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/examples/tiers"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// unhurried is a store that may take its time, as it does on a busy machine.
+type unhurried struct{ stint.Store }
+
+func (s unhurried) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	return s.Store.Take(context.WithoutCancel(ctx), r)
+}
+
+// TestInventedFingerprints tries to log in with a new fingerprint every time, as often as it can in
+// an hour: that makes no more than an address may.
+func TestInventedFingerprints(t *testing.T) {
+	conf, err := config.Parse("stint.yaml", tiers.YAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var minutes atomic.Int64
+	store, err := memorystore.New(memorystore.Config{Now: func() time.Time {
+		return time.Unix(1_800_000_000+60*minutes.Load(), 0)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	guard, err := policy.NewGuard(unhurried{store}, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := 0
+	for minute := range 60 {
+		for i := range 10 {
+			in := policy.Input{
+				Method: http.MethodPost, Path: "/login", Peer: netip.MustParseAddr("203.0.113.9"),
+				Header: http.Header{"X-Fingerprint": {fmt.Sprint(minute, i)}},
+			}
+			var v policy.Verdict
+			if err := guard.Decide(context.Background(), &in, &v); err != nil {
+				t.Fatal(err)
+			}
+			if v.Decision.Allowed {
+				allowed++
+			}
+		}
+		minutes.Add(1)
+	}
+	if allowed != 20 {
+		t.Errorf("%d logins in an hour, want 20", allowed)
+	}
+}
