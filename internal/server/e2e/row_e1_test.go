@@ -123,7 +123,7 @@ policies: [{name: order, match: {path: /order}, request_id: {header: Idempotency
 func TestE1bDoubleClicks(t *testing.T) {
 	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	policies := fmt.Sprintf(clicks, "10s")
-	shared := "store: {url: \"" + redistest.Start(t).URL() + "\"}\n" + policies
+	shared := "store: {url: \"" + redistest.Start(t).URL() + "\"}\nfailure: {budget: 10s}\n" + policies
 	for what, urls := range map[string][2]string{
 		"two gateways": {proxied(t, shared, upstream), proxied(t, shared, upstream)},
 		"middleware":   {inProgram(t, policies, upstream)},

@@ -280,6 +280,7 @@ func TestF34Observer(t *testing.T) {
 	var log bytes.Buffer
 	service := newService(t, inMemory(t, nil), load(t, shop+"\n---\n"+trial), envoyrls.Options{
 		Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Failure: stint.FailurePolicy{Budget: 10 * time.Second},
 	})
 	for _, r := range []*rlsv3.RateLimitRequest{
 		ask("shop", "path="+hostile, "path=/img/"+hostile, hostile+"=1"),
