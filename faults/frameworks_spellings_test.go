@@ -16,7 +16,7 @@ var (
 // frameworkPolicies follow those of spellingConfig. Patterns like that for styles are in every
 // second configuration.
 const frameworkPolicies = `
-  - {name: styles, match: {method: GET, path: "/**/*.css"}, skip: true}
+  - {name: styles, match: {method: GET, path: "/**/*.css"}, unless: {host: admin.example.com}, skip: true}
   - {name: token, match: {path: /token}, identity: ip, limits: 1/1h}
   - {name: keyed, match: {path: /keyed, header: {X-API-Key: "*"}}, identity: ip, limits: 1/1h}
 `

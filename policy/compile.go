@@ -34,6 +34,7 @@ type compiler struct {
 	spec       *Spec
 	set        *Set
 	identities map[string]*identity
+	names      []string // of identities, sorted, once they are needed
 	errs       []error
 }
 

@@ -113,9 +113,11 @@ func (c *compiler) identityParts(key string, id *identity, parts []string) {
 func (c *compiler) identityNamed(key, name string) *identity {
 	id, ok := c.identities[name]
 	if !ok {
-		known := sorted(c.identities)
-		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, words.OneOf(known),
-			nearest.Hint(name, known))
+		if c.names == nil {
+			c.names = sorted(c.identities)
+		}
+		c.mistakeGiven([]string{"identities." + name}, key, "no identity %q; there is %s%s", name, words.OneOf(c.names),
+			nearest.Hint(name, c.names))
 	}
 	return id
 }
