@@ -20,7 +20,7 @@ func TestNoSecretsOnCommandLines(t *testing.T) {
 			return err
 		}
 		switch {
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata"):
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "node_modules", "testdata"}, entry.Name()):
 			return filepath.SkipDir
 		case entry.IsDir() || strings.HasSuffix(name, "_test.go"):
 			return nil
