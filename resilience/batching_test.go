@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -273,27 +274,34 @@ func TestBatchingAdmitsExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// Who has little time learns nothing about the store, and does not speak for others: five such
-// callers in a row do not open the breaker.
-func TestHurriedCallersDoNotOpenTheBreaker(t *testing.T) {
+// The deadline of a caller is its own, and no outage: the store decides all the same within the
+// budget, and nobody is asked again without it.
+func TestHurriedCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		breaker := newBreaker(newRemote(t, 3*time.Millisecond), Config{}.withDefaults())
-		defer breaker.Close()
-		b := newBatching(breaker, Config{}.withDefaults())
-		defer b.Close()
-		s := newDeadlines(b, contract.DefaultBudget)
+		s, err := New(newRemote(t, 3*time.Millisecond), Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		admitted := 0
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := s.Take(ctx, oneUnit("a")); errkind.Of(err) != errkind.Timeout {
-				t.Errorf("in a hurry: %v", err)
+			d, err := s.Take(ctx, oneUnit("a", stint.PerHour(5)))
+			if err != nil || d.Degraded {
+				t.Errorf("in a hurry: degraded %v, %v", d.Degraded, err)
+			}
+			if d.Allowed {
+				admitted++
 			}
 			cancel()
 		}
-		if breaker.state() != "closed" {
-			t.Error("the breaker is open")
+		if admitted != 5 {
+			t.Errorf("%d were admitted under a limit of 5", admitted)
 		}
-		if d, err := s.Take(t.Context(), oneUnit("a")); err != nil || !d.Allowed {
-			t.Errorf("with time: %+v, %v", d, err)
+		ended, cancel := context.WithTimeout(t.Context(), -time.Second)
+		defer cancel()
+		if _, err := s.Take(ended, oneUnit("b")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without any time: %v", err)
 		}
 	})
 }

@@ -31,6 +31,10 @@ func (d *deadlines) ask(ctx context.Context, q *question) error { return d.askAf
 // askAfter is ask with what is owed, which is charged first if the layer below can do that, and is
 // left as it was if not.
 func (d *deadlines) askAfter(ctx context.Context, q *question, owed []*owedCall) error {
+	if err := ctx.Err(); err != nil {
+		giveUp(owed)
+		return err // nobody waits for an answer
+	}
 	r, budget := &q.request, d.budget
 	if r.Failure != nil && r.Failure.Budget > 0 {
 		budget = r.Failure.Budget
@@ -38,7 +42,12 @@ func (d *deadlines) askAfter(ctx context.Context, q *question, owed []*owedCall)
 	if r.Terms().Lease > 0 {
 		budget = max(budget, r.Terms().Lease/2) // no caller waits for it, and its length counts from now
 	}
-	deadline := earlier(ctx, q.asked.Add(budget))
+	// A caller with less time than that has its answer a little late: that it has no time says
+	// nothing about the store, and to decide without it would let callers choose to be.
+	deadline := q.asked.Add(budget)
+	if earlier(ctx, deadline) != deadline {
+		ctx = context.WithoutCancel(ctx)
+	}
 	if d.batching != nil {
 		return d.batching.askBy(ctx, q, owed, deadline)
 	}

@@ -57,7 +57,7 @@ func TestBudgets(t *testing.T) {
 			"default":     {left(t.Context(), contract.DefaultBudget, take(oneUnit("a"))), 15 * time.Millisecond},
 			"configured":  {left(t.Context(), 50*time.Millisecond, take(oneUnit("a"))), 50 * time.Millisecond},
 			"the request": {left(t.Context(), 50*time.Millisecond, take(own)), 3 * time.Millisecond},
-			"the caller":  {left(hurried, contract.DefaultBudget, take(own)), time.Millisecond},
+			"the caller":  {left(hurried, contract.DefaultBudget, take(own)), 3 * time.Millisecond},
 			"a lease":     {left(t.Context(), contract.DefaultBudget, take(leased)), 500 * time.Millisecond},
 			"amend": {left(t.Context(), 0, func(ctx context.Context, s stint.Store) {
 				_, _ = s.Amend(ctx, stint.Charge{}, stint.Amendment{})
