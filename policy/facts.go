@@ -21,7 +21,7 @@ type facts struct {
 	reading           // the one that is looked at
 	first   reading   // what net/http makes of the request
 	others  []reading // what others may, if it makes a difference; nil for most requests
-	tooMany bool      // readings, so that others are missing
+	tooMany bool      // readings, methods or cookies, so that some are missing
 	known   []known   // subjects by the index of their identity; nil if there is one reading
 	cookies []values  // of those of the set; nil if there are none
 
@@ -93,11 +93,11 @@ func (f *facts) readPaths(s *Set) {
 	}
 	paths, ok := readPath(f.in.Path, f.in.RawPath)
 	f.tooMany = !ok
-	var told []string
+	var seen []string
 	consider := func(path, folded string) {
 		r := reading{path: path, method: f.first.method, folded: folded}
-		if fit := s.fitting(&r); !slices.Contains(told, fit) {
-			if told = append(told, fit); len(told) > 1 { // else it is the first
+		if fit := s.fitting(&r); !slices.Contains(seen, fit) {
+			if seen = append(seen, fit); len(seen) > 1 { // else it is the first
 				f.add(r)
 			}
 		}
@@ -105,7 +105,9 @@ func (f *facts) readPaths(s *Set) {
 	for _, path := range paths {
 		folded := pathpattern.Fold(path)
 		consider(path, "")
-		consider(path, folded)
+		if folded != path || s.upper {
+			consider(path, folded)
+		}
 		if without, ok := withoutEnding(path); ok {
 			if s.endingMatters(path, without, (*pathpattern.Pattern).Fits) {
 				consider(without, "")
@@ -148,9 +150,14 @@ func (f *facts) otherMethods(known []string) (methods []string) {
 	if len(known) == 0 {
 		return nil
 	}
+	words := 0
 	for _, name := range overrides {
 		for _, value := range f.lines(name) {
 			for word := range strings.SplitSeq(value, ",") {
+				if words++; words > maxReadings {
+					f.tooMany = true
+					return methods
+				}
 				word = strings.TrimSpace(word)
 				i := slices.IndexFunc(known, func(method string) bool { return strings.EqualFold(method, word) })
 				if i >= 0 && known[i] != f.first.method && !slices.Contains(methods, known[i]) {
@@ -162,13 +169,22 @@ func (f *facts) otherMethods(known []string) (methods []string) {
 	return methods
 }
 
-// readCookies finds the cookies of some names. net/http would find none if there are thousands.
+// maxCookies is how many cookies a request may have. Browsers keep a few hundred of a site at most.
+const maxCookies = 3000
+
+// readCookies finds the cookies of some names. If there are more than net/http would read, nobody
+// knows who is asking, and the request is denied.
 func (f *facts) readCookies(names []string) {
 	if len(names) == 0 {
 		return
 	}
+	parts := 0
 	for _, line := range f.lines("Cookie") {
 		for part := range strings.SplitSeq(line, ";") {
+			if parts++; parts > maxCookies {
+				f.tooMany = true
+				return
+			}
 			name, value, _ := strings.Cut(part, "=")
 			i := slices.Index(names, strings.TrimSpace(name))
 			if i < 0 {

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"encoding/base64"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/keypart"
@@ -123,17 +125,41 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 }
 
 // plainCookie returns the value of a cookie such that one value has one spelling: some frameworks
-// decode it, some take its quotes off, and some read a plus sign as a space.
+// decode it, some take its quotes off, with escapes between them, and some read a plus sign as a
+// space.
 func plainCookie(value string) string {
 	value = strings.TrimSpace(value)
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
-		value = value[1 : n-1]
+		value = unquoted(value[1 : n-1])
 	}
 	return strings.ReplaceAll(decoded(value), " ", "+")
 }
 
+// unquoted resolves the escapes of a quoted value: \141 and \".
+func unquoted(value string) string {
+	if strings.IndexByte(value, '\\') < 0 {
+		return value
+	}
+	b := make([]byte, 0, len(value))
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		if c == '\\' && i+1 < len(value) {
+			i++
+			c = value[i]
+			if i+2 < len(value) {
+				if n, err := strconv.ParseUint(value[i:i+3], 8, 8); err == nil {
+					c, i = byte(n), i+2
+				}
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
+
 // credential returns the value of a header field such that one credential has one spelling: of
-// Authorization, the scheme in lower case and one space, as RFC 9110 reads it.
+// Authorization, the scheme in lower case and one space, as RFC 9110 reads it, and what Basic
+// encodes as servers decode it that are not strict.
 func credential(field, value string) string {
 	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
 		return value
@@ -142,7 +168,31 @@ func credential(field, value string) string {
 	if i := strings.IndexAny(value, " \t"); i >= 0 {
 		scheme, rest = value[:i], strings.Trim(value[i:], " \t")
 	}
-	return strings.ToLower(scheme) + " " + rest
+	if scheme = strings.ToLower(scheme); scheme == "basic" {
+		rest = plainBase64(rest)
+	}
+	return scheme + " " + rest
+}
+
+// plainBase64 decodes a text in either alphabet of base64, whatever else is in it, and however it
+// ends.
+func plainBase64(text string) string {
+	digits := strings.Map(func(c rune) rune {
+		switch {
+		case c == '-':
+			return '+'
+		case c == '_':
+			return '/'
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/':
+			return c
+		}
+		return -1
+	}, text)
+	if len(digits)%4 == 1 {
+		digits = digits[:len(digits)-1]
+	}
+	plain, _ := base64.RawStdEncoding.DecodeString(digits) // it has digits only
+	return string(plain)
 }
 
 // repeated reports whether a request tells the identity more than once.

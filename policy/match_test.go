@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,7 @@ policies:
 		target string
 		skips  bool
 		cost   int64
-		scope  string // of the policy "dear"
+		scope  string // one of the policy "dear"
 	}{
 		{"/static/x%20y", true, 0, ""},
 		{"/items/..%2Fstatic%2Fx", false, 1, ""},
@@ -131,14 +132,15 @@ policies:
 		in := get(u.Path)
 		in.RawPath = u.RawPath
 		e := w.Set().Explain(&in)
-		scope := ""
+		var scopes []string
 		for _, c := range e.Results {
 			if c.Rule.Policy == "dear" {
-				scope = strings.TrimPrefix(c.Key(), "ip:203.0.113.9:")
+				scopes = append(scopes, strings.TrimPrefix(c.Key(), "ip:203.0.113.9:"))
 			}
 		}
-		if (e.Skipped != "") != test.skips || e.Cost != test.cost || scope != test.scope {
-			t.Errorf("%s: skipped by %q, cost %d, scope %q; want %+v", test.target, e.Skipped, e.Cost, scope, test)
+		if (e.Skipped != "") != test.skips || e.Cost != test.cost || test.scope == "" && scopes != nil ||
+			test.scope != "" && !slices.Contains(scopes, test.scope) {
+			t.Errorf("%s: skipped by %q, cost %d, scopes %q; want %+v", test.target, e.Skipped, e.Cost, scopes, test)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
@@ -11,8 +13,9 @@ import (
 // A path has every reading that some sequence of the steps leads to from what was sent: servers and
 // frameworks take different ones of them, in different orders. docs/design.md has the rule.
 var steps = [...]func(string) string{
-	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, withoutFragment, withoutParameters,
-	withoutControls, withoutAuthority, withoutScript,
+	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, cutAtNumberSign, cutAtQuestionMark,
+	cutAtNUL, withoutParameters, withoutLastParameters, withoutNewlines, withoutControls, trimmed, withoutAuthority,
+	withoutScript, behindScript,
 }
 
 // Bounds on the readings of a request, in number and in bytes of their paths. A request with more
@@ -35,7 +38,7 @@ func isPlain(p string) (plain bool, dot int) {
 		}
 		switch {
 		case c == '/' && i+1 < len(p):
-			if p[i+1] == '/' || p[i+1] == '.' || strings.HasSuffix(p[:i], script) {
+			if p[i+1] == '/' || p[i+1] == '.' || i > len(script) && strings.EqualFold(p[i-len(script):i], script) {
 				return false, 0
 			}
 			dot = 0
@@ -54,6 +57,9 @@ func isPlain(p string) (plain bool, dot int) {
 func readPath(path, raw string) (readings []string, ok bool) {
 	readings = []string{pathpattern.Clean(path)}
 	size := len(readings[0])
+	if size+len(raw) > maxReadingBytes {
+		return readings, false
+	}
 	add := func(text string) {
 		if text = rooted(text); !slices.Contains(readings, text) {
 			readings = append(readings, text)
@@ -156,11 +162,18 @@ func withoutDots(p string) string {
 // withoutBackslashes turns backslashes into slashes, as browsers, Node and IIS do.
 func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/") }
 
-// withoutFragment cuts a path at a number sign, as URL parsers and nginx do; at a question mark:
-// there is one if it was encoded, and proxies that pass a decoded path on make the beginning of a
-// query of it; or at a NUL, as what is written in C does.
-func withoutFragment(p string) string {
-	if end := strings.IndexAny(p, "#?\x00"); end >= 0 {
+// cutAtNumberSign cuts a path where a fragment begins, as URL parsers and nginx do.
+func cutAtNumberSign(p string) string { return cutAt(p, '#') }
+
+// cutAtQuestionMark cuts a path where a query begins. There is a question mark in a path if it was
+// encoded, and proxies that pass on a decoded path make the beginning of a query of it.
+func cutAtQuestionMark(p string) string { return cutAt(p, '?') }
+
+// cutAtNUL cuts a path where C programs see its end.
+func cutAtNUL(p string) string { return cutAt(p, 0) }
+
+func cutAt(p string, c byte) string {
+	if end := strings.IndexByte(p, c); end >= 0 {
 		return p[:end]
 	}
 	return p
@@ -186,27 +199,53 @@ func withoutParameters(p string) string {
 	return string(kept)
 }
 
-// withoutControls removes control characters, as URL parsers do that get a decoded path, and spaces
-// at the end, as frameworks do that trim. To patterns of Python and Perl, "^login$" fits "login\n".
+// withoutLastParameters removes what follows a semicolon in the last segment, as Python's urlparse
+// does.
+func withoutLastParameters(p string) string {
+	last := strings.LastIndexByte(p, '/') + 1
+	return p[:last] + cutAt(p[last:], ';')
+}
+
+// withoutNewlines removes tabs and newlines, as URL parsers do that get a decoded path.
+func withoutNewlines(p string) string {
+	return without(p, func(c byte) bool { return c == '\t' || c == '\n' || c == '\r' })
+}
+
+// withoutControls removes all control characters.
 func withoutControls(p string) string {
-	if strings.IndexFunc(p, isControl) >= 0 {
-		b := make([]byte, 0, len(p))
-		for i := range len(p) {
-			if !isControl(rune(p[i])) {
+	return without(p, func(c byte) bool { return c < ' ' || c == 0x7f })
+}
+
+func without(p string, drop func(byte) bool) string {
+	for i := range len(p) {
+		if !drop(p[i]) {
+			continue
+		}
+		b := append(make([]byte, 0, len(p)), p[:i]...)
+		for ; i < len(p); i++ {
+			if !drop(p[i]) {
 				b = append(b, p[i])
 			}
 		}
-		p = string(b)
-	}
-	for _, space := range [...]string{" ", "\u0085", "\u00a0", "\x85", "\xa0"} { // the last two are in Latin-1
-		for strings.HasSuffix(p, space) {
-			p = p[:len(p)-len(space)]
-		}
+		return string(b)
 	}
 	return p
 }
 
-func isControl(c rune) bool { return c < ' ' || c == 0x7f }
+// trimmed removes spaces at the end, as many frameworks do. To patterns of Python and Perl,
+// "^login$" fits "login\n". Bytes that are no UTF-8 are read as Latin-1.
+func trimmed(p string) string {
+	for {
+		c, size := utf8.DecodeLastRuneInString(p)
+		if c == utf8.RuneError && size == 1 {
+			c = rune(p[len(p)-1])
+		}
+		if size == 0 || !unicode.IsSpace(c) && c != '\ufeff' {
+			return p
+		}
+		p = p[:len(p)-size]
+	}
+}
 
 // withoutAuthority takes //host away from the beginning of a path, as URL parsers do. Some skip
 // further slashes.
@@ -218,17 +257,36 @@ func withoutAuthority(p string) string {
 	return "/" + rest
 }
 
-// script is how the name of a front controller ends.
+// script is how the name of a front controller ends, in any case.
 const script = ".php"
 
 // withoutScript removes the first segment that names a front controller, before what it is asked
-// for: /index.php/login.
+// for: /app/index.php/login is /app/login.
 func withoutScript(p string) string {
-	end := strings.Index(p, script+"/")
-	if end < 0 {
-		return p
+	begin, end := scriptIn(p)
+	return p[:begin] + p[end:]
+}
+
+// behindScript returns what a front controller is asked for, and what PHP tells it: /login.
+func behindScript(p string) string {
+	_, end := scriptIn(p)
+	return p[end:]
+}
+
+// scriptIn returns where a front controller is named, from its slash to the next; 0 and 0 if
+// nowhere.
+func scriptIn(p string) (begin, end int) {
+	for at := strings.IndexByte(p, '.'); at >= 0 && at+len(script) < len(p); {
+		if end = at + len(script); p[end] == '/' && strings.EqualFold(p[at:end], script) {
+			return max(strings.LastIndexByte(p[:at], '/'), 0), end
+		}
+		next := strings.IndexByte(p[at+1:], '.')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
 	}
-	return p[:max(strings.LastIndexByte(p[:end], '/'), 0)] + p[end+len(script):]
+	return 0, 0
 }
 
 // withoutEnding removes what follows the last dot of the last segment: routers of Rails take that

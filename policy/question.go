@@ -121,7 +121,7 @@ func (v *Verdict) has(rule *Rule, subject, scope string) bool {
 var none = []stint.Limit{{Name: "readings", Max: 0, Window: time.Minute}}
 
 // keepFew denies a request that has too many readings, or whose readings are limited by more than
-// one question can be about. Nobody sends such a request by accident.
+// one question can be about. No client sends such a request by accident.
 func (s *Set) keepFew(f *facts, v *Verdict) {
 	n := 0
 	for i := range v.Results[:v.enforced] {
@@ -130,15 +130,28 @@ func (s *Set) keepFew(f *facts, v *Verdict) {
 	if !f.tooMany && v.enforced <= stint.MaxClaims && n <= stint.MaxTotal {
 		return
 	}
-	if v.enforced == 0 && len(s.rules) > 0 { // a reading that is missing may be limited
-		v.Results = slices.Insert(v.Results, 0, Result{Rule: s.rules[0], Claim: stint.Claim{Subject: v.who, Cost: 1}})
-		v.enforced = 1
-	}
-	if v.enforced == 0 {
+	if v.enforced == 0 && !s.refuse(f, v) {
 		return
 	}
 	v.Results = slices.Delete(v.Results, 1, v.enforced)
 	v.Results[0].Limits, v.enforced = none, 1
+}
+
+// refuse adds a result for a request that nothing limits, because a reading that is missing may be
+// limited: by the first rule that is enforced for whoever is asking. It reports false if there is
+// none.
+func (s *Set) refuse(f *facts, v *Verdict) bool {
+	f.look(0)
+	_, who := s.tierOf(f)
+	for _, rule := range s.rules {
+		if v.enforceAll || rule.unit.enforced(who.subject) {
+			v.Results = slices.Insert(v.Results, 0, Result{Rule: rule, Claim: stint.Claim{
+				Subject: who.subject, Cost: 1, Shared: who.by.shared(f)}})
+			v.enforced = 1
+			return true
+		}
+	}
+	return false
 }
 
 // keepStrictest keeps the strictest of limits that share a count, as those of two tiers do: a

@@ -134,7 +134,7 @@ func TestReadings(t *testing.T) {
 		{"/a%2Fb", "/a/b /a%2Fb"},
 		{"/a%2Fb/../c", "/a/c /a/b/../c /a%2Fb/../c /c"},
 		// What follows a semicolon is no part of a segment.
-		{"/a;v=1/b;w", "/a;v=1/b;w /a/b"},
+		{"/a;v=1/b;w", "/a;v=1/b;w /a/b /a;v=1/b"},
 		{"/a/..;/b", "/a/..;/b /a/../b /b"},
 		// A backslash is a slash.
 		{"/a%5Cb", `/a\b /a/b`},
@@ -144,14 +144,18 @@ func TestReadings(t *testing.T) {
 		{"/a%3Fb", "/a?b /a"},
 		{"/a%00b", "/a\x00b /a /ab"},
 		{"/a%0A", "/a\n /a"},
-		{"/a%09b%85", "/a\tb\x85 /ab"},
+		{"/a%09b%85", "/a\tb\x85 /ab\x85 /a\tb /ab"},
+		{"/a%01%09", "/a\x01\t /a\x01 /a"},
+		{"/a%23b%3Fc", "/a#b?c /a /a#b"},
+		{"/a%E2%80%83", "/a\u2003 /a"},
 		// Two slashes are followed by a host.
 		{"//x/a", "/x/a //x/a /a"},
 		{"///x/a", "/x/a ///x/a /a"},
 		{"//x", "/x //x /"},
 		// A front controller is named before what it is asked for.
 		{"/index.php/a", "/index.php/a /a"},
-		{"/b/app.php/a/x.php", "/b/app.php/a/x.php /b/a/x.php"},
+		{"/b/app.php/a/x.php", "/b/app.php/a/x.php /b/a/x.php /a/x.php"},
+		{"/x.y/Index.PHP/a", "/x.y/Index.PHP/a /x.y/a /a"},
 	} {
 		u := &url.URL{Path: test.target}
 		if strings.HasPrefix(test.target, "/") {

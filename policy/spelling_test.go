@@ -34,6 +34,7 @@ policies:
   - {name: styles, match: {path: "/**/*.css"}, skip: true}
   - {name: login, match: {method: POST, path: /login}, limits: 0/1m}
   - {name: token, match: {path: /Token}, limits: 0/1m}
+  - {name: user, match: {path: "/users/{id}/login"}, limits: 0/1m}
   - {name: export, match: {path: "/exports/*.csv"}, limits: 0/1m}
 `)
 	tests := []struct {
@@ -82,6 +83,15 @@ policies:
 		{"POST", "/login%C2%A0", nil, true},
 		{"POST", "/login%A0", nil, true},
 		{"POST", "/to%E2%84%AAen", nil, true}, // the Kelvin sign
+		// One step changes what another would have to leave alone.
+		{"POST", "/users/1%23/login%3Fx", nil, true},
+		{"POST", "/users/1%23/login%00x", nil, true},
+		{"POST", "/users/%01/lo%09gin", nil, true},
+		{"POST", "/users/;/login;x", nil, true},
+		{"POST", "/login%E2%80%83", nil, true},
+		{"POST", "/login%EF%BB%BF", nil, true},
+		{"POST", "/x/index.php/login", nil, true},
+		{"POST", "/index.PHP/login", nil, true},
 		{"POST", "/TOKEN", nil, true},
 		{"POST", "/token.x", nil, true},
 		{"POST", strings.Repeat("//x", 40), nil, true}, // too many readings
@@ -414,4 +424,48 @@ func (h *countingHeader) Values(name string) []string {
 		h.keys++
 	}
 	return h.Header.Values(name)
+}
+
+// TestTooManyInShadow: where nothing is enforced, nothing is denied, however many readings a
+// request has; where something is, whoever is asking is counted as for any other request.
+func TestTooManyInShadow(t *testing.T) {
+	in := request(t, "POST", strings.Repeat("//x", 40), nil)
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m, shadow: true}]
+policies: [{name: login, match: {path: /login}, limits: 1/1m, shadow: true}]
+`)
+	if v := w.judge(in); !v.Decision.Allowed {
+		t.Errorf("denied by %+v", v.Decisive())
+	}
+	w = newWorld(t, `
+tiers: [{name: anyone, identity: everyone, limits: 1000/1m, shadow: true}]
+policies: [{name: login, match: {path: /login}, limits: 1/1m}]
+`)
+	if v := w.judge(in); v.Decision.Allowed || !v.Results[0].Shared || v.Results[0].Subject != "everyone" {
+		t.Errorf("allowed %v by %+v", v.Decision.Allowed, v.Results)
+	}
+}
+
+// TestTooMuchToRead: more methods or cookies than are looked at are denied, where they matter.
+func TestTooMuchToRead(t *testing.T) {
+	w := newWorld(t, `
+identities: {session: {cookie: session}}
+tiers:
+  - {name: visitor, identity: session, limits: 1000/1m}
+  - {name: anyone, identity: ip, limits: 1000/1m}
+policies: [{name: search, match: {method: GET}, limits: 1000/1m}]
+`)
+	for _, test := range []struct {
+		header http.Header
+		denied bool
+	}{
+		{http.Header{"X-Http-Method-Override": {strings.Repeat("x,", 20)}}, false},
+		{http.Header{"X-Http-Method-Override": {strings.Repeat("x,", 60) + "GET"}}, true},
+		{http.Header{"Cookie": {strings.Repeat("a=b;", 500)}}, false},
+		{http.Header{"Cookie": {strings.Repeat(";", 60_000) + "session=x"}}, true},
+	} {
+		if v := w.judge(request(t, "POST", "/", test.header)); v.Decision.Allowed == test.denied {
+			t.Errorf("%.40v: allowed %v", test.header, v.Decision.Allowed)
+		}
+	}
 }

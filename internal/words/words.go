@@ -19,7 +19,7 @@ func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
 
 // IsHost reports whether s has only what names and addresses of hosts have, and a port. HTTP allows
 // more, such as a comma, which some frameworks take for the end of a host.
-func IsHost(s string) bool { return consistsOf(s, ".-_:[]") }
+func IsHost(s string) bool { return consistsOf(s, ".-_:[]") && Host(s) != "" }
 
 // consistsOf reports whether s has only letters, digits and the given other characters.
 func consistsOf(s, others string) bool {
