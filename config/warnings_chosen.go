@@ -50,9 +50,14 @@ type class struct {
 	has     []string
 }
 
+// maxComparisons is how many pairs of tiers and policies are compared, some tenths of a second. A
+// configuration with more gets fewer warnings.
+const maxComparisons = 200_000
+
 // chosenIdentities warns of limits by headers and cookies, whose values clients choose.
 func (c *compiler) chosenIdentities() {
 	warned := map[string]bool{}
+	left := maxComparisons
 	for i := range c.spec.Tiers {
 		t := &c.spec.Tiers[i]
 		all := []*counted{countedBy(t)}
@@ -64,18 +69,28 @@ func (c *compiler) chosenIdentities() {
 			}
 			all, keys = append(all, n), append(keys, key)
 		}
+		// Those that may hold for what clients choose.
+		others := slices.DeleteFunc(slices.Clone(all), func(n *counted) bool {
+			return !n.denies() || len(n.identity) == 0 || c.chosen(n.identity[0]) != ""
+		})
 		for k, n := range all {
-			if key := keys[k] + ".identity"; n.denies() && !warned[key] {
-				warned[key] = c.chosenIdentity(key, t, n, all)
+			key := keys[k] + ".identity"
+			byChoice := slices.ContainsFunc(n.identity, func(name string) bool { return c.chosen(name) != "" })
+			if !n.denies() || warned[key] || !byChoice {
+				continue
 			}
+			if left -= len(others); left < 0 {
+				return
+			}
+			warned[key] = c.chosenIdentity(key, t, n, others)
 		}
 	}
 }
 
-// chosenIdentity warns if a client that chooses values evades the limits of n, because none of all
-// that counts requests of the tier counts the same requests by something else; and if bans by such
-// a value let others ban its owner. It reports whether it warned.
-func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, all []*counted) (warned bool) {
+// chosenIdentity warns if a client that chooses values evades the limits of n, because none of the
+// others counts the same requests by something else; and if bans by such a value let others ban its
+// owner. It reports whether it warned.
+func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others []*counted) (warned bool) {
 	requests := class{matches: []*policy.Match{t.Match, n.match}}
 	if len(t.Identity) == 1 {
 		requests.has = c.parts(t.Identity[0])
@@ -86,7 +101,7 @@ func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, all []
 	}
 	for _, name := range n.identity {
 		these := class{requests.matches, slices.Concat(requests.has, c.parts(name))}
-		if chosen := c.chosen(name); chosen != "" && !slices.ContainsFunc(all, func(other *counted) bool {
+		if chosen := c.chosen(name); chosen != "" && !slices.ContainsFunc(others, func(other *counted) bool {
 			return c.holds(other, n, &these)
 		}) {
 			c.warn(key, "clients choose the value of %s, and every new one has a fresh count; count the same requests "+
@@ -150,7 +165,7 @@ func (c *compiler) certain(name string, these *class) bool {
 // counts, whatever headers and cookies clients send. What is for every route does not replace what
 // a policy says about some of them, unless it allows no more.
 func (c *compiler) holds(other, n *counted, these *class) bool {
-	if !other.denies() || !bounds(other, n) || !c.covers(other, n, these) {
+	if !bounds(other, n) || !c.covers(other, n, these) {
 		return false
 	}
 	if slices.ContainsFunc(other.per, func(what string) bool {
@@ -172,9 +187,12 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 
 // bounds reports whether other has a limit on how often, if n has one.
 func bounds(other, n *counted) bool {
+	return other.often() || !n.often()
+}
+
+func (n *counted) often() bool {
 	often := func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency }
-	return slices.ContainsFunc(slices.Concat(other.limits, other.budget), often) ||
-		!slices.ContainsFunc(slices.Concat(n.limits, n.budget), often)
+	return slices.ContainsFunc(n.limits, often) || slices.ContainsFunc(n.budget, often)
 }
 
 // slower reports whether limits allow no more in the long run than each of others.
@@ -255,7 +273,10 @@ func fitsHost(pattern, text string) bool {
 // fitsPath reports whether every path that fits the pattern text fits pattern too, as far as that
 // can be seen: {name} and * are any segment, and ** is any number of them.
 func fitsPath(pattern, text string) bool {
-	p, q := strings.Split(strings.Trim(pattern, "/"), "/"), strings.Split(strings.Trim(text, "/"), "/")
+	segments := func(path string) []string {
+		return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
+	}
+	p, q := segments(pattern), segments(text)
 	anyOne := func(segment string) bool { return segment == "*" || strings.HasPrefix(segment, "{") }
 	for len(p) > 0 && p[0] != "**" {
 		if len(q) == 0 || q[0] == "**" || p[0] != q[0] && !anyOne(p[0]) {

@@ -35,7 +35,8 @@ tiers:
 			[]string{"Bearer TOK", "Bearer tok2", "Basic tok", "Bearertok", "Bearer", "tok", "Bearer t ok"}},
 		{"Authorization", "Basic dTpw", []string{"basic dTpw", "BASIC  dTpw"}, []string{"Basic dTpW", "Bearer dTpw"}},
 		{"Authorization", "Basic dTpwYXM=", // as Node and others decode it
-			[]string{"Basic dTpwYXM", "Basic dTpwYXN=", "basic dTp!wYXM=", "BASIC dTpwYXM=="}, []string{"Basic dTpwYXQ="}},
+			[]string{"Basic dTpwYXM", "Basic dTpwYXN=", "basic dTp!wYXM=", "BASIC dTpwYXM=="},
+			[]string{"Basic dTpwYXQ="}},
 		{"Authorization", "Basic Pz8_", []string{"Basic Pz8/", "Basic Pz8/="}, []string{"Basic Pz8+"}},
 		{"Authorization", "Digest username=a", []string{"digest  username=a"}, []string{"digest username=A"}},
 		// A key in a field of its own has no scheme.

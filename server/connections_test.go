@@ -159,7 +159,9 @@ func TestF49Fleet(t *testing.T) {
 	c := everywhere(t)
 	c.Envoy.Tokens = filepath.Join(t.TempDir(), "tokens")
 	put(t, c.Envoy.Tokens, proxyToken)
-	r := start(t, c)
+	r := start(t, c, func(s *Server) { // which a busy machine keeps waiting
+		s.timeouts.header, s.timeouts.alive = time.Minute, time.Minute
+	})
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proxyToken)
 	const envoys, calls = 100, 10
 	var work sync.WaitGroup

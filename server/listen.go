@@ -36,7 +36,7 @@ func defaultTimeouts() timeouts {
 		body:   10 * time.Second,
 		answer: 30 * time.Second,
 		idle:   2 * time.Minute,
-		alive:  10 * time.Second, // a client on a busy machine may be silent for seconds
+		alive:  4 * time.Second,
 		finish: 10 * time.Second,
 		silent: time.Second,
 	}

@@ -40,7 +40,7 @@ func testOutage(t *testing.T, s *site, refused int) {
 		for _, path := range []string{
 			"/login", "/login?a=b", "/LOGIN", "/login/", "/%6cogin", "/%256cogin", "/login.a7", "/index.php/login",
 			"//x/login", "/x/../login", "/x%2f..%2flogin", "/log;x/in", "/log%09in", `/x\..\login`, "/api/v1/login",
-			"/a%20b", "/to%E2%84%AAen",
+			"/a%20b", "/to%E2%84%AAen", "/login/../x", "/login%23/../x", "/login%3Fa/../x", "/login;a/../x",
 		} {
 			wantLogin(t, c, "POST", path, refused)
 		}
