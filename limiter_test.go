@@ -425,3 +425,48 @@ func TestWaitOfARepeat(t *testing.T) {
 		}
 	})
 }
+
+// mute is a store that is silent about amendments for a second.
+type mute struct{ stint.Store }
+
+func (s mute) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	time.Sleep(time.Second)
+	return s.Store.Amend(ctx, c, a)
+}
+
+// TestF51CanceledWaiter: a caller that gives up does not wait for a store that is silent, and its
+// booking is given back all the same.
+func TestF51CanceledWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		lim, err := stint.New(mute{store}, stint.PerHour(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lim.Allow(t.Context(), "api"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var gaveUp time.Time
+		time.AfterFunc(time.Minute, func() {
+			gaveUp = time.Now()
+			cancel()
+		})
+		if _, err := lim.Wait(ctx, "api"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if late := time.Since(gaveUp); late > 15*time.Millisecond {
+			t.Errorf("it waits for another %v", late)
+		}
+		time.Sleep(2 * time.Second)
+		d, err := lim.Take(t.Context(), stint.Request{
+			Claims: []stint.Claim{{Subject: "api", Cost: 1}}, Mode: stint.ModeReserve})
+		if err != nil || d.RetryAfter > time.Hour {
+			t.Errorf("the booking is still there: the next is in %v, %v", d.RetryAfter, err)
+		}
+	})
+}

@@ -363,7 +363,7 @@ func TestF3b(t *testing.T) {
 		})
 }
 
-// openStore opens the Redis store alone.
+// openStore opens the Redis store alone. A busy machine may need several tries to connect.
 func openStore(t testing.TB, url string, adjust ...func(*rueidis.ClientOption)) *redisstore.Store {
 	t.Helper()
 	c := redisstore.Config{URL: url, Logger: quiet}
@@ -371,6 +371,9 @@ func openStore(t testing.TB, url string, adjust ...func(*rueidis.ClientOption)) 
 		c.AdjustClient = adjust[0]
 	}
 	s, err := redisstore.Open(t.Context(), c)
+	for n := 1; err != nil && n < tries; n++ {
+		s, err = redisstore.Open(t.Context(), c)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

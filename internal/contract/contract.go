@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/later"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
@@ -114,7 +115,7 @@ const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another. Envoy
 // gives up after 20 ms.
-const DefaultBudget = 15 * time.Millisecond
+const DefaultBudget = later.Most
 
 // What the breaker of package resilience does unless it is set up otherwise: see its Config.
 const (

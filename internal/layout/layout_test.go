@@ -30,6 +30,7 @@ var levels = [][]string{
 	// Beside the root package those that it imports.
 	{
 		".",
+		"internal/later",
 		"internal/protocol",
 		"internal/shortcut",
 		"internal/logsample",
@@ -54,8 +55,7 @@ var (
 	// standardOnly are the packages that import no third-party package.
 	standardOnly = []string{
 		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample",
-		"internal/protocol", "internal/shortcut",
-		"internal/words",
+		"internal/later", "internal/protocol", "internal/shortcut", "internal/words",
 	}
 	// stores do not import each other: each can be used without the other.
 	stores = []string{"memorystore", "redisstore"}
