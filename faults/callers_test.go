@@ -45,10 +45,14 @@ func openStack(ctx context.Context, url string, c resilience.Config) (*stack, er
 
 func (s *stack) Close() error { return errors.Join(s.Stack.Close(), s.redis.Close()) }
 
-// newStack is openStack for a test, which closes it.
+// newStack is openStack for a test, which closes it. A busy machine may need several tries to
+// connect.
 func newStack(t testing.TB, url string, c resilience.Config) *stack {
 	t.Helper()
 	s, err := openStack(t.Context(), url, c)
+	for n := 1; err != nil && n < tries; n++ {
+		s, err = openStack(t.Context(), url, c)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
