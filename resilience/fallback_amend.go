@@ -143,6 +143,6 @@ func (f *fallback) Command(ctx context.Context, c stint.Command) error {
 	}
 	err := f.inner.Command(ctx, c)
 	f.noteFailure(err, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
-	f.local.commanded(&c, err == nil)
+	f.local.commanded(&c, err == nil, f.now())
 	return err
 }

@@ -175,3 +175,44 @@ func TestFallbackCommands(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestF52AgedRefunds: requests of one window that are refunded in the next give nothing of that one
+// back: what is owed by then is of others.
+func TestF52AgedRefunds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newFlaky(t)
+		f := newFallbackFor(t, inner, Config{Instances: 1})
+		const most = 20
+		limits := []stint.Limit{stint.PerMinute(most), stint.PerHour(1000)} // the second keeps the charges
+		use := func() (admitted []stint.Decision) {
+			for range 2 * most {
+				if d := mustDecide(t, f, oneUnit("a", limits...)); d.Allowed {
+					admitted = append(admitted, d)
+				}
+			}
+			return admitted
+		}
+		inner.down()
+		slow := use()
+		time.Sleep(61 * time.Second)
+		if n := len(use()); n != most {
+			t.Fatalf("%d in the second window, want %d", n, most)
+		}
+		for _, d := range slow {
+			if _, err := f.Amend(t.Context(), d.Charge, stint.Amendment{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		inner.up()
+		for range 50 { // what is owed is charged meanwhile
+			time.Sleep(200 * time.Millisecond)
+			if d := mustDecide(t, f, oneUnit("a", limits...)); d.Allowed {
+				t.Fatal("one more in the second window")
+			}
+		}
+		time.Sleep(time.Minute)
+		if got := usedOf(t, f, "a", limits[1]); got != most {
+			t.Errorf("%d are used of the hour, want %d", got, most)
+		}
+	})
+}

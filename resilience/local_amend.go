@@ -50,7 +50,7 @@ func (l *local) amendSince(c, since *stint.Charge, a stint.Amendment, wall int64
 // commanded applies a command locally that the store has executed, or failed to. Units are given
 // back once: not here if the store gave them back and is yet to be charged with what was granted
 // here.
-func (l *local) commanded(c *stint.Command, done bool) {
+func (l *local) commanded(c *stint.Command, done bool, now int64) {
 	ctx := context.Background()
 	if c.Kind == stint.CommandGiveBack {
 		claims := []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}}
@@ -64,7 +64,7 @@ func (l *local) commanded(c *stint.Command, done bool) {
 				case done:
 					return
 				default:
-					k.drop(c.Units)
+					k.drop(c.Units, now)
 				}
 			}
 			l.clearOwing(rec)
@@ -157,14 +157,15 @@ func (l *local) adjust(c *stint.Claim, units, bounded, at, now, wall int64) {
 			}
 			continue
 		}
-		charged := k.drop(-units)
+		// What has left its window gives nothing back: what is owed is of others.
+		charged := k.drop(stillIn(&k.limit, -units, at, wall), now)
 		if charged == 0 {
 			continue
 		}
 		if sent := rec.sending(k); sent != nil {
 			sent.back += charged
-		} else if n := stillIn(&k.limit, charged, at, wall); n > 0 {
-			l.giveBack(rec, &k.limit, n)
+		} else {
+			l.giveBack(rec, &k.limit, charged)
 		}
 	}
 	l.clearOwing(rec)

@@ -43,17 +43,20 @@ func (k *known) owe(at, units int64) {
 	k.grants = append(k.grants, grant{at, units})
 }
 
-// drop subtracts units from what is owed, the newest first, and returns how many were not owed.
-func (k *known) drop(units int64) int64 {
-	for units > 0 && len(k.grants) > 0 {
-		last := &k.grants[len(k.grants)-1]
-		n := min(units, last.units)
-		units -= n
-		k.uncharged = max(k.uncharged-n, 0)
-		if last.units -= n; last.units == 0 {
-			k.grants = k.grants[:len(k.grants)-1]
+// drop subtracts units from what is owed and still counts, and returns how many were not owed. The
+// oldest go first: what is left counts no shorter than what it stands for.
+func (k *known) drop(units, now int64) int64 {
+	for i := 0; units > 0 && i < len(k.grants); i++ {
+		g := &k.grants[i]
+		if now-g.at >= int64(counts(&k.limit)) {
+			continue
 		}
+		n := min(units, g.units)
+		units -= n
+		g.units -= n
+		k.uncharged = max(k.uncharged-n, 0)
 	}
+	k.grants = slices.DeleteFunc(k.grants, func(g grant) bool { return g.units == 0 })
 	return units
 }
 
