@@ -58,9 +58,9 @@ func TestStoreTLS(t *testing.T) {
 		})
 	}
 
-	found := examine(t, exitGood, append(flags, "--store", redis.URL())...)
+	found := examine(t, exitGood, append(flags, "--store", redis.URL()+patient)...)
 	wantFinding(t, found, "scripts", resultOK, "", "")
-	found = examine(t, exitGood, "--store", redis.URL(), "--config", file)
+	found = examine(t, exitGood, "--store", redis.URL()+patient, "--config", file)
 	wantFinding(t, found, "scripts", resultOK, "", "")
 	found = examine(t, exitBad, "--store", redis.URL())
 	wantFinding(t, found, "connection", resultFail, "unknown authority", "--store-ca FILE")
