@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/stint-limiter/stint/internal/later"
 )
 
 // Limiter applies a set of limits to any number of subjects. A subject is whoever or whatever is
@@ -313,17 +311,14 @@ func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error)
 	}
 }
 
-// unbookTime is how long a canceled caller's booking is worth trying to give back: it expires by
-// itself.
+// unbookTime is how long a canceled caller's booking is worth waiting for the store: an unreturned
+// booking expires by itself.
 const unbookTime = time.Second
 
-// unbook gives a booking back. Its caller does not wait for a store that is silent.
 func (l *Limiter) unbook(ctx context.Context, c Charge) {
-	later.Do(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbookTime)
-		defer cancel()
-		_, _ = l.store.Amend(ctx, c, Amendment{Kind: AmendSettle})
-	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbookTime)
+	defer cancel()
+	_, _ = l.store.Amend(ctx, c, Amendment{Kind: AmendSettle})
 }
 
 // Refund gives back what a decision charged, to the limits in whose window it still is. A charge is

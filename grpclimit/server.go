@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/stint-limiter/stint/internal/later"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -42,8 +41,7 @@ func newServer(guard *policy.Guard, options []ServerOption) *server {
 // with [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the
 // answer. Under such a policy [grpc.SetSendCompressor] does not work: it knows no stream but its
 // own. Where a policy settles by bytes, they are those of the encoded protobuf message before
-// compression. An answer waits until the store has taken note of what follows it, for at most 15
-// ms.
+// compression. An answer waits until the store has taken note of what follows it.
 func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.UnaryServerInterceptor {
 	return newServer(guard, options).unary()
 }
@@ -82,10 +80,7 @@ func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle
 		within = a.listenIn(ctx)
 	}
 	err := errPanicked // until it returns
-	defer func() {
-		o := a.outcome(ctx, err)
-		later.Do(func() { finish(o) })
-	}()
+	defer func() { finish(a.outcome(ctx, err)) }()
 	err = handle(within)
 	return err
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/later"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -123,8 +122,7 @@ func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 }
 
 // serve lets the handler answer. If something is to be done with the outcome, it is done once, and
-// also if the handler panics: the panic goes on. The response does not wait for a store that is
-// silent.
+// also if the handler panics: the panic goes on.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
 	if x.shares {
 		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
@@ -142,12 +140,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	})
 	defer func() {
 		rec.watch.Stop()
-		once.Do(func() {
-			o := rec.outcome(r.Context())
-			if !later.Do(func() { finish(o) }) {
-				x.v = nil // which is not for another request
-			}
-		})
+		once.Do(func() { finish(rec.outcome(r.Context())) })
 	}()
 	next.ServeHTTP(rec.wrapped(), r)
 	rec.returned = true

@@ -2,26 +2,17 @@ package httplimit_test
 
 import (
 	"bytes"
-	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/http2test"
-	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/policy"
 )
 
 // onePlace has a single place, which lasts for longer than any test.
@@ -154,59 +145,6 @@ func TestF48HonestReaders(t *testing.T) {
 			}
 			if resp.StatusCode != 200 || total != want {
 				t.Errorf("got %d with %d bytes, want %d", resp.StatusCode, total, want)
-			}
-		})
-	}
-}
-
-// mute is a store that is silent about amendments for a second.
-type mute struct {
-	stint.Store
-	amended atomic.Int32
-}
-
-func (s *mute) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	time.Sleep(time.Second)
-	s.amended.Add(1)
-	return s.Store.Amend(ctx, c, a)
-}
-
-// TestF51Responses: a response does not wait for a store that is silent, and what follows it is
-// done all the same.
-func TestF51Responses(t *testing.T) {
-	for _, text := range []string{
-		"tiers: [{name: all, identity: ip, limits: 100/30s concurrency}]",
-		"tiers: [{name: all, identity: ip, limits: 9/1m, budget: 9/1m}]\npolicies: [{name: p, settle: {header: X-Cost}}]",
-		"tiers: [{name: all, identity: ip, limits: 9/1m}]\npolicies: [{name: p, refund: 2xx}]",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			inner, err := memorystore.New(memorystore.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer inner.Close()
-			store := &mute{Store: inner}
-			conf, err := config.Parse("stint.yaml", []byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := httplimit.New(guard)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("X-Cost", "7")
-			}))
-			start := time.Now()
-			for range 3 {
-				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-			}
-			if took := time.Since(start); took > 3*15*time.Millisecond {
-				t.Errorf("%s: three responses take %v", text, took)
-			}
-			time.Sleep(5 * time.Second)
-			if n := store.amended.Load(); n != 3 {
-				t.Errorf("%s: %d charges were amended, want 3", text, n)
 			}
 		})
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/later"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
@@ -115,7 +114,7 @@ const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another. Envoy
 // gives up after 20 ms.
-const DefaultBudget = later.Most
+const DefaultBudget = 15 * time.Millisecond
 
 // What the breaker of package resilience does unless it is set up otherwise: see its Config.
 const (

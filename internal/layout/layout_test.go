@@ -30,7 +30,6 @@ var levels = [][]string{
 	// Beside the root package those that it imports.
 	{
 		".",
-		"internal/later",
 		"internal/protocol",
 		"internal/shortcut",
 		"internal/logsample",
@@ -55,7 +54,8 @@ var (
 	// standardOnly are the packages that import no third-party package.
 	standardOnly = []string{
 		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample",
-		"internal/later", "internal/protocol", "internal/shortcut", "internal/words",
+		"internal/protocol", "internal/shortcut",
+		"internal/words",
 	}
 	// stores do not import each other: each can be used without the other.
 	stores = []string{"memorystore", "redisstore"}
