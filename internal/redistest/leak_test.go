@@ -3,6 +3,7 @@ package redistest
 import (
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -10,10 +11,12 @@ import (
 func TestCheckGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	CheckGoroutines(t, before)
-	end := make(chan struct{})
+	begun, end := sync.WaitGroup{}, make(chan struct{})
 	for range 50 { // more than may be ending of other tests
-		go leakForTest(end)
+		begun.Add(1)
+		go leakForTest(&begun, end)
 	}
+	begun.Wait()
 	err := checkGoroutines(before, 20*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "leakForTest") {
 		t.Errorf("got %v, want the stack of those who were left", err)
@@ -25,4 +28,7 @@ func TestCheckGoroutines(t *testing.T) {
 	CheckGoroutines(t, before)
 }
 
-func leakForTest(end chan struct{}) { <-end }
+func leakForTest(begun *sync.WaitGroup, end chan struct{}) {
+	begun.Done()
+	<-end
+}
