@@ -122,10 +122,19 @@ func refundStorm(r *report, stacks ...*stack) {
 		}
 	})
 	rand.Shuffle(requests, func(i, j int) { charges[i], charges[j] = charges[j], charges[i] })
-	var applied, again atomic.Int64
+	var applied, again, unsure atomic.Int64
 	for _, count := range []*atomic.Int64{&applied, &again} {
 		spread(callers, requests, func(i int) {
-			ok, err := stacks[i%len(stacks)].Amend(r.Context(), charges[i], stint.Amendment{Kind: stint.AmendSettle})
+			refund := func() (stint.Amended, error) {
+				return stacks[i%len(stacks)].Amend(r.Context(), charges[i], stint.Amendment{Kind: stint.AmendSettle})
+			}
+			ok, err := refund()
+			if err != nil { // the machine is busy: it may have been applied
+				unsure.Add(1)
+			}
+			for n := 1; err != nil && n < tries; n++ {
+				ok, err = refund()
+			}
 			if err != nil {
 				r.Errorf("refund %d: %v", i, err)
 			}
@@ -135,7 +144,7 @@ func refundStorm(r *report, stacks ...*stack) {
 		})
 	}
 	used, ok := look(stacks[0], "storm", limit)
-	if !ok || applied.Load() != requests || used != 0 {
+	if n := applied.Load(); !ok || n > requests || n+unsure.Load() < requests || used != 0 {
 		r.Errorf("%d of %d refunded, %d still charged", applied.Load(), requests, used)
 	}
 	if again.Load() > 0 {
