@@ -74,6 +74,7 @@ func (p *Process) Pause(t testing.TB) {
 	if err := p.cmd.Process.Signal(redistest.Stop); err != nil {
 		t.Fatal(err)
 	}
+	redistest.AwaitStopped(p.cmd.Process.Pid)
 }
 
 // FreeAddress returns an address of this host that nobody listens on. Its port is below the range

@@ -2,9 +2,11 @@ package redistest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,6 +48,19 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 func (p *process) signal(sig syscall.Signal) {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		panic("redistest: cannot signal a child: " + err.Error())
+	}
+}
+
+// AwaitStopped waits until a process that was sent [Stop] has stopped: on a busy machine it may
+// answer once more before that. Where there is no /proc, it does not wait.
+func AwaitStopped(pid int) {
+	for range 1000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, state, ok := strings.Cut(string(stat), ") ") // after the name of the program
+		if err != nil || !ok || strings.HasPrefix(state, "T") {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -180,7 +180,10 @@ func (s *Server) Restart(t testing.TB) {
 
 // Pause stops the process where it is: its port accepts connections and nothing is answered until
 // [Server.Resume].
-func (s *Server) Pause(t testing.TB) { s.mustSignal(t, Stop) }
+func (s *Server) Pause(t testing.TB) {
+	s.mustSignal(t, Stop)
+	AwaitStopped(s.proc.cmd.Process.Pid)
+}
 
 // Resume ends a [Server.Pause].
 func (s *Server) Resume(t testing.TB) { s.mustSignal(t, Continue) }
