@@ -39,8 +39,7 @@ func (m *Mistake) text() string {
 // Error lists every mistake in a configuration, warnings included, in the order of files and lines.
 type Error struct{ Mistakes []Mistake }
 
-// maxMistakes is how many mistakes, and how many warnings, are found before the rest is left out:
-// they have one cause.
+// maxMistakes is how many mistakes, and how many warnings, are kept. More usually have one cause.
 const maxMistakes = 1000
 
 // mostShown bounds the text of a Error; more mistakes than that have one cause.
@@ -67,7 +66,7 @@ type reader struct {
 	files     []source
 	positions map[string]position
 	mistakes  []found
-	odd       []found // warnings
+	warned    []found
 	// unread are the keys whose values could not be read, and unsure what these are parts of.
 	unread, unsure map[string]bool
 	// blind says that so much could not be read that the rest cannot be checked.
@@ -108,10 +107,10 @@ func (r *reader) mistake(key, format string, args ...any) {
 // warn notes what is probably not intended, like a mistake. Warnings are kept apart, so that many
 // of them leave no mistake out.
 func (r *reader) warn(key, format string, args ...any) {
-	if !r.lacks(key) && len(r.odd) < maxMistakes {
+	if !r.lacks(key) && len(r.warned) < maxMistakes {
 		w := r.found(r.nearest(key), key, format, args...)
 		w.Warning = true
-		r.odd = append(r.odd, w)
+		r.warned = append(r.warned, w)
 	}
 }
 
@@ -168,7 +167,7 @@ func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[
 
 // all returns mistakes and warnings in order, and whether any of them is more than a warning.
 func (r *reader) all() (mistakes []Mistake, wrong bool) {
-	all := slices.Concat(r.mistakes, r.odd)
+	all := slices.Concat(r.mistakes, r.warned)
 	slices.SortStableFunc(all, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
 	})

@@ -67,7 +67,7 @@ func (c *compiler) userIsSet(key string, identity list) {
 
 // claimIsSet warns of a claim that no header asserts.
 func (c *compiler) claimIsSet(key, claim string) {
-	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) && len(c.odd) < maxMistakes {
+	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) && len(c.warned) < maxMistakes {
 		c.warn(key, `no header sets the claim %q; want one under claims, or claims: {%s: ""} if the application passes it%s`,
 			claim, claim, nearest.Hint(claim, sorted(c.doc.Claims)))
 	}

@@ -2,7 +2,9 @@ package policy_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,19 +17,7 @@ import (
 // BenchmarkDecide is a verdict by the shipped example on the memory store. The verdict itself is
 // the caller's to allocate.
 func BenchmarkDecide(b *testing.B) {
-	conf, err := config.Parse("stint.yaml", tiers.YAML)
-	if err != nil {
-		b.Fatal(err)
-	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer store.Close()
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
-	if err != nil {
-		b.Fatal(err)
-	}
+	guard := benchGuard(b, tiers.YAML)
 	for name, in := range map[string]policy.Input{
 		"denied": {Method: "GET", Path: "/elsewhere", Peer: client, Header: http.Header{}},
 		"allowed": {Method: "GET", Path: "/elsewhere", Peer: client, Header: http.Header{},
@@ -62,4 +52,43 @@ func worst(path string) policy.Input {
 			"X-Device-Fingerprint":   {"a", "b"},
 		},
 	}
+}
+
+// BenchmarkManyPolicies is the worst request under policies that each have a path and divide their
+// counts.
+func BenchmarkManyPolicies(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			text := "tiers: [{name: all, identity: ip, limits: 100/1m}]\npolicies:\n"
+			for i := range n {
+				text += fmt.Sprintf("  - {name: p%d, match: {path: \"/api/r%d/{id}/x\"}, per: id, limits: 10/1m}\n", i, i)
+			}
+			guard := benchGuard(b, []byte(text))
+			path := "/api/r5/%" + strings.Repeat("25", 28) + "41/X" // 30 readings
+			in := policy.Input{Method: "POST", Path: path, Peer: client}
+			v := new(policy.Verdict)
+			for b.Loop() {
+				if err := guard.Decide(context.Background(), &in, v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func benchGuard(b *testing.B, text []byte) *policy.Guard {
+	conf, err := config.Parse("stint.yaml", text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = store.Close() })
+	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return guard
 }

@@ -158,8 +158,8 @@ func unquoted(value string) string {
 }
 
 // credential returns the value of a header field such that one credential has one spelling: of
-// Authorization, the scheme in lower case and one space, as RFC 9110 reads it, and what Basic
-// encodes as servers decode it that are not strict.
+// Authorization, the scheme in lower case and one space, as RFC 9110 reads it, and one spelling of
+// what lenient servers decode as the same Basic credentials.
 func credential(field, value string) string {
 	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
 		return value
@@ -174,8 +174,8 @@ func credential(field, value string) string {
 	return scheme + " " + rest
 }
 
-// plainBase64 decodes a text in either alphabet of base64, whatever else is in it, and however it
-// ends.
+// plainBase64 returns a text in base64 in one spelling: in the usual alphabet, without padding, and
+// without whatever else is in it. It stays encoded, so that no password shows in a key.
 func plainBase64(text string) string {
 	digits := strings.Map(func(c rune) rune {
 		switch {
@@ -192,7 +192,7 @@ func plainBase64(text string) string {
 		digits = digits[:len(digits)-1]
 	}
 	plain, _ := base64.RawStdEncoding.DecodeString(digits) // it has digits only
-	return string(plain)
+	return base64.RawStdEncoding.EncodeToString(plain)
 }
 
 // repeated reports whether a request tells the identity more than once.

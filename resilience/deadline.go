@@ -42,8 +42,8 @@ func (d *deadlines) askAfter(ctx context.Context, q *question, owed []*owedCall)
 	if r.Terms().Lease > 0 {
 		budget = max(budget, r.Terms().Lease/2) // no caller waits for it, and its length counts from now
 	}
-	// A caller with less time than that has its answer a little late: that it has no time says
-	// nothing about the store, and to decide without it would let callers choose to be.
+	// A caller with less time than that gets its answer a little late. Its deadline says nothing
+	// about the store, and clients choose it: they must not be able to avoid the store that way.
 	deadline := q.asked.Add(budget)
 	if earlier(ctx, deadline) != deadline {
 		ctx = context.WithoutCancel(ctx)

@@ -16,14 +16,16 @@ type Pattern struct {
 	// Text is the pattern as it was written.
 	Text string
 
-	begin string // see beginning
 	gap   bool
 	exact segments
 	fold  segments // as Fold makes them
 }
 
 // segments are those before the gap, or all, and those after it.
-type segments struct{ head, tail []segment }
+type segments struct {
+	head, tail []segment
+	begin      string // how every path begins that fits: it excludes most others at once
+}
 
 // segment fits what begins with prefix and ends with suffix, or if exact, what is prefix.
 type segment struct {
@@ -78,16 +80,15 @@ func Parse(text string) (Pattern, error) {
 			p.exact.head, p.fold.head = append(p.exact.head, s), append(p.fold.head, folded)
 		}
 	}
-	p.begin = p.beginning()
+	p.exact.begin, p.fold.begin = p.exact.beginning(), p.fold.beginning()
 	return p, nil
 }
 
-// beginning is how every path begins that fits: it excludes most others at once.
-func (p *Pattern) beginning() string {
+func (s *segments) beginning() string {
 	text := ""
-	for i := range p.exact.head {
-		text += "/" + p.exact.head[i].prefix
-		if !p.exact.head[i].exact {
+	for i := range s.head {
+		text += "/" + s.head[i].prefix
+		if !s.head[i].exact {
 			break
 		}
 	}
@@ -138,14 +139,16 @@ func Fold(text string) string {
 }
 
 // Begins reports whether a path begins as all do that fit. It excludes most, without a call.
-func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.begin) }
+func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.exact.begin) }
 
 // Fits reports whether a clean path fits.
 func (p *Pattern) Fits(clean string) bool { return p.Begins(clean) && p.fits(clean, &p.exact) }
 
 // FitsFolded reports whether a clean path fits if the case of letters does not matter. The path is
 // as Fold returns it.
-func (p *Pattern) FitsFolded(folded string) bool { return p.fits(folded, &p.fold) }
+func (p *Pattern) FitsFolded(folded string) bool {
+	return strings.HasPrefix(folded, p.fold.begin) && p.fits(folded, &p.fold)
+}
 
 func (p *Pattern) fits(path string, want *segments) bool {
 	rest := path[1:]
