@@ -22,6 +22,7 @@ import (
 
 const (
 	anywhere  = "127.0.0.1:0"
+	patient   = "failure: {budget: 10s}\n" // Redis decides, however busy the machine is
 	three     = "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n"
 	five      = "tiers:\n  - {name: all, identity: ip, limits: 5/1h}\n"
 	rules     = "domain: test\ndescriptors:\n  - {key: user, rate_limit: {unit: hour, requests_per_unit: 3}}\n"

@@ -76,7 +76,10 @@ func TestMetrics(t *testing.T) {
 
 // TestMetricsOfRedis: calls to Redis are counted, and its own figures are shown.
 func TestMetricsOfRedis(t *testing.T) {
-	r := start(t, Config{HTTP: anywhere, Admin: anywhere, Store: redistest.Start(t).URL()})
+	c := Config{HTTP: anywhere, Admin: anywhere, Store: redistest.Start(t).URL(),
+		Policies: filepath.Join(t.TempDir(), "stint.yaml")}
+	put(t, c.Policies, patient+three)
+	r := start(t, c)
 	for range 3 {
 		r.take("")
 	}

@@ -22,7 +22,7 @@ const (
 func hashing(t *testing.T, redis *redistest.Server, key string) Config {
 	t.Helper()
 	c := everywhere(t)
-	put(t, c.Policies, "store: {url: '"+redis.URL()+"', name_key_file: keys/name.key}\n"+three)
+	put(t, c.Policies, "store: {url: '"+redis.URL()+"', name_key_file: keys/name.key}\n"+patient+three)
 	put(t, filepath.Join(filepath.Dir(c.Policies), "keys", "name.key"), key+"\n")
 	return c
 }

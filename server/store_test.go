@@ -21,6 +21,7 @@ func TestRedis(t *testing.T) {
 	before := runtime.NumGoroutine()
 	c := everywhere(t)
 	c.Store = redis.URL()
+	put(t, c.Policies, patient+three)
 	first, second := start(t, c), start(t, c)
 	var got []int
 	for range 3 {

@@ -21,10 +21,11 @@ import (
 // local limits.
 const incidentRules = `
 bans: {after: 0}
+failure: {budget: 2s} # a busy machine is no outage
 tiers:
   - {name: anonymous, identity: ip, limits: 30/1m}
 policies:
-  - {name: login, match: {path: /login}, limits: 5/1m, failure: {mode: deny}}
+  - {name: login, match: {path: /login}, limits: 5/1m, failure: {mode: deny, budget: 2s}}
 `
 
 // flooder is the address that the flood is from.

@@ -138,6 +138,7 @@ func TestF6RefundUnderSkew(t *testing.T) {
 			at := newClock(noon)
 			service := newService(t, inMemory(t, at.now), parse(t, tenASecond), envoyrls.Options{
 				Window: window, Now: func() time.Time { return at.now().Add(skew) },
+				Failure: stint.FailurePolicy{Budget: 10 * time.Second}, // else the store may finish after the answer
 			})
 			for i, step := range []struct {
 				hits int64
