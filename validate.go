@@ -161,6 +161,10 @@ func (r *Request) check(m *mistakes) {
 	if b := r.terms.Booked; b != 0 && (r.Mode != ModeReserve || b < 0 || b > MaxUnits) {
 		m.add("Booked is %d; want 0, or with Reserve the At of a booking", b)
 	}
+	if t := &r.terms; (t.Age != 0 || t.Refilled != 0) &&
+		(r.Mode != modeForce || r.MaxWait != 0 || t.Age < 0 || t.Refilled < 0) {
+		m.add("Age is %v and Refilled is %d; want 0, or with Force without MaxWait at least 0", t.Age, t.Refilled)
+	}
 	if r.Mode > modeForce {
 		m.add("Mode is %d; want Take, Peek or Reserve", r.Mode)
 	}

@@ -15,9 +15,10 @@ type ChargeData = protocol.ChargeData
 // OtherStates is the part of [ChargeData] about the states and claims after the first.
 type OtherStates = protocol.OtherStates
 
-// ModeForce charges the cost whether or not there is room, above the capacity too: now, or MaxWait
-// from now. It is always allowed, ignores bans and causes no strike. It is for units that were
-// admitted elsewhere and have to be counted here.
+// ModeForce charges the cost whether or not there is room, above the capacity too: now, MaxWait
+// from now, or as of some time ago (see Age and Refilled in [Terms]). It is always allowed, ignores
+// bans and causes no strike. It is for units that were admitted elsewhere and have to be counted
+// here.
 const ModeForce = stint.Mode(protocol.ModeForce)
 
 // WithTerms returns a request on certain terms.

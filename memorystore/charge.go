@@ -29,7 +29,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 				case v.holds():
 					v.hold.Charge(id)
 				case r.Mode == driver.ModeForce:
-					v.force(at, end, c.Cost)
+					v.force(at, end, c.Cost, r.Terms().Refilled)
 				case at > q.now:
 					v.count.Book(at, end, c.Cost)
 				default:
@@ -44,13 +44,13 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 }
 
 // endOf is when the time of a charge at an instant ends: that of a lease, or of a booking, which
-// ends no earlier than those that come before it.
+// ends no earlier than those that come before it. Of what was used before now it is when that was.
 func (q *query) endOf(r *stint.Request, at int64) int64 {
 	switch {
 	case r.Terms().Lease > 0:
 		return q.now + r.Terms().Lease.Microseconds()
 	case at == q.now:
-		return at
+		return max(at-r.Terms().Age.Microseconds(), 1)
 	}
 	end := at + contract.Grace(r).Microseconds()
 	if r.Mode == driver.ModeForce {
@@ -77,12 +77,13 @@ func (q *query) endAmong(at, end int64) int64 {
 	return max(last, end)
 }
 
-// force charges units now, or books them if their time ends later: as many as the count can hold.
-func (v *view) force(at, end, units int64) {
+// force charges units now that were used at their end, or books them if their time ends later: as
+// many as the count can hold.
+func (v *view) force(at, end, units, refilled int64) {
 	if units = min(units, v.count.Spare()); at < end && units > 0 {
 		v.count.Insert(at, end, units)
 	} else {
-		v.count.Charge(units)
+		v.count.ChargeLate(end, units, refilled)
 	}
 }
 

@@ -18,7 +18,8 @@ const maxQuick = 8
 func (sh *shard) quick(r *stint.Request, rec *record, d *stint.Decision, now int64) bool {
 	claim, terms := &r.Claims[0], r.Terms()
 	if r.Bans != nil && sh.bans != 0 || len(claim.Limits) > maxQuick || r.Mode == stint.ModeReserve || r.ID != "" ||
-		terms.Fit || terms.Lease != 0 || r.Mode == driver.ModeForce && r.MaxWait > 0 ||
+		terms.Fit || terms.Lease != 0 ||
+		r.Mode == driver.ModeForce && (r.MaxWait > 0 || terms.Age != 0 || terms.Refilled != 0) ||
 		claim.Cost <= 0 && r.Mode != stint.ModePeek {
 		return false
 	}

@@ -155,12 +155,13 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	if contract.AppliesBans(r) {
 		bans = *r.Bans
 	}
-	b = append(b, byte(len(r.Claims)), min(byte(r.Mode), byte(driver.ModeForce)),
+	mode := min(r.Mode, driver.ModeForce)
+	b = append(b, byte(len(r.Claims)), byte(mode),
 		oneIf(r.Terms().Fit || r.Terms().Lease > 0), oneIf(contract.AppliesBans(r)))
 	b = le.AppendUint16(b, sharedClaims(r))
 	b = append(b, byte(bans.After))
 	wait := r.MaxWait
-	if r.Mode != driver.ModeForce {
+	if mode != driver.ModeForce {
 		wait = contract.Longest(r)
 	}
 	b = appendTime(b, wait+time.Microsecond-1) // rounded up: a tiny longest wait does not become none
@@ -174,6 +175,9 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	b = append(b, byte(len(bans.Durations)))
 	for _, d := range bans.Durations {
 		b = appendTime(b, d)
+	}
+	if mode == driver.ModeForce {
+		b = appendInt(appendTime(b, r.Terms().Age), r.Terms().Refilled)
 	}
 	return b
 }

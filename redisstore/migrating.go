@@ -220,7 +220,8 @@ func (s *Store) afterMigrating(ctx context.Context, q *run, c *driver.Call, ban 
 	if r.ID != "" {
 		d.Charge.Data().RequestID, d.Charge.Data().IDLife = r.ID, contract.Life(r)
 		if d.Charge.Data().ID != 0 && !known && r.Claims[0].Cost > 0 {
-			record := numbers(d.Charge.Data().At, contract.Life(r).Microseconds())
+			at := max(d.Charge.Data().At, d.Charge.Data().Now)
+			record := numbers(at, contract.Life(r).Microseconds())
 			record = contract.AppendCharge(record, &d.Charge, q.note())
 			_, _, _ = s.step(ctx, keyOf(&r.Claims[0], seenKey), stepRecordID, r.ID, record)
 		}

@@ -41,6 +41,7 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 		return true, 0 // it stays where it is
 	default:
 		count := stint.Request{Claims: d.Charge.Claims(), Mode: driver.ModeForce, MaxWait: d.RetryAfter}
+		count.Terms().Age, count.Terms().Refilled = r.Terms().Age, r.Terms().Refilled
 		if known && r.ID != "" { // a local decision may have counted it
 			count.ID, count.IDLife = r.ID, r.IDLife
 		}
@@ -58,9 +59,13 @@ func (l *local) learn(r *stint.Request, d *stint.Decision, q *asking, now, insta
 	if !known && !othersUsed(usages, mine) {
 		return true, 0
 	}
+	at := d.Charge.Data().At
+	if charged {
+		at += r.Terms().Age.Microseconds() // when the store answered
+	}
 	for i := range r.Claims {
 		c := &r.Claims[i]
-		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], d.Charge.Data().At,
+		l.note(c, usages[:len(c.Limits)], mine[:len(c.Limits)], at,
 			d.Charge.Claims()[i].Cost, q, now)
 		usages, mine = usages[len(c.Limits):], mine[len(c.Limits):]
 	}

@@ -212,7 +212,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 			w.charges = w.charges[1:]
 		}
 		if r.ID != "" && r.Terms().Booked == 0 && !want.Repeat {
-			until := want.Charge.Data().At + r.IDLife.Microseconds()
+			until := max(want.Charge.Data().At, want.Charge.Data().Now) + r.IDLife.Microseconds()
 			w.ids[subjectScopeOf(&r.Claims[0])] = append(w.ids[subjectScopeOf(&r.Claims[0])], until)
 		}
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -53,6 +54,8 @@ type step struct {
 	bans      bool
 	fit       bool
 	lease     time.Duration
+	age       time.Duration // of a force
+	refilled  int64
 	move      bool // the booking of a charge, which is pick
 	pick      int
 	amendment stint.Amendment
@@ -183,6 +186,10 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			if s.fit && rapid.IntRange(0, 2).Draw(t, "lease") > 0 {
 				s.id, s.lease = "", micros(advanceGenerator(p).Draw(t, "until"))
 			}
+			if s.mode == driver.ModeForce && rapid.IntRange(0, 2).Draw(t, "late") > 0 {
+				s.maxWait, s.age = 0, micros(advanceGenerator(p).Draw(t, "age"))
+				s.refilled = rapid.SampledFrom([]int64{0, 0, 1, 2, 5, 100, huge, math.MaxInt64}).Draw(t, "refilled")
+			}
 			if s.mode == stint.ModeReserve && !s.fit {
 				s.move = rapid.IntRange(0, 2).Draw(t, "move") == 2
 				s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
@@ -298,7 +305,7 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
 // take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
 func (w *world) request(s step) stint.Request {
 	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
-		MaxWait: s.maxWait}, driver.Terms{Fit: s.fit, Lease: s.lease})
+		MaxWait: s.maxWait}, driver.Terms{Fit: s.fit, Lease: s.lease, Age: s.age, Refilled: s.refilled})
 	for _, p := range s.claims[1:] {
 		c := w.claim(p)
 		if w.plan.oneSubject {

@@ -71,6 +71,9 @@ func describe(r stint.Request, prefix string) string {
 	if r.Mode == driver.ModeForce && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " in %v", r.MaxWait)
 	}
+	if t := r.Terms(); t.Age > 0 || t.Refilled > 0 {
+		fmt.Fprintf(&b, " used %v ago, refilled %d", t.Age, t.Refilled)
+	}
 	if r.Mode == stint.ModeReserve && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " within %v", r.MaxWait)
 	}

@@ -22,6 +22,21 @@ func (v *View) Lease(until, cost int64) int {
 	return 8 * (cap(c.words) - before)
 }
 
+// ChargeLate adds a cost that was used at an instant not after now, of which a meter has given back
+// some units since. A log counts it as if it were charged then, unless that has left the window;
+// the meter is charged the rest now. The cost is at most [View.Spare].
+func (v *View) ChargeLate(at, cost, refilled int64) {
+	p := v.p
+	if p.unit > 0 {
+		v.meter.level = min(v.meter.level+p.weight(max(cost-refilled, 0)), MaxUnits)
+	}
+	c := v.write()
+	if stamp := p.stamp(at); p.log && cost > 0 && stamp > v.now-p.Span {
+		c.append(p, stamp, cost)
+		v.inWindow += cost
+	}
+}
+
 // Book adds a cost that may be used from one instant to come to another.
 func (v *View) Book(at, end, cost int64) {
 	m := v.write().extra()

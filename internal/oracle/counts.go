@@ -161,14 +161,20 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges or books what there is room for up to 2^52. A booking ends no later than those that
-// come after it, and joins the last one where there are 1,000.
-func (k *counts) force(l *stint.Limit, now, at, until, cost int64) {
+// force charges or books what there is room for up to 2^52. Charged now are units that were used at
+// their end, of which meters have refilled some. A booking ends no later than those that come after
+// it, and joins the last one where there are 1,000.
+func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
 	case cost == 0 || isOff(l):
 	case at == now:
-		k.lease(l, now, cost)
+		if hasLog(l) && stamp(l, until) > now-span(l) {
+			k.append(stamp(l, until), cost)
+		}
+		if hasMeter(l) {
+			k.meter.add(max(0, cost-refilled))
+		}
 	case len(k.booked) >= storebounds.MaxBookings:
 		k.booked[len(k.booked)-1].n += cost
 	default:

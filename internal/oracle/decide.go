@@ -236,6 +236,8 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 	case r.Terms().Lease > 0:
 		stated = now + r.Terms().Lease.Microseconds()
 		noted = stated
+	case r.Terms().Age > 0:
+		stated = max(1, now-r.Terms().Age.Microseconds())
 	case at > now:
 		stated = at + contract.Grace(r).Microseconds()
 		for _, p := range parts {
@@ -266,7 +268,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 		case *counts:
 			switch {
 			case r.Mode == driver.ModeForce:
-				k.force(p.limit, now, at, stated, p.claim.Cost)
+				k.force(p.limit, now, at, stated, p.claim.Cost, r.Terms().Refilled)
 			case at > now:
 				k.book(at, stated, p.claim.Cost)
 			default:

@@ -18,6 +18,15 @@ type Terms struct {
 	// Fit lowers the cost to what there is room for, but not below one unit. The decision's charge
 	// has the cost that was charged. For Take with a single claim.
 	Fit bool
+	// Age is how long ago the units of a Force were used, cut to whole microseconds. A log counts
+	// them as if they were charged then, and not at all if they have left its window. The charge's
+	// At is that instant. For Force without MaxWait. Concurrency limits ignore it: a place is taken
+	// now.
+	Age time.Duration
+	// Refilled is how many units of the cost of a Force meters have given back since they were
+	// used: a meter is charged only the rest, now. More than the cost means all of it. For Force
+	// without MaxWait. Logs and concurrency limits ignore it.
+	Refilled int64
 }
 
 // ChargeData is what a store knows about a charge, beside its claims. All but ID and At is also

@@ -16,6 +16,7 @@
 --            forgive: how long a ban's level is kept
 --            charge id (8)
 --            number of durations of bans (1), durations
+--            of a FORCE how long ago its units were used, and how many of them meters have refilled
 --            with a request id, the length of its note (2), and the note (ids.lua)
 -- Answer   flags (1)
 --          deciding claim (1)
@@ -33,7 +34,8 @@
 local function read_request(args, run, base, id)
   local kind, which, cost, _, pos = unpack_at('<BBdd', args, run)
   local states = {} -- two claims may share one
-  local r = { parts = {}, limits = {}, keys = 1, mode = TAKE, fit = 0, bans_on = 0, after = 0, booked = 0, lease = 0 }
+  local r = { parts = {}, limits = {}, keys = 1, mode = TAKE, fit = 0, bans_on = 0, after = 0, booked = 0, lease = 0,
+    age = 0, refilled = 0 }
   if kind ~= KIND_PLAIN then r.keys, pos = unpack_at('B', args, pos), pos + 7 end
   looking = kind == KIND_PEEK
   for p = 1, r.keys do
@@ -61,6 +63,7 @@ local function read_request(args, run, base, id)
     r.id, steps, pos = unpack_at('<c8B', args, pos)
     r.durations = {}
     for i = 1, steps do r.durations[i], pos = unpack_at('<d', args, pos) end
+    if r.mode == FORCE then r.age, r.refilled, pos = unpack_at('<dd', args, pos) end
     if id then r.note = unpack_at('<I2c0', args, pos) end
   end
   return r
@@ -171,14 +174,14 @@ local function charge(r, t)
   end
   for _, l in ipairs(r.limits) do
     if l.cost > 0 then
-      at = t > now and e or now + r.lease
+      at = t > now and e or max(1, now + r.lease - r.age)
       if r.mode == FORCE then l.cost = min(l.cost, max(0, MAX_UNITS / 2 - l.of.used(l))) end
       if t > now and r.mode == FORCE then
         insert(l, t, e)
       elseif t > now then
         L.book(l, t, e)
       else
-        l.of.charge(l, at, r.id)
+        l.of.charge(l, at, r.id, r.refilled)
       end
       if l.st then written[l.st] = true end
     end

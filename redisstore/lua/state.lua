@@ -349,12 +349,13 @@ function L.at(l, t)
   return used, min(til, MAX_UNITS) - t
 end
 
--- charge charges the limit's cost now, to its log as of an instant not before now.
-function L.charge(l, at)
+-- charge charges the limit's cost now: to its log as of an instant, if that counts, and to its
+-- meter without the units that are refilled.
+function L.charge(l, at, _, refilled)
   if dead(l) then return end
   l.changed = true
-  if l.width > 0 and l.cost > 0 then append(l, stamp(l, at), l.cost) end
-  if l.unit then l.level, l.led = min(MAX_UNITS, l.level + l.cost * l.unit), nil end
+  if l.width > 0 and l.cost > 0 and stamp(l, at) > now - l.span then append(l, stamp(l, at), l.cost) end
+  if l.unit then l.level, l.led = min(MAX_UNITS, l.level + max(0, l.cost - refilled) * l.unit), nil end
 end
 
 function L.book(l, t, e)
