@@ -360,6 +360,36 @@ func TestCallMistakes(t *testing.T) {
 	}
 }
 
+// Only a Force that is not ahead of now may be about what was used some time ago.
+func TestLateMistakes(t *testing.T) {
+	lim := newLimiter(t, stint.PerMinute(1))
+	for _, test := range []struct {
+		mode  stint.Mode
+		wait  time.Duration
+		terms driver.Terms
+		valid bool
+	}{
+		{driver.ModeForce, 0, driver.Terms{Age: time.Hour, Refilled: stint.MaxUnits + 1}, true},
+		{driver.ModeForce, 0, driver.Terms{Age: 1}, true},
+		{driver.ModeForce, 0, driver.Terms{Age: -1}, false},
+		{driver.ModeForce, 0, driver.Terms{Refilled: -1}, false},
+		{driver.ModeForce, time.Second, driver.Terms{Age: time.Second}, false},
+		{driver.ModeForce, time.Second, driver.Terms{Refilled: 1}, false},
+		{stint.ModeTake, 0, driver.Terms{Age: time.Second}, false},
+		{stint.ModeTake, 0, driver.Terms{Refilled: 1}, false},
+		{stint.ModePeek, 0, driver.Terms{Age: time.Second}, false},
+		{stint.ModeReserve, 0, driver.Terms{Refilled: 1}, false},
+	} {
+		_, err := lim.Take(t.Context(), request(func(r *stint.Request) {
+			r.Mode, r.MaxWait, *r.Terms() = test.mode, test.wait, test.terms
+		}))
+		var invalid *stint.InvalidError
+		if errors.As(err, &invalid) == test.valid {
+			t.Errorf("%+v: error %v", test, err)
+		}
+	}
+}
+
 func request(change func(*stint.Request)) stint.Request {
 	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Cost: 1}}}
 	change(&r)

@@ -210,6 +210,20 @@ func movingSlot(t *testing.T, options ...option) {
 				t.Errorf("repeated too often: %+v", d)
 			}
 		}},
+		{"the request id of what was used long ago", func(t *testing.T, begin func(...string) moves) {
+			a := subject()
+			r := request(a)
+			r.Mode, r.ID, r.IDLife, r.Terms().Age = driver.ModeForce, "x", time.Minute, 10*time.Minute
+			begin(a)
+			for i := range 2 {
+				if d := take(t, r); !d.Allowed || d.Repeat != (i == 1) {
+					t.Errorf("%d: %+v", i, d)
+				}
+			}
+			if used(t, a) != 1 {
+				t.Errorf("%d used, want 1", used(t, a))
+			}
+		}},
 		{"refunds", func(t *testing.T, begin func(...string) moves) {
 			a := subject()
 			r := request(a)
