@@ -45,6 +45,7 @@ type client struct {
 	released map[uint64]bool
 	starved  time.Time // until when nothing in the process goes on
 	clock    serverClock
+	heard    time.Time // when the first reply came
 
 	// unknown is how many units of each subject the process cannot account for: charged, or not
 	// given back, by a script of which no reply reached it in time.
@@ -79,6 +80,8 @@ type flight struct {
 	luck         [5]float64
 	arrived, ran bool
 	lost         bool // it never arrives
+	left         bool // nobody waits for its reply
+	unaccounted  bool // nobody has heard, or will, what it charged
 }
 
 // units are some that a script charged, and until when its answer is wanted: zero is for as long as
@@ -119,8 +122,20 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 			}
 		}
 	}
+	if err != nil {
+		c.leave(f)
+	}
 	c.trace("%s %p ended: %v", op, f, err)
 	return failure(op, err)
+}
+
+// leave notes that nobody waits for the reply of a flight any more.
+func (c *client) leave(f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.left = true; f.ran && !slices.Contains(c.flights, f) { // the reply is there
+		c.unaccounted(f, time.Time{})
+	}
 }
 
 // trace tells of a message, if anybody wants to know.
@@ -238,6 +253,9 @@ func (c *client) land(f *flight, back time.Duration, err error) {
 		}
 		c.unaccounted(f, at)
 		c.clock.learn(back)
+		if c.heard.IsZero() {
+			c.heard = time.Now()
+		}
 	}
 	f.answer <- err
 }
@@ -249,12 +267,13 @@ func without(fs []*flight, f *flight) []*flight {
 // unaccounted notes what a flight charged and the process does not hear of in time; at is when it
 // hears of it, zero if never. The lock is held.
 func (c *client) unaccounted(f *flight, at time.Time) {
-	if f.charged == nil {
+	if f.charged == nil || f.unaccounted {
 		return
 	}
 	for _, u := range f.charged() {
-		if at.IsZero() || !u.wanted.IsZero() && at.After(u.wanted.Add(followed*9/10)) {
+		if at.IsZero() || f.left || !u.wanted.IsZero() && at.After(u.wanted.Add(followed*9/10)) {
 			c.unknown[u.subject] += u.n
+			f.unaccounted = true
 		}
 	}
 }

@@ -23,11 +23,24 @@ type history struct {
 
 // subject is somebody who is limited.
 type subject struct {
-	name  string
-	limit stint.Limit
-	// ledger says that its requests carry a second limit that counts all there is and never denies.
+	name   string
+	limits []stint.Limit // one of places, or several of rates
+	bans   *stint.BanPolicy
+	// ledger says that its requests carry another limit that counts all there is and never denies.
 	ledger bool
 	mode   stint.FailureMode
+}
+
+// places reports whether its limit is one of places.
+func (s *subject) places() bool { return s.limits[0].Algorithm == stint.AlgorithmConcurrency }
+
+// capacity is the largest cost that all of its limits have room for.
+func (s *subject) capacity() int64 {
+	least := s.limits[0].Capacity()
+	for i := range s.limits {
+		least = min(least, s.limits[i].Capacity())
+	}
+	return least
 }
 
 // process is one stack: one that starts again is another.
@@ -36,7 +49,8 @@ type process struct {
 	instances  int           // how many share the store, as it is to know
 	troubles   []span        // when the server, its way there or the process itself was not well
 	starved    []span
-	dark       []span // when no answer of the server's could reach it
+	dark       []span        // when no answer of the server's could reach it
+	heard      time.Duration // when it had its first answer of the server's; never if it had none
 }
 
 // span is from one instant to another.
@@ -72,11 +86,14 @@ type op struct {
 	claims   []claim
 	id       string
 	mode     stint.FailureMode
+	deadline time.Duration // how long its caller wants to wait for the answer; 0 is for as long as it takes
 	call     time.Duration
 	ret      time.Duration
 	told     outcome
 	degraded bool
 	repeat   bool
+	banned   bool
+	banLeft  time.Duration
 	flat     bool // nobody looked at the limits: the failure mode alone decided
 
 	amends []amend
@@ -154,6 +171,9 @@ func (o *op) String() string {
 	if o.id != "" {
 		b.WriteString(" id " + o.id)
 	}
+	if o.deadline > 0 {
+		fmt.Fprintf(&b, " within %v", o.deadline)
+	}
 	b.WriteString(": " + outcomeNames[o.told])
 	if o.degraded {
 		b.WriteString(", degraded")
@@ -163,6 +183,9 @@ func (o *op) String() string {
 	}
 	if o.repeat {
 		b.WriteString(", repeat")
+	}
+	if o.banned {
+		fmt.Fprintf(&b, ", banned for %v", o.banLeft)
 	}
 	for _, a := range o.amends {
 		fmt.Fprintf(&b, "; settled to %d at %v to %v: applied %v, failed %v", a.cost, a.call, a.ret, a.applied, a.failed)
@@ -177,10 +200,11 @@ func (o *op) String() string {
 func (h *history) String() string {
 	var b strings.Builder
 	for i, s := range h.subjects {
-		fmt.Fprintf(&b, "subject %d: %v, ledger %v, %v\n", i, s.limit, s.ledger, s.mode)
+		fmt.Fprintf(&b, "subject %d: %v, ledger %v, %v, bans %+v\n", i, s.limits, s.ledger, s.mode, s.bans)
 	}
 	for i, p := range h.processes {
-		fmt.Fprintf(&b, "process %d of %d: born %v, died %v, troubles %v, starved %v\n", i, p.instances, p.born, p.died, p.troubles, p.starved)
+		fmt.Fprintf(&b, "process %d of %d: born %v, died %v, heard %v, troubles %v, starved %v\n",
+			i, p.instances, p.born, p.died, p.heard, p.troubles, p.starved)
 	}
 	fmt.Fprintf(&b, "losses %v, resets %v, readings %+v\n", h.losses, h.resets, h.readings)
 	for _, o := range h.ops {

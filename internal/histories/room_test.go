@@ -21,7 +21,7 @@ type stay struct {
 // stays are what may ever have been counted of a subject. An answer that was lost may have been
 // charged all the same, and an admission without the server twice: until all is settled. What an
 // admission really cost more may be charged when that is known.
-func (j *judge) stays(s int) []stay {
+func (j *judge) stays(s int, l *stint.Limit) []stay {
 	var all []stay
 	for _, o := range j.ops {
 		cost := o.cost(s)
@@ -30,7 +30,7 @@ func (j *judge) stays(s int) []stay {
 		}
 		settled := j.processes[o.process].settled(o.ret)
 		most := func(at time.Duration) int64 { return o.most(s, at) }
-		if contract.HasMeter(&j.subjects[s].limit) { // it gives nothing back that has been refilled since
+		if contract.HasMeter(l) { // it gives nothing back that has been refilled since
 			most = func(at time.Duration) int64 { return max(cost, o.most(s, at)) }
 		}
 		switch {
@@ -55,28 +55,39 @@ func (j *judge) stays(s int) []stay {
 	return all
 }
 
-// denials holds every denial to what was used.
-func (j *judge) denials(s int) {
-	stays := j.stays(s)
+// denials holds every denial by limits of rates to what was used.
+func (j *judge) denials() {
+	stays := map[*stint.Limit][]stay{}
+	for s := range j.subjects {
+		for i := range j.subjects[s].limits {
+			l := &j.subjects[s].limits[i]
+			stays[l] = j.stays(s, l)
+		}
+	}
 	for _, o := range j.ops {
-		if o.told != denied || o.flat || o.kind == wait || len(o.claims) == 0 || o.claims[0].subject != s {
+		if o.told != denied || o.flat || o.banned || o.kind != take {
 			continue
 		}
-		if len(o.claims) > 1 {
-			if j.full(o.claims[1].subject, o, j.stays(o.claims[1].subject)) {
-				continue
+		full := slices.ContainsFunc(o.claims, func(c claim) bool {
+			limits := j.subjects[c.subject].limits
+			for i := range limits {
+				if l := &limits[i]; j.full(c.subject, l, o, stays[l]) {
+					return true
+				}
 			}
-		}
-		if !j.full(s, o, stays) {
-			j.object("room", "subject %d, %v: %v", s, j.subjects[s].limit, o)
+			return false
+		})
+		if !full {
+			s := o.claims[0].subject
+			j.object("room", "subject %d, %v: %v", s, j.subjects[s].limits, o)
 		}
 	}
 }
 
-// full reports whether there may have been no room for an op's part of a subject at some instant at
-// which it may have been decided.
-func (j *judge) full(s int, o *op, stays []stay) bool {
-	l, cost := &j.subjects[s].limit, o.cost(s)
+// full reports whether there may have been no room under a limit for an op's part of a subject at
+// some instant at which it may have been decided.
+func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
+	cost := o.cost(s)
 	if cost > l.Capacity() {
 		return true
 	}

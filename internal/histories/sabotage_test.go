@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -22,10 +23,12 @@ const (
 	dropsPlaces              // places are taken, and free again at once
 	admitsEverybody          // denials are turned into charges
 	deniesSome               // every limit is one unit too small
+	admitsBanned             // a ban is announced, and not in force
+	bansLonger               // a ban lasts for longer than its policy says
 )
 
 var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody",
-	"denies some"}
+	"denies some", "admits banned", "bans longer"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
@@ -43,10 +46,17 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 		if l := &r.Claims[0].Limits[0]; l.Max > 1 && l.Burst == 0 {
 			l.Max--
 		}
+	case s == bansLonger && r.Bans != nil:
+		bans := *r.Bans
+		bans.Durations = []time.Duration{3 * time.Second}
+		r.Bans = &bans
 	}
 	d, err := e.Take(ctx, r)
 	switch {
 	case err != nil:
+	case s == admitsBanned && d.Banned && !slices.Contains(r.Bans.Durations, d.BanLeft):
+		r.Bans = nil
+		return e.Take(ctx, r)
 	case s == admitsEverybody && !d.Allowed && r.Mode == stint.ModeTake && d.RetryAfter != stint.Never:
 		r.Mode = driver.ModeForce
 		return e.Take(ctx, r)
@@ -78,6 +88,8 @@ func TestSabotageIsFound(t *testing.T) {
 		{dropsPlaces, []string{"places"}},
 		{admitsEverybody, []string{"over"}},
 		{deniesSome, []string{"room"}},
+		{admitsBanned, []string{"ban"}},
+		{bansLonger, []string{"ban"}},
 	} {
 		t.Run(test.sabotage.String(), func(t *testing.T) {
 			left := slices.Clone(test.want)

@@ -9,8 +9,8 @@ import (
 
 // Histories that went wrong once, written by hand: the shortest that show it.
 func TestScenarios(t *testing.T) {
-	tenPerMinute := []subject{{name: "s", limit: stint.PerMinute(10)}}
-	counted := []subject{{name: "s", limit: stint.PerMinute(10), ledger: true}}
+	tenPerMinute := []subject{{name: "s", limits: []stint.Limit{stint.PerMinute(10)}}}
+	counted := []subject{{name: "s", limits: []stint.Limit{stint.PerMinute(10)}, ledger: true}}
 	sec := time.Second
 	for _, test := range []struct {
 		name string
@@ -52,12 +52,13 @@ func TestScenarios(t *testing.T) {
 		}},
 		{"answers come late, and what they charged is given back, for nobody was admitted", plan{
 			instances: 1, subjects: []subject{
-				{name: "s", limit: stint.PerMinute(10), ledger: true, mode: stint.FailDeny}},
+				{name: "s", limits: []stint.Limit{stint.PerMinute(10)}, ledger: true, mode: stint.FailDeny}},
 			faults: []fault{{kind: slowLink, slot: 0, from: 2 * sec, to: 4 * sec, slow: 60 * ms}},
 			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), asking(5, 3*sec), asking(10, 8500*ms)),
 		}},
 		{"outages are longer than a place lasts", plan{
-			instances: 1, subjects: []subject{{name: "s", limit: stint.AtOnce(5, sec), mode: stint.FailDeny}},
+			instances: 1,
+			subjects:  []subject{{name: "s", limits: []stint.Limit{stint.AtOnce(5, sec)}, mode: stint.FailDeny}},
 			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * ms},
 				{kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * ms}},
 			steps: sequence(holding(6, 1*sec, 12*sec), holding(6, 5*sec, 12*sec), holding(6, 10*sec, 12*sec)),
