@@ -19,6 +19,7 @@ type history struct {
 	budget    time.Duration
 	length    time.Duration
 	readings  []reading
+	unknowns  []unknown
 }
 
 // subject is somebody who is limited.
@@ -124,7 +125,14 @@ type reading struct {
 	subject int
 	ledger  int64 // units that it counts
 	places  int64
-	unknown int64 // units that a process could not account for, because no reply told it
+}
+
+// unknown is units that a process cannot account for: charged, or not given back, by a script of
+// which no reply reached it in time. They count from an instant on, as if charged at another.
+type unknown struct {
+	span
+	subject int
+	n       int64
 }
 
 func (o *op) cost(subject int) int64 {
@@ -206,7 +214,7 @@ func (h *history) String() string {
 		fmt.Fprintf(&b, "process %d of %d: born %v, died %v, heard %v, troubles %v, starved %v\n",
 			i, p.instances, p.born, p.died, p.heard, p.troubles, p.starved)
 	}
-	fmt.Fprintf(&b, "losses %v, resets %v, readings %+v\n", h.losses, h.resets, h.readings)
+	fmt.Fprintf(&b, "losses %v, resets %v, readings %+v, unknown %+v\n", h.losses, h.resets, h.readings, h.unknowns)
 	for _, o := range h.ops {
 		fmt.Fprintln(&b, o)
 	}

@@ -21,7 +21,9 @@ import (
 //   - share: without the server a process of several admits at most its share.
 //   - mode: nobody is admitted without the server under deny and error.
 //   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may
-//     count once too much, and a denial is repeated for up to a second.
+//     count once too much, and a denial is repeated for up to a second. What was admitted without
+//     the server counts as of its admission; until that is settled it may count twice, and without
+//     the server for an eighth of its window longer.
 //   - ledger: in the end the server has counted every admission, and nothing else but what it was
 //     impossible to know about.
 //   - places: no more hold a place under a concurrency limit than it has, and in the end nobody
@@ -340,10 +342,15 @@ func (j *judge) times(o *op) {
 		p.well(o.call-steady, o.ret) && o.call-steady > p.born {
 		j.object("calm", "failed without the server, which has been well for %v: %v", steady, o)
 	}
-	starved := slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= o.ret && s.to >= o.call })
-	if o.kind != wait && o.ret-o.call > j.budget+late && !starved {
+	if o.kind != wait && o.ret-o.call > j.budget+late && !j.starved(o) {
 		j.object("budget", "took %v: %v", o.ret-o.call, o)
 	}
+}
+
+// starved reports whether an op may have waited for its own process.
+func (j *judge) starved(o *op) bool {
+	return slices.ContainsFunc(j.processes[o.process].starved,
+		func(s span) bool { return s.from <= o.ret && s.to >= o.call })
 }
 
 // reading holds what the server counts in the end to what callers were told.
@@ -355,7 +362,12 @@ func (j *judge) reading(r reading) {
 	if !j.subjects[s].ledger {
 		return
 	}
-	least, most := int64(0), r.unknown
+	least, most := int64(0), int64(0)
+	for _, u := range j.unknowns {
+		if u.subject == s {
+			most += u.n
+		}
+	}
 	ids, repeats, asked := map[string]int64{}, map[string]int64{}, map[string]int{}
 	for _, o := range j.ops {
 		asked[o.id]++

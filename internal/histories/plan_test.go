@@ -57,6 +57,7 @@ func (f fault) String() string {
 type step struct {
 	at     time.Duration
 	slot   int
+	steady bool // of a caller that is below its limits
 	kind   kind
 	claims []claim
 	id     string
@@ -92,6 +93,11 @@ func draft(seed uint64) *plan {
 		last = max(last, f.to)
 	}
 	slices.SortStableFunc(p.faults, func(a, b fault) int { return cmp.Compare(a.from, b.from) })
+	calm := -1 // a subject whose only caller is below its limits
+	if rng.IntN(5) == 0 && !p.subjects[0].places() {
+		calm = 0
+		p.steady(rng, last+tail, calm)
+	}
 	for range 3 + rng.IntN(8) {
 		at := time.Duration(rng.Int64N(int64(last)))
 		if len(p.faults) > 0 && rng.IntN(4) > 0 { // most of it where it hurts
@@ -106,9 +112,12 @@ func draft(seed uint64) *plan {
 		}
 	}
 	// No two at one instant: which of them is first is not for the scheduler to say.
+	p.steps = slices.DeleteFunc(p.steps, func(s step) bool {
+		return !s.steady && slices.ContainsFunc(s.claims, func(c claim) bool { return c.subject == calm })
+	})
 	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
-	for i := range p.steps[1:] {
-		p.steps[i+1].at = max(p.steps[i+1].at, p.steps[i].at+1)
+	for i := 1; i < len(p.steps); i++ {
+		p.steps[i].at = max(p.steps[i].at, p.steps[i-1].at+1)
 	}
 	if rng.IntN(8) == 0 {
 		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances),
@@ -197,6 +206,18 @@ func someFault(rng *rand.Rand, instances int, from time.Duration) fault {
 		f.loses, f.ends = rng.IntN(3) > 0, rng.IntN(3) == 0
 	}
 	return f
+}
+
+// steady adds a caller of a subject that is always below its limits, until an instant.
+func (p *plan) steady(rng *rand.Rand, until time.Duration, s int) {
+	every := until / 200
+	for _, l := range p.subjects[s].limits {
+		every = max(every, l.Window/time.Duration(l.Max))
+	}
+	every += 20*time.Millisecond + between(rng, 0, every/4)
+	for at := between(rng, 0, every); at < until; at += every {
+		p.steps = append(p.steps, step{at: at, slot: rng.IntN(p.instances), steady: true, claims: []claim{{s, 1}}})
+	}
 }
 
 // burst adds some questions about a subject.

@@ -16,11 +16,13 @@ type stay struct {
 	from, until time.Duration
 	n           func(at time.Duration) int64
 	op          *op
+	here        bool // a process may count it, the server does not
 }
 
 // stays are what may ever have been counted of a subject. An answer that was lost may have been
-// charged all the same, and an admission without the server twice: until all is settled. What an
-// admission really cost more may be charged when that is known.
+// charged all the same, until that is settled. A process may count an admission without the server
+// twice until then, for it does not know of the server's charge, and the server only what no
+// process can account for. What an admission really cost more may be charged when that is known.
 func (j *judge) stays(s int, l *stint.Limit) []stay {
 	var all []stay
 	for _, o := range j.ops {
@@ -28,7 +30,8 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		if cost == 0 {
 			continue
 		}
-		settled := j.processes[o.process].settled(o.ret)
+		p := &j.processes[o.process]
+		settled := p.settled(o.ret)
 		most := func(at time.Duration) int64 { return o.most(s, at) }
 		if contract.HasMeter(l) { // it gives nothing back that has been refilled since
 			most = func(at time.Duration) int64 { return max(cost, o.most(s, at)) }
@@ -36,23 +39,49 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		switch {
 		case o.told == denied && !o.degraded && o.kind != wait, o.repeat && !o.degraded:
 		case o.told == allowed && !o.degraded && o.kind != wait:
-			all = append(all, stay{o.call, o.ret, most, o})
+			all = append(all, stay{from: o.call, until: o.ret, n: most, op: o})
+		case o.kind == wait && o.told == allowed:
+			twice := func(at time.Duration) int64 { return cost + most(at) }
+			all = append(all, stay{from: o.call, until: settled, n: twice, op: o})
 		case o.told == allowed:
-			all = append(all, stay{o.call, settled, func(at time.Duration) int64 { return cost + most(at) }, o})
+			twice := unsettled(o, j.decided(o), cost, settled)
+			twice.here = true
+			all = append(all, stay{from: o.call, until: j.decided(o), n: most, op: o}, twice)
+		case o.kind == wait:
+			all = append(all, unsettled(o, settled, cost, never))
+		case o.id != "": // what was repeated is not refunded
+			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:
-			all = append(all, stay{o.call, settled, func(time.Duration) int64 { return cost }, o})
+			all = append(all, unsettled(o, j.decided(o), cost, p.charged(o.ret)))
 		}
 		for _, a := range o.amends {
 			if more := a.cost - cost; more > 0 && (a.applied || a.failed) {
 				until := a.ret
 				if o.degraded || a.failed {
-					until = j.processes[o.process].settled(a.ret)
+					until = p.settled(a.ret)
 				}
-				all = append(all, stay{a.call, until, func(time.Duration) int64 { return more }, o})
+				all = append(all, stay{from: a.call, until: until, n: func(time.Duration) int64 { return more }, op: o})
 			}
 		}
 	}
+	for _, u := range j.unknowns {
+		if u.subject == s {
+			all = append(all, stay{from: u.from, until: u.to, n: func(time.Duration) int64 { return u.n },
+				op: &op{process: -1}})
+		}
+	}
 	return all
+}
+
+// unsettled is what an op may have been charged by the server until an instant, without its caller
+// or its process knowing, until that is settled.
+func unsettled(o *op, until time.Duration, cost int64, settled time.Duration) stay {
+	return stay{from: o.call, until: until, op: o, n: func(at time.Duration) int64 {
+		if at < settled {
+			return cost
+		}
+		return 0
+	}}
 }
 
 // denials holds every denial by limits of rates to what was used.
@@ -96,18 +125,23 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 	case o.id != "":
 	case o.degraded:
 		from -= remembered / 10
-	default:
+	case o.ret == o.call || j.starved(o): // it may be from memory: the way to the server takes time
 		from -= remembered
 	}
 	window := l.Window
 	shares := int64(1)
-	if p := &j.processes[o.process]; !o.degraded {
-		stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o })
-	} else if shares = j.present(p, o.call); shares > 1 || p.born > 0 {
+	stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o || a.here && !o.degraded })
+	p := &j.processes[o.process]
+	if o.degraded {
+		shares = j.present(p, o.call)
+		for i := range stays {
+			stays[i].until += l.Window / 8
+		}
+	}
+	if o.degraded && (shares > 1 || p.born > 0) {
 		// It goes by what the server last said that others had used. That decays, maybe too slowly,
 		// and what they gave back since is not known.
 		window *= 2
-		stays = slices.Clone(stays)
 		for i := range stays {
 			if a := &stays[i]; a.op.process != o.process {
 				given := a.n

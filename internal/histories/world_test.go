@@ -368,12 +368,18 @@ func (w *world) read() {
 			}
 			return d.Usages()[0].Used
 		}
+		of := func(r reset) bool { return r.subject == s }
 		r := reading{subject: s, ledger: peek(ledger)}
 		if sub.places() {
 			r.places = peek(sub.limits[0])
 		}
 		for _, i := range w.all {
-			r.unknown += i.client.unknown[sub.name]
+			for _, u := range i.client.unknown {
+				if u.subject == sub.name && (!u.again || slices.ContainsFunc(w.history.resets, of)) {
+					w.history.unknowns = append(w.history.unknowns,
+						unknown{span{u.ran.Sub(w.start), u.at.Sub(w.start)}, s, u.n})
+				}
+			}
 		}
 		w.history.readings = append(w.history.readings, r)
 	}
