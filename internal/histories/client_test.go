@@ -432,15 +432,6 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 		}
 	}})
 	if err != nil {
-		if a.Kind == stint.AmendSettle {
-			c.mu.Lock()
-			for k := range charge.Claims() {
-				claim := &charge.Claims()[k]
-				c.unknown = append(c.unknown, units{claim.Subject, max(claim.Cost-a.Cost, a.Cost-claim.Cost),
-					time.Now(), time.Now(), time.Time{}, false})
-			}
-			c.mu.Unlock()
-		}
 		return stint.Amended{}, err
 	}
 	return done, failed

@@ -100,6 +100,7 @@ type op struct {
 	amends []amend
 	gone   time.Duration // of a place: when its holder gave it back or was told that it is lost; never while it holds
 	freed  time.Duration // when the giving back was acknowledged; never if it was not
+	giving span          // of that
 }
 
 type claim struct {
@@ -156,17 +157,41 @@ func (o *op) least(subject int, at time.Duration) int64 {
 	return n
 }
 
-func (o *op) most(subject int, at time.Duration) int64 {
+func (j *judge) most(o *op, subject int, at time.Duration) int64 {
 	n := o.cost(subject)
 	for _, a := range o.amends {
 		switch {
-		case a.applied && a.ret < at:
+		case a.applied && j.applied(o, a) < at:
 			n = a.cost
 		case a.call <= at:
 			n = max(n, a.cost)
 		}
 	}
 	return n
+}
+
+// applied is when an amendment that was accepted is surely done: at once while the server is well,
+// else as soon as everything that the process has begun.
+func (j *judge) applied(o *op, a amend) time.Duration {
+	if p := &j.processes[o.process]; o.degraded || a.failed || !p.well(a.call-steady, a.ret) {
+		return p.settled(a.ret)
+	}
+	return a.ret
+}
+
+// final are the bounds of what an op that was allowed has cost in the end.
+func (j *judge) final(o *op, subject int) (least, most int64) {
+	least = o.cost(subject)
+	most = least
+	for _, a := range o.amends {
+		switch {
+		case a.applied && j.processes[o.process].charged(a.ret) != never:
+			least, most = a.cost, a.cost
+		case a.applied || a.failed:
+			least, most = min(least, a.cost), max(most, a.cost)
+		}
+	}
+	return least, most
 }
 
 func (o *op) String() string {

@@ -34,7 +34,9 @@ import (
 //     admitted without it.
 //   - ban: nobody is admitted by the server that has banned it, nor by the only process that knows
 //     of the ban. Nobody is banned without enough denials, and for longer than these can lead to.
-//   - budget: nobody waits for longer than the time budget.
+//   - budget: nobody waits for longer than the time budget, also to settle a charge or to give a
+//     place back. Who waits until a deadline may have asked just before, and then gives back what
+//     it had.
 //
 // A loss of the server's state and a reset begin anew. What is owed by a process that died is never
 // charged.
@@ -192,7 +194,7 @@ func (j *judge) rate(s int, l *stint.Limit, all []item) {
 			}
 			a.n = a.op.least(s, x.to)
 			if back := a.op.cost(s) - a.n; back > 0 && l.Algorithm == stint.AlgorithmSliding {
-				a.back = a.op.amends[0].ret
+				a.back = j.applied(a.op, a.op.amends[0])
 				a.credit = min(float64(back), leaked(l, a.back-a.from))
 			}
 			before := a.to < x.op.call // when its place was given, if it waited
@@ -342,15 +344,28 @@ func (j *judge) times(o *op) {
 		p.well(o.call-steady, o.ret) && o.call-steady > p.born {
 		j.object("calm", "failed without the server, which has been well for %v: %v", steady, o)
 	}
-	if o.kind != wait && o.ret-o.call > j.budget+late && !j.starved(o) {
-		j.object("budget", "took %v: %v", o.ret-o.call, o)
+	longest := j.budget
+	if o.kind == wait {
+		longest += o.deadline + j.budget
+	}
+	j.inTime("took", o, span{o.call, o.ret}, longest)
+	for _, a := range o.amends {
+		j.inTime("settling took", o, span{a.call, a.ret}, j.budget)
+	}
+	j.inTime("giving back took", o, o.giving, j.budget)
+}
+
+// inTime holds something that a caller waits for to how long that may take.
+func (j *judge) inTime(what string, o *op, took span, longest time.Duration) {
+	p := &j.processes[o.process]
+	if took.to-took.from > longest+late && !p.isStarved(took) && took.to < p.died {
+		j.object("budget", "%s %v: %v", what, took.to-took.from, o)
 	}
 }
 
-// starved reports whether an op may have waited for its own process.
-func (j *judge) starved(o *op) bool {
-	return slices.ContainsFunc(j.processes[o.process].starved,
-		func(s span) bool { return s.from <= o.ret && s.to >= o.call })
+// isStarved reports whether something that took so long may have waited for its own process.
+func (p *process) isStarved(took span) bool {
+	return slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= took.to && s.to >= took.from })
 }
 
 // reading holds what the server counts in the end to what callers were told.
@@ -391,11 +406,8 @@ func (j *judge) reading(r reading) {
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost
 		case o.told == allowed:
-			if most += o.most(s, never); o.degraded && len(o.amends) > 0 &&
-				(p.charged(o.amends[0].ret) == never || !p.well(o.amends[0].call, o.amends[0].ret+time.Second)) {
-				most += cost // what was given back died with the process, or was lost on its way and is not sent twice
-			}
-			n := o.least(s, never)
+			n, all := j.final(o, s)
+			most += all
 			switch {
 			case j.forgotten(-1, o.call, j.length),
 				o.degraded && p.charged(o.ret) == never, o.repeat:

@@ -63,7 +63,8 @@ func (j *judge) taken(s int, o *op) bool {
 		}
 		// A place is free once that was acknowledged, else when it has expired.
 		until := a.freed
-		if a.told != allowed || until == never || a.degraded {
+		if a.told != allowed || until == never || a.degraded ||
+			!j.processes[a.process].well(a.giving.from-steady, a.giving.to) {
 			if until = min(a.freed, a.gone); a.told != allowed {
 				until = a.ret
 			}

@@ -32,9 +32,9 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		}
 		p := &j.processes[o.process]
 		settled := p.settled(o.ret)
-		most := func(at time.Duration) int64 { return o.most(s, at) }
+		most := func(at time.Duration) int64 { return j.most(o, s, at) }
 		if contract.HasMeter(l) { // it gives nothing back that has been refilled since
-			most = func(at time.Duration) int64 { return max(cost, o.most(s, at)) }
+			most = func(at time.Duration) int64 { return max(cost, j.most(o, s, at)) }
 		}
 		switch {
 		case o.told == denied && !o.degraded && o.kind != wait, o.repeat && !o.degraded:
@@ -56,11 +56,8 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		}
 		for _, a := range o.amends {
 			if more := a.cost - cost; more > 0 && (a.applied || a.failed) {
-				until := a.ret
-				if o.degraded || a.failed {
-					until = p.settled(a.ret)
-				}
-				all = append(all, stay{from: a.call, until: until, n: func(time.Duration) int64 { return more }, op: o})
+				raise := func(time.Duration) int64 { return more }
+				all = append(all, stay{from: a.call, until: j.applied(o, a), n: raise, op: o})
 			}
 		}
 	}
@@ -120,18 +117,17 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 	if cost > l.Capacity() {
 		return true
 	}
-	from := o.call
+	from, p := o.call, &j.processes[o.process]
 	switch {
 	case o.id != "":
 	case o.degraded:
 		from -= remembered / 10
-	case o.ret == o.call || j.starved(o): // it may be from memory: the way to the server takes time
+	case o.ret == o.call || p.isStarved(span{o.call, o.ret}): // it may be from memory: the way to the server takes time
 		from -= remembered
 	}
 	window := l.Window
 	shares := int64(1)
 	stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o || a.here && !o.degraded })
-	p := &j.processes[o.process]
 	if o.degraded {
 		shares = j.present(p, o.call)
 		for i := range stays {

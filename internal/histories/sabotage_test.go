@@ -25,10 +25,12 @@ const (
 	deniesSome               // every limit is one unit too small
 	admitsBanned             // a ban is announced, and not in force
 	bansLonger               // a ban lasts for longer than its policy says
+	chargesTwice             // what is owed is charged twice
+	dropsRaises              // what a charge is raised by is acknowledged and dropped
 )
 
 var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody",
-	"denies some", "admits banned", "bans longer"}
+	"denies some", "admits banned", "bans longer", "charges twice", "drops raises"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
@@ -54,6 +56,9 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 	d, err := e.Take(ctx, r)
 	switch {
 	case err != nil:
+	case s == chargesTwice && r.Mode == driver.ModeForce && !d.Repeat:
+		r.ID += "again"
+		_, err = e.Take(ctx, r)
 	case s == admitsBanned && d.Banned && !slices.Contains(r.Bans.Durations, d.BanLeft):
 		r.Bans = nil
 		return e.Take(ctx, r)
@@ -70,6 +75,9 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 }
 
 func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	if s == dropsRaises && a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
+		return stint.Amended{Changed: true, Charged: a.Cost}, nil
+	}
 	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claims()[0].Cost || s == dropsPlaces &&
 		a.Kind != stint.AmendSettle {
 		return stint.Amended{Changed: true, Charged: a.Cost}, nil
@@ -90,6 +98,8 @@ func TestSabotageIsFound(t *testing.T) {
 		{deniesSome, []string{"room"}},
 		{admitsBanned, []string{"ban"}},
 		{bansLonger, []string{"ban"}},
+		{chargesTwice, []string{"ledger", "room"}},
+		{dropsRaises, []string{"ledger"}},
 	} {
 		t.Run(test.sabotage.String(), func(t *testing.T) {
 			left := slices.Clone(test.want)

@@ -32,7 +32,8 @@ func (o *op) settledUnknown(call, ret time.Duration, cost int64) *op {
 	return o
 }
 
-func (o *op) waited() *op { o.kind = wait; return o }
+// waited makes an op one that waits, for as long as it did.
+func (o *op) waited() *op { o.kind, o.deadline = wait, o.ret-o.call; return o }
 
 // within gives an op a deadline of its own.
 func (o *op) within(d time.Duration) *op { o.deadline = d * ms; return o }
@@ -44,7 +45,11 @@ func (o *op) bannedFor(left time.Duration) *op {
 
 // holding makes an op one that holds a place until then.
 func (o *op) holding(until time.Duration) *op {
-	o.kind, o.gone, o.freed = hold, until*ms, (until+1)*ms
+	return o.givingBack(until, until+1)
+}
+
+func (o *op) givingBack(from, to time.Duration) *op {
+	o.kind, o.gone, o.giving, o.freed = hold, from*ms, span{from * ms, to * ms}, to*ms
 	return o
 }
 
@@ -315,6 +320,23 @@ func TestVerdict(t *testing.T) {
 				o.flat, o.mode = true, stint.FailDeny
 				return o
 			}()), ledger: 1, want: "ledger"},
+		{name: "a refund that was accepted and lost", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 1).settled(10, 25, 0)), ledger: 1, want: "ledger"},
+		{name: "the same of what was admitted without the server", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15).alone().settled(20, 35, 0)), ledger: 1, want: "ledger"},
+		{name: "a raise that was accepted and lost", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 1).settled(10, 25, 3)), ledger: 1, want: "ledger"},
+		{name: "a refund that died with its process", limit: perSecond(5),
+			processes: []process{{troubles: trouble, died: 5 * time.Second}},
+			ops:       list(asked(0, allowed, 0, 1).settled(10, 25, 0)), ledger: 1},
+		{name: "denied before a refund reached the server", limit: stint.Per(1, 10*time.Second),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 1).settled(2, 17, 0), asked(0, denied, 5010, 5011)), ledger: 0},
+		{name: "denied after it should have", limit: stint.Per(1, 20*time.Second),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 1).settled(2, 17, 0), asked(0, denied, 9010, 9011)), ledger: 0,
+			want: "room"},
 		{name: "a repeat costs nothing", limit: perSecond(1),
 			ops: list(asked(0, allowed, 0, 1).named("a"), asked(0, allowed, 2, 3).named("a").again()), ledger: 1},
 		{name: "a repeat that was charged", limit: perSecond(1),
@@ -351,6 +373,23 @@ func TestVerdict(t *testing.T) {
 		{name: "too slow", limit: perSecond(1), ops: list(asked(0, allowed, 0, 18)), ledger: 1, want: "budget"},
 		{name: "slow for want of a CPU", limit: perSecond(1),
 			processes: []process{{starved: []span{{5 * ms, 10 * ms}}}}, ops: list(asked(0, allowed, 0, 18)), ledger: 1},
+		{name: "a settlement while the server is silent", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 1).settled(10, 25, 0)), ledger: 0},
+		{name: "a settlement that waits for the server", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 1).settled(10, 1010, 0)), ledger: 0, want: "budget"},
+		{name: "a place given back while the server is silent", limit: stint.AtOnce(1, time.Second),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 1).givingBack(10, 25)),
+			ledger: -1},
+		{name: "a place given back when the server answers", limit: stint.AtOnce(1, time.Second),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 1).givingBack(10, 1010)),
+			ledger: -1,
+			want:   "budget"},
+		{name: "a waiter that gives up", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, failed, 0, 115).waited().within(100)), ledger: 0},
+		{name: "a waiter that gives up and waits for the server", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, failed, 0, 1100).waited().within(100)), ledger: 0, want: "budget"},
 		{name: "a short deadline and a late answer", limit: perSecond(1),
 			ops:    list(asked(0, allowed, 9000, 9014).within(1)),
 			ledger: 1},

@@ -307,8 +307,10 @@ func (w *world) hold(i *instance, o *op, d stint.Decision, s step) {
 	if held.Err() != nil && s.cost > 0 {
 		over(nil)
 	}
-	if err := release(); (err == nil || err == stint.ErrPlaceLost) && !i.isDead() {
-		o.freed = w.now()
+	o.giving.from = w.now()
+	err = release()
+	if o.giving.to = w.now(); (err == nil || err == stint.ErrPlaceLost) && !i.isDead() {
+		o.freed = o.giving.to
 	}
 }
 
