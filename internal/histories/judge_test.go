@@ -25,7 +25,8 @@ import (
 //     the server counts as of its admission; until that is settled it may count twice, and without
 //     the server for an eighth of its window longer.
 //   - ledger: in the end the server has counted every admission, and nothing else but what it was
-//     impossible to know about.
+//     impossible to know about: no refund that was accepted, and no booking that was given up or
+//     moved.
 //   - places: no more hold a place under a concurrency limit than it has, and in the end nobody
 //     does.
 //   - calm: nobody is admitted or turned away without the server while that is well, however short
@@ -340,7 +341,7 @@ func (j *judge) times(o *op) {
 	if o.degraded && (o.told == allowed || o.flat) && p.well(o.call-steady, o.ret) && o.call-steady > p.born {
 		j.object("calm", "decided without the server, which has been well for %v: %v", steady, o)
 	}
-	if hurried := o.deadline > 0 && o.ret >= o.call+o.deadline; o.told == failed && !hurried &&
+	if hurried := o.deadline > 0 && o.ret+resolution >= o.call+o.deadline; o.told == failed && !hurried &&
 		p.well(o.call-steady, o.ret) && o.call-steady > p.born {
 		j.object("calm", "failed without the server, which has been well for %v: %v", steady, o)
 	}
@@ -393,15 +394,15 @@ func (j *judge) reading(r reading) {
 			continue
 		}
 		p := &j.processes[o.process]
-		if o.kind == wait && !p.well(o.call, o.ret+time.Second) {
-			most += 2 * cost // places that it had before are given back once, if it knows them, else they expire
+		dies := p.charged(o.ret) == never
+		if o.kind == wait && dies {
+			most += 2 * cost // bookings that it gave back, or moved up
 		}
+		turnedAway := o.told == failed || o.told == denied && o.degraded
 		switch {
-		case o.told == failed && o.deadline > 0 && o.kind != wait && p.well(o.call, o.ret+time.Second):
-		case o.told == allowed && o.flat, o.told == nothing, o.told == failed,
-			o.told == denied && o.degraded && p.charged(o.ret) == never:
+		case o.told == allowed && o.flat, o.told == nothing, turnedAway && dies:
 			most += cost // whether it was charged, and not given back, nobody can tell
-		case o.told == denied && o.degraded && o.id != "" && asked[o.id] > 1:
+		case turnedAway && o.id != "" && asked[o.id] > 1:
 			most += cost // what was repeated is not refunded
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost
@@ -410,7 +411,7 @@ func (j *judge) reading(r reading) {
 			most += all
 			switch {
 			case j.forgotten(-1, o.call, j.length),
-				o.degraded && p.charged(o.ret) == never, o.repeat:
+				o.degraded && dies, o.repeat:
 				n = 0
 			}
 			if o.id != "" {

@@ -63,6 +63,7 @@ type step struct {
 	id     string
 	// deadline is the caller's, from when it asks; 0 is none. It waits until then.
 	deadline time.Duration
+	cancel   time.Duration // when a waiter gives up before its deadline; 0 is not
 	keep     time.Duration // a place, or until the charge is settled; 0 is not
 	cost     int64         // to which it is settled; of a holder not 0 if it does not care that its place is lost
 }
@@ -239,6 +240,9 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 			t.kind, t.keep, t.cost = hold, scaled(rng, time.Millisecond, 4*sub.limits[0].Window), rng.Int64N(2)
 		case waits:
 			t.kind, t.deadline = wait, scaled(rng, time.Millisecond, sub.limits[0].Window)
+			if rng.IntN(3) == 0 {
+				t.cancel = scaled(rng, 100*time.Microsecond, t.deadline)
+			}
 		case ids:
 			t.id = fmt.Sprintf("%v/%d", at, rng.IntN(4))
 		default:

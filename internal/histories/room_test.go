@@ -41,14 +41,15 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		case o.told == allowed && !o.degraded && o.kind != wait:
 			all = append(all, stay{from: o.call, until: o.ret, n: most, op: o})
 		case o.kind == wait && o.told == allowed:
-			twice := func(at time.Duration) int64 { return cost + most(at) }
-			all = append(all, stay{from: o.call, until: settled, n: twice, op: o})
+			// A booking counts as of its end, and those that were given up until that is known.
+			all = append(all, stay{from: o.call, until: max(j.decided(o), o.ret+j.grace(o)), n: most, op: o},
+				unsettled(o, settled, cost, settled))
 		case o.told == allowed:
 			twice := unsettled(o, j.decided(o), cost, settled)
 			twice.here = true
 			all = append(all, stay{from: o.call, until: j.decided(o), n: most, op: o}, twice)
 		case o.kind == wait:
-			all = append(all, unsettled(o, settled, cost, never))
+			all = append(all, unsettled(o, settled, cost, p.charged(o.ret)))
 		case o.id != "": // what was repeated is not refunded
 			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:

@@ -26,11 +26,13 @@ const (
 	admitsBanned             // a ban is announced, and not in force
 	bansLonger               // a ban lasts for longer than its policy says
 	chargesTwice             // what is owed is charged twice
+	keepsBookings            // what is booked ahead stays when it is given up
 	dropsRaises              // what a charge is raised by is acknowledged and dropped
 )
 
 var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody",
-	"denies some", "admits banned", "bans longer", "charges twice", "drops raises"}
+	"denies some", "admits banned", "bans longer", "charges twice",
+	"keeps bookings", "drops raises"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
@@ -78,6 +80,9 @@ func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment)
 	if s == dropsRaises && a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
 		return stint.Amended{Changed: true, Charged: a.Cost}, nil
 	}
+	if s == keepsBookings && a.Kind == stint.AmendSettle && time.UnixMicro(c.Data().At).After(time.Now()) {
+		return stint.Amended{Changed: true}, nil
+	}
 	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claims()[0].Cost || s == dropsPlaces &&
 		a.Kind != stint.AmendSettle {
 		return stint.Amended{Changed: true, Charged: a.Cost}, nil
@@ -99,6 +104,7 @@ func TestSabotageIsFound(t *testing.T) {
 		{admitsBanned, []string{"ban"}},
 		{bansLonger, []string{"ban"}},
 		{chargesTwice, []string{"ledger", "room"}},
+		{keepsBookings, []string{"ledger"}},
 		{dropsRaises, []string{"ledger"}},
 	} {
 		t.Run(test.sabotage.String(), func(t *testing.T) {

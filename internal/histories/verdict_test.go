@@ -35,6 +35,12 @@ func (o *op) settledUnknown(call, ret time.Duration, cost int64) *op {
 // waited makes an op one that waits, for as long as it did.
 func (o *op) waited() *op { o.kind, o.deadline = wait, o.ret-o.call; return o }
 
+// allowedFlat makes an op one that the failure mode allowed.
+func (o *op) allowedFlat() *op {
+	o.degraded, o.flat, o.mode = true, true, stint.FailAllow
+	return o
+}
+
 // within gives an op a deadline of its own.
 func (o *op) within(d time.Duration) *op { o.deadline = d * ms; return o }
 
@@ -337,6 +343,28 @@ func TestVerdict(t *testing.T) {
 			processes: []process{{troubles: trouble}},
 			ops:       list(asked(0, allowed, 0, 1).settled(2, 17, 0), asked(0, denied, 9010, 9011)), ledger: 0,
 			want: "room"},
+		{name: "a booking that was moved up", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 600).waited()), ledger: 1},
+		{name: "a booking that was moved up and is still there", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 600).waited()), ledger: 2, want: "ledger"},
+		{name: "a booking that was moved up, and no reply told where to", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 600).waited()), ledger: 2, unknown: 1},
+		{name: "a booking that was canceled and is still there", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, failed, 0, 600).waited()), ledger: 1, want: "ledger"},
+		{name: "a booking of the dead", limit: perSecond(5),
+			processes: []process{{troubles: trouble, died: 5 * time.Second}},
+			ops:       list(asked(0, failed, 0, 600).waited()), ledger: 1},
+		{name: "admitted by the failure mode beside its booking", limit: perSecond(5),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 600).waited().allowedFlat()),
+			ledger: 2, want: "ledger"},
+		{name: "admitted by the failure mode with its booking", limit: perSecond(5),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 600).waited().allowedFlat()),
+			ledger: 1},
+		{name: "an error, and charged all the same", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, failed, 0, 15)), ledger: 1, want: "ledger"},
 		{name: "a repeat costs nothing", limit: perSecond(1),
 			ops: list(asked(0, allowed, 0, 1).named("a"), asked(0, allowed, 2, 3).named("a").again()), ledger: 1},
 		{name: "a repeat that was charged", limit: perSecond(1),

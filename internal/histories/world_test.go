@@ -241,6 +241,10 @@ func (w *world) ask(s step) {
 		if s.deadline > 0 {
 			ctx, cancel = context.WithTimeout(ctx, s.deadline)
 		}
+		if s.cancel > 0 {
+			o.deadline = s.cancel
+			time.AfterFunc(s.cancel, cancel)
+		}
 		ask := i.limiter.Take
 		if s.kind == wait {
 			ask = i.limiter.WaitFor
