@@ -239,9 +239,10 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 		case sub.places():
 			t.kind, t.keep, t.cost = hold, scaled(rng, time.Millisecond, 4*sub.limits[0].Window), rng.Int64N(2)
 		case waits:
-			t.kind, t.deadline = wait, scaled(rng, time.Millisecond, sub.limits[0].Window)
+			window := sub.limits[0].Window
+			t.kind, t.deadline = wait, pick(rng, scaled(rng, time.Millisecond, window), window)
 			if rng.IntN(3) == 0 {
-				t.cancel = scaled(rng, 100*time.Microsecond, t.deadline)
+				t.cancel = pick(rng, scaled(rng, 100*time.Microsecond, t.deadline), between(rng, 1, t.deadline))
 			}
 		case ids:
 			t.id = fmt.Sprintf("%v/%d", at, rng.IntN(4))
