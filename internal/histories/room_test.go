@@ -128,7 +128,11 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 	}
 	window := l.Window
 	shares := int64(1)
-	stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o || a.here && !o.degraded })
+	// A process may have learned from other answers that the server has charged something, and not
+	// that it was this op.
+	told := o.degraded && !p.isDark(o)
+	stays = slices.DeleteFunc(slices.Clone(stays),
+		func(a stay) bool { return a.op == o && !told || a.here && !o.degraded })
 	if o.degraded {
 		shares = j.present(p, o.call)
 		for i := range stays {
@@ -169,6 +173,11 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 		}
 	}
 	return false
+}
+
+// isDark reports whether no answer of the server's could reach a process during an op.
+func (p *process) isDark(o *op) bool {
+	return slices.ContainsFunc(p.dark, func(s span) bool { return s.from <= o.call && o.ret <= s.to })
 }
 
 // used is how much of a limit may have been used at an instant.

@@ -246,7 +246,7 @@ func TestVerdict(t *testing.T) {
 			processes: []process{{troubles: trouble}},
 			ops:       list(asked(0, allowed, 0, 15), asked(0, denied, 1130, 1131).alone()), ledger: 1},
 		{name: "denied without the server for longer than that", limit: perSecond(1),
-			processes: []process{{troubles: trouble}},
+			processes: []process{{troubles: trouble, dark: trouble}},
 			ops:       list(asked(0, allowed, 0, 15), asked(0, denied, 1250, 1251).alone()), ledger: 1, want: "room"},
 		{name: "denied for what was charged to somebody who was denied", limit: stint.Per(1, 10*time.Second),
 			processes: []process{{troubles: []span{{0, 10 * ms}}}},
