@@ -45,10 +45,9 @@ type client struct {
 	released map[uint64]bool
 	starved  time.Time // until when nothing in the process goes on
 	clock    serverClock
+	heard    time.Time // when the first reply came
 
-	// unknown is how many units of each subject the process cannot account for: charged, or not
-	// given back, by a script of which no reply reached it in time.
-	unknown map[string]int64
+	unknown []units // what the process cannot account for
 }
 
 var _ driver.BatchStore = (*client)(nil)
@@ -62,7 +61,7 @@ type link struct {
 
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
-		server: s, process: process, links: links, unknown: map[string]int64{}, released: map[uint64]bool{},
+		server: s, process: process, links: links, released: map[uint64]bool{},
 		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)),
 			rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}
@@ -79,14 +78,18 @@ type flight struct {
 	luck         [5]float64
 	arrived, ran bool
 	lost         bool // it never arrives
+	left         bool // nobody waits for its reply
+	unaccounted  bool // nobody has heard, or will, what it charged
 }
 
-// units are some that a script charged, and until when its answer is wanted: zero is for as long as
-// it takes.
+// units are some that a script charged: when it ran, as of when they are charged, and until when
+// its answer is wanted: zero is for as long as it takes. What is owed is sent again with its ID
+// until there is an answer: it is charged once, unless a reset forgets the ID.
 type units struct {
-	subject string
-	n       int64
-	wanted  time.Time
+	subject         string
+	n               int64
+	ran, at, wanted time.Time
+	again           bool
 }
 
 // exchange sends a script and waits for its reply, or for the context's end. Unless the error is
@@ -119,8 +122,20 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 			}
 		}
 	}
+	if err != nil {
+		c.leave(f)
+	}
 	c.trace("%s %p ended: %v", op, f, err)
 	return failure(op, err)
+}
+
+// leave notes that nobody waits for the reply of a flight any more.
+func (c *client) leave(f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.left = true; f.ran && !slices.Contains(c.flights, f) { // the reply is there
+		c.unaccounted(f, time.Time{})
+	}
 }
 
 // trace tells of a message, if anybody wants to know.
@@ -238,6 +253,9 @@ func (c *client) land(f *flight, back time.Duration, err error) {
 		}
 		c.unaccounted(f, at)
 		c.clock.learn(back)
+		if c.heard.IsZero() {
+			c.heard = time.Now()
+		}
 	}
 	f.answer <- err
 }
@@ -249,12 +267,13 @@ func without(fs []*flight, f *flight) []*flight {
 // unaccounted notes what a flight charged and the process does not hear of in time; at is when it
 // hears of it, zero if never. The lock is held.
 func (c *client) unaccounted(f *flight, at time.Time) {
-	if f.charged == nil {
+	if f.charged == nil || f.unaccounted {
 		return
 	}
 	for _, u := range f.charged() {
-		if at.IsZero() || !u.wanted.IsZero() && at.After(u.wanted.Add(followed*9/10)) {
-			c.unknown[u.subject] += u.n
+		if at.IsZero() || f.left || !u.wanted.IsZero() && at.After(u.wanted.Add(followed*9/10)) {
+			c.unknown = append(c.unknown, u)
+			f.unaccounted = true
 		}
 	}
 }
@@ -338,6 +357,7 @@ func (c *client) TakeBatch(ctx context.Context, batch []*driver.Call) {
 // their callers.
 func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver.Call) {
 	// The script has copies: it may run when the caller has long gone.
+	var ran time.Time
 	calls, wanted := make([]driver.Call, len(batch)), make([]time.Time, len(batch))
 	for i, b := range batch {
 		calls[i] = driver.Call{Request: b.Request, Deadline: c.notAfter(b.Deadline)}
@@ -345,6 +365,7 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 	}
 	f := &flight{
 		run: func(s *server) {
+			ran = time.Now()
 			for i := range calls {
 				if call := &calls[i]; !call.Deadline.IsZero() && time.Now().After(call.Deadline) {
 					call.Err = errLate
@@ -360,13 +381,14 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 		},
 		charged: func() (all []units) {
 			for i := range calls {
-				d := &calls[i].Decision
+				d, r := &calls[i].Decision, &calls[i].Request
 				if calls[i].Err != nil || d.Charge.Data().ID == 0 {
 					continue
 				}
+				at, again := time.UnixMicro(d.Charge.Data().At), r.Mode == driver.ModeForce && r.ID != ""
 				for k := range d.Charge.Claims() {
 					claim := &d.Charge.Claims()[k]
-					all = append(all, units{claim.Subject, claim.Cost, wanted[i]})
+					all = append(all, units{claim.Subject, claim.Cost, ran, at, wanted[i], again})
 				}
 			}
 			return all
@@ -410,14 +432,6 @@ func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendme
 		}
 	}})
 	if err != nil {
-		if a.Kind == stint.AmendSettle {
-			c.mu.Lock()
-			for k := range charge.Claims() {
-				claim := &charge.Claims()[k]
-				c.unknown[claim.Subject] += max(claim.Cost-a.Cost, a.Cost-claim.Cost)
-			}
-			c.mu.Unlock()
-		}
 		return stint.Amended{}, err
 	}
 	return done, failed

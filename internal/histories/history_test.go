@@ -19,15 +19,29 @@ type history struct {
 	budget    time.Duration
 	length    time.Duration
 	readings  []reading
+	unknowns  []unknown
 }
 
 // subject is somebody who is limited.
 type subject struct {
-	name  string
-	limit stint.Limit
-	// ledger says that its requests carry a second limit that counts all there is and never denies.
+	name   string
+	limits []stint.Limit // one of places, or several of rates
+	bans   *stint.BanPolicy
+	// ledger says that its requests carry another limit that counts all there is and never denies.
 	ledger bool
 	mode   stint.FailureMode
+}
+
+// places reports whether its limit is one of places.
+func (s *subject) places() bool { return s.limits[0].Algorithm == stint.AlgorithmConcurrency }
+
+// capacity is the largest cost that all of its limits have room for.
+func (s *subject) capacity() int64 {
+	least := s.limits[0].Capacity()
+	for i := range s.limits {
+		least = min(least, s.limits[i].Capacity())
+	}
+	return least
 }
 
 // process is one stack: one that starts again is another.
@@ -36,7 +50,8 @@ type process struct {
 	instances  int           // how many share the store, as it is to know
 	troubles   []span        // when the server, its way there or the process itself was not well
 	starved    []span
-	dark       []span // when no answer of the server's could reach it
+	dark       []span        // when no answer of the server's could reach it
+	heard      time.Duration // when it had its first answer of the server's; never if it had none
 }
 
 // span is from one instant to another.
@@ -72,16 +87,20 @@ type op struct {
 	claims   []claim
 	id       string
 	mode     stint.FailureMode
+	deadline time.Duration // how long its caller wants to wait for the answer; 0 is for as long as it takes
 	call     time.Duration
 	ret      time.Duration
 	told     outcome
 	degraded bool
 	repeat   bool
+	banned   bool
+	banLeft  time.Duration
 	flat     bool // nobody looked at the limits: the failure mode alone decided
 
 	amends []amend
 	gone   time.Duration // of a place: when its holder gave it back or was told that it is lost; never while it holds
 	freed  time.Duration // when the giving back was acknowledged; never if it was not
+	giving span          // of that
 }
 
 type claim struct {
@@ -107,7 +126,14 @@ type reading struct {
 	subject int
 	ledger  int64 // units that it counts
 	places  int64
-	unknown int64 // units that a process could not account for, because no reply told it
+}
+
+// unknown is units that a process cannot account for: charged, or not given back, by a script of
+// which no reply reached it in time. They count from an instant on, as if charged at another.
+type unknown struct {
+	span
+	subject int
+	n       int64
 }
 
 func (o *op) cost(subject int) int64 {
@@ -131,17 +157,41 @@ func (o *op) least(subject int, at time.Duration) int64 {
 	return n
 }
 
-func (o *op) most(subject int, at time.Duration) int64 {
+func (j *judge) most(o *op, subject int, at time.Duration) int64 {
 	n := o.cost(subject)
 	for _, a := range o.amends {
 		switch {
-		case a.applied && a.ret < at:
+		case a.applied && j.applied(o, a) < at:
 			n = a.cost
 		case a.call <= at:
 			n = max(n, a.cost)
 		}
 	}
 	return n
+}
+
+// applied is when an amendment that was accepted is surely done: at once while the server is well,
+// else as soon as everything that the process has begun.
+func (j *judge) applied(o *op, a amend) time.Duration {
+	if p := &j.processes[o.process]; o.degraded || a.failed || !p.well(a.call-steady, a.ret) {
+		return p.settled(a.ret)
+	}
+	return a.ret
+}
+
+// final are the bounds of what an op that was allowed has cost in the end.
+func (j *judge) final(o *op, subject int) (least, most int64) {
+	least = o.cost(subject)
+	most = least
+	for _, a := range o.amends {
+		switch {
+		case a.applied && j.processes[o.process].charged(a.ret) != never:
+			least, most = a.cost, a.cost
+		case a.applied || a.failed:
+			least, most = min(least, a.cost), max(most, a.cost)
+		}
+	}
+	return least, most
 }
 
 func (o *op) String() string {
@@ -154,6 +204,9 @@ func (o *op) String() string {
 	if o.id != "" {
 		b.WriteString(" id " + o.id)
 	}
+	if o.deadline > 0 {
+		fmt.Fprintf(&b, " within %v", o.deadline)
+	}
 	b.WriteString(": " + outcomeNames[o.told])
 	if o.degraded {
 		b.WriteString(", degraded")
@@ -163,6 +216,9 @@ func (o *op) String() string {
 	}
 	if o.repeat {
 		b.WriteString(", repeat")
+	}
+	if o.banned {
+		fmt.Fprintf(&b, ", banned for %v", o.banLeft)
 	}
 	for _, a := range o.amends {
 		fmt.Fprintf(&b, "; settled to %d at %v to %v: applied %v, failed %v", a.cost, a.call, a.ret, a.applied, a.failed)
@@ -177,12 +233,13 @@ func (o *op) String() string {
 func (h *history) String() string {
 	var b strings.Builder
 	for i, s := range h.subjects {
-		fmt.Fprintf(&b, "subject %d: %v, ledger %v, %v\n", i, s.limit, s.ledger, s.mode)
+		fmt.Fprintf(&b, "subject %d: %v, ledger %v, %v, bans %+v\n", i, s.limits, s.ledger, s.mode, s.bans)
 	}
 	for i, p := range h.processes {
-		fmt.Fprintf(&b, "process %d of %d: born %v, died %v, troubles %v, starved %v\n", i, p.instances, p.born, p.died, p.troubles, p.starved)
+		fmt.Fprintf(&b, "process %d of %d: born %v, died %v, heard %v, troubles %v, starved %v\n",
+			i, p.instances, p.born, p.died, p.heard, p.troubles, p.starved)
 	}
-	fmt.Fprintf(&b, "losses %v, resets %v, readings %+v\n", h.losses, h.resets, h.readings)
+	fmt.Fprintf(&b, "losses %v, resets %v, readings %+v, unknown %+v\n", h.losses, h.resets, h.readings, h.unknowns)
 	for _, o := range h.ops {
 		fmt.Fprintln(&b, o)
 	}

@@ -21,14 +21,23 @@ import (
 //   - share: without the server a process of several admits at most its share.
 //   - mode: nobody is admitted without the server under deny and error.
 //   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may
-//     count once too much, and a denial is repeated for up to a second.
+//     count once too much, and a denial is repeated for up to a second. What was admitted without
+//     the server counts as of its admission; until that is settled it may count twice, and without
+//     the server for an eighth of its window longer.
 //   - ledger: in the end the server has counted every admission, and nothing else but what it was
-//     impossible to know about.
+//     impossible to know about: no refund that was accepted, and no booking that was given up or
+//     moved.
 //   - places: no more hold a place under a concurrency limit than it has, and in the end nobody
 //     does.
-//   - calm: nobody is admitted or turned away without the server while that is well. A process may
-//     overrule it, with a denial, as long as it does not count all that was admitted without it.
-//   - budget: nobody waits for longer than the time budget.
+//   - calm: nobody is admitted or turned away without the server while that is well, however short
+//     its own deadline is: it gets its answer late, or that error, and then nothing is charged. A
+//     process may overrule the server, with a denial, as long as that does not count all that was
+//     admitted without it.
+//   - ban: nobody is admitted by the server that has banned it, nor by the only process that knows
+//     of the ban. Nobody is banned without enough denials, and for longer than these can lead to.
+//   - budget: nobody waits for longer than the time budget, also to settle a charge or to give a
+//     place back. Who waits until a deadline may have asked just before, and then gives back what
+//     it had.
 //
 // A loss of the server's state and a reset begin anew. What is owed by a process that died is never
 // charged.
@@ -58,13 +67,16 @@ type judge struct {
 func verdict(h *history) []string {
 	j := &judge{history: h}
 	for s := range h.subjects {
-		if h.subjects[s].limit.Algorithm == stint.AlgorithmConcurrency {
+		if h.subjects[s].places() {
 			j.places(s)
 		} else {
 			j.rates(s)
-			j.denials(s)
+		}
+		if h.subjects[s].bans != nil {
+			j.bans(s)
 		}
 	}
+	j.denials()
 	for _, o := range h.ops {
 		j.times(o)
 	}
@@ -137,7 +149,7 @@ func (j *judge) instant(o *op) span {
 func (j *judge) grace(o *op) time.Duration {
 	var r stint.Request
 	for _, c := range o.claims {
-		r.Claims = append(r.Claims, stint.Claim{Limits: []stint.Limit{j.subjects[c.subject].limit}})
+		r.Claims = append(r.Claims, stint.Claim{Limits: j.subjects[c.subject].limits})
 	}
 	return contract.Grace(&r)
 }
@@ -150,15 +162,23 @@ func (j *judge) forgotten(s int, from, by time.Duration) bool {
 		slices.ContainsFunc(j.resets, func(r reset) bool { return r.subject == s && anew(r.span) })
 }
 
-// rates holds the admissions of a subject to its limit.
+// rates holds the admissions of a subject to each of its limits.
 func (j *judge) rates(s int) {
-	sub := &j.subjects[s]
 	all := j.admissions(s)
-	ids := map[string]*op{}
-	for i, x := range all {
+	for _, x := range all {
 		if x.op.mode != stint.FailLocal && x.op.degraded {
 			j.object("mode", "under %v: %v", x.op.mode, x.op)
 		}
+	}
+	for i := range j.subjects[s].limits {
+		j.rate(s, &j.subjects[s].limits[i], all)
+	}
+}
+
+// rate holds the admissions of a subject to one of its limits.
+func (j *judge) rate(s int, l *stint.Limit, all []item) {
+	ids := map[string]*op{}
+	for i, x := range all {
 		if first := ids[x.op.id]; x.op.id != "" && first != nil {
 			continue // it may have been charged once for both
 		}
@@ -174,9 +194,9 @@ func (j *judge) rates(s int) {
 				continue
 			}
 			a.n = a.op.least(s, x.to)
-			if back := a.op.cost(s) - a.n; back > 0 && sub.limit.Algorithm == stint.AlgorithmSliding {
-				a.back = a.op.amends[0].ret
-				a.credit = min(float64(back), leaked(&sub.limit, a.back-a.from))
+			if back := a.op.cost(s) - a.n; back > 0 && l.Algorithm == stint.AlgorithmSliding {
+				a.back = j.applied(a.op, a.op.amends[0])
+				a.credit = min(float64(back), leaked(l, a.back-a.from))
 			}
 			before := a.to < x.op.call // when its place was given, if it waited
 			mine := a.op.process == x.op.process
@@ -191,27 +211,40 @@ func (j *judge) rates(s int) {
 				known = append(known, a)
 			}
 		}
-		if n, over := exceeds(&sub.limit, x, own); over {
-			j.object("over", "subject %d: process %d admitted %d under %v: %v", s, x.op.process, n, sub.limit, x.op)
-		} else if n, over := exceeds(&sub.limit, x, server); over && !x.op.degraded {
-			j.object("over", "subject %d: the server admitted %d under %v: %v", s, n, sub.limit, x.op)
-		} else if n, over := exceeds(&sub.limit, x, known); over && !x.op.degraded {
-			j.object("over", "subject %d: the server and process %d admitted %d under %v: %v", s, x.op.process, n, sub.limit, x.op)
+		if n, over := exceeds(l, x, own); over {
+			j.object("over", "subject %d: process %d admitted %d under %v: %v", s, x.op.process, n, l, x.op)
+		} else if n, over := exceeds(l, x, server); over && !x.op.degraded {
+			j.object("over", "subject %d: the server admitted %d under %v: %v", s, n, l, x.op)
+		} else if n, over := exceeds(l, x, known); over && !x.op.degraded {
+			j.object("over", "subject %d: the server and process %d admitted %d under %v: %v", s, x.op.process, n, l, x.op)
 		}
-		if p := &j.processes[x.op.process]; x.op.degraded && p.instances > 1 && !j.uncounted(p) {
-			j.share(s, x, own)
+		if p := &j.processes[x.op.process]; x.op.degraded && p.instances > 1 && !j.uncounted(p, x.to) {
+			j.share(s, l, x, own)
 		}
 	}
 }
 
 // uncounted reports whether a process may not know how many there are: it began when the server had
-// just lost its state and had not heard of the others again.
-func (j *judge) uncounted(p *process) bool {
-	return slices.ContainsFunc(j.losses, func(l span) bool { return l.from <= p.born && p.born <= l.to+2*time.Second })
+// just lost its state and had not heard of the others again; or the server has not yet heard of all
+// that began with it.
+func (j *judge) uncounted(p *process, at time.Duration) bool {
+	if slices.ContainsFunc(j.losses, func(l span) bool { return l.from <= p.born && p.born <= l.to+2*time.Second }) {
+		return true
+	}
+	complete := warmUp
+	for i := range j.processes {
+		for _, t := range j.processes[i].troubles { // in order
+			if t.from < complete {
+				complete = max(complete, t.to+settling)
+			}
+		}
+	}
+	died := func(q process) bool { return q.died < complete }
+	return p.heard < at && (at < complete || slices.ContainsFunc(j.processes, died))
 }
 
 // share holds what a process of several admitted since it lost the server to its share.
-func (j *judge) share(s int, x item, own []item) {
+func (j *judge) share(s int, l *stint.Limit, x item, own []item) {
 	lost := time.Duration(-1) // the last answer of the server's
 	for _, o := range j.ops {
 		if o.process == x.op.process && o.ret <= x.to && !o.degraded && (o.told == allowed || o.told == denied) {
@@ -227,7 +260,7 @@ func (j *judge) share(s int, x item, own []item) {
 	}
 	own = slices.DeleteFunc(slices.Clone(own),
 		func(a item) bool { return !a.op.degraded || a.from <= lost || heard(a) })
-	part := j.subjects[s].limit
+	part := *l
 	n := int64(p.instances)
 	burst := part.Capacity()
 	part.Max, part.Burst = (part.Max+n-1)/n, (burst+n-1)/n
@@ -308,22 +341,49 @@ func (j *judge) times(o *op) {
 	if o.degraded && (o.told == allowed || o.flat) && p.well(o.call-steady, o.ret) && o.call-steady > p.born {
 		j.object("calm", "decided without the server, which has been well for %v: %v", steady, o)
 	}
-	starved := slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= o.ret && s.to >= o.call })
-	if o.kind != wait && o.ret-o.call > j.budget+late && !starved {
-		j.object("budget", "took %v: %v", o.ret-o.call, o)
+	if hurried := o.deadline > 0 && o.ret+resolution >= o.call+o.deadline; o.told == failed && !hurried &&
+		p.well(o.call-steady, o.ret) && o.call-steady > p.born {
+		j.object("calm", "failed without the server, which has been well for %v: %v", steady, o)
 	}
+	longest := j.budget
+	if o.kind == wait {
+		longest += o.deadline + j.budget
+	}
+	j.inTime("took", o, span{o.call, o.ret}, longest)
+	for _, a := range o.amends {
+		j.inTime("settling took", o, span{a.call, a.ret}, j.budget)
+	}
+	j.inTime("giving back took", o, o.giving, j.budget)
+}
+
+// inTime holds something that a caller waits for to how long that may take.
+func (j *judge) inTime(what string, o *op, took span, longest time.Duration) {
+	p := &j.processes[o.process]
+	if took.to-took.from > longest+late && !p.isStarved(took) && took.to < p.died {
+		j.object("budget", "%s %v: %v", what, took.to-took.from, o)
+	}
+}
+
+// isStarved reports whether something that took so long may have waited for its own process.
+func (p *process) isStarved(took span) bool {
+	return slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= took.to && s.to >= took.from })
 }
 
 // reading holds what the server counts in the end to what callers were told.
 func (j *judge) reading(r reading) {
 	s := r.subject
-	if j.subjects[s].limit.Algorithm == stint.AlgorithmConcurrency && r.places != 0 {
+	if j.subjects[s].places() && r.places != 0 {
 		j.object("places", "subject %d: %d places are taken in the end", s, r.places)
 	}
 	if !j.subjects[s].ledger {
 		return
 	}
-	least, most := int64(0), r.unknown
+	least, most := int64(0), int64(0)
+	for _, u := range j.unknowns {
+		if u.subject == s {
+			most += u.n
+		}
+	}
 	ids, repeats, asked := map[string]int64{}, map[string]int64{}, map[string]int{}
 	for _, o := range j.ops {
 		asked[o.id]++
@@ -334,26 +394,24 @@ func (j *judge) reading(r reading) {
 			continue
 		}
 		p := &j.processes[o.process]
-		if o.kind == wait && !p.well(o.call, o.ret+time.Second) {
-			most += 2 * cost // places that it had before are given back once, if it knows them, else they expire
+		dies := p.charged(o.ret) == never
+		if o.kind == wait && dies {
+			most += 2 * cost // bookings that it gave back, or moved up
 		}
+		turnedAway := o.told == failed || o.told == denied && o.degraded
 		switch {
-		case o.told == allowed && o.flat, o.told == nothing, o.told == failed,
-			o.told == denied && o.degraded && p.charged(o.ret) == never:
+		case o.told == allowed && o.flat, o.told == nothing, turnedAway && dies:
 			most += cost // whether it was charged, and not given back, nobody can tell
-		case o.told == denied && o.degraded && o.id != "" && asked[o.id] > 1:
+		case turnedAway && o.id != "" && asked[o.id] > 1:
 			most += cost // what was repeated is not refunded
 		case o.told == allowed && o.repeat && !o.degraded:
 			repeats[o.id] = cost
 		case o.told == allowed:
-			if most += o.most(s, never); o.degraded && len(o.amends) > 0 &&
-				(p.charged(o.amends[0].ret) == never || !p.well(o.amends[0].call, o.amends[0].ret+time.Second)) {
-				most += cost // what was given back died with the process, or was lost on its way and is not sent twice
-			}
-			n := o.least(s, never)
+			n, all := j.final(o, s)
+			most += all
 			switch {
 			case j.forgotten(-1, o.call, j.length),
-				o.degraded && p.charged(o.ret) == never, o.repeat:
+				o.degraded && dies, o.repeat:
 				n = 0
 			}
 			if o.id != "" {

@@ -9,7 +9,7 @@ import (
 
 // places holds the holders of a subject's places to its limit.
 func (j *judge) places(s int) {
-	sub := &j.subjects[s]
+	limit := &j.subjects[s].limits[0]
 	var all []*op
 	for _, o := range j.ops {
 		if o.kind == hold && o.told == allowed && !o.flat && o.cost(s) > 0 {
@@ -24,7 +24,7 @@ func (j *judge) places(s int) {
 		for _, a := range all {
 			// From its return until it is gone a holder surely has its place, unless it was so slow
 			// to take it up that it did not last.
-			if a.ret > x.ret || a.gone <= x.ret || a.ret-a.call > sub.limit.Window/10 || a != x &&
+			if a.ret > x.ret || a.gone <= x.ret || a.ret-a.call > limit.Window/10 || a != x &&
 				j.forgotten(s, a.call, x.ret) {
 				continue
 			}
@@ -35,22 +35,22 @@ func (j *judge) places(s int) {
 				server++
 			}
 		}
-		if own > sub.limit.Max {
-			j.object("places", "subject %d: process %d has %d holders under %v: %v", s, x.process, own, sub.limit, x)
-		} else if server > sub.limit.Max && !x.degraded {
-			j.object("places", "subject %d: %d holders under %v: %v", s, server, sub.limit, x)
+		if own > limit.Max {
+			j.object("places", "subject %d: process %d has %d holders under %v: %v", s, x.process, own, limit, x)
+		} else if server > limit.Max && !x.degraded {
+			j.object("places", "subject %d: %d holders under %v: %v", s, server, limit, x)
 		}
 	}
 	for _, o := range j.ops {
-		if o.kind == hold && o.told == denied && !o.flat && o.cost(s) > 0 && !j.taken(s, o) {
-			j.object("room", "subject %d, %v: %v", s, sub.limit, o)
+		if o.kind == hold && o.told == denied && !o.flat && !o.banned && o.cost(s) > 0 && !j.taken(s, o) {
+			j.object("room", "subject %d, %v: %v", s, limit, o)
 		}
 	}
 }
 
 // taken reports whether there may have been no place for an op.
 func (j *judge) taken(s int, o *op) bool {
-	l := &j.subjects[s].limit
+	l := &j.subjects[s].limits[0]
 	shares, stale := int64(1), false
 	if p := &j.processes[o.process]; o.degraded {
 		shares = int64(p.instances)
@@ -63,7 +63,8 @@ func (j *judge) taken(s int, o *op) bool {
 		}
 		// A place is free once that was acknowledged, else when it has expired.
 		until := a.freed
-		if a.told != allowed || until == never || a.degraded {
+		if a.told != allowed || until == never || a.degraded ||
+			!j.processes[a.process].well(a.giving.from-steady, a.giving.to) {
 			if until = min(a.freed, a.gone); a.told != allowed {
 				until = a.ret
 			}

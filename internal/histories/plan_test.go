@@ -57,16 +57,19 @@ func (f fault) String() string {
 type step struct {
 	at     time.Duration
 	slot   int
+	steady bool // of a caller that is below its limits
 	kind   kind
 	claims []claim
 	id     string
-	wait   time.Duration // how long at most
-	keep   time.Duration // a place, or until the charge is settled; 0 is not
-	cost   int64         // to which it is settled; of a holder not 0 if it does not care that its place is lost
+	// deadline is the caller's, from when it asks; 0 is none. It waits until then.
+	deadline time.Duration
+	cancel   time.Duration // when a waiter gives up before its deadline; 0 is not
+	keep     time.Duration // a place, or until the charge is settled; 0 is not
+	cost     int64         // to which it is settled; of a holder not 0 if it does not care that its place is lost
 }
 
-// The first fault comes when every process knows how many there are. After the last one all is well
-// for long enough that everything is settled, and the limits are tried again.
+// After warmUp every process knows how many there are, if all is well until then. After the last
+// fault all is well for long enough that everything is settled, and the limits are tried again.
 const (
 	warmUp = 1300 * time.Millisecond
 	tail   = settling + 500*time.Millisecond
@@ -80,12 +83,22 @@ func draft(seed uint64) *plan {
 		p.subjects = append(p.subjects, someone(rng, len(p.subjects)))
 	}
 	last := warmUp
-	for range rng.IntN(6) {
-		f := someFault(rng, p.instances, warmUp+time.Duration(rng.Int64N(int64(3*time.Second))))
+	early := rng.IntN(4) == 0 // the first fault comes before a process can know anything
+	for n := range rng.IntN(6) {
+		from := warmUp + between(rng, 0, 3*time.Second)
+		if early && n == 0 {
+			from = pick(rng, 0, 0, scaled(rng, 100*time.Microsecond, warmUp))
+		}
+		f := someFault(rng, p.instances, from)
 		p.faults = append(p.faults, f)
 		last = max(last, f.to)
 	}
 	slices.SortStableFunc(p.faults, func(a, b fault) int { return cmp.Compare(a.from, b.from) })
+	calm := -1 // a subject whose only caller is below its limits
+	if rng.IntN(5) == 0 && !p.subjects[0].places() {
+		calm = 0
+		p.steady(rng, last+tail, calm)
+	}
 	for range 3 + rng.IntN(8) {
 		at := time.Duration(rng.Int64N(int64(last)))
 		if len(p.faults) > 0 && rng.IntN(4) > 0 { // most of it where it hurts
@@ -100,9 +113,12 @@ func draft(seed uint64) *plan {
 		}
 	}
 	// No two at one instant: which of them is first is not for the scheduler to say.
+	p.steps = slices.DeleteFunc(p.steps, func(s step) bool {
+		return !s.steady && slices.ContainsFunc(s.claims, func(c claim) bool { return c.subject == calm })
+	})
 	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
-	for i := range p.steps[1:] {
-		p.steps[i+1].at = max(p.steps[i+1].at, p.steps[i].at+1)
+	for i := 1; i < len(p.steps); i++ {
+		p.steps[i].at = max(p.steps[i].at, p.steps[i-1].at+1)
 	}
 	if rng.IntN(8) == 0 {
 		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances),
@@ -129,24 +145,43 @@ func someone(rng *rand.Rand, n int) subject {
 		mode: pick(rng, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal, stint.FailLocal,
 			stint.FailDeny, stint.FailError, stint.FailAllow),
 	}
+	if rng.IntN(4) == 0 {
+		s.bans = &stint.BanPolicy{
+			After: 2 + rng.IntN(3), Within: pick(rng, 100*time.Millisecond, time.Second, 5*time.Second),
+			Durations: pick(rng, []time.Duration{200 * time.Millisecond}, []time.Duration{time.Second},
+				[]time.Duration{200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}),
+			Forgive: pick(rng, 0, time.Second, 10*time.Second),
+		}
+	}
+	if rng.IntN(5) == 0 {
+		s.limits = []stint.Limit{
+			stint.AtOnce(pick[int64](rng, 1, 2, 5), pick(rng, 300*time.Millisecond, time.Second, 2*time.Second))}
+		s.mode = pick(rng, stint.FailLocal, stint.FailDeny, stint.FailDeny)
+		s.ledger = false
+		return s
+	}
+	s.limits = []stint.Limit{someRate(rng)}
+	if other := someRate(rng); rng.IntN(4) == 0 && other.Window != s.limits[0].Window {
+		s.limits = append(s.limits, other)
+	}
+	return s
+}
+
+// someRate draws a limit of a rate.
+func someRate(rng *rand.Rand) stint.Limit {
 	window := pick(rng, 50*time.Millisecond, 200*time.Millisecond, time.Second, 2*time.Second, 5*time.Second,
 		10*time.Second, 10*time.Second)
 	most := pick[int64](rng, 1, 2, 3, 5, 10, 10, 20, 50)
-	switch rng.IntN(10) {
+	switch rng.IntN(8) {
 	case 0, 1, 2, 3:
-		s.limit = stint.Per(most, window)
+		return stint.Per(most, window)
 	case 4, 5:
-		s.limit = stint.Limit{Max: most, Window: window, Algorithm: stint.AlgorithmFixed}
+		return stint.Limit{Max: most, Window: window, Algorithm: stint.AlgorithmFixed}
 	case 6:
-		s.limit = stint.TokenBucket(most, pick(rng, most, (most+1)/2, 2*most), window)
-	case 7:
-		s.limit = stint.Per((most+2)/3, window).WithBurst(pick[int64](rng, 2, 3))
+		return stint.TokenBucket(most, pick(rng, most, (most+1)/2, 2*most), window)
 	default:
-		s.limit = stint.AtOnce(pick[int64](rng, 1, 2, 5), pick(rng, 300*time.Millisecond, time.Second, 2*time.Second))
-		s.mode = pick(rng, stint.FailLocal, stint.FailDeny, stint.FailDeny)
-		s.ledger = false
+		return stint.Per((most+2)/3, window).WithBurst(pick[int64](rng, 2, 3))
 	}
-	return s
 }
 
 // someFault draws a fault.
@@ -174,14 +209,26 @@ func someFault(rng *rand.Rand, instances int, from time.Duration) fault {
 	return f
 }
 
+// steady adds a caller of a subject that is always below its limits, until an instant.
+func (p *plan) steady(rng *rand.Rand, until time.Duration, s int) {
+	every := until / 200
+	for _, l := range p.subjects[s].limits {
+		every = max(every, l.Window/time.Duration(l.Max))
+	}
+	every += 20*time.Millisecond + between(rng, 0, every/4)
+	for at := between(rng, 0, every); at < until; at += every {
+		p.steps = append(p.steps, step{at: at, slot: rng.IntN(p.instances), steady: true, claims: []claim{{s, 1}}})
+	}
+}
+
 // burst adds some questions about a subject.
 func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 	sub := &p.subjects[s]
-	n := min(1+rng.IntN(int(sub.limit.Capacity())+4), 25)
+	n := min(1+rng.IntN(int(sub.capacity())+4), 25)
 	length := pick(rng, time.Nanosecond, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond,
-		sub.limit.Window)
+		sub.limits[0].Window)
 	one := rng.IntN(p.instances)
-	everywhere, ids, waits := rng.IntN(2) == 0, rng.IntN(6) == 0, rng.IntN(6) == 0
+	everywhere, ids, waits, hurried := rng.IntN(2) == 0, rng.IntN(6) == 0, rng.IntN(6) == 0, rng.IntN(4) == 0
 	for range n {
 		t := step{at: at + time.Duration(rng.Int64N(int64(length))), slot: one, claims: []claim{{s, 1}}}
 		if everywhere {
@@ -189,22 +236,31 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 		}
 		other := (s + 1) % len(p.subjects)
 		switch {
-		case sub.limit.Algorithm == stint.AlgorithmConcurrency:
-			t.kind, t.keep, t.cost = hold, scaled(rng, time.Millisecond, 4*sub.limit.Window), rng.Int64N(2)
+		case sub.places():
+			t.kind, t.keep, t.cost = hold, scaled(rng, time.Millisecond, 4*sub.limits[0].Window), rng.Int64N(2)
 		case waits:
-			t.kind, t.wait = wait, scaled(rng, time.Millisecond, sub.limit.Window)
+			window := sub.limits[0].Window
+			t.kind, t.deadline = wait, pick(rng, scaled(rng, time.Millisecond, window), window)
+			if rng.IntN(3) == 0 {
+				t.cancel = pick(rng, scaled(rng, 100*time.Microsecond, t.deadline), between(rng, 1, t.deadline))
+			}
 		case ids:
 			t.id = fmt.Sprintf("%v/%d", at, rng.IntN(4))
 		default:
 			if rng.IntN(6) == 0 {
-				t.claims[0].cost = 1 + rng.Int64N(min(5, sub.limit.Capacity()))
+				t.claims[0].cost = 1 + rng.Int64N(pick(rng, min(5, sub.capacity()), sub.capacity()))
 			}
 			if rng.IntN(5) == 0 {
 				t.keep, t.cost = scaled(rng, time.Millisecond, 2*time.Second), pick[int64](rng, 0, 0, 0, 1, 3)
 			}
-			if other != s && p.subjects[other].limit.Algorithm != stint.AlgorithmConcurrency && rng.IntN(6) == 0 {
+			// Whose ban it would be is not for the judge to say.
+			if o := &p.subjects[other]; other != s && !o.places() && o.bans == nil && sub.bans == nil &&
+				rng.IntN(6) == 0 {
 				t.claims = append(t.claims, claim{other, 1})
 			}
+		}
+		if t.kind == take && hurried && rng.IntN(2) == 0 {
+			t.deadline = scaled(rng, 100*time.Microsecond, 14*time.Millisecond)
 		}
 		p.steps = append(p.steps, t)
 	}

@@ -16,87 +16,133 @@ type stay struct {
 	from, until time.Duration
 	n           func(at time.Duration) int64
 	op          *op
+	here        bool // a process may count it, the server does not
 }
 
 // stays are what may ever have been counted of a subject. An answer that was lost may have been
-// charged all the same, and an admission without the server twice: until all is settled. What an
-// admission really cost more may be charged when that is known.
-func (j *judge) stays(s int) []stay {
+// charged all the same, until that is settled. A process may count an admission without the server
+// twice until then, for it does not know of the server's charge, and the server only what no
+// process can account for. What an admission really cost more may be charged when that is known.
+func (j *judge) stays(s int, l *stint.Limit) []stay {
 	var all []stay
 	for _, o := range j.ops {
 		cost := o.cost(s)
 		if cost == 0 {
 			continue
 		}
-		settled := j.processes[o.process].settled(o.ret)
-		most := func(at time.Duration) int64 { return o.most(s, at) }
-		if contract.HasMeter(&j.subjects[s].limit) { // it gives nothing back that has been refilled since
-			most = func(at time.Duration) int64 { return max(cost, o.most(s, at)) }
+		p := &j.processes[o.process]
+		settled := p.settled(o.ret)
+		most := func(at time.Duration) int64 { return j.most(o, s, at) }
+		if contract.HasMeter(l) { // it gives nothing back that has been refilled since
+			most = func(at time.Duration) int64 { return max(cost, j.most(o, s, at)) }
 		}
 		switch {
 		case o.told == denied && !o.degraded && o.kind != wait, o.repeat && !o.degraded:
 		case o.told == allowed && !o.degraded && o.kind != wait:
-			all = append(all, stay{o.call, o.ret, most, o})
+			all = append(all, stay{from: o.call, until: o.ret, n: most, op: o})
+		case o.kind == wait && o.told == allowed:
+			// A booking counts as of its end, and those that were given up until that is known.
+			all = append(all, stay{from: o.call, until: max(j.decided(o), o.ret+j.grace(o)), n: most, op: o},
+				unsettled(o, settled, cost, settled))
 		case o.told == allowed:
-			all = append(all, stay{o.call, settled, func(at time.Duration) int64 { return cost + most(at) }, o})
+			twice := unsettled(o, j.decided(o), cost, settled)
+			twice.here = true
+			all = append(all, stay{from: o.call, until: j.decided(o), n: most, op: o}, twice)
+		case o.kind == wait:
+			all = append(all, unsettled(o, settled, cost, p.charged(o.ret)))
+		case o.id != "": // what was repeated is not refunded
+			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:
-			all = append(all, stay{o.call, settled, func(time.Duration) int64 { return cost }, o})
+			all = append(all, unsettled(o, j.decided(o), cost, p.charged(o.ret)))
 		}
 		for _, a := range o.amends {
 			if more := a.cost - cost; more > 0 && (a.applied || a.failed) {
-				until := a.ret
-				if o.degraded || a.failed {
-					until = j.processes[o.process].settled(a.ret)
-				}
-				all = append(all, stay{a.call, until, func(time.Duration) int64 { return more }, o})
+				raise := func(time.Duration) int64 { return more }
+				all = append(all, stay{from: a.call, until: j.applied(o, a), n: raise, op: o})
 			}
+		}
+	}
+	for _, u := range j.unknowns {
+		if u.subject == s {
+			all = append(all, stay{from: u.from, until: u.to, n: func(time.Duration) int64 { return u.n },
+				op: &op{process: -1}})
 		}
 	}
 	return all
 }
 
-// denials holds every denial to what was used.
-func (j *judge) denials(s int) {
-	stays := j.stays(s)
+// unsettled is what an op may have been charged by the server until an instant, without its caller
+// or its process knowing, until that is settled.
+func unsettled(o *op, until time.Duration, cost int64, settled time.Duration) stay {
+	return stay{from: o.call, until: until, op: o, n: func(at time.Duration) int64 {
+		if at < settled {
+			return cost
+		}
+		return 0
+	}}
+}
+
+// denials holds every denial by limits of rates to what was used.
+func (j *judge) denials() {
+	stays := map[*stint.Limit][]stay{}
+	for s := range j.subjects {
+		for i := range j.subjects[s].limits {
+			l := &j.subjects[s].limits[i]
+			stays[l] = j.stays(s, l)
+		}
+	}
 	for _, o := range j.ops {
-		if o.told != denied || o.flat || o.kind == wait || len(o.claims) == 0 || o.claims[0].subject != s {
+		if o.told != denied || o.flat || o.banned || o.kind != take {
 			continue
 		}
-		if len(o.claims) > 1 {
-			if j.full(o.claims[1].subject, o, j.stays(o.claims[1].subject)) {
-				continue
+		full := slices.ContainsFunc(o.claims, func(c claim) bool {
+			limits := j.subjects[c.subject].limits
+			for i := range limits {
+				if l := &limits[i]; j.full(c.subject, l, o, stays[l]) {
+					return true
+				}
 			}
-		}
-		if !j.full(s, o, stays) {
-			j.object("room", "subject %d, %v: %v", s, j.subjects[s].limit, o)
+			return false
+		})
+		if !full {
+			s := o.claims[0].subject
+			j.object("room", "subject %d, %v: %v", s, j.subjects[s].limits, o)
 		}
 	}
 }
 
-// full reports whether there may have been no room for an op's part of a subject at some instant at
-// which it may have been decided.
-func (j *judge) full(s int, o *op, stays []stay) bool {
-	l, cost := &j.subjects[s].limit, o.cost(s)
+// full reports whether there may have been no room under a limit for an op's part of a subject at
+// some instant at which it may have been decided.
+func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
+	cost := o.cost(s)
 	if cost > l.Capacity() {
 		return true
 	}
-	from := o.call
+	from, p := o.call, &j.processes[o.process]
 	switch {
 	case o.id != "":
 	case o.degraded:
 		from -= remembered / 10
-	default:
+	case o.ret == o.call || p.isStarved(span{o.call, o.ret}): // it may be from memory: the way to the server takes time
 		from -= remembered
 	}
 	window := l.Window
 	shares := int64(1)
-	if p := &j.processes[o.process]; !o.degraded {
-		stays = slices.DeleteFunc(slices.Clone(stays), func(a stay) bool { return a.op == o })
-	} else if shares = j.present(p, o.call); shares > 1 || p.born > 0 {
+	// A process may have learned from other answers that the server has charged something, and not
+	// that it was this op.
+	told := o.degraded && !p.isDark(o)
+	stays = slices.DeleteFunc(slices.Clone(stays),
+		func(a stay) bool { return a.op == o && !told || a.here && !o.degraded })
+	if o.degraded {
+		shares = j.present(p, o.call)
+		for i := range stays {
+			stays[i].until += l.Window / 8
+		}
+	}
+	if o.degraded && (shares > 1 || p.born > 0) {
 		// It goes by what the server last said that others had used. That decays, maybe too slowly,
 		// and what they gave back since is not known.
 		window *= 2
-		stays = slices.Clone(stays)
 		for i := range stays {
 			if a := &stays[i]; a.op.process != o.process {
 				given := a.n
@@ -127,6 +173,11 @@ func (j *judge) full(s int, o *op, stays []stay) bool {
 		}
 	}
 	return false
+}
+
+// isDark reports whether no answer of the server's could reach a process during an op.
+func (p *process) isDark(o *op) bool {
+	return slices.ContainsFunc(p.dark, func(s span) bool { return s.from <= o.call && o.ret <= s.to })
 }
 
 // used is how much of a limit may have been used at an instant.

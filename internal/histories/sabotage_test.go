@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -22,10 +23,16 @@ const (
 	dropsPlaces              // places are taken, and free again at once
 	admitsEverybody          // denials are turned into charges
 	deniesSome               // every limit is one unit too small
+	admitsBanned             // a ban is announced, and not in force
+	bansLonger               // a ban lasts for longer than its policy says
+	chargesTwice             // what is owed is charged twice
+	keepsBookings            // what is booked ahead stays when it is given up
+	dropsRaises              // what a charge is raised by is acknowledged and dropped
 )
 
 var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody",
-	"denies some"}
+	"denies some", "admits banned", "bans longer", "charges twice",
+	"keeps bookings", "drops raises"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
@@ -43,10 +50,20 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 		if l := &r.Claims[0].Limits[0]; l.Max > 1 && l.Burst == 0 {
 			l.Max--
 		}
+	case s == bansLonger && r.Bans != nil:
+		bans := *r.Bans
+		bans.Durations = []time.Duration{3 * time.Second}
+		r.Bans = &bans
 	}
 	d, err := e.Take(ctx, r)
 	switch {
 	case err != nil:
+	case s == chargesTwice && r.Mode == driver.ModeForce && !d.Repeat:
+		r.ID += "again"
+		_, err = e.Take(ctx, r)
+	case s == admitsBanned && d.Banned && !slices.Contains(r.Bans.Durations, d.BanLeft):
+		r.Bans = nil
+		return e.Take(ctx, r)
 	case s == admitsEverybody && !d.Allowed && r.Mode == stint.ModeTake && d.RetryAfter != stint.Never:
 		r.Mode = driver.ModeForce
 		return e.Take(ctx, r)
@@ -60,6 +77,12 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 }
 
 func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	if s == dropsRaises && a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
+		return stint.Amended{Changed: true, Charged: a.Cost}, nil
+	}
+	if s == keepsBookings && a.Kind == stint.AmendSettle && time.UnixMicro(c.Data().At).After(time.Now()) {
+		return stint.Amended{Changed: true}, nil
+	}
 	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claims()[0].Cost || s == dropsPlaces &&
 		a.Kind != stint.AmendSettle {
 		return stint.Amended{Changed: true, Charged: a.Cost}, nil
@@ -78,6 +101,11 @@ func TestSabotageIsFound(t *testing.T) {
 		{dropsPlaces, []string{"places"}},
 		{admitsEverybody, []string{"over"}},
 		{deniesSome, []string{"room"}},
+		{admitsBanned, []string{"ban"}},
+		{bansLonger, []string{"ban"}},
+		{chargesTwice, []string{"ledger", "room"}},
+		{keepsBookings, []string{"ledger"}},
+		{dropsRaises, []string{"ledger"}},
 	} {
 		t.Run(test.sabotage.String(), func(t *testing.T) {
 			left := slices.Clone(test.want)

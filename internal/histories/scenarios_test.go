@@ -9,8 +9,8 @@ import (
 
 // Histories that went wrong once, written by hand: the shortest that show it.
 func TestScenarios(t *testing.T) {
-	tenPerMinute := []subject{{name: "s", limit: stint.PerMinute(10)}}
-	counted := []subject{{name: "s", limit: stint.PerMinute(10), ledger: true}}
+	tenPerMinute := []subject{{name: "s", limits: []stint.Limit{stint.PerMinute(10)}}}
+	counted := []subject{{name: "s", limits: []stint.Limit{stint.PerMinute(10)}, ledger: true}}
 	sec := time.Second
 	for _, test := range []struct {
 		name string
@@ -52,15 +52,53 @@ func TestScenarios(t *testing.T) {
 		}},
 		{"answers come late, and what they charged is given back, for nobody was admitted", plan{
 			instances: 1, subjects: []subject{
-				{name: "s", limit: stint.PerMinute(10), ledger: true, mode: stint.FailDeny}},
+				{name: "s", limits: []stint.Limit{stint.PerMinute(10)}, ledger: true, mode: stint.FailDeny}},
 			faults: []fault{{kind: slowLink, slot: 0, from: 2 * sec, to: 4 * sec, slow: 60 * ms}},
 			steps:  sequence(asking(1, 1*sec), asking(5, 2*sec+1), asking(5, 3*sec), asking(10, 8500*ms)),
 		}},
 		{"outages are longer than a place lasts", plan{
-			instances: 1, subjects: []subject{{name: "s", limit: stint.AtOnce(5, sec), mode: stint.FailDeny}},
+			instances: 1,
+			subjects:  []subject{{name: "s", limits: []stint.Limit{stint.AtOnce(5, sec)}, mode: stint.FailDeny}},
 			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 3600 * ms},
 				{kind: stopServer, slot: -1, from: 7 * sec, to: 8600 * ms}},
 			steps: sequence(holding(6, 1*sec, 12*sec), holding(6, 5*sec, 12*sec), holding(6, 10*sec, 12*sec)),
+		}},
+		{"a steady caller below its limit goes on after an outage", plan{
+			instances: 1, subjects: []subject{{name: "s", limits: []stint.Limit{stint.Per(5, 5*sec)}, ledger: true}},
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 4500 * ms}},
+			steps:  every(1100*ms, 14*sec),
+		}},
+		{"callers in a hurry are no outage", plan{
+			instances: 1, subjects: counted,
+			faults: []fault{{kind: slowLink, slot: 0, from: 0, to: 1 * sec, slow: 3 * ms}},
+			steps:  within(ms/2, sequence(asking(5, 4*sec), asking(5, 5*sec), asking(5, 6*sec))),
+		}},
+		{"the server is not there at the start", plan{
+			instances: 2, subjects: counted,
+			faults: []fault{{kind: endServer, slot: -1, from: 0, to: 2 * sec}},
+			steps:  sequence(asking(6, 1*sec), from(1, asking(6, 1*sec+10)), asking(10, 12*sec)),
+		}},
+		{"a place is given back while the server is silent", plan{
+			instances: 1, subjects: []subject{{name: "s", limits: []stint.Limit{stint.AtOnce(5, 2*sec)}}},
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 4 * sec}},
+			steps:  sequence(holding(5, 1900*ms, 300*ms), holding(5, 12*sec, 1*sec)),
+		}},
+		{"a charge is settled while the server is silent", plan{
+			instances: 1, subjects: counted,
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 4 * sec}},
+			steps:  sequence(amending(asking(5, 1900*ms), 300*ms, 0), asking(10, 12*sec)),
+		}},
+		{"waiters give up while the server is silent", plan{
+			instances: 1, subjects: []subject{{name: "s", limits: []stint.Limit{stint.Per(1, 2*sec)}, ledger: true}},
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 4 * sec}},
+			steps: sequence(asking(1, 1500*ms), waiting(1, 1600*ms, 5*sec, 450*ms), waiting(1, 1700*ms, 5*sec, 600*ms),
+				asking(1, 14*sec)),
+		}},
+		{"a booking is moved while the server is silent, and the failure mode is allow", plan{
+			instances: 1, subjects: []subject{
+				{name: "s", limits: []stint.Limit{stint.Per(1, 4*sec)}, ledger: true, mode: stint.FailAllow}},
+			faults: []fault{{kind: stopServer, slot: -1, from: 2 * sec, to: 5450 * ms}},
+			steps:  sequence(asking(1, 1500*ms), waiting(1, 1600*ms, 9*sec, 0), asking(1, 22*sec)),
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -87,6 +125,39 @@ func sequence(parts ...[]step) (all []step) {
 func asking(n int, at time.Duration) (steps []step) {
 	for i := range n {
 		steps = append(steps, step{at: at + time.Duration(i), claims: []claim{{0, 1}}})
+	}
+	return steps
+}
+
+// every is a request of the first process every so often.
+func every(d, until time.Duration) (steps []step) {
+	for at := d; at < until; at += d {
+		steps = append(steps, asking(1, at)...)
+	}
+	return steps
+}
+
+// within gives requests a deadline of their callers'.
+func within(d time.Duration, steps []step) []step {
+	for i := range steps {
+		steps[i].deadline = d
+	}
+	return steps
+}
+
+// amending settles requests to a cost after some time.
+func amending(steps []step, after time.Duration, cost int64) []step {
+	for i := range steps {
+		steps[i].keep, steps[i].cost = after, cost
+	}
+	return steps
+}
+
+// waiting is n requests that wait until a deadline, or give up before if cancel is not 0.
+func waiting(n int, at, deadline, cancel time.Duration) []step {
+	steps := within(deadline, asking(n, at))
+	for i := range steps {
+		steps[i].kind, steps[i].cancel = wait, cancel
 	}
 	return steps
 }

@@ -17,6 +17,7 @@ func asked(process int, told outcome, call, ret time.Duration) *op {
 }
 
 func (o *op) alone() *op          { o.degraded = true; return o }
+func (o *op) banning() *op        { return o.bannedFor(500) }
 func (o *op) of(n int64) *op      { o.claims[0].cost = n; return o }
 func (o *op) named(id string) *op { o.id = id; return o }
 func (o *op) again() *op          { o.repeat = true; return o }
@@ -31,11 +32,30 @@ func (o *op) settledUnknown(call, ret time.Duration, cost int64) *op {
 	return o
 }
 
-func (o *op) waited() *op { o.kind = wait; return o }
+// waited makes an op one that waits, for as long as it did.
+func (o *op) waited() *op { o.kind, o.deadline = wait, o.ret-o.call; return o }
+
+// allowedFlat makes an op one that the failure mode allowed.
+func (o *op) allowedFlat() *op {
+	o.degraded, o.flat, o.mode = true, true, stint.FailAllow
+	return o
+}
+
+// within gives an op a deadline of its own.
+func (o *op) within(d time.Duration) *op { o.deadline = d * ms; return o }
+
+func (o *op) bannedFor(left time.Duration) *op {
+	o.banned, o.banLeft = true, left*ms
+	return o
+}
 
 // holding makes an op one that holds a place until then.
 func (o *op) holding(until time.Duration) *op {
-	o.kind, o.gone, o.freed = hold, until*ms, (until+1)*ms
+	return o.givingBack(until, until+1)
+}
+
+func (o *op) givingBack(from, to time.Duration) *op {
+	o.kind, o.gone, o.giving, o.freed = hold, from*ms, span{from * ms, to * ms}, to*ms
 	return o
 }
 
@@ -68,9 +88,12 @@ func TestVerdict(t *testing.T) {
 	bucket := stint.TokenBucket(3, 1, time.Second)
 	burst := stint.PerSecond(1).WithBurst(3)
 	trouble := []span{{0, 5000 * ms}}
+	bans := &stint.BanPolicy{After: 2, Within: time.Second, Durations: []time.Duration{500 * ms, 2 * time.Second}}
 	for _, test := range []struct {
 		name      string
 		limit     stint.Limit
+		other     stint.Limit // of the same subject, if it has one
+		bans      *stint.BanPolicy
 		processes []process // the first is there if nil; died 0 means never
 		losses    []span
 		resets    []reset
@@ -124,8 +147,15 @@ func TestVerdict(t *testing.T) {
 		{name: "two processes by themselves", limit: perSecond(2),
 			processes: []process{{instances: 2, troubles: trouble}, {instances: 2, troubles: trouble}},
 			ops:       list(times(2, asked(0, allowed, 0, 1)), asked(1, allowed, 2, 17).alone()), ledger: 3},
-		{name: "more than a share", limit: perSecond(4), processes: []process{{instances: 2, troubles: trouble}},
-			ops: times(3, asked(0, allowed, 2, 17).alone()), ledger: 3, want: "share"},
+		{name: "more than a share", limit: perSecond(4),
+			processes: []process{{instances: 2, troubles: []span{{2000 * ms, 5000 * ms}}}},
+			ops:       times(3, asked(0, allowed, 2002, 2017).alone()), ledger: 3, want: "share"},
+		{name: "more than a share, never having heard of the server", limit: perSecond(4),
+			processes: []process{{instances: 2, troubles: trouble, heard: never}},
+			ops:       times(3, asked(0, allowed, 2, 17).alone()), ledger: 3, want: "share"},
+		{name: "the first of two that the server heard of", limit: perSecond(4),
+			processes: []process{{instances: 2, troubles: []span{{1 * ms, 5000 * ms}}}},
+			ops:       times(3, asked(0, allowed, 2, 17).alone()), ledger: 3},
 		{name: "a share, twice, for the server was there", limit: perSecond(4),
 			processes: []process{{instances: 2, troubles: trouble}},
 			ops: list(times(2, asked(0, allowed, 2, 17).alone()), asked(0, allowed, 20, 21),
@@ -173,9 +203,11 @@ func TestVerdict(t *testing.T) {
 		{name: "denied with room", limit: perSecond(2), ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2, 3)),
 			ledger: 1, want: "room"},
 		{name: "denied from memory", limit: perSecond(1),
-			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2000, 2001)), ledger: 1},
+			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2000, 2000)), ledger: 1},
 		{name: "denied for too long", limit: perSecond(1),
-			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2002, 2003)), ledger: 1, want: "room"},
+			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2002, 2002)), ledger: 1, want: "room"},
+		{name: "denied by the server for too long", limit: perSecond(1),
+			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 1002, 1003)), ledger: 1, want: "room"},
 		{name: "denied for a cost", limit: perSecond(5),
 			ops: list(asked(0, allowed, 0, 1).of(2), asked(0, denied, 2, 3).of(4)), ledger: 2},
 		{name: "denied for what came later", limit: perSecond(1),
@@ -198,6 +230,86 @@ func TestVerdict(t *testing.T) {
 		{name: "one process denied by itself with room", limit: perSecond(4), processes: []process{{troubles: trouble}},
 			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 18, 33).alone()), ledger: 1, want: "room"},
 
+		{name: "denied for what was admitted without the server", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15).alone(), asked(0, denied, 900, 901)), ledger: 1},
+		{name: "denied for what was charged later than it was admitted", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15).alone(), asked(0, denied, 1016, 1017)), ledger: 1, want: "room"},
+		{name: "denied for what was charged twice", limit: stint.Per(2, 10*time.Second),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15).alone(), asked(0, denied, 20, 21)), ledger: 1, want: "room"},
+		{name: "denied for what was charged twice, for the reply was lost", limit: stint.Per(2, 10*time.Second),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15).alone(), asked(0, denied, 20, 21)), ledger: 2, unknown: 1},
+		{name: "denied without the server, which counts an eighth longer", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15), asked(0, denied, 1130, 1131).alone()), ledger: 1},
+		{name: "denied without the server for longer than that", limit: perSecond(1),
+			processes: []process{{troubles: trouble, dark: trouble}},
+			ops:       list(asked(0, allowed, 0, 15), asked(0, denied, 1250, 1251).alone()), ledger: 1, want: "room"},
+		{name: "denied for what was charged to somebody who was denied", limit: stint.Per(1, 10*time.Second),
+			processes: []process{{troubles: []span{{0, 10 * ms}}}},
+			ops:       list(asked(0, denied, 0, 15).alone(), asked(0, denied, 9000, 9001)), ledger: 0, want: "room"},
+
+		// Two limits.
+		{name: "two full windows", limit: perSecond(3), other: stint.PerMinute(6),
+			ops: list(times(3, asked(0, allowed, 0, 1)), times(3, asked(0, allowed, 1002, 1003))), ledger: 6},
+		{name: "too much for the second limit", limit: perSecond(3), other: stint.PerMinute(5),
+			ops: list(times(3, asked(0, allowed, 0, 1)), times(3, asked(0, allowed, 1002, 1003))), ledger: 6,
+			want: "over"},
+		{name: "denied by the second limit", limit: perSecond(3), other: stint.PerMinute(3),
+			ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, denied, 3000, 3001)), ledger: 3},
+		{name: "denied by neither limit", limit: perSecond(3), other: stint.PerMinute(4),
+			ops: list(times(3, asked(0, allowed, 0, 1)), asked(0, denied, 3000, 3001)), ledger: 3, want: "room"},
+		{name: "more than a share of the second limit", limit: perSecond(9), other: stint.PerMinute(4),
+			processes: []process{{instances: 2, troubles: []span{{2000 * ms, 5000 * ms}}}},
+			ops:       times(3, asked(0, allowed, 2002, 2017).alone()), ledger: 3, want: "share"},
+
+		// Bans.
+		{name: "banned, and free again", limit: perSecond(1), bans: bans,
+			ops: list(asked(0, allowed, 0, 1), asked(0, denied, 2, 3), asked(0, denied, 4, 5).banning(),
+				asked(0, denied, 404, 405).bannedFor(100), asked(0, allowed, 1002, 1003)), ledger: 2},
+		{name: "admitted although banned", limit: perSecond(3), bans: bans,
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).banning(),
+				asked(0, allowed, 404, 405)),
+			ledger: 1, want: "ban"},
+		{name: "admitted when the ban may have ended", limit: perSecond(3), bans: bans,
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).banning(),
+				asked(0, allowed, 490, 505)),
+			ledger: 1},
+		{name: "admitted although banned, for the state was lost", limit: perSecond(3), bans: bans,
+			losses: []span{{10 * ms, 20 * ms}},
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).banning(),
+				asked(0, allowed, 404, 405)),
+			ledger: 1},
+		{name: "admitted without the server although banned", limit: perSecond(3), bans: bans,
+			processes: []process{{troubles: trouble}},
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).banning(),
+				asked(0, allowed, 404, 419).alone()), ledger: 1, want: "ban"},
+		{name: "one of two does not know of the ban", limit: perSecond(3), bans: bans,
+			processes: []process{{instances: 2, troubles: trouble}, {instances: 2, troubles: trouble}},
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).banning(),
+				asked(1, allowed, 404, 419).alone()), ledger: 1},
+		{name: "banned for one denial", limit: perSecond(3), bans: bans,
+			ops: list(asked(0, denied, 4, 5).of(4).banning()), ledger: 0, want: "ban"},
+		{name: "banned for too long", limit: perSecond(3), bans: bans,
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).banning(),
+				asked(0, denied, 404, 405).bannedFor(110)), ledger: 0, want: "ban"},
+		{name: "a second ban", limit: perSecond(3), bans: bans,
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).banning(),
+				asked(0, denied, 602, 603).of(4),
+				asked(0, denied, 604, 605).of(4).bannedFor(2000), asked(0, denied, 2000, 2001).bannedFor(604)),
+			ledger: 0},
+		{name: "a first ban as long as a second", limit: perSecond(3), bans: bans,
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, denied, 4, 5).of(4).bannedFor(2000)), ledger: 0,
+			want: "ban"},
+		{name: "banned by a denial that nobody was told of", limit: perSecond(3), bans: bans,
+			processes: []process{{troubles: trouble}},
+			ops: list(asked(0, denied, 2, 3).of(4), asked(0, allowed, 4, 19).alone(),
+				asked(0, denied, 30, 31).bannedFor(488)),
+			ledger: 1},
+
 		// What the server counts.
 		{name: "not charged", limit: perSecond(5), ops: times(3, asked(0, allowed, 0, 1)), ledger: 2, want: "ledger"},
 		{name: "charged twice", limit: perSecond(5), ops: times(3, asked(0, allowed, 0, 1)), ledger: 4, want: "ledger"},
@@ -214,6 +326,45 @@ func TestVerdict(t *testing.T) {
 				o.flat, o.mode = true, stint.FailDeny
 				return o
 			}()), ledger: 1, want: "ledger"},
+		{name: "a refund that was accepted and lost", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 1).settled(10, 25, 0)), ledger: 1, want: "ledger"},
+		{name: "the same of what was admitted without the server", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 15).alone().settled(20, 35, 0)), ledger: 1, want: "ledger"},
+		{name: "a raise that was accepted and lost", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 1).settled(10, 25, 3)), ledger: 1, want: "ledger"},
+		{name: "a refund that died with its process", limit: perSecond(5),
+			processes: []process{{troubles: trouble, died: 5 * time.Second}},
+			ops:       list(asked(0, allowed, 0, 1).settled(10, 25, 0)), ledger: 1},
+		{name: "denied before a refund reached the server", limit: stint.Per(1, 10*time.Second),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 1).settled(2, 17, 0), asked(0, denied, 5010, 5011)), ledger: 0},
+		{name: "denied after it should have", limit: stint.Per(1, 20*time.Second),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 1).settled(2, 17, 0), asked(0, denied, 9010, 9011)), ledger: 0,
+			want: "room"},
+		{name: "a booking that was moved up", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 600).waited()), ledger: 1},
+		{name: "a booking that was moved up and is still there", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 600).waited()), ledger: 2, want: "ledger"},
+		{name: "a booking that was moved up, and no reply told where to", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 600).waited()), ledger: 2, unknown: 1},
+		{name: "a booking that was canceled and is still there", limit: perSecond(5),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, failed, 0, 600).waited()), ledger: 1, want: "ledger"},
+		{name: "a booking of the dead", limit: perSecond(5),
+			processes: []process{{troubles: trouble, died: 5 * time.Second}},
+			ops:       list(asked(0, failed, 0, 600).waited()), ledger: 1},
+		{name: "admitted by the failure mode beside its booking", limit: perSecond(5),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 600).waited().allowedFlat()),
+			ledger: 2, want: "ledger"},
+		{name: "admitted by the failure mode with its booking", limit: perSecond(5),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 600).waited().allowedFlat()),
+			ledger: 1},
+		{name: "an error, and charged all the same", limit: perSecond(5), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, failed, 0, 15)), ledger: 1, want: "ledger"},
 		{name: "a repeat costs nothing", limit: perSecond(1),
 			ops: list(asked(0, allowed, 0, 1).named("a"), asked(0, allowed, 2, 3).named("a").again()), ledger: 1},
 		{name: "a repeat that was charged", limit: perSecond(1),
@@ -224,11 +375,12 @@ func TestVerdict(t *testing.T) {
 			ops:       list(asked(0, allowed, 0, 15).named("a").alone(), asked(0, allowed, 20, 21).named("a")),
 			ledger:    1},
 
-		{name: "a repeat of what was charged and told to be denied", limit: perSecond(1), processes: []process{{troubles: trouble}}, ops: list(func() *op {
-			o := asked(0, denied, 0, 15).alone().named("a")
-			o.flat, o.mode = true, stint.FailDeny
-			return o
-		}(), asked(0, allowed, 20, 21).named("a").again()), ledger: 1},
+		{name: "a repeat of what was charged and told to be denied", limit: perSecond(1),
+			processes: []process{{troubles: trouble}}, ops: list(func() *op {
+				o := asked(0, denied, 0, 15).alone().named("a")
+				o.flat, o.mode = true, stint.FailDeny
+				return o
+			}(), asked(0, allowed, 20, 21).named("a").again()), ledger: 1},
 
 		// Places.
 		{name: "places", limit: stint.AtOnce(2, time.Second),
@@ -249,15 +401,47 @@ func TestVerdict(t *testing.T) {
 		{name: "too slow", limit: perSecond(1), ops: list(asked(0, allowed, 0, 18)), ledger: 1, want: "budget"},
 		{name: "slow for want of a CPU", limit: perSecond(1),
 			processes: []process{{starved: []span{{5 * ms, 10 * ms}}}}, ops: list(asked(0, allowed, 0, 18)), ledger: 1},
+		{name: "a settlement while the server is silent", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, allowed, 0, 1).settled(10, 25, 0)), ledger: 0},
+		{name: "a settlement that waits for the server", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, allowed, 0, 1).settled(10, 1010, 0)), ledger: 0, want: "budget"},
+		{name: "a place given back while the server is silent", limit: stint.AtOnce(1, time.Second),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 1).givingBack(10, 25)),
+			ledger: -1},
+		{name: "a place given back when the server answers", limit: stint.AtOnce(1, time.Second),
+			processes: []process{{troubles: trouble}}, ops: list(asked(0, allowed, 0, 1).givingBack(10, 1010)),
+			ledger: -1,
+			want:   "budget"},
+		{name: "a waiter that gives up", limit: perSecond(1), processes: []process{{troubles: trouble}},
+			ops: list(asked(0, failed, 0, 115).waited().within(100)), ledger: 0},
+		{name: "a waiter that gives up and waits for the server", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, failed, 0, 1100).waited().within(100)), ledger: 0, want: "budget"},
+		{name: "a short deadline and a late answer", limit: perSecond(1),
+			ops:    list(asked(0, allowed, 9000, 9014).within(1)),
+			ledger: 1},
+		{name: "a short deadline and an error", limit: perSecond(1), ops: list(asked(0, failed, 9000, 9001).within(1)),
+			ledger: 0},
+		{name: "a short deadline, and charged all the same", limit: perSecond(1),
+			ops: list(asked(0, failed, 9000, 9001).within(1)), ledger: 1, want: "ledger"},
+		{name: "a short deadline taken for an outage", limit: perSecond(1),
+			ops: list(asked(0, allowed, 9000, 9001).within(1).alone()), ledger: 1, want: "calm"},
+		{name: "an error before the deadline", limit: perSecond(1), ops: list(asked(0, failed, 9000, 9001).within(2)),
+			ledger: 0, want: "calm"},
 		{name: "without a server that is well", limit: perSecond(1), processes: []process{{troubles: trouble}},
 			ops: list(asked(0, allowed, 9000, 9001).alone()), ledger: 1, want: "calm"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			limits := []stint.Limit{test.limit}
+			if test.other.Max > 0 {
+				limits = append(limits, test.other)
+			}
 			h := &history{
-				subjects: []subject{{limit: test.limit, ledger: test.ledger >= 0}}, processes: test.processes,
-				ops:    test.ops,
+				subjects:  []subject{{limits: limits, bans: test.bans, ledger: test.ledger >= 0}},
+				processes: test.processes, ops: test.ops,
 				losses: test.losses, resets: test.resets, budget: 15 * ms, length: 30 * time.Second,
-				readings: []reading{{ledger: test.ledger, unknown: test.unknown, places: test.places}},
+				readings: []reading{{ledger: test.ledger, places: test.places}}, unknowns: []unknown{{n: test.unknown}},
 			}
 			if h.processes == nil {
 				h.processes = []process{{}}

@@ -84,7 +84,7 @@ func (w *world) bear(slot int) {
 		panic(err)
 	}
 	w.slots[slot], w.all = i, append(w.all, i)
-	p := process{born: w.now(), died: never, instances: w.plan.instances}
+	p := process{born: w.now(), died: never, heard: never, instances: w.plan.instances}
 	p.troubles, p.starved, p.dark = w.plan.troubles(slot)
 	w.mu.Lock()
 	w.history.processes = append(w.history.processes, p)
@@ -211,13 +211,13 @@ func (w *world) request(s step) stint.Request {
 	claims := make([]stint.Claim, len(s.claims))
 	for k, c := range s.claims {
 		sub := &w.plan.subjects[c.subject]
-		claims[k] = stint.Claim{Subject: sub.name, Limits: []stint.Limit{sub.limit}, Cost: c.cost}
+		claims[k] = stint.Claim{Subject: sub.name, Limits: slices.Clone(sub.limits), Cost: c.cost}
 		if sub.ledger {
 			claims[k].Limits = append(claims[k].Limits, ledger)
 		}
 	}
-	r := stint.Request{Claims: claims, ID: s.id,
-		Failure: &stint.FailurePolicy{Mode: w.plan.subjects[s.claims[0].subject].mode}}
+	first := &w.plan.subjects[s.claims[0].subject]
+	r := stint.Request{Claims: claims, ID: s.id, Bans: first.bans, Failure: &stint.FailurePolicy{Mode: first.mode}}
 	if s.id != "" {
 		r.IDLife = time.Minute
 	}
@@ -232,20 +232,25 @@ func (w *world) ask(s step) {
 	}
 	w.work.Go(func() {
 		i.client.pause()
-		o := &op{kind: s.kind, process: i.number, claims: s.claims, id: s.id,
+		o := &op{kind: s.kind, process: i.number, claims: s.claims, id: s.id, deadline: s.deadline,
 			mode: w.plan.subjects[s.claims[0].subject].mode, call: w.now(), ret: never, gone: never, freed: never}
 		w.mu.Lock()
 		w.history.ops = append(w.history.ops, o)
 		w.mu.Unlock()
-		var d stint.Decision
-		var err error
-		if s.kind == wait {
-			ctx, cancel := context.WithTimeout(context.Background(), s.wait)
-			d, err = i.limiter.WaitFor(ctx, w.request(s))
-			cancel()
-		} else {
-			d, err = i.limiter.Take(context.Background(), w.request(s))
+		ctx, cancel := context.Background(), func() {}
+		if s.deadline > 0 {
+			ctx, cancel = context.WithTimeout(ctx, s.deadline)
 		}
+		if s.cancel > 0 {
+			o.deadline = s.cancel
+			time.AfterFunc(s.cancel, cancel)
+		}
+		ask := i.limiter.Take
+		if s.kind == wait {
+			ask = i.limiter.WaitFor
+		}
+		d, err := ask(ctx, w.request(s))
+		cancel()
 		o.ret = w.now()
 		w.tell(i, o, d, err)
 		if o.told != allowed {
@@ -275,7 +280,7 @@ func (w *world) tell(i *instance, o *op, d stint.Decision, err error) {
 	default:
 		o.told = failed
 	}
-	o.degraded, o.repeat = d.Degraded, d.Repeat
+	o.degraded, o.repeat, o.banned, o.banLeft = d.Degraded, d.Repeat, d.Banned, d.BanLeft
 	o.flat = d.Unavailable || d.Degraded && d.Allowed && len(d.Usages()) == 0
 }
 
@@ -306,8 +311,10 @@ func (w *world) hold(i *instance, o *op, d stint.Decision, s step) {
 	if held.Err() != nil && s.cost > 0 {
 		over(nil)
 	}
-	if err := release(); (err == nil || err == stint.ErrPlaceLost) && !i.isDead() {
-		o.freed = w.now()
+	o.giving.from = w.now()
+	err = release()
+	if o.giving.to = w.now(); (err == nil || err == stint.ErrPlaceLost) && !i.isDead() {
+		o.freed = o.giving.to
 	}
 }
 
@@ -342,7 +349,7 @@ func (w *world) reset(s step) {
 		w.history.resets = append(w.history.resets, reset{span{w.now(), never}, s.claims[0].subject})
 		w.mu.Unlock()
 		err := i.stack.Command(context.Background(),
-			stint.Command{Kind: stint.CommandReset, Subject: sub.name, Limits: []stint.Limit{sub.limit}})
+			stint.Command{Kind: stint.CommandReset, Subject: sub.name, Limits: sub.limits})
 		w.mu.Lock()
 		if w.history.resets[n].to = w.now(); err != nil { // it may yet happen
 			w.history.resets[n].to = w.history.processes[i.number].settled(w.now())
@@ -353,6 +360,11 @@ func (w *world) reset(s step) {
 
 // read asks the server what it counts.
 func (w *world) read() {
+	for _, i := range w.all {
+		if at := i.client.heard; !at.IsZero() {
+			w.history.processes[i.number].heard = at.Sub(w.start)
+		}
+	}
 	for s, sub := range w.plan.subjects {
 		peek := func(l stint.Limit) int64 {
 			d, err := w.server.engine.Take(context.Background(), stint.Request{
@@ -362,12 +374,18 @@ func (w *world) read() {
 			}
 			return d.Usages()[0].Used
 		}
+		of := func(r reset) bool { return r.subject == s }
 		r := reading{subject: s, ledger: peek(ledger)}
-		if sub.limit.Algorithm == stint.AlgorithmConcurrency {
-			r.places = peek(sub.limit)
+		if sub.places() {
+			r.places = peek(sub.limits[0])
 		}
 		for _, i := range w.all {
-			r.unknown += i.client.unknown[sub.name]
+			for _, u := range i.client.unknown {
+				if u.subject == sub.name && (!u.again || slices.ContainsFunc(w.history.resets, of)) {
+					w.history.unknowns = append(w.history.unknowns,
+						unknown{span{u.ran.Sub(w.start), u.at.Sub(w.start)}, s, u.n})
+				}
+			}
 		}
 		w.history.readings = append(w.history.readings, r)
 	}
