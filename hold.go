@@ -14,6 +14,9 @@ const (
 	heartbeatTime = time.Second
 	// releaseTime is how long to wait for the store to take back a place, which expires by itself.
 	releaseTime = time.Second
+	// beatTime is how long a release waits for a heartbeat under way, over a store that amends in
+	// order.
+	beatTime = time.Millisecond
 )
 
 // ErrPlaceLost says that a place under a concurrency limit may belong to another holder: no
@@ -38,8 +41,9 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // context has not ended never exceeds the maximum, unless the store loses its state.
 //
 // The error of release is that of giving the place back, or [ErrPlaceLost] if the place was ever
-// lost, with the error of the last heartbeat. It waits for a heartbeat under way: at most two
-// seconds, including its own call.
+// lost, with the error of the last heartbeat. It waits for the store for the time budget at most:
+// then the place is given back in the background. Over a store without package resilience it waits
+// for a heartbeat under way: at most two seconds, including its own call.
 //
 // If the decision holds no place, Hold returns ctx as it is, and a release that does nothing: after
 // a denial, a peek or a repeat, under limits that are not concurrency limits, and under [FailAllow]
@@ -75,6 +79,9 @@ type holder struct {
 func hold(ctx context.Context, store Store, c Charge, window time.Duration) (context.Context, func() error) {
 	held, end := context.WithCancelCause(ctx)
 	ctx = context.WithoutCancel(ctx)
+	beats, stopBeat := context.WithCancel(ctx)
+	inOrder, ordered := store.(interface{ AmendsInOrder() bool }) // see package driver
+	ordered = ordered && inOrder.AmendsInOrder()
 	h := &holder{store: store, charge: c, window: window, lose: end}
 	h.expires = time.AfterFunc(window-window/10, h.loses)
 	stop := make(chan struct{})
@@ -88,7 +95,7 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration) (con
 				return
 			case <-tick.C:
 			}
-			if !h.beat(ctx) {
+			if !h.beat(beats) {
 				return
 			}
 		}
@@ -96,9 +103,15 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration) (con
 	return held, func() error {
 		end(nil)
 		close(stop)
+		if ordered { // a heartbeat under way is most likely about to be answered
+			defer time.AfterFunc(beatTime, stopBeat).Stop()
+		}
 		work.Wait()
+		stopBeat()
 		h.expires.Stop()
-		time.Sleep(time.Until(h.until))
+		if !ordered {
+			time.Sleep(time.Until(h.until))
+		}
 		return h.release(ctx)
 	}
 }

@@ -98,9 +98,6 @@ func TestAwait(t *testing.T) {
 		{"denied at the end", []place{at(900 * ms), {denied: true, wait: time.Hour}, at(100 * ms)}, nil,
 			"500ms 400ms 100ms",
 			"book, move 1, return 1, book", 4},
-		{"a place of this process alone", []place{at(900 * ms), {wait: ms, local: true}, at(100 * ms)}, nil,
-			"500ms 400ms 100ms",
-			"book, move 1, return 2, book", 4},
 		{"denied from the start", []place{{denied: true, wait: time.Hour}}, nil, "", "book", 0},
 		{"an error from the start", []place{broken}, nil, "", "book", 0},
 	} {

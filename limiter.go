@@ -210,11 +210,13 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	}
 }
 
-// moveUpAfter is how long a waiter sleeps at least before it asks for an earlier booking, and
-// moveUpPart of how much of its wait that is otherwise.
+// moveUpAfter is how long a waiter sleeps at least before it asks for an earlier booking,
+// moveUpPart of how much of its wait that is otherwise, and moveUpTime how long it waits for the
+// answer at most.
 const (
 	moveUpAfter = 500 * time.Millisecond
 	moveUpPart  = 8
+	moveUpTime  = time.Second // for the answer
 )
 
 // await sleeps until the booking of d comes. From time to time it asks for an earlier one, for
@@ -241,26 +243,19 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 		if err := ctx.Err(); err != nil {
 			return false, sure, err
 		}
-		// Booked in this process alone, because the store cannot decide.
-		here := d.Charge.data.Fallback || d.Charge.data.Leased
-		if r.terms.Booked = d.Charge.data.At; here {
-			r.terms.Booked = 0
-		}
+		r.terms.Booked = d.Charge.data.At
+		// It is in no hurry: an answer that comes late says where it is.
+		r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
 		start := time.Now()
 		moved, err := l.store.Take(ctx, r)
 		switch {
-		case err == nil && moved.Allowed && !moved.Charge.data.Fallback && !moved.Charge.data.Leased:
-			if here {
-				l.unbook(ctx, d.Charge)
-			}
+		case err == nil && moved.Allowed:
 			*d, left, known, sure, answered = moved, moved.RetryAfter, true, true, time.Since(start)
 			continue
-		case err == nil && moved.Allowed:
-			l.unbook(ctx, moved.Charge) // a booking in this process alone
-		}
-		known = false
-		if err != nil || moved.Degraded {
-			sure = false // the store may have moved it
+		case err == nil: // somebody banned it
+			known = false
+		case !notRun(err):
+			known, sure = false, false
 		}
 		left -= time.Since(start)
 	}

@@ -17,4 +17,11 @@
 //     charge cost more is charged though it has left its window.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
+//
+// # Order
+//
+// A heartbeat that was not answered may still arrive, and take a place back that was released
+// since. So a holder waits until it cannot, before it gives its place up. It need not if its store
+// has a method AmendsInOrder() bool that reports true, as that of package resilience does: such a
+// store sends a release itself, once no heartbeat of the same charge can arrive any more.
 package driver

@@ -60,6 +60,7 @@ type batching struct {
 	breaker    *breaker // the same, if it is one
 	maxWaiting int
 	budget     time.Duration
+	ledger     *ledger      // learns of all answers; nil if there is none
 	spare      sync.Pool    // waiters that were answered; a batch may still hold others
 	late       atomic.Int64 // requests that were sent and given up, and may still be answered
 
@@ -106,6 +107,8 @@ type waiter struct {
 	done  chan struct{}
 	early func() // its call's Done
 	late  lateAnswer
+	// number is that of the call to the store.
+	number uint64
 }
 
 // States of a waiter. Whoever changes it from waiting owns the answer.
@@ -163,6 +166,7 @@ func (b *batching) askBy(ctx context.Context, q *question, owed []*owedCall, dea
 		w = &waiter{done: make(chan struct{}, 1)}
 		w.early = func() {
 			if w.state.CompareAndSwap(waiting, early) {
+				b.learn(&w.call, w.number, false)
 				w.done <- struct{}{}
 			} else {
 				b.deliverLate(w)
@@ -207,7 +211,10 @@ func (b *batching) askItself(q *question, deadline time.Time) (err error) {
 		b.mu.Unlock()
 	}()
 	q.decision, err = b.inner.Take(ctx, q.request)
-	ok = err == nil
+	if ok = err == nil; ok && b.ledger != nil {
+		b.ledger.synchronize(&q.decision, q.asked)
+		b.ledger.answered(&q.request, &q.decision, b.ledger.calls.Add(1), false)
+	}
 	return err
 }
 
@@ -316,8 +323,16 @@ func (b *batching) abandon(w *waiter, sent bool, cause error) error {
 
 // deliverLate passes on an answer whose caller has given up.
 func (b *batching) deliverLate(w *waiter) {
-	if w.late.arrive(w.call.Decision, w.call.Err) {
+	if w.late.arrive(w.call.Decision, w.call.Err, w.number) {
 		b.late.Add(-1)
+	}
+	b.learn(&w.call, w.number, true)
+}
+
+// learn tells the ledger of an answer.
+func (b *batching) learn(c *driver.Call, number uint64, late bool) {
+	if b.ledger != nil && c.Err == nil {
+		b.ledger.answered(&c.Request, &c.Decision, number, late)
 	}
 }
 
@@ -364,7 +379,10 @@ func (b *batching) endResting() {
 // if there are none. The lock is held.
 func (b *batching) fill(f *sentBatch) *sentBatch {
 	f.waiters, f.calls, f.earliest = f.waiters[:0], f.calls[:0], time.Time{}
-	now := time.Now()
+	now, number := time.Now(), uint64(0)
+	if b.ledger != nil {
+		number = b.ledger.calls.Add(1)
+	}
 	n := 0
 	for _, w := range b.waiting {
 		if len(f.waiters) == maxBatch {
@@ -375,9 +393,10 @@ func (b *batching) fill(f *sentBatch) *sentBatch {
 			continue
 		}
 		w.sent.Store(true)
+		w.number = number
 		f.waiters = append(f.waiters, w)
 		for _, o := range w.first {
-			o.Call.Deadline = w.call.Deadline
+			o.Call.Deadline, o.number = w.call.Deadline, number
 			f.calls = append(f.calls, &o.Call)
 		}
 		f.calls = append(f.calls, &w.call)
@@ -426,11 +445,15 @@ func (b *batching) run(f *sentBatch) {
 		delete(b.sent, f) // waiters that are answered may be reused
 		b.noteCall(batchError(f.calls) == nil, f.begun)
 		b.mu.Unlock()
+		if c := &f.waiters[0].call; b.ledger != nil && c.Err == nil && f.waiters[0].state.Load() == waiting {
+			b.ledger.synchronize(&c.Decision, f.begun)
+		}
 		for _, w := range f.waiters {
 			for _, o := range w.first { // before the answer to the request they came with
 				o.end()
 			}
 			if w.state.CompareAndSwap(waiting, answered) {
+				b.learn(&w.call, w.number, false)
 				w.done <- struct{}{}
 			} else if w.state.Load() == early {
 				b.leave(w)

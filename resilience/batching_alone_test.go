@@ -111,7 +111,7 @@ func TestWhoDoesNotAskItself(t *testing.T) {
 		// so long that a canceled caller would be stuck
 		mustTake(t, newDeadlines(b, time.Second), t.Context())
 		if err := d.askAfter(t.Context(), &question{request: oneUnit("a"), asked: time.Now()}, // something is owed
-			[]*owedCall{{Call: driver.Call{Request: oneUnit("b")}, done: func(*owedCall) {}}}); err != nil {
+			[]*owedCall{newOwedCall(t)}); err != nil {
 			t.Fatal(err)
 		}
 		place, reserve, lease := oneUnit("p", stint.AtOnce(5, time.Minute)), oneUnit("a"), oneUnit("l")
@@ -234,4 +234,13 @@ func TestCloseWaitsForALoneCaller(t *testing.T) {
 			t.Error(c.err)
 		}
 	})
+}
+
+// newOwedCall returns a call that charges something.
+func newOwedCall(t *testing.T) *owedCall {
+	l, r := newTestLedger(t, 1), oneUnit("b")
+	if _, _, err := l.decide(&r, false); err != nil {
+		t.Fatal(err)
+	}
+	return l.carry(&r)[0]
 }

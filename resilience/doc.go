@@ -27,9 +27,11 @@
 // day, 200 of which are used, among 10 instances 80. What remains, as decisions report it, is what
 // this process has left.
 //
-// What was granted without the store is charged to it afterwards, above capacity if need be. A
-// request that was sent and not answered in time is followed for another second: what the store
-// charged after all is the charge, or is refunded if the caller was denied.
+// What was granted without the store is charged to it afterwards, as of when it was granted, and
+// above capacity if need be. A settlement or a release that the store does not answer within the
+// time budget is made later, and repeated until it applies: no caller waits for it. A request that
+// was sent and not answered in time is followed for another second: what the store charged after
+// all is the charge, or is refunded if the caller was denied.
 //
 // In any window, a limit admits at most the algorithm's own bound; plus, per outage, nothing with
 // one process, else at most instances × ceil(capacity / instances); plus one capacity per loss of

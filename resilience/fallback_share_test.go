@@ -8,10 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Three processes without the store admit no more than their parts. F9.
@@ -31,70 +28,6 @@ func TestFallbackDividesLimits(t *testing.T) {
 		}
 		if part := (l.Capacity() + instances - 1) / instances; total != instances*part {
 			t.Errorf("%s: %d admitted, want %d × %d", l, total, instances, part)
-		}
-	}
-}
-
-func TestDivide(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := stint.Limit{
-			Max: rapid.Int64Range(0, stint.MaxUnits).Draw(t, "max") >> rapid.IntRange(0, 53).Draw(t, "shift"),
-			Algorithm: rapid.SampledFrom([]stint.Algorithm{stint.AlgorithmSliding, stint.AlgorithmBucket,
-				stint.AlgorithmFixed, stint.AlgorithmConcurrency}).Draw(t, "algorithm"),
-			Window: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 1000003 * time.Microsecond,
-				time.Minute, time.Hour,
-				24 * time.Hour, 30 * 24 * time.Hour, stint.MaxWindow}).Draw(t, "window"),
-		}
-		switch l.Algorithm {
-		case stint.AlgorithmSliding:
-			l = l.WithBurst(rapid.Int64Range(0, stint.MaxBurst).Draw(t, "times"))
-		case stint.AlgorithmBucket:
-			l.Burst = rapid.Int64Range(0, stint.MaxUnits).Draw(t, "burst") >> rapid.IntRange(0, 53).Draw(
-				t, "burst shift")
-		}
-		if l.Validate() != nil {
-			t.Skip()
-		}
-		n := rapid.Int64Range(1, 1000).Draw(t, "instances")
-		part := divide(l, n)
-		if err := part.Validate(); err != nil {
-			t.Fatalf("%s among %d: %s: %v", l, n, part, err)
-		}
-		if !contract.SameID(&part, &l) || part.Max > l.Max || part.Capacity() > l.Capacity() ||
-			(part.Max == 0) != (l.Max == 0) {
-			t.Fatalf("%s among %d is %s", l, n, part)
-		}
-	})
-}
-
-func TestDivideOddBuckets(t *testing.T) {
-	// A million a day is round, a third of it is not.
-	l := stint.TokenBucket(1_000_000, 1_000_000, 24*time.Hour)
-	part := divide(l, 3)
-	if err := part.Validate(); err != nil || part.Max > 333_334 || part.Max < 333_000 || part.Burst != 333_334 {
-		t.Errorf("%s: %v", part, err)
-	}
-}
-
-func TestDivideOddBursts(t *testing.T) {
-	for _, test := range []struct {
-		limit stint.Limit
-		want  string // the parts of three processes
-	}{
-		{stint.PerMinute(10).WithBurst(2), "4/1m burst 2x"},
-		{stint.PerMinute(10).WithBurst(1), "4/1m burst 1x"},
-		// The window is a prime number of microseconds, and a third of its rate has no divisor in
-		// common with it.
-		{stint.Per(3_000_009_000_000, 1_000_003*time.Microsecond).WithBurst(3), "1000003000000/1.000003s burst 3x"},
-		{stint.Per(2_000_006_000_000, 1_000_003*time.Microsecond).WithBurst(3), "666667999998/1.000003s burst 3x"},
-		{stint.Per(1_000_003, 1_000_003*time.Microsecond).WithBurst(100), "333335/1.000003s burst 100x"},
-		{stint.Per(31_622_400_000_001*100, stint.MaxWindow-time.Microsecond), "1054080000000034/365d23h59m59.999999s"},
-		{stint.Per(31_622_399_999_999, stint.MaxWindow-time.Microsecond).WithBurst(100),
-			"10540800000000/365d23h59m59.999999s"},
-	} {
-		part := divide(test.limit, 3)
-		if err := part.Validate(); part.String() != test.want || err != nil {
-			t.Errorf("%s (%v): got %s (%v), want %s", test.limit, test.limit.Validate(), part, err, test.want)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func (trivial) Take(_ context.Context, r stint.Request) (d stint.Decision, err e
 type oneByOne struct{ stint.Store }
 
 func (s oneByOne) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	failure := stint.FailurePolicy{Mode: stint.FailError, Budget: chargeTime}
+	failure := stint.FailurePolicy{Mode: stint.FailError, Budget: sendTime}
 	for _, c := range batch {
 		c.Request.Failure = &failure
 		c.Decision, c.Err = s.Take(ctx, c.Request)

@@ -16,8 +16,10 @@ func (f *fallback) instances() int {
 	return max(f.config.Instances, 1)
 }
 
-// sharedBy is instances for a decision without the store, with a warning if the number is a guess.
-func (f *fallback) sharedBy() int64 {
+func (f *fallback) sharing() int64 { return int64(f.instances()) }
+
+// sharedBy warns if a decision without the store is based on a guess of the number of instances.
+func (f *fallback) sharedBy() {
 	if f.config.Instances == 0 && f.counted.Load() == 0 {
 		f.warnAlone.Do(func() {
 			f.config.Logger.Warn("stint: how many processes share the store is not known; assuming this one alone, " +
@@ -25,7 +27,6 @@ func (f *fallback) sharedBy() int64 {
 				"(failure.instances in a configuration, Instances in Go)")
 		})
 	}
-	return int64(f.instances())
 }
 
 const (

@@ -16,7 +16,8 @@ type lateAnswer struct {
 	arrived  bool
 	decision stint.Decision
 	err      error
-	follow   func(stint.Decision, error)
+	call     uint64 // in which it came
+	follow   func(stint.Decision, error, uint64)
 }
 
 // Error implements error.
@@ -35,17 +36,17 @@ func (l *lateAnswer) expect(cause error) bool {
 }
 
 // arrive notes the answer, or that there will be none, once. It reports whether it was expected.
-func (l *lateAnswer) arrive(d stint.Decision, err error) bool {
+func (l *lateAnswer) arrive(d stint.Decision, err error, call uint64) bool {
 	l.mu.Lock()
 	if l.arrived {
 		l.mu.Unlock()
 		return false
 	}
-	l.arrived, l.decision, l.err = true, d, err
+	l.arrived, l.decision, l.err, l.call = true, d, err, call
 	follow, expected := l.follow, l.expected
 	l.mu.Unlock()
 	if follow != nil {
-		follow(d, err)
+		follow(d, err, call)
 	}
 	return expected
 }
@@ -58,7 +59,7 @@ func (l *lateAnswer) answer() (d stint.Decision, ok bool) {
 }
 
 // whenKnown calls f with what becomes of the request: at once if that is known.
-func (l *lateAnswer) whenKnown(f func(stint.Decision, error)) {
+func (l *lateAnswer) whenKnown(f func(stint.Decision, error, uint64)) {
 	l.mu.Lock()
 	arrived := l.arrived
 	if !arrived {
@@ -66,6 +67,6 @@ func (l *lateAnswer) whenKnown(f func(stint.Decision, error)) {
 	}
 	l.mu.Unlock()
 	if arrived {
-		f(l.decision, l.err)
+		f(l.decision, l.err, l.call)
 	}
 }

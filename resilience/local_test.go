@@ -76,68 +76,46 @@ func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
 	})
 }
 
-func newTestLocal(t *testing.T) *local {
-	l, err := newLocal(1<<20, nil)
+func newTestLedger(t testing.TB, instances int64) *ledger {
+	c := Config{}.withDefaults()
+	l, err := newLedger(&c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.instances = func() int64 { return instances }
 	t.Cleanup(l.close)
 	return l
 }
 
-// What cannot be kept any more is not taken to be owed for ever.
-func TestNothingIsOwedAboveTheBound(t *testing.T) {
-	l := newTestLocal(t)
-	l.owing.Store(maxOwing)
-	for _, id := range []string{"", "x"} {
-		r := oneUnit("a", stint.PerHour(5))
-		r.ID = id
-		d, err := l.decide(&r, 1, 1)
-		if err != nil || !d.Allowed {
-			t.Fatal(d.Allowed, err)
-		}
-		if l.owe(l.grant(&r, d.Charge.Data().ID, 1), 1) {
-			t.Error("kept")
-		}
-		if k := l.find(&r.Claims[0]).of(&r.Claims[0].Limits[0]); k.uncharged != 0 {
-			t.Errorf("%d units are uncharged for ever", k.uncharged)
-		}
-	}
-}
-
 // Holders that died without the store do not count when others come.
 func TestDeadHoldersAreForgotten(t *testing.T) {
-	l := newTestLocal(t)
-	r := oneUnit("a", stint.AtOnce(100, time.Second))
-	now := int64(0)
-	for range 5 {
-		now += int64(time.Hour)
-		if _, err := l.decide(&r, now, 2); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := newTestLedger(t, 2)
+		r := oneUnit("a", stint.AtOnce(100, time.Second))
+		for range 5 {
+			time.Sleep(time.Hour)
+			if _, _, err := l.decide(&r, false); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if n := l.find(&r.Claims[0]).of(&r.Claims[0].Limits[0]).unchargedFor(&asking{}, now); n != 1 {
-		t.Errorf("%d places, want 1", n)
-	}
+		if n := l.find(&r.Claims[0]).of(&r.Claims[0].Limits[0], 0).uncounted(0, 0, l.now()); n != 1 {
+			t.Errorf("%d places, want 1", n)
+		}
+	})
 }
 
 func BenchmarkHeard(b *testing.B) {
 	for name, more := range map[string]int64{"alone": 0, "beside others": 10} {
 		b.Run(name, func(b *testing.B) {
-			l, err := newLocal(64<<20, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer l.close()
+			l := newTestLedger(b, 1)
 			r := oneUnit("a", stint.PerMinute(1<<40))
 			d := stint.Decision{Allowed: true, Charge: contract.ChargeOf(&r)}
 			usages := d.MakeUsages(1)
-			q := asking{}
 			b.ReportAllocs()
 			for i := int64(1); b.Loop(); i++ {
-				d.Charge.Data().ID, d.Charge.Data().At = uint64(i), i
+				d.Charge.Data().ID, d.Charge.Data().Now = uint64(i), i
 				usages[0] = stint.Usage{Used: i + more, ResetAfter: time.Minute}
-				l.learn(&r, &d, &q, i, 1)
+				l.answered(&r, &d, uint64(i), false)
 			}
 		})
 	}

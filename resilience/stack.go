@@ -91,6 +91,9 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 		if s.fallback, err = newFallback(s.top, s.breaker, c); err != nil {
 			return nil, err
 		}
+		if s.batching != nil {
+			s.batching.ledger, s.fallback.below = s.fallback.ledger, true
+		}
 		if counter, ok := store.(instanceCounter); ok {
 			s.fallback.countInstances(counter)
 		}
@@ -138,7 +141,7 @@ func (s *Stack) drop(subject string, commanded bool) {
 		s.leases.drop(subject)
 	}
 	if commanded && s.fallback != nil {
-		s.fallback.local.unban(subject)
+		s.fallback.ledger.unban(subject)
 	}
 }
 
@@ -168,6 +171,10 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	return s.top.Amend(ctx, c, a)
 }
+
+// AmendsInOrder reports whether a holder need not wait for its heartbeats before it gives up its
+// place; see package driver.
+func (s *Stack) AmendsInOrder() bool { return s.fallback != nil }
 
 // Command implements [stint.Store].
 func (s *Stack) Command(ctx context.Context, c stint.Command) error { return s.top.Command(ctx, c) }

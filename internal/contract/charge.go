@@ -44,3 +44,11 @@ func states(c *stint.Charge) (n int) {
 	}
 	return n
 }
+
+// NoGenerations gives a charge that no store made a generation for each of its states: none of them
+// is that of a store.
+func NoGenerations(c *stint.Charge) {
+	if n := states(c); n > 1 {
+		c.Data().Others = &driver.OtherStates{Generations: make([]uint32, n-1)}
+	}
+}

@@ -251,12 +251,11 @@ func (j *judge) share(s int, l *stint.Limit, x item, own []item) {
 			lost = max(lost, o.ret)
 		}
 	}
-	// What was owed may have been charged meanwhile, in the background: then the server has
-	// answered.
+	// The server may have answered late meanwhile, or in the background. Then what is left is
+	// divided anew.
 	p := &j.processes[x.op.process]
 	heard := func(a item) bool {
-		return x.op.call-a.op.call > followed*9/10 &&
-			!slices.ContainsFunc(p.dark, func(d span) bool { return d.from <= a.op.call && x.op.call <= d.to })
+		return !slices.ContainsFunc(p.dark, func(d span) bool { return d.from <= a.op.call && x.op.call <= d.to })
 	}
 	own = slices.DeleteFunc(slices.Clone(own),
 		func(a item) bool { return !a.op.degraded || a.from <= lost || heard(a) })
@@ -395,8 +394,8 @@ func (j *judge) reading(r reading) {
 		}
 		p := &j.processes[o.process]
 		dies := p.charged(o.ret) == never
-		if o.kind == wait && dies {
-			most += 2 * cost // bookings that it gave back, or moved up
+		if o.kind == wait && (dies || !p.well(o.call, o.ret+time.Second)) {
+			most += 2 * cost // bookings that it gave back, or moved to a place that no reply told
 		}
 		turnedAway := o.told == failed || o.told == denied && o.degraded
 		switch {

@@ -43,13 +43,17 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		case o.kind == wait && o.told == allowed:
 			// A booking counts as of its end, and those that were given up until that is known.
 			all = append(all, stay{from: o.call, until: max(j.decided(o), o.ret+j.grace(o)), n: most, op: o},
-				unsettled(o, settled, cost, settled))
+				unsettled(o, settled, cost, j.unbooked(o)))
 		case o.told == allowed:
 			twice := unsettled(o, j.decided(o), cost, settled)
 			twice.here = true
-			all = append(all, stay{from: o.call, until: j.decided(o), n: most, op: o}, twice)
+			until := j.decided(o) + l.Window/16          // what was granted in that time is charged as of its end
+			if contract.HasMeter(l) && p.instances > 1 { // others may have used all that was refilled
+				until = max(until, settled)
+			}
+			all = append(all, stay{from: o.call, until: until, n: most, op: o}, twice)
 		case o.kind == wait:
-			all = append(all, unsettled(o, settled, cost, p.charged(o.ret)))
+			all = append(all, unsettled(o, settled, cost, j.unbooked(o)))
 		case o.id != "": // what was repeated is not refunded
 			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:
@@ -69,6 +73,16 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		}
 	}
 	return all
+}
+
+// unbooked is when the bookings that a waiter gave up are surely gone: never, if it may not know
+// where they are.
+func (j *judge) unbooked(o *op) time.Duration {
+	p := &j.processes[o.process]
+	if !p.well(o.call, o.ret+time.Second) {
+		return never
+	}
+	return p.charged(o.ret)
 }
 
 // unsettled is what an op may have been charged by the server until an instant, without its caller
