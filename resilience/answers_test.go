@@ -1,0 +1,401 @@
+package resilience
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// eachKind is a limit of 20 of each algorithm that counts units.
+func eachKind(window time.Duration) map[string]stint.Limit {
+	return map[string]stint.Limit{
+		"sliding": stint.Per(20, window),
+		"burst":   stint.Per(10, window).WithBurst(2),
+		"bucket":  stint.TokenBucket(20, 20, window),
+		"fixed":   {Max: 20, Window: window, Algorithm: stint.AlgorithmFixed},
+	}
+}
+
+// newSkewed returns a store whose clock is ahead of the machine's by so many nanoseconds.
+func newSkewed(t *testing.T) (store *flaky, ahead *atomic.Int64) {
+	t.Helper()
+	ahead = new(atomic.Int64)
+	memory, err := memorystore.New(memorystore.Config{
+		MaxSubjects: 10_000,
+		Now:         func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	return newFlaky(t, memory), ahead
+}
+
+// The answers to a batch have one instant, and their callers wake in any order. What is left then
+// is exact.
+func TestAnswersOfABatch(t *testing.T) {
+	for name, limit := range eachKind(time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, s := newShakyStack(t)
+				store.change(way{there: time.Millisecond}) // so that requests wait for each other
+				r := oneUnit("a", limit)
+				var callers sync.WaitGroup
+				for range 10 {
+					callers.Go(func() {
+						if d := mustDecide(t, s, r); !d.Allowed || d.Degraded {
+							t.Errorf("allowed %v, degraded %v", d.Allowed, d.Degraded)
+						}
+					})
+				}
+				callers.Wait()
+				store.fail(refusedCall())
+				if n := admitted(t, s, 20, r); n != 10 {
+					t.Errorf("%d more without the store, want 10", n)
+				}
+			})
+		})
+	}
+}
+
+// If a process learns of answers in any order, it never takes what is used for less, and knows it
+// exactly after the next answer.
+func TestAnswersInAnyOrder(t *testing.T) {
+	for name, limit := range eachKind(time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(50) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFlaky(t)
+					f := newFallbackFor(t, store, Config{Instances: 1})
+					r := oneUnit("a", limit)
+					var answers []stint.Decision
+					for range 10 {
+						answers = append(answers, mustDecide(t, store, r))
+						time.Sleep(time.Millisecond)
+					}
+					random := rand.New(rand.NewPCG(seed, 0))
+					for n, i := range random.Perm(len(answers)) {
+						f.ledger.answered(&r, &answers[i], uint64(n+1), false)
+					}
+					store.fail(refusedCall())
+					r.Mode = stint.ModePeek
+					if d := mustDecide(t, f, r); d.Usages()[0].Used < 10 {
+						t.Errorf("order %d: %d known to be used, want 10", seed, d.Usages()[0].Used)
+					}
+					r.Mode = stint.ModeTake
+					store.up()
+					mustDecide(t, f, r)
+					store.fail(refusedCall())
+					if n := admitted(t, f, 20, r); n != 9 {
+						t.Errorf("order %d: %d more without the store, want 9", seed, n)
+					}
+				})
+			}
+		})
+	}
+}
+
+// Nor does it matter in which order it learns of answers of one instant, under limits that keep a
+// log.
+func TestAnswersOfOneInstantInAnyOrder(t *testing.T) {
+	for name, limit := range eachKind(time.Hour) {
+		if limit.Algorithm == stint.AlgorithmBucket {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(50) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFlaky(t)
+					f := newFallbackFor(t, store, Config{Instances: 1})
+					r := oneUnit("a", limit)
+					var answers []stint.Decision
+					for range 10 {
+						answers = append(answers, mustDecide(t, store, r))
+					}
+					random := rand.New(rand.NewPCG(seed, 0))
+					for _, i := range random.Perm(len(answers)) {
+						f.ledger.answered(&r, &answers[i], 1, false)
+					}
+					store.fail(refusedCall())
+					if n := admitted(t, f, 20, r); n != 10 {
+						t.Errorf("order %d: %d more without the store, want 10", seed, n)
+					}
+				})
+			}
+		})
+	}
+}
+
+// Of two answers that come in the wrong order, the newer one has counted what the older one grants.
+func TestTwoAnswersInTheWrongOrder(t *testing.T) {
+	for name, limit := range eachKind(time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFlaky(t)
+				f := newFallbackFor(t, store, Config{Instances: 1})
+				r := oneUnit("a", limit)
+				first := mustDecide(t, store, r)
+				time.Sleep(time.Millisecond)
+				second := mustDecide(t, store, r)
+				f.ledger.answered(&r, &second, 2, false)
+				f.ledger.answered(&r, &first, 1, false)
+				store.fail(refusedCall())
+				least := 18
+				if contract.HasMeter(&limit) { // it may count the older one again, until the next answer
+					least = 17
+				}
+				if n := admitted(t, f, 30, r); n < least || n > 18 {
+					t.Errorf("%d more without the store, want %d to 18", n, least)
+				}
+			})
+		})
+	}
+}
+
+// An answer that allows, and comes after a newer one that denies, makes no room.
+func TestAllowedAfterANewerDenial(t *testing.T) {
+	for name, budget := range map[string]time.Duration{"in time": time.Second, "late": 15 * time.Millisecond} {
+		for kind, limit := range eachKind(time.Hour) {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newShaky(t)
+					s := newStack(t, store, Config{Instances: 1, NoBreaker: true, NoDenyCache: true,
+						Failure: stint.FailurePolicy{Budget: budget}})
+					r := oneUnit("a", limit)
+					store.change(way{back: 50 * time.Millisecond})
+					var caller sync.WaitGroup
+					caller.Go(func() {
+						if d := mustDecide(t, s, r); !d.Allowed {
+							t.Error("the first is denied")
+						}
+					})
+					time.Sleep(20 * time.Millisecond)
+					admitted(t, store.flaky.Store, 19, r) // by others
+					store.change(way{})
+					if d := mustDecide(t, s, r); d.Allowed || d.Degraded {
+						t.Errorf("the second is allowed %v, degraded %v", d.Allowed, d.Degraded)
+					}
+					caller.Wait()
+					time.Sleep(40 * time.Millisecond)
+					store.fail(refusedCall())
+					if n := admitted(t, s, 20, r); n != 0 {
+						t.Errorf("%d admitted without the store, want none", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// After the store's clock has gone back, its answers are taken over again within a second: what
+// others use is known, and nobody is locked out for longer than it takes anyway.
+func TestStoreClockGoesBack(t *testing.T) {
+	for name, limit := range eachKind(time.Minute) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, ahead := newSkewed(t)
+				s := newStack(t, store, Config{Instances: 1, NoBreaker: true})
+				r := oneUnit("a", limit)
+				used := admitted(t, s, 5, r)
+				ahead.Add(-int64(time.Hour))
+				used += admitted(t, s, 1, r)
+				time.Sleep(1100 * time.Millisecond)
+				used += admitted(t, store.Store, 5, r) // by others
+				used += admitted(t, s, 1, r)
+				if used != 12 {
+					t.Fatalf("%d admitted by the store, want 12", used)
+				}
+				store.fail(refusedCall())
+				if n := used + admitted(t, s, 30, r); n != 20 {
+					t.Errorf("%d admitted in all, want 20", n)
+				}
+				time.Sleep(time.Duration(limit.Capacity()/limit.Max)*time.Minute + limit.Window/parts)
+				if n := admitted(t, s, 30, r); n != 20 {
+					t.Errorf("%d admitted when all is free again, want 20", n)
+				}
+			})
+		})
+	}
+}
+
+// A process that was granted nine of ten without the store has one more when that is back, whether
+// the nine have been charged by then or not.
+func TestStoreIsBackBeforeItIsCharged(t *testing.T) {
+	for name, limit := range eachKind(time.Hour) {
+		for _, test := range []struct {
+			name  string
+			layer func(*testing.T, *flaky) stint.Store
+		}{
+			{"stack", func(t *testing.T, f *flaky) stint.Store { return newStack(t, f, Config{Instances: 1}) }},
+			{"stack without a breaker", func(t *testing.T, f *flaky) stint.Store {
+				return newStack(t, f, Config{Instances: 1, NoBreaker: true})
+			}},
+			{"fallback", func(t *testing.T, f *flaky) stint.Store {
+				return newFallbackFor(t, f, Config{Instances: 1})
+			}},
+		} {
+			t.Run(name+"/"+test.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newFlaky(t)
+					s := test.layer(t, store)
+					r := oneUnit("a", limit)
+					store.down()
+					if n := admitted(t, s, 19, r); n != 19 {
+						t.Fatalf("%d of 19 admitted without the store", n)
+					}
+					time.Sleep(50 * time.Millisecond)
+					store.up()
+					if n := admitted(t, s, 10, r); n != 1 {
+						t.Errorf("%d more, want 1", n)
+					}
+					time.Sleep(5 * time.Second)
+					if n := admitted(t, s, 5, r); n != 0 {
+						t.Errorf("%d more in the end, want none", n)
+					}
+					if got := usedOf(t, store, "a", limit); got != 20 {
+						t.Errorf("the store has counted %d, want 20", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A denial that did not ask about a claim says nothing about its limits.
+func TestAnswerThatDidNotAskAboutAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFlaky(t)
+		f := newFallbackFor(t, store, Config{Instances: 1})
+		limit := stint.PerHour(100)
+		full := stint.Usage{Used: 100, ResetAfter: time.Hour, RetryAfter: time.Hour}
+		tenant := oneUnit("tenant", limit)
+		d := stint.Decision{Charge: driver.NewCharge(tenant.Claims, driver.ChargeData{Now: 1000})}
+		d.MakeUsages(1)[0] = full
+		f.ledger.answered(&tenant, &d, 1, false)
+		time.Sleep(2 * time.Second)
+		both := oneUnit("user", limit)
+		both.Claims = append(both.Claims[:1:1], tenant.Claims...)
+		d = stint.Decision{Charge: driver.NewCharge(both.Claims,
+			driver.ChargeData{Now: 2000, Others: &driver.OtherStates{Now: []int64{0}}})}
+		d.MakeUsages(2)[0] = full
+		f.ledger.answered(&both, &d, 2, false)
+		store.fail(refusedCall())
+		if n := admitted(t, f, 1, tenant); n != 0 {
+			t.Error("a tenant that has used all is admitted")
+		}
+	})
+}
+
+// More subjects than fit in memory are decided all the same, and those of one request are known
+// while that is decided.
+func TestMoreSubjectsThanFit(t *testing.T) {
+	for name, fails := range map[string]bool{"with the store": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFlaky(t)
+				f := newFallbackFor(t, store, Config{Instances: 1, LocalBytes: 1})
+				if fails {
+					store.down()
+				}
+				for i := range 1200 {
+					mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
+				}
+				// The scopes of one subject share a stripe, where fewer fit.
+				var r stint.Request
+				for i := range 2 * f.ledger.most {
+					r.Claims = append(r.Claims, stint.Claim{Subject: "a", Scope: fmt.Sprint(i),
+						Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1})
+				}
+				if !mustDecide(t, f, r).Allowed {
+					t.Fatal("denied")
+				}
+				store.fail(refusedCall())
+				for i := range r.Claims {
+					if mustDecide(t, f, stint.Request{Claims: r.Claims[i : i+1]}).Allowed {
+						t.Errorf("scope %d is admitted twice", i)
+					}
+				}
+				records := 0
+				for i := range f.ledger.stripes {
+					records += len(f.ledger.stripes[i].records)
+				}
+				if most := f.ledger.most*stripes + len(r.Claims); records > most {
+					t.Errorf("%d subjects are known, want %d at most", records, most)
+				}
+				store.up()
+				time.Sleep(10 * time.Second)
+				for i := range r.Claims {
+					c := r.Claims[i]
+					c.Cost = 0
+					d := mustDecide(t, store, stint.Request{Claims: []stint.Claim{c}, Mode: stint.ModePeek})
+					if got := d.Usages()[0].Used; got != 1 {
+						t.Errorf("scope %d: the store has counted %d, want 1", i, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A late charge of a caller that was denied meanwhile is refunded, and denies nobody else: a store
+// that is slow for long locks nobody out.
+func TestLateChargesOfTheDenied(t *testing.T) {
+	for _, limit := range []stint.Limit{stint.PerSecond(3), stint.PerSecond(1).WithBurst(3),
+		stint.TokenBucket(3, 1, time.Second)} {
+		t.Run(limit.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newShaky(t)
+				s := newStack(t, store, Config{Instances: 1})
+				r := oneUnit("a", limit)
+				admitted(t, s, 5, r)
+				store.change(way{back: 50 * time.Millisecond})
+				var last atomic.Int64
+				for i := range 20 {
+					time.Sleep(time.Second)
+					for range 5 {
+						go func() {
+							if mustDecide(t, s, r).Allowed && i >= 10 {
+								last.Add(1)
+							}
+						}()
+						synctest.Wait()
+					}
+				}
+				time.Sleep(time.Second)
+				if n := last.Load(); n < 8 {
+					t.Errorf("%d admitted in the last 10 s, want about %d", n, 10*limit.Max)
+				}
+			})
+		})
+	}
+}
+
+// A denial that overrules the store says when to come back.
+func TestOverruledSaysWhenToRetry(t *testing.T) {
+	for _, limit := range []stint.Limit{stint.PerHour(20), stint.TokenBucket(20, 20, time.Hour),
+		{Max: 20, Window: time.Hour, Algorithm: stint.AlgorithmFixed}} {
+		t.Run(limit.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFlaky(t)
+				f := newFallbackFor(t, store, Config{Instances: 1})
+				r := oneUnit("a", limit)
+				store.down()
+				admitted(t, f, 20, r)
+				store.up()
+				d := mustDecide(t, f, r)
+				if d.Allowed || d.RetryAfter == 0 || d.Usages()[0].RetryAfter == 0 {
+					t.Errorf("allowed %v, retry after %v, usage %+v", d.Allowed, d.RetryAfter, d.Usages()[0])
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,262 @@
+package resilience
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// outages are ways in which a store fails and charges nothing; under failures, it may charge what
+// it answers too late.
+var (
+	outages = map[string]func(shaky){
+		"refused":     func(s shaky) { s.fail(refusedCall()) },
+		"unreachable": func(s shaky) { s.down() },
+		"too slow":    func(s shaky) { s.change(way{there: 50 * time.Millisecond}) },
+	}
+	failures = map[string]func(shaky){
+		"refused": outages["refused"], "unreachable": outages["unreachable"], "too slow": outages["too slow"],
+		"late": func(s shaky) { s.change(way{back: lateBy}) },
+	}
+)
+
+// lateBy is how long a late answer takes.
+const lateBy = 50 * time.Millisecond
+
+// recover ends all of them.
+func (s shaky) recover() {
+	s.change(way{})
+	s.up()
+}
+
+// Under a limit with a burst, an outage admits no more than the store alone would have at the same
+// instants, and at most one less.
+func TestBurstThroughAnOutage(t *testing.T) {
+	const step = 100 * time.Millisecond
+	for name, fail := range outages {
+		for _, outage := range []struct{ from, to int }{
+			{1, 3}, {1, 12}, {5, 15}, {9, 11}, {10, 11}, {15, 45}, {1, 100},
+		} {
+			t.Run(fmt.Sprint(name, outage), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := newShaky(t)
+					s := newStack(t, store, Config{Instances: 1, NoBreaker: true, NoDenyCache: true})
+					alone := newFlaky(t)
+					r := oneUnit("a", stint.PerSecond(1).WithBurst(3))
+					var got atomic.Int64
+					want, start := int64(0), time.Now()
+					for i := range 100 {
+						time.Sleep(time.Until(start.Add(time.Duration(i) * step)))
+						if i == outage.from {
+							fail(store)
+						}
+						if i == outage.to {
+							store.recover()
+						}
+						if i%10 != 0 { // some at every second
+							continue
+						}
+						want += int64(admitted(t, alone, 5, r))
+						for range 5 {
+							go func() { // one that waits for the store does not delay the next
+								if mustDecide(t, s, r).Allowed {
+									got.Add(1)
+								}
+							}()
+							synctest.Wait()
+						}
+					}
+					time.Sleep(time.Second)
+					if n := got.Load(); n > want || n < want-1 {
+						t.Errorf("%d admitted, want %d or one less", n, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A ban that is in force when the store goes away lasts as long as it would have, and not longer.
+func TestBanThroughAnOutage(t *testing.T) {
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, s := newShakyStack(t)
+				r := oneUnit("a", stint.PerSecond(2))
+				r.Bans = banAfter(3, 90*time.Second)
+				if n := admitted(t, s, 5, r); n != 2 {
+					t.Fatalf("%d of 2 admitted", n)
+				}
+				end := time.Now().Add(90 * time.Second)
+				fail(store)
+				for range 9 {
+					d := mustDecide(t, s, r)
+					if left := time.Until(end); d.Allowed || !d.Banned || d.RetryAfter < left {
+						t.Fatalf("allowed %v, banned %v, retry after %v, want %v", d.Allowed, d.Banned,
+							d.RetryAfter, left)
+					}
+					time.Sleep(9999 * time.Millisecond)
+				}
+				time.Sleep(time.Until(end.Add(lateBy))) // a ban that an answer tells of begins when that comes
+				if d := mustDecide(t, s, r); !d.Allowed || d.Banned {
+					t.Errorf("at the end: allowed %v, banned %v, retry after %v", d.Allowed, d.Banned, d.RetryAfter)
+				}
+			})
+		})
+	}
+}
+
+// A caller that uses four fifths of a limit, evenly, is never denied: not before an outage, not in
+// it and not after it.
+func TestSteadyCallerThroughAnOutage(t *testing.T) {
+	fixed := stint.Limit{Max: 60, Window: time.Minute, Algorithm: stint.AlgorithmFixed}
+	for name, test := range map[string]struct {
+		limit stint.Limit
+		every time.Duration
+	}{
+		"burst":   {stint.PerSecond(10).WithBurst(3), 125 * time.Millisecond},
+		"bucket":  {stint.TokenBucket(10, 10, time.Second), 125 * time.Millisecond},
+		"sliding": {stint.Per(50, 5*time.Second), 125 * time.Millisecond},
+		"fixed":   {fixed, 1250 * time.Millisecond},
+	} {
+		for failure, fail := range failures {
+			for _, breaker := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, ", ", failure, ", breaker ", breaker), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						store := newShaky(t)
+						s := newStack(t, store, Config{Instances: 1, NoBreaker: !breaker})
+						r := oneUnit("a", test.limit)
+						start := time.Now()
+						const from, to, end = 70 * time.Second, 82 * time.Second, 150 * time.Second
+						for at := time.Duration(0); at < end; at += test.every {
+							time.Sleep(time.Until(start.Add(at)))
+							switch {
+							case at >= from && at < from+test.every:
+								fail(store)
+							case at >= to && at < to+test.every:
+								store.recover()
+							}
+							go func() {
+								if d := mustDecide(t, s, r); !d.Allowed {
+									t.Errorf("denied at %v: degraded %v, used %d, retry after %v", at, d.Degraded,
+										d.Usages()[0].Used, d.RetryAfter)
+								}
+							}()
+							synctest.Wait()
+						}
+						time.Sleep(time.Second)
+					})
+				})
+			}
+		}
+	}
+}
+
+// A fixed window ends by the store's clock, also without the store: in none of its windows is more
+// than the capacity admitted, nor less.
+func TestFixedWindowOfAStoreAhead(t *testing.T) {
+	limit := stint.Limit{Max: 10, Window: 10 * time.Second, Algorithm: stint.AlgorithmFixed}
+	for name, fail := range failures {
+		for _, ahead := range []time.Duration{3 * time.Second, -3 * time.Second, 0} {
+			t.Run(fmt.Sprint(name, ", ahead ", ahead), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					inner, skew := newSkewed(t)
+					skew.Store(int64(ahead))
+					store := shaky{&distant{flaky: inner}}
+					s := newStack(t, store, Config{Instances: 1, NoBreaker: true, NoDenyCache: true})
+					r := oneUnit("a", limit)
+					var mu sync.Mutex
+					admits := map[int64]int{} // by window of the store's clock
+					start := time.Now()
+					for i := range 45 {
+						time.Sleep(time.Until(start.Add(time.Duration(i)*time.Second + 500*time.Millisecond)))
+						switch i {
+						case 5:
+							fail(store)
+						case 26:
+							store.recover()
+						}
+						for range 3 {
+							window := time.Now().Add(ahead).UnixMicro() / limit.Window.Microseconds()
+							go func() {
+								if d := mustDecide(t, s, r); d.Allowed {
+									mu.Lock()
+									defer mu.Unlock()
+									admits[window]++
+								}
+							}()
+							synctest.Wait()
+						}
+					}
+					time.Sleep(time.Second)
+					for window, n := range admits {
+						first, last := start.Add(ahead), time.Now().Add(ahead)
+						whole := window > first.Unix()/10 && window < last.Unix()/10
+						if n > 10 || whole && n < 10 {
+							t.Errorf("%d admitted in a window, want 10: %v", n, admits)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The memory for what is owed is bounded, however long an outage lasts; and what still counts is
+// charged afterwards.
+func TestMemoryOfALongOutage(t *testing.T) {
+	const seconds, calls = 600, 500
+	const cost = 40 // so that it is 20,000 units a second
+	for _, subjects := range []int{1, 1000} {
+		t.Run(fmt.Sprint(subjects, " subjects"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFlaky(t)
+				f := newFallbackFor(t, store, Config{Instances: 1})
+				limit := stint.PerHour(1 << 40)
+				names := make([]string, subjects)
+				for i := range names {
+					names[i] = fmt.Sprint("subject", i)
+				}
+				take := func(i int) {
+					if !mustDecide(t, f, ask(names[i%subjects], cost, limit)).Allowed {
+						t.Fatal("denied")
+					}
+				}
+				heap := func() int64 {
+					var m runtime.MemStats
+					runtime.GC()
+					runtime.ReadMemStats(&m)
+					return int64(m.HeapAlloc)
+				}
+				for i := range subjects {
+					take(i) // with the store
+				}
+				store.down()
+				before := heap()
+				for n := range seconds {
+					for i := range calls {
+						take(n*calls + i)
+						if i%50 == 49 {
+							time.Sleep(100 * time.Millisecond)
+						}
+					}
+				}
+				if grown := heap() - before; grown > 16<<20 {
+					t.Errorf("%d KiB more in use after the outage", grown>>10)
+				}
+				store.up()
+				time.Sleep(10 * time.Minute)
+				each := int64(cost * (seconds*calls/subjects + 1))
+				for _, name := range names {
+					wantUsed(t, store, name, limit, each)
+				}
+			})
+		})
+	}
+}
