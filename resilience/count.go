@@ -173,14 +173,14 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64) {
 		return
 	}
 	o := c.owed
-	units = min(units, o.uncharged)
+	units = max(min(units, o.uncharged), 0)
 	o.uncharged -= units
 	o.charged = slices.DeleteFunc(o.charged, func(p charged) bool { return p.until <= now })
 	if units == 0 || at == 0 {
 		return
 	}
 	if c.meter != nil {
-		c.meter.stored = min(c.meter.stored+units*c.unit, c.meter.level)
+		c.meter.stored = min(c.meter.stored+c.weight(units), c.meter.level)
 	}
 	if n := len(o.charged); n == maxCharged {
 		o.charged[1].units += o.charged[0].units
@@ -305,9 +305,12 @@ func (c *count) grant(units, now, end, instances int64) {
 	}
 	if c.unit > 0 {
 		m := c.metered(now, instances)
-		m.level = min(m.level+min(units, stint.MaxUnits/c.unit)*c.unit, stint.MaxUnits)
+		m.level = min(m.level+c.weight(units), stint.MaxUnits)
 	}
 }
+
+// weight is that of so many units in the meter.
+func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
 
 // metered returns the meter as of now.
 func (c *count) metered(now, instances int64) *meter {
@@ -325,7 +328,7 @@ func (c *count) metered(now, instances int64) *meter {
 func (c *count) giveBack(units, at, now, instances int64, stored bool) {
 	if c.meter != nil {
 		m := c.metered(now, instances)
-		given := min(units, stint.MaxUnits/c.unit) * c.unit
+		given := c.weight(units)
 		if ticks := c.ticks(now) - c.ticks(at); ticks >= given/c.rate*instances {
 			given = 0
 		} else {
@@ -375,7 +378,7 @@ func (c *count) hear(u *stint.Usage, cost, uncounted, now, instances int64) {
 		if uncounted <= more/c.unit {
 			more = uncounted * c.unit
 		}
-		m.stored = min(stored, stint.MaxUnits/c.unit) * c.unit
+		m.stored = c.weight(stored)
 		m.level = min(m.stored+more, stint.MaxUnits)
 		return
 	}
@@ -391,7 +394,7 @@ func (c *count) hear(u *stint.Usage, cost, uncounted, now, instances int64) {
 // drain takes a cost off the meter, if there is one, of which the store has counted it.
 func (c *count) drain(cost, now, instances int64) {
 	if c.unit > 0 {
-		m, weight := c.metered(now, instances), min(cost, stint.MaxUnits/c.unit)*c.unit
+		m, weight := c.metered(now, instances), c.weight(cost)
 		m.level, m.stored = max(m.level-weight, 0), max(m.stored-weight, 0)
 	}
 }

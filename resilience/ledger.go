@@ -272,14 +272,15 @@ func (l *ledger) count(r *record, limit *stint.Limit, i int) *count {
 		r.counts = append(r.counts, count{rule: l.rule(limit), index: len(r.counts)})
 		return &r.counts[len(r.counts)-1]
 	}
-	if c.Max != limit.Max || c.Burst != limit.Burst {
-		l.change(c, limit)
-	}
+	l.follow(c, limit)
 	return c
 }
 
-// change gives a count another Max or Burst.
-func (l *ledger) change(c *count, limit *stint.Limit) {
+// follow gives a count the Max and Burst of a request.
+func (l *ledger) follow(c *count, limit *stint.Limit) {
+	if c.Max == limit.Max && c.Burst == limit.Burst {
+		return
+	}
 	old := c.rule
 	c.rule = l.rule(limit)
 	if m := c.meter; m != nil && old.unit != c.unit {
@@ -328,10 +329,10 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, late
 	switch {
 	case !charged || late:
 	case r.Terms().Booked != 0: // it has been counted
-	case uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, call, now+int64(d.RetryAfter), instances):
+	case uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, call, now, instances):
 		l.overrule(r, d, now, instances)
 	case d.RetryAfter > 0:
-		l.booked(d, now)
+		l.booked(d, now, instances)
 	default:
 		l.granted(d, now, instances)
 		rec := l.find(&r.Claims[0])
@@ -406,11 +407,11 @@ func anyUsed(usages []stint.Usage) bool {
 	return slices.ContainsFunc(usages, func(u stint.Usage) bool { return u.Used > 0 })
 }
 
-// fits reports whether a charge of the store, as of an instant, is within the limits although the
-// store did not count all that this process was granted. Of several processes none knows what the
+// fits reports whether a charge of the store, now or ahead, is within the limits although the store
+// did not count all that this process was granted. Of several processes none knows what the
 // others were granted: what the store counted and what it did not must fit together.
-func (l *ledger) fits(r *stint.Request, d *stint.Decision, call uint64, t, instances int64) bool {
-	k := 0
+func (l *ledger) fits(r *stint.Request, d *stint.Decision, call uint64, now, instances int64) bool {
+	k, t := 0, now+int64(d.RetryAfter)
 	for i := range r.Claims {
 		c := &r.Claims[i]
 		rec, at := l.find(c), d.Charge.Data().NowOf(i)
@@ -423,7 +424,7 @@ func (l *ledger) fits(r *stint.Request, d *stint.Decision, call uint64, t, insta
 			if n.Algorithm == stint.AlgorithmConcurrency {
 				cost = min(cost, 1)
 			}
-			more := n.uncounted(at, call, l.now())
+			more := n.uncounted(at, call, now)
 			if instances > 1 && more > 0 && d.Usages()[k].Used+more > n.capacity ||
 				instances == 1 && cost > 0 && n.left(t, more, 1) < cost {
 				return false
@@ -466,14 +467,14 @@ func (l *ledger) granted(d *stint.Decision, now, instances int64) {
 			}
 			n.grant(c.Cost, now, l.endOf(n.rule, now), instances)
 			if n.meter != nil {
-				n.meter.stored = min(n.meter.stored+c.Cost*n.unit, n.meter.level)
+				n.meter.stored = min(n.meter.stored+n.weight(c.Cost), n.meter.level)
 			}
 		}
 	}
 }
 
 // booked counts a booking among what others have used, until it has left its window.
-func (l *ledger) booked(d *stint.Decision, now int64) {
+func (l *ledger) booked(d *stint.Decision, now, instances int64) {
 	claims := d.Charge.Claims()
 	for i := range claims {
 		c := &claims[i]
@@ -483,14 +484,13 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 			if n == nil || c.Cost == 0 {
 				continue
 			}
-			if o := &n.others; c.Cost > 0 {
-				o.units = o.at(now, false) + c.Cost
-				o.from, o.until = now, max(o.until, now+int64(d.RetryAfter)+2*int64(c.Limits[j].Window))
-			}
+			o := &n.others
+			o.units = o.at(now, false) + c.Cost
+			o.from, o.until = now, max(o.until, now+int64(d.RetryAfter)+2*int64(c.Limits[j].Window))
 			if n.unit > 0 {
-				m := n.metered(now, 1)
-				m.level = min(m.level+min(c.Cost, stint.MaxUnits/n.unit)*n.unit, stint.MaxUnits)
-				m.stored = m.level
+				m := n.metered(now, instances)
+				m.level = min(m.level+n.weight(c.Cost), stint.MaxUnits)
+				m.stored = min(m.stored+n.weight(c.Cost), m.level)
 			}
 		}
 	}

@@ -80,9 +80,8 @@ func (l *ledger) show(r *stint.Request, d *stint.Decision, now, instances int64)
 			n, cost := rec.of(&c.Limits[j], j), c.Cost
 			if n == nil {
 				n = &count{rule: l.rule(&c.Limits[j])}
-			} else if n.Max != c.Limits[j].Max || n.Burst != c.Limits[j].Burst {
-				l.change(n, &c.Limits[j])
 			}
+			l.follow(n, &c.Limits[j])
 			if n.Algorithm == stint.AlgorithmConcurrency {
 				cost = min(cost, 1)
 			}
@@ -273,11 +272,18 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 			l.raiseBy(n, min(a.Cost-c.Claims()[i].Cost, n.mostRaise(a.MaxDebt, now, instances)), now, instances)
 		}
 	})
+	return l.whenRaised(c.Claims(), a.Cost, now)
+}
+
+// whenRaised returns what is to be called when the store has charged a raise that was counted at an
+// instant.
+func (l *ledger) whenRaised(claims []stint.Claim, cost, now int64) func(stint.Amended) {
+	claims = copied(claims)
 	return func(stint.Amended) {
 		later := l.now()
-		l.each(c.Claims(), func(i int, _ *record, n *count) {
+		l.each(claims, func(i int, _ *record, n *count) {
 			if n.Algorithm != stint.AlgorithmConcurrency {
-				n.repaid(a.Cost-c.Claims()[i].Cost, now, l.wall(later), 0, later)
+				n.repaid(cost-claims[i].Cost, now, l.wall(later), 0, later)
 			}
 		})
 	}
@@ -321,7 +327,7 @@ func stillIn(r *rule, units, at, now int64) int64 {
 	return max(units, 0)
 }
 
-// settled is what settling a local charge means: what to tell the caller, the store's charge if
+// settlement is what settling a local charge means: what to tell the caller, the store's charge if
 // that is to be settled, what to give back to the store, and what to call when it has counted a
 // raise.
 type settlement struct {
@@ -398,15 +404,7 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment) (s settleme
 // amendDebt has the store's charge of a debt amended, now or when there is one.
 func (l *ledger) amendDebt(o *debt, c *stint.Charge, a stint.Amendment, s *settlement) {
 	if a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
-		claims, units, now := copied(c.Claims()), a.Cost-c.Claims()[0].Cost, l.now()
-		s.charged = func(stint.Amended) {
-			later := l.now()
-			l.each(claims, func(_ int, _ *record, n *count) {
-				if n.Algorithm != stint.AlgorithmConcurrency {
-					n.repaid(units, now, l.wall(later), 0, later)
-				}
-			})
-		}
+		s.charged = l.whenRaised(c.Claims(), a.Cost, l.now())
 	}
 	switch o.state {
 	case paidDebt:
