@@ -10,9 +10,14 @@ import (
 type FailurePolicy struct {
 	// Mode is FailLocal unless set.
 	Mode FailureMode
-	// Budget is how long a decision may take; zero leaves it to the store.
+	// Budget is how long a decision may take; zero leaves it to the store. [StrictBudget] is for
+	// those who want exact limits before quick answers.
 	Budget time.Duration
 }
+
+// StrictBudget is a Budget that is longer than a store that works ever takes. With it, decisions
+// wait for a store that is slow, instead of being made without it.
+const StrictBudget = time.Second
 
 // FailureMode is what to do when the store fails.
 type FailureMode uint8

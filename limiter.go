@@ -222,40 +222,40 @@ const (
 // await sleeps until the booking of d comes. From time to time it asks for an earlier one, for
 // those ahead may have given up, and d is then the decision on that. It reports whether the caller
 // may use the booking: not if it woke too late, or does not know which booking it has. And it
-// reports whether the booking is surely where it was: else it is not given back, for what is there
-// may be another's, and expires. The answer took so long to come; the place may have begun to count
-// by as much earlier than the caller can tell, which counts as being late. A store so slow that
-// this alone were half of the grace or more would keep everybody waiting for ever, so no more than
-// that counts.
+// reports whether the booking is surely where it was: else what is there may be another's. A store
+// that learns later where it is gives it back, else it expires. The answer took so long to come;
+// the place may have begun to count by as much earlier than the caller can tell, which counts as
+// being late. A store so slow that this alone were half of the grace or more would keep everybody
+// waiting for ever, so no more than that counts.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (
 	inTime, sure bool, err error) {
-	left, known := d.RetryAfter, true
-	sure = true
+	left := d.RetryAfter
 	for left > 0 {
 		pause := min(left, max((left/moveUpPart).Truncate(time.Microsecond), moveUpAfter))
 		late, err := l.sleep(ctx, pause)
 		if err != nil {
-			return false, sure, err
+			return false, true, err
 		}
 		if left -= pause + late; left < moveUpAfter/5 || d.Repeat {
 			continue // too near to be moved, or the first request moves it
 		}
 		if err := ctx.Err(); err != nil {
-			return false, sure, err
+			return false, true, err
 		}
-		r.terms.Booked = d.Charge.data.At
+		booked := d.Charge.data
+		r.terms.Booked = &booked
 		// It is in no hurry: an answer that comes late says where it is.
 		r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
 		start := time.Now()
 		moved, err := l.store.Take(ctx, r)
 		switch {
 		case err == nil && moved.Allowed:
-			*d, left, known, sure, answered = moved, moved.RetryAfter, true, true, time.Since(start)
+			*d, left, answered = moved, moved.RetryAfter, time.Since(start)
 			continue
-		case err == nil: // somebody banned it
-			known = false
+		case err == nil: // somebody banned it, or the store has taken it back
+			return false, !moved.Degraded, nil
 		case !notRun(err):
-			known, sure = false, false
+			return false, false, ctx.Err()
 		}
 		left -= time.Since(start)
 	}
@@ -265,7 +265,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered ti
 	for i, u := range booked.Usages() {
 		usages[i] = Usage{Used: u.Used, ResetAfter: u.ResetAfter}
 	}
-	return known && min(answered, r.grace()/2)-left <= r.grace(), sure, nil
+	return min(answered, r.grace()/2)-left <= r.grace(), true, nil
 }
 
 // reserve books a time within the request's MaxWait and the context's deadline.

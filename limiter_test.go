@@ -3,6 +3,7 @@ package stint_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -369,7 +370,7 @@ func TestLateMistakes(t *testing.T) {
 		terms driver.Terms
 		valid bool
 	}{
-		{driver.ModeForce, 0, driver.Terms{Age: time.Hour, Refilled: stint.MaxUnits + 1}, true},
+		{driver.ModeForce, 0, driver.Terms{Age: time.Hour, Refilled: math.MaxInt64}, true},
 		{driver.ModeForce, 0, driver.Terms{Age: 1}, true},
 		{driver.ModeForce, 0, driver.Terms{Age: -1}, false},
 		{driver.ModeForce, 0, driver.Terms{Refilled: -1}, false},

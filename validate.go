@@ -158,12 +158,12 @@ func (r *Request) check(m *mistakes) {
 	if r.MaxWait < 0 || r.MaxWait > MaxWindow*MaxBurst {
 		m.add("MaxWait is %v; want 0 to %v", r.MaxWait, MaxWindow*MaxBurst)
 	}
-	if b := r.terms.Booked; b != 0 && (r.Mode != ModeReserve || b < 0 || b > MaxUnits) {
-		m.add("Booked is %d; want 0, or with Reserve the At of a booking", b)
+	if b := r.terms.Booked; b != nil && (r.Mode != ModeReserve || b.At <= 0 || b.At > MaxUnits) {
+		m.add("Booked is at %d; want none, or with Reserve the charge of a booking", b.At)
 	}
 	if t := &r.terms; (t.Age != 0 || t.Refilled != 0) &&
 		(r.Mode != modeForce || r.MaxWait != 0 || t.Age < 0 || t.Refilled < 0) {
-		m.add("Age is %v and Refilled is %d; want 0, or with Force without MaxWait at least 0", t.Age, t.Refilled)
+		m.add("Age is %v and Refilled is %v; want 0, or with Force without MaxWait at least 0", t.Age, t.Refilled)
 	}
 	if r.Mode > modeForce {
 		m.add("Mode is %d; want Take, Peek or Reserve", r.Mode)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
@@ -83,12 +82,11 @@ func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
 			d := redisPeers[i].connect(ctx, c.addr(), callers, w.limits...)
 			defer d.close()
 			walkers := pattern{w.keys, 1}.walkers(callers)
-			press(ctx, c[0], d, walkers, settling/20) // connects
+			press(ctx, c[0], d, walkers, warmUp)
 			samples = append(samples, func() float64 {
 				return press(ctx, c[0], d, walkers, pressTime(s)).perSecond
 			})
 		}
-		time.Sleep(settling)
 		all := alternate(ctx, min(s.Rounds, 5), samples...)
 		r.AtMost(1, "×", "cluster: "+w.name+", time per decision to the plain store").Judge(
 			all[plain].Median() / all[stack].Median())

@@ -125,9 +125,9 @@ func thrice(d redisDecider) redisDecider {
 	return d
 }
 
-// settling is how long new connections are taken for new: what is measured after it is what a
-// service sees that has run for longer.
-const settling = 2200 * time.Millisecond
+// warmUp is how long contenders are asked before a row is measured: connections are made as they
+// are needed.
+const warmUp = 200 * time.Millisecond
 
 func workloads() []workload {
 	keys := subjectKeys(manyKeys)
@@ -190,7 +190,7 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 			d = thrice(d)
 		}
 		walkers := pattern{w.keys, 1}.walkers(callers)
-		press(ctx, server, d, walkers, settling/20) // connects
+		press(ctx, server, d, walkers, warmUp)
 		for n := int64(0); !w.allowed && n < w.limits[0].Max; n++ {
 			_, _, err := d.allow(ctx, w.keys[0], 1)
 			contest.OK(err)
@@ -206,7 +206,6 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 			return l.perSecond
 		})
 	}
-	time.Sleep(settling)
 	alternate(ctx, min(s.Rounds, 5), samples...)
 	return loads
 }

@@ -89,7 +89,7 @@ tiers:
     budget: 1000/1h
     rollout: 12.5%
     bans: {after: 0}
-    failure: {mode: error, budget: 1s}
+    failure: {mode: error, budget: strict}
   - {name: 2, identity: ip, limits: unlimited, shadow: true}
 policies:
   - name: assets
@@ -129,7 +129,7 @@ func TestEveryKey(t *testing.T) {
 	forgive := duration(36 * time.Hour)
 	want := document{
 		Store: storeDoc{URL: "redis://localhost:6379/0", Prefix: "42"},
-		Failure: &failureDoc{Mode: mode(stint.FailDeny), Budget: duration(10 * time.Millisecond), Instances: 3,
+		Failure: &failureDoc{Mode: mode(stint.FailDeny), Budget: budget(10 * time.Millisecond), Instances: 3,
 			Memory: 8 << 20, Breaker: &breakerDoc{Failures: 3, Probe: duration(time.Second),
 				Retry: duration(10 * time.Second)}},
 		ClientIP: clientIPDoc{TrustedProxies: list{"loopback", "10.0.0.0/8"}, Header: "X-Real-IP", IPv4Prefix: 24,
@@ -156,7 +156,7 @@ func TestEveryKey(t *testing.T) {
 				Budget:   limitList{stint.PerHour(1000)},
 				Rollout:  share(12.5),
 				Bans:     &bansDoc{},
-				Failure:  &failureDoc{Mode: mode(stint.FailError), Budget: duration(time.Second)},
+				Failure:  &failureDoc{Mode: mode(stint.FailError), Budget: budget(time.Second)},
 			},
 			{Name: "2", Identity: list{"ip"}, Limits: limitList{}, Shadow: true},
 		},

@@ -98,6 +98,19 @@ func (v *duration) read(d *decoder, n *yaml.Node, key string) {
 	}
 }
 
+func (v *budget) want() string { return (*duration)(v).want() + ", or strict" }
+
+func (v *budget) read(d *decoder, n *yaml.Node, key string) {
+	if n.Value == strictBudget {
+		*v = budget(stint.StrictBudget)
+		return
+	}
+	(*duration)(v).read(d, n, key)
+}
+
+// strictBudget names [stint.StrictBudget].
+const strictBudget = "strict"
+
 // parseDuration reads a Go duration with an optional number of days before it, as limits have.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "" || !durationText.MatchString(text) {

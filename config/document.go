@@ -83,8 +83,9 @@ type failureDoc struct {
 	// `local` (the same limits in memory; several instances divide what is left), `allow`, `deny`
 	// (503) or `error` (the caller gets it). Default: local.
 	Mode *failureMode `yaml:"mode"`
-	// How long a decision may take. Default: 15ms.
-	Budget duration `yaml:"budget"`
+	// How long a decision may take. `strict` is 1s: where Redis is slow, decisions wait for it
+	// instead of being made without it. Default: 15ms.
+	Budget budget `yaml:"budget"`
 	// How many processes share the store, as long as it has not been able to count them. Only at
 	// the top level.
 	Instances int64 `yaml:"instances"`
@@ -365,6 +366,7 @@ type routeDoc struct {
 // Values that have a text form of their own.
 type (
 	duration    time.Duration     // 15ms, 1m30s, 1h, 1d
+	budget      time.Duration     // the same, or strict
 	percent     float64           // 25%, 0.5%: 0 to 100
 	size        int64             // 1024, 1KiB, 1MB
 	failureMode stint.FailureMode // local, allow, deny, error

@@ -197,8 +197,8 @@ func valueOf(typ string, titles map[string]string) string {
 	}
 	return map[string]string{
 		"string": "text", "bool": "true or false", "int64": "whole number", "duration": "duration",
-		"percent": "percentage",
-		"size":    "size", "failureMode": "word", "list": "text or list", "limitList": "limit or list",
+		"percent": "percentage", "budget": "duration or `strict`",
+		"size": "size", "failureMode": "word", "list": "text or list", "limitList": "limit or list",
 		"tierLimits": "limit, list, or tiers to those", "statuses": "status or list",
 	}[elementOf(typ)]
 }

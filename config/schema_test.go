@@ -108,6 +108,7 @@ func (l *language) schema(t *testing.T) []byte {
 		"statuses": orList(ref("status")),
 		"duration": object{"type": "string", "minLength": 1, "pattern": durationPattern,
 			"examples": []string{"15ms", "1m30s", "1h", "1d"}},
+		"budget":  object{"anyOf": []object{ref("duration"), {"const": strictBudget}}},
 		"percent": object{"type": "string", "pattern": percentPattern, "examples": []string{"25%", "0.5%"}},
 		"size": object{"anyOf": []object{{"type": "integer", "minimum": 1},
 			{"type": "string", "pattern": words.SizePattern}}},

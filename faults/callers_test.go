@@ -31,7 +31,7 @@ func openStack(ctx context.Context, url string, c resilience.Config) (*stack, er
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	redis, err := redisstore.Open(ctx, redisstore.Config{URL: url, Logger: c.Logger})
+	redis, err := connect(ctx, redisstore.Config{URL: url, Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +41,19 @@ func openStack(ctx context.Context, url string, c resilience.Config) (*stack, er
 		return nil, err
 	}
 	return &stack{all, redis}, nil
+}
+
+// connect opens the Redis store alone, and fails unless it is connected.
+func connect(ctx context.Context, c redisstore.Config) (*redisstore.Store, error) {
+	s, err := redisstore.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Ping(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *stack) Close() error { return errors.Join(s.Stack.Close(), s.redis.Close()) }
@@ -269,7 +282,7 @@ func work(text string) error {
 	}
 	var err error
 	if j.Plain {
-		s, err = redisstore.Open(ctx, redisstore.Config{URL: j.URL})
+		s, err = connect(ctx, redisstore.Config{URL: j.URL})
 	} else {
 		s, err = openStack(ctx, j.URL, resilience.Config{Failure: j.Config.Failure, Instances: j.Config.Instances})
 	}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,8 +107,8 @@ func TestF3(t *testing.T) {
 			proxy := redistest.StartProxy(t, server.Addr())
 			// A breaker that never opens: every call is sent.
 			s := newStack(t, proxy.URL(), resilience.Config{
-				Failure:   stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
-				NoBreaker: true,
+				Failure:         stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
+				BreakerFailures: math.MaxInt,
 			})
 			plain := openStore(t, proxy.URL())
 			limit := stint.PerHour(1_000_000)

@@ -20,7 +20,7 @@ func TestF21(t *testing.T) {
 		server := redistest.Start(t, "--maxclients", "4000")
 		proxy := redistest.StartProxy(t, server.Addr())
 		var dials dialLog
-		stacks := make([]*stack, pick(125, 20)) // of four connections each
+		stacks := make([]*stack, pick(125, 20)) // of up to eight connections each
 		for i := range stacks {
 			stacks[i], _ = watchedStack(t, proxy.URL(), resilience.Config{}, dials.join)
 		}
@@ -103,9 +103,8 @@ type dialLog struct {
 	at    []time.Time
 }
 
-// join has a client use four connections and its attempts noted.
+// join has the attempts of a client to connect noted.
 func (l *dialLog) join(c *rueidis.ClientOption) {
-	c.PipelineMultiplex = 2
 	c.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		l.mu.Lock()
 		l.at = append(l.at, time.Now())

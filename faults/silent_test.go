@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"log/slog"
+	"math"
 	"runtime"
 	"strconv"
 	"strings"
@@ -287,7 +288,7 @@ func TestF1(t *testing.T) {
 func unconnected(r *report, server *redistest.Server) {
 	r.Helper()
 	proxy := redistest.StartProxy(r, server.Addr())
-	s := newStack(r, proxy.URL(), resilience.Config{NoBreaker: true})
+	s := newStack(r, proxy.URL(), resilience.Config{BreakerFailures: math.MaxInt})
 	awaitNormal(r, s)
 	proxy.SetLatency(time.Hour, 0)
 	proxy.Cut()
@@ -316,7 +317,7 @@ func TestF3b(t *testing.T) {
 		"calls past their not-after charge nothing: no ghost charges, no lockout afterwards", func(r *report) {
 			server := redistest.Start(t)
 			// A breaker that never opens: all calls are sent.
-			s := newStack(t, server.URL(), resilience.Config{NoBreaker: true})
+			s := newStack(t, server.URL(), resilience.Config{BreakerFailures: math.MaxInt})
 			plain := openStore(t, server.URL())
 			limit := stint.PerHour(50)
 			for _, test := range []struct {
@@ -370,9 +371,9 @@ func openStore(t testing.TB, url string, adjust ...func(*rueidis.ClientOption)) 
 	if len(adjust) > 0 {
 		c.AdjustClient = adjust[0]
 	}
-	s, err := redisstore.Open(t.Context(), c)
+	s, err := connect(t.Context(), c)
 	for n := 1; err != nil && n < tries; n++ {
-		s, err = redisstore.Open(t.Context(), c)
+		s, err = connect(t.Context(), c)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -395,14 +396,14 @@ func usedOf(r *report, url, subject string, l stint.Limit) int64 {
 func TestF20(t *testing.T) {
 	fault(t, "F20", "1,000 callers, few connections", "shed within D, waiters bounded", func(r *report) {
 		server := redistest.Start(t)
-		oneConnection := func(c *rueidis.ClientOption) { c.PipelineMultiplex = -1 }
+		few := func(c *rueidis.ClientOption) { c.BlockingPoolSize = 1 } // one for batches, one for the rest
 
 		// Redis works: nobody is shed whose budget suffices.
 		healthy, _ := watchedStack(
 			t,
 			calm(server.URL()),
 			resilience.Config{Failure: stint.FailurePolicy{Budget: patience}},
-			oneConnection,
+			few,
 		)
 		limit := stint.PerHour(3000)
 		o := ended(r, func() outcome {
@@ -416,11 +417,11 @@ func TestF20(t *testing.T) {
 				o.Failed,
 			)
 		}
-		r.saw("healthy: %d calls over one connection, none shed, p99 %s", o.decisions(), short(o.quantile(0.99)))
+		r.saw("healthy: %d calls over two connections, none shed, p99 %s", o.decisions(), short(o.quantile(0.99)))
 
 		// Redis is stopped: callers wait for no longer than their budget, and there is room for so
 		// many.
-		s, w := watchedStack(t, server.URL(), resilience.Config{}, oneConnection)
+		s, w := watchedStack(t, server.URL(), resilience.Config{}, few)
 		endure(r, s, w, ordeal{
 			name: "stopped", callers: 1000, lasts: pick(3*time.Second, time.Second), mute: true,
 			begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
@@ -428,7 +429,7 @@ func TestF20(t *testing.T) {
 		if n := w.shedForRoom(); n > 0 {
 			t.Errorf("%d shed for want of room, although there is some for 10,000", n)
 		}
-		s, w = watchedStack(t, server.URL(), resilience.Config{MaxWaiting: 100}, oneConnection)
+		s, w = watchedStack(t, server.URL(), resilience.Config{MaxWaiting: 100}, few)
 		endure(r, s, w, ordeal{
 			name: "room for 100", callers: 1000, lasts: pick(3*time.Second, time.Second), mute: true,
 			begin: func() { stop(r, server) }, end: func() { server.Resume(t) },

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -124,7 +125,7 @@ func besideAlone(r *report, proxy *redistest.Proxy, roundTrip time.Duration) {
 	proxy.SetLatency(roundTrip, 0)
 	defer proxy.SetLatency(0, 0)
 	// A breaker would hide who was late behind one that is open.
-	s := newStack(r, proxy.URL(), resilience.Config{NoBreaker: true})
+	s := newStack(r, proxy.URL(), resilience.Config{BreakerFailures: math.MaxInt})
 	plain := alone{openStore(r, proxy.URL()), budget}
 	late := func(o *outcome) float64 {
 		return 100 * float64(o.Degraded+o.failures()) / float64(o.decisions()+o.failures())

@@ -6,9 +6,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// charge charges, books or leases every claim that costs something, at an instant. If it moves a
-// booking up, that one is given up.
-func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool) {
+// charge charges, books or leases every claim that costs something, at an instant. A booking that
+// it replaces is given up.
+func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
 	end := q.endOf(r, at)
 	id := uint64(0)
 	for i := range q.claims {
@@ -22,14 +22,14 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, moves bool
 		for k := q.parts[i].first; k < q.parts[i].end; k++ {
 			v := &q.views[k]
 			q.write(v, c, func() {
-				if moves && !v.holds() {
-					v.count.Unbook(r.Terms().Booked, c.Cost)
+				if v.booked {
+					v.count.Unbook(r.Terms().Booked.At, c.Cost)
 				}
 				switch {
 				case v.holds():
 					v.hold.Charge(id)
 				case r.Mode == driver.ModeForce:
-					v.force(at, end, c.Cost, r.Terms().Refilled)
+					v.force(at, end, c.Cost, r.Terms().Refilled.Microseconds())
 				case at > q.now:
 					v.count.Book(at, end, c.Cost)
 				default:

@@ -117,10 +117,10 @@ func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	before := rec.rest.bytes()
 	ids, life := &rec.more().ids, contract.Life(r).Microseconds()
 	switch i := ids.index(q.store.seed, r.ID); {
-	case r.Terms().Booked == 0 && ids.find(q.store.seed, r.ID, q.now, life) == nil:
+	case r.Terms().Booked == nil && ids.find(q.store.seed, r.ID, q.now, life) == nil:
 		at += r.Terms().Lease.Microseconds()
 		ids.add(q.store.seed, r.ID, chargeText(r, &d.Charge), at, q.now, life)
-	case r.Terms().Booked != 0 && i >= 0:
+	case r.Terms().Booked != nil && i >= 0:
 		ids.text -= ids.list[i].bytes()
 		ids.list[i].charge = chargeText(r, &d.Charge)
 		ids.text += ids.list[i].bytes()

@@ -5,22 +5,33 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// behind ignores the bookings that do not come before the one that the request is to move up. It
-// returns when that one comes, 0 if there is none.
+// behind finds the booking that the request is to move up, and ignores those that do not come
+// before it. It returns when that one comes, 0 if a limit does not have it: then it is not moved,
+// and given up where it is if another place is found.
 func (q *query) behind(r *stint.Request) (old int64) {
-	if r.Terms().Booked == 0 {
+	booked := r.Terms().Booked
+	if booked == nil {
 		return 0
 	}
+	q.eachState(r.Claims, func(i int, p *part) {
+		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != booked.GenerationAt(i)
+	})
+	whole := true
 	for i := range q.claims {
 		for k := q.parts[i].first; k < q.parts[i].end && r.Claims[i].Cost > 0; k++ {
-			if at := q.views[k].bookedAt(r.Terms().Booked); at > 0 && (old == 0 || at < old) {
+			v := &q.views[k]
+			at := v.bookedAt(booked.At)
+			if v.booked = at > 0 && !q.parts[v.part].stale; !v.booked {
+				whole = false
+			} else if old == 0 || at < old {
 				old = at
 			}
 		}
 	}
-	if old > 0 {
-		q.only(old)
+	if !whole || old == 0 {
+		return 0
 	}
+	q.only(old)
 	return old
 }
 
@@ -37,5 +48,5 @@ func (q *query) only(before int64) {
 func (q *query) stay(r *stint.Request, d *stint.Decision, at int64) {
 	q.only(algorithm.Never)
 	d.Allowed, d.RetryAfter = true, wait(at, q.now)
-	q.name(r, d, q.parts[0].shard.nextSerial(), r.Terms().Booked)
+	q.name(r, d, q.parts[0].shard.nextSerial(), r.Terms().Booked.At)
 }

@@ -228,7 +228,7 @@ func TestMovingUp(t *testing.T) {
 	}
 	move := func(i int) stint.Decision {
 		m := r
-		m.Terms().Booked = waiting[i].Charge.Data().At
+		m.Terms().Booked = waiting[i].Charge.Data()
 		return take(t, s, m)
 	}
 	if d := move(3); d.Charge.Data().At != waiting[3].Charge.Data().At || d.RetryAfter != waiting[3].RetryAfter ||
@@ -285,7 +285,7 @@ func TestAccountsOfEverything(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					settle(t, s, c, rng.Int64N(6))
 				} else if r = driver.WithTerms(stint.Request{Claims: c.Claims(), Mode: stint.ModeReserve},
-					driver.Terms{Booked: c.Data().At}); r.Validate() == nil {
+					driver.Terms{Booked: c.Data()}); r.Validate() == nil {
 					take(t, s, r)
 				}
 			} else if r.Validate() == nil {

@@ -76,7 +76,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		q.conclude(d, q.now)
 		return
 	}
-	if r.ID != "" && r.Claims[0].Cost > 0 && r.Terms().Booked == 0 && q.repeated(r, d) {
+	if r.ID != "" && r.Claims[0].Cost > 0 && r.Terms().Booked == nil && q.repeated(r, d) {
 		q.open(r.Claims, true)
 		d.MakeUsages(len(q.views))
 		q.conclude(d, q.now)
@@ -105,7 +105,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		at = q.now
 		q.deny(r, d)
 	case !peek:
-		q.charge(r, d, at, old > 0)
+		q.charge(r, d, at)
 		if old > 0 {
 			q.only(algorithm.Never)
 		}
@@ -126,7 +126,7 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	if !repeat {
 		at += (r.MaxWait + time.Microsecond - 1).Microseconds()
 		d.Allowed, d.RetryAfter = true, duration(at-q.now)
-		q.charge(r, d, at, false)
+		q.charge(r, d, at)
 	}
 	q.conclude(d, at)
 	q.noteID(r, d, at)

@@ -12,6 +12,8 @@ type view struct {
 	tag   uint32 // of the limit, 0 if no state in the shard has it
 	index int    // of the state in its record, -1 if there is none
 
+	booked bool // it has the booking that the request replaces
+
 	params *algorithm.Params
 	count  algorithm.View
 	hold   algorithm.ConcurrencyView
@@ -27,7 +29,7 @@ func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurr
 // open finds the limit's state and opens it, for as long as the lock is held. Unless it only looks,
 // it writes that the clock stepped back.
 func (v *view) open(sh *shard, r *record, l *stint.Limit, now int64, look bool) {
-	v.limit = l
+	v.limit, v.booked = l, false
 	v.index = sh.locate(r, l, &v.tag)
 	if v.tag == 0 {
 		v.tag = sh.tagOf(l)

@@ -11,6 +11,14 @@ import (
 
 // Amend changes an earlier charge. See [stint.Store].
 func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	if err := s.await(ctx, "amend"); err != nil {
+		return stint.Amended{}, err
+	}
+	return s.amend(ctx, c, a)
+}
+
+// amend is Amend once there is a connection.
+func (s *Store) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err
 	}
@@ -133,7 +141,7 @@ func (s *Store) sendAmend(
 			}
 		}
 		call := s.nextCall()
-		reply, err := amendScript.run(ctx, s.conn.get(), keys,
+		reply, err := amendScript.run(ctx, &s.conn, keys,
 			amendArgs(c, a, parts, id, call, s.clock(), notAfter, retake))
 		if err != nil {
 			return amended{}, err

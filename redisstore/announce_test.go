@@ -139,7 +139,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 	} {
 		store := &counted{Store: open(t, server.URL()), announce: make(chan func(string, bool), 1)}
 		cache, err := resilience.New(store, resilience.Config{
-			NoLeases: true, NoFallback: true, NoDeadline: true, NoBatching: true, NoBreaker: true,
+			NoLeases: true, Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -165,7 +165,11 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 		wait = contract.Longest(r)
 	}
 	b = appendTime(b, wait+time.Microsecond-1) // rounded up: a tiny longest wait does not become none
-	b = appendInt(b, r.Terms().Booked)
+	booked := int64(0)
+	if r.Terms().Booked != nil {
+		booked = r.Terms().Booked.At
+	}
+	b = appendInt(b, booked)
 	b = appendTime(b, contract.Life(r))
 	b = appendTime(b, r.Terms().Lease)
 	b = appendTime(b, contract.Grace(r))
@@ -177,7 +181,10 @@ func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 		b = appendTime(b, d)
 	}
 	if mode == driver.ModeForce {
-		b = appendInt(appendTime(b, r.Terms().Age), r.Terms().Refilled)
+		b = appendTime(appendTime(b, r.Terms().Age), r.Terms().Refilled)
+	}
+	for i, n := 0, contract.CountStates(r.Claims); booked > 0 && i < n; i++ {
+		b = le.AppendUint32(b, r.Terms().Booked.GenerationAt(i))
 	}
 	return b
 }

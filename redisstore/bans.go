@@ -14,6 +14,9 @@ import (
 // Bans lists bans in force. See [driver.Inspector]. It scans the keys of every master, as many as
 // there are, a thousand at a time. The user needs the permission scan.
 func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
+	if err := s.await(ctx, "bans"); err != nil {
+		return nil, err
+	}
 	list := banlist.New(n)
 	nodes, err := s.servers(ctx, "")
 	if err == nil {
@@ -29,7 +32,7 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 
 // readBans adds those of the bans with these keys that are in force.
 func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string, list *banlist.List) error {
-	ask := rueidis.Commands{node.B().Time().Build()}
+	ask := rueidis.Commands{node.B().Time().Build().ToPipe()}
 	for _, key := range keys {
 		ask = append(ask, node.B().Get().Key(key).Build())
 	}

@@ -14,6 +14,10 @@ import (
 // on a single server, one for each subject on a Cluster. Equal requests are decided as one. See
 // [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
+	if err := s.await(ctx, "take"); err != nil {
+		fail(batch, err)
+		return
+	}
 	p := newPlan()
 	defer p.free()
 	var group sync.WaitGroup
@@ -30,16 +34,13 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 		}
 		p.add(c)
 	}
-	switch {
-	case !s.cluster:
-		s.decide(ctx, p.runs)
-	case s.conn.settled():
+	if s.cluster {
 		s.decideByNode(ctx, p.bySubject(), &group)
-	default: // a call may have to wait until its node is connected
-		for _, runs := range p.bySubject() {
-			group.Go(func() { s.decide(ctx, runs) })
-		}
+		return
 	}
+	f := s.conn.takeOff(ctx, "")
+	defer f.land()
+	s.decide(ctx, f, p.runs)
 }
 
 // decideByNode decides the runs of each subject, with a script call each. What goes to one node is
@@ -47,17 +48,17 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 // sent by a goroutine of its own. Nodes do not wait for each other, so that a silent one delays
 // only the subjects on it.
 func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
-	client, masters := s.conn.get(), s.conn.knownMasters()
+	shared, masters := flight{connection: &s.conn}, s.conn.knownMasters()
 	byNode := map[string]*nodeCalls{}
 	for _, runs := range subjects {
 		n := firstChunk(runs)
 		c, err := s.pack(runs[:n], s.nextCalls(ids(runs[:n])))
 		if err != nil {
-			s.finish(ctx, c.runs, c.answer("", err))
-			s.decide(ctx, runs[n:])
+			s.finish(ctx, shared, c.runs, c.answer("", err))
+			s.decide(ctx, shared, runs[n:])
 			continue
 		}
-		command := takeScript.bySHA(client, c.keys, c.args)
+		command := takeScript.bySHA(shared, c.keys, c.args)
 		owner := ownerOf(masters, command.Slot())
 		node := byNode[owner]
 		if node == nil {
@@ -68,8 +69,12 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 		node.rests = append(node.rests, runs[n:])
 		node.commands = append(node.commands, command)
 	}
-	for _, node := range byNode {
-		group.Go(func() { s.decideOn(ctx, client, node, group) })
+	for owner, node := range byNode {
+		group.Go(func() {
+			f := s.conn.takeOff(ctx, owner)
+			defer f.land()
+			s.decideOn(ctx, f, node, group)
+		})
 	}
 }
 
@@ -81,20 +86,21 @@ type nodeCalls struct {
 }
 
 // decideOn makes the calls to one node. Subjects that take more than that do not hold up the
-// others.
-func (s *Store) decideOn(ctx context.Context, client rueidis.Client, node *nodeCalls, group *sync.WaitGroup) {
-	for i, result := range client.DoMulti(ctx, node.commands...) {
+// others: the rest is asked on the connection that calls share.
+func (s *Store) decideOn(ctx context.Context, f flight, node *nodeCalls, group *sync.WaitGroup) {
+	shared := flight{connection: f.connection}
+	for i, result := range f.DoMulti(ctx, node.commands) {
 		c, rest := node.calls[i], node.rests[i]
 		switch reply, err := result.ToString(); {
 		case err == nil && len(rest) == 0:
-			s.finish(ctx, c.runs, c.answer(reply, nil))
-		case errors.Is(err, rueidis.ErrNoSlot): // of one of them: none was sent
-			group.Go(func() { s.decide(ctx, c.runs); s.decide(ctx, rest) })
+			s.finish(ctx, shared, c.runs, c.answer(reply, nil))
+		case errors.Is(err, rueidis.ErrNoSlot), errors.Is(err, errStale): // it was not sent
+			group.Go(func() { s.decide(ctx, shared, c.runs); s.decide(ctx, shared, rest) })
 		default:
 			group.Go(func() {
-				reply, err := text(takeScript.elseWhole(ctx, client, result, c.keys, c.args))
-				s.finish(ctx, c.runs, c.received(ctx, reply, err))
-				s.decide(ctx, rest)
+				reply, err := text(takeScript.elseWhole(ctx, shared, result, c.keys, c.args))
+				s.finish(ctx, shared, c.runs, c.received(ctx, reply, err))
+				s.decide(ctx, shared, rest)
 			})
 		}
 	}
@@ -113,18 +119,18 @@ func (s *Store) takeSplitCall(ctx context.Context, c *driver.Call) {
 
 // decide answers the calls of the runs, one script call after the other: a subject may be in
 // several of them, and a call that is sent again must not come after the next.
-func (s *Store) decide(ctx context.Context, runs []run) {
+func (s *Store) decide(ctx context.Context, by caller, runs []run) {
 	for len(runs) > 0 {
 		n := firstChunk(runs)
-		s.finish(ctx, runs[:n], s.send(ctx, runs[:n], s.nextCalls(ids(runs[:n]))))
+		s.finish(ctx, by, runs[:n], s.send(ctx, by, runs[:n], s.nextCalls(ids(runs[:n]))))
 		runs = runs[n:]
 	}
 }
 
 // finish ends the calls of a script call that was answered. Those that are late go once more.
-func (s *Store) finish(ctx context.Context, runs []run, late []*driver.Call) {
+func (s *Store) finish(ctx context.Context, by caller, runs []run, late []*driver.Call) {
 	if len(late) > 0 && ctx.Err() == nil {
-		s.sendAgain(ctx, late)
+		s.sendAgain(ctx, by, late)
 	}
 	for i := range runs {
 		for _, c := range runs[i].calls {
@@ -135,7 +141,7 @@ func (s *Store) finish(ctx context.Context, runs []run, late []*driver.Call) {
 
 // sendAgain sends calls once more that have time left: the server's clock was set, and its reply
 // had its new time.
-func (s *Store) sendAgain(ctx context.Context, late []*driver.Call) {
+func (s *Store) sendAgain(ctx context.Context, by caller, late []*driver.Call) {
 	p := newPlan()
 	defer p.free()
 	for _, c := range late {
@@ -143,7 +149,7 @@ func (s *Store) sendAgain(ctx context.Context, late []*driver.Call) {
 	}
 	for runs := p.runs; len(runs) > 0; {
 		n := firstChunk(runs)
-		s.send(ctx, runs[:n], s.nextCalls(ids(runs[:n])))
+		s.send(ctx, by, runs[:n], s.nextCalls(ids(runs[:n])))
 		runs = runs[n:]
 	}
 }
@@ -162,12 +168,12 @@ func (s *Store) done(c *driver.Call) {
 
 // send makes one script call, under the first of as many ids as it needs. It returns the calls that
 // the server refused as too late though they have time left.
-func (s *Store) send(ctx context.Context, runs []run, call uint64) (late []*driver.Call) {
+func (s *Store) send(ctx context.Context, by caller, runs []run, call uint64) (late []*driver.Call) {
 	c, err := s.pack(runs, call)
 	if err != nil {
 		return c.answer("", err)
 	}
-	reply, err := takeScript.run(ctx, s.conn.get(), c.keys, c.args)
+	reply, err := takeScript.run(ctx, by, c.keys, c.args)
 	return c.received(ctx, reply, err)
 }
 

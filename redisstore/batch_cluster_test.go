@@ -28,6 +28,18 @@ func openCluster(t *testing.T, c *redistest.Cluster) *Store {
 	return s
 }
 
+// lane returns a context for a batch: with a deadline it has connections of its own, without one it
+// shares one.
+func lane(t *testing.T, own bool) context.Context {
+	t.Helper()
+	if !own {
+		return t.Context()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func hourly(subject, id string) *driver.Call {
 	return &driver.Call{Request: stint.Request{ID: id,
 		Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}}}
@@ -40,22 +52,19 @@ func TestEveryCallOfABatchIsAnswered(t *testing.T) {
 		if refused != nil {
 			s.names.Store(refusedNames(dataKey{}, refused))
 		}
-		for _, settled := range []bool{false, true} {
-			if settled {
-				s.Settle()
-			}
+		for _, own := range []bool{false, true} {
 			var batch []*driver.Call
 			done := make([]int, 300)
 			for i := range done { // more than go into one script call
-				c := hourly("a", fmt.Sprint(refused, settled, i))
+				c := hourly("a", fmt.Sprint(refused, own, i))
 				c.Done = func() { done[i]++ }
 				batch = append(batch, c)
 			}
-			s.TakeBatch(t.Context(), batch)
+			s.TakeBatch(lane(t, own), batch)
 			for i, c := range batch {
 				if done[i] != 1 || (c.Err != nil) != (refused != nil) || c.Decision.Allowed != (refused == nil) {
-					t.Fatalf("refused %v, settled %v, call %d: answered %d times, allowed %v, %v",
-						refused, settled, i, done[i], c.Decision.Allowed, c.Err)
+					t.Fatalf("refused %v, own %v, call %d: answered %d times, allowed %v, %v",
+						refused, own, i, done[i], c.Decision.Allowed, c.Err)
 				}
 			}
 		}
@@ -82,8 +91,7 @@ func TestALongSubjectHoldsUpNobody(t *testing.T) {
 	for i, c := range batch {
 		c.Done = func() { turns[i] = turn.Add(1) }
 	}
-	s.Settle()
-	s.TakeBatch(t.Context(), batch)
+	s.TakeBatch(lane(t, true), batch)
 	for i, c := range batch {
 		if c.Err != nil {
 			t.Fatal(c.Err)
@@ -106,12 +114,11 @@ func TestASlotThatNobodyServes(t *testing.T) {
 		_, err := s.Take(t.Context(), hourly("gap", "").Request)
 		return errors.Is(err, rueidis.ErrNoSlot)
 	})
-	s.Settle()
 	batch := []*driver.Call{hourly("gap", "")}
 	for i := range 30 {
 		batch = append(batch, hourly(fmt.Sprint("u", i), ""))
 	}
-	s.TakeBatch(t.Context(), batch)
+	s.TakeBatch(lane(t, true), batch)
 	for i, c := range batch {
 		if (c.Err != nil) != (i == 0) {
 			t.Errorf("%s: %v", c.Request.Claims[0].Subject, c.Err)

@@ -167,8 +167,12 @@ func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {
 				}
 				batch = append(batch, &driver.Call{Request: r})
 			}
-			one.Settle()
-			one.TakeBatch(context.Background(), batch)
+			ctx, cancel := context.Background(), func() {}
+			if rapid.Bool().Draw(t, "connections of its own") {
+				ctx, cancel = context.WithTimeout(ctx, time.Minute)
+			}
+			one.TakeBatch(ctx, batch)
+			cancel()
 			for i, call := range batch {
 				if call.Err != nil {
 					t.Fatalf("call %d: %v", i, call.Err)

@@ -10,6 +10,14 @@ import (
 
 // Command acts on one subject. See [stint.Store].
 func (s *Store) Command(ctx context.Context, c stint.Command) error {
+	if err := s.await(ctx, "command"); err != nil {
+		return err
+	}
+	return s.command(ctx, c)
+}
+
+// command is Command once there is a connection.
+func (s *Store) command(ctx context.Context, c stint.Command) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -35,7 +43,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 // sendCommand makes one call of command.lua.
 func (s *Store) sendCommand(ctx context.Context, c *stint.Command, keys []string, states []part, notes []note) error {
 	call := s.nextCall()
-	reply, err := commandScript.run(ctx, s.conn.get(), keys, commandArgs(c, states, notes, call, s.clock()))
+	reply, err := commandScript.run(ctx, &s.conn, keys, commandArgs(c, states, notes, call, s.clock()))
 	if err != nil {
 		return err
 	}

@@ -1,56 +1,178 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"net"
+	"fmt"
+	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
 )
 
-// connection holds the client, and replaces it when it is stuck: to a server that has become a
-// replica, for behind an address that has moved on only new connections reach the new master; to a
-// connection that is out of step; or to masters that a Cluster has replaced.
+// connection is the client of the servers. It is made in the background, until that succeeds. Later
+// it is replaced when it is stuck: to a server that has become a replica, for behind an address
+// that has moved on only new connections reach the new master; to a connection that is out of step;
+// or to masters that a Cluster has replaced.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
-	owned  bool // whether it is ours to close
-	// dial makes another, which asks these servers if any are given. It is nil if the client cannot
-	// be replaced.
-	dial func(servers ...string) (rueidis.Client, error)
+	usable atomic.Bool // the client is connected, and the servers can keep limits
+	// dial makes a client, which asks these servers if any are given. It is nil if the client is
+	// the caller's: it stays as it is, and open.
+	dial func(ctx context.Context, servers ...string) (rueidis.Client, error)
+	most int32 // connections for batches to a server
+
+	life  context.Context // until it is closed
+	end   context.CancelFunc
+	work  sync.WaitGroup
+	ready chan struct{} // closed when the first attempt to connect has ended
+	hurry chan struct{} // ends the pause before the next attempt
+
+	began time.Time
+	lost  atomic.Int64 // when a connection was last lost, see now
+	rooms sync.Map     // of addresses, see roomAt
+	left  atomic.Int32 // calls that go on without their callers
 
 	mu       sync.Mutex
+	cause    error         // why it is not usable
+	tried    time.Time     // when the last attempt to connect ended
+	ended    chan struct{} // closed when the attempt under way, or else the next one, ends
 	renewed  time.Time
 	renewing bool
-	masters  []slotOwner // of a Cluster, that the client was last known to follow
-	closed   bool
+	masters  []slotOwner     // of a Cluster, that the client was last known to follow
+	term     context.Context // until the client is replaced
+	endTerm  context.CancelFunc
 }
 
-// renewEvery is how often a client is replaced at most.
-const renewEvery = 500 * time.Millisecond
+const (
+	// connectTime is how long one attempt to connect may take.
+	connectTime = 3 * time.Second
+	// connectEvery is the approximate pause between two attempts.
+	connectEvery = time.Second
+	// connectAgain is how soon after an attempt a ping may cause the next one.
+	connectAgain = 100 * time.Millisecond
+	// renewEvery is how often a client is replaced at most.
+	renewEvery = 500 * time.Millisecond
+)
+
+var (
+	errConnecting = errors.New("still connecting")
+	errClosed     = errors.New("the store is closed")
+	errRenewing   = errors.New("the connections are just being replaced")
+)
+
+// init makes a connection that connects when it is started.
+func (c *connection) init() {
+	c.most, c.cause, c.began = ownConnections, errConnecting, time.Now()
+	c.life, c.end = context.WithCancel(context.Background())
+	c.term, c.endTerm = context.WithCancel(c.life)
+	c.ready, c.hurry, c.ended = make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+}
+
+// start connects in the background, with as many attempts as it takes.
+func (c *connection) start(attempt func(context.Context) error) {
+	c.work.Go(func() {
+		for first := true; c.life.Err() == nil; first = false {
+			ctx, done := context.WithTimeout(c.life, connectTime)
+			err := attempt(ctx)
+			done()
+			c.mu.Lock()
+			c.cause, c.tried = err, time.Now()
+			c.usable.Store(err == nil)
+			close(c.ended)
+			c.ended = make(chan struct{})
+			c.mu.Unlock()
+			if first {
+				close(c.ready)
+			}
+			if err == nil {
+				return
+			}
+			c.pause()
+		}
+	})
+}
+
+// pause waits before the next attempt.
+func (c *connection) pause() {
+	timer := time.NewTimer(connectEvery*4/5 + rand.N(connectEvery*2/5))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.hurry:
+	case <-c.life.Done():
+	}
+}
+
+// await waits for the first attempt to connect. It returns why the connection is not usable.
+func (c *connection) await(ctx context.Context) error {
+	if c.usable.Load() {
+		return nil
+	}
+	return c.awaitEnd(ctx, c.ready)
+}
+
+// reach is await that also waits for the next attempt, and hastens it.
+func (c *connection) reach(ctx context.Context) error {
+	if c.usable.Load() {
+		return nil
+	}
+	c.mu.Lock()
+	ended, recent := c.ended, time.Since(c.tried) < connectAgain
+	c.mu.Unlock()
+	if recent {
+		ended = c.ready
+	}
+	select {
+	case c.hurry <- struct{}{}:
+	default:
+	}
+	return c.awaitEnd(ctx, ended)
+}
+
+// awaitEnd waits for the end of an attempt. It returns why the connection is not usable.
+func (c *connection) awaitEnd(ctx context.Context, ended <-chan struct{}) error {
+	select {
+	case <-ended:
+	case <-c.life.Done():
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.life.Err() != nil:
+		return errClosed
+	case errors.Is(c.cause, errConnecting):
+		return fmt.Errorf("%w: %w", c.cause, ctx.Err())
+	}
+	return c.cause
+}
+
+// notConnected is the error of an operation that found no connection, and why.
+func notConnected(op string, cause error) error {
+	if failed, ok := cause.(*stint.StoreError); ok {
+		return &stint.StoreError{Op: op, Kind: failed.Kind, Err: failed.Err}
+	}
+	return wrap(op, cause)
+}
 
 func (c *connection) get() rueidis.Client { return *c.client.Load() }
 
 // renew replaces the client in the background, unless that was just done.
 func (c *connection) renew() {
-	if c.dial == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.renewing || time.Since(c.renewed) < renewEvery {
+	if c.dial == nil || !c.usable.Load() || c.renewing || time.Since(c.renewed) < renewEvery {
 		return
 	}
 	c.renewed = time.Now()
-	go func() { _ = c.replace() }() // the next failure tries again
+	c.work.Go(func() { _ = c.replace() }) // the next failure tries again
 }
-
-var errRenewing = errors.New("the connections are just being replaced")
 
 // replace replaces the client with a new one. Calls that are under way fail.
 func (c *connection) replace(servers ...string) error {
@@ -61,18 +183,20 @@ func (c *connection) replace(servers ...string) error {
 	if busy {
 		return errRenewing
 	}
-	client, err := c.dial(servers...)
+	client, err := c.dial(c.life, servers...)
 	c.mu.Lock()
 	c.renewing = false
 	unused := client
 	switch {
 	case err != nil:
-	case c.closed:
+	case c.life.Err() != nil:
 	case client.Mode() != c.get().Mode():
 		// A server that does not show its Cluster at the moment passes for a single one.
 		err = errors.New("the servers are not of the same kind any more")
 	default:
 		unused = *c.client.Swap(&client)
+		c.endTerm()
+		c.term, c.endTerm = context.WithCancel(c.life)
 	}
 	c.mu.Unlock()
 	if unused != nil {
@@ -110,90 +234,18 @@ func (c *connection) knownMasters() []slotOwner {
 	return c.masters
 }
 
-// settled reports whether calls do not have to wait for connections, as far as that is known.
-func (c *connection) settled() bool {
-	client, ok := c.get().(*connectingClient)
-	return !ok || client.settled()
-}
-
-// slotOwner is a master of a Cluster, and where a range of its slots begins.
-type slotOwner struct {
-	first int64
-	addr  string
-}
-
-// ownerOf returns the address of the master of a slot, "" if that is not known.
-func ownerOf(masters []slotOwner, slot uint16) string {
-	i, exact := slices.BinarySearchFunc(masters, int64(slot), func(o slotOwner, slot int64) int {
-		return cmp.Compare(o.first, slot)
-	})
-	if !exact {
-		i--
-	}
-	if i < 0 {
-		return ""
-	}
-	return masters[i].addr
-}
-
-// mastersOf returns who owns which slots, in their order, according to the first node that answers:
-// a silent one does not use up the time.
-func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, addr string, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type view struct {
-		owners []slotOwner
-		addr   string
-		err    error
-	}
-	nodes := client.Nodes()
-	views := make(chan view, len(nodes))
-	for addr, node := range nodes {
-		go func() {
-			ranges, err := node.Do(ctx, node.B().ClusterSlots().Build()).ToArray()
-			views <- view{ownersOf(ranges), addr, err}
-		}()
-	}
-	err = errors.New("no node is known")
-	for range nodes {
-		select {
-		case v := <-views:
-			if v.err == nil {
-				return v.owners, v.addr, nil
-			}
-			err = v.err
-		case <-ctx.Done(): // which a node whose connection is being made may not heed
-			return nil, "", ctx.Err()
-		}
-	}
-	return nil, "", err
-}
-
-// ownersOf reads the reply of CLUSTER SLOTS.
-func ownersOf(ranges []rueidis.RedisMessage) (owners []slotOwner) {
-	for i := range ranges { // first slot, last slot, master, replicas
-		fields, _ := ranges[i].ToArray()
-		if len(fields) < 3 {
-			continue
-		}
-		first, _ := fields[0].AsInt64()
-		master, _ := fields[2].ToArray()
-		if len(master) >= 2 {
-			host, _ := master[0].ToString()
-			port, _ := master[1].AsInt64()
-			owners = append(owners, slotOwner{first, net.JoinHostPort(host, strconv.FormatInt(port, 10))})
-		}
-	}
-	slices.SortFunc(owners, func(a, b slotOwner) int { return cmp.Compare(a.first, b.first) })
-	return owners
-}
-
-func (c *connection) close() {
+// stop ends what goes on in the background, and makes further calls fail.
+func (c *connection) stop() {
 	c.mu.Lock()
-	c.closed = true
-	client := c.get() // the last: replace sees that it is closed
+	c.usable.Store(false)
+	c.end()
 	c.mu.Unlock()
-	if c.owned {
-		client.Close()
+	c.work.Wait()
+}
+
+// close closes the client after stop, unless it is the caller's.
+func (c *connection) close() {
+	if client := c.client.Load(); client != nil && c.dial != nil {
+		(*client).Close()
 	}
 }

@@ -30,8 +30,8 @@ func TestReplace(t *testing.T) {
 	defer s.Close()
 	dial, first := s.conn.dial, s.conn.get()
 
-	s.conn.dial = func(...string) (rueidis.Client, error) {
-		c, err := dial()
+	s.conn.dial = func(context.Context, ...string) (rueidis.Client, error) {
+		c, err := dial(t.Context())
 		return clustered{c}, err
 	}
 	if err := s.conn.replace(); err == nil || s.conn.get() != first {
@@ -39,10 +39,10 @@ func TestReplace(t *testing.T) {
 	}
 
 	begun, goOn, ended := make(chan bool), make(chan bool), make(chan error)
-	s.conn.dial = func(...string) (rueidis.Client, error) {
+	s.conn.dial = func(context.Context, ...string) (rueidis.Client, error) {
 		begun <- true
 		<-goOn
-		return dial()
+		return dial(t.Context())
 	}
 	go func() { ended <- s.conn.replace() }()
 	<-begun
@@ -111,7 +111,7 @@ func TestClusterNodes(t *testing.T) {
 	// A user who may not ask who the others are.
 	for _, info := range []string{"+info", "-info"} {
 		cluster.Nodes[0].CLI(t, "ACL", "SETUSER", "blind", "on", ">x", "~*", "&*", "+@all", "-cluster", info)
-		if s, err := Open(t.Context(), Config{URL: "redis://blind:x@" + addrs[0]}); err == nil {
+		if s, err := OpenNow(t.Context(), Config{URL: "redis://blind:x@" + addrs[0]}); err == nil {
 			s.Close()
 			t.Errorf("%s: a Cluster was opened as a single server", info)
 		} else if !strings.Contains(err.Error(), "cluster|slots") {
@@ -136,13 +136,12 @@ func TestClusterNodes(t *testing.T) {
 		}
 		cancel()
 	}
-	oneIsSilent(t, s, "a", there) // one by one
+	oneIsSilent(t, s, "a", there)
 	silent.Resume(t)
 	cluster.AwaitOK(t)
 	mustAnswer(t, s, "a")
 	silent.Pause(t)
-	s.Settle()
-	oneIsSilent(t, s, "a", there) // together by node
+	oneIsSilent(t, s, "a", there)
 }
 
 // mustAnswer waits until a subject is decided.

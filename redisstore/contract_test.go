@@ -35,7 +35,7 @@ func configOf(url string, options []option) redisstore.Config {
 
 func open(t *testing.T, url string, options ...option) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), configOf(url, options))
+	s, err := redisstore.OpenNow(t.Context(), configOf(url, options))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //
-// [Open] is the store alone. It fails while Redis is away, and so does every decision:
+// [Open] is the store alone. While Redis is away, every decision fails:
 //
 //	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379"})
 //	...
@@ -30,6 +30,18 @@
 //
 // Open asks a server whether it belongs to a Cluster. Config.Client takes a rueidis client of the
 // caller's instead of a URL; package goredis takes a go-redis one.
+//
+// # Connections
+//
+// A store connects in the background, and keeps trying. It has at most eight connections to a
+// server: up to six for batches ([Store.TakeBatch]), each for one batch at a time, until its answer
+// or its context's deadline; one that all other calls share; and one that listens. When all six are
+// taken, batches share too: nothing is dialed because a server is slow. A connection for batches on
+// which an answer is late is closed, and so is one that is idle for 30 s.
+//
+// [Config.AdjustClient] may set another number for batches (BlockingPoolSize) or for other calls
+// (PipelineMultiplex). Batches share connections as other calls do if it sets DisableAutoPipelining
+// to false, and with a [Config.Client] that pipelines.
 //
 // # What is kept
 //

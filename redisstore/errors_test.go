@@ -40,7 +40,8 @@ func TestKindsOfFailures(t *testing.T) {
 // What a server said is found among the failures of a request on several subjects.
 func TestKindsOfJoinedFailures(t *testing.T) {
 	server := redistest.Start(t)
-	c, err := connect(t.Context(), rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	c, err := new(connection).newClient(t.Context(),
+		rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,9 @@
 package redisstore
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SetClock replaces the server's clock. There is no way to do so outside of tests: processes that
 // share limits must share their clock.
@@ -11,8 +14,18 @@ func (s *Store) SetClock(clock func() time.Time) {
 	s.clock = func() int64 { return clock().UnixMicro() }
 }
 
-// Settle makes the connections count as made, as they do after two calm seconds.
-func (s *Store) Settle() { s.conn.get().(*connectingClient).changed.Store(-int64(time.Hour)) }
+// OpenNow is Open that fails unless the store can be used.
+func OpenNow(ctx context.Context, c Config) (*Store, error) {
+	s, err := Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Ping(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
 
 // GiveBacks is how many charges wait to be given back.
 func (s *Store) GiveBacks() int { return s.backs.left() }
@@ -23,3 +36,6 @@ func Key(s *Store, subject, what string) string {
 	k.inScope(subject, "", what)
 	return k.strings()[0]
 }
+
+// Ready is closed when the first attempt to connect has ended.
+func (s *Store) Ready() <-chan struct{} { return s.conn.ready }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func callLimiter(job []string) error {
-	s, err := redisstore.Open(context.Background(), redisstore.Config{URL: job[0]})
+	s, err := redisstore.OpenNow(context.Background(), redisstore.Config{URL: job[0]})
 	if err != nil {
 		return err
 	}

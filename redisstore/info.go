@@ -62,6 +62,9 @@ type Info struct {
 // Info asks the servers how they are. What the user is not permitted to ask is left out, and there
 // is a warning. An error means that none of them could be asked.
 func (s *Store) Info(ctx context.Context) (Info, error) {
+	if err := s.await(ctx, "info"); err != nil {
+		return Info{}, err
+	}
 	i := Info{Mode: string(s.conn.get().Mode()), NotGivenBack: s.backs.dropped.Load()}
 	nodes, err := s.servers(ctx, "")
 	if err != nil {
@@ -104,7 +107,7 @@ func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, err
 	}
 
 	sent := time.Now()
-	err := node.Do(ctx, node.B().Ping().Build()).Error()
+	err := node.Do(ctx, node.B().Ping().Build().ToPipe()).Error()
 	if err == nil {
 		t.latency = time.Since(sent)
 	}
@@ -113,7 +116,7 @@ func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, err
 	}
 
 	sent = time.Now()
-	clock, err := node.Do(ctx, node.B().Time().Build()).AsIntSlice()
+	clock, err := node.Do(ctx, node.B().Time().Build().ToPipe()).AsIntSlice()
 	if took := time.Since(sent); err == nil && len(clock) == 2 {
 		t.ahead = time.Unix(clock[0], clock[1]*1000).Sub(sent.Add(took / 2))
 	}
@@ -121,7 +124,7 @@ func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, err
 		return t, err
 	}
 
-	answers := node.DoMulti(ctx, node.B().Arbitrary("INFO").Build(), node.B().Dbsize().Build())
+	answers := node.DoMulti(ctx, node.B().Arbitrary("INFO").Build().ToPipe(), node.B().Dbsize().Build())
 	t.text, err = answers[0].ToString()
 	if err := unless("info", err); err != nil {
 		return t, err

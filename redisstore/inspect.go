@@ -19,6 +19,9 @@ var _ driver.Inspector = (*Store)(nil)
 // Inspect shows what a subject has used. See [driver.Inspector]. It is one call of a script that
 // writes nothing.
 func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
+	if err := s.await(ctx, "inspect"); err != nil {
+		return driver.Inspection{}, err
+	}
 	if err := contract.ValidateInspect(c); err != nil {
 		return driver.Inspection{}, err
 	}
@@ -46,13 +49,13 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 // permits that: from Redis 7 on.
 func (s *Store) look(ctx context.Context, read *script, keys, args []string) (string, error) {
 	if !s.noReadOnly.Load() {
-		reply, err := read.readOnly().run(ctx, s.conn.get(), keys, args)
+		reply, err := read.readOnly().run(ctx, &s.conn, keys, args)
 		if !unknownOrRefused(err) {
 			return reply, err
 		}
 		s.noReadOnly.Store(true)
 	}
-	return read.run(ctx, s.conn.get(), keys, args)
+	return read.run(ctx, &s.conn, keys, args)
 }
 
 // unknownOrRefused reports whether an error says that a command does not exist, or is not

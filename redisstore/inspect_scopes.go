@@ -19,6 +19,9 @@ import (
 // until it has found MaxScopes. Those of a slot that is just being moved in a Cluster may be
 // missing. The user needs the permission scan.
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
+	if err := s.await(ctx, "scopes"); err != nil {
+		return nil, err
+	}
 	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (s *Store) stepText(
 	k.inScope(key.subject, key.scope, key.what)
 	call := s.nextCall()
 	b := append(appendStart(nil, call, s.clock()), 0, kind) // without sets
-	text, err := oneKeyScript.run(ctx, s.conn.get(), k.strings(), withID(append(b, numbers...), k.names.id(id)))
+	text, err := oneKeyScript.run(ctx, &s.conn, k.strings(), withID(append(b, numbers...), k.names.id(id)))
 	if err != nil {
 		return 0, reply, "", err
 	}
@@ -103,13 +103,13 @@ func (c *scriptCall) refused(ctx context.Context) (late []*driver.Call) {
 	case len(c.runs) > 1:
 		for i := range c.runs {
 			one := c.runs[i : i+1]
-			late = append(late, c.store.send(ctx, one, c.store.nextCalls(ids(one)))...)
+			late = append(late, c.store.send(ctx, &c.store.conn, one, c.store.nextCalls(ids(one)))...)
 		}
 		return late
 	case c.canDivide():
 		return c.store.takeMigrating(ctx, &c.runs[0], c.call)
 	}
-	return c.answer(takeScript.run(ctx, c.store.conn.get(), c.keys, c.args))
+	return c.answer(takeScript.run(ctx, &c.store.conn, c.keys, c.args))
 }
 
 // canDivide reports whether the request has one key beside those of bans and of its ID.
@@ -175,7 +175,7 @@ func (s *Store) takeMigrating(ctx context.Context, q *run, call uint64) (late []
 		alone.Request.Bans, alone.Request.ID = nil, ""
 		plain.calls = append(plain.calls, alone)
 	}
-	again := s.send(ctx, []run{plain}, call)
+	again := s.send(ctx, &s.conn, []run{plain}, call)
 	for i, c := range q.calls {
 		c.Decision, c.Err = plain.calls[i].Decision, plain.calls[i].Err
 		if c.Err == nil {
@@ -196,7 +196,7 @@ func (s *Store) lookMigrating(ctx context.Context, q *run, change func(*stint.De
 	peek := &look.Request
 	peek.Mode, peek.Bans, peek.ID, *peek.Terms() = stint.ModePeek, nil, "", driver.Terms{}
 	alone := []run{{calls: []*driver.Call{&look}, deadline: q.deadline}}
-	if again := s.send(ctx, alone, s.nextCall()); len(again) > 0 {
+	if again := s.send(ctx, &s.conn, alone, s.nextCall()); len(again) > 0 {
 		return q.calls
 	}
 	for _, c := range q.calls {

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -344,11 +345,13 @@ func TestMovingSlotInABatch(t *testing.T) {
 		return &driver.Call{Request: stint.Request{
 			Claims: []stint.Claim{{Subject: subject, Scope: scope, Limits: limits, Cost: 1}}, Bans: bans}}
 	}
-	for _, settled := range []bool{false, true} {
-		shared := fmt.Sprint("shared", settled)
-		if settled {
-			s.Settle()
+	for _, own := range []bool{false, true} {
+		shared := fmt.Sprint("shared", own)
+		ctx, cancel := t.Context(), func() {}
+		if own {
+			ctx, cancel = context.WithTimeout(ctx, time.Minute)
 		}
+		defer cancel()
 		if _, err := s.Take(t.Context(), call(shared, "a", limit, nil).Request); err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +363,7 @@ func TestMovingSlotInABatch(t *testing.T) {
 		}
 		bad := call(shared, "a", two, nil)
 		batch = append(batch, bad)
-		s.TakeBatch(t.Context(), batch)
+		s.TakeBatch(ctx, batch)
 		allowed := map[string]int{}
 		for i, c := range batch {
 			if c == bad {

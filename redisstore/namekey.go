@@ -12,11 +12,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -238,8 +236,7 @@ func (s *Store) settleNames(ctx context.Context) error {
 		used = n.data
 	}
 	for range 10 {
-		client := s.conn.get()
-		fields, err := client.Do(ctx, client.B().Hgetall().Key(s.namesKey()).Build()).AsStrMap()
+		fields, err := s.conn.Do(ctx, s.conn.B().Hgetall().Key(s.namesKey()).Build()).AsStrMap()
 		if err != nil {
 			return err
 		}
@@ -256,7 +253,7 @@ func (s *Store) settleNames(ctx context.Context) error {
 		}
 		done := int64(1)
 		if change != nil {
-			done, err = namesScript.do(ctx, client, []string{s.namesKey()},
+			done, err = namesScript.do(ctx, &s.conn, []string{s.namesKey()},
 				append([]string{change.seen, change.value, change.set, change.to}, change.remove...)).AsInt64()
 		}
 		switch {
@@ -282,7 +279,7 @@ const (
 
 // watchNames looks after the data key in Redis until the store is closed: it puts it back if Redis
 // has lost it, and uses another one that was there first.
-func (s *Store) watchNames(ctx context.Context, logger *slog.Logger) {
+func (s *Store) watchNames(ctx context.Context) {
 	for {
 		select {
 		case <-time.After(namesEvery):
@@ -296,29 +293,15 @@ func (s *Store) watchNames(ctx context.Context, logger *slog.Logger) {
 		switch {
 		case errors.Is(err, ErrNameKey):
 			if before.err == nil {
-				logger.Error("stint: Redis is no longer used", "cause", err)
+				s.logger.Error("stint: Redis is no longer used", "cause", err)
 			}
 			s.names.Store(refusedNames(before.data, err))
 		case err != nil: // it is away, and calls show that
 		case before.err != nil:
 			s.names.CompareAndSwap(before, newNames(before.data))
-			logger.Info("stint: Redis is used again: it has the right name key")
+			s.logger.Info("stint: Redis is used again: it has the right name key")
 		case !bytes.Equal(s.names.Load().data.key, before.data.key):
-			logger.Warn("stint: Redis lost its data, and another process began to hash names with a new key; this one follows")
+			s.logger.Warn("stint: Redis lost its data, and another process began to hash names with a new key; this one follows")
 		}
-	}
-}
-
-// startWatch runs watchNames, if there is a name key.
-func (s *Store) startWatch(logger *slog.Logger) {
-	if len(s.nameKeys) == 0 {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var work sync.WaitGroup
-	work.Go(func() { s.watchNames(ctx, logger) })
-	s.endWatch = func() {
-		cancel()
-		work.Wait()
 	}
 }

@@ -272,7 +272,7 @@ func banned(t *testing.T, s *redisstore.Store) (subjects []string) {
 // refused opens a store with the wrong name key.
 func refused(t *testing.T, url, want string, options ...option) {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), configOf(url, options))
+	s, err := redisstore.OpenNow(t.Context(), configOf(url, options))
 	if err == nil {
 		s.Close()
 		t.Fatalf("opened, want %q", want)
@@ -298,8 +298,8 @@ func TestNameKeys(t *testing.T) {
 	refused(t, url, "and this process has", named(keyB))
 	refused(t, url, "and this process has", named(keyB, keyC))
 	refused(t, url, "and this process has none")
-	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: url, NameKeys: [][]byte{keyA[1:]}}); err == nil ||
-		!strings.Contains(err.Error(), "want at least 32") {
+	_, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: url, NameKeys: [][]byte{keyA[1:]}})
+	if err == nil || !strings.Contains(err.Error(), "want at least 32") {
 		t.Errorf("a short key: %v", err)
 	}
 	// Under another prefix nobody minds.
@@ -310,7 +310,7 @@ func TestNameKeys(t *testing.T) {
 	var fails sync.Map
 	for range 8 {
 		together.Go(func() {
-			s, err := redisstore.Open(context.Background(),
+			s, err := redisstore.OpenNow(context.Background(),
 				redisstore.Config{URL: url, Prefix: "together", NameKeys: [][]byte{keyA}})
 			if err != nil {
 				fails.Store(err, true)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -22,9 +23,8 @@ import (
 type Config struct {
 	// URL names the servers, as the package comment shows.
 	URL string
-	// Client is used instead of a URL. It stays the caller's to close. Such a client makes a
-	// connection within the time of the call that needs it, and other calls wait for that; clients
-	// that [Open] makes do not.
+	// Client is used instead of a URL. It stays the caller's to close, and has the connections that
+	// its options say.
 	Client rueidis.Client
 	// AdjustClient changes the client that Open makes, for what a URL cannot say: the Sentinels'
 	// password, a dialer. If there is no URL, it sets InitAddress too. It has no effect on Client.
@@ -68,13 +68,23 @@ const (
 	silence   = 2 * time.Second
 )
 
+// bufferSize is that of the two buffers of a connection. What is larger is sent and read in parts.
+const bufferSize = 32 << 10
+
 // unverified is why skip_verify is no good.
 const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
 	"anyone on the way to it can read the password and change limits"
 
-// Open connects to the servers and checks that they can keep limits. A mistake in the Config is a
-// [*stint.InvalidError], which shows nothing of the URL. Any other failure is a
-// [*stint.StoreError].
+// openTime is how long [Open] waits for the first attempt to connect.
+const openTime = time.Second
+
+// Open opens a store. It returns when the first attempt to connect has ended, after one second, or
+// at the end of ctx, whichever comes first; ctx does not affect the store afterwards. The store
+// goes on trying to connect in the background, about every second, and until it has succeeded every
+// call fails with why it has not. [Store.Ping] tells.
+//
+// An error is a mistake that waiting does not fix: in the Config, a [*stint.InvalidError], which
+// shows nothing of the URL; [ErrNameKey]; or that ctx was canceled.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	c.Prefix = string(keypart.Append(nil, cmp.Or(c.Prefix, "stint"), true))
 	if c.Logger == nil {
@@ -84,27 +94,56 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s *Store
+	s := newStore(c, keys)
+	attempt := s.check
 	if c.Client != nil {
-		s = newStore(c.Client, c, keys)
-		if err := s.probe(ctx, c.Logger); err != nil {
-			return nil, wrap("open", err)
+		s.conn.client.Store(&c.Client)
+	} else {
+		co, err := options(c)
+		if err != nil {
+			return nil, err
 		}
-	} else if s, err = dial(ctx, c, keys); err != nil {
+		s.conn.cause = fmt.Errorf("%w to %s", errConnecting, strings.Join(co.InitAddress, ", "))
+		if s.conn.most = int32(co.BlockingPoolSize); !co.DisableAutoPipelining {
+			s.conn.most = 0
+		}
+		s.conn.dial = func(ctx context.Context, servers ...string) (rueidis.Client, error) {
+			again := co
+			if len(servers) > 0 {
+				again.InitAddress = servers
+			}
+			return s.conn.newClient(ctx, again)
+		}
+		attempt = func(ctx context.Context) error { return s.connect(ctx, co) }
+	}
+	s.conn.start(attempt)
+	within, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	err = s.conn.await(within)
+	if canceled := ctx.Err(); err != nil && errors.Is(canceled, context.Canceled) {
+		_ = s.Close()
+		return nil, canceled
+	}
+	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid || errors.Is(err, ErrNameKey) {
+		_ = s.Close()
 		return nil, err
 	}
-	s.startWatch(c.Logger)
 	return s, nil
 }
 
-// dial opens the store of a Config's URL.
-func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
+// options returns how the client of a Config's URL is made. Calls that share a connection say so,
+// and others have one of their own.
+func options(c Config) (rueidis.ClientOption, error) {
 	co, err := redisurl.Parse(c.URL)
 	if err != nil && c.URL != "" {
-		return nil, err
+		return co, err
 	}
 	co.DisableCache = true
 	co.DisableRetry = true
+	co.DisableAutoPipelining = true
+	co.BlockingPoolSize = ownConnections
+	co.PipelineMultiplex = -1 // one connection that calls share
+	co.ReadBufferEachConn, co.WriteBufferEachConn = bufferSize, bufferSize
 	co.Dialer.Timeout = cmp.Or(co.Dialer.Timeout, dialTimeout)
 	co.Dialer.KeepAlive = cmp.Or(co.Dialer.KeepAlive, keepAlive)
 	co.ConnWriteTimeout = cmp.Or(co.ConnWriteTimeout, silence)
@@ -112,35 +151,63 @@ func dial(ctx context.Context, c Config, keys nameKeys) (*Store, error) {
 	if c.AdjustClient != nil {
 		c.AdjustClient(&co)
 	}
-	if err != nil && len(co.InitAddress) == 0 { // no URL, and no address instead
-		return nil, err
+	if len(co.InitAddress) == 0 { // no URL, and no address instead
+		return co, err
 	}
+	return co, nil
+}
+
+// connect makes a client and checks the servers.
+func (s *Store) connect(ctx context.Context, co rueidis.ClientOption) error {
 	addrs := strings.Join(co.InitAddress, ", ")
-	client, err := connect(ctx, co)
+	client, err := s.conn.dial(ctx)
 	if err != nil {
 		err = wrap("open", fmt.Errorf("connecting to %s: %w", addrs, err))
 		if failed, ok := err.(*stint.StoreError); ok && co.TLSConfig != nil && failed.Kind == errkind.Timeout {
 			failed.Err = fmt.Errorf("%w; does the server use TLS? For one without, want redis://", failed.Err)
 		}
-		return nil, err
+		return err
 	}
-	s := newStore(client, c, keys)
-	s.conn.dial = func(servers ...string) (rueidis.Client, error) {
-		again := co
-		if len(servers) > 0 {
-			again.InitAddress = servers
-		}
-		return connect(context.Background(), again)
+	s.conn.client.Store(&client)
+	if err := s.check(ctx); err != nil {
+		client.Close()
+		s.conn.client.Store(nil)
+		return wrap("open", fmt.Errorf("%s: %w", addrs, err))
 	}
-	s.conn.owned = true
-	if err := s.probe(ctx, c.Logger); err != nil {
-		_ = s.Close() // the client, or the one that has replaced it
-		return nil, wrap("open", fmt.Errorf("%s: %w", addrs, err))
-	}
+	s.warm(ctx)
 	if co.TLSConfig != nil && co.TLSConfig.InsecureSkipVerify {
-		c.Logger.WarnContext(ctx, "stint: "+unverified, "server", addrs)
+		s.logger.WarnContext(ctx, "stint: "+unverified, "server", addrs)
 	}
-	return s, nil
+	return nil
+}
+
+// warm makes a connection for batches to each master: the first of them does not have to wait.
+func (s *Store) warm(ctx context.Context) {
+	if !s.cluster {
+		s.conn.grow(ctx, "")
+		return
+	}
+	var group sync.WaitGroup
+	masters := map[string]bool{}
+	for _, owner := range s.conn.knownMasters() {
+		if !masters[owner.addr] {
+			masters[owner.addr] = true
+			group.Go(func() { s.conn.grow(ctx, owner.addr) })
+		}
+	}
+	group.Wait()
+}
+
+// check finds out whether the servers can keep limits, and from then on watches the names there.
+func (s *Store) check(ctx context.Context) error {
+	s.cluster = s.conn.get().Mode() == rueidis.ClientModeCluster
+	if err := s.probe(ctx); err != nil {
+		return err
+	}
+	if len(s.nameKeys) > 0 {
+		s.conn.work.Go(func() { s.watchNames(s.conn.life) })
+	}
+	return nil
 }
 
 var errOneOfMany = errors.New("the server is a node of a Cluster, but does not show the others; " +
@@ -148,14 +215,14 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not s
 
 // probe goes through what later calls need, on a subject of its own that it leaves nothing of, and
 // looks at what the servers say of themselves, where they may be asked.
-func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
+func (s *Store) probe(ctx context.Context) error {
 	// Load the scripts of decisions on every node, by calls that ask for nothing: the first calls
 	// after a failover, or to the new owner of a slot, do not have to.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	noStep := []string{rueidis.BinaryString(append(make([]byte, 8+8+4+1), stepNone))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{
-			node.B().Arbitrary("INFO").Build(),
+			node.B().Arbitrary("INFO").Build().ToPipe(),
 			takeScript.whole(node, nil, nothing),
 		}
 		if s.cluster {
@@ -186,7 +253,7 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 			return fmt.Errorf("%s: %w", addr, errOneOfMany)
 		}
 		if policy, evicts := server.evicts(); evicts {
-			logger.WarnContext(ctx, "stint: Redis "+evicting, "server", addr, "maxmemory-policy", policy)
+			s.logger.WarnContext(ctx, "stint: Redis "+evicting, "server", addr, "maxmemory-policy", policy)
 		}
 	}
 	if err := s.settleNames(ctx); failureKind(err) == errkind.Auth {
@@ -196,16 +263,16 @@ func (s *Store) probe(ctx context.Context, logger *slog.Logger) error {
 	}
 	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}
 	subject := "probe:" + strconv.FormatUint(s.nextCall(), 36)
-	d, err := s.Take(ctx, stint.Request{
+	d, err := s.take(ctx, stint.Request{
 		Claims: []stint.Claim{{Subject: subject, Cost: 1, Limits: limits}},
 		ID:     "probe",
 		Bans:   &stint.BanPolicy{},
 	})
 	if err == nil {
-		_, err = s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+		_, err = s.amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 	}
 	if err == nil {
-		err = s.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: limits})
+		err = s.command(ctx, stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: limits})
 	}
 	if err != nil {
 		return fmt.Errorf("the server cannot keep limits: %w", err)

@@ -37,7 +37,7 @@ func TestOpenTLS(t *testing.T) {
 	server := redistest.StartTLS(t)
 	withCA := adjusted(func(o *rueidis.ClientOption) { o.TLSConfig = server.TLS() })
 	allows(t, open(t, server.URL(), withCA))
-	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()}); err == nil {
+	if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: server.URL()}); err == nil {
 		t.Error("a certificate of an unknown authority was accepted")
 	}
 }
@@ -56,7 +56,7 @@ func TestOpenClientCertificate(t *testing.T) {
 		s.Close()
 		cert, _ := server.CertificateFiles()
 		anonymous := tlsfiles.Files{CA: cert}.AddTo(server.URL(), true)
-		if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: anonymous}); err == nil {
+		if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: anonymous}); err == nil {
 			t.Error("connected without a client certificate")
 		}
 	})
@@ -98,7 +98,7 @@ func TestOpenACL(t *testing.T) {
 		}
 	}
 	cancel()
-	if _, err := redisstore.Open(t.Context(),
+	if _, err := redisstore.OpenNow(t.Context(),
 		redisstore.Config{URL: as("limiter:secret"), NameKeys: [][]byte{keyA}}); err == nil || !strings.HasSuffix(
 		err.Error(), "with a name key +hset and +hdel") {
 		t.Errorf("a name key without permission to set it: %v", err)
@@ -107,7 +107,7 @@ func TestOpenACL(t *testing.T) {
 	for _, option := range []option{named(keyA), named(keyB, keyA), named(keyB)} {
 		exercise(t, open(t, as("limiter:secret"), option))
 	}
-	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: as("limiter:wrong")}); err == nil {
+	if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: as("limiter:wrong")}); err == nil {
 		t.Error("a wrong password was accepted")
 	} else if strings.Contains(err.Error(), "wrong@") {
 		t.Errorf("the error tells the password: %v", err)
@@ -178,7 +178,7 @@ func TestOpenWithin(t *testing.T) {
 	defer server.Resume(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := redisstore.Open(ctx, redisstore.Config{URL: server.URL()})
+	_, err := redisstore.OpenNow(ctx, redisstore.Config{URL: server.URL()})
 	if !errors.Is(err, context.DeadlineExceeded) || errkind.Of(err) != errkind.Timeout {
 		t.Errorf("got %v, want that the time is up", err)
 	}
@@ -193,7 +193,7 @@ func TestOpenMistakes(t *testing.T) {
 		{"redis://:hunter2@local\x00host", "want redis://"},
 		{"redis://127.0.0.1:1?dial_timeout=1s", "connecting to 127.0.0.1:1"},
 	} {
-		s, err := redisstore.Open(t.Context(), redisstore.Config{URL: test.url})
+		s, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: test.url})
 		if err == nil {
 			s.Close()
 			t.Errorf("%q was accepted", test.url)
@@ -229,7 +229,7 @@ func TestOpenShowsNoPassword(t *testing.T) {
 			"PW@127.0.0.1:1", " redis://:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
 		} {
 			text := strings.Replace(form, "PW", password, 1)
-			s, err := redisstore.Open(t.Context(), redisstore.Config{URL: text})
+			s, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: text})
 			if err == nil {
 				s.Close()
 				t.Errorf("%q was accepted", text)
@@ -241,7 +241,7 @@ func TestOpenShowsNoPassword(t *testing.T) {
 		}
 		// Escaped, every password is a good one.
 		escaped := url.URL{Scheme: "redis", User: url.UserPassword("user", password), Host: "127.0.0.1:1"}
-		if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: escaped.String()}); err == nil ||
+		if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: escaped.String()}); err == nil ||
 			!strings.Contains(err.Error(), "connecting to 127.0.0.1:1") {
 			t.Errorf("%s: %v", &escaped, err)
 		}
@@ -271,7 +271,7 @@ func TestOpenWarnsOfSkipVerify(t *testing.T) {
 func TestOwnClientStaysOpen(t *testing.T) {
 	server := redistest.Start(t)
 	c := client(t, server.URL())
-	s, err := redisstore.Open(t.Context(), redisstore.Config{Client: c, Prefix: "mine"})
+	s, err := redisstore.OpenNow(t.Context(), redisstore.Config{Client: c, Prefix: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestFailuresAreErrors(t *testing.T) {
 // What fails to open leaves no connection behind, not even that which was to replace it.
 func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 	server := redistest.Start(t, "--replicaof", "127.0.0.1 1")
-	if _, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()}); errkind.Of(
+	if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: server.URL()}); errkind.Of(
 		err) != errkind.ReadOnly {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ func scan(
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
 		node := nodes[addr]
 		for cursor := uint64(0); ; {
-			found, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(
-				scanCount).Build()).AsScanEntry()
+			page := node.B().Scan().Cursor(cursor).Match(pattern).Count(scanCount).Build().ToPipe()
+			found, err := node.Do(ctx, page).AsScanEntry()
 			if err != nil {
 				return err
 			}

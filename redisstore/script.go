@@ -87,8 +87,8 @@ func withNumbers(source string) string {
 }
 
 // run calls a script that replies with text.
-func (s *script) run(ctx context.Context, client rueidis.Client, keys, args []string) (string, error) {
-	return text(s.do(ctx, client, keys, args))
+func (s *script) run(ctx context.Context, by caller, keys, args []string) (string, error) {
+	return text(s.do(ctx, by, keys, args))
 }
 
 func text(answer rueidis.RedisResult) (string, error) {
@@ -100,30 +100,30 @@ func text(answer rueidis.RedisResult) (string, error) {
 }
 
 // do calls the script.
-func (s *script) do(ctx context.Context, client rueidis.Client, keys, args []string) rueidis.RedisResult {
-	return s.elseWhole(ctx, client, client.Do(ctx, s.bySHA(client, keys, args)), keys, args)
+func (s *script) do(ctx context.Context, by caller, keys, args []string) rueidis.RedisResult {
+	return s.elseWhole(ctx, by, by.Do(ctx, s.bySHA(by, keys, args)), keys, args)
 }
 
 // elseWhole returns the answer to a call by SHA, or that to a call with the whole script if the
 // answer proves that nothing ran: the script was unknown.
-func (s *script) elseWhole(ctx context.Context, client rueidis.Client, answer rueidis.RedisResult,
+func (s *script) elseWhole(ctx context.Context, by caller, answer rueidis.RedisResult,
 	keys, args []string) rueidis.RedisResult {
 	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {
-		return client.Do(ctx, s.whole(client, keys, args))
+		return by.Do(ctx, s.whole(by, keys, args))
 	}
 	return answer
 }
 
-func (s *script) bySHA(client rueidis.Client, keys, args []string) rueidis.Completed {
-	return command(client, "EVALSHA"+s.suffix, s.sha, keys, args)
+func (s *script) bySHA(by caller, keys, args []string) rueidis.Completed {
+	return command(by, "EVALSHA"+s.suffix, s.sha, keys, args)
 }
 
-func (s *script) whole(client rueidis.Client, keys, args []string) rueidis.Completed {
-	return command(client, "EVAL"+s.suffix, s.source, keys, args)
+func (s *script) whole(by caller, keys, args []string) rueidis.Completed {
+	return command(by, "EVAL"+s.suffix, s.source, keys, args)
 }
 
-func command(client rueidis.Client, name, script string, keys, args []string) rueidis.Completed {
-	return client.B().Arbitrary(name).Args(script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+func command(by caller, name, script string, keys, args []string) rueidis.Completed {
+	return by.B().Arbitrary(name).Args(script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
 }
 
 // readOnly is the script called so that it cannot write, from Redis 7 on.

@@ -36,7 +36,7 @@ func BenchmarkScript(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			url := redistest.Start(b).URL()
-			s, err := redisstore.Open(b.Context(), redisstore.Config{URL: url})
+			s, err := redisstore.OpenNow(b.Context(), redisstore.Config{URL: url})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +24,8 @@ type Store struct {
 	nameKeys   nameKeys
 	guest      bool // see Config.ExistingNames
 	names      atomic.Pointer[names]
-	endWatch   func() // of startWatch
-	cluster    bool
+	logger     *slog.Logger
+	cluster    bool // as known once it is connected
 	calls      atomic.Uint64
 	server     *serverClock
 	sets       sets
@@ -38,18 +39,17 @@ type Store struct {
 
 var _ driver.BatchStore = (*Store)(nil)
 
-func newStore(client rueidis.Client, c Config, keys nameKeys) *Store {
+func newStore(c Config, keys nameKeys) *Store {
 	s := &Store{
 		prefix:   c.Prefix,
 		nameKeys: keys,
 		guest:    c.ExistingNames,
-		cluster:  client.Mode() == rueidis.ClientModeCluster,
+		logger:   c.Logger,
 		server:   newServerClock(),
 		clock:    func() int64 { return 0 },
-		endWatch: func() {},
 	}
 	s.backs = newGiveBacks(s, c.Logger)
-	s.conn.client.Store(&client)
+	s.conn.init()
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	s.calls.Store(binary.BigEndian.Uint64(seed[:]))
@@ -59,7 +59,7 @@ func newStore(client rueidis.Client, c Config, keys nameKeys) *Store {
 // Close gives back what is still to be, on a Cluster and for a second at most, and closes the
 // connections, unless the client is the caller's.
 func (s *Store) Close() error {
-	s.endWatch()
+	s.conn.stop()
 	s.backs.close()
 	s.conn.close()
 	return nil
@@ -79,9 +79,26 @@ func (s *Store) nextCalls(n int) uint64 {
 	}
 }
 
+// await waits for the first attempt to connect, within ctx. It returns the error of an operation
+// that finds no connection.
+func (s *Store) await(ctx context.Context, op string) error {
+	if err := s.conn.await(ctx); err != nil {
+		return notConnected(op, err)
+	}
+	return nil
+}
+
 // Take decides a request. See [stint.Store]. It charges nothing after the context's deadline, as
 // far as the server's clock is known.
 func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	if err := s.await(ctx, "take"); err != nil {
+		return stint.Decision{}, err
+	}
+	return s.take(ctx, r)
+}
+
+// take is Take once there is a connection.
+func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	var d stint.Decision
 	var err error
 	if len(r.Claims) == 0 {
@@ -108,9 +125,9 @@ func (s *Store) takeRun(ctx context.Context, r *stint.Request, call uint64, q ru
 	c := driver.Call{Request: *r, Deadline: q.deadline}
 	q.calls = []*driver.Call{&c}
 	runs := []run{q}
-	if late := s.send(ctx, runs, call); len(late) > 0 && ctx.Err() == nil {
+	if late := s.send(ctx, &s.conn, runs, call); len(late) > 0 && ctx.Err() == nil {
 		// There is time left: the server's clock was set, and its reply had the new time.
-		s.send(ctx, runs, call)
+		s.send(ctx, &s.conn, runs, call)
 	}
 	return c.Decision, c.Err
 }
@@ -147,20 +164,26 @@ func (s *Store) wrap(op string, err error) error {
 	return err
 }
 
-// Ping asks whether the server is there. Of a Cluster it asks who is master of what, for that may
-// have changed: pings are sent while calls fail.
+// Ping asks whether the server is there. While there is no connection it waits for an attempt to
+// make one, within ctx, and returns why that failed. Of a Cluster it asks who is master of what,
+// for that may have changed: pings are sent while calls fail.
 func (s *Store) Ping(ctx context.Context) error {
+	if err := s.conn.reach(ctx); err != nil {
+		return notConnected("ping", err)
+	}
 	if s.cluster {
 		return s.wrap("ping", s.conn.follow(ctx))
 	}
-	client := s.conn.get()
-	return s.wrap("ping", client.Do(ctx, client.B().Ping().Build()).Error())
+	return s.wrap("ping", s.conn.Do(ctx, s.conn.B().Ping().Build()).Error())
 }
 
 // Present notes that the process of that id is there, for the next ten seconds, and returns how
 // many are.
 func (s *Store) Present(ctx context.Context, id string) (int, error) {
-	n, err := presentScript.do(ctx, s.conn.get(), []string{s.prefix + ":instances"}, []string{id}).AsInt64()
+	if err := s.await(ctx, "present"); err != nil {
+		return 0, err
+	}
+	n, err := presentScript.do(ctx, &s.conn, []string{s.prefix + ":instances"}, []string{id}).AsInt64()
 	return int(n), s.wrap("present", err)
 }
 
@@ -170,8 +193,10 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 // whether it was reset, banned or unbanned; otherwise it was given something back. That is
 // announced if more than half of a limit was used: package resilience remembers no other denials.
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
-	client := s.conn.get()
-	err := client.Receive(ctx, client.B().Subscribe().Channel(s.prefix+":room").Build(), func(m rueidis.PubSubMessage) {
+	if err := s.conn.await(ctx); err != nil {
+		return errConnecting // not that the user is not permitted to listen
+	}
+	err := s.conn.listen(ctx, s.prefix+":room", func(m rueidis.PubSubMessage) {
 		if m.Message == "" {
 			return // not ours
 		}

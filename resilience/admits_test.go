@@ -23,8 +23,8 @@ func TestAdmitsInTheFirstWindow(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer reference.Close()
-				inner := newFlaky(t)
-				f := newFallbackFor(t, inner, Config{Instances: 1})
+				store := newFake(t)
+				s := newStack(t, store, alone)
 				rng, start, r := rand.New(rand.NewPCG(seed, 1)), time.Now(), oneUnit("a", limit)
 				var admitted []time.Duration
 				for down := false; ; {
@@ -34,13 +34,13 @@ func TestAdmitsInTheFirstWindow(t *testing.T) {
 						break
 					}
 					if at > 3*window && !down {
-						inner.down()
+						store.fail(refusedCall())
 						down = true
 					}
 					if mustDecide(t, reference, r).Allowed && down {
 						exact++
 					}
-					if !mustDecide(t, f, r).Allowed {
+					if !mustDecide(t, s, r).Allowed {
 						continue
 					}
 					if down {

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/memorystore"
 )
 
 // eachKind is a limit of 20 of each algorithm that counts units.
@@ -25,28 +24,12 @@ func eachKind(window time.Duration) map[string]stint.Limit {
 	}
 }
 
-// newSkewed returns a store whose clock is ahead of the machine's by so many nanoseconds.
-func newSkewed(t *testing.T) (store *flaky, ahead *atomic.Int64) {
-	t.Helper()
-	ahead = new(atomic.Int64)
-	memory, err := memorystore.New(memorystore.Config{
-		MaxSubjects: 10_000,
-		Now:         func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { memory.Close() })
-	return newFlaky(t, memory), ahead
-}
-
 // The answers to a batch have one instant, and their callers wake in any order. What is left then
 // is exact.
 func TestAnswersOfABatch(t *testing.T) {
 	for name, limit := range eachKind(time.Hour) {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, s := newShakyStack(t)
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				store.change(way{there: time.Millisecond}) // so that requests wait for each other
 				r := oneUnit("a", limit)
 				var callers sync.WaitGroup
@@ -59,9 +42,7 @@ func TestAnswersOfABatch(t *testing.T) {
 				}
 				callers.Wait()
 				store.fail(refusedCall())
-				if n := admitted(t, s, 20, r); n != 10 {
-					t.Errorf("%d more without the store, want 10", n)
-				}
+				wantAdmitted(t, s, 20, r, 10)
 			})
 		})
 	}
@@ -73,9 +54,7 @@ func TestAnswersInAnyOrder(t *testing.T) {
 	for name, limit := range eachKind(time.Hour) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(50) {
-				synctest.Test(t, func(t *testing.T) {
-					store := newFlaky(t)
-					f := newFallbackFor(t, store, Config{Instances: 1})
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 					r := oneUnit("a", limit)
 					var answers []stint.Decision
 					for range 10 {
@@ -84,20 +63,18 @@ func TestAnswersInAnyOrder(t *testing.T) {
 					}
 					random := rand.New(rand.NewPCG(seed, 0))
 					for n, i := range random.Perm(len(answers)) {
-						f.ledger.answered(&r, &answers[i], uint64(n+1), false)
+						s.ledger.answered(&r, &answers[i], uint64(n+1), s.ledger.now(), false)
 					}
 					store.fail(refusedCall())
 					r.Mode = stint.ModePeek
-					if d := mustDecide(t, f, r); d.Usages()[0].Used < 10 {
+					if d := mustDecide(t, s, r); d.Usages()[0].Used < 10 {
 						t.Errorf("order %d: %d known to be used, want 10", seed, d.Usages()[0].Used)
 					}
 					r.Mode = stint.ModeTake
 					store.up()
-					mustDecide(t, f, r)
+					mustDecide(t, s, r)
 					store.fail(refusedCall())
-					if n := admitted(t, f, 20, r); n != 9 {
-						t.Errorf("order %d: %d more without the store, want 9", seed, n)
-					}
+					wantAdmitted(t, s, 20, r, 9)
 				})
 			}
 		})
@@ -113,9 +90,7 @@ func TestAnswersOfOneInstantInAnyOrder(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(50) {
-				synctest.Test(t, func(t *testing.T) {
-					store := newFlaky(t)
-					f := newFallbackFor(t, store, Config{Instances: 1})
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 					r := oneUnit("a", limit)
 					var answers []stint.Decision
 					for range 10 {
@@ -123,12 +98,10 @@ func TestAnswersOfOneInstantInAnyOrder(t *testing.T) {
 					}
 					random := rand.New(rand.NewPCG(seed, 0))
 					for _, i := range random.Perm(len(answers)) {
-						f.ledger.answered(&r, &answers[i], 1, false)
+						s.ledger.answered(&r, &answers[i], 1, s.ledger.now(), false)
 					}
 					store.fail(refusedCall())
-					if n := admitted(t, f, 20, r); n != 10 {
-						t.Errorf("order %d: %d more without the store, want 10", seed, n)
-					}
+					wantAdmitted(t, s, 20, r, 10)
 				})
 			}
 		})
@@ -139,21 +112,19 @@ func TestAnswersOfOneInstantInAnyOrder(t *testing.T) {
 func TestTwoAnswersInTheWrongOrder(t *testing.T) {
 	for name, limit := range eachKind(time.Hour) {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFlaky(t)
-				f := newFallbackFor(t, store, Config{Instances: 1})
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				r := oneUnit("a", limit)
 				first := mustDecide(t, store, r)
 				time.Sleep(time.Millisecond)
 				second := mustDecide(t, store, r)
-				f.ledger.answered(&r, &second, 2, false)
-				f.ledger.answered(&r, &first, 1, false)
+				s.ledger.answered(&r, &second, 2, s.ledger.now(), false)
+				s.ledger.answered(&r, &first, 1, s.ledger.now(), false)
 				store.fail(refusedCall())
 				least := 18
 				if contract.HasMeter(&limit) { // it may count the older one again, until the next answer
 					least = 17
 				}
-				if n := admitted(t, f, 30, r); n < least || n > 18 {
+				if n := admitted(t, s, 30, r); n < least || n > 18 {
 					t.Errorf("%d more without the store, want %d to 18", n, least)
 				}
 			})
@@ -166,10 +137,9 @@ func TestAllowedAfterANewerDenial(t *testing.T) {
 	for name, budget := range map[string]time.Duration{"in time": time.Second, "late": 15 * time.Millisecond} {
 		for kind, limit := range eachKind(time.Hour) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := newShaky(t)
-					s := newStack(t, store, Config{Instances: 1, NoBreaker: true, NoDenyCache: true,
-						Failure: stint.FailurePolicy{Budget: budget}})
+				c := alone
+				c.Failure.Budget = budget
+				over(t, c, func(t *testing.T, store *fake, s *Stack) {
 					r := oneUnit("a", limit)
 					store.change(way{back: 50 * time.Millisecond})
 					var caller sync.WaitGroup
@@ -179,7 +149,7 @@ func TestAllowedAfterANewerDenial(t *testing.T) {
 						}
 					})
 					time.Sleep(20 * time.Millisecond)
-					admitted(t, store.flaky.Store, 19, r) // by others
+					admitted(t, store, 19, r) // by others
 					store.change(way{})
 					if d := mustDecide(t, s, r); d.Allowed || d.Degraded {
 						t.Errorf("the second is allowed %v, degraded %v", d.Allowed, d.Degraded)
@@ -187,9 +157,7 @@ func TestAllowedAfterANewerDenial(t *testing.T) {
 					caller.Wait()
 					time.Sleep(40 * time.Millisecond)
 					store.fail(refusedCall())
-					if n := admitted(t, s, 20, r); n != 0 {
-						t.Errorf("%d admitted without the store, want none", n)
-					}
+					wantAdmitted(t, s, 20, r, 0)
 				})
 			})
 		}
@@ -201,12 +169,10 @@ func TestAllowedAfterANewerDenial(t *testing.T) {
 func TestStoreClockGoesBack(t *testing.T) {
 	for name, limit := range eachKind(time.Minute) {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, ahead := newSkewed(t)
-				s := newStack(t, store, Config{Instances: 1, NoBreaker: true})
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				r := oneUnit("a", limit)
 				used := admitted(t, s, 5, r)
-				ahead.Add(-int64(time.Hour))
+				store.ahead.Add(-int64(time.Hour))
 				used += admitted(t, s, 1, r)
 				time.Sleep(1100 * time.Millisecond)
 				used += admitted(t, store.Store, 5, r) // by others
@@ -219,9 +185,7 @@ func TestStoreClockGoesBack(t *testing.T) {
 					t.Errorf("%d admitted in all, want 20", n)
 				}
 				time.Sleep(time.Duration(limit.Capacity()/limit.Max)*time.Minute + limit.Window/parts)
-				if n := admitted(t, s, 30, r); n != 20 {
-					t.Errorf("%d admitted when all is free again, want 20", n)
-				}
+				wantAdmitted(t, s, 30, r, 20)
 			})
 		})
 	}
@@ -231,39 +195,18 @@ func TestStoreClockGoesBack(t *testing.T) {
 // the nine have been charged by then or not.
 func TestStoreIsBackBeforeItIsCharged(t *testing.T) {
 	for name, limit := range eachKind(time.Hour) {
-		for _, test := range []struct {
-			name  string
-			layer func(*testing.T, *flaky) stint.Store
-		}{
-			{"stack", func(t *testing.T, f *flaky) stint.Store { return newStack(t, f, Config{Instances: 1}) }},
-			{"stack without a breaker", func(t *testing.T, f *flaky) stint.Store {
-				return newStack(t, f, Config{Instances: 1, NoBreaker: true})
-			}},
-			{"fallback", func(t *testing.T, f *flaky) stint.Store {
-				return newFallbackFor(t, f, Config{Instances: 1})
-			}},
-		} {
-			t.Run(name+"/"+test.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := newFlaky(t)
-					s := test.layer(t, store)
+		for breaker, c := range map[string]Config{"breaker": {Instances: 1}, "no breaker": alone} {
+			t.Run(name+"/"+breaker, func(t *testing.T) {
+				over(t, c, func(t *testing.T, store *fake, s *Stack) {
 					r := oneUnit("a", limit)
 					store.down()
-					if n := admitted(t, s, 19, r); n != 19 {
-						t.Fatalf("%d of 19 admitted without the store", n)
-					}
+					wantAdmitted(t, s, 19, r, 19)
 					time.Sleep(50 * time.Millisecond)
 					store.up()
-					if n := admitted(t, s, 10, r); n != 1 {
-						t.Errorf("%d more, want 1", n)
-					}
+					wantAdmitted(t, s, 10, r, 1)
 					time.Sleep(5 * time.Second)
-					if n := admitted(t, s, 5, r); n != 0 {
-						t.Errorf("%d more in the end, want none", n)
-					}
-					if got := usedOf(t, store, "a", limit); got != 20 {
-						t.Errorf("the store has counted %d, want 20", got)
-					}
+					wantAdmitted(t, s, 5, r, 0)
+					wantUsed(t, store, "a", limit, 20)
 				})
 			})
 		}
@@ -272,26 +215,22 @@ func TestStoreIsBackBeforeItIsCharged(t *testing.T) {
 
 // A denial that did not ask about a claim says nothing about its limits.
 func TestAnswerThatDidNotAskAboutAClaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFlaky(t)
-		f := newFallbackFor(t, store, Config{Instances: 1})
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.PerHour(100)
 		full := stint.Usage{Used: 100, ResetAfter: time.Hour, RetryAfter: time.Hour}
 		tenant := oneUnit("tenant", limit)
 		d := stint.Decision{Charge: driver.NewCharge(tenant.Claims, driver.ChargeData{Now: 1000})}
 		d.MakeUsages(1)[0] = full
-		f.ledger.answered(&tenant, &d, 1, false)
+		s.ledger.answered(&tenant, &d, 1, s.ledger.now(), false)
 		time.Sleep(2 * time.Second)
 		both := oneUnit("user", limit)
 		both.Claims = append(both.Claims[:1:1], tenant.Claims...)
 		d = stint.Decision{Charge: driver.NewCharge(both.Claims,
 			driver.ChargeData{Now: 2000, Others: &driver.OtherStates{Now: []int64{0}}})}
 		d.MakeUsages(2)[0] = full
-		f.ledger.answered(&both, &d, 2, false)
+		s.ledger.answered(&both, &d, 2, s.ledger.now(), false)
 		store.fail(refusedCall())
-		if n := admitted(t, f, 1, tenant); n != 0 {
-			t.Error("a tenant that has used all is admitted")
-		}
+		wantAdmitted(t, s, 1, tenant, 0)
 	})
 }
 
@@ -300,35 +239,35 @@ func TestAnswerThatDidNotAskAboutAClaim(t *testing.T) {
 func TestMoreSubjectsThanFit(t *testing.T) {
 	for name, fails := range map[string]bool{"with the store": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFlaky(t)
-				f := newFallbackFor(t, store, Config{Instances: 1, LocalBytes: 1})
+			c := alone
+			c.LocalBytes = 1
+			over(t, c, func(t *testing.T, store *fake, s *Stack) {
 				if fails {
 					store.down()
 				}
 				for i := range 1200 {
-					mustDecide(t, f, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
+					mustDecide(t, s, oneUnit(fmt.Sprint(i), stint.PerHour(10)))
 				}
 				// The scopes of one subject share a stripe, where fewer fit.
 				var r stint.Request
-				for i := range 2 * f.ledger.most {
+				for i := range 2 * s.ledger.most {
 					r.Claims = append(r.Claims, stint.Claim{Subject: "a", Scope: fmt.Sprint(i),
 						Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1})
 				}
-				if !mustDecide(t, f, r).Allowed {
+				if !mustDecide(t, s, r).Allowed {
 					t.Fatal("denied")
 				}
 				store.fail(refusedCall())
 				for i := range r.Claims {
-					if mustDecide(t, f, stint.Request{Claims: r.Claims[i : i+1]}).Allowed {
+					if mustDecide(t, s, stint.Request{Claims: r.Claims[i : i+1]}).Allowed {
 						t.Errorf("scope %d is admitted twice", i)
 					}
 				}
 				records := 0
-				for i := range f.ledger.stripes {
-					records += len(f.ledger.stripes[i].records)
+				for i := range s.ledger.stripes {
+					records += len(s.ledger.stripes[i].records)
 				}
-				if most := f.ledger.most*stripes + len(r.Claims); records > most {
+				if most := s.ledger.most*stripes + len(r.Claims); records > most {
 					t.Errorf("%d subjects are known, want %d at most", records, most)
 				}
 				store.up()
@@ -352,9 +291,7 @@ func TestLateChargesOfTheDenied(t *testing.T) {
 	for _, limit := range []stint.Limit{stint.PerSecond(3), stint.PerSecond(1).WithBurst(3),
 		stint.TokenBucket(3, 1, time.Second)} {
 		t.Run(limit.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newShaky(t)
-				s := newStack(t, store, Config{Instances: 1})
+			over(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack) {
 				r := oneUnit("a", limit)
 				admitted(t, s, 5, r)
 				store.change(way{back: 50 * time.Millisecond})
@@ -384,14 +321,12 @@ func TestOverruledSaysWhenToRetry(t *testing.T) {
 	for _, limit := range []stint.Limit{stint.PerHour(20), stint.TokenBucket(20, 20, time.Hour),
 		{Max: 20, Window: time.Hour, Algorithm: stint.AlgorithmFixed}} {
 		t.Run(limit.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFlaky(t)
-				f := newFallbackFor(t, store, Config{Instances: 1})
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				r := oneUnit("a", limit)
 				store.down()
-				admitted(t, f, 20, r)
+				admitted(t, s, 20, r)
 				store.up()
-				d := mustDecide(t, f, r)
+				d := mustDecide(t, s, r)
 				if d.Allowed || d.RetryAfter == 0 || d.Usages()[0].RetryAfter == 0 {
 					t.Errorf("allowed %v, retry after %v, usage %+v", d.Allowed, d.RetryAfter, d.Usages()[0])
 				}

@@ -17,8 +17,8 @@ import (
 // the last failure of the store. They come in a [*stint.StoreError] of [errkind.Refused].
 var errBreakerOpen = errors.New("the breaker is open")
 
-// breaker is a [driver.BatchStore] that stops asking the store it wraps when that keeps failing:
-// calls are then refused at once, with errBreakerOpen.
+// breaker makes all calls to the store. When that keeps failing, it stops asking: calls are then
+// refused at once, with errBreakerOpen.
 //
 // It counts calls to the store, of which a batch is one, and not callers. A call has failed if it
 // ended in a [*stint.StoreError], and a batch if it brought no decision at all. Callers' mistakes
@@ -28,43 +28,51 @@ var errBreakerOpen = errors.New("the breaker is open")
 // calls it delays.
 //
 // While it is open it pings the store in the background. When a ping succeeds, the next call goes
-// through, alone: if that succeeds too the breaker closes, else it goes on pinging.
-//
-// It is safe for concurrent use. While closed it takes no lock and has no goroutine. That is why it
-// is written here: sony/gobreaker and failsafe-go lock for every call, and neither probes in the
-// background.
+// through, alone: if that succeeds too the breaker closes, else it goes on pinging. Libraries for
+// this do not ping.
 type breaker struct {
-	inner  driver.BatchStore
+	store  driver.BatchStore
 	pinger pinger // nil if the store is none
 	config Config
 
-	gate     atomic.Uint64 // see gate
-	failures atomic.Int64  // in a row
-	// refusal is the error of a Take that is refused. It is made when the breaker opens and when a
-	// ping fails, and not for every call: there may be many of them.
-	refusal atomic.Pointer[stint.StoreError]
+	open atomic.Bool // callers look here, without the lock
 
-	// mu is held for every change of state, so that observers and the log get them in order.
-	mu         sync.Mutex
+	mu       sync.Mutex
+	state    string
+	trying   bool   // it is half-open, and the one call is under way
+	changes  uint64 // of the state, and of trying
+	failures int    // in a row
+	// refusal is the error of a take that is refused. It is made when the breaker opens and when a
+	// ping fails, and not for every call: there may be many of them.
+	refusal *stint.StoreError
+	ended   bool
+
+	// announce is held while a change is logged and observed, so that changes are in order. What
+	// follows belongs to it.
+	announce   sync.Mutex
 	auth       bool      // it was logged that the store does not accept us
 	loggedOpen bool      // it was logged that the breaker opened,
 	loggedAt   time.Time // the last time then
-	ended      bool
-	probe      sync.WaitGroup
-	life       context.Context // of the probing
-	end        context.CancelFunc
+
+	probe sync.WaitGroup
+	life  context.Context // of the probing
+	end   context.CancelFunc
 }
 
+// The states; see [Stack.Breaker].
+const (
+	stateClosed   = "closed"
+	stateHalfOpen = "half-open"
+	stateOpen     = "open"
+)
+
 // newBreaker returns a closed breaker over a store.
-func newBreaker(inner driver.BatchStore, c Config) *breaker {
-	b := &breaker{inner: inner, config: c}
-	b.pinger, _ = inner.(pinger)
+func newBreaker(store driver.BatchStore, c Config) *breaker {
+	b := &breaker{store: store, config: c, state: stateClosed}
+	b.pinger, _ = store.(pinger)
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
 }
-
-// state is what the breaker does with calls; see [Stack.Breaker].
-func (b *breaker) state() string { return gate(b.gate.Load()).String() }
 
 // Close ends the probing, and waits for it. Calls go on as before, but a breaker that is open stays
 // so.
@@ -76,84 +84,133 @@ func (b *breaker) Close() {
 	b.probe.Wait()
 }
 
-func (b *breaker) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	g := b.enter()
-	if g.state() != gateClosed {
-		return b.tryTake(ctx, r, g)
-	}
-	if b.config.Observer == nil {
-		d, err := b.inner.Take(ctx, r)
-		b.leave(g, err)
-		return d, err
-	}
-	begin := time.Now()
-	d, err := b.inner.Take(ctx, r)
-	observeCall(ctx, b.config.Observer, opTake, 1, begin, err)
-	b.leave(g, err)
-	return d, err
+// current is the present state.
+func (b *breaker) current() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state
 }
 
-// tryTake is Take when the breaker is not closed.
-func (b *breaker) tryTake(ctx context.Context, r stint.Request, g admission) (d stint.Decision, err error) {
-	err = b.try(ctx, g, opTake, func(ctx context.Context) error {
-		d, err = b.inner.Take(ctx, r)
-		return err
-	})
-	return d, err
-}
-
-func (b *breaker) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	if len(batch) > 0 {
-		b.attempt(ctx, batch, &attempt{})
-	}
-}
-
-// attempt is a batch on its way to the store. It counts once, as answered or as overdue.
+// attempt is a call to the store. It counts once: when it has ended, or when it is overdue.
 type attempt struct {
-	admission
+	op       string
 	requests int
 	begin    time.Time
-	begun    atomic.Bool // the fields above are set
-	counted  atomic.Bool
+	changes  uint64 // how often the breaker had changed when it began,
+	failures int    // and how many calls in a row had failed
+	trial    bool   // no other call goes through until this one has ended
+	counted  bool
 }
 
-// overdue counts an attempt that was not answered in time as a failure. What the store answers
-// later does not count.
-func (b *breaker) overdue(a *attempt) {
-	if a.begun.Load() && a.counted.CompareAndSwap(false, true) {
-		b.count(a, gaveUp(opTake, context.DeadlineExceeded))
+// refused is the error of a call that would not go through: while the breaker is open.
+func (b *breaker) refused(op string) error {
+	if !b.open.Load() {
+		return nil
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusalOf(op)
 }
 
-func (b *breaker) count(a *attempt, err error) {
-	observeCall(context.Background(), b.config.Observer, opTake, a.requests, a.begin, err)
-	b.leave(a.admission, err)
+func (b *breaker) refusalOf(op string) error {
+	if op == opTake {
+		return b.refusal
+	}
+	return &stint.StoreError{Op: op, Kind: errkind.Refused, Err: b.refusal.Err}
 }
 
-// attempt is TakeBatch for a batch that may become overdue.
-func (b *breaker) attempt(ctx context.Context, batch []*driver.Call, a *attempt) {
-	g := b.enter()
-	if g.state() == gateOpen || g.state() == gateTrial {
-		for _, c := range batch {
-			c.Err = b.refusal.Load()
-		}
-		return
+// enter begins a call, or refuses it.
+func (b *breaker) enter(a *attempt, op string, requests int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state == stateOpen || b.trying {
+		return b.refusalOf(op)
 	}
-	defer b.freeTrial(g)
-	if g.state() == gateHalfOpen {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pingTime)
-		defer cancel()
+	if a.trial = b.state == stateHalfOpen; a.trial {
+		b.trying = true
+		b.changes++
 	}
-	a.admission, a.requests = g, len(batch)
+	b.begin(a, op, requests)
+	return nil
+}
+
+// begin notes the beginning of a call. The lock is held.
+func (b *breaker) begin(a *attempt, op string, requests int) {
+	a.op, a.requests, a.changes, a.failures = op, requests, b.changes, b.failures
 	if b.config.Observer != nil {
 		a.begin = time.Now()
 	}
-	a.begun.Store(true)
-	b.inner.TakeBatch(ctx, batch)
-	if a.counted.CompareAndSwap(false, true) {
-		b.count(a, batchError(batch))
+}
+
+// leave counts the outcome of a call, once. Of calls that were under way at the same time only one
+// failure counts: on a connection that stalls for a moment they all fail together.
+func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
+	b.mu.Lock()
+	if a.counted || a.op == "" {
+		b.mu.Unlock()
+		return
 	}
+	a.counted = true
+	to := ""
+	switch bad := failed(err); {
+	case b.changes != a.changes: // what began under another state does not count
+	case a.trial && bad:
+		to = stateOpen
+	case a.trial && err == nil:
+		to = stateClosed
+	case a.trial: // its caller gave up: another call may try
+		b.trying = false
+		b.changes++
+	case err == nil:
+		b.failures = 0
+	case bad && b.failures == a.failures:
+		if b.failures++; b.failures == b.config.BreakerFailures {
+			to = stateOpen
+		}
+	}
+	b.mu.Unlock()
+	observeCall(ctx, b.config.Observer, a.op, a.requests, a.begin, err)
+	if to != "" {
+		b.change(a.changes, to, err)
+	}
+}
+
+// overdue counts a call that was not answered in time as a failure. What the store answers later
+// does not count.
+func (b *breaker) overdue(a *attempt) {
+	b.leave(context.Background(), a, gaveUp(opTake, context.DeadlineExceeded))
+}
+
+// failed reports whether an error is a failure of the store.
+func failed(err error) bool {
+	if errors.Is(err, context.Canceled) || errkind.Of(err) == errkind.Migrating {
+		return false // the caller's decision, or one slot of many
+	}
+	_, ok := errors.AsType[*stint.StoreError](err)
+	return ok || errors.Is(err, context.DeadlineExceeded)
+}
+
+// take makes a batch of calls, as an attempt that may become overdue meanwhile.
+func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
+	if err := b.enter(a, opTake, len(batch)); err != nil {
+		for _, c := range batch {
+			c.Err = err
+		}
+		return
+	}
+	ctx, cancel := b.limit(ctx, a)
+	defer cancel()
+	defer b.leave(ctx, a, context.Canceled) // if the store panics
+	b.store.TakeBatch(ctx, batch)
+	b.leave(ctx, a, batchError(batch))
+}
+
+// limit bounds the one call of a breaker that is half-open: no other gets through until it ends.
+func (b *breaker) limit(ctx context.Context, a *attempt) (context.Context, context.CancelFunc) {
+	if !a.trial {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, pingTime)
 }
 
 // batchError is what a batch says about the store: nil if there was any decision, else a failure of
@@ -174,16 +231,30 @@ func batchError(batch []*driver.Call) error {
 	return batch[0].Err
 }
 
-func (b *breaker) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
-	err = b.try(ctx, b.enter(), opAmend, func(ctx context.Context) error {
-		done, err = b.inner.Amend(ctx, c, a)
+// try makes another call than a batch.
+func (b *breaker) try(ctx context.Context, op string, call func(context.Context) error) error {
+	var a attempt
+	if err := b.enter(&a, op, 1); err != nil {
+		return err
+	}
+	ctx, cancel := b.limit(ctx, &a)
+	defer cancel()
+	defer b.leave(ctx, &a, context.Canceled) // if the store panics
+	err := call(ctx)
+	b.leave(ctx, &a, err)
+	return err
+}
+
+func (b *breaker) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
+	err = b.try(ctx, opAmend, func(ctx context.Context) error {
+		done, err = b.store.Amend(ctx, c, a)
 		return err
 	})
 	return done, err
 }
 
-func (b *breaker) Command(ctx context.Context, c stint.Command) error {
-	return b.try(ctx, b.enter(), opCommand, func(ctx context.Context) error { return b.inner.Command(ctx, c) })
+func (b *breaker) command(ctx context.Context, c stint.Command) error {
+	return b.try(ctx, opCommand, func(ctx context.Context) error { return b.store.Command(ctx, c) })
 }
 
 // What is asked of a store, as a [StoreCall] names it.
@@ -192,17 +263,121 @@ const (
 	opAmend   = "amend"
 	opCommand = "command"
 	opInspect = "inspect"
-	opBans    = "bans"
 	opPing    = "ping"
 )
 
-// refuse keeps a failure of the store as the reason for refusing calls.
-func (b *breaker) refuse(cause error) {
-	err := fmt.Errorf("%w: %w", errBreakerOpen, cause)
-	b.refusal.Store(&stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: err})
+// change moves to another state, unless something has changed since, and announces it.
+func (b *breaker) change(since uint64, to string, cause error) {
+	b.announce.Lock()
+	defer b.announce.Unlock()
+	b.mu.Lock()
+	if b.changes != since {
+		b.mu.Unlock()
+		return
+	}
+	from := b.state
+	b.state, b.trying, b.failures = to, false, 0
+	b.changes++
+	now, probe := b.changes, to == stateOpen && !b.ended
+	if to == stateOpen {
+		b.refuse(cause)
+	}
+	b.open.Store(to == stateOpen)
+	if probe {
+		b.probe.Add(1)
+	}
+	b.mu.Unlock()
+	b.log(from, to, cause)
+	if b.config.Observer != nil {
+		b.config.Observer.Observe(b.life, &BreakerChange{From: from, To: to})
+	}
+	if probe {
+		go b.probeUntilBack(now, time.Now())
+	}
 }
 
-// refused is the error of a call other than Take that is refused.
-func (b *breaker) refused(op string) error {
-	return &stint.StoreError{Op: op, Kind: errkind.Refused, Err: b.refusal.Load().Err}
+// refuse keeps a failure of the store as the reason for refusing calls. The lock is held.
+func (b *breaker) refuse(cause error) {
+	b.refusal = &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
+}
+
+// log logs what operators want to know. With a store that answers pings and fails calls, being full
+// for instance, the breaker tries several times a second: that is not logged.
+func (b *breaker) log(from, to string, cause error) {
+	switch {
+	case to == stateOpen && errkind.Of(cause) == errkind.Auth && !b.auth:
+		b.auth = true
+		b.config.Logger.Error("stint: breaker open: the store does not accept us; check its user, password and permissions", "cause", cause)
+	case to == stateOpen && from == stateClosed:
+		b.opened(cause)
+	case to == stateClosed && (b.loggedOpen || b.auth):
+		b.auth, b.loggedOpen = false, false
+		b.config.Logger.Info("stint: breaker closed: the store works again")
+	default:
+		b.config.Logger.Debug("stint: breaker "+to, "cause", cause)
+	}
+}
+
+// openEvery is how often an opening is logged: a breaker that opens and closes many times a second
+// does not flood the log.
+const openEvery = time.Second
+
+// opened logs that the breaker has opened: at once, or openEvery after the last such message if the
+// breaker is still open by then.
+func (b *breaker) opened(cause error) {
+	if wait := openEvery - time.Since(b.loggedAt); wait > 0 {
+		time.AfterFunc(wait, func() {
+			b.announce.Lock()
+			defer b.announce.Unlock()
+			if b.life.Err() == nil && b.current() != stateClosed && !b.loggedOpen && !b.auth {
+				b.opened(cause)
+			}
+		})
+		return
+	}
+	b.loggedAt, b.loggedOpen = time.Now(), true
+	b.config.Logger.Warn("stint: breaker open: the store is not asked until it answers again",
+		"cause", cause, "kind", errkind.Of(cause), "failures", b.config.BreakerFailures)
+}
+
+// pingTime is how long a ping may take, and the call that follows it.
+const pingTime = time.Second
+
+// probeUntilBack runs while the breaker is open, until it is half-open.
+func (b *breaker) probeUntilBack(change uint64, since time.Time) {
+	defer b.probe.Done()
+	for {
+		pause := b.config.BreakerRetry
+		if b.pinger != nil {
+			// Many processes lost the store at the same moment: jitter spreads their pings.
+			pause = jitter(b.config.BreakerProbe)
+		}
+		if sleep(b.life, pause); b.life.Err() != nil {
+			return
+		}
+		err := b.ping()
+		if err == nil || errkind.Of(err) == errkind.Auth && time.Since(since) >= b.config.BreakerRetry {
+			b.change(change, stateHalfOpen, err)
+			return
+		}
+		if failed(err) {
+			b.mu.Lock()
+			b.refuse(err)
+			b.mu.Unlock()
+		}
+	}
+}
+
+// ping asks the store whether it is there. A store without Ping is taken to be: it has been left
+// alone for long enough.
+func (b *breaker) ping() error {
+	if b.pinger == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(b.life, pingTime)
+	defer cancel()
+	begin := time.Now()
+	err := b.pinger.Ping(ctx)
+	observeCall(ctx, b.config.Observer, opPing, 0, begin, err)
+	return err
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,245 +17,420 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
-	"github.com/stint-limiter/stint/storetest"
 )
 
-func TestBreakerContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		h := openMemory(t)
-		h.Store = newBreakerFor(t, newFlaky(t, h.Store), Config{})
-		return h
-	})
+// strict is a configuration that returns every failure of the store.
+var strict = Config{Instances: 1, NoDenyCache: true, NoLeases: true,
+	Failure: stint.FailurePolicy{Mode: stint.FailError}}
+
+// takes makes n calls, one after the other, and returns how many of them were refused.
+func takes(s *Stack, n int) (refused int) {
+	for range n {
+		if _, err := s.Take(context.Background(), oneUnit("a")); errors.Is(err, errBreakerOpen) {
+			refused++
+		}
+	}
+	return refused
+}
+
+// untilPinged waits for as long as a ping may take to come.
+func untilPinged() {
+	time.Sleep(301 * time.Millisecond)
+	synctest.Wait()
 }
 
 func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner, w := newFlaky(t), new(witness)
-		b := newBreakerFor(t, inner, Config{Observer: w})
-		inner.down()
-		takes(b, 4)
-		inner.up()
-		takes(b, 1) // starts the count again
-		inner.down()
-		takes(b, 4)
-		wantState(t, b, "closed")
-		if n := takes(b, 1); n != 0 {
+	w, c := new(witness), strict
+	c.Observer = w
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		store.down()
+		takes(s, 4)
+		store.up()
+		takes(s, 1) // starts the count again
+		store.down()
+		takes(s, 4)
+		wantState(t, s, "closed")
+		if n := takes(s, 1); n != 0 {
 			t.Error("the fifth failure was refused, want it made")
 		}
-		wantState(t, b, "open")
-		before := inner.calls()
-		if n := takes(b, 7); n != 7 || inner.calls() != before {
-			t.Errorf("%d of 7 refused, %d made, want all refused", n, inner.calls()-before)
+		wantState(t, s, "open")
+		calls := len(store.batches())
+		if n := takes(s, 7); n != 7 || len(store.batches()) != calls {
+			t.Errorf("%d of 7 refused, %d made, want all refused", n, len(store.batches())-calls)
 		}
-		heard := w.take()
-		if len(heard) != 11 || heard[10] != "closed to open" || heard[9] != "take 1 true" ||
-			heard[4] != "take 1 false" {
-			t.Errorf("heard %q", heard)
-		}
+		w.want(t, slices.Concat(slices.Repeat([]string{"take 1 true"}, 4), []string{"take 1 false"},
+			slices.Repeat([]string{"take 1 true"}, 5), []string{"closed to open"})...)
 	})
 }
 
+// Every verb counts, and is refused with a reason: why the store was last known to fail. The error
+// of a take is not made anew for every call.
 func TestBreakerRefusesEveryVerb(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newFlaky(t)
-		b := newBreakerFor(t, inner, Config{BreakerFailures: 3})
-		inner.down()
-		_, amend := b.Amend(t.Context(), stint.Charge{}, stint.Amendment{})
-		command := b.Command(t.Context(), stint.Command{})
-		if !errors.Is(amend, errDown) || !errors.Is(command, errDown) {
-			t.Errorf("closed: %v, %v, want what the store said", amend, command)
+	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+		place := mustDecide(t, s, oneUnit("p", stint.AtOnce(1, time.Minute)))
+		verbs := map[string]func() error{
+			"take": func() error { _, err := s.Take(t.Context(), oneUnit("a")); return err },
+			"amend": func() error {
+				_, err := s.Amend(t.Context(), place.Charge, stint.Amendment{Kind: stint.AmendExtend})
+				return err
+			},
+			"command": func() error { return s.Command(t.Context(), resetOf(oneUnit("a").Claims[0])) },
+			"inspect": func() error { _, err := s.Inspect(t.Context(), oneUnit("a").Claims[0]); return err },
 		}
-		takes(b, 1)
-		wantState(t, b, "open") // all three counted
-		_, take := b.Take(t.Context(), oneUnit("a"))
-		_, amend = b.Amend(t.Context(), stint.Charge{}, stint.Amendment{})
-		command = b.Command(t.Context(), stint.Command{})
-		batch := batchOf(2)
-		b.TakeBatch(t.Context(), batch)
-		for op, err := range map[string]error{"take": take, "amend": amend, "command": command} {
-			var failure *stint.StoreError
-			if !errors.As(err, &failure) || failure.Op != op || failure.Kind != errkind.Refused ||
-				!errors.Is(err, errBreakerOpen) || !errors.Is(err, errDown) {
-				t.Errorf("%s: %#v", op, err)
+		store.fail(&stint.StoreError{Op: "ping", Kind: errkind.Unreachable, Err: syscall.ECONNREFUSED}, "ping")
+		store.fail(storeError(errkind.Full), "take", "amend", "command", "inspect")
+		for op, call := range verbs {
+			if err := call(); errkind.Of(err) != errkind.Full {
+				t.Errorf("%s: %v, want what the store said", op, err)
 			}
 		}
-		for _, c := range batch {
-			if !errors.Is(c.Err, errBreakerOpen) || !errors.Is(c.Err, errDown) {
-				t.Errorf("batch: %v", c.Err)
+		takes(s, 1)
+		wantState(t, s, "open") // all of them counted
+		for _, cause := range []error{errDown, syscall.ECONNREFUSED} {
+			for op, call := range verbs {
+				var failure *stint.StoreError
+				if err := call(); !errors.As(err, &failure) || failure.Op != op || failure.Kind != errkind.Refused ||
+					!errors.Is(err, errBreakerOpen) || !errors.Is(err, cause) {
+					t.Errorf("%s: %v, want it refused because of %v", op, err, cause)
+				}
 			}
+			if verbs["take"]() != verbs["take"]() {
+				t.Error("another error for every take")
+			}
+			untilPinged() // which fails
 		}
 	})
 }
 
-// The error of a call that is refused says why the store was last known to fail. It is not made
-// anew for every call.
-func TestBreakerSaysWhy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newFlaky(t)
-		b := newBreakerFor(t, inner, Config{})
-		ask := func() error {
-			_, err := b.Take(t.Context(), oneUnit("a"))
-			return err
-		}
-		want := func(text string) {
-			t.Helper()
-			err := ask()
-			if err == nil || err.Error() != text || errkind.Of(err) != errkind.Refused {
-				t.Errorf("got %v, want %s", err, text)
-			}
-			if again := ask(); again != err {
-				t.Errorf("got another error: %v", again)
-			}
-		}
-		inner.fail(&stint.StoreError{Op: "take", Kind: errkind.Full, Err: errors.New("OOM")})
-		inner.fail(&stint.StoreError{Op: "ping", Kind: errkind.Unreachable, Err: syscall.ECONNREFUSED}, "ping")
-		takes(b, 5)
-		want("stint: take: the breaker is open: stint: take: OOM")
-		time.Sleep(time.Second) // pings fail
-		want("stint: take: the breaker is open: stint: ping: connection refused")
-		if err := ask(); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("got %v, want its cause in its chain", err)
-		}
-	})
-}
-
-func TestBreakerCountsABatchOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newFlaky(t)
-		b := newBreakerFor(t, inner, Config{})
-		inner.down()
-		for range 4 {
-			b.TakeBatch(t.Context(), batchOf(100))
-		}
-		wantState(t, b, "closed")
-		b.TakeBatch(t.Context(), batchOf(1))
-		wantState(t, b, "open")
-	})
-}
-
-// partial fails all but the last call of a batch.
-type partial struct{ *flaky }
-
-func (p partial) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	p.flaky.TakeBatch(ctx, batch)
-	for _, c := range batch[:len(batch)-1] {
-		c.Err = unreachable()
-	}
-}
-
-func TestBreakerTakesAnyDecisionOfABatchForASuccess(t *testing.T) {
-	inner := newFlaky(t)
-	b := newBreakerFor(t, partial{inner}, Config{})
-	for range 10 {
-		b.TakeBatch(t.Context(), batchOf(3))
-	}
-	wantState(t, b, "closed")
-}
-
-func TestBreakerWhatIsAFailure(t *testing.T) {
-	tests := []struct {
-		name string
+func TestWhatIsAFailure(t *testing.T) {
+	for name, test := range map[string]struct {
 		err  error
 		want string
 	}{
-		{"store error", unreachable(), "open"},
-		{"deadline", &stint.StoreError{Kind: errkind.Timeout, Err: context.DeadlineExceeded}, "open"},
-		{"wrapped", fmt.Errorf("there: %w", unreachable()), "open"},
-		{"canceled caller", &stint.StoreError{Err: context.Canceled}, "closed"},
-		{"caller's mistake", &stint.InvalidError{Err: errDown}, "closed"},
-		{"a slot that moves", &stint.StoreError{Kind: errkind.Migrating, Err: errDown}, "closed"},
+		"store error":       {storeError(errkind.Unreachable), "open"},
+		"deadline":          {&stint.StoreError{Kind: errkind.Timeout, Err: context.DeadlineExceeded}, "open"},
+		"wrapped":           {fmt.Errorf("there: %w", storeError(errkind.Busy)), "open"},
+		"canceled caller":   {&stint.StoreError{Err: context.Canceled}, "closed"},
+		"caller's mistake":  {&stint.InvalidError{Err: errDown}, "closed"},
+		"a slot that moves": {storeError(errkind.Migrating), "closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+				store.fail(test.err)
+				takes(s, 5)
+				wantState(t, s, test.want)
+			})
+		})
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				for _, batch := range []bool{false, true} {
-					inner := newFlaky(t)
-					b := newBreakerFor(t, inner, Config{})
-					inner.fail(test.err)
-					for range 5 {
-						if batch {
-							b.TakeBatch(t.Context(), batchOf(2))
-						} else {
-							takes(b, 1)
-						}
+}
+
+// A call that is not answered in time is a failure. What the store answers later does not count.
+func TestSilenceOpensTheBreaker(t *testing.T) {
+	for name, to := range map[string]way{"silent": {silent: true}, "late": {back: 20 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			c := strict
+			c.Failure.Mode = stint.FailAllow // nothing is refunded, which would work
+			over(t, c, func(t *testing.T, store *fake, s *Stack) {
+				store.change(to)
+				for range 4 {
+					takes(s, 1)
+					time.Sleep(10 * time.Millisecond) // a late answer comes
+				}
+				wantState(t, s, "closed")
+				takes(s, 1)
+				wantState(t, s, "open")
+			})
+		})
+	}
+}
+
+// A batch counts once, and has failed if none of its calls was decided. Of batches that are under
+// way at the same time, one failure counts.
+func TestBatchesCountOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		partly bool
+		states string // after each of some rounds
+	}{"all fail": {false, "closed closed open open"}, "some fail": {true, "closed closed closed closed"}} {
+		t.Run(name, func(t *testing.T) {
+			over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+				store.change(way{there: 400 * time.Microsecond})
+				store.reply(func(c *driver.Call) {
+					if !test.partly || c.Request.Claims[0].Subject != "good" {
+						c.Decision, c.Err = stint.Decision{}, storeError(errkind.Other)
 					}
-					wantState(t, b, test.want)
+				})
+				var states []string
+				for range 4 {
+					var group sync.WaitGroup
+					for _, subject := range []string{"bad", "bad", "bad", "good", "bad"} { // the last three together
+						call(&group, t.Context(), s, oneUnit(subject))
+					}
+					group.Wait()
+					states = append(states, s.Breaker())
+					time.Sleep(time.Millisecond)
+				}
+				if got := strings.Join(states, " "); got != test.states {
+					t.Errorf("the breaker is %s, want %s", got, test.states)
 				}
 			})
 		})
 	}
 }
 
+// What began before the breaker opened does not count after it has closed.
 func TestBreakerIgnoresStragglers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newFlaky(t)
-		b := newBreakerFor(t, inner, Config{})
-		inner.hang(true)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		var callers sync.WaitGroup
-		for range 20 {
-			callers.Go(func() { _, _ = b.Take(ctx, oneUnit("a")) })
+	c := strict
+	c.Failure.Budget, c.BreakerFailures = time.Minute, 2
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		fail := func() { _ = s.Command(t.Context(), resetOf(oneUnit("a").Claims[0])) }
+		store.change(way{silent: true})
+		var group sync.WaitGroup
+		for range 4 {
+			call(&group, t.Context(), s, oneUnit("a"))
+			time.Sleep(time.Millisecond) // a flight of its own
 		}
-		synctest.Wait()
-		inner.hang(false)
-		inner.down()
-		takes(b, 5)
-		inner.up()
-		time.Sleep(300 * time.Millisecond)
-		takes(b, 1)
-		wantState(t, b, "closed")
-		callers.Wait() // and 20 failures of before
-		wantState(t, b, "closed")
+		store.change(way{})
+		store.down()
+		fail()
+		fail()
+		wantState(t, s, "open")
+		store.up()
+		untilPinged()
+		takes(s, 1)
+		wantState(t, s, "closed")
+		group.Wait() // and four failures of before
+		store.down()
+		fail()
+		wantState(t, s, "closed")
 	})
 }
 
-func TestBreakerCountsFailuresAtTheSameTimeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newFlaky(t)
-		b := newBreakerFor(t, inner, Config{})
-		inner.hang(true)
-		together := func(want string) {
-			t.Helper()
-			var callers sync.WaitGroup
-			for range 20 {
-				callers.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
-					defer cancel()
-					_, _ = b.Take(ctx, oneUnit("a"))
-				})
+// An open breaker pings about every 250 ms. Once a ping succeeds, the next call decides.
+func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
+	w, logs, c := new(witness), new(logbook), strict
+	c.Observer, c.Logger = w, logs.logger()
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		store.down()
+		takes(s, 5)
+		time.Sleep(10 * time.Second)
+		wantState(t, s, "open")
+		if n := store.pings.Load(); n < 33 || n > 50 { // 250 ms ± 20 %
+			t.Errorf("%d pings in 10 s, want about 40", n)
+		}
+		store.fail(nil, "")
+		store.fail(storeError(errkind.Full), "take", "peek") // which answers pings
+		calls := len(store.batches())
+		for range 10 {
+			untilPinged()
+			takes(s, 3)
+			wantState(t, s, "open")
+		}
+		if n := len(store.batches()) - calls; n < 10 || n > 15 { // and those of the process itself
+			t.Errorf("%d of 30 calls were made, want one after every ping", n)
+		}
+		store.up()
+		untilPinged()
+		wantState(t, s, "half-open")
+		w.take()
+		takes(s, 2)
+		wantState(t, s, "closed")
+		w.want(t, "take 1 false", "half-open to closed", "take 1 false")
+		if n, m := logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed"); n != 1 ||
+			m != 1 {
+			t.Errorf("%d warnings, %d all-clears, want one of each: %s", n, m, logs)
+		}
+		pings := store.pings.Load()
+		time.Sleep(time.Minute)
+		if store.pings.Load() != pings {
+			t.Error("pings go on")
+		}
+	})
+}
+
+// While the breaker is half-open, one call goes through alone, whoever makes it.
+func TestHalfOpenLetsOneThrough(t *testing.T) {
+	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+		store.down()
+		takes(s, 5)
+		store.up()
+		untilPinged()
+		var made, refused atomic.Int64
+		store.hook(func(string) {
+			made.Add(1)
+			time.Sleep(10 * time.Millisecond)
+		})
+		var group sync.WaitGroup
+		for i := range 100 {
+			group.Go(func() {
+				var err error
+				if i%4 == 0 {
+					err = s.Command(t.Context(), resetOf(oneUnit("a").Claims[0]))
+				} else {
+					_, err = s.Take(t.Context(), oneUnit("a"))
+				}
+				if errors.Is(err, errBreakerOpen) {
+					refused.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		// A call is a command, or one batch of takes.
+		if n := made.Load(); n != 1 || refused.Load() < 25 {
+			t.Errorf("%d made, %d refused, want one and all others", n, refused.Load())
+		}
+		wantState(t, s, "closed")
+	})
+}
+
+// A trial that says nothing about the store leaves it to another call.
+func TestTrialThatIsGivenUp(t *testing.T) {
+	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+		store.down()
+		takes(s, 5)
+		store.up()
+		untilPinged()
+		store.fail(&stint.StoreError{Err: context.Canceled})
+		takes(s, 1)
+		wantState(t, s, "half-open")
+		store.up()
+		store.hook(func(string) { panic("of the store's") })
+		func() {
+			defer func() { _ = recover() }()
+			_ = s.Command(t.Context(), resetOf(oneUnit("a").Claims[0]))
+		}()
+		wantState(t, s, "half-open")
+		store.hook(nil)
+		store.change(way{silent: true}) // that one says something
+		takes(s, 1)
+		wantState(t, s, "open")
+		store.change(way{})
+		untilPinged()
+		takes(s, 1)
+		wantState(t, s, "closed")
+	})
+}
+
+// A store that cannot be pinged is tried after half a minute.
+func TestBreakerWithoutPings(t *testing.T) {
+	for name, pings := range map[string]bool{"not permitted": true, "no Ping": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFake(t)
+				s := newStack(t, map[bool]driver.BatchStore{true: store, false: bare{store}}[pings], strict)
+				store.down()
+				takes(s, 5)
+				store.up()
+				store.fail(storeError(errkind.Auth), "ping")
+				time.Sleep(30*time.Second - time.Millisecond)
+				wantState(t, s, "open")
+				time.Sleep(400 * time.Millisecond)
+				takes(s, 1)
+				wantState(t, s, "closed")
+			})
+		})
+	}
+}
+
+// Every opening is logged, at most one a second.
+func TestOpeningsAreLogged(t *testing.T) {
+	logs, c := new(logbook), strict
+	c.Logger = logs.logger()
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		openAndClose := func() {
+			store.down()
+			takes(s, 5)
+			store.up()
+			untilPinged()
+			takes(s, 1)
+			wantState(t, s, "closed")
+		}
+		logged := func() (opened, closed int) {
+			return logs.count(slog.LevelWarn, "breaker open"), logs.count(slog.LevelInfo, "breaker closed")
+		}
+		for i := range 3 {
+			openAndClose()
+			if n, m := logged(); n != i+1 || m != i+1 {
+				t.Fatalf("%d openings and %d closings in the log, want %d of each: %s", n, m, i+1, logs)
+			}
+			time.Sleep(time.Second)
+		}
+		for range 10 { // in three seconds
+			openAndClose()
+		}
+		n, m := logged()
+		if n > 3+4 || m != n {
+			t.Errorf("%d openings and %d closings in the log, want a pair per second: %s", n, m, logs)
+		}
+		store.down()
+		takes(s, 5)
+		time.Sleep(time.Second) // at once may be too early
+		if again, _ := logged(); again != n+1 {
+			t.Errorf("%d openings in the log, want %d: %s", again, n+1, logs)
+		}
+	})
+}
+
+func TestCloseEndsProbing(t *testing.T) {
+	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+		store.down()
+		takes(s, 5)
+		store.change(way{silent: true})
+		untilPinged() // a ping hangs
+		_ = s.Close()
+		pings := store.pings.Load()
+		time.Sleep(time.Minute)
+		if store.pings.Load() != pings {
+			t.Error("pings after Close")
+		}
+	})
+}
+
+// Many callers of a store that comes and goes: changes are announced in their order. For the race
+// detector.
+func TestBreakerInParallel(t *testing.T) {
+	var mu sync.Mutex
+	state, changes := "closed", 0
+	next := map[string]string{"closed": "open", "open": "half-open", "half-open": "closed open"}
+	c := strict
+	c.BreakerFailures, c.BreakerProbe = 2, time.Millisecond
+	c.Observer = observerFunc(func(event any) {
+		if e, ok := event.(*BreakerChange); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.From != state || !strings.Contains(next[e.From], e.To) {
+				t.Errorf("%s to %s, but it was %s", e.From, e.To, state)
+			}
+			state = e.To
+			changes++
+		}
+	})
+	store := newFake(t)
+	s := newStack(t, store, c)
+	var group sync.WaitGroup
+	for i := range 16 {
+		group.Go(func() {
+			for k := range 100 {
+				switch (i + k) % 4 {
+				case 0:
+					_ = s.Command(t.Context(), resetOf(oneUnit("b").Claims[0]))
+				case 1:
+					_, _ = s.Inspect(t.Context(), oneUnit("b").Claims[0])
+				default:
+					takes(s, 1)
+				}
+				if i == 0 && k%10 == 0 {
+					store.down()
+				} else if i == 0 && k%10 == 5 {
+					store.fail(nil)
+				}
 				time.Sleep(100 * time.Microsecond)
 			}
-			callers.Wait()
-			wantState(t, b, want)
-		}
-		for range 4 {
-			together("closed")
-		}
-		together("open")
-	})
-}
-
-func TestBreakerDoesNotAllocate(t *testing.T) {
-	b := newBreakerFor(t, trivial{}, Config{})
-	r, ctx := oneUnit("a"), context.Background()
-	if n := testing.AllocsPerRun(1000, func() { _, _ = b.Take(ctx, r) }); n != 0 {
-		t.Errorf("closed: %v allocations a call, want 0", n)
+		})
 	}
-	inner := newFlaky(t)
-	inner.down()
-	b = newBreakerFor(t, inner, Config{BreakerProbe: time.Hour})
-	takes(b, 5)
-	if n := testing.AllocsPerRun(1000, func() { _, _ = b.Take(ctx, r) }); n != 0 {
-		t.Errorf("open: %v allocations a call, want 0", n)
-	}
-}
-
-func BenchmarkBreaker(b *testing.B) {
-	s := newBreaker(trivial{}, Config{}.withDefaults())
-	defer s.Close()
-	r, ctx := oneUnit("a"), context.Background()
-	for b.Loop() {
-		_, _ = s.Take(ctx, r)
+	group.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if changes == 0 || state != s.Breaker() {
+		t.Errorf("%d changes, the last to %s; the breaker is %s", changes, state, s.Breaker())
 	}
 }

@@ -41,20 +41,10 @@ type Config struct {
 	// The default is 10,000. Requests beyond go to the store.
 	Leases int
 
-	// The parts can be switched off, each alone or together.
-
 	// NoDenyCache asks the store even about subjects that were just denied.
 	NoDenyCache bool
 	// NoLeases has the store count every request of leased limits.
 	NoLeases bool
-	// NoFallback returns the store's failures to the callers, whatever their policies say.
-	NoFallback bool
-	// NoDeadline lets a decision take as long as the caller's context allows.
-	NoDeadline bool
-	// NoBatching sends every request to the store in a call of its own.
-	NoBatching bool
-	// NoBreaker keeps asking a store that keeps failing.
-	NoBreaker bool
 
 	// Observer receives a [*Decided] for every decision, a [*StoreCall] for every call to the
 	// store, and a [*BreakerChange] when the breaker changes. It may be nil.

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -32,8 +33,15 @@ type count struct {
 	meter   *meter
 
 	others others
+	heard  heard
 	owed   *owed
 }
+
+// heard is what the store's newest answer on a limit said was used, at its instant, and until when
+// some of that counts. With what it does not count it bounds what is used, too: more closely where
+// units were given back, which mine takes for the oldest. If it denied a cost, there is no room for
+// that until an instant, whatever is taken of what others have used.
+type heard struct{ used, until, at, denied, full int64 }
 
 // parts is in how many parts a window is divided to count what this process was granted.
 const parts = 16
@@ -56,10 +64,10 @@ func newRule(l *stint.Limit) *rule {
 
 // holder is who holds a place, until when without a heartbeat. The store may not know of it.
 type holder struct {
-	id      uint64
-	until   int64
-	void    int64 // when the last heartbeat that was not answered cannot arrive any more
-	counted bool
+	id     uint64
+	until  int64
+	stored int64 // until when the store knows of it
+	void   int64 // when the last heartbeat that was not answered cannot arrive any more
 }
 
 // others is what other processes have used of a limit. It is known when the last of its units
@@ -68,16 +76,22 @@ type holder struct {
 type others struct {
 	units       int64
 	from, until int64
-	// raised is by how much the newest answer raised the units. It may have counted what an older
-	// one granted to us, which is yet to come.
-	raised int64
+	// booked are bookings of this process among them, which all count until an instant.
+	booked, bookedUntil int64
 }
 
-// ours says that some of it was granted to this process, by an answer that came after a newer one.
-func (o *others) ours(units int64) {
-	units = min(units, o.raised, o.units)
-	o.units -= units
-	o.raised -= units
+// ours says that units were charged to this process at an instant of the store's, by an answer that
+// came after a newer one: that has counted them already, among what others have used.
+func (c *count) ours(units, at int64) {
+	c.heard.used += units
+	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(c.rule, units, at, c.heard.at) > 0 {
+		c.others.units = max(c.others.units-units, 0)
+	}
+	if m := c.meter; m != nil && c.unit > 0 {
+		weight := min(c.weight(units), m.raised)
+		m.stored -= weight
+		m.raised -= weight
+	}
 }
 
 func (o *others) at(t int64, evenly bool) int64 {
@@ -91,6 +105,9 @@ func (o *others) at(t int64, evenly bool) int64 {
 	quotient, rest := bits.Div64(high, low, uint64(o.until-o.from))
 	if rest > 0 {
 		quotient++
+	}
+	if t < o.bookedUntil {
+		return max(int64(quotient), min(o.booked, o.units))
 	}
 	return int64(quotient)
 }
@@ -109,10 +126,11 @@ type owed struct {
 }
 
 type charged struct {
-	at    int64  // the store's instant,
-	call  uint64 // and the call in which that was
-	until int64
-	units int64
+	at     int64  // the store's instant,
+	call   uint64 // and the call in which that was
+	until  int64
+	units  int64
+	weight int64 // that a meter was charged
 }
 
 const (
@@ -127,7 +145,7 @@ const (
 func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency {
 		for i := range c.holders {
-			if !c.holders[i].counted {
+			if c.holders[i].stored <= now {
 				units++
 			}
 		}
@@ -136,13 +154,19 @@ func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.owed == nil || c.overdue(now) {
 		return 0
 	}
-	units = c.owed.uncharged
-	for i := range c.owed.charged {
-		if o := &c.owed.charged[i]; o.at > at || o.at == at && o.call != call {
-			units += o.units
+	units, _ = c.owed.after(at, call)
+	return c.owed.uncharged + units
+}
+
+// after is what was charged after the store's answer of an instant, in a call, and its weight.
+func (o *owed) after(at int64, call uint64) (units, weight int64) {
+	for i := range o.charged {
+		if p := &o.charged[i]; p.at > at || p.at == at && p.call != call {
+			units += p.units
+			weight += p.weight
 		}
 	}
-	return units
+	return units, weight
 }
 
 // overdue reports that nothing that is owed counts any more.
@@ -166,9 +190,9 @@ func (c *count) owe(units, now int64) {
 	c.owed.at = max(c.owed.at, now)
 }
 
-// repaid notes that the store has charged units that were granted at a time, or that they are not
-// owed any more, if the instant is 0.
-func (c *count) repaid(units, granted, at int64, call uint64, now int64) {
+// repaid notes that the store has charged units that were granted at a time, but for what meters
+// had refilled for some time, or that they are not owed any more, if the instant is 0.
+func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if c.owed == nil || granted < c.owed.since {
 		return
 	}
@@ -179,53 +203,17 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64) {
 	if units == 0 || at == 0 {
 		return
 	}
-	if c.meter != nil {
-		c.meter.stored = min(c.meter.stored+c.weight(units), c.meter.level)
+	weight := int64(0)
+	if m := c.meter; m != nil {
+		weight = min(max(c.weight(units)-c.given(refilled), 0), m.local)
+		m.stored, m.local = m.stored+weight, m.local-weight
 	}
 	if n := len(o.charged); n == maxCharged {
 		o.charged[1].units += o.charged[0].units
+		o.charged[1].weight += o.charged[0].weight
 		o.charged = slices.Delete(o.charged, 0, 1)
 	}
-	o.charged = append(o.charged, charged{at, call, now + int64(answerTime), units})
-}
-
-// meter is the level of a limit that refills, of this process's part if several share it, in
-// weights as docs/rules.md has them; and what of that the store counts.
-type meter struct {
-	level, stored int64
-	at            int64
-}
-
-// leak lets a meter run empty until an instant, by a process's part of the rate.
-func (c *count) leak(m *meter, t, instances int64) {
-	ticks := c.ticks(t) - c.ticks(m.at)
-	if ticks <= 0 {
-		return
-	}
-	if high, low := bits.Mul64(uint64(ticks), uint64(c.rate)); high > 0 || low/uint64(instances) >= uint64(m.level) {
-		m.level, m.stored, m.at = 0, 0, t
-		return
-	}
-	gone := ticks * c.rate / instances
-	m.level -= gone
-	m.stored = max(m.stored-gone, 0)
-	if instances == 1 {
-		m.at = t
-	} else { // by what it took to give that back, so that no fraction is lost
-		m.at = (c.ticks(m.at) + (gone*instances+c.rate-1)/c.rate) * c.tick * int64(time.Microsecond)
-	}
-}
-
-func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microsecond)) }
-
-// levelAt is the level at an instant.
-func (c *count) levelAt(t, instances int64) int64 {
-	if c.meter == nil {
-		return 0
-	}
-	m := *c.meter
-	c.leak(&m, t, instances)
-	return m.level
+	o.charged = append(o.charged, charged{at, call, now + int64(answerTime), units, weight})
 }
 
 // number is that of the part of the window in which an instant is. It is above parts, so that there
@@ -291,9 +279,9 @@ func (c *count) surely() int64 {
 	return c.sum
 }
 
-// grant counts units that this process was granted. The end is that of the present window, if that
-// is fixed.
-func (c *count) grant(units, now, end, instances int64) {
+// grant counts units that this process was granted, by the store or not. The end is that of the
+// present window, if that is fixed.
+func (c *count) grant(units, now, end, instances int64, stored bool) {
 	switch c.advance(now); c.Algorithm {
 	case stint.AlgorithmFixed:
 		c.newest = end
@@ -303,22 +291,7 @@ func (c *count) grant(units, now, end, instances int64) {
 		c.mine[slot(c.newest)] += units
 		c.sum += units
 	}
-	if c.unit > 0 {
-		m := c.metered(now, instances)
-		m.level = min(m.level+c.weight(units), stint.MaxUnits)
-	}
-}
-
-// weight is that of so many units in the meter.
-func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
-
-// metered returns the meter as of now.
-func (c *count) metered(now, instances int64) *meter {
-	if c.meter == nil {
-		c.meter = &meter{at: now}
-	}
-	c.leak(c.meter, now, instances)
-	return c.meter
+	c.fill(units, now, instances, stored)
 }
 
 // giveBack takes up to so many units off what this process was granted at an instant, if they still
@@ -326,20 +299,7 @@ func (c *count) metered(now, instances int64) *meter {
 // meant. A meter has refilled some of them since. The store may have counted them, and given them
 // back.
 func (c *count) giveBack(units, at, now, instances int64, stored bool) {
-	if c.meter != nil {
-		m := c.metered(now, instances)
-		given := c.weight(units)
-		if ticks := c.ticks(now) - c.ticks(at); ticks >= given/c.rate*instances {
-			given = 0
-		} else {
-			given -= max(ticks, 0) * c.rate / instances
-		}
-		m.level -= min(given, m.level)
-		if stored {
-			m.stored -= min(given, m.stored)
-		}
-		m.stored = min(m.stored, m.level)
-	}
+	c.drain(units, at, now, instances, stored)
 	if c.advance(now); now-at >= int64(c.Window) {
 		return
 	}
@@ -361,25 +321,21 @@ func (c *count) giveBack(units, at, now, instances int64, stored bool) {
 	}
 }
 
-// hear notes what the store says is used, without the cost of the request that it answers.
-// Uncounted is what the answer does not count of what this process was granted.
-func (c *count) hear(u *stint.Usage, cost, uncounted, now, instances int64) {
+// hear notes what the store says is used, without the cost of the request that it answers, if that
+// was charged what was asked. Uncounted is what the answer does not count of what this process was
+// granted.
+func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now, instances int64) {
 	used := max(u.Used-cost, 0)
+	next := heard{used: u.Used, until: now + int64(min(u.ResetAfter, maxAhead)), at: at}
+	if u.RetryAfter > 0 && u.RetryAfter < maxAhead {
+		next.denied, next.full = asked, now+int64(u.RetryAfter)
+	}
+	if at == c.heard.at { // they may come in any order
+		next.used, next.until = max(next.used, c.heard.used), max(next.until, c.heard.until)
+	}
+	c.heard = next
 	if c.unit > 0 {
-		m := c.metered(now, instances)
-		stored := used
-		if c.Algorithm == stint.AlgorithmSliding && instances == 1 && used <= c.sum {
-			stored = min(used, ceilDiv(m.stored, c.unit)) // the log alone explains it
-		}
-		if instances > 1 {
-			stored = max(ceilDiv(c.capacity, instances)-ceilDiv(c.capacity-used, instances), 0)
-		}
-		more := m.level
-		if uncounted <= more/c.unit {
-			more = uncounted * c.unit
-		}
-		m.stored = c.weight(stored)
-		m.level = min(m.stored+more, stint.MaxUnits)
+		c.hearMeter(u, cost, uncounted, at, call, now, instances)
 		return
 	}
 	// What others have used is between two bounds, since it is not known exactly when the oldest of
@@ -387,16 +343,8 @@ func (c *count) hear(u *stint.Usage, cost, uncounted, now, instances int64) {
 	least := max(used-max(c.sum-uncounted, 0), 0)
 	most := max(used-max(c.surely()-uncounted, 0), 0)
 	before := c.others.at(now, instances > 1)
-	units := min(max(before, least), most)
-	c.others = others{units, now, now + int64(min(u.ResetAfter, maxAhead)), max(units-before, 0)}
-}
-
-// drain takes a cost off the meter, if there is one, of which the store has counted it.
-func (c *count) drain(cost, now, instances int64) {
-	if c.unit > 0 {
-		m, weight := c.metered(now, instances), c.weight(cost)
-		m.level, m.stored = max(m.level-weight, 0), max(m.stored-weight, 0)
-	}
+	c.others.units = min(max(before, least), most)
+	c.others.from, c.others.until = now, now+int64(min(u.ResetAfter, maxAhead))
 }
 
 // maxAhead is the longest that anything counts.
@@ -409,16 +357,27 @@ func (c *count) left(t, uncounted, instances int64) int64 {
 	if c.Algorithm != stint.AlgorithmBucket {
 		mine, others := c.mineAt(t), c.others.at(t, instances > 1)
 		if instances == 1 {
-			left = c.capacity - mine - others
+			left = c.capacity - min(mine+others, c.usedAt(t))
 		} else {
 			since := min(uncounted, mine)
 			left = ceilDiv(c.capacity-(mine-since)-others, instances) - since
 		}
 	}
 	if c.unit > 0 {
-		left = min(left, ceilDiv(c.capacity, instances)-ceilDiv(c.levelAt(t, instances), c.unit))
+		left = min(left, c.meterLeft(t, instances))
 	}
 	return left
+}
+
+// usedAt is how much is used at most at an instant, by the newest answer.
+func (c *count) usedAt(t int64) int64 {
+	switch {
+	case c.heard.at == 0 || c.Algorithm == stint.AlgorithmConcurrency:
+		return math.MaxInt64
+	case t >= c.heard.until:
+		return c.uncounted(c.heard.at, 0, t)
+	}
+	return c.heard.used + c.uncounted(c.heard.at, 0, t)
 }
 
 // when is how long it takes until so many units are left; Never if they never are.
@@ -436,8 +395,9 @@ func (c *count) when(now, cost, uncounted, instances int64) time.Duration {
 		}
 	}
 	try(c.others.until)
+	try(c.heard.until)
 	if c.meter != nil {
-		try(c.leaked(cost, instances))
+		try(c.meterFits(cost, instances))
 	}
 	if instances > 1 && c.others.units > 0 {
 		for i := range int64(parts) {
@@ -459,20 +419,10 @@ func (c *count) when(now, cost, uncounted, instances int64) time.Duration {
 	if best < 0 {
 		return outageRetry // only the store can allow it
 	}
+	if instances > 1 && cost >= c.heard.denied {
+		best = max(best, c.heard.full)
+	}
 	return time.Duration(best-now).Truncate(time.Microsecond) + time.Microsecond
-}
-
-// leaked is when the meter has leaked so far that a cost fits.
-func (c *count) leaked(cost, instances int64) int64 {
-	over := c.meter.level - (ceilDiv(c.capacity, instances)-cost)*c.unit
-	if over <= 0 || over > stint.MaxUnits/instances {
-		return c.meter.at
-	}
-	ticks := ceilDiv(over*instances, c.rate)
-	if ticks > int64(maxAhead)/int64(time.Microsecond)/c.tick {
-		return 0
-	}
-	return (c.ticks(c.meter.at) + ticks) * c.tick * int64(time.Microsecond)
 }
 
 // reset is how long it takes until nothing is used.
@@ -498,9 +448,8 @@ func (c *count) reset(now, instances int64) time.Duration {
 			}
 		}
 	}
-	if c.meter != nil && c.meter.level > 0 && c.meter.level <= stint.MaxUnits/instances {
-		ticks := min(ceilDiv(c.meter.level*instances, c.rate), int64(maxAhead)/int64(time.Microsecond)/c.tick)
-		end = max(end, (c.ticks(c.meter.at)+ticks)*c.tick*int64(time.Microsecond))
+	if m := c.meter; m != nil {
+		end = max(end, c.after(m.at, m.stored+min(m.local, stint.MaxUnits/instances)*instances))
 	}
 	return time.Duration(end - now).Truncate(time.Microsecond)
 }

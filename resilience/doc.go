@@ -5,15 +5,13 @@
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //
-// [New] puts a [Stack] on any store. Its parts wrap each other and can be switched off in [Config];
-// outside in:
+// [New] puts a [Stack] on any store. A request is answered by the first of these that can:
 //
 //   - The deny cache answers subjects that were just denied, from memory.
 //   - Leases serve limits that are [stint.Limit.Leased], from blocks of units taken ahead of need.
-//   - The fallback decides when the store cannot, as the request's [stint.FailurePolicy] says.
-//   - The deadline gives every decision a time budget.
-//   - Batching sends requests that are made at the same time to the store together.
-//   - The breaker stops asking a store that keeps failing, and finds out when it is back.
+//   - The store decides within the time budget. Requests that are made at the same time go to it
+//     together. A breaker stops asking a store that keeps failing, and finds out when it is back.
+//   - Else this process decides, as the request's [stint.FailurePolicy] says.
 //
 // None of them admits more than a limit while the store can be asked. An [stint.Observer] receives
 // what they do; see [Decided], [StoreCall] and [BreakerChange].

@@ -44,19 +44,16 @@ type StoreCall struct {
 type BreakerChange struct{ From, To string }
 
 // Events on the request path are reused: an observer must not keep them.
-var (
-	decidedPool   = sync.Pool{New: func() any { return new(Decided) }}
-	storeCallPool = sync.Pool{New: func() any { return new(StoreCall) }}
-)
+var storeCallPool = sync.Pool{New: func() any { return new(StoreCall) }}
 
-// observeDecided fills in an event of the pool, hands it to the observer, and puts it back.
-func observeDecided(ctx context.Context, o stint.Observer, e *Decided, q *question, err error) {
+// observe hands the event of a question to an observer.
+func (q *question) observe(ctx context.Context, o stint.Observer, err error) {
+	e := &q.event
 	if e.Request, e.Decision, e.Err = &q.request, &q.decision, err; err != nil {
 		q.decision = stint.Decision{}
 	}
 	o.Observe(ctx, e)
 	*e = Decided{}
-	decidedPool.Put(e)
 }
 
 // observeMemory observes a decision that was made from memory.
@@ -64,9 +61,9 @@ func observeMemory(ctx context.Context, o stint.Observer, source string, r *stin
 	if o == nil {
 		return
 	}
-	e, q := decidedPool.Get().(*Decided), questions.Get().(*question) // r and d stay on the stack
-	e.Source, q.request, q.decision = source, *r, *d
-	observeDecided(ctx, o, e, q, nil)
+	q := questions.Get().(*question) // r and d stay on the stack
+	q.event.Source, q.request, q.decision = source, *r, *d
+	q.observe(ctx, o, nil)
 	questions.Put(q)
 }
 
@@ -80,20 +77,4 @@ func observeCall(ctx context.Context, o stint.Observer, op string, requests int,
 	o.Observe(ctx, e)
 	*e = StoreCall{}
 	storeCallPool.Put(e)
-}
-
-// observed is a layer whose decisions are observed, where no fallback does that.
-type observed struct {
-	layer
-	observer stint.Observer
-}
-
-func (o observed) ask(ctx context.Context, q *question) error {
-	err := o.layer.ask(ctx, q)
-	if q.request.Terms().Lease == 0 { // a renewal is nobody's decision
-		e := decidedPool.Get().(*Decided)
-		e.Source, e.Took = sourceStore, time.Since(q.asked)
-		observeDecided(ctx, o.observer, e, q, err)
-	}
-	return err
 }

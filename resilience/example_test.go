@@ -80,7 +80,7 @@ func ExampleNew_failurePolicy() {
 
 // Parts can be switched off: here every decision is the store's own, or an error.
 func ExampleNew_withoutParts() {
-	store, err := resilience.New(down{}, resilience.Config{NoDenyCache: true, NoLeases: true, NoFallback: true})
+	store, err := resilience.New(down{}, resilience.Config{NoDenyCache: true, NoLeases: true, Failure: stint.FailurePolicy{Mode: stint.FailError}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (openings) Observe(_ context.Context, event any) {
 // The breaker opens after two failures in a row.
 func ExampleBreakerChange() {
 	store, err := resilience.New(down{}, resilience.Config{
-		BreakerFailures: 2, NoFallback: true, Observer: openings{},
+		BreakerFailures: 2, Failure: stint.FailurePolicy{Mode: stint.FailError}, Observer: openings{},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -17,8 +19,311 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/storetest"
 )
+
+// fake is a store in memory, and the network to it. Its Take, and its Store, are those of another
+// process that has a network of its own: they always work. What a stack calls goes through the
+// network.
+type fake struct {
+	*memorystore.Store
+	ahead atomic.Int64 // of the machine's clock, in nanoseconds
+
+	mu   sync.Mutex
+	errs map[string]error // by op; "" stands for all of them
+	way
+	before func(op string)
+	answer func(*driver.Call) // changes an answer
+	sent   [][]string         // the subjects of each batch
+	flying int                // batches
+	most   int                // of them at once
+	lease  stint.Request      // the last that was asked for
+
+	amends, commands, pings, leases atomic.Int64
+}
+
+// way is what the network does to batches. A store charges nothing after a call's deadline.
+type way struct {
+	there, back time.Duration
+	each        time.Duration // calls are answered one by one, with this time between them
+	loses       bool          // answers, after the store has decided
+	silent      bool          // no answer ever comes
+	deaf        bool          // to contexts
+}
+
+var (
+	errDown    = errors.New("down")
+	errTooLate = errors.New("too late")
+)
+
+func newFake(t testing.TB) *fake {
+	t.Helper()
+	f := &fake{errs: map[string]error{}}
+	var err error
+	f.Store, err = memorystore.New(memorystore.Config{
+		Now: func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func storeError(kind string) error { return &stint.StoreError{Op: opTake, Kind: kind, Err: errDown} }
+
+// refusedCall is the error of a call that surely was not made, unlike one to an unreachable store.
+func refusedCall() error { return storeError(errkind.Refused) }
+
+// fail makes calls fail with an error: those of the given ops ("take", "peek", "amend", "command",
+// "inspect", "ping"), or all of them. Nil lets them work again.
+func (f *fake) fail(err error, ops ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(ops) == 0 {
+		clear(f.errs)
+		ops = []string{""}
+	}
+	for _, op := range ops {
+		f.errs[op] = err
+	}
+}
+
+func (f *fake) down() { f.fail(storeError(errkind.Unreachable)) }
+
+// up lets everything work again, at once.
+func (f *fake) up() {
+	f.fail(nil)
+	f.change(way{})
+	f.hook(nil)
+}
+
+func (f *fake) change(to way) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.way = to
+}
+
+// hook sets what is called at the beginning of every call.
+func (f *fake) hook(before func(op string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = before
+}
+
+// reply sets what is called with every call that the store has answered.
+func (f *fake) reply(answer func(*driver.Call)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answer = answer
+}
+
+// batches are the subjects of each batch so far.
+func (f *fake) batches() [][]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.sent)
+}
+
+// begin begins a call, and returns how it fails.
+func (f *fake) begin(ctx context.Context, op string) (way, error) {
+	f.mu.Lock()
+	way, before, err := f.way, f.before, f.errs[op]
+	if err == nil {
+		err = f.errs[""]
+	}
+	f.mu.Unlock()
+	if before != nil {
+		before(op)
+	}
+	if way.silent {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil && !way.deaf {
+		err = &stint.StoreError{Op: op, Kind: errkind.Timeout, Err: ctx.Err()}
+	}
+	return way, err
+}
+
+func (f *fake) TakeBatch(ctx context.Context, batch []*driver.Call) {
+	op, subjects := "peek", []string(nil)
+	f.mu.Lock()
+	for _, c := range batch {
+		subjects = append(subjects, c.Request.Claims[0].Subject)
+		if c.Request.Mode != stint.ModePeek {
+			op = opTake
+		}
+		if c.Request.Terms().Lease > 0 {
+			f.leases.Add(1)
+			f.lease = c.Request
+		}
+	}
+	f.sent = append(f.sent, subjects)
+	f.flying++
+	f.most = max(f.most, f.flying)
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.flying--
+		f.mu.Unlock()
+	}()
+	way, err := f.begin(ctx, op)
+	switch {
+	case err != nil:
+		for _, c := range batch {
+			c.Err = err
+		}
+	case way.each > 0:
+		for i, c := range batch {
+			if i > 0 {
+				time.Sleep(way.each)
+			}
+			f.decide(c)
+			if c.Done != nil {
+				c.Done()
+			}
+		}
+	case way.there == 0 && way.back == 0:
+		for _, c := range batch {
+			f.decide(c)
+		}
+	default:
+		f.travel(ctx, way, batch)
+	}
+	for _, c := range batch {
+		if way.loses && way.each == 0 {
+			c.Decision, c.Err = stint.Decision{}, storeError(errkind.Unreachable)
+		}
+	}
+}
+
+// travel decides after some time, and answers after some more, if the context lasts.
+func (f *fake) travel(ctx context.Context, way way, batch []*driver.Call) {
+	answers := make([]driver.Call, len(batch))
+	for i, c := range batch {
+		answers[i] = *c
+		answers[i].Request.Claims = slices.Clone(c.Request.Claims)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(way.there)
+		for i := range answers {
+			f.decide(&answers[i])
+		}
+		time.Sleep(way.back)
+	}()
+	if way.deaf {
+		ctx = context.Background()
+	}
+	select {
+	case <-done:
+		for i, c := range batch {
+			c.Decision, c.Err = answers[i].Decision, answers[i].Err
+		}
+	case <-ctx.Done():
+		for _, c := range batch {
+			c.Err = &stint.StoreError{Op: opTake, Kind: errkind.Timeout, Err: ctx.Err()}
+		}
+	}
+}
+
+func (f *fake) decide(c *driver.Call) {
+	f.mu.Lock()
+	answer := f.answer
+	f.mu.Unlock()
+	if !c.Deadline.IsZero() && time.Now().After(c.Deadline) {
+		c.Err = &stint.StoreError{Op: opTake, Kind: errkind.Timeout, Err: errTooLate}
+	} else {
+		c.Decision, c.Err = f.Store.Take(context.Background(), c.Request)
+	}
+	if answer != nil {
+		answer(c)
+	}
+}
+
+func (f *fake) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	f.amends.Add(1)
+	if _, err := f.begin(ctx, opAmend); err != nil {
+		return stint.Amended{}, err
+	}
+	return f.Store.Amend(ctx, c, a)
+}
+
+func (f *fake) Command(ctx context.Context, c stint.Command) error {
+	f.commands.Add(1)
+	if _, err := f.begin(ctx, opCommand); err != nil {
+		return err
+	}
+	return f.Store.Command(ctx, c)
+}
+
+func (f *fake) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
+	if _, err := f.begin(ctx, opInspect); err != nil {
+		return driver.Inspection{}, err
+	}
+	return f.Store.Inspect(ctx, c)
+}
+
+func (f *fake) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
+	if _, err := f.begin(ctx, opInspect); err != nil {
+		return nil, err
+	}
+	return f.Store.Bans(ctx, n)
+}
+
+func (f *fake) Scopes(ctx context.Context, subject string) ([]string, error) {
+	if _, err := f.begin(ctx, opInspect); err != nil {
+		return nil, err
+	}
+	return f.Store.Scopes(ctx, subject)
+}
+
+func (f *fake) Ping(ctx context.Context) error {
+	f.pings.Add(1)
+	_, err := f.begin(ctx, opPing)
+	return err
+}
+
+// bare is a store that can neither be pinged nor inspected.
+type bare struct{ driver.BatchStore }
+
+// alone is the configuration of a process that has the store for itself, and asks it about
+// everything, however often it fails.
+var alone = among(1)
+
+// among is that of one of several processes.
+func among(instances int) Config {
+	return Config{Instances: instances, NoDenyCache: true, NoLeases: true, BreakerFailures: math.MaxInt}
+}
+
+// patient is a budget that holds on a busy machine too.
+var patient = stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
+
+func newStack(t testing.TB, store driver.BatchStore, c Config) *Stack {
+	t.Helper()
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	s, err := New(store, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if f, ok := store.(*fake); ok {
+			f.up() // else Close tries for a second to charge what is owed
+		}
+		_ = s.Close() // fails if the store is gone by then
+	})
+	return s
+}
+
+// over runs a test of a stack over a fake store, in virtual time.
+func over(t *testing.T, c Config, test func(t *testing.T, store *fake, s *Stack)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFake(t)
+		test(t, store, newStack(t, store, c))
+	})
+}
 
 // logbook is a logger and what it was told.
 type logbook struct{ logtest.Buffer }
@@ -36,26 +341,34 @@ func (l *logbook) count(level slog.Level, text string) int {
 	return n
 }
 
-// observerFunc is an observer that does not care for contexts.
-type observerFunc func(event any)
-
-func (f observerFunc) Observe(_ context.Context, event any) { f(event) }
-
-// ignore is an observer that does nothing.
-var ignore = observerFunc(func(any) {})
-
-// witness is an observer that writes down calls to the store, changes and fallbacks.
+// witness is an observer that writes down calls to the store, changes of the breaker, and decisions
+// that the store did not make.
 type witness struct {
 	mu    sync.Mutex
 	heard []string
+	count map[string]int // decisions by source
 }
 
-func (w *witness) note(format string, args ...any) {
+func (w *witness) Observe(_ context.Context, event any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = append(w.heard, fmt.Sprintf(format, args...))
+	switch e := event.(type) {
+	case *StoreCall:
+		w.heard = append(w.heard, fmt.Sprintf("%s %d %v", e.Op, e.Requests, e.Err != nil))
+	case *BreakerChange:
+		w.heard = append(w.heard, e.From+" to "+e.To)
+	case *Decided:
+		if w.count == nil {
+			w.count = map[string]int{}
+		}
+		if w.count[e.Source]++; e.Source == sourceFallback {
+			w.heard = append(w.heard,
+				fmt.Sprintf("%s fell back: %v, %v", e.Request.Claims[0].Subject, e.Mode, errkind.Of(e.Cause)))
+		}
+	}
 }
 
+// take returns what was written down since it was last asked.
 func (w *witness) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,17 +377,11 @@ func (w *witness) take() []string {
 	return heard
 }
 
-func (w *witness) Observe(_ context.Context, event any) {
-	switch e := event.(type) {
-	case *StoreCall:
-		w.note("%s %d %v", e.Op, e.Requests, e.Err != nil)
-	case *BreakerChange:
-		w.note("%v to %v", e.From, e.To)
-	case *Decided:
-		if e.Source == sourceFallback {
-			w.note("%s fell back: %v, %v", e.Request.Claims[0].Subject, e.Mode, errkind.Of(e.Cause))
-		}
-	}
+// by is how many decisions a source has made.
+func (w *witness) by(source string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count[source]
 }
 
 func (w *witness) want(t *testing.T, want ...string) {
@@ -84,89 +391,42 @@ func (w *witness) want(t *testing.T, want ...string) {
 	}
 }
 
-// oneUnit is one unit for a subject, under 1000 an hour unless told otherwise.
+// ask asks for units of a subject.
+func ask(subject string, cost int64, limits ...stint.Limit) stint.Request {
+	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: cost}}}
+}
+
+// oneUnit asks for one unit, under 1000 an hour unless told otherwise.
 func oneUnit(subject string, limits ...stint.Limit) stint.Request {
 	if len(limits) == 0 {
 		limits = []stint.Limit{stint.PerHour(1000)}
 	}
-	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: 1}}}
+	return ask(subject, 1, limits...)
 }
 
-func batchOf(n int) []*driver.Call {
-	batch := make([]*driver.Call, n)
-	for i := range batch {
-		batch[i] = &driver.Call{Request: oneUnit(fmt.Sprint(i))}
-	}
-	return batch
+// and is a request with the claims of another one too.
+func and(r, other stint.Request) stint.Request {
+	r.Claims = slices.Concat(r.Claims, other.Claims)
+	return r
 }
 
-func newBreakerFor(t *testing.T, inner driver.BatchStore, c Config) *breaker {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	b := newBreaker(inner, c.withDefaults())
-	t.Cleanup(func() { b.Close() })
-	return b
+// named is a request with an ID that lives for an hour.
+func named(r stint.Request, id string) stint.Request {
+	r.ID, r.IDLife = id, time.Hour
+	return r
 }
 
-// takes makes n calls and returns how many of them were refused.
-func takes(b stint.Store, n int) (refused int) {
-	for range n {
-		if _, err := b.Take(context.Background(), oneUnit("a")); errors.Is(err, errBreakerOpen) {
-			refused++
-		}
-	}
-	return refused
+func banAfter(after int, first time.Duration) *stint.BanPolicy {
+	return &stint.BanPolicy{After: after, Within: time.Hour, Durations: []time.Duration{first, time.Hour},
+		Forgive: time.Hour}
 }
 
-func wantState(t *testing.T, b *breaker, want string) {
-	t.Helper()
-	if got := b.state(); got != want {
-		t.Fatalf("the breaker is %v, want %v", got, want)
-	}
+func resetOf(c stint.Claim) stint.Command {
+	return stint.Command{Kind: stint.CommandReset, Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}
 }
 
-// trivial answers at once, without allocating.
-type trivial struct{ driver.BatchStore }
-
-func (trivial) Take(_ context.Context, r stint.Request) (d stint.Decision, err error) {
-	d.Allowed = true
-	d.Charge.Claims()[0] = r.Claims[0]
-	d.MakeUsages(len(r.Claims[0].Limits))[0] = stint.Usage{Used: 1, ResetAfter: time.Minute}
-	return d, nil
-}
-
-// oneByOne is a store as one that decides batches.
-type oneByOne struct{ stint.Store }
-
-func (s oneByOne) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	failure := stint.FailurePolicy{Mode: stint.FailError, Budget: sendTime}
-	for _, c := range batch {
-		c.Request.Failure = &failure
-		c.Decision, c.Err = s.Take(ctx, c.Request)
-	}
-}
-
-func newFallbackFor(t testing.TB, inner stint.Store, c Config) *fallback {
-	t.Helper()
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	f, err := newFallback(bottom{inner}, oneByOne{inner}, c.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if store, ok := inner.(*flaky); ok {
-			store.up() // else Close tries for a second to charge it
-		}
-		f.Close()
-	})
-	return f
-}
-
-// mustDecide takes and fails on an error.
-func mustDecide(t *testing.T, s stint.Store, r stint.Request) stint.Decision {
+// mustDecide takes, and fails on an error.
+func mustDecide(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
 	t.Helper()
 	d, err := s.Take(t.Context(), r)
 	if err != nil {
@@ -176,7 +436,7 @@ func mustDecide(t *testing.T, s stint.Store, r stint.Request) stint.Decision {
 }
 
 // admitted is how many of n requests are allowed.
-func admitted(t *testing.T, s stint.Store, n int, r stint.Request) (count int) {
+func admitted(t testing.TB, s stint.Store, n int, r stint.Request) (count int) {
 	t.Helper()
 	for range n {
 		if mustDecide(t, s, r).Allowed {
@@ -186,8 +446,16 @@ func admitted(t *testing.T, s stint.Store, n int, r stint.Request) (count int) {
 	return count
 }
 
+// wantAdmitted checks how many of n requests are allowed.
+func wantAdmitted(t testing.TB, s stint.Store, n int, r stint.Request, want int) {
+	t.Helper()
+	if got := admitted(t, s, n, r); got != want {
+		t.Errorf("%d of %d admitted, want %d", got, n, want)
+	}
+}
+
 // usedOf is what a store counts of a limit.
-func usedOf(t *testing.T, s stint.Store, subject string, l stint.Limit) int64 {
+func usedOf(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
 	t.Helper()
 	r := oneUnit(subject, l)
 	r.Mode = stint.ModePeek
@@ -195,91 +463,34 @@ func usedOf(t *testing.T, s stint.Store, subject string, l stint.Limit) int64 {
 	return d.Usages()[0].Used
 }
 
-// denyRig is a deny cache over a memory store, on one clock that is moved by hand, with what a
-// network would do in between.
-type denyRig struct {
-	testing.TB
-	clock *storetest.Clock
-	store *memorystore.Store // as others see it, past the cache
-	cache *denyCache
-	calls atomic.Int64 // takes that reached the store
-
-	before, after func()                        // around every take of the store
-	change        func(*stint.Decision, *error) // of its answer
-	amend         func() (stint.Amended, error) // its answer to an amendment
+// wantUsed checks what a store counts of a limit.
+func wantUsed(t testing.TB, s stint.Store, subject string, l stint.Limit, want int64) {
+	t.Helper()
+	if got := usedOf(t, s, subject, l); got != want {
+		t.Errorf("%s of %s: %d used, want %d", l, subject, got, want)
+	}
 }
 
-func newDenyRig(t testing.TB, c Config) *denyRig {
-	g := &denyRig{TB: t, clock: &storetest.Clock{}}
-	var err error
-	if g.store, err = memorystore.New(memorystore.Config{Now: g.clock.Now}); err != nil {
+// mustAmend amends, and fails on an error.
+func mustAmend(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment) stint.Amended {
+	t.Helper()
+	done, err := s.Amend(t.Context(), c, a)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { g.store.Close() })
-	g.cache = newDenyCache(bottom{g}, c.withDefaults())
-	follow(g.cache, g.clock)
-	return g
+	return done
 }
 
-// follow lets the cache's time pass with the clock. It is a clock that does not step back, whatever
-// that of the store does.
-func follow(c *denyCache, clock *storetest.Clock) {
-	var passed atomic.Int64
-	clock.OnAdvance = func(d time.Duration) { passed.Add(int64(max(d, 0))) }
-	c.clock = func() time.Duration { return time.Duration(passed.Load()) }
-}
-
-// Take, Amend and Command are those of the store, as the cache reaches it.
-func (g *denyRig) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	g.calls.Add(1)
-	if g.before != nil {
-		g.before()
+// wantState checks the state of the breaker, once everything has come to rest.
+func wantState(t *testing.T, s *Stack, want string) {
+	t.Helper()
+	synctest.Wait()
+	if got := s.Breaker(); got != want {
+		t.Fatalf("the breaker is %s, want %s", got, want)
 	}
-	d, err := g.store.Take(ctx, r)
-	if g.after != nil {
-		g.after()
-	}
-	if g.change != nil {
-		g.change(&d, &err)
-	}
-	return d, err
 }
 
-func (g *denyRig) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	changed, err := g.store.Amend(ctx, c, a)
-	if g.amend != nil {
-		return g.amend()
-	}
-	return changed, err
-}
+// observerFunc is an observer that does not care for contexts.
+type observerFunc func(event any)
 
-func (g *denyRig) Command(ctx context.Context, c stint.Command) error { return g.store.Command(ctx, c) }
-
-func (g *denyRig) take(r stint.Request) stint.Decision {
-	g.Helper()
-	d, err := g.cache.Take(context.Background(), r)
-	if err != nil {
-		g.Fatalf("take: %v", err)
-	}
-	return d
-}
-
-// want takes through the cache and checks the answer and whether the store was asked.
-func (g *denyRig) want(r stint.Request, allowed, asked bool) stint.Decision {
-	g.Helper()
-	calls := g.calls.Load()
-	d := g.take(r)
-	if got := g.calls.Load() != calls; d.Allowed != allowed || got != asked {
-		g.Fatalf("allowed is %v, want %v; the store was asked: %v, want %v", d.Allowed, allowed, got, asked)
-	}
-	return d
-}
-
-const (
-	fromStore  = true
-	fromMemory = false
-)
-
-func ask(subject string, cost int64, limits ...stint.Limit) stint.Request {
-	return stint.Request{Claims: []stint.Claim{{Subject: subject, Limits: limits, Cost: cost}}}
-}
+func (f observerFunc) Observe(_ context.Context, event any) { f(event) }

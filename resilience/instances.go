@@ -4,28 +4,65 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// instances is the number of processes taken to share the store: as many as the store counted last,
-// else as configured, else one.
-func (f *fallback) instances() int {
-	if n := f.counted.Load(); n > 0 {
-		return int(n)
-	}
-	return max(f.config.Instances, 1)
+// sharing is how many processes share the store.
+type sharing struct {
+	counted atomic.Int64  // as the store counted last, 0 if it never did
+	tried   chan struct{} // closed once it was asked to; nil if it does not count
+	warn    sync.Once     // that the number is a guess
 }
 
-func (f *fallback) sharing() int64 { return int64(f.instances()) }
+// Instances returns how many processes are known to share the store: as many as the store counted
+// last, else as configured, else one.
+func (s *Stack) Instances() int {
+	if n := s.sharing.counted.Load(); n > 0 {
+		return int(n)
+	}
+	return max(s.config.Instances, 1)
+}
 
-// sharedBy warns if a decision without the store is based on a guess of the number of instances.
-func (f *fallback) sharedBy() {
-	if f.config.Instances == 0 && f.counted.Load() == 0 {
-		f.warnAlone.Do(func() {
-			f.config.Logger.Warn("stint: how many processes share the store is not known; assuming this one alone, " +
+// warnIfAlone warns if a decision without the store is based on a guess of the number of instances.
+func (s *Stack) warnIfAlone() {
+	if s.config.Instances == 0 && s.sharing.counted.Load() == 0 {
+		s.sharing.warn.Do(func() {
+			s.config.Logger.Warn("stint: how many processes share the store is not known; assuming this one alone, " +
 				"so that each admits whole limits without the store; say how many there are " +
 				"(failure.instances in a configuration, Instances in Go)")
 		})
+	}
+}
+
+// startTime is how long a process takes to start, at most.
+const startTime = time.Second
+
+// starting reports whether this process has just started: it may not have a connection to the store
+// yet, and does not know of others.
+func (s *Stack) starting() bool {
+	if s.sharing.tried == nil {
+		return false
+	}
+	select {
+	case <-s.sharing.tried:
+		return false
+	default:
+		return time.Since(s.start) < startTime
+	}
+}
+
+// awaitStart waits until this process has started: before that it would take itself to be alone.
+func (s *Stack) awaitStart() {
+	if !s.starting() {
+		return
+	}
+	timer := time.NewTimer(time.Until(s.start.Add(startTime)))
+	defer timer.Stop()
+	select {
+	case <-s.sharing.tried:
+	case <-timer.C:
 	}
 }
 
@@ -33,30 +70,35 @@ const (
 	// presentEvery is how often a process registers itself, and presentTime how long that may take.
 	presentEvery = time.Second
 	presentTime  = time.Second
-	// countsKept is how many counts the largest is taken of. A store that lost its state counts
+	// countsKept is of how many counts the largest is taken. A store that lost its state counts
 	// from one again until every process has registered: to believe that would let each process
 	// admit too much.
 	countsKept = 10
 )
 
-// countInstances registers the process every second, in the background, and keeps the count of
-// those that are registered. The last count stands while the store fails.
-func (f *fallback) countInstances(counter instanceCounter) {
-	f.run(func() {
-		id := rand.Text()
-		var counts [countsKept]int
-		for n := 0; f.life.Err() == nil; sleep(f.life, jitter(presentEvery)) {
-			ctx, cancel := context.WithTimeout(f.life, presentTime)
-			count, err := counter.Present(ctx, id)
-			cancel()
-			if err != nil {
-				f.suspect() // so that an outage is logged even if no request comes
-			}
-			if err == nil && count > 0 {
-				counts[n%countsKept] = count
-				n++
-				f.counted.Store(int64(slices.Max(counts[:])))
-			}
+// countInstances registers the process every second, and keeps the count of those that are
+// registered. The last count stands while the store fails.
+func (s *Stack) countInstances(counter instanceCounter) {
+	id := rand.Text()
+	var counts [countsKept]int
+	tried := sync.OnceFunc(func() { close(s.sharing.tried) })
+	for n := 0; s.life.Err() == nil; {
+		ctx, cancel := context.WithTimeout(s.life, presentTime)
+		count, err := counter.Present(ctx, id)
+		cancel()
+		if err != nil {
+			s.suspect() // so that an outage is logged even if no request comes
 		}
-	})
+		if err == nil && count > 0 {
+			counts[n%countsKept] = count
+			n++
+			s.sharing.counted.Store(int64(slices.Max(counts[:])))
+		}
+		tried()
+		pause := presentEvery
+		if time.Since(s.start) < startTime {
+			pause /= 10 // others may be starting too
+		}
+		sleep(s.life, jitter(pause))
+	}
 }

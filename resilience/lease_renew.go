@@ -92,7 +92,7 @@ func (l *leases) renewNow(ls *lease, called leaseTime) {
 		r.Bans = &applyBans
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, length)
-	d, err := take(ctx, l.inner, &r, time.Now(), denialID{})
+	d, err := l.store.Take(ctx, r)
 	cancel()
 	now := l.now()
 	if err == nil && (d.Degraded || d.Allowed && !contract.FromStore(&d.Charge)) {
@@ -164,6 +164,6 @@ func (l *leases) giveBack(g giveBack) error {
 	ctx, cancel := context.WithTimeout(l.ctx, returnTime)
 	defer cancel()
 	// All of the debt is charged: each settlement that made it was bounded.
-	_, err := l.inner.Amend(ctx, g.charge, stint.Amendment{Kind: stint.AmendSettle, Cost: g.cost, MaxDebt: g.debt})
+	_, err := l.store.Amend(ctx, g.charge, stint.Amendment{Kind: stint.AmendSettle, Cost: g.cost, MaxDebt: g.debt})
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/internal/settled"
 )
 
-// leases is a layer that takes units of limits that are [stint.Limit.Leased] in blocks, ahead of
+// leases takes units of limits that are [stint.Limit.Leased] in blocks, ahead of
 // need, from the store it wraps, and serves them from memory. What cannot be served from a block
 // goes to the store as it is, and so does every request but a plain Take, without an ID, of one
 // subject, whose limits are all leased. The store knows of every unit that was leased, so its own
@@ -61,14 +61,13 @@ import (
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
-	inner    layer
-	observer stint.Observer
-	log      *slog.Logger
-	seed     maphash.Seed
-	start    time.Time
-	clock    func() leaseTime // for tests; nil means the machine's
-	mark     uint64           // of this process, in the ids of charges: see markShift
-	settled  settled.Set      // charges that were settled in their blocks
+	store   leaseStore
+	log     *slog.Logger
+	seed    maphash.Seed
+	start   time.Time
+	clock   func() leaseTime // for tests; nil means the machine's
+	mark    uint64           // of this process, in the ids of charges: see markShift
+	settled settled.Set      // charges that were settled in their blocks
 
 	table     leaseTable
 	misses    leaseSketch
@@ -86,21 +85,26 @@ type leases struct {
 	stop     chan struct{}
 }
 
+// leaseStore is where blocks come from, and go back to.
+type leaseStore interface {
+	Take(context.Context, stint.Request) (stint.Decision, error)
+	Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error)
+}
+
 // leaseTime is one look at both clocks, in nanoseconds.
 type leaseTime struct{ wall, mono int64 }
 
 // newLeases returns leases over a store. Close them to give back what is unused.
-func newLeases(inner layer, c Config) *leases {
+func newLeases(store leaseStore, c Config) *leases {
 	l := &leases{
-		inner:    inner,
-		observer: c.Observer,
-		log:      c.Logger,
-		seed:     maphash.MakeSeed(),
-		start:    time.Now(),
-		mark:     1 + rand.Uint64N(1<<markBits-1),
-		table:    newLeaseTable(c.Leases),
-		misses:   newLeaseSketch(c.Leases),
-		stop:     make(chan struct{}),
+		store:  store,
+		log:    c.Logger,
+		seed:   maphash.MakeSeed(),
+		start:  time.Now(),
+		mark:   1 + rand.Uint64N(1<<markBits-1),
+		table:  newLeaseTable(c.Leases),
+		misses: newLeaseSketch(c.Leases),
+		stop:   make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -117,21 +121,17 @@ func (l *leases) at(t time.Time) leaseTime {
 }
 
 // serve answers a request that may be leased and was just made, and reports whether it did.
-func (l *leases) serve(ctx context.Context, r *stint.Request, d *stint.Decision, asked time.Time) bool {
+func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	_, ls := l.find(r)
 	if ls == nil {
 		return false
 	}
 	now := l.at(asked)
 	served, renew := ls.serve(r, now, l.mark, d)
-	if !served {
-		return false
-	}
 	if renew && ls.renewal.may(now) {
 		l.renew(ls, now)
 	}
-	observeMemory(ctx, l.observer, sourceLease, r, d)
-	return true
+	return served
 }
 
 // find returns the lease of a request, or nil, and its hash.
@@ -170,38 +170,45 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	return hashClaim(l.seed, h, maphash.String(l.seed, c.Subject), &key)
 }
 
-// ask asks the layer below, and notes that there is demand; [Stack.Take] has tried to serve before.
-func (l *leases) ask(ctx context.Context, q *question) error {
-	r := &q.request
-	if !leasable(r) {
-		return l.inner.ask(ctx, q)
-	}
-	now, begin := l.now(), false
-	hash, ls := l.find(r)
-	if ls == nil {
+// leaseMiss is a request that has to go to the store although it may be leased.
+type leaseMiss struct {
+	lease *lease // nil if there is none
+	first bool   // the lease is new
+	at    leaseTime
+}
+
+// miss notes that there is demand for a lease.
+func (l *leases) miss(r *stint.Request) (m leaseMiss) {
+	m.at = l.now()
+	var hash uint64
+	if hash, m.lease = l.find(r); m.lease == nil {
 		// A new lease asks for its first block once this request has its unit. One that is there
 		// already has other requests waiting, and renews at once.
-		ls = l.again(r, hash, now)
-		begin = ls != nil
+		m.lease = l.again(r, hash, m.at)
+		m.first = m.lease != nil
 	}
-	if ls != nil && ls.missed(r.Claims[0].Cost, now, ls.length(l.roundTrip.Load())) && !begin && ls.renewal.may(now) {
-		l.renew(ls, now)
+	if ls := m.lease; ls != nil && ls.missed(r.Claims[0].Cost, m.at, ls.length(l.roundTrip.Load())) &&
+		!m.first && ls.renewal.may(m.at) {
+		l.renew(ls, m.at)
 	}
-	err, d := l.inner.ask(ctx, q), &q.decision
-	if ls == nil || err != nil || d.Degraded {
-		return err
+	return m
+}
+
+// missed takes over what was decided on a request that missed its lease.
+func (l *leases) missed(m leaseMiss, d *stint.Decision) {
+	if d.Degraded {
+		return
 	}
-	after := l.now()
-	if rt := l.roundTrip.Load(); rt == 0 || ls.tooShort(rt) {
-		l.measure(after.mono - now.mono) // else renewals do
+	now := l.now()
+	if rt := l.roundTrip.Load(); rt == 0 || m.lease.tooShort(rt) {
+		l.measure(now.mono - m.at.mono) // else renewals do
 	}
 	switch {
 	case d.Banned:
-		l.dropLease(ls, true)
-	case begin && d.Allowed && ls.renewal.may(after):
-		l.renew(ls, after)
+		l.dropLease(m.lease, true)
+	case m.first && d.Allowed && m.lease.renewal.may(now):
+		l.renew(m.lease, now)
 	}
-	return nil
 }
 
 // again notes a miss of a request that has no lease, and returns a new lease if it is the second
@@ -251,54 +258,48 @@ func (l *leases) measure(took int64) {
 	l.roundTrip.CompareAndSwap(old, next) // else another renewal just did
 }
 
-// Amend implements layer. Charges from memory are settled in the block they came from if that is
-// still alive. Once it has ended, what it used is in the store as one charge: a settlement of a
-// part of that changes it there, like any other.
-func (l *leases) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if !c.Data().Leased {
-		return l.inner.Amend(ctx, c, a)
-	}
-	if err := a.Validate(&c); err != nil {
-		return stint.Amended{}, err
+// amend settles a charge from memory in the block that it came from, if that is still alive. Once
+// it has ended, what it used is in the store as one charge: a settlement of a part of that changes
+// it there, like any other.
+func (l *leases) amend(ctx context.Context, c *stint.Charge, a stint.Amendment) (
+	here bool, done stint.Amended, err error) {
+	if err := a.Validate(c); err != nil {
+		return true, done, err
 	}
 	if err := ctx.Err(); err != nil {
-		return stint.Amended{}, &stint.StoreError{Op: "amend", Err: err}
+		return true, done, &stint.StoreError{Op: opAmend, Err: err}
 	}
 	if a.Kind != stint.AmendSettle {
-		return stint.Amended{}, nil
+		return true, done, nil
 	}
 	for _, bans := range []bool{false, true} {
 		ls := l.table.find(l.hash(&c.Claims()[0], bans), &c.Claims()[0], bans)
 		if ls == nil {
 			continue
 		}
-		if found, done := ls.settle(&c, a); found {
+		if found, done := ls.settle(c, a); found {
 			if done.Changed {
 				l.settled.Add(c.Data().ID, &c.Claims()[0])
 			}
-			return done, nil
+			return true, done, nil
 		}
 	}
 	if c.Data().ID>>markShift != l.mark || l.settled.Has(c.Data().ID, &c.Claims()[0]) {
-		return stint.Amended{}, nil
+		return true, done, nil
 	}
 	c.Data().Leased = false
-	return l.inner.Amend(ctx, c, a)
+	return false, done, nil
 }
 
-// Command implements layer. A reset or a ban ends the leases that it concerns. Units that are given
-// back are those of earlier times: what is held here is not used yet, and the store leaves it alone
-// as far as it can tell, see [stint.CommandGiveBack].
-func (l *leases) Command(ctx context.Context, c stint.Command) error {
+// commanded ends the leases that a command concerns: a reset or a ban. Units that are given back
+// are those of earlier times: what is held here is not used yet, and the store leaves it alone as
+// far as it can tell, see [stint.CommandGiveBack].
+func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
-		return l.inner.Command(ctx, c)
+		return
 	}
 	concerned := func(ls *lease) bool { return c.Kind == stint.CommandBan || ls.claim.Scope == c.Scope }
-	back := c.Kind == stint.CommandBan // a reset forgets what was leased; see drop
-	l.dropAll(c.Subject, concerned, back)
-	err := l.inner.Command(ctx, c)
-	l.dropAll(c.Subject, concerned, back) // what was leased in between
-	return err
+	l.dropAll(c.Subject, concerned, c.Kind == stint.CommandBan) // a reset forgets what was leased; see drop
 }
 
 // drop ends the leases of a subject at once, or all of them if it is empty: for announcements that

@@ -36,7 +36,8 @@ type ledger struct {
 	rules   [256]atomic.Pointer[rule]
 	calls   atomic.Uint64 // to the store
 	owing   atomic.Int64  // records with something to charge
-	alone   atomic.Int64  // debts of their own
+	debts   atomic.Int64  // that records have
+	names   atomic.Int64  // of requests that they remember
 	resets  atomic.Uint64 // how many there were
 	next    atomic.Uint32 // the stripe to collect that from
 	bans    *memorystore.Store
@@ -77,7 +78,8 @@ type record struct {
 	heard          int64  // when that came,
 	generation     uint32 // and that of the first state then
 	touched        uint64 // under which lock it was last needed
-	resetAt        int64  // when something of it was last reset
+	born           int64
+	resetAt        int64 // when something of it was last reset
 	groups         []group
 	debts          []*debt
 	named          map[string]*debt // by request id
@@ -200,7 +202,7 @@ func (l *ledger) record(c *stint.Claim, now int64) *record {
 		if len(s.records) >= l.most {
 			l.evict(s, now)
 		}
-		r = &record{stripe: s, subject: strings.Clone(c.Subject), scope: strings.Clone(c.Scope),
+		r = &record{stripe: s, born: now, subject: strings.Clone(c.Subject), scope: strings.Clone(c.Scope),
 			counts: make([]count, 0, len(c.Limits))}
 		s.records[key] = r
 	}
@@ -228,15 +230,20 @@ func (l *ledger) evict(s *stripe, now int64) {
 			break
 		}
 	}
-	if r := s.records[victim]; r != nil && r.owing {
+	r := s.records[victim]
+	if r == nil {
+		return
+	}
+	if r.owing {
 		l.dropped.Add(1)
 		l.owing.Add(-1)
 		delete(s.owing, r)
 		r.owing = false
-		for _, o := range slices.Clone(r.debts) {
-			l.remove(o)
-		}
 	}
+	for _, o := range slices.Clone(r.debts) {
+		l.remove(o)
+	}
+	l.unname(r)
 	delete(s.records, victim)
 }
 
@@ -288,8 +295,7 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 			c.meter = nil
 			return
 		}
-		m.level = min(ceilDiv(m.level, old.unit), stint.MaxUnits/c.unit) * c.unit
-		m.stored = min(m.stored/old.unit*c.unit, m.level)
+		m.convert(old, c.rule)
 	}
 }
 
@@ -308,29 +314,32 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 	return r
 }
 
-// answered counts the store's answer to a request, in a call. If that exceeds a limit, since this
-// process was granted something without the store that the answer does not count, the decision
-// becomes a denial. Nothing is granted by an answer that comes late: its caller is gone.
-func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, late bool) {
+// answered counts the store's answer to a request, in a call, that came at an instant. If that
+// exceeds a limit, since this process was granted something without the store that the answer does
+// not count, the decision becomes a denial. Nothing is granted by an answer that comes late: its
+// caller is gone.
+func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 || anyLeased(r) {
 		return
 	}
 	if d.Banned && d.BanLeft > 0 && r.Bans != nil && d.Denier > 0 {
-		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft)
+		age := time.Duration(max(l.wall(now)-d.Charge.Data().Now, 0)) * time.Microsecond // of the answer
+		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft-min(age, answerTime))
 	}
 	if d.Repeat || len(d.Usages()) != contract.CountLimits(r) {
 		return // there is no usage to learn from
 	}
-	now, instances := l.now(), l.instances()
+	instances := l.instances()
 	set := l.lock(r.Claims)
 	defer l.unlock(set)
 	charged := d.Allowed && d.Charge.Data().ID != 0
 	uncounted := l.hear(r, d, call, late, now, instances)
 	switch {
 	case !charged || late:
-	case r.Terms().Booked != 0: // it has been counted
+	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // it has been counted
 	case uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, call, now, instances):
 		l.overrule(r, d, now, instances)
+	case r.Terms().Booked != nil:
 	case d.RetryAfter > 0:
 		l.booked(d, now, instances)
 	default:
@@ -384,11 +393,15 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			switch {
 			case ahead: // it says what is used then
 			case !newer:
-				n.others.ours(part)
-			case late || r.Terms().Booked != 0: // it is counted already, or by adopt
-				n.hear(&usages[k], 0, more, now, instances)
+				n.ours(part, at)
 			default:
-				n.hear(&usages[k], part, more, now, instances)
+				if late || r.Terms().Booked != nil { // it is counted already, or by adopt
+					part = 0
+				}
+				if rec.blind(n, rec.born) && usages[k].Used > part && n.meter != nil {
+					n.meter.local = max(n.meter.local, n.weight(more)) // what was refilled was not ours
+				}
+				n.hear(&usages[k], c.Cost, part, more, at, call, now, instances)
 			}
 			k++
 		}
@@ -400,6 +413,12 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 		}
 	}
 	return uncounted
+}
+
+// blind reports whether how much of a limit that refills was used before an instant may not be
+// known: the store has not been heard of the subject, and a process before this one may have.
+func (r *record) blind(n *count, at int64) bool {
+	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
 // anyUsed reports whether anything is used.
@@ -465,10 +484,7 @@ func (l *ledger) granted(d *stint.Decision, now, instances int64) {
 				n.hold(d.Charge.Data().ID, now, true)
 				continue
 			}
-			n.grant(c.Cost, now, l.endOf(n.rule, now), instances)
-			if n.meter != nil {
-				n.meter.stored = min(n.meter.stored+n.weight(c.Cost), n.meter.level)
-			}
+			n.grant(c.Cost, now, l.endOf(n.rule, now), instances, true)
 		}
 	}
 }
@@ -484,14 +500,15 @@ func (l *ledger) booked(d *stint.Decision, now, instances int64) {
 			if n == nil || c.Cost == 0 {
 				continue
 			}
-			o := &n.others
-			o.units = o.at(now, false) + c.Cost
-			o.from, o.until = now, max(o.until, now+int64(d.RetryAfter)+2*int64(c.Limits[j].Window))
-			if n.unit > 0 {
-				m := n.metered(now, instances)
-				m.level = min(m.level+n.weight(c.Cost), stint.MaxUnits)
-				m.stored = min(m.stored+n.weight(c.Cost), m.level)
+			// Grace and slice are less than a sixteenth of the window together.
+			o, gone := &n.others, now+int64(d.RetryAfter+c.Limits[j].Window+c.Limits[j].Window/parts)
+			if o.bookedUntil < now {
+				o.booked = 0
 			}
+			o.booked, o.bookedUntil = o.booked+c.Cost, max(o.bookedUntil, gone)
+			o.units, o.from, o.until = o.at(now, false)+c.Cost, now, max(o.until, gone)
+			n.heard.used, n.heard.until = n.heard.used+c.Cost, max(n.heard.until, o.until)
+			n.fill(c.Cost, now, instances, true)
 		}
 	}
 }
@@ -499,7 +516,7 @@ func (l *ledger) booked(d *stint.Decision, now, instances int64) {
 // adopt counts a charge of the store whose answer came when its caller had just given up.
 func (l *ledger) adopt(r *stint.Request, d *stint.Decision) {
 	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || anyLeased(r) ||
-		r.Terms().Lease > 0 || r.Terms().Booked != 0 {
+		r.Terms().Lease > 0 || r.Terms().Booked != nil {
 		return
 	}
 	now, instances := l.now(), l.instances()
@@ -512,8 +529,7 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision) {
 		for j := range c.Limits {
 			n := l.count(rec, &c.Limits[j], j)
 			uncounted = uncounted || n.uncounted(d.Charge.Data().NowOf(i), 0, now) > 0
-			n.others.ours(c.Cost)
-			n.drain(c.Cost, now, instances)
+			n.ours(c.Cost, d.Charge.Data().NowOf(i))
 		}
 	}
 	if uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, 0, now, instances) {
@@ -531,9 +547,11 @@ func (l *ledger) returned(c *stint.Charge, late bool, sent int64) {
 	l.each(c.Claims(), func(i int, rec *record, n *count) {
 		if at := c.Data().NowOf(i); rec.heard <= sent && (rec.at > at || late && rec.at == at) {
 			n.others.units = max(n.others.units-c.Claims()[i].Cost, 0)
-			n.drain(c.Claims()[i].Cost, now, instances)
+			n.drain(c.Claims()[i].Cost, l.instant(c.Data().AtOf(i), now), now, instances, true)
 		}
 	})
+	// An answer from before the refund that is yet to come counts the charge.
+	l.each(c.Claims(), func(_ int, rec *record, _ *count) { rec.at = max(rec.at, l.wall(sent)) })
 }
 
 // ban notes a ban, for decisions without the store.

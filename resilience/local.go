@@ -163,7 +163,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, late bool, now, inst
 				usages[k].Used++
 			} else if age < c.Limits[j].Window {
 				owes = true
-				n.grant(c.Cost, now, l.endOf(n.rule, now), instances)
+				n.grant(c.Cost, now, l.endOf(n.rule, now), instances, false)
 				n.owe(c.Cost, now)
 				usages[k].Used += c.Cost
 			}
@@ -185,7 +185,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, late bool, now, inst
 				claims: copied(r.Claims)}, now)
 		}
 		return nil
-	case r.ID == "" || r.Claims[0].Cost == 0 || len(home.debts) >= maxDebts || l.alone.Load() >= int64(l.entries.most):
+	case r.ID == "" || r.Claims[0].Cost == 0 || len(home.debts) >= maxDebts || l.debts.Load() >= int64(l.entries.most):
 		l.oweTogether(r.Claims, now, l.resets.Load())
 		return nil
 	}
@@ -194,7 +194,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, late bool, now, inst
 
 // named returns what a request with the same ID owes.
 func (l *ledger) named(r *stint.Request, now int64) *debt {
-	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != 0 {
+	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != nil {
 		return nil
 	}
 	rec := l.find(&r.Claims[0])
@@ -256,7 +256,8 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged int64) {
 		switch cost := c.Claims()[i].Cost; {
 		case a.Kind != stint.AmendSettle || n.Algorithm == stint.AlgorithmConcurrency || at < n.resetAt:
 		case charged > cost:
-			n.grant(charged-cost, now, l.endOf(n.rule, now), instances)
+			n.grant(charged-cost, now, l.endOf(n.rule, now), instances, true)
+			n.heard.used, n.heard.until = n.heard.used+charged-cost, max(n.heard.until, now+int64(n.Window))
 		case a.Cost < cost:
 			n.giveBack(cost-a.Cost, at, now, instances, true)
 		}
@@ -283,7 +284,7 @@ func (l *ledger) whenRaised(claims []stint.Claim, cost, now int64) func(stint.Am
 		later := l.now()
 		l.each(claims, func(i int, _ *record, n *count) {
 			if n.Algorithm != stint.AlgorithmConcurrency {
-				n.repaid(cost-claims[i].Cost, now, l.wall(later), 0, later)
+				n.repaid(cost-claims[i].Cost, now, l.wall(later), 0, later, 0)
 			}
 		})
 	}
@@ -292,7 +293,7 @@ func (l *ledger) whenRaised(claims []stint.Claim, cost, now int64) func(stint.Am
 // raiseBy counts units of a raise, which the store does not.
 func (l *ledger) raiseBy(n *count, units, now, instances int64) {
 	if units > 0 {
-		n.grant(units, now, l.endOf(n.rule, now), instances)
+		n.grant(units, now, l.endOf(n.rule, now), instances, false)
 		n.owe(units, now)
 	}
 }

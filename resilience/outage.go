@@ -54,8 +54,8 @@ func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load
 
 // failed counts a call that failed in one of the counters, and logs the first of an outage, with
 // the claim that it was about, and the mode that decides if there is something to decide.
-func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
-	n := &f.outage
+func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
+	n := &s.outage
 	if cause.Kind == errkind.Migrating {
 		return // the store works, but for one slot of many
 	}
@@ -70,7 +70,7 @@ func (f *fallback) failed(cause *stint.StoreError, counter *atomic.Int64, claim 
 	counter.Add(1)
 	if !n.watched.Load() && n.watched.CompareAndSwap(false, true) {
 		n.logLost()
-		f.run(f.watchOutage)
+		s.run(s.watchOutage)
 	}
 }
 
@@ -104,11 +104,11 @@ func (n *outageLog) log(message string) {
 }
 
 // watchOutage runs while an outage lasts.
-func (f *fallback) watchOutage() {
-	n := &f.outage
+func (s *Stack) watchOutage() {
+	n := &s.outage
 	for {
-		seen := f.untilBack()
-		if f.life.Err() != nil {
+		seen := s.untilBack()
+		if s.life.Err() != nil {
 			return
 		}
 		n.logged = n.decisions.Load()
@@ -125,14 +125,14 @@ func (f *fallback) watchOutage() {
 
 // untilBack waits for the end of an outage, and logs now and then that it lasts. It returns how
 // many calls had failed when it ended.
-func (f *fallback) untilBack() int64 {
-	n := &f.outage
+func (s *Stack) untilBack() int64 {
+	n := &s.outage
 	for seen := n.failures(); ; {
-		if sleep(f.life, checkEvery); f.life.Err() != nil {
+		if sleep(s.life, checkEvery); s.life.Err() != nil {
 			return seen
 		}
 		before := seen
-		if seen = n.failures(); seen == before && f.probe() == nil && n.failures() == seen {
+		if seen = n.failures(); seen == before && s.probe() == nil && n.failures() == seen {
 			return seen
 		}
 		if isAuth := n.cause.Load().Kind == errkind.Auth; isAuth && !n.auth || time.Since(n.loggedAt) >= logEvery ||
@@ -150,11 +150,11 @@ var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 // probe asks the store as a decision does, so that the breaker closes even if no request comes. It
 // only peeks, unless the store answers and fails calls, being full for instance: such a store may
 // well answer a peek.
-func (f *fallback) probe() error {
-	n := &f.outage
+func (s *Stack) probe() error {
+	n := &s.outage
 	r := stint.Request{
 		Claims:  []stint.Claim{{Subject: probeSubject, Limits: probeLimits, Cost: 1}},
-		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime},
+		Failure: &stint.FailurePolicy{Budget: amendTime},
 		Mode:    stint.ModePeek,
 	}
 	if cause := n.cause.Load(); n.watched.Load() && cause != nil {
@@ -164,9 +164,9 @@ func (f *fallback) probe() error {
 			r.Mode = stint.ModeTake
 		}
 	}
-	ctx, cancel := context.WithTimeout(f.life, amendTime)
+	ctx, cancel := context.WithTimeout(s.life, amendTime)
 	defer cancel()
-	_, err := take(ctx, f.inner, &r, time.Now(), denialID{})
+	_, err := s.askStore(ctx, &r)
 	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != errkind.Refused {
 		n.cause.Store(cause)
 	}
@@ -174,8 +174,8 @@ func (f *fallback) probe() error {
 }
 
 // suspect finds out whether an outage has begun that no request has met yet, and logs it.
-func (f *fallback) suspect() {
-	if !f.outage.watched.Load() {
-		f.noteFailure(f.probe(), nil)
+func (s *Stack) suspect() {
+	if !s.outage.watched.Load() {
+		s.noteFailure(s.probe(), nil)
 	}
 }

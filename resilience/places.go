@@ -7,16 +7,23 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// hold gives a place to a holder, or lets it keep its place for another window.
-func (c *count) hold(id uint64, now int64, counted bool) {
+// hold gives a place to a holder, or lets it keep its place for another window, in the store too or
+// not.
+func (c *count) hold(id uint64, now int64, stored bool) {
 	until := now + int64(c.Window)
 	for i := range c.holders {
 		if h := &c.holders[i]; h.id == id {
-			h.until, h.counted = until, h.counted || counted
+			if h.until = until; stored {
+				h.stored = until
+			}
 			return
 		}
 	}
-	c.holders = append(c.holders, holder{id: id, until: until, counted: counted})
+	h := holder{id: id, until: until}
+	if stored {
+		h.stored = until
+	}
+	c.holders = append(c.holders, h)
 }
 
 // eachPlace calls f with the counts of places of a charge.
@@ -29,14 +36,14 @@ func (l *ledger) eachPlace(c *stint.Charge, f func(*count)) {
 }
 
 // extended lets the holders of a charge keep their places, and reports whether all are there.
-func (l *ledger) extended(c *stint.Charge, counted bool) (held bool) {
+func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	now := l.now()
 	places, found := 0, 0
 	l.eachPlace(c, func(n *count) {
 		places++
 		n.advance(now)
 		if slices.ContainsFunc(n.holders, func(h holder) bool { return h.id == c.Data().ID }) {
-			n.hold(c.Data().ID, now, counted)
+			n.hold(c.Data().ID, now, stored)
 			found++
 		}
 	})

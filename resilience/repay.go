@@ -1,9 +1,11 @@
 package resilience
 
 import (
+	"cmp"
 	crypto "crypto/rand"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -47,10 +49,11 @@ type debt struct {
 	at       int64  // when it was granted
 	resets   uint64 // how many resets there had been
 	state    debtState
-	flying   bool // it is being charged
-	renamed  bool // the store may have forgotten its ID, and it has another
-	repeated bool // of a request id,
-	refunded bool // which its refund forgets
+	flying   bool          // it is being charged
+	renamed  bool          // the store may have forgotten its ID, and it has another
+	refilled time.Duration // for how long meters had given it back when it was sent last
+	repeated bool          // of a request id,
+	refunded bool          // which its refund forgets
 	back     []giveBackUnits
 	// stored is the store's charge, once it made one, and pending are amendments until then.
 	stored  stint.Charge
@@ -167,8 +170,9 @@ func (l *ledger) owe(rec *record, n *count, units, at int64) {
 	}
 }
 
-// group returns the group of what is granted at an instant. If there are too many, those two are
-// merged that are nearest, as of the later instant: at worst units count longer.
+// group returns the group of what is granted at an instant. If there are too many, two neighbors
+// are merged, as of the later instant: at worst units count longer, in some window. So it is those
+// with which that is the least part of it.
 func (l *ledger) group(rec *record, at int64) *group {
 	near := int64(stint.MaxWindow)
 	for i := range rec.counts {
@@ -182,19 +186,25 @@ func (l *ledger) group(rec *record, at int64) *group {
 		}
 	}
 	if len(rec.groups) == maxGroups {
-		nearest := 0
+		best, least := 0, math.Inf(1)
 		for i := range rec.groups[:maxGroups-1] {
-			if rec.groups[i+1].at-rec.groups[i].at < rec.groups[nearest+1].at-rec.groups[nearest].at {
-				nearest = i
+			longer := 0.0
+			for k := range rec.counts {
+				if window := int64(rec.counts[k].Window); at-rec.groups[i+1].at < window {
+					longer = max(longer, float64(rec.groups[i+1].at-rec.groups[i].from)/float64(window))
+				}
+			}
+			if longer < least {
+				best, least = i, longer
 			}
 		}
-		a, b := &rec.groups[nearest], &rec.groups[nearest+1]
+		a, b := &rec.groups[best], &rec.groups[best+1]
 		b.grow(len(rec.counts))
 		for i, n := range a.units {
 			b.units[i] += n
 		}
 		b.from, b.at = min(a.from, b.from), max(a.at, b.at)
-		rec.groups = slices.Delete(rec.groups, nearest, nearest+1)
+		rec.groups = slices.Delete(rec.groups, best, best+1)
 	}
 	i := len(rec.groups) // they are in order
 	for i > 0 && rec.groups[i-1].at > at {
@@ -218,7 +228,7 @@ func (g *group) take(n *count, units int64) int64 {
 	}
 	units = min(units, g.units[n.index])
 	g.units[n.index] -= units
-	n.repaid(units, g.at, 0, 0, 0)
+	n.repaid(units, g.at, 0, 0, 0, 0)
 	return units
 }
 
@@ -235,10 +245,16 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64, backs []giveBac
 		return backs
 	}
 	for _, o := range rec.debts {
-		if o.charge == 0 && o.state == dueDebt && o.at >= at-near && hasLimit(o.claims[0].Limits, &n.Limit) {
-			o.back = append(o.back, back(rec, &n.Limit, units, at, 0))
-			return backs
+		if o.charge != 0 || o.state != dueDebt || o.at < at-near || !hasLimit(o.claims[0].Limits, &n.Limit) {
+			continue
 		}
+		if part := min(units, o.claims[0].Cost-o.backOf(&n.Limit)); part > 0 {
+			o.back = append(o.back, back(rec, &n.Limit, part, at, 0))
+			units -= part
+		}
+	}
+	if units == 0 {
+		return backs
 	}
 	generation := uint32(0)
 	if n.owed != nil {
@@ -260,8 +276,7 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, late bool, now int64)
 		o.id, o.life = r.ID, contract.Life(r)
 	}
 	l.name(o, now)
-	o.home.debts = append(o.home.debts, o)
-	l.alone.Add(1)
+	l.addDebt(o)
 	if !late {
 		o.state = dueDebt
 		l.markOwing(o.home)
@@ -276,16 +291,24 @@ func (l *ledger) name(o *debt, now int64) {
 		return
 	}
 	named := o.home.named
-	if len(named) >= maxNamed {
+	before := len(named)
+	if before >= maxNamed || l.names.Load() >= int64(l.entries.most) {
 		maps.DeleteFunc(named, func(_ string, p *debt) bool { return now-p.at >= int64(p.life) })
 	}
 	if named == nil {
 		named = map[string]*debt{}
 		o.home.named = named
 	}
-	if len(named) < maxNamed {
+	if len(named) < maxNamed && l.names.Load() < int64(l.entries.most) {
 		named[o.id] = o
 	}
+	l.names.Add(int64(len(named) - before))
+}
+
+// unname forgets the request ids of a record.
+func (l *ledger) unname(rec *record) {
+	l.names.Add(-int64(len(rec.named)))
+	rec.named = nil
 }
 
 // copied returns claims that share nothing with those of a caller.
@@ -301,36 +324,49 @@ func copied(claims []stint.Claim) []stint.Claim {
 // claim is a claim of the record's subject, to lock it.
 func (r *record) claim() stint.Claim { return stint.Claim{Subject: r.subject, Scope: r.scope} }
 
-// remove takes a debt off its record.
+// addDebt adds a debt to its record, and remove takes it off.
+func (l *ledger) addDebt(o *debt) {
+	o.home.debts = append(o.home.debts, o)
+	l.debts.Add(1)
+}
+
 func (l *ledger) remove(o *debt) {
 	i := slices.Index(o.home.debts, o)
 	if i < 0 {
 		return
 	}
 	o.home.debts = slices.Delete(o.home.debts, i, i+1)
-	if o.charge != 0 {
-		l.alone.Add(-1)
-	}
+	l.debts.Add(-1)
 }
 
 // known settles a debt whose answer was late: the store has charged it, or not.
 func (l *ledger) known(o *debt, d *stint.Decision, err error, call uint64) {
 	var later []amendment
 	var backs []giveBackUnits
+	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
+	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, for what is used already
 	set := l.lock(o.subjects)
 	switch {
 	case o.state != lateDebt:
-	case err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat):
+	case charged && !ahead:
 		later, backs = l.paid(o, d, call)
 	case o.id != "":
-		o.state = dueDebt
+		if o.state = dueDebt; ahead { // the booking has its ID
+			o.rename()
+		}
 		l.markOwing(o.home)
 	default:
 		l.join(o)
 	}
 	l.unlock(set)
+	if ahead {
+		l.later.refund(d.Charge, true)
+	}
 	l.later.finish(later, backs)
 }
+
+// rename gives a debt another ID.
+func (o *debt) rename() { o.id, o.life, o.renamed = crypto.Text(), maxDebtLife, true }
 
 // join makes a debt whose answer was late a part of what is owed together, less or more what was
 // settled meanwhile.
@@ -379,7 +415,9 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (later []amendmen
 			case n == nil || c.Cost == 0:
 			case n.Algorithm == stint.AlgorithmConcurrency:
 				for h := range n.holders {
-					n.holders[h].counted = n.holders[h].counted || n.holders[h].id == o.charge
+					if n.holders[h].id == o.charge {
+						n.holders[h].stored = now + int64(n.Window)
+					}
 				}
 			case o.resets < n.resets:
 				if o.charge == 0 {
@@ -389,12 +427,19 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (later []amendmen
 				if n.owed != nil && o.charge == 0 {
 					n.owed.generation = generationOf(d, c, &c.Limits[j])
 				}
-				n.repaid(c.Cost, o.at, d.Charge.Data().NowOf(max(min(i, len(d.Charge.Claims())-1), 0)), call, now)
+				at := d.Charge.Data().NowOf(max(min(i, len(d.Charge.Claims())-1), 0))
+				n.repaid(c.Cost, o.at, at, call, now, o.refilled)
 			}
 		}
 	}
-	for i := range o.back {
-		o.back[i].generation = generationOf(d, &o.claims[0], &o.back[i].Limits[0])
+	if units := o.allBack(); units > 0 && d.Charge.Data().ID != 0 && len(backs) == len(o.back) {
+		part := d.Charge
+		part.Data().RequestID = "" // it may have been repeated
+		later, backs = append(later, amendment{charge: part,
+			Amendment: stint.Amendment{Kind: stint.AmendSettle, Cost: max(o.claims[0].Cost-units, 0)}}), nil
+	}
+	for i := range backs {
+		backs[i].generation = cmp.Or(backs[i].generation, generationOf(d, &o.claims[0], &backs[i].Limits[0]))
 	}
 	if o.charge != 0 && d.Charge.Data().ID != 0 {
 		o.stored = d.Charge
@@ -407,6 +452,29 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (later []amendmen
 	o.pending = nil
 	l.clearOwing(o.home)
 	return later, backs
+}
+
+// backOf is how many units of a limit of a debt are to be given back.
+func (o *debt) backOf(l *stint.Limit) (units int64) {
+	for i := range o.back {
+		if contract.SameID(&o.back[i].Limits[0], l) {
+			units += o.back[i].Units
+		}
+	}
+	return units
+}
+
+// allBack is how many units of each limit of a debt are to be given back; 0 if that is not the
+// same.
+func (o *debt) allBack() int64 {
+	limits := o.claims[0].Limits
+	units := o.backOf(&limits[0])
+	for i := range limits {
+		if o.backOf(&limits[i]) != units {
+			return 0
+		}
+	}
+	return units
 }
 
 // generationOf is that of the state of a limit, of a decision on one claim; 0 if it is not known.
@@ -449,7 +517,8 @@ func (l *ledger) forget(c *stint.Command) (flying []*debt) {
 		return nil
 	}
 	now := l.now()
-	rec.resetAt, rec.generation, rec.named = now, 0, nil
+	rec.resetAt, rec.generation = now, 0
+	l.unname(rec)
 	reset := l.resets.Add(1)
 	for i := range c.Limits {
 		if n := rec.of(&c.Limits[i], i); n != nil {
@@ -522,7 +591,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 	if !rec.owing {
 		return calls
 	}
-	if len(rec.debts) < maxDebts {
+	if len(rec.debts) < maxDebts && l.debts.Load() < int64(l.entries.most) {
 		for i := range rec.groups {
 			l.makeDebts(rec, &rec.groups[i])
 		}
@@ -557,7 +626,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 			if c := &o.claims[i]; c.Subject == rec.subject && c.Scope == rec.scope {
 				for j := range c.Limits {
 					if n := rec.of(&c.Limits[j], j); n != nil && o.resets >= n.resets {
-						n.repaid(c.Cost, o.at, 0, 0, 0)
+						n.repaid(c.Cost, o.at, 0, 0, 0, 0)
 					}
 				}
 			}
@@ -567,28 +636,25 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 	return calls
 }
 
-// refilled is how many units that a record owes its meters have given back since, the oldest first.
+// refilled is the weight that the meters of a record have given back of what it owes, the oldest
+// first.
 func (l *ledger) refilled(rec *record, now, instances int64) []int64 {
-	var units []int64
+	var weights []int64
 	for i := range rec.counts {
 		n := &rec.counts[i]
 		if n.meter == nil || n.owed == nil || instances > 1 {
 			continue
 		}
-		if units == nil {
-			units = make([]int64, len(rec.counts))
+		if weights == nil {
+			weights = make([]int64, len(rec.counts))
 		}
 		m, owed := n.metered(now, instances), n.owed.uncharged
 		for _, o := range rec.debts {
-			for k := range o.back {
-				if contract.SameID(&o.back[k].Limits[0], &n.Limit) {
-					owed -= o.back[k].Units
-				}
-			}
+			owed -= o.backOf(&n.Limit)
 		}
-		units[i] = max(owed-ceilDiv(m.level-m.stored, n.unit), 0)
+		weights[i] = max(n.weight(owed)-m.local, 0)
 	}
-	return units
+	return weights
 }
 
 // makeDebts makes debts of a group: one for all limits with the same units. A limit that refills
@@ -615,7 +681,7 @@ func (l *ledger) makeDebts(rec *record, g *group) {
 		c.Limits, c.Cost = []stint.Limit{n.Limit}, units
 		o := &debt{home: rec, subjects: []stint.Claim{rec.claim()}, id: crypto.Text(), life: debtLife(n.rule), at: g.at,
 			resets: l.resets.Load(), state: dueDebt, claims: []stint.Claim{c}}
-		rec.debts = append(rec.debts, o)
+		l.addDebt(o)
 	}
 }
 
@@ -624,7 +690,7 @@ func debtLife(r *rule) time.Duration { return min(max(r.Window, minDebtLife), ma
 // request is what charges a debt now, and whether anything of it still counts. Limits that were
 // reset since are left out.
 func (l *ledger) request(o *debt, rec *record, refilled []int64, now, instances int64) (r stint.Request, ok bool) {
-	age, given := max(now-o.at, 0), int64(0)
+	age, metered, blind, given := max(now-o.at, 0), false, false, time.Duration(0)
 	claims := slices.Clone(o.claims)
 	for i := range claims {
 		c := &claims[i]
@@ -637,26 +703,67 @@ func (l *ledger) request(o *debt, rec *record, refilled []int64, now, instances 
 		}
 		for j := range c.Limits {
 			m := &c.Limits[j]
-			switch n := rec.of(m, j); {
-			case c.Cost == 0 || m.Algorithm == stint.AlgorithmConcurrency:
-			case !contract.HasMeter(m):
-				ok = ok || age < int64(m.Window)
-			case instances > 1 || len(o.claims) > 1 || n == nil || refilled == nil:
-				ok = ok || age < meterLife(m) // others may have used all that was refilled
-			default:
-				given = min(c.Cost, refilled[n.index])
-				refilled[n.index] -= given
-				ok = ok || given < c.Cost || m.Algorithm == stint.AlgorithmSliding && age < int64(m.Window)
+			if c.Cost == 0 || m.Algorithm == stint.AlgorithmConcurrency {
+				continue
+			}
+			ok = ok || m.Algorithm != stint.AlgorithmBucket && age < int64(m.Window)
+			if !contract.HasMeter(m) {
+				continue
+			}
+			n := rec.meters(m, j)
+			metered = metered || n != nil && instances == 1 && len(o.claims) == 1
+			if n == nil || !metered || rec.blind(n, o.at) { // others may have used all that was refilled
+				blind = true
+				ok = ok || age < meterLife(m)
 			}
 		}
 	}
+	if metered {
+		var all bool
+		if given, all = refill(&claims[0], rec, o.at, refilled); blind {
+			given, all = 0, true
+		}
+		ok = ok || !all
+	}
 	claims = slices.DeleteFunc(claims, func(c stint.Claim) bool { return len(c.Limits) == 0 })
 	if !o.flying && !o.renamed && o.charge != 0 && now-o.at >= int64(o.life) { // the store may have forgotten the ID
-		o.id, o.life, o.renamed = crypto.Text(), maxDebtLife, true
+		o.rename()
 	}
 	r = stint.Request{Claims: claims, ID: o.id, IDLife: o.life, Mode: driver.ModeForce}
 	r.Terms().Age, r.Terms().Refilled = time.Duration(age).Truncate(time.Microsecond), given
+	if !o.flying {
+		o.refilled = given
+	}
 	return r, ok
+}
+
+// meters returns what is known of a limit whose meter has counted something, or nil.
+func (r *record) meters(l *stint.Limit, i int) *count {
+	if n := r.of(l, i); n != nil && n.meter != nil && n.owed != nil {
+		return n
+	}
+	return nil
+}
+
+// refill is for how long the meters of a claim have given it back that was granted at an instant,
+// and whether that is all of it. It takes that off what they have given back.
+func refill(c *stint.Claim, rec *record, at int64, refilled []int64) (given time.Duration, all bool) {
+	given, all = maxAhead, true
+	each := func(f func(n *count, weight int64)) {
+		for j := range c.Limits {
+			if n := rec.meters(&c.Limits[j], j); n != nil && at >= n.owed.since {
+				f(n, n.weight(c.Cost))
+			}
+		}
+	}
+	each(func(n *count, weight int64) {
+		if left := refilled[n.index]; left < weight {
+			all = false
+			given = min(given, time.Duration(left/n.rate*n.tick)*time.Microsecond)
+		}
+	})
+	each(func(n *count, weight int64) { refilled[n.index] -= min(weight, n.given(given)) })
+	return given, all
 }
 
 // meterLife is how long a unit may count in a limit that refills, if how much of it was refilled is

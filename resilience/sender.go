@@ -17,8 +17,7 @@ import (
 // that no caller waits for, a few at a time. All of it is repeated until it is done or does not
 // count any more.
 type sender struct {
-	fallback *fallback
-	store    driver.BatchStore // charges debts
+	stack *Stack
 
 	charging    atomic.Bool // the goroutine that does so runs
 	nextDropped int64       // when dropped ones may be logged again; of that goroutine
@@ -52,22 +51,22 @@ const (
 
 // start sees to it that debts are charged.
 func (s *sender) start() {
-	if s.fallback.ledger.owing.Load() > 0 && !s.charging.Load() && s.charging.CompareAndSwap(false, true) {
-		s.fallback.run(s.charge)
+	if s.stack.ledger.owing.Load() > 0 && !s.charging.Load() && s.charging.CompareAndSwap(false, true) {
+		s.stack.run(s.charge)
 	}
 }
 
 // charge runs while something is owed, and charges it in one batch at a time.
 func (s *sender) charge() {
-	f := s.fallback
-	for pause := sendEvery; f.ledger.owing.Load() > 0; {
-		if sleep(f.life, jitter(pause)); f.life.Err() != nil {
+	t := s.stack
+	for pause := sendEvery; t.ledger.owing.Load() > 0; {
+		if sleep(t.life, jitter(pause)); t.life.Err() != nil {
 			break
 		}
 		begin := time.Now()
-		n, ok := s.send(f.life)
+		n, ok := s.send(t.life)
 		switch {
-		case !ok || time.Since(begin) > f.config.budget():
+		case !ok || time.Since(begin) > t.config.budget():
 			pause = sendPause
 		case n >= sendMost:
 			pause = sendEvery / 10
@@ -77,21 +76,15 @@ func (s *sender) charge() {
 		s.logDropped()
 	}
 	s.charging.Store(false)
-	if f.life.Err() == nil {
+	if t.life.Err() == nil {
 		s.start() // something may be owed since
 	}
 }
 
-// idle reports that the breaker is open, so that nothing would be sent.
-func (s *sender) idle() bool {
-	b, ok := s.store.(*breaker)
-	return ok && gate(b.gate.Load()).state() == gateOpen
-}
-
 // send charges a batch. It returns how much was sent, and whether any of it was charged.
 func (s *sender) send(ctx context.Context) (n int, ok bool) {
-	l := s.fallback.ledger
-	if s.idle() {
+	l := s.stack.ledger
+	if s.stack.store.refused(opTake) != nil {
 		return 0, false
 	}
 	calls := l.collectSome()
@@ -107,7 +100,7 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 		o.Deadline, o.number = deadline, number
 		batch[i] = &o.Call
 	}
-	s.store.TakeBatch(ctx, batch)
+	s.stack.store.take(ctx, batch, new(attempt))
 	for _, o := range calls {
 		ok = ok || o.Err == nil
 		o.end()
@@ -115,12 +108,19 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	return len(calls), ok
 }
 
+// close logs that what is left is lost. Its goroutines have ended.
+func (s *sender) close() {
+	s.dropped.Add(int64(len(s.waiting)) + s.stack.ledger.owing.Load())
+	s.nextDropped = 0
+	s.logDropped()
+}
+
 // logDropped logs that something will not be charged.
 func (s *sender) logDropped() {
-	l := s.fallback.ledger
+	l := s.stack.ledger
 	if n := l.dropped.Load() + s.dropped.Load(); n > 0 && l.now() >= s.nextDropped {
 		s.nextDropped = l.now() + int64(logEvery)
-		s.fallback.config.Logger.Warn("stint: not everything that was admitted without the store is charged to it or given back afterwards",
+		s.stack.config.Logger.Warn("stint: not everything that was admitted without the store is charged to it or given back afterwards",
 			"dropped", l.dropped.Swap(0)+s.dropped.Swap(0))
 	}
 }
@@ -128,7 +128,7 @@ func (s *sender) logDropped() {
 // refund gives a charge back to the store that nobody was granted: not before the answers of the
 // same call are counted.
 func (s *sender) refund(c stint.Charge, late bool) {
-	l, sent := s.fallback.ledger, int64(0)
+	l, sent := s.stack.ledger, int64(0)
 	first := func() { sent = cmp.Or(sent, l.now()) }
 	s.amendBy(c, stint.Amendment{Kind: stint.AmendSettle}, time.Millisecond, first,
 		func(stint.Amended) { l.returned(&c, late, sent) })
@@ -148,7 +148,7 @@ func (s *sender) finish(later []amendment, backs []giveBackUnits) {
 func (s *sender) may() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.waiting) < maxJobs && s.fallback.life.Err() == nil
+	return len(s.waiting) < maxJobs && s.stack.life.Err() == nil
 }
 
 // amend amends a charge of the store after some time, and then calls a function if that is not nil.
@@ -160,7 +160,7 @@ func (s *sender) amend(c stint.Charge, a stint.Amendment, after time.Duration, a
 // amendBy is amend with a function that is called before each attempt.
 func (s *sender) amendBy(c stint.Charge, a stint.Amendment, after time.Duration, before func(),
 	amended func(stint.Amended)) {
-	f := s.fallback
+	t := s.stack
 	longest := jobTime
 	for i := range c.Claims() {
 		for k := range c.Claims()[i].Limits {
@@ -169,7 +169,7 @@ func (s *sender) amendBy(c stint.Charge, a stint.Amendment, after time.Duration,
 	}
 	s.add(after, longest, func(ctx context.Context) (again bool) {
 		before()
-		done, err := f.inner.Amend(ctx, c, a)
+		done, err := t.amendStore(ctx, c, a)
 		if err == nil && amended != nil { // if it has not changed, an attempt before has
 			amended(done)
 		}
@@ -182,16 +182,16 @@ func (s *sender) amendBy(c stint.Charge, a stint.Amendment, after time.Duration,
 // have left their window. It is repeated only if the store was surely not asked: else they might be
 // given back twice.
 func (s *sender) giveBack(b giveBackUnits) {
-	f := s.fallback
+	t := s.stack
 	s.add(0, jobTime, func(ctx context.Context) (again bool) {
-		c, l := b.Command, f.ledger
+		c, l := b.Command, t.ledger
 		if c.Units = stillIn(newRule(&c.Limits[0]), c.Units, l.wall(b.at), l.wall(l.now())); c.Units == 0 {
 			return false
 		}
 		if b.generation != 0 {
-			look := stint.Request{Mode: stint.ModePeek,
+			look := stint.Request{Mode: stint.ModePeek, Failure: &stint.FailurePolicy{Budget: amendTime},
 				Claims: []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}}}
-			d, err := take(ctx, f.inner, &look, time.Now(), denialID{})
+			d, err := t.askStore(ctx, &look)
 			if err != nil {
 				return true
 			}
@@ -199,7 +199,7 @@ func (s *sender) giveBack(b giveBackUnits) {
 				return false
 			}
 		}
-		return errkind.Of(f.inner.Command(ctx, c)) == errkind.Refused
+		return errkind.Of(t.commandStore(ctx, c)) == errkind.Refused
 	})
 }
 
@@ -207,7 +207,7 @@ func (s *sender) giveBack(b giveBackUnits) {
 func (s *sender) add(after, life time.Duration, call func(context.Context) (again bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) >= maxJobs || s.fallback.life.Err() != nil {
+	if len(s.waiting) >= maxJobs || s.stack.life.Err() != nil {
 		s.dropped.Add(1)
 		return
 	}
@@ -215,7 +215,7 @@ func (s *sender) add(after, life time.Duration, call func(context.Context) (agai
 	s.waiting = append(s.waiting, job{call, from, from.Add(life)})
 	if s.running < maxRunning {
 		s.running++
-		s.fallback.run(func() { s.work(s.fallback.life) })
+		s.stack.run(func() { s.work(s.stack.life) })
 	}
 }
 
@@ -256,7 +256,7 @@ func (s *sender) drain(ctx context.Context) {
 		s.mu.Lock()
 		busy := s.running > 0
 		s.mu.Unlock()
-		owing := s.fallback.ledger.owing.Load() > 0
+		owing := s.stack.ledger.owing.Load() > 0
 		if !busy && !owing {
 			return
 		}

@@ -4,30 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
-
-// mustAmend amends, and fails on an error.
-func mustAmend(t *testing.T, s stint.Store, c stint.Charge, a stint.Amendment) stint.Amended {
-	t.Helper()
-	done, err := s.Amend(t.Context(), c, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return done
-}
-
-// wantUsed checks what a store counts of a limit.
-func wantUsed(t *testing.T, s stint.Store, subject string, l stint.Limit, want int64) {
-	t.Helper()
-	if got := usedOf(t, s, subject, l); got != want {
-		t.Errorf("%s of %s: %d used, want %d", l, subject, got, want)
-	}
-}
 
 // A request under an ID that the store was charged with afterwards is settled and released there,
 // in either order, and also before it has been charged.
@@ -38,18 +19,16 @@ func TestSettleAndReleaseOfAnID(t *testing.T) {
 	} {
 		for when, pause := range map[string]time.Duration{"charged": time.Second, "not charged yet": 0} {
 			t.Run(name+", "+when, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := newFlaky(t)
-					f := newFallbackFor(t, store, Config{Instances: 1})
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 					tokens, place := stint.PerHour(1000), stint.AtOnce(10, time.Minute)
 					store.down()
 					r := oneUnit("a", tokens, place)
 					r.ID, r.IDLife, r.Claims[0].Cost = "x", time.Hour, 100
-					d := mustDecide(t, f, r)
+					d := mustDecide(t, s, r)
 					store.up()
 					time.Sleep(pause)
 					for _, a := range order {
-						if done := mustAmend(t, f, d.Charge, a); !done.Changed {
+						if done := mustAmend(t, s, d.Charge, a); !done.Changed {
 							t.Errorf("%v changed nothing", a.Kind)
 						}
 					}
@@ -65,22 +44,20 @@ func TestSettleAndReleaseOfAnID(t *testing.T) {
 // The refund of a place that was taken without the store gives it back there too, if a heartbeat
 // has told the store of it.
 func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFlaky(t)
-		f := newFallbackFor(t, store, Config{Instances: 1})
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		place := stint.AtOnce(10, time.Minute)
 		store.down()
-		d := mustDecide(t, f, oneUnit("a", place))
+		d := mustDecide(t, s, oneUnit("a", place))
 		store.up()
-		mustAmend(t, f, d.Charge, stint.Amendment{Kind: stint.AmendExtend})
+		mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendExtend})
 		wantUsed(t, store, "a", place, 1)
-		if done := mustAmend(t, f, d.Charge, stint.Amendment{}); !done.Changed {
+		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
 			t.Error("the refund changed nothing")
 		}
 		time.Sleep(time.Second)
 		wantUsed(t, store, "a", place, 0)
 		store.fail(refusedCall())
-		wantUsed(t, f, "a", place, 0)
+		wantUsed(t, s, "a", place, 0)
 	})
 }
 
@@ -88,26 +65,19 @@ func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
 func TestRefundAfterAReset(t *testing.T) {
 	for _, id := range []string{"", "x"} {
 		t.Run("id "+id, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFlaky(t)
-				f := newFallbackFor(t, store, Config{Instances: 1})
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				limit := stint.PerHour(10)
 				r := oneUnit("a", limit)
 				r.ID, r.Claims[0].Cost = id, 5
 				store.down()
-				d := mustDecide(t, f, r)
+				d := mustDecide(t, s, r)
 				time.Sleep(time.Millisecond)
-				reset := stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits}
-				if err := f.Command(t.Context(), reset); err == nil {
+				if err := s.Command(t.Context(), resetOf(r.Claims[0])); err == nil {
 					t.Fatal("the store is there")
 				}
-				if n := admitted(t, f, 20, oneUnit("a", limit)); n != 10 {
-					t.Errorf("%d admitted after the reset, want 10", n)
-				}
-				mustAmend(t, f, d.Charge, stint.Amendment{})
-				if n := admitted(t, f, 20, oneUnit("a", limit)); n != 0 {
-					t.Errorf("%d admitted after the refund, want none", n)
-				}
+				wantAdmitted(t, s, 20, oneUnit("a", limit), 10)
+				mustAmend(t, s, d.Charge, stint.Amendment{})
+				wantAdmitted(t, s, 20, oneUnit("a", limit), 0)
 				store.up()
 				time.Sleep(5 * time.Second)
 				wantUsed(t, store, "a", limit, 10)
@@ -118,18 +88,16 @@ func TestRefundAfterAReset(t *testing.T) {
 
 // A reset forgets request ids, as that of a store does.
 func TestResetForgetsIDs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFlaky(t)
-		f := newFallbackFor(t, store, Config{Instances: 1})
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		r := oneUnit("a")
 		r.ID = "x"
 		store.down()
-		mustDecide(t, f, r)
-		if !mustDecide(t, f, r).Repeat {
+		mustDecide(t, s, r)
+		if !mustDecide(t, s, r).Repeat {
 			t.Error("the second request is not a repeat")
 		}
-		_ = f.Command(t.Context(), stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: r.Claims[0].Limits})
-		if d := mustDecide(t, f, r); d.Repeat || !d.Allowed {
+		_ = s.Command(t.Context(), resetOf(r.Claims[0]))
+		if d := mustDecide(t, s, r); d.Repeat || !d.Allowed {
 			t.Errorf("after the reset: repeat %v, allowed %v", d.Repeat, d.Allowed)
 		}
 	})
@@ -143,13 +111,11 @@ func TestRaiseThatWaits(t *testing.T) {
 		"bucket":  stint.TokenBucket(100, 100, time.Hour),
 		"fixed":   {Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed},
 	} {
-		for failure, fail := range map[string]func(*flaky){
-			"down": (*flaky).down, "refused": func(f *flaky) { f.fail(refusedCall()) },
+		for failure, fail := range map[string]func(*fake){
+			"down": (*fake).down, "refused": func(f *fake) { f.fail(refusedCall()) },
 		} {
 			t.Run(name+", "+failure, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := newFlaky(t)
-					s := newStack(t, store, Config{Instances: 1, NoBreaker: true})
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 					r := oneUnit("a", limit)
 					r.Claims[0].Cost = 10
 					d := mustDecide(t, s, r)
@@ -161,22 +127,16 @@ func TestRaiseThatWaits(t *testing.T) {
 					if mustDecide(t, s, ask("a", 51, limit)).Allowed {
 						t.Error("101 of 100 admitted without the store")
 					}
-					if n := admitted(t, s, 20, oneUnit("a", limit)); n != 20 {
-						t.Errorf("%d of 20 admitted without the store", n)
-					}
+					wantAdmitted(t, s, 20, oneUnit("a", limit), 20)
 					store.up()
 					if mustDecide(t, s, ask("a", 31, limit)).Allowed {
 						t.Error("101 of 100 admitted when the store is back")
 					}
 					time.Sleep(5 * time.Second)
 					wantUsed(t, store, "a", limit, 70)
-					if n := admitted(t, s, 50, oneUnit("a", limit)); n != 30 {
-						t.Errorf("%d more admitted by the store, want 30", n)
-					}
+					wantAdmitted(t, s, 50, oneUnit("a", limit), 30)
 					store.fail(refusedCall())
-					if n := admitted(t, s, 50, oneUnit("a", limit)); n != 0 {
-						t.Errorf("%d admitted in the next outage, want none", n)
-					}
+					wantAdmitted(t, s, 50, oneUnit("a", limit), 0)
 				})
 			})
 		}
@@ -185,19 +145,17 @@ func TestRaiseThatWaits(t *testing.T) {
 
 // Two claims of one subject and scope are both refunded, as by a store.
 func TestRefundOfTwoClaimsOfOneSubject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFlaky(t)
-		f := newFallbackFor(t, store, Config{Instances: 1})
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		minute, hour := stint.PerMinute(10), stint.PerHour(10)
 		r := oneUnit("a", minute)
 		r.Claims = append(r.Claims[:1:1], stint.Claim{Subject: "a", Limits: []stint.Limit{hour}, Cost: 3})
 		store.fail(refusedCall())
-		d := mustDecide(t, f, r)
-		if done := mustAmend(t, f, d.Charge, stint.Amendment{}); !done.Changed {
+		d := mustDecide(t, s, r)
+		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
 			t.Error("the refund changed nothing")
 		}
 		for _, limit := range []stint.Limit{minute, hour} {
-			wantUsed(t, f, "a", limit, 0)
+			wantUsed(t, s, "a", limit, 0)
 		}
 		store.up()
 		time.Sleep(5 * time.Second)
@@ -209,38 +167,34 @@ func TestRefundOfTwoClaimsOfOneSubject(t *testing.T) {
 
 // A request under an ID takes one place, however often it is made.
 func TestIDOfAPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFlaky(t)
-		f := newFallbackFor(t, store, Config{Instances: 1})
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		r := oneUnit("a", stint.AtOnce(5, time.Minute))
 		r.ID, r.IDLife = "x", time.Hour
 		store.down()
-		first, second := mustDecide(t, f, r), mustDecide(t, f, r)
+		first, second := mustDecide(t, s, r), mustDecide(t, s, r)
 		if !second.Repeat || second.Charge.Data().ID != first.Charge.Data().ID {
 			t.Errorf("repeat %v, charge %d of %d", second.Repeat, second.Charge.Data().ID, first.Charge.Data().ID)
 		}
-		wantUsed(t, f, "a", r.Claims[0].Limits[0], 1)
+		wantUsed(t, s, "a", r.Claims[0].Limits[0], 1)
 	})
 }
 
 // An amendment whose caller has given up before it began changes nothing, and can be made again.
 func TestAmendmentAfterACanceledOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFlaky(t)
-		f := newFallbackFor(t, store, Config{Instances: 1})
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		r := oneUnit("a")
 		r.ID, r.IDLife = "x", time.Hour
 		store.down()
-		d := mustDecide(t, f, r)
+		d := mustDecide(t, s, r)
 		store.up()
 		time.Sleep(time.Second)
 		wantUsed(t, store, "a", r.Claims[0].Limits[0], 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if done, err := f.Amend(ctx, d.Charge, stint.Amendment{}); done.Changed || !errors.Is(err, context.Canceled) {
+		if done, err := s.Amend(ctx, d.Charge, stint.Amendment{}); done.Changed || !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %+v, %v", done, err)
 		}
-		if done := mustAmend(t, f, d.Charge, stint.Amendment{}); !done.Changed {
+		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
 			t.Error("the second changed nothing")
 		}
 		wantUsed(t, store, "a", r.Claims[0].Limits[0], 0)
@@ -250,11 +204,9 @@ func TestAmendmentAfterACanceledOne(t *testing.T) {
 // Where every failure allows, a place or a booking that the store turns out to have given is given
 // back: its caller does not know of it.
 func TestLateAnswersWhereFailuresAllow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &distant{flaky: newFlaky(t)}
-		s := newStack(t, store, Config{Instances: 1, Failure: stint.FailurePolicy{Mode: stint.FailAllow}})
+	over(t, Config{Instances: 1, Failure: stint.FailurePolicy{Mode: stint.FailAllow}}, func(t *testing.T, store *fake, s *Stack) {
 		place, limit := stint.AtOnce(5, time.Minute), stint.PerHour(1)
-		mustDecide(t, store.flaky, oneUnit("b", limit))
+		mustDecide(t, store, oneUnit("b", limit))
 		store.change(way{back: 100 * time.Millisecond})
 		booking := oneUnit("b", limit)
 		booking.Mode = stint.ModeReserve
@@ -264,29 +216,27 @@ func TestLateAnswersWhereFailuresAllow(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		wantUsed(t, store.flaky, "a", place, 0)
-		wantUsed(t, store.flaky, "b", limit, 1)
+		wantUsed(t, store, "a", place, 0)
+		wantUsed(t, store, "b", limit, 1)
 	})
 }
 
 // A release that can neither be made now nor later is an error.
 func TestReleaseWithAFullQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFlaky(t)
-		f := newFallbackFor(t, store, Config{Instances: 1})
-		d := mustDecide(t, f, oneUnit("a", stint.AtOnce(5, time.Minute)))
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		d := mustDecide(t, s, oneUnit("a", stint.AtOnce(5, time.Minute)))
 		// A heartbeat that may still arrive: a release has to wait until it cannot.
-		store.fail(&stint.StoreError{Kind: errkind.Timeout, Err: errDown}, "amend")
-		if _, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); err == nil {
+		store.fail(storeError(errkind.Timeout), "amend")
+		if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); err == nil {
 			t.Fatal("the heartbeat was answered")
 		}
-		f.sender.mu.Lock()
-		f.sender.waiting = make([]job, maxJobs)
-		f.sender.mu.Unlock()
-		done, err := f.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendRelease})
-		f.sender.mu.Lock()
-		f.sender.waiting = nil
-		f.sender.mu.Unlock()
+		s.sender.mu.Lock()
+		s.sender.waiting = make([]job, maxJobs)
+		s.sender.mu.Unlock()
+		done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendRelease})
+		s.sender.mu.Lock()
+		s.sender.waiting = nil
+		s.sender.mu.Unlock()
 		if err == nil || done.Changed {
 			t.Errorf("released %v, %v; want an error", done.Changed, err)
 		}
@@ -305,8 +255,7 @@ func TestRaiseBeyondTheDebt(t *testing.T) {
 		"answered late": {way: way{there: 50 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, s := newShakyStack(t)
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				bucket := stint.TokenBucket(10, 10, time.Hour)
 				r := oneUnit("a", bucket)
 				r.ID = test.id
@@ -318,10 +267,9 @@ func TestRaiseBeyondTheDebt(t *testing.T) {
 				if !d.Degraded || !done.Changed || done.Charged != 20 { // the capacity, and as much again
 					t.Errorf("degraded %v, %+v, want 20 charged", d.Degraded, done)
 				}
-				store.change(way{})
 				store.up()
 				time.Sleep(5 * time.Second)
-				wantUsed(t, store.flaky, "a", bucket, 20)
+				wantUsed(t, store, "a", bucket, 20)
 			})
 		})
 	}

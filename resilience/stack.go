@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -14,22 +13,24 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Stack is a [stint.Store] that stays fast and calm over a store that is far away, slow or down:
-// all parts of this package over one store, in the order that works.
+// Stack is a [stint.Store] that stays fast and calm over a store that is far away, slow or down.
 type Stack struct {
-	top layer
+	config  Config
+	denials *denyCache // nil if switched off
+	leases  *leases    // nil if switched off
+	batch   *batch
+	store   *breaker
+	ledger  *ledger
+	sender  sender
+	outage  outageLog
+	sharing sharing
 
-	// The parts, nil where switched off. A breaker that is switched off is there and never opens.
-	cache    *denyCache
-	leases   *leases
-	fallback *fallback
-	batching *batching
-	breaker  *breaker
-
-	start     time.Time
-	instances int // as configured, for when there is no fallback
-	stop      func()
-	work      sync.WaitGroup
+	start time.Time
+	life  context.Context // of the goroutines
+	end   context.CancelFunc
+	mu    sync.Mutex // of ended
+	ended bool
+	work  sync.WaitGroup
 }
 
 var _ stint.Store = (*Stack)(nil)
@@ -73,142 +74,232 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	if c.NoBreaker {
-		c.BreakerFailures = math.MaxInt
+	ledger, err := newLedger(&c)
+	if err != nil {
+		return nil, &stint.InvalidError{Err: err}
 	}
-	s := &Stack{start: time.Now(), instances: max(c.Instances, 1), breaker: newBreaker(store, c)}
-	s.top = bottom{s.breaker}
-	if !c.NoBatching {
-		s.batching = newBatching(s.breaker, c)
-		s.top = s.batching
-	}
-	if !c.NoDeadline {
-		s.top = newDeadlines(s.top, c.budget())
-	}
-	switch {
-	case !c.NoFallback:
-		var err error
-		if s.fallback, err = newFallback(s.top, s.breaker, c); err != nil {
-			return nil, err
-		}
-		if s.batching != nil {
-			s.batching.ledger, s.fallback.below = s.fallback.ledger, true
-		}
-		if counter, ok := store.(instanceCounter); ok {
-			s.fallback.countInstances(counter)
-		}
-		s.top = s.fallback
-	case c.Observer != nil:
-		s.top = observed{s.top, c.Observer}
-	}
+	s := &Stack{config: c, ledger: ledger, store: newBreaker(store, c), outage: outageLog{logger: c.Logger},
+		start: time.Now()}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.batch = newBatch(s.store, ledger, c)
+	s.sender = sender{stack: s}
+	ledger.instances, ledger.later = func() int64 { return int64(s.Instances()) }, &s.sender
 	if !c.NoLeases {
-		s.leases = newLeases(s.top, c)
-		s.top = s.leases
+		s.leases = newLeases(lower{s}, c)
 	}
 	if !c.NoDenyCache {
-		s.cache = newDenyCache(s.top, c)
-		s.top = s.cache
+		s.denials = newDenyCache(c)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.stop = cancel
+	if counter, ok := store.(instanceCounter); ok {
+		s.sharing.tried = make(chan struct{})
+		s.run(func() { s.countInstances(counter) })
+	}
 	if announcer, ok := store.(announcer); ok {
-		s.work.Go(func() { s.listen(ctx, announcer, c.Logger) })
+		s.run(func() { s.listen(announcer, c.Logger) })
 	}
 	return s, nil
 }
 
+// Take implements [stint.Store]. A request is answered from what is remembered of denials, from a
+// lease, by the store within the time budget, or else without it: in that order.
+//
+// What is in memory is answered without a [question], which would take half as long again.
+func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
+	leased := s.leases != nil && leasable(&r)
+	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
+	if leased {
+		asked = time.Now() // leases end by both clocks
+	}
+	var id denialID
+	if s.denials != nil {
+		if id = s.denials.identify(&r); s.denials.repeat(id, &r, &d, asked) {
+			observeMemory(ctx, s.config.Observer, sourceDenyCache, &r, &d)
+			return d, nil
+		}
+	}
+	var miss leaseMiss
+	if leased {
+		if s.leases.serve(&r, &d, asked) {
+			observeMemory(ctx, s.config.Observer, sourceLease, &r, &d)
+			return d, nil
+		}
+		miss = s.leases.miss(&r)
+	}
+	if d, err = s.take(ctx, &r, asked); err != nil {
+		return d, err
+	}
+	if miss.lease != nil {
+		s.leases.missed(miss, &d)
+	}
+	if s.denials != nil {
+		s.denials.remember(id, &r, &d, asked)
+	}
+	return d, nil
+}
+
+// question is a request and the decision on it, in the heap: both are large, and would be copied
+// from function to function.
+type question struct {
+	request  stint.Request
+	decision stint.Decision
+	asked    time.Time // by the monotonic clock; its wall clock may be off
+	event    Decided
+}
+
+var questions = sync.Pool{New: func() any { return new(question) }}
+
+// take has the store decide within the time budget, or decides without it.
+func (s *Stack) take(ctx context.Context, r *stint.Request, asked time.Time) (d stint.Decision, err error) {
+	if len(r.Claims) == 0 {
+		return d, r.Validate()
+	}
+	q := questions.Get().(*question)
+	q.request, q.decision, q.asked = *r, stint.Decision{}, asked
+	q.event.Source = sourceStore
+	late, err := s.ask(ctx, q)
+	if err != nil {
+		err = s.without(ctx, q, late, err)
+	}
+	if s.config.Observer != nil && r.Terms().Lease == 0 { // a renewal is nobody's decision
+		q.event.Took = time.Since(asked)
+		q.observe(ctx, s.config.Observer, err)
+	}
+	if err == nil {
+		d = q.decision
+	}
+	q.event = Decided{}
+	questions.Put(q)
+	return d, err
+}
+
+// ask has the store decide within the time budget. After an error, the answer may still come if
+// there is a waiter.
+func (s *Stack) ask(ctx context.Context, q *question) (late *waiter, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // nobody waits for an answer
+	}
+	if err := s.store.refused(opTake); err != nil {
+		return nil, err
+	}
+	r, budget := &q.request, s.config.budget()
+	if r.Failure != nil && r.Failure.Budget > 0 {
+		budget = r.Failure.Budget
+	}
+	if r.Terms().Lease > 0 {
+		budget = max(budget, r.Terms().Lease/2) // no caller waits for it, and its length counts from now
+	}
+	// A caller with less time than that gets its answer a little late. Its deadline says nothing
+	// about the store, and clients choose it: they must not be able to avoid the store that way.
+	deadline := q.asked.Add(budget)
+	if s.starting() { // not connected yet is not down
+		deadline = later(deadline, s.start.Add(startTime))
+	}
+	if earlier(ctx, deadline) != deadline {
+		ctx = context.WithoutCancel(ctx)
+	}
+	var owed []*owedCall // is charged first
+	if r.Mode != stint.ModePeek && s.ledger.owing.Load() > 0 {
+		owed = s.ledger.carry(r)
+	}
+	return s.batch.ask(ctx, q, owed, deadline)
+}
+
+// askStore asks the store alone, for nobody's decision.
+func (s *Stack) askStore(ctx context.Context, r *stint.Request) (stint.Decision, error) {
+	q := &question{request: *r, asked: time.Now()}
+	_, err := s.ask(ctx, q)
+	return q.decision, err
+}
+
+// earlier is the deadline, or that of the context if it comes before.
+func earlier(ctx context.Context, deadline time.Time) time.Time {
+	own, ok := ctx.Deadline()
+	if !ok {
+		return deadline
+	}
+	sooner := own.Before(deadline)
+	if own == own.Round(0) { // it is of the wall clock alone, which may be off in the other
+		sooner = time.Until(own) < time.Until(deadline)
+	}
+	if sooner {
+		return own
+	}
+	return deadline
+}
+
+// lower is the stack without what it remembers, for renewals of leases.
+type lower struct{ *Stack }
+
+func (l lower) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	return l.take(ctx, &r, time.Now())
+}
+
+func (l lower) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	return l.amend(ctx, c, a)
+}
+
 // listen forgets what other processes announce to be outdated. While it cannot listen, denials are
 // remembered for a second at most, and leases until their end.
-func (s *Stack) listen(ctx context.Context, announcer announcer, logger *slog.Logger) {
+func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
-	for ctx.Err() == nil {
-		err := announcer.Announcements(ctx, s.drop)
+	for s.life.Err() == nil {
+		err := announcer.Announcements(s.life, s.drop)
 		if errkind.Of(err) == errkind.Auth && !warned {
 			warned = true
 			logger.Warn("stint: not permitted to listen to other processes: their refunds are noticed up to a second late",
 				"cause", err)
 		}
-		sleep(ctx, jitter(time.Second))
+		sleep(s.life, jitter(time.Second))
 	}
 }
 
 // drop forgets what is remembered of a subject that got room back elsewhere.
 func (s *Stack) drop(subject string, commanded bool) {
-	if s.cache != nil {
-		s.cache.drop(subject)
+	if s.denials != nil {
+		s.denials.drop(subject)
 	}
 	if commanded && s.leases != nil {
 		s.leases.drop(subject)
 	}
-	if commanded && s.fallback != nil {
-		s.fallback.ledger.unban(subject)
+	if commanded {
+		s.ledger.unban(subject)
 	}
 }
-
-// Take implements [stint.Store]. What is in memory it answers without a [question], which would
-// take half as long again.
-func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	var asked time.Time
-	leased := s.leases != nil && leasable(&r)
-	if leased {
-		asked = time.Now() // leases end by both clocks
-	} else {
-		asked = s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
-	}
-	var id denialID
-	if s.cache != nil {
-		if id = s.cache.identify(&r); s.cache.repeat(ctx, id, &r, &d, asked) {
-			return d, nil
-		}
-	}
-	if leased && s.leases.serve(ctx, &r, &d, asked) {
-		return d, nil
-	}
-	return take(ctx, s.top, &r, asked, id)
-}
-
-// Amend implements [stint.Store].
-func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	return s.top.Amend(ctx, c, a)
-}
-
-// AmendsInOrder reports whether a holder need not wait for its heartbeats before it gives up its
-// place; see package driver.
-func (s *Stack) AmendsInOrder() bool { return s.fallback != nil }
-
-// Command implements [stint.Store].
-func (s *Stack) Command(ctx context.Context, c stint.Command) error { return s.top.Command(ctx, c) }
 
 // Breaker returns the state of the breaker: "closed" while calls reach the store, "open" while none
 // does, and "half-open" while one call finds out whether the store works again.
-func (s *Stack) Breaker() string { return s.breaker.state() }
-
-// Instances returns how many processes are known to share the store.
-func (s *Stack) Instances() int {
-	if s.fallback == nil {
-		return s.instances
-	}
-	return s.fallback.instances()
-}
+func (s *Stack) Breaker() string { return s.store.current() }
 
 // Close gives back leased units, answers callers who wait, charges what is owed, and ends all
 // background work. It takes a few seconds at most if the store does not answer. It does not close
-// the store.
+// the store. From then on failures of the store are returned.
 func (s *Stack) Close() error {
-	s.stop()
-	s.work.Wait()
-	var errs []error
+	var err error
 	if s.leases != nil {
-		errs = append(errs, s.leases.Close())
+		err = s.leases.Close()
 	}
-	if s.batching != nil {
-		s.batching.Close()
+	s.batch.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), sendTime)
+	defer cancel()
+	s.sender.drain(ctx)
+	s.mu.Lock()
+	s.ended = true
+	s.end()
+	s.mu.Unlock()
+	s.work.Wait()
+	s.sender.close()
+	s.ledger.close()
+	s.store.Close()
+	return err
+}
+
+// run starts a goroutine, unless the stack has been closed.
+func (s *Stack) run(what func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.work.Go(what)
 	}
-	if s.fallback != nil {
-		s.fallback.Close()
-	}
-	s.breaker.Close()
-	return errors.Join(errs...)
 }
 
 // jitter is d, give or take a fifth: processes that lost the store together do not come back

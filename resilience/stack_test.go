@@ -3,33 +3,19 @@ package resilience
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
-
-// patient is a budget that holds on a busy machine too.
-var patient = stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
-
-func newStack(t *testing.T, store driver.BatchStore, c Config) *Stack {
-	t.Helper()
-	c.Logger = slog.New(slog.DiscardHandler)
-	s, err := New(store, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() }) // fails if the store is gone by then
-	return s
-}
 
 func openRedis(t *testing.T, url string) *redisstore.Store {
 	t.Helper()
@@ -42,7 +28,7 @@ func openRedis(t *testing.T, url string) *redisstore.Store {
 }
 
 // The contract through everything, over a real server and a Cluster.
-func TestStackOverRedis(t *testing.T) {
+func TestContractOverRedis(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	for name, h := range map[string]struct {
 		url   string
@@ -62,17 +48,8 @@ func TestStackOverRedis(t *testing.T) {
 
 // All but what answers from memory is exact, with company in the batches: no caller can tell it
 // from a store alone.
-func TestStackIsExact(t *testing.T) {
-	redis := openRedis(t, redistest.Start(t).URL())
-	breaker := newBreaker(redis, Config{}.withDefaults())
-	defer breaker.Close()
-	batching := newBatching(breaker, Config{}.withDefaults())
-	defer batching.Close()
-	s, err := newFallback(newDeadlines(batching, patient.Budget), breaker, Config{Failure: patient}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+func TestContractOfExactStores(t *testing.T) {
+	s := newStack(t, openRedis(t, redistest.Start(t).URL()), Config{Failure: patient, NoDenyCache: true, NoLeases: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for i := range 2 {
@@ -88,156 +65,115 @@ func TestStackIsExact(t *testing.T) {
 	storetest.Linearizable(t, s)
 }
 
-// Exactly the limit is admitted through several stacks at once.
+// Without the store, what is left is a limiter as good as any.
+func TestContractWithoutTheStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		if strings.HasSuffix(t.Name(), "/waiting_books,_sleeps_and_returns") {
+			t.Skip("nobody waits in line without the store")
+		}
+		store := newFake(t)
+		store.fail(refusedCall(), "take", "peek", "amend")
+		return storetest.Harness{Store: givesUp{newStack(t, store, alone)}, NeverOver: true}
+	})
+}
+
+// givesUp takes the errors that requests for leases get for denials, which the contract permits.
+type givesUp struct{ stint.Store }
+
+func (g givesUp) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	d, err := g.Store.Take(ctx, r)
+	if err != nil && (r.Terms().Fit || r.Terms().Lease > 0) {
+		d, err = deniedFor(&r, 0), nil
+	}
+	return d, err
+}
+
+// With every limit leased that can be, the contract holds too.
+func TestContractOfLeases(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		return storetest.Harness{Store: leaseAll{newStack(t, newFake(t), leasing)}, NeverOver: true}
+	})
+}
+
+// leaseAll marks every limit leased that can be.
+type leaseAll struct{ stint.Store }
+
+func (leaseAll) mark(limits []stint.Limit) []stint.Limit {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		limits[i].Leased = limits[i].Algorithm == stint.AlgorithmSliding || limits[i].Algorithm == stint.AlgorithmFixed
+	}
+	return limits
+}
+
+func (s leaseAll) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	r.Claims = slices.Clone(r.Claims)
+	for i := range r.Claims {
+		r.Claims[i].Limits = s.mark(r.Claims[i].Limits)
+	}
+	return s.Store.Take(ctx, r)
+}
+
+func (s leaseAll) Command(ctx context.Context, c stint.Command) error {
+	c.Limits = s.mark(c.Limits)
+	return s.Store.Command(ctx, c)
+}
+
+// Exactly the limit is admitted through several stacks at once. What was leased and not used is
+// given back.
 func TestStacksShareOneLimit(t *testing.T) {
 	url := redistest.Start(t).URL()
 	for _, limit := range []stint.Limit{stint.PerHour(100), stint.PerHour(5000),
 		stint.PerHour(5000).WithName("leased").WithLease()} {
-		var admitted atomic.Int64
+		var count atomic.Int64
 		var group sync.WaitGroup
+		var stacks []*Stack
+		r := oneUnit(limit.String(), limit)
 		for range 4 {
 			s := newStack(t, openRedis(t, url), Config{Failure: patient})
+			stacks = append(stacks, s)
 			for range 50 {
-				group.Go(func() {
-					for range 30 {
-						d, err := s.Take(t.Context(), stint.Request{
-							Claims: []stint.Claim{{Subject: limit.String(), Limits: []stint.Limit{limit}, Cost: 1}}})
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if d.Allowed {
-							admitted.Add(1)
-						}
-					}
-				})
+				group.Go(func() { count.Add(int64(admitted(t, s, 30, r))) })
 			}
 		}
 		group.Wait()
-		if n := admitted.Load(); limit.Leased && n > limit.Max || !limit.Leased && n != limit.Max {
+		if n := count.Load(); limit.Leased && n > limit.Max || !limit.Leased && n != limit.Max {
 			t.Errorf("%d were admitted under %v", n, limit)
 		}
+		for _, s := range stacks {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		wantUsed(t, openRedis(t, url), limit.String(), limit, count.Load())
 	}
 }
 
-// counter is an observer that counts.
-type counter struct {
-	decisions, calls, requests, denials, leased, fallbacks, opened atomic.Int64
-}
-
-func (c *counter) Observe(_ context.Context, event any) {
-	switch e := event.(type) {
-	case *Decided:
-		c.decisions.Add(1)
-		switch e.Source {
-		case sourceDenyCache:
-			c.denials.Add(1)
-		case sourceLease:
-			c.leased.Add(1)
-		case sourceFallback:
-			c.fallbacks.Add(1)
-		}
-	case *StoreCall:
-		if e.Op == "take" {
-			c.calls.Add(1)
-			c.requests.Add(int64(e.Requests))
-		}
-	case *BreakerChange:
-		if e.To == "open" {
-			c.opened.Add(1)
-		}
-	}
-}
-
-func TestAnObserverSeesItAll(t *testing.T) {
-	server := redistest.Start(t)
-	seen := &counter{}
-	s := newStack(t, openRedis(t, server.URL()), Config{
-		Failure: stint.FailurePolicy{Budget: 10 * time.Second}, Observer: seen,
-		BreakerFailures: 1, Instances: 1,
-	})
-	take := func(subject string, limit stint.Limit) stint.Decision {
-		t.Helper()
-		d, err := s.Take(t.Context(), stint.Request{
-			Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{limit}, Cost: 1}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	for range 10 {
-		take("few", stint.PerHour(1))
-	}
-	for n := 0; seen.leased.Load() == 0; n++ {
-		if take("many", stint.PerMinute(1_000_000).WithLease()); n > 100_000 {
-			t.Fatal("nothing was leased")
-		}
-	}
-	if seen.denials.Load() == 0 || seen.calls.Load() == 0 || seen.requests.Load() < seen.calls.Load() ||
-		seen.fallbacks.Load() != 0 {
-		t.Errorf("with a store: %+v", seen)
-	}
-	server.Kill()
-	for n := 0; s.Breaker() == "closed"; n++ {
-		if d := take(fmt.Sprint(n), stint.PerHour(1)); !d.Degraded || !d.Allowed {
-			t.Errorf("without a store: %+v", d)
-		}
-	}
-	if seen.fallbacks.Load() == 0 || seen.opened.Load() != 1 || s.Instances() != 1 {
-		t.Errorf("without a store: %+v, %d instances", seen, s.Instances())
-	}
-}
-
-// What one process gives back, another hears of.
+// What one process refunds, resets or gives back, another hears of.
 func TestStacksHearOfEachOther(t *testing.T) {
 	url := redistest.Start(t).URL()
 	ours, theirs := newStack(t, openRedis(t, url), Config{Failure: patient}), openRedis(t, url)
-	limits := []stint.Limit{stint.PerHour(1)}
-	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}
-	take := func() stint.Decision {
-		t.Helper()
-		d, err := ours.Take(context.Background(), r)
-		if err != nil {
+	r := oneUnit("a", stint.PerHour(1))
+	d := mustDecide(t, ours, r)
+	for name, giveBack := range map[string]func() error{
+		"refund": func() error { _, err := theirs.Amend(t.Context(), d.Charge, stint.Amendment{}); return err },
+		"reset":  func() error { return theirs.Command(t.Context(), resetOf(r.Claims[0])) },
+		"give back": func() error {
+			return theirs.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
+				Limits: r.Claims[0].Limits, Units: 1})
+		},
+	} {
+		wantAdmitted(t, ours, 2, r, 0)
+		if err := giveBack(); err != nil {
 			t.Fatal(err)
 		}
-		return d
-	}
-	d := take()
-	if !d.Allowed || take().Allowed || take().Allowed {
-		t.Fatal("want one to be admitted")
-	}
-	if _, err := theirs.Amend(t.Context(), d.Charge, stint.Amendment{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually.True(t, "there is room again", func() bool { return take().Allowed })
-	if err := theirs.Command(t.Context(),
-		stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: limits}); err != nil {
-		t.Fatal(err)
-	}
-	eventually.True(t, "there is room again", func() bool { return take().Allowed })
-}
-
-func TestNewStackRefusesMistakes(t *testing.T) {
-	if _, err := New(nil, Config{}); err == nil {
-		t.Error("a stack on nothing")
-	}
-	bad := Config{Failure: stint.FailurePolicy{Mode: 9}}
-	if _, err := New(newFlaky(t), bad); err == nil {
-		t.Error("an unknown failure mode")
-	}
-}
-
-func TestTheStackAllocatesNothingOfItsOwn(t *testing.T) {
-	s := newStack(t, newFlaky(t), Config{Failure: patient})
-	r := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}}
-	for range 2 { // denied from memory from then on
-		if _, err := s.Take(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := context.Background()
-	if n := testing.AllocsPerRun(100, func() { _, _ = s.Take(ctx, r) }); n > 0 {
-		t.Errorf("%v allocations per denial from memory", n)
+		eventually.True(t, "there is room again after a "+name, func() bool {
+			next := mustDecide(t, ours, r)
+			if next.Allowed {
+				d = next
+			}
+			return next.Allowed
+		})
 	}
 }
 
@@ -246,23 +182,17 @@ func TestTheStackAllocatesNothingOfItsOwn(t *testing.T) {
 // -race.
 func TestUsagesAreTheCallers(t *testing.T) {
 	s := newStack(t, openRedis(t, redistest.Start(t).URL()), Config{Failure: patient})
-	leased := stint.PerMinute(1 << 20)
-	leased.Leased = true
 	requests := []stint.Request{
 		oneUnit("equal", stint.PerMinute(1<<20), stint.PerHour(1<<20)),
 		oneUnit("denied", stint.PerMinute(3)),
-		oneUnit("leased", leased),
+		oneUnit("leased", stint.PerMinute(1<<20).WithLease()),
 	}
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
 			for i := range 150 {
 				r := requests[i%len(requests)]
-				d, err := s.Take(t.Context(), r)
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				d := mustDecide(t, s, r)
 				if len(d.Usages()) != len(r.Claims[0].Limits) {
 					t.Errorf("%s: %d usages, want %d", r.Claims[0].Subject, len(d.Usages()), len(r.Claims[0].Limits))
 				}
@@ -277,4 +207,58 @@ func TestUsagesAreTheCallers(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// Every decision is observed once, with its source. What answers from memory can be switched off.
+func TestSourcesOfDecisions(t *testing.T) {
+	for _, c := range []Config{{}, {NoDenyCache: true}, {NoLeases: true}, {NoDenyCache: true, NoLeases: true}} {
+		seen := &witness{}
+		c.Observer, c.Instances = seen, 1
+		over(t, c, func(t *testing.T, store *fake, s *Stack) {
+			wantAdmitted(t, s, 10, oneUnit("few", stint.PerHour(1)), 1)
+			for range 50 {
+				wantAdmitted(t, s, 1, oneUnit("many", leased(1_000_000, time.Minute)), 1)
+				time.Sleep(time.Millisecond)
+			}
+			before := seen.by(sourceStore)
+			store.down()
+			wantAdmitted(t, s, 10, oneUnit("down"), 10)
+			denied, leased := seen.by(sourceDenyCache), seen.by(sourceLease)
+			if (denied > 0) == c.NoDenyCache || (leased > 0) == c.NoLeases || denied+leased+before != 60 ||
+				seen.by(sourceFallback) != 10 || seen.by(sourceStore) != before || s.Breaker() != "open" {
+				t.Errorf("%+v: %v, breaker %s", c, seen.count, s.Breaker())
+			}
+		})
+	}
+}
+
+// What is decided from memory allocates nothing; an observer changes nothing about that.
+func TestAllocations(t *testing.T) {
+	for name, c := range map[string]Config{"plain": {}, "observed": {Observer: observerFunc(func(any) {})}} {
+		store := newFake(t)
+		c.Failure, c.BreakerProbe, c.Instances = patient, time.Hour, 3
+		s := newStack(t, store, c)
+		three := []stint.Limit{stint.PerMinute(1), stint.PerHour(1), stint.PerDay(1)}
+		denied, block := oneUnit("denied", three...), oneUnit("leased", leased(1<<40, time.Hour))
+		local := oneUnit("local", stint.PerMinute(1<<30), stint.PerHour(1<<30), stint.PerDay(1<<30))
+		local.Failure = &stint.FailurePolicy{}
+		mustDecide(t, s, denied)
+		leaseStarted(t, s, block, time.Millisecond)
+		ls := s.leases.table.find(s.leases.hash(&block.Claims[0], false), &block.Claims[0], false)
+		ls.snapshot.Load().blocks[0].units.Store(1 << 30)
+		allocates := func(what string, r stint.Request) {
+			t.Helper()
+			ctx := context.Background()
+			if n := testing.AllocsPerRun(1000, func() { _, _ = s.Take(ctx, r) }); n != 0 {
+				t.Errorf("%s, %s: %v allocations", name, what, n)
+			}
+		}
+		allocates("denied", denied)
+		allocates("leased", block)
+		store.down()
+		for range 10 {
+			mustDecide(t, s, local)
+		}
+		allocates("local", local)
+	}
 }

@@ -15,25 +15,19 @@ import (
 // outages are ways in which a store fails and charges nothing; under failures, it may charge what
 // it answers too late.
 var (
-	outages = map[string]func(shaky){
-		"refused":     func(s shaky) { s.fail(refusedCall()) },
-		"unreachable": func(s shaky) { s.down() },
-		"too slow":    func(s shaky) { s.change(way{there: 50 * time.Millisecond}) },
+	outages = map[string]func(*fake){
+		"refused":     func(s *fake) { s.fail(refusedCall()) },
+		"unreachable": func(s *fake) { s.down() },
+		"too slow":    func(s *fake) { s.change(way{there: 50 * time.Millisecond}) },
 	}
-	failures = map[string]func(shaky){
+	failures = map[string]func(*fake){
 		"refused": outages["refused"], "unreachable": outages["unreachable"], "too slow": outages["too slow"],
-		"late": func(s shaky) { s.change(way{back: lateBy}) },
+		"late": func(s *fake) { s.change(way{back: lateBy}) },
 	}
 )
 
 // lateBy is how long a late answer takes.
 const lateBy = 50 * time.Millisecond
-
-// recover ends all of them.
-func (s shaky) recover() {
-	s.change(way{})
-	s.up()
-}
 
 // Under a limit with a burst, an outage admits no more than the store alone would have at the same
 // instants, and at most one less.
@@ -44,10 +38,8 @@ func TestBurstThroughAnOutage(t *testing.T) {
 			{1, 3}, {1, 12}, {5, 15}, {9, 11}, {10, 11}, {15, 45}, {1, 100},
 		} {
 			t.Run(fmt.Sprint(name, outage), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := newShaky(t)
-					s := newStack(t, store, Config{Instances: 1, NoBreaker: true, NoDenyCache: true})
-					alone := newFlaky(t)
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					reference := newFake(t)
 					r := oneUnit("a", stint.PerSecond(1).WithBurst(3))
 					var got atomic.Int64
 					want, start := int64(0), time.Now()
@@ -57,12 +49,12 @@ func TestBurstThroughAnOutage(t *testing.T) {
 							fail(store)
 						}
 						if i == outage.to {
-							store.recover()
+							store.up()
 						}
 						if i%10 != 0 { // some at every second
 							continue
 						}
-						want += int64(admitted(t, alone, 5, r))
+						want += int64(admitted(t, reference, 5, r))
 						for range 5 {
 							go func() { // one that waits for the store does not delay the next
 								if mustDecide(t, s, r).Allowed {
@@ -86,13 +78,10 @@ func TestBurstThroughAnOutage(t *testing.T) {
 func TestBanThroughAnOutage(t *testing.T) {
 	for name, fail := range failures {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, s := newShakyStack(t)
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				r := oneUnit("a", stint.PerSecond(2))
 				r.Bans = banAfter(3, 90*time.Second)
-				if n := admitted(t, s, 5, r); n != 2 {
-					t.Fatalf("%d of 2 admitted", n)
-				}
+				wantAdmitted(t, s, 5, r, 2)
 				end := time.Now().Add(90 * time.Second)
 				fail(store)
 				for range 9 {
@@ -126,11 +115,9 @@ func TestSteadyCallerThroughAnOutage(t *testing.T) {
 		"fixed":   {fixed, 1250 * time.Millisecond},
 	} {
 		for failure, fail := range failures {
-			for _, breaker := range []bool{false, true} {
-				t.Run(fmt.Sprint(name, ", ", failure, ", breaker ", breaker), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						store := newShaky(t)
-						s := newStack(t, store, Config{Instances: 1, NoBreaker: !breaker})
+			for breaker, c := range map[string]Config{"breaker": {Instances: 1}, "no breaker": alone} {
+				t.Run(name+", "+failure+", "+breaker, func(t *testing.T) {
+					over(t, c, func(t *testing.T, store *fake, s *Stack) {
 						r := oneUnit("a", test.limit)
 						start := time.Now()
 						const from, to, end = 70 * time.Second, 82 * time.Second, 150 * time.Second
@@ -140,7 +127,7 @@ func TestSteadyCallerThroughAnOutage(t *testing.T) {
 							case at >= from && at < from+test.every:
 								fail(store)
 							case at >= to && at < to+test.every:
-								store.recover()
+								store.up()
 							}
 							go func() {
 								if d := mustDecide(t, s, r); !d.Allowed {
@@ -165,11 +152,8 @@ func TestFixedWindowOfAStoreAhead(t *testing.T) {
 	for name, fail := range failures {
 		for _, ahead := range []time.Duration{3 * time.Second, -3 * time.Second, 0} {
 			t.Run(fmt.Sprint(name, ", ahead ", ahead), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					inner, skew := newSkewed(t)
-					skew.Store(int64(ahead))
-					store := shaky{&distant{flaky: inner}}
-					s := newStack(t, store, Config{Instances: 1, NoBreaker: true, NoDenyCache: true})
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					store.ahead.Store(int64(ahead))
 					r := oneUnit("a", limit)
 					var mu sync.Mutex
 					admits := map[int64]int{} // by window of the store's clock
@@ -180,7 +164,7 @@ func TestFixedWindowOfAStoreAhead(t *testing.T) {
 						case 5:
 							fail(store)
 						case 26:
-							store.recover()
+							store.up()
 						}
 						for range 3 {
 							window := time.Now().Add(ahead).UnixMicro() / limit.Window.Microseconds()
@@ -215,16 +199,14 @@ func TestMemoryOfALongOutage(t *testing.T) {
 	const cost = 40 // so that it is 20,000 units a second
 	for _, subjects := range []int{1, 1000} {
 		t.Run(fmt.Sprint(subjects, " subjects"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFlaky(t)
-				f := newFallbackFor(t, store, Config{Instances: 1})
+			over(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack) {
 				limit := stint.PerHour(1 << 40)
 				names := make([]string, subjects)
 				for i := range names {
 					names[i] = fmt.Sprint("subject", i)
 				}
 				take := func(i int) {
-					if !mustDecide(t, f, ask(names[i%subjects], cost, limit)).Allowed {
+					if !mustDecide(t, s, ask(names[i%subjects], cost, limit)).Allowed {
 						t.Fatal("denied")
 					}
 				}

@@ -7,11 +7,9 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/memorystore"
@@ -39,9 +37,6 @@ var (
 // memory stands for a URL.
 const memory = "memory"
 
-// openTime is how long [Open] waits for the first attempt to connect.
-const openTime = time.Second
-
 // Open opens the store of a URL with the zero [Config].
 func Open(ctx context.Context, url string) (Store, error) { return Config{}.Open(ctx, url) }
 
@@ -68,7 +63,7 @@ type Config struct {
 	// Redis is for Redis. Its URL is that of [Config.Open].
 	Redis redisstore.Config
 	// Resilience configures the layers on top of Redis. Its Logger also receives why Redis is not
-	// connected.
+	// connected, unless there is no fallback: then every request fails with that.
 	Resilience resilience.Config
 }
 
@@ -94,44 +89,22 @@ func (c Config) Open(ctx context.Context, url string) (Store, error) {
 		return nil, &stint.InvalidError{Err: errors.New(wrong +
 			`; want "memory", or one such as redis://localhost:6379`)}
 	}
-	if c.Redis.URL = url; url != "" && c.Redis.Client == nil { // also if ctx ends before the first attempt to connect
-		if _, err := redisurl.Parse(url); err != nil {
-			return nil, err
-		}
-	}
+	c.Redis.URL = url
 	if c.Resilience.Logger == nil {
 		c.Resilience.Logger = cmp.Or(c.Redis.Logger, slog.Default())
 	}
 	c.Redis.Logger = cmp.Or(c.Redis.Logger, c.Resilience.Logger)
-	logger := c.Resilience.Logger
-	if !c.Resilience.NoFallback {
-		logger = slog.New(slog.DiscardHandler) // the fallback logs an outage, at the start too
-	}
-	client := newConnecting(label.URL(url), logger, func(ctx context.Context) (*redisstore.Store, error) {
-		return redisstore.Open(ctx, c.Redis)
-	})
-	within, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	err := client.start(within)
-	if canceled := ctx.Err(); err != nil && errors.Is(canceled, context.Canceled) {
-		_ = client.Close()
-		return nil, canceled
-	}
-	if isMistake(err) {
-		_ = client.Close()
+	redis, err := redisstore.Open(ctx, c.Redis)
+	if err != nil {
 		return nil, err
 	}
-	stack, invalid := resilience.New(client, c.Resilience)
-	if invalid != nil {
-		_ = client.Close()
-		return nil, invalid
-	}
+	stack, err := resilience.New(redis, c.Resilience)
 	if err != nil {
-		logger.Error("stint: the store cannot be used yet; requests fail until it can", "store", label.URL(url),
-			"error", err)
+		_ = redis.Close()
+		return nil, err
 	}
-	s := &redisStore{Stack: stack, redis: client}
-	s.close = sync.OnceValue(func() error { return errors.Join(stack.Close(), client.Close()) })
+	s := &redisStore{Stack: stack, redis: redis}
+	s.close = sync.OnceValue(func() error { return errors.Join(stack.Close(), redis.Close()) })
 	return s, nil
 }
 
@@ -144,21 +117,15 @@ func openMemory(c memorystore.Config) (Store, error) {
 	return s, nil
 }
 
-// isMistake reports whether trying again cannot help.
-func isMistake(err error) bool {
-	_, invalid := errors.AsType[*stint.InvalidError](err)
-	return invalid || errors.Is(err, redisstore.ErrNameKey)
-}
-
 // redisStore is a stack over Redis, with the connections to it.
 type redisStore struct {
 	*resilience.Stack
-	redis *connecting
+	redis *redisstore.Store
 	close func() error
 }
 
 // Ping implements [Store].
-func (s *redisStore) Ping(ctx context.Context) error { return s.redis.reach(ctx) }
+func (s *redisStore) Ping(ctx context.Context) error { return s.redis.Ping(ctx) }
 
 // Close implements [Store].
 func (s *redisStore) Close() error { return s.close() }

@@ -329,8 +329,8 @@ func TestContext(t *testing.T) {
 func TestWithoutStack(t *testing.T) {
 	c := quiet()
 	c.Resilience = resilience.Config{
-		NoDenyCache: true, NoLeases: true, NoFallback: true, NoDeadline: true, NoBatching: true, NoBreaker: true,
-		Logger: discard,
+		NoDenyCache: true, NoLeases: true, Logger: discard,
+		Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
 	}
 	redis := redistest.Start(t)
 	store := open(t, c, redis.URL())

@@ -147,9 +147,10 @@ func (w *world) do(s step) error {
 
 func (w *world) take(s step) error {
 	r := w.request(s)
+	var booked chargePair
 	if s.move {
-		if moving, ok := w.move(r, s.pick); ok {
-			r = moving
+		if moving, of, ok := w.move(r, s.pick); ok {
+			r, booked = moving, of
 		}
 	}
 	if err := r.Validate(); err != nil {
@@ -164,7 +165,11 @@ func (w *world) take(s step) error {
 		return err
 	}
 	w.note("%d: %s → %s", w.at(), describe(r, w.prefix), answer(want))
-	got, err := w.h.Store.Take(w.t.Context(), r)
+	asked := r
+	if r.Terms().Booked != nil {
+		asked.Terms().Booked = booked.store.Data()
+	}
+	got, err := w.h.Store.Take(w.t.Context(), asked)
 	if err != nil {
 		return fmt.Errorf("take: %w", err)
 	}
@@ -175,7 +180,7 @@ func (w *world) take(s step) error {
 		return fmt.Errorf("the store's charge: %w", err)
 	}
 	w.remember(r, got, want)
-	return w.truth.Took(now, r, got)
+	return w.truth.Took(now, asked, got)
 }
 
 // flood takes the same again and again, a little apart, and notes it in one line.
@@ -202,16 +207,16 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		w.hint = r.Terms().Lease.Microseconds()
 	}
 	if want.Charge.Data().ID != 0 {
-		if r.Terms().Booked != 0 {
+		if r.Terms().Booked != nil {
 			w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
-				return c.booked && c.oracle.Data().At == r.Terms().Booked
+				return c.booked && c.oracle.Data().At == r.Terms().Booked.At
 			})
 		}
 		w.charges = append(w.charges, chargePair{got.Charge, want.Charge, want.RetryAfter > 0})
 		if len(w.charges) > maxCharges {
 			w.charges = w.charges[1:]
 		}
-		if r.ID != "" && r.Terms().Booked == 0 && !want.Repeat {
+		if r.ID != "" && r.Terms().Booked == nil && !want.Repeat {
 			until := max(want.Charge.Data().At, want.Charge.Data().Now) + r.IDLife.Microseconds()
 			w.ids[subjectScopeOf(&r.Claims[0])] = append(w.ids[subjectScopeOf(&r.Claims[0])], until)
 		}

@@ -55,7 +55,7 @@ type step struct {
 	fit       bool
 	lease     time.Duration
 	age       time.Duration // of a force
-	refilled  int64
+	refilled  time.Duration
 	move      bool // the booking of a charge, which is pick
 	pick      int
 	amendment stint.Amendment
@@ -188,7 +188,8 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			}
 			if s.mode == driver.ModeForce && rapid.IntRange(0, 2).Draw(t, "late") > 0 {
 				s.maxWait, s.age = 0, micros(advanceGenerator(p).Draw(t, "age"))
-				s.refilled = rapid.SampledFrom([]int64{0, 0, 1, 2, 5, 100, huge, math.MaxInt64}).Draw(t, "refilled")
+				s.refilled = rapid.OneOf(rapid.Map(advanceGenerator(p), micros),
+					rapid.SampledFrom([]time.Duration{0, math.MaxInt64})).Draw(t, "refilled")
 			}
 			if s.mode == stint.ModeReserve && !s.fit {
 				s.move = rapid.IntRange(0, 2).Draw(t, "move") == 2
@@ -285,20 +286,20 @@ func (w *world) claim(p claimPick) stint.Claim {
 }
 
 // move makes a reservation ask to move up a booking that is remembered, if there is one.
-func (w *world) move(r stint.Request, pick int) (stint.Request, bool) {
-	var ahead []stint.Charge
+func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool) {
+	var ahead []chargePair
 	for _, c := range w.charges {
 		if c.oracle.Data().At > w.h.Clock.micros() && c.booked {
-			ahead = append(ahead, c.oracle)
+			ahead = append(ahead, c)
 		}
 	}
 	if len(ahead) == 0 {
-		return r, false
+		return r, chargePair{}, false
 	}
 	c := ahead[pick%len(ahead)]
-	r.Terms().Booked = c.Data().At
-	r.Claims = c.Claims()
-	return r, r.Validate() == nil
+	r.Terms().Booked = c.oracle.Data()
+	r.Claims = c.oracle.Claims()
+	return r, c, r.Validate() == nil
 }
 
 // request builds a step's request. Concurrency limits can be neither reserved nor fitted: it is a

@@ -62,8 +62,8 @@ func describe(r stint.Request, prefix string) string {
 	} else if r.Terms().Fit {
 		b.WriteString(" fitted")
 	}
-	if r.Terms().Booked != 0 {
-		fmt.Fprintf(&b, " moving up from %d", r.Terms().Booked-epoch.UnixMicro())
+	if r.Terms().Booked != nil {
+		fmt.Fprintf(&b, " moving up from %d", r.Terms().Booked.At-epoch.UnixMicro())
 	}
 	if r.ID != "" {
 		fmt.Fprintf(&b, " id %q for %v", r.ID, r.IDLife)
@@ -72,7 +72,7 @@ func describe(r stint.Request, prefix string) string {
 		fmt.Fprintf(&b, " in %v", r.MaxWait)
 	}
 	if t := r.Terms(); t.Age > 0 || t.Refilled > 0 {
-		fmt.Fprintf(&b, " used %v ago, refilled %d", t.Age, t.Refilled)
+		fmt.Fprintf(&b, " used %v ago, refilled for %v", t.Age, t.Refilled)
 	}
 	if r.Mode == stint.ModeReserve && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " within %v", r.MaxWait)

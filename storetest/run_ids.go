@@ -250,7 +250,8 @@ var requestIDs = []check{
 				k.wantApplied(k.settle(ahead, 0), true)
 			}
 			move := r
-			move.Terms().Booked = booked.Charge.Data().At
+			old := booked
+			move.Terms().Booked = old.Charge.Data()
 			booked = k.mustDecide(move)
 			k.wantSame(k.mustDecide(r), booked)
 		}

@@ -8,15 +8,15 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// lateRequest charges what was used some time ago, of which meters have refilled some units.
-func (k *tester) lateRequest(cost int64, age time.Duration, refilled int64) stint.Request {
+// lateRequest charges what was used some time ago, and meters have refilled for some time.
+func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Request {
 	r := driver.WithTerms(k.request(cost), driver.Terms{Age: age, Refilled: refilled})
 	r.Mode = driver.ModeForce
 	return r
 }
 
 // late makes a lateRequest, and wants it to be charged as of then.
-func (k *tester) late(cost int64, age time.Duration, refilled int64) stint.Decision {
+func (k *tester) late(cost int64, age, refilled time.Duration) stint.Decision {
 	k.Helper()
 	now := k.Clock.micros()
 	d := k.mustDecide(k.lateRequest(cost, age, refilled))
@@ -31,7 +31,7 @@ var lateCharges = []check{
 	clocked("exact entries count from when they were used", limits{stint.PerSecond(3)}, func(k *tester) {
 		k.mustTake(1)
 		k.pass(600 * ms)
-		k.wantUsed(k.late(2, 400*ms, 1), 3)
+		k.wantUsed(k.late(2, 400*ms, s), 3)
 		k.wantRetry(k.mustDeny(1), 400*ms)
 		k.wantRetry(k.mustDeny(2), 600*ms)
 		k.wantUsed(k.after(400*ms).peek(1), 2)
@@ -61,7 +61,7 @@ var lateCharges = []check{
 	}),
 	clocked("a fixed window counts what was used in it", limits{fixed(3, 10*s)}, func(k *tester) {
 		k.pass(10*s - time.Duration(k.Clock.micros())*us%(10*s) + 4*s)
-		k.wantUsed(k.late(2, 4*s, 9), 2)
+		k.wantUsed(k.late(2, 4*s, 9*s), 2)
 		d := k.late(5, 4*s+us, 0) // in the window before
 		k.wantUsed(d, 2)
 		wantSame(k, d, "reset", d.States()[0].ResetAfter, 6*s)
@@ -69,23 +69,31 @@ var lateCharges = []check{
 		k.wantRetry(k.mustDeny(1), 6*s)
 	}),
 	clocked("a bucket is charged what it has not refilled", limits{stint.TokenBucket(10, 1, s)}, func(k *tester) {
-		k.wantUsed(k.late(8, 5*s, 5), 3)
-		k.wantUsed(k.late(2, time.Hour, 7), 3)
+		k.wantUsed(k.late(8, 5*s, 5*s), 3)
+		k.wantUsed(k.late(2, time.Hour, 7*s), 3)
 		k.wantUsed(k.late(4, time.Hour, 0), 7)
-		k.wantUsed(k.late(20, 0, 10), 17)
+		k.wantUsed(k.late(20, 0, 10*s), 17)
 		k.wantUsed(k.after(5*s).peek(1), 12)
+		k.wantUsed(k.late(1, s, 400*ms+999*time.Nanosecond), 13) // 0.6 more
+		k.wantUsed(k.late(1, s, 600*ms), 13)
+		k.wantUsed(k.late(1, s, s-us), 14)
+	}),
+	clocked("each meter has refilled as much as its rate gives back", limits{stint.TokenBucket(5, 1, s)}, func(k *tester) {
+		k = k.with(stint.TokenBucket(5, 4, 2*s), stint.TokenBucket(5, 3, 24*time.Hour))
+		k.wantUsed(k.late(4, s, s), 3, 2, 4)
+		k.wantUsed(k.late(5, s, math.MaxInt64), 3, 2, 4)
 	}),
 	clocked("a burst counts late in its log, and the rest in its meter", limits{stint.PerSecond(10).WithBurst(3)},
 		func(k *tester) {
-			k.wantUsed(k.late(20, 500*ms, 5), 20)
+			k.wantUsed(k.late(20, 500*ms, 500*ms), 20)
 			k.wantUsed(k.after(500*ms).peek(1), 10)
-			k.wantUsed(k.late(20, 2*s, 15), 15)
+			k.wantUsed(k.late(20, 2*s, 1500*ms), 15)
 		}),
 	clocked("each limit counts what is late by itself", limits{stint.PerSecond(5)}, func(k *tester) {
 		k = k.with(stint.PerHour(1000), fixed(100, s), stint.TokenBucket(10, 1, s), stint.TokenBucket(5, 0, 2*s),
 			stint.AtOnce(2, time.Minute))
-		k.wantUsed(k.late(4, 30*s, 3), 0, 4, 0, 1, 0, 1)
-		d := k.late(4, 30*s, 9)
+		k.wantUsed(k.late(4, 30*s, 3*s), 0, 4, 0, 1, 0, 1)
+		d := k.late(4, 30*s, 9*s)
 		k.wantUsed(d, 0, 8, 0, 1, 0, 2)
 		k.wantUsed(k.peek(1), 0, 8, 0, 1, 0, 2)
 		k.wantApplied(k.amend(d, extend), true)
@@ -94,7 +102,7 @@ var lateCharges = []check{
 	}),
 	clocked("each claim counts what is late by itself", limits{stint.PerMinute(5)}, func(k *tester) {
 		other := k.other().under(stint.TokenBucket(10, 1, s))
-		r := and(k.lateRequest(2, 5*s, 3), other.request(4))
+		r := and(k.lateRequest(2, 5*s, 3*s), other.request(4))
 		d := k.mustDecide(r)
 		k.wantUsed(d, 2, 1)
 		wantSame(k, d, "at", d.Charge.Data().AtOf(1), k.Clock.micros()-(5*s).Microseconds())
@@ -132,11 +140,11 @@ var lateCharges = []check{
 	}),
 	clocked("a late charge of a bucket is settled without what was refilled since", limits{
 		stint.TokenBucket(10, 1, s)}, func(k *tester) {
-		d := k.late(4, 2*s, 2)
+		d := k.late(4, 2*s, 2*s)
 		k.wantUsed(d, 2)
 		k.wantSettled(d, stint.Amendment{Cost: 1}, 1)
 		k.wantUsed(k.peek(1), 1)
-		k.wantApplied(k.settle(k.late(4, 4*s, 4), 0), false)
+		k.wantApplied(k.settle(k.late(4, 4*s, 4*s), 0), false)
 	}),
 	clocked("a charge that has left every window", limits{stint.PerSecond(5), stint.PerSecond(200), fixed(5, s)},
 		func(k *tester) {

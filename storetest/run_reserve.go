@@ -16,12 +16,29 @@ func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
 	r := driver.WithTerms(
 		stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
-		driver.Terms{Booked: booked.Charge.Data().At},
+		driver.Terms{Booked: booked.Charge.Data()},
 	)
 	return k.decide(r)
 }
 
 var reservations = []check{
+	clocked("a booking that was reset on one limit is not taken for another's", limits{stint.PerSecond(1)},
+		func(k *tester) {
+			both := k.with(stint.Limit{Name: "all", Max: 100, Window: time.Hour})
+			both.mustTake(1)
+			first := both.reserve(1, 0)
+			k.wantRetry(first, s)
+			k.reset()
+			both.mustTake(1)
+			second := both.reserve(1, 0) // at the same time as the first, which the reset forgot
+			k.wantRetry(second, s)
+			moved := k.move(first)
+			k.wantRetry(moved, 2*s+grace)
+			k.wantRetry(k.move(second), s)
+			k.wantUsed(both.peek(1), 3, 4)
+			k.wantApplied(k.settle(moved, 0), true)
+			k.wantUsed(both.peek(1), 2, 3)
+		}),
 	clocked("a booking's usage is as of its instant", nil, func(k *tester) {
 		for _, x := range []struct {
 			limit stint.Limit
@@ -150,7 +167,7 @@ var reservations = []check{
 		k.wantUsed(k.peek(1), 4)
 		r := driver.WithTerms(
 			stint.Request{Claims: []stint.Claim{booked.Charge.Claims()[0]}, Mode: stint.ModeReserve, MaxWait: us},
-			driver.Terms{Booked: booked.Charge.Data().At},
+			driver.Terms{Booked: booked.Charge.Data()},
 		)
 		k.wantRetry(k.decide(r), 600*ms) // has what it has, however short it would wait
 		k.wantApplied(k.settle(k.move(booked), 0), true)

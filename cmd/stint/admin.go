@@ -130,8 +130,8 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 // direct asks Redis about every request. Commands come and go: they have nothing in memory to
 // decide by, and report why Redis cannot be used.
 var direct = resilience.Config{
-	NoDenyCache: true, NoLeases: true, NoFallback: true, NoDeadline: true, NoBatching: true, NoBreaker: true,
-	Logger: slog.New(slog.DiscardHandler),
+	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
+	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
 }
 
 // openDirect connects to a Redis without layers over it.

@@ -22,13 +22,14 @@ func (v *View) Lease(until, cost int64) int {
 	return 8 * (cap(c.words) - before)
 }
 
-// ChargeLate adds a cost that was used at an instant not after now, of which a meter has given back
-// some units since. A log counts it as if it were charged then, unless that has left the window;
+// ChargeLate adds a cost that was used at an instant not after now, and that a meter has given back
+// for some time since. A log counts it as if it were charged then, unless that has left the window;
 // the meter is charged the rest now. The cost is at most [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
-		v.meter.level = min(v.meter.level+p.weight(max(cost-refilled, 0)), MaxUnits)
+		weight := p.weight(min(cost, MaxUnits/p.unit))
+		v.meter.level = min(v.meter.level+max(weight-p.given(0, refilled), 0), MaxUnits)
 	}
 	c := v.write()
 	if stamp := p.stamp(at); p.log && cost > 0 && stamp > v.now-p.Span {

@@ -30,15 +30,14 @@ func SetGeneration(c *stint.Charge, i int, generation uint32) {
 		data.Others = new(driver.OtherStates)
 	}
 	if data.Others.Generations == nil {
-		data.Others.Generations = make([]uint32, states(c)-1)
+		data.Others.Generations = make([]uint32, CountStates(c.Claims())-1)
 	}
 	data.Others.Generations[i-1] = generation
 }
 
-// states is the number of states that the charge is about.
-func states(c *stint.Charge) (n int) {
+// CountStates is the number of states that claims are about.
+func CountStates(claims []stint.Claim) (n int) {
 	var names [stint.MaxLimits]string
-	claims := c.Claims()
 	for i := range claims {
 		n += len(StateNames(&claims[i], names[:0]))
 	}
@@ -48,7 +47,7 @@ func states(c *stint.Charge) (n int) {
 // NoGenerations gives a charge that no store made a generation for each of its states: none of them
 // is that of a store.
 func NoGenerations(c *stint.Charge) {
-	if n := states(c); n > 1 {
+	if n := CountStates(c.Claims()); n > 1 {
 		c.Data().Others = &driver.OtherStates{Generations: make([]uint32, n-1)}
 	}
 }

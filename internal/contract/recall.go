@@ -56,7 +56,7 @@ func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 	b = little.AppendUint64(b, math.Float64bits(float64(c.Data().At)))
 	b = little.AppendUint64(b, math.Float64bits(float64(c.Claims()[0].Cost)))
 	b = append(b, note...)
-	for i := range states(c) {
+	for i := range CountStates(c.Claims()) {
 		b = little.AppendUint32(b, c.Data().GenerationAt(i))
 	}
 	return b

@@ -36,8 +36,8 @@ import (
 //   - ban: nobody is admitted by the server that has banned it, nor by the only process that knows
 //     of the ban. Nobody is banned without enough denials, and for longer than these can lead to.
 //   - budget: nobody waits for longer than the time budget, also to settle a charge or to give a
-//     place back. Who waits until a deadline may have asked just before, and then gives back what
-//     it had.
+//     place back, once the process has had a second to start. Who waits until a deadline may have
+//     asked just before, and then gives back what it had.
 //
 // A loss of the server's state and a reset begin anew. What is owed by a process that died is never
 // charged.
@@ -48,8 +48,13 @@ const (
 	// back what nobody used: its outcome is followed up for a second, then it goes in the
 	// background.
 	settling = 4 * time.Second
+	// sending is how long what a process owes may take to the server.
+	sending = 250 * time.Millisecond
 	// steady is how long a process that is well may take to notice.
 	steady = 3 * time.Second
+	// starting is how long a process may take to start, before its decisions have to keep to the
+	// budget.
+	starting = time.Second
 	// remembered is how long a denial is repeated.
 	remembered = time.Second
 	// resolution is that of the clocks of stores, which do not all begin at the same nanosecond.
@@ -137,10 +142,11 @@ func (j *judge) admissions(s int) []item {
 	return items
 }
 
-// instant is when an admission happened. A place that was waited for is used at the end.
+// instant is when an admission happened. A place that was waited for is used at the end, unless its
+// process was starved then and had been admitted without the server before.
 func (j *judge) instant(o *op) span {
 	from := o.call
-	if o.kind == wait {
+	if o.kind == wait && !(o.degraded && j.processes[o.process].isStarved(span{o.call, o.ret})) {
 		from = max(from, o.ret-j.grace(o)-j.budget)
 	}
 	return span{from - resolution, o.ret}
@@ -188,7 +194,8 @@ func (j *judge) rate(s int, l *stint.Limit, all []item) {
 		}
 		// what the server counted, what x's process admitted, and what it and the server knew
 		// together
-		var server, own, known []item
+		server := j.returned(s, l, x.to)
+		own, known := slices.Clone(server), slices.Clone(server)
 		for _, a := range all[:i] { // a ended before x did
 			if a.op.id != "" && ids[a.op.id] != a.op || j.forgotten(s, a.op.call, x.to) {
 				continue
@@ -222,6 +229,22 @@ func (j *judge) rate(s int, l *stint.Limit, all []item) {
 			j.share(s, l, x, own)
 		}
 	}
+}
+
+// returned are requests that nobody was admitted with by an instant, and that the server may have
+// charged and given back: the meter beside a log gives back what it has refilled all the same.
+func (j *judge) returned(s int, l *stint.Limit, at time.Duration) (items []item) {
+	if l.Algorithm != stint.AlgorithmSliding || !contract.HasMeter(l) {
+		return nil
+	}
+	for _, o := range j.ops {
+		if cost := o.cost(s); cost > 0 && o.call <= at && (o.told == failed || o.told == denied && o.degraded) {
+			back := j.processes[o.process].settled(o.ret)
+			items = append(items, item{span: span{o.call, o.ret}, op: o, back: back,
+				credit: min(float64(cost), leaked(l, back-o.call))})
+		}
+	}
+	return items
 }
 
 // uncounted reports whether a process may not know how many there are: it began when the server had
@@ -347,6 +370,9 @@ func (j *judge) times(o *op) {
 	longest := j.budget
 	if o.kind == wait {
 		longest += o.deadline + j.budget
+	}
+	if begun := p.born + starting; o.call < begun {
+		longest += begun - o.call
 	}
 	j.inTime("took", o, span{o.call, o.ret}, longest)
 	for _, a := range o.amends {

@@ -17,6 +17,7 @@ type stay struct {
 	n           func(at time.Duration) int64
 	op          *op
 	here        bool // a process may count it, the server does not
+	share       bool // it was granted without the server, out of the process's share
 }
 
 // stays are what may ever have been counted of a subject. An answer that was lost may have been
@@ -41,19 +42,24 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		case o.told == allowed && !o.degraded && o.kind != wait:
 			all = append(all, stay{from: o.call, until: o.ret, n: most, op: o})
 		case o.kind == wait && o.told == allowed:
-			// A booking counts as of its end, and those that were given up until that is known.
+			// A booking counts as of its end, and those that were given up until that is known: for
+			// ever if it never is, since how far ahead they are is not known either.
 			all = append(all, stay{from: o.call, until: max(j.decided(o), o.ret+j.grace(o)), n: most, op: o},
-				unsettled(o, settled, cost, j.unbooked(o)))
+				unsettled(o, j.unbooked(o), cost, j.unbooked(o)))
 		case o.told == allowed:
 			twice := unsettled(o, j.decided(o), cost, settled)
 			twice.here = true
-			until := j.decided(o) + l.Window/16          // what was granted in that time is charged as of its end
-			if contract.HasMeter(l) && p.instances > 1 { // others may have used all that was refilled
+			until := j.decided(o) + l.Window/16 // what was granted in that time is charged as of its end
+			if contract.HasMeter(l) && (j.present(p, settled) > 1 || j.blind(o, s, l)) {
+				// Others may have used all that was refilled.
 				until = max(until, settled)
+			}
+			if p.isStarved(span{o.ret, settled}) { // how old it is does not count the time that it is sent in
+				until += sending
 			}
 			all = append(all, stay{from: o.call, until: until, n: most, op: o}, twice)
 		case o.kind == wait:
-			all = append(all, unsettled(o, settled, cost, j.unbooked(o)))
+			all = append(all, unsettled(o, j.unbooked(o), cost, j.unbooked(o)))
 		case o.id != "": // what was repeated is not refunded
 			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:
@@ -62,7 +68,8 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		for _, a := range o.amends {
 			if more := a.cost - cost; more > 0 && (a.applied || a.failed) {
 				raise := func(time.Duration) int64 { return more }
-				all = append(all, stay{from: a.call, until: j.applied(o, a), n: raise, op: o})
+				applied := j.applied(o, a)
+				all = append(all, stay{from: a.call, until: applied, n: raise, op: o, share: applied > a.ret})
 			}
 		}
 	}
@@ -73,6 +80,18 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		}
 	}
 	return all
+}
+
+// blind reports whether a process may not know what of a limit that refills was used before it
+// began: the server has not told it anything of the subject yet.
+func (j *judge) blind(o *op, s int, l *stint.Limit) bool {
+	if leaked(l, o.ret-j.processes[o.process].born) > float64(l.Capacity()) {
+		return false
+	}
+	return !slices.ContainsFunc(j.ops, func(a *op) bool {
+		return a.process == o.process && a.cost(s) > 0 && a.ret <= o.ret && !a.degraded && a.kind != wait &&
+			(a.told == allowed || a.told == denied)
+	})
 }
 
 // unbooked is when the bookings that a waiter gave up are surely gone: never, if it may not know
@@ -179,7 +198,7 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 		}
 		if shares > 1 {
 			mine := slices.DeleteFunc(slices.Clone(stays),
-				func(a stay) bool { return a.op.process != o.process || !a.op.degraded })
+				func(a stay) bool { return a.op.process != o.process || !a.op.degraded && !a.share })
 			left := max(0, l.Capacity()-int64(math.Ceil(u)))
 			if used(l, window, t, mine)+float64(cost) > float64((left+shares-1)/shares) {
 				return true

@@ -396,9 +396,11 @@ func TestVerdict(t *testing.T) {
 			want: "room"},
 
 		// Times.
-		{name: "too slow", limit: perSecond(1), ops: list(asked(0, allowed, 0, 18)), ledger: 1, want: "budget"},
+		{name: "too slow", limit: perSecond(1), ops: list(asked(0, allowed, 2000, 2018)), ledger: 1, want: "budget"},
+		{name: "slow to start", limit: perSecond(1), ops: list(asked(0, allowed, 0, 900)), ledger: 1},
 		{name: "slow for want of a CPU", limit: perSecond(1),
-			processes: []process{{starved: []span{{5 * ms, 10 * ms}}}}, ops: list(asked(0, allowed, 0, 18)), ledger: 1},
+			processes: []process{{starved: []span{{2005 * ms, 2010 * ms}}}},
+			ops:       list(asked(0, allowed, 2000, 2018)), ledger: 1},
 		{name: "a settlement while the server is silent", limit: perSecond(1),
 			processes: []process{{troubles: trouble}},
 			ops:       list(asked(0, allowed, 0, 1).settled(10, 25, 0)), ledger: 0},
@@ -415,7 +417,7 @@ func TestVerdict(t *testing.T) {
 			ops: list(asked(0, failed, 0, 115).waited().within(100)), ledger: 0},
 		{name: "a waiter that gives up and waits for the server", limit: perSecond(1),
 			processes: []process{{troubles: trouble}},
-			ops:       list(asked(0, failed, 0, 1100).waited().within(100)), ledger: 0, want: "budget"},
+			ops:       list(asked(0, failed, 2000, 3100).waited().within(100)), ledger: 0, want: "budget"},
 		{name: "a short deadline and a late answer", limit: perSecond(1),
 			ops:    list(asked(0, allowed, 9000, 9014).within(1)),
 			ledger: 1},

@@ -162,8 +162,8 @@ func (k *counts) book(from, until, cost int64) {
 }
 
 // force charges or books what there is room for up to 2^52. Charged now are units that were used at
-// their end, of which meters have refilled some. A booking ends no later than those that come after
-// it, and joins the last one where there are 1,000.
+// their end, and that meters have given back for some time. A booking ends no later than those that
+// come after it, and joins the last one where there are 1,000.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -173,7 +173,7 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 			k.append(stamp(l, until), cost)
 		}
 		if hasMeter(l) {
-			k.meter.add(max(0, cost-refilled))
+			k.meter.addLate(l, cost, refilled)
 		}
 	case len(k.booked) >= storebounds.MaxBookings:
 		k.booked[len(k.booked)-1].n += cost

@@ -95,7 +95,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	}
 
 	// 3. Limits.
-	old := s.giveUp(&r, parts)
+	old := s.giveUp(&r, claims, parts)
 	fit()
 	show()
 	var at int64
@@ -266,9 +266,12 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 		case *holders:
 			k.charge(p.limit, now, s.serial)
 		case *counts:
+			if p.booked {
+				k.unbook(r.Terms().Booked.At, p.claim.Cost)
+			}
 			switch {
 			case r.Mode == driver.ModeForce:
-				k.force(p.limit, now, at, stated, p.claim.Cost, r.Terms().Refilled)
+				k.force(p.limit, now, at, stated, p.claim.Cost, r.Terms().Refilled.Microseconds())
 			case at > now:
 				k.book(at, stated, p.claim.Cost)
 			default:
@@ -307,17 +310,35 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	}
 }
 
-// giveUp takes an earlier booking off every limit where it is found, and leaves of each limit what
-// is ahead of that for the decision to see. It returns the smallest T of the booking, or never if
-// there is none.
-func (s *Store) giveUp(r *stint.Request, parts []*part) int64 {
-	old := never
-	if r.Terms().Booked == 0 {
+// giveUp takes an earlier booking off every limit, and leaves of each limit what is ahead of that
+// for the decision to see. It returns the smallest T of the booking, or never if a limit does not
+// have it: then it is given up where it is once there is another place.
+func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) int64 {
+	old, booked := never, r.Terms().Booked
+	if booked == nil {
+		return old
+	}
+	whole, state := true, 0 // number of the claim's first
+	for _, claim := range claims {
+		names := contract.StateNames(claim, nil)
+		for _, p := range parts {
+			if p.claim != claim || claim.Cost == 0 {
+				continue
+			}
+			p.booked = p.in != nil && p.in.generation != 0 &&
+				p.in.generation == booked.GenerationAt(state+slices.Index(names, p.limit.Name)) &&
+				slices.ContainsFunc(p.counts.bookings(), func(b booking) bool { return b.until == booked.At })
+			whole = whole && p.booked
+		}
+		state += len(names)
+	}
+	if !whole {
 		return old
 	}
 	for _, p := range parts {
-		if k, ok := p.counts.(*counts); ok && p.claim.Cost > 0 {
-			if from := k.unbook(r.Terms().Booked, p.claim.Cost); from != never && (old == never || from < old) {
+		if k, ok := p.counts.(*counts); ok && p.booked {
+			p.booked = false
+			if from := k.unbook(booked.At, p.claim.Cost); old == never || from < old {
 				old = from
 			}
 		}
@@ -345,6 +366,6 @@ func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, no
 	}
 	s.serial++
 	d.Allowed, d.RetryAfter = true, wait(old, now)
-	d.Charge.Data().ID, d.Charge.Data().At = s.serial, r.Terms().Booked
+	d.Charge.Data().ID, d.Charge.Data().At = s.serial, r.Terms().Booked.At
 	showAsOf(parts, d.Usages(), old)
 }

@@ -19,7 +19,7 @@ type seenID struct {
 
 // seen returns the request's id if it is in force.
 func (s *Store) seen(r *stint.Request, now int64) *seenID {
-	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != 0 {
+	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != nil {
 		return nil
 	}
 	return s.inForce(&r.Claims[0], r.ID, contract.Life(r).Microseconds(), now)
@@ -38,7 +38,7 @@ func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 
 // remember records the request's id as charged at an instant.
 func (s *Store) remember(r *stint.Request, now, at int64) {
-	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != 0 || s.seen(r, now) != nil {
+	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != nil || s.seen(r, now) != nil {
 		return
 	}
 	s.forget(&r.Claims[0], r.ID)
@@ -63,7 +63,7 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	}
 	list := s.ids[scopeOf(&r.Claims[0])]
 	for i := range list {
-		if k := &list[i]; k.id == r.ID && (k.charge.IsZero() || r.Terms().Booked != 0) {
+		if k := &list[i]; k.id == r.ID && (k.charge.IsZero() || r.Terms().Booked != nil) {
 			k.charge = driver.NewCharge(slices.Clone(d.Charge.Claims()), *d.Charge.Data())
 		}
 	}

@@ -88,6 +88,17 @@ func (m *meter) add(units int64) {
 	}
 }
 
+// addLate adds units that the meter has given back for some time already.
+func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
+	s := scaleOf(l)
+	weight := times(min(units, most/s.unit), s.unit)
+	if weight.Sub(weight, times(refilled/s.tick, s.rate)); weight.Sign() < 0 {
+		return
+	}
+	m.level.Add(m.level, weight)
+	m.add(0)
+}
+
 // through is the meter led through bookings, and on to t if that is later.
 func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 	c := m.clone()

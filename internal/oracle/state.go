@@ -55,6 +55,7 @@ type part struct {
 	// counts is a copy of what is known of the limit, opened. seen is what of it matters to the
 	// decision: less than that for a booking that moves up.
 	counts, seen kept
+	booked       bool // it has the booking that the request replaces
 }
 
 // kept is what is remembered of one limit. Its methods are the rules' words, and but for open they

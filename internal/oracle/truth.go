@@ -70,7 +70,9 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	} else if fits {
 		r.Claims[0].Cost = 1 // where that much fits, it is not denied
 	}
-	stays := r.Terms().Booked != 0 && d.Charge.Data().At == r.Terms().Booked && t.hasBooking(now, &r)
+	booked := bookedStates(&r, &d)
+	stays := r.Terms().Booked != nil && d.Charge.Data().At == r.Terms().Booked.At && t.hasBooking(now, &r) &&
+		!slices.Contains(booked, false)
 	leased := func(l stint.Limit) bool { return l.Leased }
 	blocks := d.Charge.Data().Leased || t.AnyDelay && slices.ContainsFunc(d.Charge.Claims()[0].Limits, leased)
 	states, i := d.States(), -1
@@ -99,7 +101,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				e.from = now + d.RetryAfter.Microseconds()
 			}
 			lt.blocks = lt.blocks || blocks
-			moved := r.Terms().Booked != 0 && lt.giveUp(now, r.Terms().Booked, e)
+			moved := r.Terms().Booked != nil && booked[i] && lt.giveUp(now, r.Terms().Booked.At, e)
 			if stays {
 				continue // it stays where it was, and is nowhere if limits were reset since
 			}
@@ -115,10 +117,26 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	return nil
 }
 
+// bookedStates says for each limit of a request that asks to move a booking up whether that was
+// booked in the limit's state as it is now.
+func bookedStates(r *stint.Request, d *stint.Decision) (same []bool) {
+	state := 0 // number of the claim's first
+	for i := range r.Claims {
+		names := contract.StateNames(&r.Claims[i], nil)
+		for j := range r.Claims[i].Limits {
+			k := state + slices.Index(names, r.Claims[i].Limits[j].Name)
+			same = append(same, r.Terms().Booked != nil &&
+				r.Terms().Booked.GenerationAt(k) == d.Charge.Data().GenerationAt(k))
+		}
+		state += len(names)
+	}
+	return same
+}
+
 // hasBooking reports whether some limit has the booking that a request asks to move up.
 func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 	for c, l := range contract.Limits(r.Claims) {
-		if slices.ContainsFunc(t.of(c, l).events, func(e event) bool { return e.is(now, r.Terms().Booked) }) {
+		if slices.ContainsFunc(t.of(c, l).events, func(e event) bool { return e.is(now, r.Terms().Booked.At) }) {
 			return true
 		}
 	}

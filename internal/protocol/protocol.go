@@ -7,10 +7,13 @@ import "time"
 
 // Terms are what the stack asks of a store beside what users ask. The zero Terms ask for nothing.
 type Terms struct {
-	// Booked is the At of the charge of an earlier booking of the same claims. Reserve then moves
-	// it to the earliest time that is not before those who were ahead of it, if there is an earlier
-	// one, and answers with the time that it has now.
-	Booked int64
+	// Booked is of the charge of an earlier booking of the same claims. Reserve then moves it to
+	// the earliest time that is not before those who were ahead of it, if there is an earlier one,
+	// and answers with the time that it has now.
+	//
+	// After an error, unless nothing was certainly done, the caller has no place any more. Where it
+	// is may become known later, and then it is given back.
+	Booked *ChargeData
 	// Lease charges units that are to be used during that time from now: they count from now on,
 	// and as if they were charged at its end. It implies Fit. For logs, that is limits that can be
 	// leased.
@@ -23,10 +26,11 @@ type Terms struct {
 	// At is that instant. For Force without MaxWait. Concurrency limits ignore it: a place is taken
 	// now.
 	Age time.Duration
-	// Refilled is how many units of the cost of a Force meters have given back since they were
-	// used: a meter is charged only the rest, now. More than the cost means all of it. For Force
-	// without MaxWait. Logs and concurrency limits ignore it.
-	Refilled int64
+	// Refilled is for how long meters have given back units of a Force since they were used, cut to
+	// whole microseconds: a meter is charged only the rest, now. It may be shorter than Age, since
+	// a meter gives back what was used before as well. For Force without MaxWait. Logs and
+	// concurrency limits ignore it.
+	Refilled time.Duration
 }
 
 // ChargeData is what a store knows about a charge, beside its claims. All but ID and At is also

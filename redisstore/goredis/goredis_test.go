@@ -111,8 +111,7 @@ func TestTLS(t *testing.T) {
 	untrusting := redis.NewClient(
 		&redis.Options{Addr: server.Addr(), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}})
 	defer untrusting.Close()
-	if s, err := goredis.Open(t.Context(), untrusting, redisstore.Config{}); err == nil {
-		_ = s.Close()
+	if open(t, untrusting, redisstore.Config{}).Ping(t.Context()) == nil {
 		t.Error("a certificate of an unknown authority was accepted")
 	}
 }
@@ -219,13 +218,13 @@ func TestCredentials(t *testing.T) {
 		return err
 	})
 
-	// A provider that fails is the error of Open.
+	// A provider that fails is the error of calls.
 	failing := redis.NewClient(&redis.Options{Addr: server.Addr(),
 		CredentialsProviderContext: func(context.Context) (string, string, error) {
 			return "", "", errors.New("the vault is sealed")
 		}})
 	defer failing.Close()
-	if _, err := goredis.Open(t.Context(), failing, redisstore.Config{}); err == nil ||
+	if err := open(t, failing, redisstore.Config{}).Ping(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "the vault is sealed") {
 		t.Errorf("a failing provider: %v", err)
 	}

@@ -16,7 +16,8 @@
 --            forgive: how long a ban's level is kept
 --            charge id (8)
 --            number of durations of bans (1), durations
---            of a FORCE how long ago its units were used, and how many of them meters have refilled
+--            of a FORCE how long ago its units were used, and for how long meters have refilled them
+--            of a booking to move up, per part with a state the generation that it was booked in (4)
 --            with a request id, the length of its note (2), and the note (ids.lua)
 -- Answer   flags (1)
 --          deciding claim (1)
@@ -64,6 +65,9 @@ local function read_request(args, run, base, id)
     r.durations = {}
     for i = 1, steps do r.durations[i], pos = unpack_at('<d', args, pos) end
     if r.mode == FORCE then r.age, r.refilled, pos = unpack_at('<dd', args, pos) end
+    for _, part in ipairs(r.booked > 0 and r.parts or {}) do
+      if part.st then part.st.booked_in, pos = unpack_at('<I4', args, pos) end
+    end
     if id then r.note = unpack_at('<I2c0', args, pos) end
   end
   return r
@@ -86,20 +90,23 @@ local function fit(r, equal)
 end
 
 -- leave takes the booking that is to be moved up off all limits, with those behind it. It returns
--- its time, if there was one.
+-- its time. If a limit does not have it, it stays, until there is another place.
 local function leave(r)
   local t
-  local found = {}
-  for i, l in ipairs(r.limits) do
-    found[i] = l.cost > 0 and find_booking(l, r.booked)
-    if found[i] then
-      local own = booking(l, found[i])
+  for _, l in ipairs(r.limits) do
+    l.found = l.cost > 0 and l.st.generation == l.st.booked_in and find_booking(l, r.booked)
+    if l.found then
+      local own = booking(l, l.found)
       t = min(t or own, own)
     end
   end
-  for i, l in ipairs(t and r.limits or {}) do
+  for _, l in ipairs(r.limits) do
+    if l.cost > 0 and not l.found then return end
+  end
+  for _, l in ipairs(t and r.limits or {}) do
     l.whole, l.whole_sum, l.whole_led = l.booked, l.booked_sum, l.led
-    if found[i] then change_booking(l, found[i], -l.cost) end
+    if l.found then change_booking(l, l.found, -l.cost) end
+    l.found = nil
     local first = first_booking(l.booked, 1, t)
     l.booked, l.behind, l.led = l.booked:sub(1, first * BOOKED), l.booked:sub(first * BOOKED + 1), nil
   end
@@ -175,6 +182,10 @@ local function charge(r, t)
   for _, l in ipairs(r.limits) do
     if l.cost > 0 then
       at = t > now and e or max(1, now + r.lease - r.age)
+      if l.found then
+        change_booking(l, l.found, -l.cost)
+        l.led = nil
+      end
       if r.mode == FORCE then l.cost = min(l.cost, max(0, MAX_UNITS / 2 - l.of.used(l))) end
       if t > now and r.mode == FORCE then
         insert(l, t, e)

@@ -350,12 +350,15 @@ function L.at(l, t)
 end
 
 -- charge charges the limit's cost now: to its log as of an instant, if that counts, and to its
--- meter without the units that are refilled.
+-- meter without what that has refilled in some time.
 function L.charge(l, at, _, refilled)
   if dead(l) then return end
   l.changed = true
   if l.width > 0 and l.cost > 0 and stamp(l, at) > now - l.span then append(l, stamp(l, at), l.cost) end
-  if l.unit then l.level, l.led = min(MAX_UNITS, l.level + max(0, l.cost - refilled) * l.unit), nil end
+  if l.unit then
+    local weight = min(l.cost, floor(MAX_UNITS / l.unit)) * l.unit - floor(refilled / l.tick) * l.rate
+    l.level, l.led = min(MAX_UNITS, l.level + max(0, weight)), nil
+  end
 end
 
 function L.book(l, t, e)

@@ -1,7 +1,6 @@
 package resilience
 
 import (
-	"context"
 	"hash/maphash"
 	"math"
 	"math/bits"
@@ -17,9 +16,8 @@ import (
 // denialLife is the longest that a denial is repeated without asking the store.
 const denialLife = time.Second
 
-// denyCache is a layer that remembers denials of the one below it, and repeats them for as long as
-// they are in force, but for no longer than a second: subjects that keep asking above their limit
-// hardly reach the store.
+// denyCache remembers denials, and repeats them for as long as they are in force, but for no longer
+// than a second: subjects that keep asking above their limit hardly reach the store.
 //
 // It never admits anything by itself, and it never denies wrongly for more than a second. Most
 // changes take effect at once: a limit with another Max or Burst has another key, and a refund,
@@ -34,11 +32,8 @@ const denialLife = time.Second
 //
 // It is safe for concurrent use and takes no locks.
 type denyCache struct {
-	inner    layer
-	observer stint.Observer
-	seed     maphash.Seed
-	start    time.Time
-	clock    func() time.Duration // for tests; nil means the time since start
+	seed  maphash.Seed
+	start time.Time
 
 	sets []denialSet // as many as a power of two
 
@@ -79,64 +74,38 @@ type denial struct {
 	usages           []stint.Usage
 }
 
-// newDenyCache returns a cache over a store.
-func newDenyCache(inner layer, c Config) *denyCache {
+func newDenyCache(c Config) *denyCache {
 	sets := (c.Denials + len(denialSet{}) - 1) / len(denialSet{})
 	return &denyCache{
-		inner:    inner,
-		observer: c.Observer,
-		seed:     maphash.MakeSeed(),
-		start:    time.Now(),
-		sets:     make([]denialSet, 1<<bits.Len(uint(sets-1))),
+		seed:  maphash.MakeSeed(),
+		start: time.Now(),
+		sets:  make([]denialSet, 1<<bits.Len(uint(sets-1))),
 	}
 }
 
 // repeat answers a request from memory, and reports whether it did.
-func (c *denyCache) repeat(ctx context.Context, id denialID, r *stint.Request, d *stint.Decision,
-	asked time.Time) bool {
+func (c *denyCache) repeat(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	now := asked.Sub(c.start)
 	e := c.find(id, now)
 	if e == nil {
 		return false
 	}
 	e.repeat(r, d, now)
-	observeMemory(ctx, c.observer, sourceDenyCache, r, d)
 	return true
 }
 
-// ask asks the layer below, and remembers a denial; [Stack.Take] has looked into memory before. The
-// generation and the time are those of before sending: a give-back that the store may not have seen
-// when it denied changes the generation later.
-func (c *denyCache) ask(ctx context.Context, q *question) error {
-	err, d := c.inner.ask(ctx, q), &q.decision
-	if err != nil || d.Allowed || !q.denial.held {
-		return err
+// remember keeps a decision if it is a denial. The generation and the time are those of before
+// sending: a give-back that the store may not have seen when it denied changes the generation
+// later.
+func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) {
+	if d.Allowed || !id.held {
+		return
 	}
-	if life := lifeOf(&q.request, d); life > 0 {
-		c.keep(&denial{denialID: q.denial, until: q.asked.Sub(c.start) + life, received: c.now(), banned: d.Banned,
+	if life := lifeOf(r, d); life > 0 {
+		c.keep(&denial{denialID: id, until: asked.Sub(c.start) + life, received: time.Since(c.start), banned: d.Banned,
 			degraded: d.Degraded, denier: d.Denier, banLeft: d.BanLeft, retryAfter: d.RetryAfter,
 			usages: slices.Clone(d.Usages())})
 	}
-	return nil
-}
-
-func (c *denyCache) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	done, err := c.inner.Amend(ctx, charge, a)
-	if a.Kind != stint.AmendExtend {
-		// Only now is there room: what was denied until here is outdated. That holds after an error
-		// as well, which leaves open whether anything was given back.
-		for i := range charge.Claims() {
-			claim := &charge.Claims()[i]
-			c.dropSubject(claim.Subject)
-		}
-	}
-	return done, err
-}
-
-func (c *denyCache) Command(ctx context.Context, cmd stint.Command) error {
-	err := c.inner.Command(ctx, cmd)
-	c.dropSubject(cmd.Subject) // after the call and whatever came of it, as in Amend
-	return err
 }
 
 // drop forgets the denials of a subject, or all of them if it is "". It is for changes that were
@@ -328,12 +297,4 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 		u.ResetAfter = max(u.ResetAfter-passed, 0)
 		usages[i] = u
 	}
-}
-
-// now is the time since the cache was made, by the monotonic clock.
-func (c *denyCache) now() time.Duration {
-	if c.clock != nil {
-		return c.clock()
-	}
-	return time.Since(c.start)
 }

@@ -1,0 +1,187 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/stores"
+)
+
+// The first thing that anybody tries: "exactly ten", by processes that have just started.
+const (
+	startLimit   = 10
+	startCallers = 100
+)
+
+func TestF58(t *testing.T) {
+	fault(t, "F58", "two and four processes that have just started, 100 callers at once under 10/1m, default settings; two busy loops per core, or a CPU quota of 200m per process; a healthy Redis",
+		"exactly 10 in 95 % of the rounds, and never more than 11", func(r *report) {
+			server := redistest.Start(t)
+			rounds := pick(200, 4)
+			end := starve(r, 4)
+			for _, processes := range []int{2, 4} {
+				started(r, server.URL(), fmt.Sprintf("busy, %d processes", processes), processes, rounds, nil)
+			}
+			end()
+			quota, err := newQuota(t)
+			if err != nil {
+				r.saw("no CPU quota on this machine: %v", err)
+				return
+			}
+			for _, processes := range []int{2, 4} {
+				started(r, server.URL(), fmt.Sprintf("quota, %d processes", processes), processes, rounds, quota)
+			}
+			wantTTLs(r, server)
+		})
+}
+
+// started lets processes start together, so many times, and judges how many callers were admitted.
+func started(r *report, url, what string, processes, rounds int, quota func(process, pid int) error) {
+	r.Helper()
+	exact, least, most := 0, startCallers, 0
+	for round := range rounds {
+		n := startTogether(r, url, fmt.Sprintf("%s %d", what, round), processes, quota)
+		if n == startLimit {
+			exact++
+		}
+		least, most = min(least, n), max(most, n)
+	}
+	r.saw("%s: exactly %d in %d of %d rounds, %d to %d", what, startLimit, exact, rounds, least, most)
+	if most > startLimit+1 {
+		r.Errorf("%s: %d admitted under a limit of %d", what, most, startLimit)
+	}
+	if *measure && exact*100 < rounds*95 {
+		r.Errorf("%s: exactly %d in %d of %d rounds only", what, startLimit, exact, rounds)
+	}
+}
+
+// startTogether starts processes, lets them begin at the same instant, and returns how many of
+// their callers were admitted.
+func startTogether(r *report, url, subject string, processes int, quota func(process, pid int) error) (admitted int) {
+	r.Helper()
+	type process struct {
+		*exec.Cmd
+		in  io.WriteCloser
+		out *bufio.Reader
+	}
+	var all []process
+	for i := range processes {
+		cmd := exec.CommandContext(r.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d", startEnv, url, subject, startCallers/processes))
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			r.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			r.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			r.Fatal(err)
+		}
+		if quota != nil {
+			if err := quota(i, cmd.Process.Pid); err != nil {
+				r.Fatal(err)
+			}
+		}
+		all = append(all, process{cmd, in, bufio.NewReader(out)})
+	}
+	for _, p := range all {
+		if _, err := p.out.ReadString('\n'); err != nil {
+			r.Fatal(err)
+		}
+	}
+	for _, p := range all {
+		_ = p.in.Close() // begin
+	}
+	for _, p := range all {
+		line, err := p.out.ReadString('\n')
+		if err != nil {
+			r.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			r.Fatal(err)
+		}
+		admitted += n
+		if err := p.Wait(); err != nil {
+			r.Fatal(err)
+		}
+	}
+	return admitted
+}
+
+const startEnv = "STINT_TEST_START"
+
+// startNow is the life of a process that has just started: it opens its store, asks once with each
+// of its callers, and prints how many were admitted.
+func startNow(text string) error {
+	part := strings.Split(text, "|")
+	callers, err := strconv.Atoi(part[2])
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
+	ctx := context.Background()
+	store, err := stores.Open(ctx, part[0])
+	if err != nil {
+		return err
+	}
+	lim, err := stint.New(store, stint.PerMinute(startLimit))
+	if err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	var admitted atomic.Int64
+	for range callers {
+		group.Go(func() {
+			if d, err := lim.Allow(ctx, part[1]); err == nil && d.Allowed {
+				admitted.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	fmt.Println(admitted.Load())
+	return store.Close()
+}
+
+// newQuota returns what puts a process under a CPU quota of 200m, as Kubernetes does, if this
+// machine can do that.
+func newQuota(t *testing.T) (func(process, pid int) error, error) {
+	const period, quota = 100_000, 20_000 // µs
+	v1 := "/sys/fs/cgroup/cpu"
+	if _, err := os.Stat(filepath.Join(v1, "cpu.cfs_quota_us")); err != nil {
+		return nil, errors.New("no cgroup controller for the CPU")
+	}
+	groups := make([]string, 4)
+	for i := range groups {
+		groups[i] = filepath.Join(v1, fmt.Sprintf("stint-test-%d-%d", os.Getpid(), i))
+		if err := os.Mkdir(groups[i], 0o755); err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = os.Remove(groups[i]) })
+		for name, value := range map[string]int{"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota} {
+			if err := os.WriteFile(filepath.Join(groups[i], name), []byte(strconv.Itoa(value)), 0o644); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return func(process, pid int) error {
+		return os.WriteFile(filepath.Join(groups[process], "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
+	}, nil
+}

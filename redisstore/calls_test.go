@@ -1,0 +1,229 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+func openAt(t *testing.T, url string) *Store {
+	t.Helper()
+	s, err := OpenNow(t.Context(), Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// batchOf decides one call in a batch that has so much time.
+func batchOf(t *testing.T, s *Store, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	c := hourly("batch", "")
+	s.TakeBatch(ctx, []*driver.Call{c})
+	return c.Err
+}
+
+// verbs makes each kind of call that is no batch, with so much time for each.
+func verbs(t *testing.T, s *Store, d time.Duration) map[string]error {
+	t.Helper()
+	within := func(call func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		defer cancel()
+		return call(ctx)
+	}
+	claim := stint.Claim{Subject: "user:1", Cost: 1, Limits: []stint.Limit{stint.PerHour(1000)}}
+	charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 1, At: time.Now().UnixMicro()})
+	return map[string]error{
+		"take": within(func(ctx context.Context) error {
+			_, err := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
+			return err
+		}),
+		"amend": within(func(ctx context.Context) error {
+			_, err := s.Amend(ctx, charge, stint.Amendment{Kind: stint.AmendSettle})
+			return err
+		}),
+		"command": within(func(ctx context.Context) error {
+			return s.Command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: "user:1"})
+		}),
+		"present": within(func(ctx context.Context) error { _, err := s.Present(ctx, "p"); return err }),
+		"ping":    within(s.Ping),
+		"inspect": within(func(ctx context.Context) error { _, err := s.Inspect(ctx, claim); return err }),
+	}
+}
+
+// crowd makes so many batches at a time that there are as many connections for them as can be.
+func crowd(t *testing.T, s *Store, proxy *redistest.Proxy) {
+	t.Helper()
+	proxy.SetLatency(5*time.Millisecond, 0)
+	defer proxy.SetLatency(0, 0)
+	var group sync.WaitGroup
+	defer group.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	for range 2 * ownConnections {
+		group.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := batchOf(t, s, time.Minute); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	eventually.True(t, "all connections are made",
+		func() bool { return s.conn.roomAt("").made.Load() == ownConnections })
+}
+
+// Calls that are no batches, and batches beyond those that have connections of their own, share a
+// connection: they are answered although all others are taken, and make no more.
+func TestCallsBesideLateBatches(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	s := openAt(t, proxy.URL())
+	room := s.conn.roomAt("")
+	room.used.Store(ownConnections)
+	room.made.Store(ownConnections)
+	before := proxy.Dials()
+	for op, err := range verbs(t, s, time.Minute) {
+		if err != nil {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	if err := batchOf(t, s, time.Minute); err != nil {
+		t.Errorf("a batch: %v", err)
+	}
+	if n := proxy.Dials() - before; n != 0 {
+		t.Errorf("%d connections were made", n)
+	}
+}
+
+// While Redis is silent, batches keep their connections until it answers, and other calls end in
+// time.
+func TestBatchesAreLate(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	s := openAt(t, proxy.URL()+"?write_timeout=1m")
+	crowd(t, s, proxy)
+	late := make(chan error)
+	server.Pause(t)
+	const batches = ownConnections + 2
+	for range batches {
+		go func() { late <- batchOf(t, s, time.Minute) }()
+	}
+	eventually.True(t, "all connections are taken",
+		func() bool { return s.conn.roomAt("").used.Load() == ownConnections })
+	for range 3 {
+		for op, err := range verbs(t, s, 20*time.Millisecond) {
+			if errkind.Of(err) != errkind.Timeout {
+				t.Errorf("%s of a silent server: %v", op, err)
+			}
+		}
+	}
+	server.Resume(t)
+	for range batches {
+		if err := <-late; err != nil {
+			t.Error(err)
+		}
+	}
+	for op, err := range verbs(t, s, time.Minute) {
+		if err != nil {
+			t.Errorf("%s afterwards: %v", op, err)
+		}
+	}
+	if n := proxy.Dials(); n > ownConnections+1 { // nobody listens
+		t.Errorf("%d connections were made", n)
+	}
+}
+
+// After a restart of Redis one call finds that out, and perhaps one on the connection that calls
+// share. Those on other connections are not sent there.
+func TestARestartFailsFewCalls(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	s := openAt(t, proxy.URL())
+	crowd(t, s, proxy)
+	proxy.Cut()
+	proxy.Restore()
+	failed := 0
+	for range 2 * ownConnections {
+		if err := batchOf(t, s, time.Minute); err != nil {
+			failed++
+		}
+	}
+	if failed > 2 {
+		t.Errorf("%d calls failed, want two at most", failed)
+	}
+}
+
+// A connection that was idle for too long, or not used since another was lost, sends nothing.
+func TestStaleLinks(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(*link)
+		stale bool
+	}{
+		"used":                    {func(*link) {}, false},
+		"idle":                    {func(k *link) { k.used -= idle }, true},
+		"the rest of a call":      {func(k *link) { k.used, k.sent = k.used-idle, true }, false},
+		"another is lost":         {func(k *link) { k.of.lost.Store(int64(k.used + 1)) }, true},
+		"another was lost before": {func(k *link) { k.of.lost.Store(int64(k.used - 1)) }, false},
+		"another is lost, the rest of a call": {func(k *link) {
+			k.sent = true
+			k.of.lost.Store(int64(k.used + 1))
+		}, false},
+		"expired": {func(k *link) {
+			k.used -= idle
+			k.expire()
+		}, true},
+		"not expired": {(*link).expire, false},
+	} {
+		client, server := net.Pipe()
+		k := &link{Conn: client, of: &connection{began: time.Now().Add(-time.Hour)}, used: time.Hour, room: &room{},
+			expiry: time.NewTimer(time.Hour)}
+		go func() { _, _ = server.Read(make([]byte, 10)) }()
+		test.spoil(k)
+		if _, err := k.Write([]byte("x")); errors.Is(err, errStale) != test.stale || !test.stale && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = k.Close()
+	}
+}
+
+// Calls whose connections were idle for too long are sent on others, and nobody notices.
+func TestCallsOnStaleLinks(t *testing.T) {
+	for _, kind := range []string{"one", "Cluster"} {
+		var s *Store
+		if kind == "one" {
+			s = openAt(t, redistest.Start(t).URL())
+		} else {
+			s = openCluster(t, redistest.StartCluster(t))
+		}
+		if err := batchOf(t, s, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		s.conn.lost.Store(int64(s.conn.now()))
+		for i := range 3 {
+			if err := batchOf(t, s, time.Minute); err != nil {
+				t.Errorf("%s: batch %d: %v", kind, i, err)
+			}
+			for op, err := range verbs(t, s, time.Minute) {
+				if err != nil {
+					t.Errorf("%s: %s: %v", kind, op, err)
+				}
+			}
+		}
+	}
+}

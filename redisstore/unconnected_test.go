@@ -1,0 +1,121 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// openAnyway opens a store whose servers may not be there.
+func openAnyway(ctx context.Context, t *testing.T, url string) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.Open(ctx, redisstore.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// verbs calls each method of a store, and returns their errors by name.
+func verbs(ctx context.Context, s *redisstore.Store) map[string]error {
+	claim := stint.Claim{Subject: "user:1", Cost: 1, Limits: []stint.Limit{stint.PerHour(1000)}}
+	d, take := s.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
+	_, amend := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+	_, inspect := s.Inspect(ctx, claim)
+	_, bans := s.Bans(ctx, 1)
+	_, scopes := s.Scopes(ctx, "user:1")
+	_, info := s.Info(ctx)
+	_, present := s.Present(ctx, "p")
+	return map[string]error{
+		"take": take, "amend": amend, "command": s.Command(ctx, stint.Command{
+			Kind: stint.CommandUnban, Subject: "user:1"}),
+		"inspect": inspect, "bans": bans, "scopes": scopes, "info": info, "ping": s.Ping(ctx), "present": present,
+	}
+}
+
+// Every call fails with why Redis is away, and with what kind of failure that is.
+func TestCallsWithoutAConnection(t *testing.T) {
+	locked := redistest.Start(t, "--requirepass", "secret")
+	for want, url := range map[string]string{
+		errkind.Unreachable: "redis://127.0.0.1:1", errkind.Auth: "redis://" + locked.Addr(),
+	} {
+		s := openAnyway(t.Context(), t, url)
+		<-s.Ready()
+		errs := verbs(t.Context(), s)
+		batch := &driver.Call{}
+		s.TakeBatch(t.Context(), []*driver.Call{batch})
+		for op, err := range errs {
+			var failed *stint.StoreError
+			if !errors.As(err, &failed) || failed.Op != op || failed.Kind != want || failed.Err == nil ||
+				strings.Count(err.Error(), "stint: ") != 1 {
+				t.Errorf("%s of %s: %v, want why the store is away", op, url, err)
+			}
+		}
+		if errkind.Of(batch.Err) != want {
+			t.Errorf("a batch to %s: %v, want why the store is away", url, batch.Err)
+		}
+		if err := s.Announcements(t.Context(), nil); errkind.Of(err) == errkind.Auth || err == nil {
+			t.Errorf("listening to %s: %v, want nothing about permissions", url, err)
+		}
+	}
+}
+
+// Until the first attempt to connect has ended, calls wait for it.
+func TestCallsAwaitTheFirstConnection(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	proxy.SetLatency(100*time.Millisecond, 0)
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	s := openAnyway(short, t, proxy.URL())
+	if err := verbs(short, s)["take"]; errkind.Of(err) != errkind.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with little time: %v, want that it is up", err)
+	}
+	select {
+	case <-s.Ready():
+		t.Fatal("connected at once, 100 ms away")
+	default:
+	}
+	for op, err := range verbs(t.Context(), s) {
+		if err != nil {
+			t.Errorf("%s: %v, want that it waited", op, err)
+		}
+	}
+	<-s.Ready()
+}
+
+// A store that was opened while Redis was away is used once it comes. From the end of the first
+// attempt on, calls fail at once.
+func TestRedisComesLater(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	s := openAnyway(t.Context(), t, server.URL())
+	<-s.Ready()
+	if err := verbs(t.Context(), s)["take"]; errkind.Of(err) != errkind.Unreachable {
+		t.Errorf("got %v, want that it is away", err)
+	}
+	server.Restart(t)
+	eventually.Nil(t, "a ping", func() error { return s.Ping(t.Context()) })
+	for op, err := range verbs(t.Context(), s) {
+		if err != nil {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for op, err := range verbs(t.Context(), s) {
+		if err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("%s after Close: %v", op, err)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package resilience
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
+)
+
+// amendTime is how long an amendment or a command may take unless the caller set a deadline. No
+// request waits for them.
+const amendTime = time.Second
+
+// Amend implements [stint.Store]. A charge is amended in the lease that it came from, in the store
+// or here.
+func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
+	here := false
+	if s.leases != nil && c.Data().Leased {
+		here, done, err = s.leases.amend(ctx, &c, a)
+	}
+	if !here {
+		done, err = s.amend(ctx, c, a)
+	}
+	if s.denials != nil && a.Kind != stint.AmendExtend {
+		// Only now is there room: what was denied until here is outdated. That holds after an error
+		// as well, which leaves open whether anything was given back.
+		for i := range c.Claims() {
+			s.denials.dropSubject(c.Claims()[i].Subject)
+		}
+	}
+	return done, err
+}
+
+// AmendsInOrder reports that a holder need not wait for its heartbeats before it gives up its
+// place; see package driver.
+func (s *Stack) AmendsInOrder() bool { return true }
+
+// amend amends a charge in the store if that made it, else here. A settlement or a release that the
+// store does not answer within the time budget is made later: no response waits for it.
+func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	if err := a.Validate(&c); err != nil {
+		return stint.Amended{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return stint.Amended{}, gaveUp(opAmend, err)
+	}
+	switch {
+	case c.Data().Fallback && c.Data().ID>>markShift != s.ledger.mark:
+		return stint.Amended{}, nil
+	case c.Data().Fallback:
+		return s.amendOwn(ctx, c, a)
+	}
+	return s.amendStored(ctx, c, a)
+}
+
+// amendStored amends a charge of the store.
+func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	if a.Kind == stint.AmendExtend {
+		done, err := s.amendStore(ctx, c, a)
+		s.noteFailure(err, &c.Claims()[0])
+		if s.ledger.extended(&c, err == nil && done.Changed); err != nil {
+			s.unanswered(ctx, &c, err)
+		}
+		return done, err
+	}
+	amended := func(done stint.Amended) {
+		if contract.FromStore(&c) {
+			s.ledger.amended(&c, a, done.Charged)
+		}
+	}
+	_, void := s.ledger.released(&c, a)
+	return s.finish(ctx, c, a, void, amended, func() func(stint.Amended) {
+		if a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost && contract.FromStore(&c) {
+			return s.ledger.raise(&c, a)
+		}
+		return amended
+	})
+}
+
+// amendStore amends a charge of the store.
+func (s *Stack) amendStore(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	ctx, cancel := context.WithTimeout(ctx, amendTime)
+	defer cancel()
+	return s.store.amend(ctx, c, a)
+}
+
+// unanswered notes that a heartbeat was not answered, and may still arrive.
+func (s *Stack) unanswered(ctx context.Context, c *stint.Charge, err error) {
+	switch errkind.Of(err) {
+	case errkind.Refused, errkind.Auth, errkind.Full, errkind.ReadOnly, errkind.Busy:
+		return // it was not executed
+	}
+	left := amendTime
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline)
+	}
+	s.ledger.unanswered(c, left)
+}
+
+// finish settles or releases a charge of the store: within the time budget, or later, and not
+// before the last heartbeat is void. Amended is called when it is done, or, if it is done later,
+// what queued returns then.
+func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, void time.Duration,
+	amended func(stint.Amended), queued func() func(stint.Amended)) (done stint.Amended, err error) {
+	open := func(claim stint.Claim) bool { return !s.ledger.settled.Has(c.Data().ID, &claim) }
+	if a.Kind == stint.AmendSettle && !slices.ContainsFunc(c.Claims(), open) {
+		return done, nil // it is done, or will be
+	}
+	if void <= 0 {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.budget())
+		defer cancel()
+		done, err = s.amendStore(within, c, a)
+		s.noteFailure(err, &c.Claims()[0])
+		if _, failed := errors.AsType[*stint.StoreError](err); !failed {
+			if err == nil && done.Changed && amended != nil {
+				amended(done)
+			}
+			return done, err
+		}
+	}
+	if !s.sender.may() {
+		return done, cmp.Or(err, error(&stint.StoreError{Op: opAmend, Kind: errkind.Refused, Err: errTooMany}))
+	}
+	s.sender.amend(c, a, void, queued())
+	for i := range c.Claims() {
+		if a.Kind == stint.AmendSettle {
+			s.ledger.settled.Add(c.Data().ID, &c.Claims()[i])
+		}
+	}
+	return stint.Amended{Changed: true, Charged: a.Cost}, nil
+}
+
+// amendOwn amends a local charge, here, and in the store if that has been charged with it.
+func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	if a.Kind == stint.AmendExtend {
+		return s.extendOwn(ctx, c, a)
+	}
+	held, void := s.ledger.released(&c, a)
+	o := s.ledger.entries.get(c.Data().ID)
+	var made settlement
+	switch {
+	case a.Kind == stint.AmendSettle:
+		made = s.ledger.settle(o, &c, a)
+		s.sender.finish(nil, made.backs)
+		s.sender.start()
+	case o != nil:
+		made.done.Changed, made.stored = held, s.ledger.release(o, &c, a)
+	default:
+		made.done.Changed = held
+	}
+	if made.stored.Data().ID == 0 && o == nil && held { // the store may know of the place
+		made.stored, a = stored(&c), stint.Amendment{Kind: stint.AmendRelease}
+	}
+	if made.stored.Data().ID != 0 {
+		done, err := s.finish(ctx, made.stored, a, void, made.charged,
+			func() func(stint.Amended) { return made.charged })
+		if err != nil || o != nil {
+			return done, err
+		}
+	}
+	return made.done, nil
+}
+
+// stored is a local charge as the store knows its places.
+func stored(c *stint.Charge) stint.Charge {
+	store := *c
+	store.Data().Fallback, store.Data().RequestID, store.Data().IDLife = false, "", 0
+	return store
+}
+
+// extendOwn keeps a place that was taken without the store. A heartbeat that reaches the store
+// makes its holder one there too.
+func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	store := stored(&c)
+	if !s.ledger.extended(&c, false) {
+		return stint.Amended{}, nil
+	}
+	if o := s.ledger.entries.get(c.Data().ID); o != nil {
+		if known, late := s.ledger.storedOf(o); known.Data().ID != 0 {
+			store = partOf(&known, &c)
+		} else if late {
+			return stint.Amended{Changed: true}, nil
+		}
+	}
+	done, err := s.amendStore(ctx, store, a)
+	if err != nil { // it is held here
+		s.unanswered(ctx, &c, err)
+		return stint.Amended{Changed: true}, nil
+	}
+	if done.Changed {
+		s.ledger.extended(&c, true)
+	}
+	return done, nil
+}
+
+// Command implements [stint.Store]. It takes effect here too, even if the store fails.
+func (s *Stack) Command(ctx context.Context, c stint.Command) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if s.leases != nil {
+		s.leases.commanded(&c)
+		defer s.leases.commanded(&c) // what was leased in between
+	}
+	if s.denials != nil {
+		defer s.denials.dropSubject(c.Subject) // after the call and whatever came of it, as in Amend
+	}
+	if c.Kind == stint.CommandReset {
+		// What is being charged must not arrive after the reset.
+		end := time.Now().Add(sendTime)
+		for _, o := range s.ledger.forget(&c) {
+			for s.ledger.isFlying(o) && time.Now().Before(end) && ctx.Err() == nil {
+				sleep(ctx, time.Millisecond)
+			}
+		}
+	}
+	err := s.commandStore(ctx, c)
+	s.noteFailure(err, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
+	s.ledger.commanded(&c, err == nil)
+	return err
+}
+
+func (s *Stack) commandStore(ctx context.Context, c stint.Command) error {
+	ctx, cancel := context.WithTimeout(ctx, amendTime)
+	defer cancel()
+	return s.store.command(ctx, c)
+}
+
+// noteFailure notes a failure that is returned to the caller, and what it was about; nil if it was
+// about no subject.
+func (s *Stack) noteFailure(err error, claim *stint.Claim) {
+	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
+		s.failed(failure, &s.outage.others, claim, "")
+	}
+}

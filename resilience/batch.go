@@ -1,0 +1,494 @@
+package resilience
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
+)
+
+const (
+	// eagerFlights is how many flights there are before requests wait to go together: one on its
+	// way while the other is processed.
+	eagerFlights = 2
+	// maxFlights is how many there are at most, late ones included. Each has a connection.
+	maxFlights = 8
+	// maxBatch is how many requests go together at most.
+	maxBatch = 1024
+	// gatherTime is how long requests wait at least for a flight to come back before another
+	// starts.
+	gatherTime = 500 * time.Microsecond
+	// lateTime is how long after its callers' deadlines a flight is still followed.
+	lateTime = time.Second
+	// lagTime is by how much a timer has to be late for this process to be taken to lag behind, and
+	// maxLag by how much that puts off a deadline at most.
+	lagTime = time.Millisecond
+	maxLag  = 250 * time.Millisecond
+)
+
+// batch sends requests that are made at the same time to the store in one call, a flight. Answers
+// stay exact: the store decides them one by one, in order of arrival.
+//
+// No request waits for others to join. While a few flights are under way, requests gather; they
+// leave when one comes back, or, if the store is far away, so often that the flights there may be
+// are spread over the time that one takes. Every caller is answered by its deadline,
+// and a request whose caller has given up is not sent any more: neither a canceled context nor a
+// store that never answers delays others.
+//
+// The time budget measures the store, and not this process: if that lags behind, because others
+// take its CPU, or a quota does, deadlines are put off for as long as it did. So an answer that has
+// come is taken over, whoever was to notice first.
+//
+// The answers of a flight are counted in the ledger in their order, before their callers go on. A
+// flight whose callers have given up is followed for another second: what the store answers late
+// still matters.
+type batch struct {
+	store  *breaker
+	ledger *ledger
+	budget time.Duration
+	most   int       // callers that wait
+	spare  sync.Pool // waiters
+
+	mu      sync.Mutex
+	waiting []*waiter     // to be sent
+	since   time.Time     // when the first of them came, or a flight last left
+	took    time.Duration // how long the last flight did
+	flights []*flight
+	late    int // of the flights
+	check   *time.Timer
+	checkAt time.Time    // zero if the timer is not set
+	resting int          // goroutines that have nothing to do,
+	rest    chan *flight // and get their next flight here
+	closed  bool
+	work    sync.WaitGroup
+}
+
+var (
+	errTooMany = errors.New("too many callers are waiting for the store")
+	errAllLate = errors.New("the store has not answered the calls before")
+	errClosed  = errors.New("closed")
+)
+
+func newBatch(store *breaker, l *ledger, c Config) *batch {
+	b := &batch{store: store, ledger: l, budget: c.budget(), most: c.MaxWaiting,
+		rest: make(chan *flight, maxFlights)}
+	b.check = time.AfterFunc(time.Hour, b.look)
+	b.check.Stop()
+	return b
+}
+
+// waiter is a caller that waits for its answer. The lock protects what is not said to be otherwise.
+type waiter struct {
+	call   driver.Call
+	claims []stint.Claim // of the call: the caller's may change once it has given up
+	first  []*owedCall   // to be charged first, in the same call
+	number uint64        // of the flight
+	until  time.Time     // when its time is up
+	latest time.Time     // until when that can be put off
+
+	sent     bool
+	answered bool
+	gaveUp   error                               // why its caller does not wait any longer
+	follow   func(stint.Decision, error, uint64) // what to do with an answer that comes then
+	done     chan struct{}                       // it is answered or gave up
+	early    func()                              // its call's Done
+	holders  atomic.Int32                        // of caller and flight: the last one frees it
+}
+
+// flight is one call to the store.
+type flight struct {
+	waiters []*waiter
+	calls   []*driver.Call
+	landed  []*waiter // those that are answered with the whole flight
+	begun   time.Time
+	over    time.Time // when the store has failed to answer in time
+	end     time.Time // until when it is followed
+	late    bool
+	attempt *attempt
+}
+
+// ask has the store decide a request by a deadline, after charging what is owed in the same call.
+// If the request was sent and not answered in time, that is an error with a waiter: whenKnown tells
+// what becomes of it.
+func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) (*waiter, error) {
+	w := b.newWaiter(q, owed, deadline)
+	if err := b.enqueue(w); err != nil {
+		giveUp(owed)
+		b.free(w)
+		return nil, err
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		b.mu.Lock()
+		if w.answered || w.gaveUp != nil {
+			b.mu.Unlock()
+			<-w.done
+		} else {
+			w.gaveUp = ctx.Err()
+			b.mu.Unlock()
+		}
+	}
+	if w.gaveUp == nil {
+		q.decision = w.call.Decision
+		err := w.call.Err
+		b.free(w)
+		return nil, err
+	}
+	err := gaveUp(opTake, w.gaveUp)
+	if !w.sent { // and never will be
+		giveUp(owed)
+		return nil, err
+	}
+	return w, err
+}
+
+func (b *batch) newWaiter(q *question, owed []*owedCall, deadline time.Time) *waiter {
+	w, ok := b.spare.Get().(*waiter)
+	if !ok {
+		w = &waiter{done: make(chan struct{}, 1)}
+		w.early = func() { b.landEarly(w) }
+	}
+	w.claims = append(w.claims[:0], q.request.Claims...)
+	w.call.Request, w.call.Done = q.request, w.early
+	w.call.Request.Claims = w.claims
+	w.first, w.until, w.latest = owed, deadline, deadline.Add(maxLag)
+	w.holders.Store(1)
+	return w
+}
+
+// free keeps a waiter for later, once nobody holds it.
+func (b *batch) free(w *waiter) {
+	if w.holders.Add(-1) > 0 {
+		return
+	}
+	clear(w.claims)
+	w.call, w.first, w.sent, w.answered, w.gaveUp, w.follow = driver.Call{}, nil, false, false, nil, nil
+	b.spare.Put(w)
+}
+
+// enqueue lets a caller wait, or starts the flight that carries its request.
+func (b *batch) enqueue(w *waiter) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errClosed}
+	case len(b.waiting) >= b.most:
+		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errTooMany}
+	case b.late == maxFlights:
+		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errAllLate}
+	}
+	if b.waiting = append(b.waiting, w); len(b.waiting) == 1 {
+		b.since = time.Now()
+	}
+	if b.mayStart(b.since) {
+		b.start()
+	} else if len(b.flights) < maxFlights {
+		b.checkBy(b.since.Add(b.gather()))
+	}
+	b.checkBy(w.until)
+	return nil
+}
+
+// checkBy sees to it that look runs at an instant, or before. The lock is held.
+func (b *batch) checkBy(t time.Time) {
+	if b.checkAt.IsZero() || t.Before(b.checkAt) {
+		b.checkAt = t
+		b.check.Reset(time.Until(t))
+	}
+}
+
+// start sends the waiting requests. The lock is held.
+func (b *batch) start() {
+	f := b.fill(&flight{})
+	if f == nil {
+		return
+	}
+	switch {
+	case b.closed:
+		b.work.Go(func() { b.fly(f) })
+		return
+	case b.resting > 0:
+		b.resting--
+	default:
+		b.work.Go(func() { // it stays: the stack of a new one would have to grow, which takes 10 µs
+			for f := range b.rest {
+				b.fly(f)
+			}
+		})
+	}
+	b.rest <- f
+}
+
+// fill fills a flight with the waiting requests whose callers still want an answer, and returns nil
+// if there are none. The lock is held.
+func (b *batch) fill(f *flight) *flight {
+	f.waiters, f.calls = f.waiters[:0], f.calls[:0]
+	now, number := time.Now(), b.ledger.calls.Add(1)
+	b.catchUp(now)
+	f.begun, f.over = now, now.Add(b.budget) // one with less time than the budget has chosen so
+	n := 0
+	for _, w := range b.waiting {
+		if len(f.waiters) == maxBatch {
+			break
+		}
+		if n++; b.ended(w, now) {
+			continue
+		}
+		w.sent, w.number, w.call.Deadline = true, number, w.until
+		w.holders.Add(1)
+		f.waiters = append(f.waiters, w)
+		for _, o := range w.first {
+			o.Call.Deadline, o.number = w.until, number
+			f.calls = append(f.calls, &o.Call)
+		}
+		f.calls = append(f.calls, &w.call)
+		f.over = later(f.over, w.until)
+	}
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	b.since = now
+	if len(f.waiters) == 0 {
+		return nil
+	}
+	f.late, f.attempt, f.end = false, new(attempt), f.over.Add(lateTime)
+	b.flights = append(b.flights, f)
+	return f
+}
+
+// fly makes flights for as long as requests wait.
+func (b *batch) fly(f *flight) {
+	for f != nil {
+		ctx, cancel := context.WithDeadline(context.Background(), f.end)
+		b.store.take(ctx, f.calls, f.attempt)
+		cancel()
+		b.land(f)
+		runtime.Gosched() // callers that were answered may ask again
+		f = b.next(f)
+	}
+}
+
+// land takes over the answers of a flight, in the order of its calls.
+func (b *batch) land(f *flight) {
+	landed := f.landed[:0]
+	b.mu.Lock()
+	for _, w := range f.waiters {
+		if !w.answered {
+			w.answered = true
+			landed = append(landed, w)
+		}
+	}
+	b.mu.Unlock()
+	f.landed = landed
+	if c := &f.waiters[0].call; c.Err == nil {
+		b.ledger.synchronize(&c.Decision, f.begun)
+	}
+	now := b.ledger.now()
+	for _, w := range f.waiters {
+		for _, o := range w.first { // before the answer to the request they came with
+			o.end()
+		}
+		if len(landed) > 0 && landed[0] == w {
+			landed = landed[1:]
+			b.deliver(w, now)
+		}
+	}
+	clear(f.landed)
+}
+
+// landEarly takes over an answer that came before others of its flight.
+func (b *batch) landEarly(w *waiter) {
+	b.mu.Lock()
+	first := !w.answered
+	w.answered = true
+	b.mu.Unlock()
+	if first {
+		b.deliver(w, b.ledger.now())
+	}
+}
+
+// deliver counts an answer that came at an instant, and lets its caller go on. If that has given
+// up, what it left to do is done.
+func (b *batch) deliver(w *waiter, now int64) {
+	late := w.gaveUp != nil // nothing changes that any more
+	if w.follow != nil {
+		w.follow(w.call.Decision, w.call.Err, w.number)
+	}
+	if w.call.Err == nil {
+		b.ledger.answered(&w.call.Request, &w.call.Decision, w.number, now, late)
+	}
+	if !late {
+		w.done <- struct{}{}
+	}
+}
+
+// whenKnown calls f with what becomes of a request whose caller gave up: at once if that is known.
+func (b *batch) whenKnown(w *waiter, f func(d stint.Decision, err error, call uint64)) {
+	b.mu.Lock()
+	known := w.answered
+	if !known {
+		w.follow = f
+	}
+	b.mu.Unlock()
+	if known {
+		f(w.call.Decision, w.call.Err, w.number)
+	}
+	b.free(w)
+}
+
+// known returns the store's decision if it has come by now.
+func (b *batch) known(w *waiter) (d stint.Decision, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !w.answered || w.call.Err != nil {
+		return d, false
+	}
+	return w.call.Decision, true
+}
+
+// next ends a flight, and returns the next one if there is something to send.
+func (b *batch) next(f *flight) *flight {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flights = slices.DeleteFunc(b.flights, func(g *flight) bool { return g == f })
+	now := time.Now()
+	b.took = min(now.Sub(f.begun), b.budget)
+	if f.late {
+		b.late--
+	}
+	for _, w := range f.waiters {
+		b.free(w)
+	}
+	clear(f.waiters)
+	clear(f.calls)
+	if len(b.waiting) > 0 && b.mayStart(now) {
+		f = b.fill(f)
+	} else {
+		f = nil
+	}
+	if len(b.waiting) > 0 {
+		b.checkBy(b.since.Add(b.gather()))
+	}
+	if f == nil {
+		b.resting++
+	}
+	return f
+}
+
+// gather is how long requests wait before another flight starts.
+func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlights) }
+
+// mayStart reports whether another flight may start. The lock is held.
+func (b *batch) mayStart(now time.Time) bool {
+	return len(b.flights) < maxFlights && (len(b.flights)-b.late < eagerFlights || now.Sub(b.since) >= b.gather())
+}
+
+// look ends the wait of callers whose time is up, and sends requests that have waited for long
+// enough. It runs when the timer says so.
+func (b *batch) look() {
+	var overdue []*attempt
+	b.mu.Lock()
+	now := time.Now()
+	b.catchUp(now)
+	b.checkAt = time.Time{}
+	b.waiting = slices.DeleteFunc(b.waiting, func(w *waiter) bool { return b.ended(w, now) })
+	for _, f := range b.flights {
+		for _, w := range f.waiters {
+			b.ended(w, now)
+		}
+		switch {
+		case f.late:
+		case now.Before(f.over):
+			b.checkBy(f.over)
+		default:
+			f.late = true
+			b.late++
+			overdue = append(overdue, f.attempt)
+		}
+	}
+	if len(b.waiting) > 0 && b.mayStart(now) {
+		b.start()
+	}
+	if len(b.waiting) > 0 && len(b.flights) < maxFlights {
+		b.checkBy(b.since.Add(b.gather()))
+	}
+	b.mu.Unlock()
+	for _, a := range overdue { // without the lock: observers are called
+		b.store.overdue(a)
+	}
+}
+
+// catchUp puts deadlines off if this process lags behind: the timer should have run before. The
+// lock is held.
+func (b *batch) catchUp(now time.Time) {
+	lag := now.Sub(b.checkAt)
+	if b.checkAt.IsZero() || lag < lagTime {
+		return
+	}
+	b.checkAt = now
+	until := now.Add(lag)
+	for _, w := range b.waiting {
+		w.putOff(until)
+	}
+	for _, f := range b.flights {
+		for _, w := range f.waiters {
+			w.putOff(until)
+			f.over = later(f.over, w.until)
+		}
+	}
+}
+
+func (w *waiter) putOff(until time.Time) {
+	if until.After(w.latest) {
+		until = w.latest
+	}
+	w.until = later(w.until, until)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// ended reports whether a caller waits no longer. If its time is up, it does not. The lock is held.
+func (b *batch) ended(w *waiter, now time.Time) bool {
+	switch {
+	case w.answered || w.gaveUp != nil:
+		return true
+	case now.Before(w.until):
+		b.checkBy(w.until)
+		return false
+	}
+	w.gaveUp = context.DeadlineExceeded
+	w.done <- struct{}{}
+	return true
+}
+
+// Close refuses further requests and waits for those that are in flight, late ones included.
+func (b *batch) Close() {
+	b.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		close(b.rest)
+	}
+	b.mu.Unlock()
+	b.work.Wait()
+}
+
+// gaveUp is the failure of a store that did not answer in time.
+func gaveUp(op string, err error) error {
+	kind := errkind.Timeout
+	if errors.Is(err, context.Canceled) {
+		kind = errkind.Other
+	}
+	return &stint.StoreError{Op: op, Kind: kind, Err: err}
+}

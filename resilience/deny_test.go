@@ -1,0 +1,693 @@
+package resilience
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/keypart"
+)
+
+// denyRig is a stack that remembers denials, over a store that is asked about everything else.
+type denyRig struct {
+	*testing.T
+	store *fake
+	s     *Stack
+}
+
+// remembering runs a test of the deny cache, in virtual time.
+func remembering(t *testing.T, test func(t *testing.T, g denyRig)) {
+	t.Helper()
+	over(t, Config{Instances: 1, NoLeases: true, BreakerFailures: math.MaxInt, Failure: patient},
+		func(t *testing.T, store *fake, s *Stack) { test(t, denyRig{t, store, s}) })
+}
+
+// want takes, and checks the answer and whether the store was asked.
+func (g denyRig) want(r stint.Request, allowed, asked bool) stint.Decision {
+	g.Helper()
+	calls := len(g.store.batches())
+	d := mustDecide(g, g.s, r)
+	if got := len(g.store.batches()) != calls; d.Allowed != allowed || got != asked {
+		g.Fatalf("allowed is %v, want %v; the store was asked: %v, want %v", d.Allowed, allowed, got, asked)
+	}
+	return d
+}
+
+// full takes all that a request can have, and is denied once.
+func (g denyRig) full(r stint.Request) stint.Decision {
+	g.Helper()
+	d := g.want(r, true, fromStore)
+	g.want(r, false, fromStore)
+	return d
+}
+
+const (
+	fromStore  = true
+	fromMemory = false
+)
+
+// A denial is repeated for a second at most, and its times pass.
+func TestDenialIsRepeatedForASecond(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		r := ask("a", 1, stint.PerHour(1))
+		g.want(r, true, fromStore)
+		time.Sleep(time.Minute)
+		first := g.want(r, false, fromStore)
+		const passed = time.Second - time.Microsecond
+		time.Sleep(passed)
+		d := g.want(r, false, fromMemory)
+		if want := first.RetryAfter - passed; d.RetryAfter != want || d.States()[0].RetryAfter != want ||
+			d.Decisive().ResetAfter != first.Decisive().ResetAfter-passed {
+			t.Errorf("%+v after %+v", d, first)
+		}
+		if d.Key() != "a" || d.Remaining() != 0 || d.Charge.Data().ID != 0 ||
+			*d.Decisive().Limit != stint.PerHour(1) {
+			t.Errorf("%+v", d)
+		}
+		time.Sleep(time.Microsecond)
+		g.want(r, false, fromStore)
+	})
+}
+
+// It ends before, with its retry-after. Until then it says to wait, however little is left.
+func TestDenialEndsWithItsRetryAfter(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		r := ask("a", 1, stint.Per(1, 100*time.Millisecond))
+		g.full(r)
+		time.Sleep(100*time.Millisecond - 100)
+		if d := g.want(r, false, fromMemory); d.RetryAfter != time.Microsecond {
+			t.Errorf("retry-after is %v, want 1µs", d.RetryAfter)
+		}
+		time.Sleep(100)
+		g.want(r, true, fromStore)
+
+		// A limit that has room before the others says so.
+		r = ask("b", 1, stint.Per(1, 100*time.Millisecond), stint.PerHour(1))
+		g.full(r)
+		time.Sleep(200 * time.Millisecond)
+		d := g.want(r, false, fromMemory)
+		if s := d.States(); s[0].RetryAfter != 0 || s[0].ResetAfter != 0 || s[1].RetryAfter != d.RetryAfter {
+			t.Errorf("retry-after %v, states %+v", d.RetryAfter, s)
+		}
+
+		// What is never possible stays so.
+		r = ask("c", 11, stint.PerHour(10), stint.PerDay(20))
+		g.want(r, false, fromStore)
+		time.Sleep(time.Second - 1)
+		d = g.want(r, false, fromMemory)
+		if s := d.States(); d.RetryAfter != stint.Never || s[0].RetryAfter != stint.Never || s[1].RetryAfter != 0 {
+			t.Errorf("retry-after %v, states %+v", d.RetryAfter, s)
+		}
+	})
+}
+
+// Over a network that takes its time in both directions, no denial is repeated that the store would
+// not make, and nobody is told to come before the store would have them.
+func TestDenialsAreTrueOverASlowNetwork(t *testing.T) {
+	for _, l := range []stint.Limit{
+		stint.Per(3, 700*time.Millisecond), stint.Per(300, 2*time.Second),
+		stint.TokenBucket(5, 7, 1000003*time.Microsecond),
+		{Max: 4, Window: 300 * time.Millisecond, Algorithm: stint.AlgorithmFixed}, stint.PerSecond(2).WithBurst(3),
+	} {
+		remembering(t, func(t *testing.T, g denyRig) {
+			travel := func() { time.Sleep(time.Duration(rand.IntN(60_000)) * time.Microsecond) }
+			g.store.hook(func(string) { travel() })
+			g.store.reply(func(*driver.Call) { travel() })
+			hits, r := 0, ask("a", 1+l.Capacity()/3, l)
+			look := r
+			look.Mode = stint.ModePeek
+			for range 2000 {
+				time.Sleep(time.Duration(rand.ExpFloat64()*20_000) * time.Microsecond)
+				calls := len(g.store.batches())
+				d := mustDecide(t, g.s, r)
+				if len(g.store.batches()) != calls {
+					continue
+				}
+				hits++
+				truth := mustDecide(t, g.store, look)
+				if d.Allowed || truth.Allowed || d.RetryAfter < truth.RetryAfter ||
+					d.States()[0].RetryAfter < truth.RetryAfter {
+					t.Fatalf("%s: answered %v, retry-after %v; in truth %v, %v", l, d.Allowed, d.RetryAfter,
+						truth.Allowed, truth.RetryAfter)
+				}
+			}
+			if hits == 0 {
+				t.Errorf("%s: nothing was answered from memory", l)
+			}
+		})
+	}
+}
+
+// Only what is sure to be denied again is answered from memory.
+func TestRequestsThatPassTheDenyCacheBy(t *testing.T) {
+	full := ask("a", 1, stint.PerHour(1))
+	for name, change := range map[string]func(*stint.Request){
+		"request id": func(r *stint.Request) { r.ID = "x" },
+		"peek":       func(r *stint.Request) { r.Mode = stint.ModePeek },
+		"reserve":    func(r *stint.Request) { r.Mode, r.MaxWait = stint.ModeReserve, time.Second },
+		"fit":        func(r *stint.Request) { r.Terms().Fit = true },
+		"lease":      func(r *stint.Request) { r.Terms().Lease = time.Second },
+		"strikes":    func(r *stint.Request) { r.Bans = banAfter(100, time.Minute) },
+		"strikes beside a shared subject": func(r *stint.Request) {
+			*r = and(*r, ask("b", 1, stint.PerHour(1)))
+			r.Claims[0].Shared, r.Bans = true, banAfter(100, time.Minute)
+		},
+		"concurrency": func(r *stint.Request) {
+			r.Claims[0].Limits = []stint.Limit{stint.PerHour(1), stint.AtOnce(1, time.Hour)}
+		},
+		"concurrency of another": func(r *stint.Request) { *r = and(*r, ask("b", 1, stint.AtOnce(1, time.Hour))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			remembering(t, func(t *testing.T, g denyRig) {
+				r := ask("a", 1, stint.PerHour(1))
+				g.full(r)
+				change(&r)
+				if err := r.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				g.want(r, false, fromStore)
+				g.want(r, false, fromStore)
+				g.want(full, false, fromMemory)
+			})
+		})
+	}
+	t.Run("force", func(t *testing.T) {
+		remembering(t, func(t *testing.T, g denyRig) {
+			g.full(full)
+			force := full
+			force.Mode = driver.ModeForce
+			g.want(force, true, fromStore)
+			g.want(full, false, fromMemory)
+		})
+	})
+	t.Run("no cost", func(t *testing.T) { // denied only in debt
+		remembering(t, func(t *testing.T, g denyRig) {
+			d := g.want(full, true, fromStore)
+			if _, err := g.store.Store.Amend(t.Context(), d.Charge, stint.Amendment{Cost: 5}); err != nil {
+				t.Fatal(err)
+			}
+			g.want(ask("a", 0, stint.PerHour(1)), false, fromStore)
+			g.want(ask("a", 0, stint.PerHour(1)), false, fromStore)
+			r := and(ask("a", 0, stint.PerHour(1)), ask("b", 1, stint.PerHour(1)))
+			g.want(r, false, fromStore) // one claim that costs is enough
+			g.want(r, false, fromMemory)
+		})
+	})
+	for name, change := range map[string]func(*stint.Decision){
+		"unavailable":    func(d *stint.Decision) { d.Degraded, d.Unavailable = true, true },
+		"repeat":         func(d *stint.Decision) { d.Repeat = true },
+		"no retry-after": func(d *stint.Decision) { d.RetryAfter = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			remembering(t, func(t *testing.T, g denyRig) {
+				g.want(full, true, fromStore)
+				g.store.reply(func(c *driver.Call) { change(&c.Decision) })
+				g.want(full, false, fromStore)
+				g.want(full, false, fromStore)
+			})
+		})
+	}
+}
+
+// A denial without the store is remembered for a tenth of the time, and an error not at all.
+func TestDenialsWithoutTheStore(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		r := ask("a", 1, stint.PerHour(1))
+		r.Failure = &stint.FailurePolicy{}
+		g.want(r, true, fromStore)
+		g.store.down()
+		g.want(r, false, fromStore)
+		if d := g.want(r, false, fromMemory); !d.Degraded {
+			t.Error("it is not said to be made without the store")
+		}
+		time.Sleep(100 * time.Millisecond)
+		g.want(r, false, fromStore)
+		if _, err := g.s.Take(t.Context(), ask("b", 1, stint.PerHour(1))); err == nil {
+			t.Error("no error")
+		}
+		g.store.up()
+		g.want(ask("b", 1, stint.PerHour(1)), true, fromStore)
+	})
+}
+
+// Every denial that counts reaches the store; once banned, none needs to.
+func TestDenialsAndBans(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		r := ask("a", 1, stint.PerHour(1))
+		applies := r // it adds no strike, so its denials are kept, but not for those that do
+		applies.Bans, r.Bans = &stint.BanPolicy{}, banAfter(5, time.Minute)
+		g.want(r, true, fromStore)
+		for i := range 4 {
+			g.want(applies, false, i == 0)
+			if d := g.want(r, false, fromStore); d.Banned {
+				t.Fatal("banned too early")
+			}
+		}
+		if d := g.want(r, false, fromStore); !d.Banned {
+			t.Fatal("not banned by the fifth denial")
+		}
+		if d := g.want(r, false, fromMemory); !d.Banned || d.Key() != "a" {
+			t.Fatalf("banned is %v, key %q", d.Banned, d.Key())
+		}
+		g.s.drop("", false)
+		for _, from := range []bool{fromStore, fromMemory} {
+			if d := g.want(applies, false, from); !d.Banned || d.RetryAfter != time.Minute {
+				t.Errorf("banned is %v, retry-after %v", d.Banned, d.RetryAfter)
+			}
+		}
+		free := ask("a", 1, stint.PerHour(2)) // it does not look for bans
+		g.want(free, true, fromStore)
+		if err := g.s.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		if d := g.want(r, false, fromStore); d.Banned {
+			t.Error("banned after an unban")
+		}
+
+		// No denial counts where every subject is shared, so each is kept.
+		shared := ask("b", 1, stint.PerHour(1))
+		shared.Claims[0].Shared, shared.Bans = true, banAfter(2, time.Minute)
+		g.full(shared)
+		for range 5 {
+			if d := g.want(shared, false, fromMemory); d.Banned {
+				t.Fatal("a shared subject was banned")
+			}
+		}
+		if err := g.s.Command(t.Context(),
+			stint.Command{Kind: stint.CommandBan, Subject: "b", For: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		own := ask("b", 1, stint.PerHour(1))
+		own.Bans = &stint.BanPolicy{}
+		for _, from := range []bool{fromStore, fromMemory} {
+			if !g.want(own, false, from).Banned || g.want(shared, false, from).Banned {
+				t.Error("a ban concerns those who are shared, or not those who are not")
+			}
+		}
+	})
+}
+
+// The denial that leads to a ban may last longer than the ban: when that ends, strikes count again.
+func TestDenialOfAShortBan(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		r := ask("a", 2, stint.PerHour(1))
+		r.Bans = banAfter(1, 10*time.Millisecond)
+		if d := g.want(r, false, fromStore); !d.Banned || d.RetryAfter != stint.Never {
+			t.Fatalf("banned is %v, retry-after %v", d.Banned, d.RetryAfter)
+		}
+		time.Sleep(10*time.Millisecond - 1)
+		g.want(r, false, fromMemory)
+		time.Sleep(time.Microsecond)
+		g.want(r, false, fromStore)
+		r.Claims[0].Limits = []stint.Limit{stint.PerHour(100)}
+		if d := g.want(r, false, fromStore); d.RetryAfter != time.Hour {
+			t.Errorf("retry-after is %v, want that of the second ban", d.RetryAfter)
+		}
+	})
+}
+
+// Everything that may make room drops the subject's denials, however it ended; and so does what
+// another process announces. What makes none drops nothing.
+func TestDenialsAreDropped(t *testing.T) {
+	amend := func(a stint.Amendment) func(denyRig, stint.Charge) {
+		return func(g denyRig, c stint.Charge) { _, _ = g.s.Amend(g.Context(), c, a) }
+	}
+	command := func(k stint.CommandKind) func(denyRig, stint.Charge) {
+		return func(g denyRig, c stint.Charge) {
+			claim := c.Claims()[0]
+			_ = g.s.Command(g.Context(), stint.Command{Kind: k, Subject: claim.Subject, Scope: claim.Scope,
+				Limits: claim.Limits, For: time.Hour, Units: 1})
+		}
+	}
+	for name, test := range map[string]struct {
+		act            func(denyRig, stint.Charge)
+		allowed, asked bool
+	}{
+		"refund":      {amend(stint.Amendment{}), true, fromStore},
+		"settle down": {amend(stint.Amendment{Cost: 1}), true, fromStore},
+		"settle up":   {amend(stint.Amendment{Cost: 3}), false, fromStore},
+		"refund that seems to fail": {func(g denyRig, c stint.Charge) {
+			_, _ = g.store.Store.Amend(g.Context(), c, stint.Amendment{})
+			g.store.fail(storeError(errkind.Timeout), opAmend)
+			amend(stint.Amendment{})(g, c)
+		}, true, fromStore},
+		"release":   {amend(stint.Amendment{Kind: stint.AmendRelease}), false, fromStore},
+		"heartbeat": {amend(stint.Amendment{Kind: stint.AmendExtend}), false, fromMemory},
+		"reset":     {command(stint.CommandReset), true, fromStore},
+		"give back": {command(stint.CommandGiveBack), true, fromStore},
+		"ban":       {command(stint.CommandBan), false, fromStore},
+		"unban":     {command(stint.CommandUnban), false, fromStore},
+		"announced": {func(g denyRig, c stint.Charge) { g.s.drop("a", false) }, false, fromStore},
+		"all":       {func(g denyRig, c stint.Charge) { g.s.drop("", false) }, false, fromStore},
+		// A mistake of a caller's, with no subject at all, is not everybody's.
+		"nobody's": {func(g denyRig, c stint.Charge) {
+			_, _ = g.s.Amend(g.Context(), stint.Charge{}, stint.Amendment{})
+			_ = g.s.Command(g.Context(), stint.Command{Kind: stint.CommandReset})
+		}, false, fromMemory},
+	} {
+		t.Run(name, func(t *testing.T) {
+			remembering(t, func(t *testing.T, g denyRig) {
+				r, one := ask("a", 2, stint.PerHour(2)), ask("a", 1, stint.PerHour(2))
+				for _, r := range []*stint.Request{&r, &one} {
+					r.Claims[0].Scope, r.Bans = "s", &stint.BanPolicy{}
+				}
+				d := g.want(r, true, fromStore)
+				g.want(one, false, fromStore)
+				g.want(one, false, fromMemory)
+				time.Sleep(time.Millisecond)
+				test.act(g, d.Charge)
+				g.want(one, test.allowed, test.asked)
+			})
+		})
+	}
+}
+
+// A denial that was on its way while room was given back is outdated when it arrives. A refund of
+// several subjects drops the denials of each.
+func TestDropOvertakesADenial(t *testing.T) {
+	for name, giveBack := range map[string]func(denyRig, stint.Charge){
+		"refund": func(g denyRig, c stint.Charge) { mustAmend(g, g.s, c, stint.Amendment{}) },
+		"elsewhere": func(g denyRig, c stint.Charge) {
+			mustAmend(g, g.store.Store, c, stint.Amendment{})
+			g.s.drop("b", false)
+		},
+		"anyone's": func(g denyRig, c stint.Charge) {
+			mustAmend(g, g.store.Store, c, stint.Amendment{})
+			g.s.drop("", false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			remembering(t, func(t *testing.T, g denyRig) {
+				d := g.want(and(ask("b", 1, stint.PerHour(1)), ask("c", 1, stint.PerHour(1))), true, fromStore)
+				g.want(ask("c", 1, stint.PerHour(1)), false, fromStore)
+				r := and(ask("a", 1, stint.PerHour(10)), ask("b", 1, stint.PerHour(1)))
+				g.store.reply(func(*driver.Call) {
+					g.store.reply(nil)
+					giveBack(g, d.Charge)
+				})
+				g.want(r, false, fromStore)
+				g.want(r, true, fromStore)
+				g.want(ask("c", 1, stint.PerHour(1)), name != "elsewhere", name != "elsewhere")
+			})
+		})
+	}
+}
+
+// So is one that was remembered while a command was on its way.
+func TestDenialDuringACommand(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		r := ask("a", 1, stint.PerHour(1))
+		g.full(r)
+		g.store.hook(func(string) {
+			g.store.hook(nil)
+			wantAdmitted(t, g.s, 2, r, 0)
+		})
+		if err := g.s.Command(t.Context(), resetOf(r.Claims[0])); err != nil {
+			t.Fatal(err)
+		}
+		g.want(r, true, fromStore)
+	})
+}
+
+// F26: what is deleted in the store itself, or changed by its clock, is wrong for a second at most.
+func TestDenialIsWrongForASecondAtMost(t *testing.T) {
+	for name, change := range map[string]func(*fake, stint.Request){
+		"deleted":       func(f *fake, r stint.Request) { _ = f.Store.Command(context.Background(), resetOf(r.Claims[0])) },
+		"clock forward": func(f *fake, _ stint.Request) { f.ahead.Add(int64(48 * time.Hour)) },
+		"clock back":    func(f *fake, _ stint.Request) { f.ahead.Add(-int64(48 * time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			remembering(t, func(t *testing.T, g denyRig) {
+				r := ask("a", 1, stint.PerDay(1))
+				g.full(r)
+				change(g.store, r)
+				time.Sleep(time.Second - 1)
+				g.want(r, false, fromMemory)
+				time.Sleep(1)
+				r.Mode = stint.ModePeek
+				truth := mustDecide(t, g.store, r)
+				r.Mode = stint.ModeTake
+				g.want(r, truth.Allowed, fromStore)
+			})
+		})
+	}
+}
+
+// A subject that is too long to be announced as it is is known by its hash.
+func TestLongSubjectsAreDropped(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		long := "user:" + strings.Repeat("名", 15)
+		requests := []stint.Request{ask(long, 1, stint.PerHour(1)), ask(long+"2", 1, stint.PerHour(1)),
+			ask("a", 1, stint.PerHour(1))}
+		for _, r := range requests {
+			g.full(r)
+		}
+		g.s.drop(string(keypart.Append(nil, long, true)), false)
+		g.want(requests[0], false, fromStore)
+		for _, r := range requests {
+			g.want(r, false, fromMemory)
+		}
+	})
+}
+
+// A denial is remembered only if it is announced when it ends: stores announce what is given back
+// of a limit that is more than half used.
+func TestDenialsOfLargeCosts(t *testing.T) {
+	minute := stint.PerMinute(9)
+	for _, test := range []struct {
+		used, cost int64
+		limits     []stint.Limit
+		from       bool
+	}{
+		{9, 1, []stint.Limit{minute}, fromMemory},
+		{5, 5, []stint.Limit{minute}, fromMemory},
+		{4, 6, []stint.Limit{minute}, fromStore},
+		{4, 10, []stint.Limit{minute}, fromMemory}, // which never has room
+		{1, 1, []stint.Limit{stint.PerMinute(1)}, fromMemory},
+		{4, 6, []stint.Limit{minute, stint.PerHour(9)}, fromStore},
+		{9, 6, []stint.Limit{minute, stint.PerHour(14)}, fromMemory}, // because of the second one
+	} {
+		remembering(t, func(t *testing.T, g denyRig) {
+			g.want(ask("a", test.used, test.limits...), true, fromStore)
+			r := ask("a", test.cost, test.limits...)
+			g.want(r, false, fromStore)
+			g.want(r, false, test.from)
+		})
+	}
+}
+
+// Whatever a denial depends on is part of the question: any difference asks the store. F25
+func TestDenialsAreToldApart(t *testing.T) {
+	base := func() stint.Request {
+		r := ask("a", 3, stint.PerHour(0), stint.Limit{Max: 100, Window: time.Minute, Burst: 200, Name: "x"})
+		r.Claims[0].Scope = "s"
+		return and(r, ask("b", 2, stint.PerDay(1000)))
+	}
+	type C = []stint.Claim
+	type L = []stint.Limit
+	type R = *stint.Request
+	for name, change := range map[string]func(C, L, R){
+		"subject":       func(c C, _ L, _ R) { c[0].Subject = "c" },
+		"scope":         func(c C, _ L, _ R) { c[0].Scope = "" },
+		"another scope": func(c C, _ L, _ R) { c[0].Scope = "t" },
+		"cost":          func(c C, _ L, _ R) { c[0].Cost = 4 },
+		"max":           func(_ C, l L, _ R) { l[1].Max, l[1].Burst = 50, 0 },
+		"burst":         func(_ C, l L, _ R) { l[1].Burst = 300 },
+		"window":        func(_ C, l L, _ R) { l[1].Window = 2 * time.Minute },
+		"algorithm":     func(_ C, l L, _ R) { l[1].Algorithm = stint.AlgorithmBucket },
+		"name":          func(_ C, l L, _ R) { l[1].Name = "y" },
+		"no name":       func(_ C, l L, _ R) { l[1].Name = "" },
+		"lease":         func(_ C, l L, _ R) { l[0].Leased = true },
+		"order":         func(_ C, l L, _ R) { l[0], l[1] = l[1], l[0] },
+		"fewer limits":  func(c C, l L, _ R) { c[0].Limits = l[:1] },
+		"more limits":   func(c C, l L, _ R) { c[0].Limits = append(l, stint.PerDay(1000)) },
+		"fewer claims":  func(c C, _ L, r R) { r.Claims = c[:1] },
+		"more claims":   func(_ C, _ L, r R) { *r = and(*r, ask("d", 1, stint.PerDay(1))) },
+		"another claim": func(c C, _ L, _ R) { c[1].Subject = "c" },
+		"its cost":      func(c C, _ L, _ R) { c[1].Cost = 3 },
+		"its limit":     func(c C, _ L, _ R) { c[1].Limits[0].Max++ },
+		"costs swapped": func(c C, _ L, _ R) { c[0].Cost, c[1].Cost = 2, 3 },
+		"bans":          func(_ C, _ L, r R) { r.Bans = &stint.BanPolicy{} },
+		"shared":        func(c C, _ L, _ R) { c[0].Shared = true },
+		"other shared":  func(c C, _ L, _ R) { c[1].Shared = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			remembering(t, func(t *testing.T, g denyRig) {
+				changed := base()
+				change(changed.Claims, changed.Claims[0].Limits, &changed)
+				if err := changed.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				g.want(base(), false, fromStore)
+				g.want(changed, false, fromStore)
+				g.want(changed, false, fromMemory)
+				g.want(base(), false, fromMemory)
+			})
+		})
+	}
+}
+
+// A denial from memory tells of all its limits, and callers may do as they like with it.
+func TestDenialFromMemoryIsTheCallers(t *testing.T) {
+	remembering(t, func(t *testing.T, g denyRig) {
+		request := func() stint.Request { // in memory of its own
+			r := and(ask("user", 1, stint.PerHour(10), stint.PerDay(20)),
+				ask("all", 1, stint.PerHour(1), stint.PerDay(5)))
+			r.Claims[1].Scope = "x"
+			return r
+		}
+		g.want(request(), true, fromStore)
+		first := g.want(request(), false, fromStore)
+		first.Usages()[2].Used = 99
+		for range 2 {
+			r := request()
+			d := g.want(r, false, fromMemory)
+			if d.Key() != "all:x" || d.Denier != 2 || *d.Decisive().Limit != stint.PerHour(1) ||
+				len(d.States()) != 4 || d.States()[2].Used != 1 {
+				t.Errorf("key %q, denier %d, limit %s, states %+v", d.Key(), d.Denier, *d.Decisive().Limit, d.States())
+			}
+			if !d.Charge.IsZero() || !reflect.DeepEqual(d.Charge.Claims(), r.Claims) {
+				t.Errorf("the charge is not that of its request: %+v", d.Charge)
+			}
+			d.Usages()[2].Used = 98
+		}
+	})
+}
+
+// deniedFor is a denial of a request, with n used and a retry-after of n seconds more than an hour.
+func deniedFor(r *stint.Request, n int) stint.Decision {
+	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: contract.ChargeOf(r)}
+	for i := range d.MakeUsages(contract.CountLimits(r)) {
+		d.Usages()[i] = stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}
+	}
+	return d
+}
+
+// held is how many denials are in the table, those that have ended included.
+func (c *denyCache) held() (n int) {
+	for i := range c.sets {
+		for k := range c.sets[i] {
+			if c.sets[i][k].denial.Load() != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// F26: denied keys take no more room than the table has, however many they are, and each is told
+// its own. Package faults measures a million.
+func TestDenialsOfManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, entries = 200_000, 1 << 14
+		c := newDenyCache(Config{Denials: entries - 100}.withDefaults())
+		memory := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := memory()
+		for n := range keys {
+			r := ask(strconv.Itoa(n), 1, stint.PerDay(1))
+			id := c.identify(&r)
+			var d stint.Decision
+			if c.repeat(id, &r, &d, time.Now()) {
+				t.Fatalf("key %d was denied before", n)
+			}
+			denied := deniedFor(&r, n)
+			c.remember(id, &r, &denied, time.Now())
+			if !c.repeat(id, &r, &d, time.Now()) || d.RetryAfter != denied.RetryAfter ||
+				d.Usages()[0].Used != int64(n) || d.Key() != r.Claims[0].Subject {
+				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages()[0].Used, d.Key())
+			}
+		}
+		if held := c.held(); held != entries {
+			t.Errorf("%d denials are held, want a full table of %d", held, entries)
+		}
+		if grown := memory() - before; grown > entries*256 {
+			t.Errorf("grown by %d bytes, want at most 256 for each of %d entries", grown, entries)
+		}
+		runtime.KeepAlive(c)
+	})
+}
+
+// A denial takes the place of an older one of the same key, and keeps nothing of its request alive.
+func TestDenialsHoldLittle(t *testing.T) {
+	c := newDenyCache(Config{}.withDefaults())
+	var freed atomic.Int64
+	const requests, keys = 100, 50
+	for i := range requests {
+		limits := &[2]stint.Limit{stint.PerDay(1), stint.PerHour(1)}
+		runtime.AddCleanup(limits, func(int) { freed.Add(1) }, 0)
+		r := ask(strconv.Itoa(i%keys), 1, limits[:]...)
+		d := deniedFor(&r, i)
+		c.remember(c.identify(&r), &r, &d, time.Now())
+	}
+	if held := c.held(); held != keys {
+		t.Errorf("%d denials of %d keys are held", held, keys)
+	}
+	eventually.True(t, "all requests are let go", func() bool {
+		runtime.GC()
+		return freed.Load() >= requests-1 // the last one may still be on the stack
+	})
+	runtime.KeepAlive(c)
+	for entries, want := range map[int]int{-1: 1 << 16, 0: 1 << 16, 1: 4, 5: 8, 64: 64, 65: 128} {
+		c := newDenyCache(Config{Denials: entries}.withDefaults())
+		if room := len(c.sets) * len(denialSet{}); room != want {
+			t.Errorf("Denials %d: room for %d, want %d", entries, room, want)
+		}
+	}
+}
+
+// Callers in parallel fill, are denied, refund and are let in again, over a table that is too small
+// for them. Whoever had something refunded finds the room at once.
+func TestDenialsInParallel(t *testing.T) {
+	s := newStack(t, newFake(t), Config{Denials: 8, NoLeases: true, Failure: patient})
+	var group, noise sync.WaitGroup
+	stop := make(chan struct{})
+	noise.Go(func() { // denies the others' subjects, and drops
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			mustDecide(t, s, ask(fmt.Sprint(i%8), 2, stint.PerHour(1)))
+			if i%100 == 0 {
+				s.drop("", false)
+			}
+		}
+	})
+	for n := range 8 {
+		group.Go(func() {
+			r := ask(fmt.Sprint(n), 1, stint.PerHour(1))
+			for range 100 {
+				d := mustDecide(t, s, r)
+				wantAdmitted(t, s, 3, r, 0)
+				if !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+					t.Errorf("subject %d: denied after its refund", n)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(stop)
+	noise.Wait()
+}

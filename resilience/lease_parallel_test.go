@@ -1,0 +1,139 @@
+package resilience
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Random processes, costs, distances, outages and refunds against the log of what was admitted.
+func TestLeasesAreNeverOver(t *testing.T) {
+	type event struct{ at, cost int64 }
+	fixed := func(max int64) stint.Limit {
+		return stint.Limit{Max: max, Window: time.Second, Algorithm: stint.AlgorithmFixed, Leased: true}
+	}
+	hits, all, first := 0, 0, rand.IntN(1_000_000)
+	t.Logf("the first seed is %d", first)
+	for round, limits := range [][]stint.Limit{
+		{leased(20, time.Second)},
+		{leased(400, time.Second)},
+		{leased(30, time.Second).WithBurst(3), leased(500, 20*time.Second)},
+		{fixed(100)},
+		{leased(2000, 10*time.Second), fixed(300)},
+	} {
+		seed := first + round
+		over(t, leasing, func(t *testing.T, store *fake, _ *Stack) {
+			chance := rand.New(rand.NewPCG(uint64(seed), 7))
+			var mu sync.Mutex
+			log := map[*event]bool{}
+			var processes, callers sync.WaitGroup
+			for range 1 + chance.IntN(4) {
+				far, trip := store.another(), time.Duration(chance.IntN(50))*time.Millisecond
+				far.change(way{there: trip, back: trip})
+				s := newStack(t, far, leasing)
+				own := rand.New(rand.NewPCG(chance.Uint64(), 7))
+				rate := float64(limits[0].Max) / limits[0].Window.Seconds() * own.Float64() * 1.5
+				processes.Go(func() {
+					down := false
+					for until := time.Now().Add(8 * time.Second); time.Now().Before(until); {
+						time.Sleep(time.Duration(own.ExpFloat64() / rate * float64(time.Second)))
+						switch own.IntN(2000) {
+						case 0:
+							if down = !down; down {
+								far.down()
+							} else {
+								far.fail(nil)
+							}
+						case 1:
+							s.drop("a", true)
+						}
+						cost, refund, now := 1+own.Int64N(3), own.IntN(10) == 0, time.Now().UnixMicro()
+						callers.Go(func() {
+							d, err := s.Take(context.Background(), ask("a", cost, limits...))
+							if err != nil || !d.Allowed {
+								return
+							}
+							e := &event{d.Charge.Data().At, cost}
+							if fromLease(d) {
+								e.at = now
+							}
+							mu.Lock()
+							defer mu.Unlock()
+							all++
+							if log[e] = true; !fromLease(d) {
+								return
+							}
+							if hits++; refund && mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+								delete(log, e)
+							}
+						})
+					}
+				})
+			}
+			processes.Wait()
+			callers.Wait()
+			var events []event
+			for e := range log {
+				events = append(events, *e)
+			}
+			slices.SortFunc(events, func(a, b event) int { return int(a.at - b.at) })
+			for _, limit := range limits {
+				span, sum, first := limit.Window.Microseconds(), int64(0), 0
+				for _, e := range events {
+					sum += e.cost
+					for limit.Algorithm == stint.AlgorithmFixed && events[first].at/span != e.at/span ||
+						limit.Algorithm == stint.AlgorithmSliding && events[first].at <= e.at-span {
+						sum -= events[first].cost
+						first++
+					}
+					if sum > limit.Capacity() {
+						t.Fatalf("seed %d, %s: %d in one window", seed, &limit, sum)
+					}
+				}
+			}
+		})
+	}
+	t.Logf("%d of %d admitted from memory", hits, all)
+	if hits < all/4 {
+		t.Error("hardly anything came from memory: nothing was tested")
+	}
+}
+
+// Everything at once, for the race detector.
+func TestLeasesInParallel(t *testing.T) {
+	c := leasing
+	c.Leases = 8
+	s, limit := newStack(t, newFake(t), c), leased(5000, 100*time.Millisecond)
+	var group sync.WaitGroup
+	for g := range 64 {
+		group.Go(func() {
+			for i := range 200 {
+				subject := fmt.Sprint((g + i/50) % 12)
+				d := mustDecide(t, s, ask(subject, 1+int64(i%3), limit))
+				switch {
+				case d.Allowed && i%7 == 0:
+					mustAmend(t, s, d.Charge, stint.Amendment{Cost: int64(i % 5)})
+				case i%97 == 0:
+					s.drop(subject, true)
+				case i%101 == 0:
+					if err := s.Command(context.Background(), resetOf(ask(subject, 1, limit).Claims[0])); err != nil {
+						t.Error(err)
+					}
+				}
+				if i%20 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := s.Close(); err != nil || s.leases.count() != 0 {
+		t.Errorf("%d leases after Close, %v", s.leases.count(), err)
+	}
+}

@@ -1,0 +1,629 @@
+package resilience
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/oracle"
+	"github.com/stint-limiter/stint/internal/storebounds"
+)
+
+// leasing is a configuration in which what leases do not serve is asked of the store.
+var leasing = Config{Instances: 1, NoDenyCache: true, BreakerFailures: math.MaxInt, Failure: patient}
+
+func leased(max int64, window time.Duration) stint.Limit { return stint.Per(max, window).WithLease() }
+
+func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Data().Leased }
+
+// another is the same store over a network of its own.
+func (f *fake) another() *fake { return &fake{Store: f.Store, errs: map[string]error{}} }
+
+// leaseStarted asks, every so often, until a decision comes from memory.
+func leaseStarted(t testing.TB, s stint.Store, r stint.Request, every time.Duration) stint.Decision {
+	t.Helper()
+	for range 1000 {
+		if d := mustDecide(t, s, r); fromLease(d) {
+			return d
+		}
+		time.Sleep(every)
+	}
+	t.Fatal("nothing was leased")
+	return stint.Decision{}
+}
+
+// holding runs a test of a stack that has leased at least twenty units of a subject "a", and
+// returns a request for one of them.
+func holding(t *testing.T, limit stint.Limit, test func(t *testing.T, store *fake, s *Stack, r stint.Request)) {
+	t.Helper()
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		r := ask("a", 10, limit)
+		for i := 0; s.leases.held(&r.Claims[0]) < 20; i++ {
+			if i > 100 {
+				t.Fatal("not leased")
+			}
+			mustDecide(t, s, r)
+			synctest.Wait()
+		}
+		test(t, store, s, ask("a", 1, limit))
+	})
+}
+
+// count is how many leases there are.
+func (l *leases) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.table.count == 0 && len(l.table.bySubject) != 0 {
+		panic("subjects without leases")
+	}
+	return l.table.count
+}
+
+// held is what a lease has in stock.
+func (l *leases) held(c *stint.Claim) (units int64) {
+	ls := l.table.find(l.hash(c, false), c, false)
+	if ls == nil {
+		return 0
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, b := range ls.blocks {
+		units += b.left()
+	}
+	return units
+}
+
+// The first requests cost no more than without leases, and the first block not more than is wanted.
+func TestLeasesBegin(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		store.change(way{there: 5 * time.Millisecond, back: 5 * time.Millisecond})
+		r := ask("a", 1, leased(1000, 10*time.Second))
+		for range 5 { // seldom enough
+			mustDecide(t, s, r)
+			time.Sleep(600 * time.Millisecond)
+		}
+		if n := store.leases.Load(); n != 0 {
+			t.Fatalf("%d blocks for one request in 600 ms", n)
+		}
+		mustDecide(t, s, r)
+		d := leaseStarted(t, s, r, 100*time.Millisecond)
+		store.mu.Lock()
+		asked := store.lease
+		store.mu.Unlock()
+		if asked.Terms().Lease != 500*time.Millisecond || asked.Claims[0].Cost > 20 || asked.Bans != nil {
+			t.Errorf("asked for %+v", asked)
+		}
+		if used := usedOf(t, store, "a", r.Claims[0].Limits[0]); d.Usages()[0].Used > used ||
+			d.Usages()[0].Used < 1 || d.Usages()[0].ResetAfter > 11*time.Second {
+			t.Errorf("the decision says %+v, the store %d", d.Usages(), used)
+		}
+		if err := (stint.Amendment{}).Validate(&d.Charge); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestLeaseLength(t *testing.T) {
+	for _, c := range []struct{ window, roundTrip, want time.Duration }{
+		{10 * time.Second, time.Millisecond, 500 * time.Millisecond},
+		{10 * time.Second, 200 * time.Millisecond, 800 * time.Millisecond},
+		{time.Minute, 0, 3 * time.Second},
+		{24 * time.Hour, 0, 5 * time.Second},
+		{100 * time.Millisecond, 0, 20 * time.Millisecond},
+		{time.Second, 200 * time.Millisecond, 500 * time.Millisecond},
+		{time.Millisecond, 0, 500 * time.Microsecond},
+	} {
+		ls := newLease(0, &stint.Claim{Limits: []stint.Limit{stint.PerDay(1), stint.Per(1, c.window)}}, false)
+		if got := ls.length(int64(c.roundTrip)); got != c.want {
+			t.Errorf("window %v, %v away: %v, want %v", c.window, c.roundTrip, got, c.want)
+		}
+	}
+}
+
+// Every request but a plain take of one subject, whose limits are all leased, goes to the store.
+func TestRequestsThatPassLeasesBy(t *testing.T) {
+	limit := leased(1_000_000, time.Minute)
+	for name, change := range map[string]func(*stint.Request){
+		"a limit that is not leased": func(r *stint.Request) {
+			r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerHour(1_000_000))
+		},
+		"an id":            func(r *stint.Request) { r.ID = "x" },
+		"a second subject": func(r *stint.Request) { *r = and(*r, ask("b", 1, limit)) },
+		"a peek":           func(r *stint.Request) { r.Mode = stint.ModePeek },
+		"a reservation":    func(r *stint.Request) { r.Mode = stint.ModeReserve },
+		"a force":          func(r *stint.Request) { r.Mode = driver.ModeForce },
+		"no cost":          func(r *stint.Request) { r.Claims[0].Cost = 0 },
+		"fit":              func(r *stint.Request) { r.Terms().Fit = true },
+		"a lease":          func(r *stint.Request) { r.Terms().Lease = time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+				change(&r)
+				before := len(store.batches())
+				for range 20 {
+					if d := mustDecide(t, s, r); !contract.FromStore(&d.Charge) {
+						t.Fatal("served from memory")
+					}
+				}
+				if n := len(store.batches()) - before; n < 20 {
+					t.Errorf("%d of 20 reached the store", n)
+				}
+			})
+		})
+	}
+}
+
+// A block ends by the wall clock and by the monotonic one, whichever is first.
+func TestLeasesEndByBothClocks(t *testing.T) {
+	const d = 500 * time.Millisecond
+	for name, test := range map[string]struct {
+		wall, mono time.Duration
+		served     bool
+	}{
+		"nothing happened":      {0, 0, true},
+		"just before the end":   {d - d/1000 - 1000, d - d/1000 - 1000, true},
+		"the end":               {d - d/1024, d - d/1024, false},
+		"suspended":             {time.Hour, 0, false},
+		"set back":              {-time.Hour, d, false},
+		"set back a moment ago": {-time.Hour, d / 2, true},
+		"set forward":           {time.Hour, d / 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holding(t, leased(10_000, 10*time.Second), func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+				now := s.leases.now()
+				s.leases.clock = func() leaseTime {
+					return leaseTime{wall: now.wall + int64(test.wall), mono: now.mono + int64(test.mono)}
+				}
+				if d := mustDecide(t, s, r); fromLease(d) != test.served {
+					t.Errorf("from memory: %v, want %v", fromLease(d), test.served)
+				}
+			})
+		})
+	}
+}
+
+// A process that is cut off serves what it has, then fails, and tries a few times a second to renew.
+func TestLeasesCutOff(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		r := ask("a", 1, leased(10_000, 10*time.Second))
+		for range 200 {
+			mustDecide(t, s, r)
+			time.Sleep(5 * time.Millisecond)
+		}
+		store.down()
+		cut, hits := time.Now(), 0
+		for ; ; hits++ {
+			d, err := s.Take(t.Context(), r)
+			if err != nil {
+				break
+			}
+			if !fromLease(d) {
+				t.Fatal("not from memory")
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if took := time.Since(cut); hits < 10 || took > 500*time.Millisecond {
+			t.Errorf("%d served in %v", hits, took)
+		}
+		before := store.leases.Load()
+		for range 100 {
+			if _, err := s.Take(t.Context(), r); !errors.Is(err, errDown) {
+				t.Fatalf("served without a store: %v", err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := store.leases.Load() - before; n < 2 || n > 10 {
+			t.Errorf("%d renewals were tried in a second", n)
+		}
+		store.up()
+		time.Sleep(time.Second)
+		leaseStarted(t, s, r, 5*time.Millisecond)
+	})
+}
+
+// What a process that died held comes back after the length of its lease and a window.
+func TestLeasesOfAProcessThatDied(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		limit := leased(100, 10*time.Second)
+		for range 40 {
+			mustDecide(t, s, ask("a", 1, limit))
+			time.Sleep(5 * time.Millisecond)
+		}
+		store.down()
+		held := usedOf(t, store, "a", limit) - 40
+		if held <= 0 {
+			t.Fatalf("%d held", held)
+		}
+		time.Sleep(10*time.Second - 10*time.Millisecond)
+		if used := usedOf(t, store, "a", limit); used < held {
+			t.Errorf("%d used just before a window has passed, %d were held", used, held)
+		}
+		time.Sleep(510 * time.Millisecond)
+		wantUsed(t, store, "a", limit, 0)
+	})
+}
+
+// What was not used is given back: when its block ends, and at Close. A block that arrives after
+// its end serves nobody, and is given back too.
+func TestLeasesGiveBack(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		limit := leased(10_000, 10*time.Second)
+		used := int64(0)
+		for i, s := range []*Stack{s, newStack(t, store, leasing), newStack(t, store, leasing)} {
+			for range 100 * (i + 1) {
+				wantAdmitted(t, s, 1, ask("a", 1, limit), 1)
+				used++
+				time.Sleep(3 * time.Millisecond)
+			}
+		}
+		if n := usedOf(t, store, "a", limit); n <= used {
+			t.Fatalf("the store counts %d, want more than %d", n, used)
+		}
+		time.Sleep(1100 * time.Millisecond) // the last may have been renewed once more
+		wantUsed(t, store, "a", limit, used)
+
+		store.reply(func(c *driver.Call) {
+			if c.Request.Terms().Lease > 0 {
+				time.Sleep(700 * time.Millisecond)
+			}
+		})
+		wantAdmitted(t, s, 2, ask("b", 1, limit), 2)
+		time.Sleep(690 * time.Millisecond)
+		if n := usedOf(t, store, "b", limit); n <= 2 {
+			t.Fatal("nothing was leased")
+		}
+		time.Sleep(20 * time.Millisecond)
+		if fromLease(mustDecide(t, s, ask("b", 1, limit))) {
+			t.Error("served after the end")
+		}
+		time.Sleep(5 * time.Second)
+		wantUsed(t, store, "b", limit, 3)
+
+		store.reply(nil)
+		used = 1
+		for ; !fromLease(mustDecide(t, s, ask("c", 1, limit))); used++ {
+			time.Sleep(time.Millisecond)
+		}
+		if err := s.Close(); err != nil || s.leases.count() != 0 {
+			t.Errorf("%d leases after Close, %v", s.leases.count(), err)
+		}
+		wantUsed(t, store, "c", limit, used)
+	})
+}
+
+// There are so many leases at most. Those that nobody wants are forgotten, and with the last the
+// sweeper goes.
+func TestIdleLeases(t *testing.T) {
+	c := leasing
+	c.Leases = 5
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		limit := leased(1000, 10*time.Second)
+		for i := range 10 {
+			for range 20 {
+				mustDecide(t, s, ask(fmt.Sprint(i), 1, limit))
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if n := s.leases.count(); n != 5 {
+			t.Errorf("%d leases, want 5", n)
+		}
+		time.Sleep(3 * time.Second)
+		s.leases.mu.Lock()
+		if s.leases.table.count != 0 || len(s.leases.table.bySubject) != 0 || s.leases.sweeping {
+			t.Errorf("%d leases are left, sweeper at work: %v", s.leases.table.count, s.leases.sweeping)
+		}
+		s.leases.mu.Unlock()
+		for i := range 10 {
+			wantUsed(t, store, fmt.Sprint(i), limit, 20)
+		}
+		leaseStarted(t, s, ask("9", 1, limit), time.Millisecond)
+	})
+}
+
+// A ban ends a lease: at once if it is made here or announced, else when the block ends. Units that
+// were leased by those whom bans concern are theirs alone.
+func TestLeasesAndBans(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		limit := leased(1000, 10*time.Second)
+		request := func(subject string) stint.Request {
+			r := ask(subject, 1, limit)
+			r.Bans = banAfter(2, time.Minute)
+			return r
+		}
+		ban := func(s stint.Store, subject string, d time.Duration) {
+			t.Helper()
+			c := stint.Command{Kind: stint.CommandBan, Subject: subject, For: d}
+			if err := s.Command(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := request("a")
+		leaseStarted(t, s, r, time.Millisecond)
+		store.mu.Lock()
+		if store.lease.Bans == nil || store.lease.Bans.After != 0 {
+			t.Errorf("a renewal has the ban policy %+v, want one that only applies bans", store.lease.Bans)
+		}
+		store.mu.Unlock()
+		shared := request("a")
+		shared.Claims[0].Shared = true
+		for _, other := range []stint.Request{ask("a", 1, limit), shared} {
+			if fromLease(mustDecide(t, s, other)) {
+				t.Error("whom bans do not concern is served from units of those whom they do")
+			}
+		}
+		ban(s, "a", time.Second)
+		if !mustDecide(t, s, r).Banned {
+			t.Error("served although banned here")
+		}
+		time.Sleep(2 * time.Second)
+		leaseStarted(t, s, r, time.Millisecond)
+		ban(store.Store, "a", time.Minute)
+		for start := time.Now(); !mustDecide(t, s, r).Banned; time.Sleep(time.Millisecond) {
+			if time.Since(start) > 500*time.Millisecond {
+				t.Fatal("served although banned elsewhere, for longer than a lease")
+			}
+		}
+		if n := s.leases.count(); n != 0 {
+			t.Errorf("%d leases: that of a banned subject is kept", n)
+		}
+		long := "user:" + strings.Repeat("名", 15) // it is announced by its hash
+		for subject, name := range map[string]string{"b": "b", long: string(keypart.Append(nil, long, true))} {
+			leaseStarted(t, s, request(subject), time.Millisecond)
+			ban(store.Store, subject, time.Minute)
+			s.drop(name+"2", true)
+			if !fromLease(mustDecide(t, s, request(subject))) {
+				t.Error("what is announced of another subject ended a lease")
+			}
+			s.drop(name, true)
+			if !mustDecide(t, s, request(subject)).Banned {
+				t.Error("served although a ban was announced")
+			}
+		}
+		if s.drop("", true); s.leases.count() != 0 {
+			t.Errorf("%d leases after all were dropped", s.leases.count())
+		}
+
+		// Bans do not concern a shared subject, nor those who do not look for them: they share.
+		shared = request("c")
+		shared.Claims[0].Shared = true
+		ban(store.Store, "c", time.Hour)
+		leaseStarted(t, s, shared, time.Millisecond)
+		d := mustDecide(t, s, ask("c", 1, limit))
+		if !fromLease(d) || !mustDecide(t, s, request("c")).Banned {
+			t.Error("those whom a ban does not concern are not served, or those whom it does are")
+		}
+		if !mustAmend(t, s, d.Charge.Part(0), stint.Amendment{}).Changed {
+			t.Error("not refunded")
+		}
+	})
+}
+
+// After a reset the whole limit is there, once, whoever held what before it. It ends no lease of
+// another scope.
+func TestLeasesAndResets(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		limit := leased(1000, time.Hour)
+		r, scoped := ask("a", 1, limit), ask("a", 1, limit)
+		scoped.Claims[0].Scope = "s"
+		elsewhere := newStack(t, store, leasing)
+		leaseStarted(t, s, r, time.Millisecond)
+		leaseStarted(t, elsewhere, r, time.Millisecond)
+		leaseStarted(t, s, scoped, time.Millisecond)
+		if err := s.Command(t.Context(), resetOf(r.Claims[0])); err != nil {
+			t.Fatal(err)
+		}
+		wantUsed(t, store, "a", limit, 0)
+		if !fromLease(mustDecide(t, s, scoped)) {
+			t.Error("a reset ended the lease of another scope")
+		}
+		elsewhere.drop("a", true)
+		if n := admitted(t, s, 700, r) + admitted(t, elsewhere, 700, r); n > 1000 {
+			t.Errorf("%d admitted after a reset, want at most 1000", n)
+		}
+	})
+}
+
+// What a process holds is not used: a give-back leaves it alone, here and in the store.
+func TestLeasesAreNotGivenBack(t *testing.T) {
+	limit := leased(100, 10*time.Second)
+	holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+		held, used := s.leases.held(&r.Claims[0]), usedOf(t, store, "a", limit)
+		time.Sleep(time.Microsecond)
+		if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
+			Limits: r.Claims[0].Limits, Units: stint.MaxUnits}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.leases.held(&r.Claims[0]); got != held {
+			t.Errorf("%d held, want %d as before", got, held)
+		}
+		if got := usedOf(t, store, "a", limit); got < held || got >= used {
+			t.Errorf("%d used, want at least the %d that are held and fewer than %d", got, held, used)
+		}
+	})
+}
+
+// A charge from memory is settled in its block, once, by its process alone. A debt that the block
+// cannot pay becomes one of the store's when the block ends.
+func TestLeasesSettle(t *testing.T) {
+	limit := leased(10_000, 10*time.Second)
+	holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+		held := s.leases.held(&r.Claims[0])
+		settle := func(s stint.Store, d stint.Decision, cost int64, want bool) {
+			t.Helper()
+			if done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: cost}); done.Changed != want {
+				t.Errorf("settled to %d: %+v, want %v", cost, done, want)
+			}
+		}
+		check := func(want int64) {
+			t.Helper()
+			if got := held - s.leases.held(&r.Claims[0]); got != want {
+				t.Errorf("%d taken from the block, want %d", got, want)
+			}
+		}
+		eight := mustDecide(t, s, ask("a", 8, limit))
+		check(8)
+		settle(s, eight, 3, true)
+		check(3)
+		settle(s, eight, 0, false) // once
+		one := mustDecide(t, s, r)
+		settle(s, one, 0, true)
+		settle(s, one, 5, false)
+		more := mustDecide(t, s, r)
+		settle(s, more, 5, true)
+		check(8)
+		for _, kind := range []stint.AmendmentKind{stint.AmendExtend, stint.AmendRelease} {
+			if mustAmend(t, s, more.Charge, stint.Amendment{Kind: kind}).Changed {
+				t.Errorf("kind %d changed something", kind)
+			}
+		}
+		if _, err := s.Amend(t.Context(), more.Charge, stint.Amendment{Cost: -1}); err == nil {
+			t.Error("settled to less than nothing")
+		}
+		settle(newStack(t, store, leasing), mustDecide(t, s, r), 0, false)
+
+		debt := mustDecide(t, s, r)
+		charged := usedOf(t, store, "a", limit)
+		settle(s, debt, s.leases.held(&r.Claims[0])+101, true)
+		check(held)
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", limit, charged+100)
+		settle(s, debt, 0, false)
+	})
+	// Only so many can be remembered.
+	holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+		applied := 0
+		for range 20 * storebounds.MaxSettled {
+			if !mustAmend(t, s, mustDecide(t, s, r).Charge, stint.Amendment{}).Changed {
+				break
+			}
+			applied++
+		}
+		if applied == 0 || applied > maxBlocks*storebounds.MaxSettled {
+			t.Errorf("%d refunds were remembered", applied)
+		}
+	})
+	// A charge from a block of limits with different names has the generations of all their states.
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		d := leaseStarted(t, s, ask("a", 1, limit, limit.WithName("other")), 10*time.Millisecond)
+		if !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+			t.Error("not refunded")
+		}
+	})
+}
+
+// After its block has ended, it is settled in the store.
+func TestLeasesSettleAfterTheBlock(t *testing.T) {
+	limit := leased(10_000, 10*time.Second)
+	holding(t, limit, func(t *testing.T, store *fake, s *Stack, _ stint.Request) {
+		r := ask("a", 8, limit)
+		inBlock, less, more := mustDecide(t, s, r), mustDecide(t, s, r), mustDecide(t, s, r)
+		settle := func(s stint.Store, d stint.Decision, cost int64, want stint.Amended) {
+			t.Helper()
+			if got := mustAmend(t, s, d.Charge, stint.Amendment{Cost: cost}); got != want {
+				t.Errorf("settled to %d: %+v, want %+v", cost, got, want)
+			}
+		}
+		settle(s, inBlock, 3, stint.Amended{Changed: true, Charged: 3})
+		time.Sleep(time.Second)
+		used := usedOf(t, store, "a", limit)
+		settle(newStack(t, store, leasing), more, 20, stint.Amended{})
+		settle(s, inBlock, 30, stint.Amended{})
+		settle(s, less, 2, stint.Amended{Changed: true, Charged: 2})
+		settle(s, more, 5000, stint.Amended{Changed: true, Charged: 5000})
+		settle(s, less, 6000, stint.Amended{})
+		settle(s, more, 6000, stint.Amended{})
+		wantUsed(t, store, "a", limit, used-6+4992)
+	})
+}
+
+// The next block pays a debt first.
+func TestNextBlockPaysADebt(t *testing.T) {
+	ls := newLease(0, &stint.Claim{Limits: []stint.Limit{stint.PerMinute(100)}}, false)
+	a := &leaseBlock{granted: 10, debt: 7, charge: driver.NewCharge(nil, driver.ChargeData{ID: 1, At: 1})}
+	b := &leaseBlock{granted: 20, end: leaseTime{1, 1}, charge: driver.NewCharge(nil, driver.ChargeData{ID: 2, At: 2})}
+	b.units.Store(20)
+	ls.add(a)
+	ls.add(b)
+	if a.debt != 0 || b.units.Load() != 13 {
+		t.Errorf("debt %d, units %d", a.debt, b.units.Load())
+	}
+	b.units.Add(-13)
+	charge := driver.NewCharge([]stint.Claim{{Cost: 4}}, driver.ChargeData{ID: 9, At: 2})
+	if _, ok := ls.settle(&charge, stint.Amendment{Cost: 14}); !ok.Changed || b.debt != 10 {
+		t.Errorf("debt %d, want 10", b.debt)
+	}
+	charge.Data().ID = 10
+	if _, ok := ls.settle(&charge, stint.Amendment{Cost: 1}); !ok.Changed || b.debt != 7 || b.units.Load() != 0 {
+		t.Errorf("debt %d, want 7", b.debt)
+	}
+	if g, differs := ls.endBlock(1); !differs || g.cost != 27 {
+		t.Errorf("settles to %d", g.cost)
+	}
+	b.units.Store(5)
+	ls.add(b)
+	if g, differs := ls.endBlock(1); !differs || g.cost != 22 {
+		t.Errorf("settles to %d", g.cost)
+	}
+	for range 3 {
+		if left, ok := b.take(1, leaseTime{}); ok {
+			t.Errorf("took from what was given back, %d left", left)
+		}
+	}
+}
+
+// A block is charged to the meter of a burst when it is taken. Used at its end, its units are
+// refilled sooner than if they were charged then, by the length of the lease. The limit itself
+// holds: a capacity in any window, and Max per window in the long run.
+func TestLeasesOfABurst(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		l, r := s.leases, oneUnit("a", stint.PerSecond(100).WithBurst(2).WithLease())
+		ls := newLease(l.hash(&r.Claims[0], false), &r.Claims[0], false)
+		l.table.add(ls)
+		ls.begin(1000, int64(time.Millisecond), l.now())
+		ls.renewal.notBefore.Store(math.MaxInt64) // only this one
+		l.renewNow(ls, l.now())
+		length := ls.length(l.roundTrip.Load())
+
+		truth := oracle.NewTruth()
+		truth.AnyDelay = true
+		take := func() stint.Decision {
+			t.Helper()
+			d := mustDecide(t, s, r)
+			if err := truth.Took(time.Now().UnixMicro(), r, d); err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		time.Sleep(length - time.Millisecond)
+		for i := range 200 {
+			if d := take(); !fromLease(d) {
+				t.Fatalf("%d of 200 came from memory", i)
+			}
+		}
+		used := time.Now()
+		for range 200 {
+			time.Sleep(5 * time.Millisecond)
+			if d := take(); d.Allowed {
+				t.Fatalf("201 within %v", time.Since(used))
+			}
+		}
+		time.Sleep(20 * time.Millisecond) // the block leaves the log
+		n := int64(0)
+		for take().Allowed {
+			n++
+		}
+		since := time.Since(used)
+		if least, most := (100*since).Milliseconds()/1000, (100*(since+length)).Milliseconds()/1000; n <= least ||
+			n > most {
+			t.Errorf("%d more after %v, want more than %d and at most %d", n, since, least, most)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package resilience
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// meter is the level of a limit that refills, in weights as docs/rules.md has them: what the store
+// counts, by whomever it was used, and what it does not count of what this process was granted.
+// What is left beside the former is divided among processes; what refills empties the former first,
+// and then each process's part of it the latter.
+type meter struct {
+	stored, local int64
+	raised        int64 // by how much answers have raised stored, which may have counted others to come
+	at            int64
+}
+
+// leak lets a meter run empty until an instant.
+func (c *count) leak(m *meter, t, instances int64) {
+	ticks := c.ticks(t) - c.ticks(m.at)
+	if ticks <= 0 {
+		return
+	}
+	gone := c.given(time.Duration(ticks*c.tick) * time.Microsecond)
+	stored := min(gone, m.stored)
+	local := min((gone-stored)/instances, m.local)
+	m.stored, m.local = m.stored-stored, m.local-local
+	m.raised = min(m.raised, m.stored)
+	if instances == 1 || m.local == 0 {
+		m.at = t
+	} else { // by what it took to give that back, so that no fraction is lost
+		m.at = c.after(m.at, stored+local*instances)
+	}
+}
+
+// given is the weight that a meter gives back in some time.
+func (c *count) given(d time.Duration) int64 {
+	high, low := bits.Mul64(uint64(d.Microseconds()/c.tick), uint64(c.rate))
+	if high > 0 || low > uint64(stint.MaxUnits) {
+		return stint.MaxUnits
+	}
+	return int64(low)
+}
+
+// after is when a weight is given back, from an instant on.
+func (c *count) after(t, weight int64) int64 {
+	ticks := min(ceilDiv(weight, c.rate), int64(maxAhead)/int64(time.Microsecond)/c.tick)
+	return (c.ticks(t) + ticks) * c.tick * int64(time.Microsecond)
+}
+
+func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microsecond)) }
+
+// weight is that of so many units.
+func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
+
+// metered returns the meter as of now.
+func (c *count) metered(now, instances int64) *meter {
+	if c.meter == nil {
+		c.meter = &meter{at: now}
+	}
+	c.leak(c.meter, now, instances)
+	return c.meter
+}
+
+// meterLeft is how many units this process may take of the meter at an instant.
+func (c *count) meterLeft(t, instances int64) int64 {
+	var m meter
+	if c.meter != nil {
+		m = *c.meter
+		c.leak(&m, t, instances)
+	}
+	if instances == 1 {
+		return c.capacity - ceilDiv(m.stored+m.local, c.unit)
+	}
+	return ceilDiv(c.capacity-ceilDiv(m.stored, c.unit), instances) - ceilDiv(m.local, c.unit)
+}
+
+// meterFits is when the meter has room for a cost, at the earliest, if nothing happens until then.
+func (c *count) meterFits(cost, instances int64) int64 {
+	m := c.meter
+	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // then a process's part is that much
+	if instances == 1 {
+		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
+	}
+	if stored >= 0 {
+		return c.after(m.at, m.stored-stored*c.unit)
+	}
+	return c.after(m.at, m.stored+max(m.local-(ceilDiv(c.capacity, instances)-cost)*c.unit, 0)*instances)
+}
+
+// fill adds units to the meter, if there is one, that the store has counted or not.
+func (c *count) fill(units, now, instances int64, stored bool) {
+	if c.unit == 0 {
+		return
+	}
+	m := c.metered(now, instances)
+	level := &m.local
+	if stored {
+		level = &m.stored
+	}
+	*level = min(*level+c.weight(units), stint.MaxUnits/2)
+}
+
+// drain takes units off the meter, if there is one, that were charged at an instant and are given
+// back: less what was refilled since.
+func (c *count) drain(units, at, now, instances int64, stored bool) {
+	if c.unit == 0 {
+		return
+	}
+	m, since := c.metered(now, instances), c.given(time.Duration(max(now-at, 0)))
+	if stored {
+		m.stored -= min(max(c.weight(units)-since, 0), m.stored)
+		m.raised = min(m.raised, m.stored)
+	} else {
+		m.local -= min(max(c.weight(units)-since/instances, 0), m.local)
+	}
+}
+
+// hearMeter notes what the store says is used of a limit that refills, as [count.hear] does.
+func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now, instances int64) {
+	m := c.metered(now, instances)
+	// The level is exactly what is given back until the reset, if the log does not end later.
+	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
+	stored := max(min(c.weight(u.Used), c.given(ahead))-c.weight(cost), 0)
+	if c.Algorithm == stint.AlgorithmSliding && instances == 1 && u.Used-cost <= c.sum {
+		stored = min(stored, m.stored) // the log alone explains it
+	}
+	if c.owed != nil { // what was charged after the answer is in stored already
+		_, after := c.owed.after(at, call)
+		m.local += after
+	}
+	m.local = min(m.local, c.weight(uncounted))
+	m.raised = min(m.raised+max(stored-m.stored, 0), stored)
+	m.stored = stored
+}
+
+// convert makes the meter count in the weights of another rule for the limit.
+func (m *meter) convert(old, next *rule) {
+	for _, level := range []*int64{&m.stored, &m.local} {
+		*level = min(ceilDiv(*level, old.unit), stint.MaxUnits/2/next.unit) * next.unit
+	}
+	m.raised = 0
+}
