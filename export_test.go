@@ -1,4 +1,19 @@
 package stint
 
+import (
+	"context"
+	"time"
+)
+
 // HasShortcut reports whether Allow asks the store by its shortcut.
 func (l *Limiter) HasShortcut() bool { return l.shortcut != nil }
+
+// WakeLate has all who wait wake later than they want to.
+func (l *Limiter) WakeLate(late func() time.Duration) {
+	l.sleep = func(ctx context.Context, d time.Duration, wake <-chan struct{}) (time.Duration, error) {
+		took, err := sleep(ctx, d, wake)
+		more := late()
+		time.Sleep(more)
+		return took + more, err
+	}
+}

@@ -15,8 +15,11 @@ import (
 
 // places is a store that gives places from a list, and notes what it is asked.
 type places struct {
-	answers []place
-	asked   []string // "book", "move 7" or "return 2"
+	answers   []place
+	booked    time.Time       // if there are no answers, the place is then
+	announced []time.Duration // see Announcements
+	silent    bool
+	asked     []string // "book", "move 7" or "return 2"
 }
 
 // place is an answer: a place some time ahead, that of another store, or an error.
@@ -34,11 +37,12 @@ func (p *places) Take(_ context.Context, r Request) (Decision, error) {
 	} else {
 		p.asked = append(p.asked, fmt.Sprint("move ", r.terms.Booked.At))
 	}
-	if len(p.answers) == 0 {
+	a := place{wait: time.Until(p.booked)}
+	if len(p.answers) > 0 {
+		a, p.answers = p.answers[0], p.answers[1:]
+	} else if p.booked.IsZero() {
 		return Decision{}, errors.New("asked too often")
 	}
-	a := p.answers[0]
-	p.answers = p.answers[1:]
 	time.Sleep(a.slow)
 	if a.err != nil || a.denied {
 		return Decision{RetryAfter: a.wait}, a.err
@@ -58,66 +62,111 @@ func (p *places) Amend(_ context.Context, c Charge, a Amendment) (Amended, error
 
 func (p *places) Command(context.Context, Command) error { return nil }
 
+// Announcements says that there is room, at the times of the list.
+func (p *places) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
+	if p.silent {
+		return errors.ErrUnsupported
+	}
+	for _, pause := range p.announced {
+		if _, err := sleep(ctx, pause, nil); err != nil {
+			return err
+		}
+		f("api", false)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // A place, a charge and a request for one have the number of the call that they came from.
 func TestAwait(t *testing.T) {
-	const ms = time.Millisecond
+	const ms, s = time.Millisecond, time.Second
 	at := func(wait time.Duration) place { return place{wait: wait} }
-	broken := place{err: errors.New("connection reset")}
+	broken, refused := place{err: errors.New("connection reset")}, place{err: &StoreError{Kind: "refused"}}
+	minute, second := PerMinute(1), PerSecond(1) // under the latter they book tentatively
 	for _, test := range []struct {
-		name    string
-		answers []place
-		late    []time.Duration // of each sleep
-		slept   string
-		asked   string
-		want    uint64 // the charge that is used, 0 if it fails
+		name      string
+		limit     Limit
+		answers   []place
+		late      []time.Duration // of each sleep
+		announced []time.Duration // that there is room, the first from the start and each from the one before
+		took      time.Duration
+		asked     string
+		want      uint64 // the charge that is used, 0 if it fails
 	}{
-		{"at once", []place{at(0)}, nil, "", "book", 1},
-		{"in time", []place{at(400 * ms)}, nil, "400ms", "book", 1},
-		{"as late as the grace", []place{at(400 * ms)}, []time.Duration{20 * ms}, "400ms", "book", 1},
-		{"later than the grace", []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, "400ms 300ms",
+		{"at once", minute, []place{at(0)}, nil, nil, 0, "book", 1},
+		{"in time", minute, []place{at(400 * ms)}, nil, nil, 400 * ms, "book", 1},
+		{"nobody gives up", minute, []place{at(time.Hour)}, nil, nil, time.Hour, "book", 1},
+		{"as late as the grace", minute, []place{at(400 * ms)}, []time.Duration{20 * ms}, nil, 420 * ms, "book", 1},
+		{"later than the grace", minute, []place{at(400 * ms), at(300 * ms)}, []time.Duration{21 * ms, 0}, nil,
+			721 * ms,
 			"book, return 1, book", 3},
-		{"late after a slow answer", []place{{wait: 400 * ms, slow: 6 * ms}, at(0)}, []time.Duration{15 * ms}, "400ms",
-			"book, return 1, book", 3},
-		{"after an answer slower than the grace", []place{{wait: 400 * ms, slow: time.Second}},
-			[]time.Duration{10 * ms}, "400ms", "book", 1},
-		{"later twice", []place{at(400 * ms), at(300 * ms), at(0)}, []time.Duration{time.Hour, time.Minute},
-			"400ms 300ms",
-			"book, return 1, book, return 3, book", 5},
-		{"nobody gives up", []place{at(1500 * ms), at(1000 * ms), at(500 * ms)}, nil, "500ms 500ms 500ms",
+		{"late after a slow answer", minute, []place{{wait: 400 * ms, slow: 6 * ms}, at(0)},
+			[]time.Duration{15 * ms}, nil,
+			421 * ms, "book, return 1, book", 3},
+		{"after an answer slower than the grace", minute, []place{{wait: 400 * ms, slow: s}},
+			[]time.Duration{10 * ms}, nil,
+			1410 * ms, "book", 1},
+		{"later twice", minute, []place{at(400 * ms), at(300 * ms), at(0)}, []time.Duration{time.Hour,
+			time.Minute}, nil,
+			time.Hour + time.Minute + 700*ms, "book, return 1, book, return 3, book", 5},
+		{"an earlier place", minute, []place{at(10 * s), at(3 * s)}, nil, []time.Duration{2 * s}, 5 * s,
+			"book, move 1", 2},
+		{"a place at once", minute, []place{at(10 * s), at(0)}, nil, []time.Duration{2 * s}, 2 * s, "book, move 1", 2},
+		{"no earlier place, but later", minute, []place{at(10 * s), at(8 * s), at(s)}, nil, []time.Duration{2 * s},
+			4 * s,
 			"book, move 1, move 2", 3},
-		{"an eighth of a long wait", []place{at(80 * time.Second), at(100 * ms)}, nil, "10s 100ms", "book, move 1", 2},
-		{"an earlier place", []place{at(10 * time.Second), at(3 * time.Second), at(300 * ms)}, nil, "1.25s 500ms 300ms",
+		{"no earlier place", minute, []place{at(10 * s), at(8 * s), at(7 * s)}, nil, []time.Duration{2 * s}, 10 * s,
 			"book, move 1, move 2", 3},
-		{"a place at once", []place{at(10 * time.Second), at(0)}, nil, "1.25s", "book, move 1", 2},
-		{"late, but before its place", []place{at(10 * time.Second), at(100 * ms)}, []time.Duration{5 * time.Second},
-			"1.25s 100ms", "book, move 1", 2},
-		{"an error", []place{at(1500 * ms), broken, at(300 * ms)}, nil, "500ms 300ms", "book, move 1, book", 3},
-		{"denied", []place{at(900 * ms), {denied: true, wait: time.Hour}, at(100 * ms)}, nil, "500ms 100ms",
+		{"much is given back", minute, []place{at(10 * s), at(8 * s), at(5 * s)}, nil,
+			[]time.Duration{2 * s, ms, ms, ms, ms}, 8 * s, "book, move 1, move 2", 3},
+		{"too near to move", minute, []place{at(2 * s)}, nil, []time.Duration{1950 * ms}, 2 * s, "book", 1},
+		{"late, but before its place", minute, []place{at(10 * s), at(100 * ms)}, []time.Duration{5 * s},
+			[]time.Duration{s}, 6100 * ms, "book, move 1", 2},
+		{"an error", minute, []place{at(2 * s), broken, at(100 * ms)}, nil, []time.Duration{s}, 1100 * ms,
+			"book, move 1, book", 3},
+		{"nothing was done, then an answer", minute, []place{at(10 * s), refused, at(s)}, nil,
+			[]time.Duration{s, 2 * s}, 4 * s, "book, move 1, move 1", 3},
+		{"denied", minute, []place{at(2 * s), {denied: true, wait: time.Hour}, at(100 * ms)}, nil,
+			[]time.Duration{s}, 1100 * ms, "book, move 1, return 1, book", 4},
+		{"denied from the start", minute, []place{{denied: true, wait: time.Hour}}, nil, nil, 0, "book", 0},
+		{"an error from the start", minute, []place{broken}, nil, nil, 0, "book", 0},
+
+		{"it asks before it goes", second, []place{at(400 * ms), at(0)}, []time.Duration{21 * ms}, nil, 421 * ms,
+			"book, move 1", 2},
+		{"one ahead was late", second, []place{at(400 * ms), at(5 * ms), at(0)}, nil, nil, 405 * ms,
+			"book, move 1, move 2", 3},
+		{"it moves up first", second, []place{at(4 * s), at(2 * s), at(0)}, nil, []time.Duration{s}, 3 * s,
+			"book, move 1, move 2", 3},
+		{"nobody answers before it goes", second, []place{at(400 * ms), broken, at(0)}, nil, nil, 400 * ms,
+			"book, move 1, book", 3},
+		{"it is certain that nothing happened", second, []place{at(400 * ms), refused, at(0)}, nil, nil, 400 * ms,
 			"book, move 1, return 1, book", 4},
-		{"denied from the start", []place{{denied: true, wait: time.Hour}}, nil, "", "book", 0},
-		{"an error from the start", []place{broken}, nil, "", "book", 0},
+		{"denied before it goes", second, []place{at(400 * ms), {denied: true}, {denied: true}}, nil, nil, 400 * ms,
+			"book, move 1, return 1, book", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &places{answers: slices.Clone(test.answers)}
-				lim, err := New(store, PerSecond(1))
+				store := &places{answers: slices.Clone(test.answers), announced: test.announced}
+				lim, err := New(store, test.limit)
 				if err != nil {
 					t.Fatal(err)
 				}
-				var slept []string
-				lim.sleep = func(_ context.Context, d time.Duration) (late time.Duration, err error) {
-					if i := len(slept); i < len(test.late) {
-						late = test.late[i]
+				late := test.late
+				lim.sleep = func(ctx context.Context, d time.Duration, wake <-chan struct{}) (time.Duration, error) {
+					took, err := sleep(ctx, d, wake)
+					if len(late) > 0 {
+						time.Sleep(late[0])
+						took, late = took+late[0], late[1:]
 					}
-					slept = append(slept, d.Round(10*ms).String())
-					return late, nil
+					return took, err
 				}
+				start := time.Now()
 				d, err := lim.Wait(t.Context(), "api")
+				if got := time.Since(start); got != test.took {
+					t.Errorf("took %v; want %v", got, test.took)
+				}
 				if got := strings.Join(store.asked, ", "); got != test.asked {
 					t.Errorf("asked: %s; want %s", got, test.asked)
-				}
-				if got := strings.Join(slept, " "); got != test.slept {
-					t.Errorf("slept %s; want %s", got, test.slept)
 				}
 				if (err == nil) != (test.want != 0) || err == nil &&
 					(d.Charge.data.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
@@ -128,24 +177,43 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// A store that cannot be listened to is asked when half of a long wait is over.
+func TestAwaitWithoutAnnouncements(t *testing.T) {
+	for wait, calls := range map[time.Duration]int{10 * time.Second: 1, time.Minute: 4, time.Hour: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			store := &places{silent: true, booked: start.Add(wait)}
+			lim, err := New(store, PerHour(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lim.Wait(t.Context(), "api"); err != nil || time.Since(start) != wait {
+				t.Errorf("%v after %v; want no error after %v", err, time.Since(start), wait)
+			}
+			if len(store.asked) != calls {
+				t.Errorf("a wait of %v took %d calls, want %d", wait, len(store.asked), calls)
+			}
+		})
+	}
+}
+
 // Who stops waiting gives back the place that it has by then.
 func TestAwaitGivesBackTheLatestPlace(t *testing.T) {
-	store := &places{answers: []place{{wait: 10 * time.Second}, {wait: 5 * time.Second}}}
-	lim, err := New(store, PerSecond(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	naps := 0
-	lim.sleep = func(context.Context, time.Duration) (time.Duration, error) {
-		if naps++; naps == 2 {
-			return 0, context.Canceled
+	synctest.Test(t, func(t *testing.T) {
+		store := &places{answers: []place{{wait: 10 * time.Second}, {wait: 5 * time.Second}},
+			announced: []time.Duration{time.Second}}
+		lim, err := New(store, PerMinute(1))
+		if err != nil {
+			t.Fatal(err)
 		}
-		return 0, nil
-	}
-	if _, err := lim.Wait(t.Context(), "api"); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
-	if got, want := strings.Join(store.asked, ", "), "book, move 1, return 2"; got != want {
-		t.Errorf("asked: %s; want %s", got, want)
-	}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		time.AfterFunc(2*time.Second, cancel)
+		if _, err := lim.Wait(ctx, "api"); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want %v", err, context.Canceled)
+		}
+		if got, want := strings.Join(store.asked, ", "), "book, move 1, return 2"; got != want {
+			t.Errorf("asked: %s; want %s", got, want)
+		}
+	})
 }

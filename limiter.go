@@ -41,7 +41,8 @@ type Limiter struct {
 	log      *limiterLog   // nil if nothing is logged
 	shortcut shortcutStore // decides for Allow, if it is not nil
 	claims   sync.Pool     // of *[1]Claim, for Allow: a store does not keep them
-	sleep    func(context.Context, time.Duration) (late time.Duration, err error)
+	waiters  waiters       // those in Wait
+	sleep    func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
 
 // Option sets up a limiter. A [Limit] is an option: it adds itself.
@@ -104,6 +105,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 		return nil, err
 	}
 	l.shortcut = l.findShortcut()
+	l.waiters.store, _ = store.(announcer)
 	return l, nil
 }
 
@@ -164,156 +166,6 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	d, err := l.store.Take(ctx, r)
 	l.log.decided(ctx, &r.Claims[0], r.Mode, &d, err)
 	return d, err
-}
-
-// Wait charges one unit and returns when it may be used: at once if there is room, else when its
-// booking is due. Bookings are made in the order of the calls, across all processes, with one call
-// to the store each.
-//
-// It fails at once, with a [*DeniedError], if the wait would be longer than the context allows, or
-// if no waiting will help. If the context ends first, the booking is given back, and those behind
-// it move up. The decision is as of the admission.
-func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
-	return l.WaitFor(ctx, l.request(subject, 1))
-}
-
-// WaitFor is Wait for any request. It sets the Mode to [ModeReserve]. It waits no longer than the
-// request's MaxWait, if that is not zero.
-func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
-	r.Mode = ModeReserve
-	if err := l.prepare(&r); err != nil {
-		return Decision{}, err
-	}
-	longest := r.MaxWait
-	for start := time.Now(); ; {
-		asked := time.Now()
-		d, err := l.reserve(ctx, r)
-		if err != nil || d.RetryAfter == 0 {
-			return d, err
-		}
-		inTime, sure, err := l.await(ctx, r, &d, time.Since(asked))
-		if inTime && err == nil {
-			return d, nil
-		}
-		if sure && !d.Repeat { // the first request may be waiting for it
-			l.unbook(ctx, d.Charge)
-		}
-		if err != nil {
-			return Decision{}, err
-		}
-		// A caller that wakes long after its booking came, because its machine slept for instance,
-		// must not use it any more: others have been counting without it. It books again, with what
-		// is left of the longest wait.
-		if longest > 0 {
-			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
-		}
-	}
-}
-
-// moveUpAfter is how long a waiter sleeps at least before it asks for an earlier booking,
-// moveUpPart of how much of its wait that is otherwise, and moveUpTime how long it waits for the
-// answer at most.
-const (
-	moveUpAfter = 500 * time.Millisecond
-	moveUpPart  = 8
-	moveUpTime  = time.Second // for the answer
-)
-
-// await sleeps until the booking of d comes. From time to time it asks for an earlier one, for
-// those ahead may have given up, and d is then the decision on that. It reports whether the caller
-// may use the booking: not if it woke too late, or does not know which booking it has. And it
-// reports whether the booking is surely where it was: else what is there may be another's. A store
-// that learns later where it is gives it back, else it expires. The answer took so long to come;
-// the place may have begun to count by as much earlier than the caller can tell, which counts as
-// being late. A store so slow that this alone were half of the grace or more would keep everybody
-// waiting for ever, so no more than that counts.
-func (l *Limiter) await(ctx context.Context, r Request, d *Decision, answered time.Duration) (
-	inTime, sure bool, err error) {
-	left := d.RetryAfter
-	for left > 0 {
-		pause := min(left, max((left/moveUpPart).Truncate(time.Microsecond), moveUpAfter))
-		late, err := l.sleep(ctx, pause)
-		if err != nil {
-			return false, true, err
-		}
-		if left -= pause + late; left < moveUpAfter/5 || d.Repeat {
-			continue // too near to be moved, or the first request moves it
-		}
-		if err := ctx.Err(); err != nil {
-			return false, true, err
-		}
-		booked := d.Charge.data
-		r.terms.Booked = &booked
-		// It is in no hurry: an answer that comes late says where it is.
-		r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
-		start := time.Now()
-		moved, err := l.store.Take(ctx, r)
-		switch {
-		case err == nil && moved.Allowed:
-			*d, left, answered = moved, moved.RetryAfter, time.Since(start)
-			continue
-		case err == nil: // somebody banned it, or the store has taken it back
-			return false, !moved.Degraded, nil
-		case !notRun(err):
-			return false, false, ctx.Err()
-		}
-		left -= time.Since(start)
-	}
-	d.RetryAfter = 0
-	booked := *d // its usages stay as they are
-	usages := d.MakeUsages(len(booked.Usages()))
-	for i, u := range booked.Usages() {
-		usages[i] = Usage{Used: u.Used, ResetAfter: u.ResetAfter}
-	}
-	return min(answered, r.grace()/2)-left <= r.grace(), true, nil
-}
-
-// reserve books a time within the request's MaxWait and the context's deadline.
-func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
-	if err := ctx.Err(); err != nil {
-		return Decision{}, err
-	}
-	hurried := false
-	if deadline, ok := ctx.Deadline(); ok {
-		left := max(time.Until(deadline), time.Microsecond)
-		if r.MaxWait == 0 || left < r.MaxWait {
-			r.MaxWait, hurried = min(left, MaxWindow*MaxBurst), true
-		}
-	}
-	d, err := l.store.Take(ctx, r)
-	l.log.decided(ctx, &r.Claims[0], r.Mode, &d, err)
-	if err == nil && !d.Allowed {
-		err = d.Err()
-		if hurried && d.RetryAfter > r.MaxWait && !d.Banned && !d.Unavailable {
-			err = fmt.Errorf("%w: %w", err, context.DeadlineExceeded)
-		}
-	}
-	return d, err
-}
-
-// sleep waits for d and reports how much later than that it woke: by the wall clock too, since the
-// monotonic one may stand still while a machine sleeps.
-func sleep(ctx context.Context, d time.Duration) (late time.Duration, err error) {
-	start := time.Now()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		now := time.Now()
-		return max(now.Sub(start), now.Round(0).Sub(start.Round(0))) - d, nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-}
-
-// unbookTime is how long a canceled caller's booking is worth waiting for the store: an unreturned
-// booking expires by itself.
-const unbookTime = time.Second
-
-func (l *Limiter) unbook(ctx context.Context, c Charge) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbookTime)
-	defer cancel()
-	_, _ = l.store.Amend(ctx, c, Amendment{Kind: AmendSettle})
 }
 
 // Refund gives back what a decision charged, to the limits in whose window it still is. A charge is

@@ -44,8 +44,7 @@ func TestWaitInTurn(t *testing.T) {
 			if err != nil || !d.Allowed || d.RetryAfter != 0 {
 				t.Fatalf("call %d: %+v, %v", i, d, err)
 			}
-			// The fifth might have been used as late as its grace, so it still counts at the ninth.
-			if used := []int64{1, 2, 3, 4, 1, 2, 3, 4, 2}[i]; d.States()[0].Used != used || d.Remaining() != 4-used {
+			if used := []int64{1, 2, 3, 4, 1, 2, 3, 4, 1}[i]; d.States()[0].Used != used || d.Remaining() != 4-used {
 				t.Errorf("call %d: %d used, %d left; want %d of 4", i, d.States()[0].Used, d.Remaining(), used)
 			}
 			if got := time.Since(start); got != want {

@@ -161,6 +161,9 @@ func (r *Request) check(m *mistakes) {
 	if b := r.terms.Booked; b != nil && (r.Mode != ModeReserve || b.At <= 0 || b.At > MaxUnits) {
 		m.add("Booked is at %d; want none, or with Reserve the charge of a booking", b.At)
 	}
+	if r.terms.Tentative && r.Mode != ModeReserve {
+		m.add("Tentative is set; want it with Reserve only")
+	}
 	if t := &r.terms; (t.Age != 0 || t.Refilled != 0) &&
 		(r.Mode != modeForce || r.MaxWait != 0 || t.Age < 0 || t.Refilled < 0) {
 		m.add("Age is %v and Refilled is %v; want 0, or with Force without MaxWait at least 0", t.Age, t.Refilled)

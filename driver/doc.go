@@ -1,6 +1,7 @@
 // Package driver is for authors of stores and of stores that wrap a store. It holds what goes
-// beyond [stint.Store]: inspecting a store and deciding many requests in one call. Programs that
-// only limit something do not need it. Package storetest tests a new store against the contract.
+// beyond [stint.Store]: inspecting a store, deciding many requests in one call, and announcing
+// room. Programs that only limit something do not need it. Package storetest tests a new store
+// against the contract.
 //
 // # What a store has to remember
 //
@@ -17,6 +18,11 @@
 //     charge cost more is charged though it has left its window.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
+//
+// # Waiting
+//
+// Callers of [stint.Limiter.Wait] sleep until their booking comes. A store that is an [Announcer]
+// wakes them when there may be room earlier. Of others they ask now and then.
 //
 // # Order
 //

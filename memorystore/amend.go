@@ -25,7 +25,10 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 	if q == nil {
 		return done, nil
 	}
-	defer q.unlock()
+	defer func() {
+		q.unlock()
+		s.announce(&c, a, done)
+	}()
 	q.open(c.Claims(), true)
 	if a.Kind == stint.AmendSettle {
 		return q.settle(&c, a), nil

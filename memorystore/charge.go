@@ -7,9 +7,9 @@ import (
 )
 
 // charge charges, books or leases every claim that costs something, at an instant. A booking that
-// it replaces is given up.
-func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
-	end := q.endOf(r, at)
+// it replaces is given up; one that has come is booked between the others.
+func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
+	end := q.endOf(r, at, come)
 	id := uint64(0)
 	for i := range q.claims {
 		c := &r.Claims[i]
@@ -30,6 +30,8 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
 					v.hold.Charge(id)
 				case r.Mode == driver.ModeForce:
 					v.force(at, end, c.Cost, r.Terms().Refilled.Microseconds())
+				case at > q.now && come:
+					v.count.Insert(at, end, c.Cost)
 				case at > q.now:
 					v.count.Book(at, end, c.Cost)
 				default:
@@ -45,7 +47,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64) {
 
 // endOf is when the time of a charge at an instant ends: that of a lease, or of a booking, which
 // ends no earlier than those that come before it. Of what was used before now it is when that was.
-func (q *query) endOf(r *stint.Request, at int64) int64 {
+func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	switch {
 	case r.Terms().Lease > 0:
 		return q.now + r.Terms().Lease.Microseconds()
@@ -53,7 +55,7 @@ func (q *query) endOf(r *stint.Request, at int64) int64 {
 		return max(at-r.Terms().Age.Microseconds(), 1)
 	}
 	end := at + contract.Grace(r).Microseconds()
-	if r.Mode == driver.ModeForce {
+	if come || r.Mode == driver.ModeForce {
 		return q.endAmong(at, end)
 	}
 	for k := range q.views {

@@ -21,7 +21,10 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	}
 	claims := [1]stint.Claim{claim}
 	q := s.lock(claims[:])
-	defer q.unlock()
+	defer func() {
+		q.unlock()
+		s.announcements.Tell(c.Subject, c.Kind != stint.CommandGiveBack)
+	}()
 	p := &q.parts[0]
 	switch c.Kind {
 	case stint.CommandReset:

@@ -35,6 +35,45 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	return old
 }
 
+// giveUp takes the units of a booking that has come off all limits, if a log has them and no state
+// is another by now. Of the
+// bookings it then ignores those that their owners ask about again.
+func (q *query) giveUp(r *stint.Request) (come bool) {
+	if r.Terms().Booked == nil {
+		return false
+	}
+	end := r.Terms().Booked.At
+	for i := range q.claims {
+		for k := q.parts[i].first; k < q.parts[i].end && r.Claims[i].Cost > 0; k++ {
+			v := &q.views[k]
+			if v.booked || q.parts[v.part].stale {
+				return false
+			}
+			come = come || !v.holds() && v.count.HasCome(end)
+		}
+	}
+	if !come {
+		return false
+	}
+	for i := range q.claims {
+		cost := r.Claims[i].Cost
+		for k := q.parts[i].first; k < q.parts[i].end; k++ {
+			v := &q.views[k]
+			if v.holds() {
+				continue
+			}
+			if cost > 0 {
+				q.change(v, func(count *algorithm.View) bool {
+					_, found := count.Settle(end, cost, 0, 0)
+					return found
+				})
+			}
+			v.count.Firm()
+		}
+	}
+	return true
+}
+
 // only ignores the bookings that do not come before an instant.
 func (q *query) only(before int64) {
 	for k := range q.views {

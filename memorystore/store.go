@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/announce"
 	"github.com/stint-limiter/stint/internal/settled"
 )
 
@@ -94,6 +95,8 @@ type Store struct {
 	own      settled.Set // charges that were settled here
 	released settled.Set // those whose places were
 	resets   resets
+
+	announcements announce.List
 
 	closed atomic.Bool
 	stop   chan struct{}

@@ -72,7 +72,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	if q.banned(r, d) {
 		q.open(r.Claims, true)
 		q.fit(r)
-		q.earliest(r, stint.ModePeek, d)
+		q.earliest(r, true, d)
 		q.conclude(d, q.now)
 		return
 	}
@@ -86,12 +86,16 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	q.open(r.Claims, peek)
 	q.fit(r)
 	old := q.behind(r)
-	at := q.earliest(r, r.Mode, d)
+	come := old == 0 && !peek && q.giveUp(r)
+	at := q.earliest(r, come, d)
+	if come {
+		q.only(algorithm.Never)
+	}
 	switch {
 	case at != q.now:
 		d.RetryAfter = wait(at, q.now)
 		d.Allowed = r.Mode == stint.ModeReserve && at != algorithm.Never &&
-			d.RetryAfter <= contract.Longest(r) && !q.fullyBooked()
+			d.RetryAfter <= contract.Longest(r) && (come || !q.fullyBooked())
 	case r.Terms().Lease > 0 && q.promised(r, d):
 		d.RetryAfter = r.Terms().Lease
 	default:
@@ -105,7 +109,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		at = q.now
 		q.deny(r, d)
 	case !peek:
-		q.charge(r, d, at)
+		q.charge(r, d, at, come)
 		if old > 0 {
 			q.only(algorithm.Never)
 		}
@@ -126,7 +130,7 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	if !repeat {
 		at += (r.MaxWait + time.Microsecond - 1).Microseconds()
 		d.Allowed, d.RetryAfter = true, duration(at-q.now)
-		q.charge(r, d, at)
+		q.charge(r, d, at, false)
 	}
 	q.conclude(d, at)
 	q.noteID(r, d, at)
@@ -161,8 +165,8 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 }
 
 // earliest returns the first instant at which all limits have room, in Reserve mode not before any
-// booking. It fills in when each limit has room for its own.
-func (q *query) earliest(r *stint.Request, mode stint.Mode, d *stint.Decision) int64 {
+// booking, unless the request goes ahead of them. It fills in when each limit has room for its own.
+func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
 	for i := range q.claims {
@@ -171,7 +175,7 @@ func (q *query) earliest(r *stint.Request, mode stint.Mode, d *stint.Decision) i
 			v := &q.views[k]
 			n, last := v.bookings()
 			from = max(from, last)
-			if v.fits(cost) && (n == 0 || mode != stint.ModeReserve) {
+			if v.fits(cost) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {
 				continue
 			}
 			fits = false

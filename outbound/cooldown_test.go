@@ -132,9 +132,7 @@ func TestWaitersReconsider(t *testing.T) {
 		told.CoolDown(10 * time.Second)
 		calls.Wait()
 		for i, got := range at {
-			// A place counts as if it were used at the end of its grace, 20 ms later.
-			if want := 10500*time.Millisecond + time.Duration(i)*time.Second +
-				time.Duration(max(0, i-1))*20*time.Millisecond; got.Truncate(time.Microsecond) != want {
+			if want := 10500*time.Millisecond + time.Duration(i)*time.Second; got.Truncate(time.Microsecond) != want {
 				t.Errorf("call %d was made at %v, want %v", i, got, want)
 			}
 		}

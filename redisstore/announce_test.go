@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/redistest"
@@ -108,7 +109,8 @@ func TestWhatIsAnnounced(t *testing.T) {
 	}
 }
 
-// counted counts requests to a store, and leaves its announcements to the test.
+// counted counts requests to a store, and leaves its announcements to the test if that has a
+// channel for them.
 type counted struct {
 	*redisstore.Store
 	takes    atomic.Int64
@@ -116,6 +118,9 @@ type counted struct {
 }
 
 func (c *counted) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
+	if c.announce == nil {
+		return c.Store.Announcements(ctx, f)
+	}
 	c.announce <- f
 	<-ctx.Done()
 	return ctx.Err()
@@ -124,6 +129,11 @@ func (c *counted) Announcements(ctx context.Context, f func(subject string, comm
 func (c *counted) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	c.takes.Add(1)
 	return c.Store.Take(ctx, r)
+}
+
+func (c *counted) TakeBatch(ctx context.Context, batch []*driver.Call) {
+	c.takes.Add(int64(len(batch)))
+	c.Store.TakeBatch(ctx, batch)
 }
 
 // Nobody is denied from memory who got room by a refund elsewhere.

@@ -191,7 +191,8 @@ func (s *Store) Present(ctx context.Context, id string) (int, error) {
 // connection is lost. A subject that is too long for a key is "~" and a hash, one whose name is
 // hashed and not remembered is as lists show it, and one that is not known is "". Commanded is
 // whether it was reset, banned or unbanned; otherwise it was given something back. That is
-// announced if more than half of a limit was used: package resilience remembers no other denials.
+// announced if more than half of a limit was used, or something is booked: package resilience
+// remembers no other denials, and nobody else waits. It implements [driver.Announcer].
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if err := s.conn.await(ctx); err != nil {
 		return errConnecting // not that the user is not permitted to listen

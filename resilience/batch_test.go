@@ -82,12 +82,14 @@ func TestRequestsGather(t *testing.T) {
 	})
 }
 
-// However far away the store is, the store decides every request that it can answer in time: none
-// has to wait for those before it.
+// However far away the store is, it decides every request that it can answer in time, once it is
+// known how far that is: none has to wait for those before it.
 func TestASlowStoreHoldsUpNobody(t *testing.T) {
-	for _, trip := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 8 * time.Millisecond} {
+	for _, ms := range []time.Duration{1, 5, 10, 12} {
+		trip := ms * time.Millisecond
 		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 			store.change(way{there: trip})
+			mustDecide(t, s, oneUnit("first"))
 			var group sync.WaitGroup
 			for i := range 1000 {
 				group.Go(func() {
@@ -230,7 +232,7 @@ func TestASilentStore(t *testing.T) {
 				t.Errorf("caller %d: %v after %v", i, c.err, c.took)
 			}
 		}
-		if len(why) != 3 || store.most != 6 {
+		if len(why) != 3 || store.most != maxFlights {
 			t.Errorf("%v; at most %d calls at once", why, store.most)
 		}
 	})

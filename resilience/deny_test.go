@@ -89,11 +89,11 @@ func TestDenialEndsWithItsRetryAfter(t *testing.T) {
 	remembering(t, func(t *testing.T, g denyRig) {
 		r := ask("a", 1, stint.Per(1, 100*time.Millisecond))
 		g.full(r)
-		time.Sleep(100*time.Millisecond - 100)
+		time.Sleep(100*time.Millisecond - 100*time.Nanosecond)
 		if d := g.want(r, false, fromMemory); d.RetryAfter != time.Microsecond {
 			t.Errorf("retry-after is %v, want 1µs", d.RetryAfter)
 		}
-		time.Sleep(100)
+		time.Sleep(100 * time.Nanosecond)
 		g.want(r, true, fromStore)
 
 		// A limit that has room before the others says so.
@@ -427,7 +427,9 @@ func TestDenialDuringACommand(t *testing.T) {
 // F26: what is deleted in the store itself, or changed by its clock, is wrong for a second at most.
 func TestDenialIsWrongForASecondAtMost(t *testing.T) {
 	for name, change := range map[string]func(*fake, stint.Request){
-		"deleted":       func(f *fake, r stint.Request) { _ = f.Store.Command(context.Background(), resetOf(r.Claims[0])) },
+		"deleted": func(f *fake, r stint.Request) {
+			_ = f.Store.Command(context.Background(), resetOf(r.Claims[0]))
+		},
 		"clock forward": func(f *fake, _ stint.Request) { f.ahead.Add(int64(48 * time.Hour)) },
 		"clock back":    func(f *fake, _ stint.Request) { f.ahead.Add(-int64(48 * time.Hour)) },
 	} {
@@ -438,7 +440,7 @@ func TestDenialIsWrongForASecondAtMost(t *testing.T) {
 				change(g.store, r)
 				time.Sleep(time.Second - 1)
 				g.want(r, false, fromMemory)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				r.Mode = stint.ModePeek
 				truth := mustDecide(t, g.store, r)
 				r.Mode = stint.ModeTake

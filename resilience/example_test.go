@@ -80,7 +80,8 @@ func ExampleNew_failurePolicy() {
 
 // Parts can be switched off: here every decision is the store's own, or an error.
 func ExampleNew_withoutParts() {
-	store, err := resilience.New(down{}, resilience.Config{NoDenyCache: true, NoLeases: true, Failure: stint.FailurePolicy{Mode: stint.FailError}})
+	store, err := resilience.New(down{}, resilience.Config{NoDenyCache: true, NoLeases: true,
+		Failure: stint.FailurePolicy{Mode: stint.FailError}})
 	if err != nil {
 		log.Fatal(err)
 	}

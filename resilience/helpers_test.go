@@ -494,3 +494,9 @@ func wantState(t *testing.T, s *Stack, want string) {
 type observerFunc func(event any)
 
 func (f observerFunc) Observe(_ context.Context, event any) { f(event) }
+
+// Announcements tells nothing: tests say what is announced.
+func (f *fake) Announcements(ctx context.Context, _ func(subject string, commanded bool)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}

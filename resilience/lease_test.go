@@ -190,7 +190,8 @@ func TestLeasesEndByBothClocks(t *testing.T) {
 	}
 }
 
-// A process that is cut off serves what it has, then fails, and tries a few times a second to renew.
+// A process that is cut off serves what it has, then fails, and tries a few times a second to
+// renew.
 func TestLeasesCutOff(t *testing.T) {
 	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
 		r := ask("a", 1, leased(10_000, 10*time.Second))

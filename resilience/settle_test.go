@@ -204,7 +204,9 @@ func TestAmendmentAfterACanceledOne(t *testing.T) {
 // Where every failure allows, a place or a booking that the store turns out to have given is given
 // back: its caller does not know of it.
 func TestLateAnswersWhereFailuresAllow(t *testing.T) {
-	over(t, Config{Instances: 1, Failure: stint.FailurePolicy{Mode: stint.FailAllow}}, func(t *testing.T, store *fake, s *Stack) {
+	c := alone
+	c.Failure.Mode = stint.FailAllow
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
 		place, limit := stint.AtOnce(5, time.Minute), stint.PerHour(1)
 		mustDecide(t, store, oneUnit("b", limit))
 		store.change(way{back: 100 * time.Millisecond})

@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/announce"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
@@ -24,6 +26,9 @@ type Stack struct {
 	sender  sender
 	outage  outageLog
 	sharing sharing
+
+	listeners announce.List // see Announcements
+	hears     atomic.Bool
 
 	start time.Time
 	life  context.Context // of the goroutines
@@ -243,7 +248,10 @@ func (l lower) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (st
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
 	for s.life.Err() == nil {
+		s.hears.Store(true)
 		err := announcer.Announcements(s.life, s.drop)
+		s.hears.Store(false)
+		s.listeners.End()
 		if errkind.Of(err) == errkind.Auth && !warned {
 			warned = true
 			logger.Warn("stint: not permitted to listen to other processes: their refunds are noticed up to a second late",
@@ -255,6 +263,7 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 
 // drop forgets what is remembered of a subject that got room back elsewhere.
 func (s *Stack) drop(subject string, commanded bool) {
+	s.listeners.Tell(subject, commanded)
 	if s.denials != nil {
 		s.denials.drop(subject)
 	}

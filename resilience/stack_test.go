@@ -49,7 +49,8 @@ func TestContractOverRedis(t *testing.T) {
 // All but what answers from memory is exact, with company in the batches: no caller can tell it
 // from a store alone.
 func TestContractOfExactStores(t *testing.T) {
-	s := newStack(t, openRedis(t, redistest.Start(t).URL()), Config{Failure: patient, NoDenyCache: true, NoLeases: true})
+	s := newStack(t, openRedis(t, redistest.Start(t).URL()),
+		Config{Failure: patient, NoDenyCache: true, NoLeases: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for i := range 2 {

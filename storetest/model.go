@@ -212,7 +212,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 				return c.booked && c.oracle.Data().At == r.Terms().Booked.At
 			})
 		}
-		w.charges = append(w.charges, chargePair{got.Charge, want.Charge, want.RetryAfter > 0})
+		w.charges = append(w.charges, chargePair{got.Charge, want.Charge, want.RetryAfter > 0 && !want.Repeat})
 		if len(w.charges) > maxCharges {
 			w.charges = w.charges[1:]
 		}

@@ -54,6 +54,7 @@ type step struct {
 	bans      bool
 	fit       bool
 	lease     time.Duration
+	tentative bool
 	age       time.Duration // of a force
 	refilled  time.Duration
 	move      bool // the booking of a charge, which is pick
@@ -194,6 +195,7 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			if s.mode == stint.ModeReserve && !s.fit {
 				s.move = rapid.IntRange(0, 2).Draw(t, "move") == 2
 				s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
+				s.tentative = rapid.Bool().Draw(t, "tentative")
 			}
 		case stepAmend:
 			s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
@@ -289,7 +291,7 @@ func (w *world) claim(p claimPick) stint.Claim {
 func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool) {
 	var ahead []chargePair
 	for _, c := range w.charges {
-		if c.oracle.Data().At > w.h.Clock.micros() && c.booked {
+		if c.booked {
 			ahead = append(ahead, c)
 		}
 	}
@@ -306,7 +308,8 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool
 // take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
 func (w *world) request(s step) stint.Request {
 	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
-		MaxWait: s.maxWait}, driver.Terms{Fit: s.fit, Lease: s.lease, Age: s.age, Refilled: s.refilled})
+		MaxWait: s.maxWait}, driver.Terms{Fit: s.fit, Lease: s.lease, Tentative: s.tentative,
+		Age: s.age, Refilled: s.refilled})
 	for _, p := range s.claims[1:] {
 		c := w.claim(p)
 		if w.plan.oneSubject {
@@ -322,7 +325,7 @@ func (w *world) request(s step) stint.Request {
 		r.Bans = w.plan.bans
 	}
 	if r.Mode == stint.ModeReserve && r.Validate() != nil {
-		r.Mode = stint.ModeTake
+		r.Mode, r.Terms().Tentative = stint.ModeTake, false
 	}
 	if r.Mode == driver.ModeForce && r.Validate() != nil {
 		r.MaxWait = 0

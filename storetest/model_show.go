@@ -62,6 +62,9 @@ func describe(r stint.Request, prefix string) string {
 	} else if r.Terms().Fit {
 		b.WriteString(" fitted")
 	}
+	if r.Terms().Tentative {
+		b.WriteString(" tentatively")
+	}
 	if r.Terms().Booked != nil {
 		fmt.Fprintf(&b, " moving up from %d", r.Terms().Booked.At-epoch.UnixMicro())
 	}

@@ -11,6 +11,21 @@ import (
 // grace is how long after its instant a booking under a limit per second, or longer, may be used.
 const grace = 20 * ms
 
+// tentative makes a booking that is asked about again before it is used.
+func (k *tester) tentative(cost int64) stint.Decision {
+	k.Helper()
+	r := k.request(cost)
+	r.Mode, r.Terms().Tentative = stint.ModeReserve, true
+	return k.decide(r)
+}
+
+// tentatively asks about a booking again.
+func (k *tester) tentatively(booked stint.Decision) stint.Decision {
+	k.Helper()
+	return k.decide(driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
+		driver.Terms{Tentative: true, Booked: booked.Charge.Data()}))
+}
+
 // move asks to move a booking up.
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
@@ -183,6 +198,71 @@ var reservations = []check{
 		k.wantRetry(d, s)
 		k.wantUsed(k.peek(1), 3)
 	}),
+	clocked("tentative bookings are a window apart", limits{stint.PerSecond(2), stint.TokenBucket(2, 2, s),
+		fixed(2, s)}, func(k *tester) {
+		k.toFull(s)
+		k.mustTake(2)
+		for i := range time.Duration(4) {
+			d := k.tentative(2)
+			k.wantRetry(d, (i+1)*s)
+			if got, want := d.Charge.Data().At, k.Clock.micros()+((i+1)*s).Microseconds(); got != want {
+				k.Errorf("%s: charged at %d, want %d", k.limit(), got, want)
+			}
+		}
+	}),
+	clocked("a tentative booking counts from its use", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
+		first, second := k.tentative(1), k.tentative(1)
+		k.wantRetry(second, 2*s)
+		k.Clock.Advance(s + 30*ms)
+		used := k.tentatively(first)
+		k.wantRetry(used, 0)
+		if used.Charge.Data().At != k.Clock.micros() {
+			k.Errorf("charged at %d, want now", used.Charge.Data().At)
+		}
+		k.Clock.Advance(970 * ms) // the second has come, and the first is in its window
+		second = k.tentatively(second)
+		k.wantRetry(second, 30*ms)
+		k.wantRetry(k.peek(1), s+30*ms)
+		k.Clock.Advance(30 * ms)
+		k.wantRetry(k.tentatively(second), 0)
+		k.wantUsed(k.peek(1), 1)
+	}),
+	clocked("those who are late do not lose their places", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
+		var line []stint.Decision
+		for range 3 {
+			line = append(line, k.tentative(1))
+		}
+		k.Clock.Advance(s + 500*ms)
+		line[0] = k.tentatively(line[0])
+		k.wantRetry(line[0], 0)
+		k.Clock.Advance(500 * ms)
+		line[1] = k.tentatively(line[1])
+		k.wantRetry(line[1], 500*ms)
+		k.Clock.Advance(500 * ms)
+		k.wantRetry(k.tentatively(line[1]), 0)
+		k.Clock.Advance(s)
+		k.wantRetry(k.tentatively(line[2]), 0)
+	}),
+	clocked("a booking with a grace is not made late", limits{stint.PerSecond(1)}, func(k *tester) {
+		k.mustTake(1)
+		first, firm := k.tentative(1), k.reserve(1, 0)
+		k.wantRetry(firm, 2*s)
+		k.Clock.Advance(s + us)
+		d := k.tentatively(first) // one that is late goes behind it
+		k.wantRetry(d, 2*s+grace-us)
+		k.Clock.Advance(s)
+		k.wantUsed(k.peek(1), 2)
+	}),
+	clocked("a tentative booking that is given up when it has come makes room", limits{stint.PerSecond(1)},
+		func(k *tester) {
+			k.mustTake(1)
+			d := k.tentative(1)
+			k.Clock.Advance(s)
+			k.wantApplied(k.settle(d, 0), true)
+			k.mustTake(1)
+		}),
 	clocked("several limits move up together", nil, func(k *tester) {
 		second, minute, named := stint.PerSecond(1), stint.PerMinute(10), stint.Per(3, 2*s).WithName(
 			"n")

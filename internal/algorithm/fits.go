@@ -114,6 +114,24 @@ func (v *View) Only(before int64) {
 	}
 }
 
+// Firm ignores the bookings that their owners ask about again before they use them, in what is
+// asked from now on: they have no grace.
+func (v *View) Firm() {
+	list := v.ahead
+	v.ahead, v.booked = nil, 0
+	for _, b := range list {
+		if b.end > b.at {
+			v.ahead = append(v.ahead, b)
+			v.booked += b.n
+		}
+	}
+}
+
+// HasCome reports whether the log has units that were booked until an instant, and count already.
+func (v *View) HasCome(end int64) bool {
+	return v.p.log && v.p.stamp(end) > v.now-v.p.Span && v.count.find(v.p.stamp(end)) >= v.expired
+}
+
 // BookedAt returns when the booking that ends at an instant comes, 0 if there is none.
 func (v *View) BookedAt(end int64) int64 {
 	if i := find(v.ahead, end); i >= 0 {

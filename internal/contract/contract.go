@@ -27,8 +27,12 @@ func Life(r *stint.Request) time.Duration {
 }
 
 // Grace is how long after its instant a booking may be used: it counts as if it were charged at the
-// end of that time. It is a twentieth of the shortest window, from 2 to 20 milliseconds.
+// end of that time. It is a twentieth of the shortest window, from 2 to 20 milliseconds, and
+// nothing if the booking is tentative.
 func Grace(r *stint.Request) time.Duration {
+	if r.Terms().Tentative {
+		return 0
+	}
 	window := stint.MaxWindow
 	for i := range r.Claims {
 		window = min(window, shortest(&r.Claims[i]))

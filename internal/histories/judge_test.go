@@ -143,10 +143,11 @@ func (j *judge) admissions(s int) []item {
 }
 
 // instant is when an admission happened. A place that was waited for is used at the end, unless its
-// process was starved then and had been admitted without the server before.
+// process was starved then and had been admitted without the server before, or it was starting and
+// waited for the answer.
 func (j *judge) instant(o *op) span {
-	from := o.call
-	if o.kind == wait && !(o.degraded && j.processes[o.process].isStarved(span{o.call, o.ret})) {
+	from, p := o.call, &j.processes[o.process]
+	if o.kind == wait && !(o.degraded && p.isStarved(span{o.call, o.ret})) && o.ret > p.born+starting {
 		from = max(from, o.ret-j.grace(o)-j.budget)
 	}
 	return span{from - resolution, o.ret}

@@ -162,8 +162,7 @@ func (k *counts) book(from, until, cost int64) {
 }
 
 // force charges or books what there is room for up to 2^52. Charged now are units that were used at
-// their end, and that meters have given back for some time. A booking ends no later than those that
-// come after it, and joins the last one where there are 1,000.
+// their end, and that meters have given back for some time.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -175,16 +174,24 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 		if hasMeter(l) {
 			k.meter.addLate(l, cost, refilled)
 		}
-	case len(k.booked) >= storebounds.MaxBookings:
-		k.booked[len(k.booked)-1].n += cost
 	default:
-		for _, b := range k.booked {
-			if b.from > at {
-				until = min(until, b.until)
-			}
-		}
-		k.book(at, until, cost)
+		k.insert(at, until, cost)
 	}
+}
+
+// insert adds a booking among others. It ends no later than those that come after it, and joins the
+// last one where there are 1,000.
+func (k *counts) insert(at, until, cost int64) {
+	if n := len(k.booked); n >= storebounds.MaxBookings {
+		k.booked[n-1].n += cost
+		return
+	}
+	for _, b := range k.booked {
+		if b.from > at {
+			until = min(until, b.until)
+		}
+	}
+	k.book(at, until, cost)
 }
 
 // unbook takes units off the booking that ends at an instant. It returns the instant at which that
@@ -237,8 +244,8 @@ func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) 
 	if !hasLog(l) {
 		return k.meter.settle(l, now, c, by)
 	}
-	i := slices.IndexFunc(k.entries, func(e entry) bool { return e.at == stamp(l, c.at) })
-	if i < 0 || stamp(l, c.at) <= now-span(l) {
+	i := k.entryOf(l, now, c.at)
+	if i < 0 {
 		return false
 	}
 	by = max(by, -k.entries[i].n)
@@ -249,6 +256,14 @@ func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) 
 		k.meter.add(by)
 	}
 	return true
+}
+
+// entryOf returns which entry has what was charged at an instant, -1 if none in the window has.
+func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
+	if stamp(l, at) <= now-span(l) {
+		return -1
+	}
+	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == stamp(l, at) })
 }
 
 // mostRaise is by how many units a settlement may raise: of a meter to a debt, and no sum past

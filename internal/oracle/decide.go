@@ -95,13 +95,21 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	}
 
 	// 3. Limits.
-	old := s.giveUp(&r, claims, parts)
+	old, come := s.giveUp(&r, claims, parts)
+	come = come && r.Mode == stint.ModeReserve && s.takeOff(&r, parts, now)
 	fit()
 	show()
 	var at int64
-	if r.Mode == driver.ModeForce {
+	switch {
+	case r.Mode == driver.ModeForce:
 		at = now + (r.MaxWait + time.Microsecond - 1).Microseconds()
-	} else {
+	case come: // it goes ahead of those who wait
+		retries(stint.ModeTake)
+		at = when(parts, stint.ModeTake, now)
+		for _, p := range parts {
+			p.seen = p.counts
+		}
+	default:
 		retries(r.Mode)
 		at = when(parts, r.Mode, now)
 	}
@@ -118,7 +126,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 			}
 		}
 	case r.Mode == stint.ModeReserve:
-		d.Allowed = d.RetryAfter <= contract.Longest(&r) && (at == now || !fullyBooked(parts))
+		d.Allowed = d.RetryAfter <= contract.Longest(&r) && (at == now || come || !fullyBooked(parts))
 	default:
 		d.Allowed = at == now
 	}
@@ -273,7 +281,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 			case r.Mode == driver.ModeForce:
 				k.force(p.limit, now, at, stated, p.claim.Cost, r.Terms().Refilled.Microseconds())
 			case at > now:
-				k.book(at, stated, p.claim.Cost)
+				k.insert(at, stated, p.claim.Cost)
 			default:
 				k.lease(p.limit, stated, p.claim.Cost)
 			}
@@ -312,12 +320,14 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 
 // giveUp takes an earlier booking off every limit, and leaves of each limit what is ahead of that
 // for the decision to see. It returns the smallest T of the booking, or never if a limit does not
-// have it: then it is given up where it is once there is another place.
-func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) int64 {
-	old, booked := never, r.Terms().Booked
-	if booked == nil {
-		return old
+// have it: then it is given up where it is once there is another place. If no limit has it ahead,
+// and all states are those of the booking, it may have come.
+func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
+	booked := r.Terms().Booked
+	if old = never; booked == nil {
+		return old, false
 	}
+	gone = true
 	whole, state := true, 0 // number of the claim's first
 	for _, claim := range claims {
 		names := contract.StateNames(claim, nil)
@@ -325,15 +335,16 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) i
 			if p.claim != claim || claim.Cost == 0 {
 				continue
 			}
-			p.booked = p.in != nil && p.in.generation != 0 &&
-				p.in.generation == booked.GenerationAt(state+slices.Index(names, p.limit.Name)) &&
-				slices.ContainsFunc(p.counts.bookings(), func(b booking) bool { return b.until == booked.At })
-			whole = whole && p.booked
+			same := p.in != nil && p.in.generation != 0 &&
+				p.in.generation == booked.GenerationAt(state+slices.Index(names, p.limit.Name))
+			p.booked = same && slices.ContainsFunc(p.counts.bookings(),
+				func(b booking) bool { return b.until == booked.At })
+			whole, gone = whole && p.booked, gone && same && !p.booked
 		}
 		state += len(names)
 	}
 	if !whole {
-		return old
+		return old, gone
 	}
 	for _, p := range parts {
 		if k, ok := p.counts.(*counts); ok && p.booked {
@@ -344,14 +355,36 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) i
 		}
 	}
 	if old == never {
-		return old
+		return old, gone
 	}
 	for _, p := range parts {
 		seen := p.counts.(*counts).clone()
 		seen.booked = slices.DeleteFunc(seen.booked, func(b booking) bool { return b.from >= old })
 		p.seen = seen
 	}
-	return old
+	return old, false
+}
+
+// takeOff takes the units of a booking that has come off every limit, if a log has them, and leaves
+// of each limit the bookings that are used without asking again for the decision to see.
+func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
+	at := r.Terms().Booked.At
+	if !slices.ContainsFunc(parts, func(p *part) bool {
+		return p.claim.Cost > 0 && hasLog(p.limit) && p.counts.(*counts).entryOf(p.limit, now, at) >= 0
+	}) {
+		return false
+	}
+	for _, p := range parts {
+		k := p.counts.(*counts)
+		c := settlement{at: at, cost: p.claim.Cost, known: true}
+		if c.cost > 0 && !isOff(p.limit) && k.settleFound(p.limit, now, c, -c.cost) {
+			s.write(p, now)
+		}
+		firm := k.clone()
+		firm.booked = slices.DeleteFunc(firm.booked, func(b booking) bool { return b.until == b.from })
+		p.seen = firm
+	}
+	return true
 }
 
 // stay answers with the booking as it is. Nothing changes.

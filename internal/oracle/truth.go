@@ -52,6 +52,7 @@ type event struct {
 	from, at  int64
 	low, high int64
 	booked    bool
+	tentative bool // it is not used before its owner asks again
 	astray    bool // at may no longer find it: the clock stepped back since, or units were taken off it
 }
 
@@ -73,12 +74,16 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	booked := bookedStates(&r, &d)
 	stays := r.Terms().Booked != nil && d.Charge.Data().At == r.Terms().Booked.At && t.hasBooking(now, &r) &&
 		!slices.Contains(booked, false)
+	come := !stays && !d.Banned && !slices.Contains(booked, false) && t.hasCome(now, &r)
 	leased := func(l stint.Limit) bool { return l.Leased }
 	blocks := d.Charge.Data().Leased || t.AnyDelay && slices.ContainsFunc(d.Charge.Claims()[0].Limits, leased)
 	states, i := d.States(), -1
 	for c, l := range contract.Limits(r.Claims) {
 		i++
 		lt := t.of(c, l)
+		if come && c.Cost > 0 {
+			lt.takeOff(r.Terms().Booked.At, c.Cost)
+		}
 		justified := lt.justified(l, now, c.Cost) || r.Terms().Lease > 0 && lt.full(l, now, c.Cost) ||
 			r.Mode == stint.ModeReserve && lt.hasBookings(now)
 		if !t.AnyDelay && states[i].RetryAfter > 0 && !justified {
@@ -101,6 +106,9 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				e.from = now + d.RetryAfter.Microseconds()
 			}
 			lt.blocks = lt.blocks || blocks
+			if e.tentative = e.booked && r.Terms().Tentative; e.tentative {
+				e.low = 0
+			}
 			moved := r.Terms().Booked != nil && booked[i] && lt.giveUp(now, r.Terms().Booked.At, e)
 			if stays {
 				continue // it stays where it was, and is nowhere if limits were reset since
@@ -145,6 +153,51 @@ func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 
 // is reports whether the event is a booking to come that ends at an instant.
 func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from > now && e.high > 0 }
+
+// like reports whether an event is certain to have as many units as another.
+func (e *event) like(other event) bool {
+	return e.high == other.high && (e.low == other.low || e.tentative)
+}
+
+// hasCome reports whether a log has the booking that a request asks about, and it has come.
+func (t *Truth) hasCome(now int64, r *stint.Request) bool {
+	if r.Terms().Booked == nil || t.hasBooking(now, r) {
+		return false
+	}
+	for c, l := range contract.Limits(r.Claims) {
+		if c.Cost > 0 && hasLog(l) && slices.ContainsFunc(t.of(c, l).events, func(e event) bool {
+			return e.booked && e.at == r.Terms().Booked.At && e.high > 0
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeOff notes that a booking which has come is decided on again: it has not been used. How much
+// of it the store takes off is not known from outside. If that is not what was booked, others may
+// be taken for it.
+func (lt *limitTruth) takeOff(at, cost int64) {
+	lt.metered = len(lt.events) // a meter may give back what it had refilled already
+	certain := false
+	for i := range lt.events {
+		e := &lt.events[i]
+		if !e.booked || e.at != at {
+			continue
+		}
+		certain = !e.astray && e.high == cost && (e.low == cost || e.tentative)
+		for j := range lt.events {
+			if o := &lt.events[j]; o.at == e.at && o.from != e.from {
+				o.low = 0
+			}
+		}
+		e.low, e.astray = 0, true
+	}
+	if !certain {
+		lt.unsure = true
+		lt.excuse(math.MaxInt64)
+	}
+}
 
 // fitted checks what was charged of a cost that may be lowered: if not all of it, then one unit
 // more did not fit under some limit.
@@ -227,7 +280,7 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	switch {
 	case len(found) == 0:
 		return false
-	case len(found) > 1 || lt.events[found[0]].low != moved.low || lt.events[found[0]].high != moved.high:
+	case len(found) > 1 || !lt.events[found[0]].like(moved):
 		for _, i := range found { // which one it was, or what is left of it, is not known
 			e := &lt.events[i]
 			e.low, e.high, e.astray = 0, e.high+moved.high, true

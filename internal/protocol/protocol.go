@@ -9,11 +9,15 @@ import "time"
 type Terms struct {
 	// Booked is of the charge of an earlier booking of the same claims. Reserve then moves it to
 	// the earliest time that is not before those who were ahead of it, if there is an earlier one,
-	// and answers with the time that it has now.
+	// and answers with the time that it has now. If that has come, Reserve decides again: now, or
+	// at the earliest time that does not make anyone late who does not ask again.
 	//
 	// After an error, unless nothing was certainly done, the caller has no place any more. Where it
 	// is may become known later, and then it is given back.
 	Booked *ChargeData
+	// Tentative makes a booking that its owner does not use before it has asked again, with Booked:
+	// its instant is at the same time its end. For Reserve.
+	Tentative bool
 	// Lease charges units that are to be used during that time from now: they count from now on,
 	// and as if they were charged at its end. It implies Fit. For logs, that is limits that can be
 	// leased.

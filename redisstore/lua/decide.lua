@@ -118,6 +118,27 @@ local function stay(l, t)
   l.booked, l.led = l.whole:sub(1, first_booking(l.whole, 1, t + 1) * BOOKED), nil
 end
 
+-- give_up takes the units of a booking that has come off all limits, if a log has them and no state
+-- is another by now. Of the bookings it leaves those that are used without asking again, which have
+-- a grace.
+local function give_up(r)
+  local come = false
+  for _, l in ipairs(r.limits) do
+    if l.cost > 0 and (l.found or l.st.generation ~= l.st.booked_in) then return false end
+    come = come or l.cost > 0 and l.width > 0 and settle_log(l, r.booked, 0) ~= nil
+  end
+  for _, l in ipairs(come and r.limits or {}) do
+    if l.cost > 0 then L.settle(l, r.booked, 0, 0) end
+    local firm = {}
+    for i = 0, #l.booked / BOOKED - 1 do
+      local t, e = booking(l, i)
+      if e > t then firm[#firm + 1] = l.booked:sub(i * BOOKED + 1, (i + 1) * BOOKED) end
+    end
+    l.whole, l.booked, l.led = l.booked, table.concat(firm), nil
+  end
+  return come
+end
+
 -- room returns the first instant at which all limits have room, for a request that waits behind all
 -- bookings or not. It sets l.retry to the wait until each of them has.
 local function room(r, waits)
@@ -167,13 +188,24 @@ local function insert(l, t, e)
   end
 end
 
--- charge charges, books or leases every claim that costs something. It returns the time of the
--- charge, 0 if none did.
-local function charge(r, t)
+-- save_all writes the states that hold one of the limits, each once.
+local function save_all(r, written)
+  for _, part in ipairs(r.parts) do
+    if written[part.st] then
+      written[part.st] = nil
+      save(part.st)
+    end
+  end
+end
+
+-- charge charges, books or leases every claim that costs something. What is forced, or was booked
+-- and has come, is booked between the others. It returns the time of the charge, 0 if none did.
+local function charge(r, t, come)
   local at, written = 0, {}
   local e = t + (r.grace or 0)
+  local between = r.mode == FORCE or come
   if t > now then
-    if r.mode == FORCE then e = make_way(r, t) end
+    if between then e = make_way(r, t) end
     for _, l in ipairs(r.limits) do
       local _, last = booking(l, #l.booked / BOOKED - 1)
       e = max(e, last or 0)
@@ -187,7 +219,7 @@ local function charge(r, t)
         l.led = nil
       end
       if r.mode == FORCE then l.cost = min(l.cost, max(0, MAX_UNITS / 2 - l.of.used(l))) end
-      if t > now and r.mode == FORCE then
+      if t > now and between then
         insert(l, t, e)
       elseif t > now then
         L.book(l, t, e)
@@ -201,12 +233,7 @@ local function charge(r, t)
     if t > now then l.used, l.reset = L.at(l, t) end -- as of then, before those behind it
     if l.behind and l.behind ~= '' then l.booked, l.led = l.booked .. l.behind, nil end
   end
-  for _, part in ipairs(r.parts) do
-    if written[part.st] then
-      written[part.st] = nil
-      save(part.st)
-    end
-  end
+  save_all(r, written)
   return at
 end
 
@@ -281,9 +308,11 @@ function G.decide(run, base, equal, id)
     end
   else
     local old = r.booked > 0 and not banned and leave(r)
+    local come = r.booked > 0 and not (old or banned or looking) and give_up(r)
     local full = false
     for _, l in ipairs(r.limits) do full = full or l.booked and #l.booked >= MAX_BOOKINGS * BOOKED end
-    local t = r.mode == FORCE and now + r.longest or room(r, r.mode == RESERVE and not banned)
+    local t = r.mode == FORCE and now + r.longest or room(r, r.mode == RESERVE and not (banned or come))
+    for _, l in ipairs(come and r.limits or {}) do l.booked, l.led = l.whole, nil end
     retry = t == NEVER and NEVER or t - now
     local allowed = t == now or r.mode == FORCE
     if r.lease > 0 and allowed and not banned then
@@ -293,7 +322,7 @@ function G.decide(run, base, equal, id)
         end
       end
     end
-    if r.mode == RESERVE and t > now then allowed = retry <= r.longest and (old or not full) end
+    if r.mode == RESERVE and t > now then allowed = retry <= r.longest and (old or come or not full) end
 
     if banned then
       flags, decider, retry = BANNED, banned, bans[banned].til - now
@@ -305,11 +334,16 @@ function G.decide(run, base, equal, id)
       end
     elseif allowed then
       flags = ALLOWED
-      if not looking then at = charge(r, t) end
+      if not looking then at = charge(r, t, come) end
       if at > 0 and id_key and not seen and r.booked == 0 then
         G.id_record(id_key, id, t + r.lease, r.life, memory(r, at, charged))
       end
     else
+      if come then -- it has given up what it had
+        local written = {}
+        for _, l in ipairs(r.limits) do written[l.st] = written[l.st] or l.changed end
+        save_all(r, written)
+      end
       local ban
       decider, ban = deny(r, bans, after_parts + (r.claims or 0))
       if ban then

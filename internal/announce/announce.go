@@ -1,0 +1,69 @@
+// Package announce is for stores that tell several listeners in one process which subjects got room
+// back; see driver.Announcer.
+package announce
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// ErrSilent is the error of a list that has ended.
+var ErrSilent = errors.New("nothing is announced at the moment")
+
+// List holds who listens. The zero List is ready to use. While nobody listens, to tell it something
+// takes a nanosecond.
+type List struct {
+	any  atomic.Bool
+	mu   sync.Mutex
+	list []*listener
+}
+
+type listener struct {
+	f     func(subject string, commanded bool)
+	ended chan struct{}
+}
+
+// Listen calls f with what is told, until the context or the list ends. f must not block.
+func (l *List) Listen(ctx context.Context, f func(subject string, commanded bool)) error {
+	me := &listener{f, make(chan struct{})}
+	l.mu.Lock()
+	l.list = append(l.list, me)
+	l.any.Store(true)
+	l.mu.Unlock()
+	select {
+	case <-me.ended:
+		return ErrSilent
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = slices.DeleteFunc(l.list, func(o *listener) bool { return o == me })
+	l.any.Store(len(l.list) > 0)
+	return ctx.Err()
+}
+
+// Tell tells all who listen.
+func (l *List) Tell(subject string, commanded bool) {
+	if !l.any.Load() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.list {
+		o.f(subject, commanded)
+	}
+}
+
+// End ends all listening of now: what is announced from now on may not be told.
+func (l *List) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.list {
+		close(o.ended)
+	}
+	l.list = nil
+	l.any.Store(false)
+}

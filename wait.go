@@ -1,0 +1,214 @@
+package stint
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Wait charges one unit and returns when it may be used: at once if there is room, else when its
+// booking is due. Bookings are made in the order of the calls, across all processes.
+//
+// A Wait is one call to the store. Under a sliding limit with a window below four seconds it is two
+// or three: a booking may be used for 20 milliseconds, and counts as if it were used at their end,
+// which is too much of a short window. There a waiter asks the store again when its time has come,
+// and its unit counts from then. If others give something back meanwhile, a waiter asks once for an
+// earlier time, or twice if there is none.
+//
+// It fails at once, with a [*DeniedError], if the wait would be longer than the context allows, or
+// if no waiting will help. If the context ends first, the booking is given back, and those behind
+// it move up. The decision is as of the admission.
+func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
+	return l.WaitFor(ctx, l.request(subject, 1))
+}
+
+// WaitFor is Wait for any request. It sets the Mode to [ModeReserve]. It waits no longer than the
+// request's MaxWait, if that is not zero.
+func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
+	r.Mode = ModeReserve
+	if err := l.prepare(&r); err != nil {
+		return Decision{}, err
+	}
+	r.terms.Tentative = r.tentative()
+	longest := r.MaxWait
+	for start := time.Now(); ; {
+		asked := time.Now()
+		d, err := l.reserve(ctx, r)
+		if err != nil || d.RetryAfter == 0 {
+			return d, err
+		}
+		switch l.await(ctx, r, &d, asked) {
+		case useIt:
+			d.admit()
+			return d, nil
+		case giveItBack:
+			if !d.Repeat { // else the first request may be waiting for it
+				l.unbook(ctx, d.Charge)
+			}
+		case leaveIt:
+		}
+		if err := ctx.Err(); err != nil {
+			return Decision{}, err
+		}
+		// It books again, with what is left of the longest wait.
+		if longest > 0 {
+			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
+		}
+	}
+}
+
+// outcome is what becomes of a booking when its waiter stops waiting.
+type outcome uint8
+
+const (
+	useIt outcome = iota
+	// giveItBack: the waiter was canceled or banned, or woke so late, because its machine slept for
+	// instance, that others have been counting without it.
+	giveItBack
+	// leaveIt: where the booking is now is not known, and what is where it was may be another's. A
+	// store that learns later where it is gives it back, else it expires.
+	leaveIt
+)
+
+// tooNear is how near a booking is that is not worth moving up, and moveUpTime how long a waiter
+// waits at most for an answer about that.
+const (
+	tooNear    = 100 * time.Millisecond
+	moveUpTime = time.Second
+)
+
+// await sleeps until the booking of d comes, and says what to do with it. When the store announces
+// that there may be room earlier, it asks for an earlier booking, and so it does when a tentative
+// one has come; d is then the decision on that.
+//
+// It was asked for at some time. A place may have begun to count earlier than the caller can tell,
+// by as much as the answer took to come, which counts as being late. A store so slow that this
+// alone were half of the grace or more would keep everybody waiting for ever, so no more than that
+// counts.
+func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
+	answered := time.Since(asked)
+	w := l.waiters.join(r.Claims, d, asked)
+	defer l.waiters.leave(w)
+	left, failure := d.RetryAfter, r.Failure
+	for {
+		took, err := l.sleep(ctx, l.waiters.pause(w, left), w.wake())
+		if err != nil {
+			return giveItBack
+		}
+		left -= took
+		told := l.waiters.told(w)
+		switch {
+		case left > 0 && (d.Repeat || left <= tooNear || !told): // the first of repeats moves the booking
+			continue
+		case left > 0: // there may be room earlier; an answer that comes late says where it is
+			r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
+		case d.Repeat || !r.terms.Tentative:
+			if grace := r.grace(); min(answered, grace/2)-left > grace {
+				return giveItBack
+			}
+			return useIt
+		default: // it has come, and is asked about before it is used
+			r.Failure = failure
+		}
+		if ctx.Err() != nil {
+			return giveItBack
+		}
+		booked := d.Charge.data
+		r.terms.Booked = &booked
+		start := time.Now()
+		moved, err := l.store.Take(ctx, r)
+		took = time.Since(start)
+		switch {
+		case err == nil && moved.Allowed:
+			stands := left <= 0 && moved.RetryAfter >= d.RetryAfter && moved.Charge.data.At == d.Charge.data.At
+			l.waiters.answered(w, moved.RetryAfter < left-took)
+			*d, left, answered = moved, moved.RetryAfter, took
+			if left == 0 || stands { // the clock of a store in a test
+				return useIt
+			}
+		case err == nil && !moved.Degraded: // somebody banned it
+			return giveItBack
+		case err == nil || !notRun(err):
+			return leaveIt
+		case left <= 0: // nobody says that it may be used
+			return giveItBack
+		default:
+			left -= took
+		}
+	}
+}
+
+// tentative reports whether the request books tentatively: so much of a window would be lost to the
+// grace of a booking, more than a two-hundredth, that a waiter rather asks again before it uses its
+// booking. In a window of less than 20 graces it would lose more by asking.
+func (r *Request) tentative() bool {
+	shortest := MaxWindow
+	for i := range r.Claims {
+		for _, limit := range r.Claims[i].Limits {
+			if limit.Algorithm == AlgorithmSliding && r.Claims[i].Cost > 0 {
+				shortest = min(shortest, limit.Window)
+			}
+		}
+	}
+	grace := r.grace()
+	return shortest >= 20*grace && shortest < 200*grace
+}
+
+// admit makes a booking's decision that of its use. Its usages are as of then.
+func (d *Decision) admit() {
+	d.RetryAfter = 0
+	booked := *d // its usages stay as they are
+	usages := d.MakeUsages(len(booked.Usages()))
+	for i, u := range booked.Usages() {
+		usages[i] = Usage{Used: u.Used, ResetAfter: u.ResetAfter}
+	}
+}
+
+// reserve books a time within the request's MaxWait and the context's deadline.
+func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
+	hurried := false
+	if deadline, ok := ctx.Deadline(); ok {
+		left := max(time.Until(deadline), time.Microsecond)
+		if r.MaxWait == 0 || left < r.MaxWait {
+			r.MaxWait, hurried = min(left, MaxWindow*MaxBurst), true
+		}
+	}
+	d, err := l.store.Take(ctx, r)
+	l.log.decided(ctx, &r.Claims[0], r.Mode, &d, err)
+	if err == nil && !d.Allowed {
+		err = d.Err()
+		if hurried && d.RetryAfter > r.MaxWait && !d.Banned && !d.Unavailable {
+			err = fmt.Errorf("%w: %w", err, context.DeadlineExceeded)
+		}
+	}
+	return d, err
+}
+
+// sleep waits for d, or less if it is woken, and reports how long: by the wall clock too, since the
+// monotonic one may stand still while a machine sleeps.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error) {
+	start := time.Now()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	now := time.Now()
+	return max(now.Sub(start), now.Round(0).Sub(start.Round(0))), nil
+}
+
+// unbookTime is how long a canceled caller's booking is worth waiting for the store: an unreturned
+// booking expires by itself.
+const unbookTime = time.Second
+
+func (l *Limiter) unbook(ctx context.Context, c Charge) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbookTime)
+	defer cancel()
+	_, _ = l.store.Amend(ctx, c, Amendment{Kind: AmendSettle})
+}

@@ -1,0 +1,294 @@
+package stint_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+)
+
+// counting is a store that notes when it is asked.
+type counting struct {
+	*memorystore.Store
+	mu    sync.Mutex
+	takes []time.Time
+	moves []time.Time // of the takes those about a booking
+}
+
+func (c *counting) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	c.mu.Lock()
+	c.takes = append(c.takes, time.Now())
+	if r.Terms().Booked != nil {
+		c.moves = append(c.moves, time.Now())
+	}
+	c.mu.Unlock()
+	return c.Store.Take(ctx, r)
+}
+
+// count returns how often the store has been asked.
+func (c *counting) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.takes)
+}
+
+// newCounted returns a limiter over a memory store that ends with the test, and that store.
+func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *counting) {
+	t.Helper()
+	memory, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = memory.Close() })
+	store := &counting{Store: memory}
+	lim, err := stint.New(store, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim, store
+}
+
+// TestCallsOfAWait: a wait that nobody gives up before takes one call, under a sliding limit with a
+// short window two.
+func TestCallsOfAWait(t *testing.T) {
+	for _, test := range []struct {
+		limit stint.Limit
+		ahead int // how many wait already
+		took  time.Duration
+		calls int
+	}{
+		{stint.PerMinute(1), 0, time.Minute, 1},
+		{stint.PerHour(1), 0, time.Hour, 1},
+		{stint.Per(1, 10*time.Second), 5, time.Minute + 100*time.Millisecond, 1}, // with their graces
+		{stint.TokenBucket(1, 1, time.Second), 59, time.Minute, 1},
+		{stint.Limit{Max: 1, Window: time.Second, Algorithm: stint.AlgorithmFixed}, 9, 10 * time.Second, 1},
+		{stint.PerSecond(1), 0, time.Second, 2},
+		{stint.PerSecond(1), 59, time.Minute, 2},
+		{stint.Per(1, 100*time.Millisecond), 99, 10 * time.Second, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lim, store := newCounted(t, test.limit)
+			time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour))) // a fixed window begins
+			start := time.Now()
+			if _, err := lim.Wait(t.Context(), "api"); err != nil {
+				t.Fatal(err)
+			}
+			var line sync.WaitGroup
+			for range test.ahead {
+				line.Go(func() {
+					if _, err := lim.Wait(t.Context(), "api"); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			if _, err := lim.Wait(t.Context(), "api"); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Since(start); got != test.took {
+				t.Errorf("%s behind %d: waited %v, want %v", test.limit, test.ahead, got, test.took)
+			}
+			line.Wait()
+			if got, want := store.count()-1, test.calls*(1+test.ahead); got != want {
+				t.Errorf("%s behind %d: %d calls, want %d", test.limit, test.ahead, got, want)
+			}
+		})
+	}
+}
+
+// lined are limits that callers wait in line for; those of the last one do not ask again.
+var lined = []stint.Limit{
+	stint.PerSecond(4), stint.Per(10, 100*time.Millisecond), stint.Per(2, 5*time.Second),
+}
+
+// uses counts what a line of waiters in two processes gets of a limit in a minute. No window has
+// more than the limit, however late they wake.
+func uses(t *testing.T, l stint.Limit, line int, late func() time.Duration) (n, calls int) {
+	synctest.Test(t, func(t *testing.T) {
+		lim, store := newCounted(t, l)
+		other, err := stint.New(store, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lim.WakeLate(late)
+		other.WakeLate(late)
+		var mu sync.Mutex
+		var used []time.Time
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var group sync.WaitGroup
+		for i := range line {
+			group.Go(func() {
+				for {
+					if _, err := []*stint.Limiter{lim, other}[i%2].Wait(ctx, "api"); err != nil {
+						return
+					}
+					mu.Lock()
+					used = append(used, time.Now())
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		slices.SortFunc(used, time.Time.Compare)
+		for i := int(l.Max); i < len(used); i++ {
+			if gap := used[i].Sub(used[i-int(l.Max)]); gap < l.Window-time.Microsecond { // by the store's clock
+				t.Fatalf("%s: %d uses within %v", l, l.Max+1, gap)
+			}
+		}
+		n, calls = len(used), store.count()
+	})
+	return n, calls
+}
+
+// TestALineOfWaitersGetsAll: those who wait in line get what the limit allows, if they wake in
+// time.
+func TestALineOfWaitersGetsAll(t *testing.T) {
+	for _, l := range lined {
+		all := float64(l.Max) * float64(time.Minute/l.Window)
+		for _, line := range []int{1, int(l.Max), 3 * int(l.Max), 100} {
+			n, calls := uses(t, l, line, func() time.Duration { return 0 })
+			share := float64(n) / all
+			t.Logf("%s, %d in line: %.2f %%, %.1f calls each", l, line, 100*share, float64(calls)/float64(n))
+			if share < 0.995 {
+				t.Errorf("%s, %d in line: %d of %.0f uses, want 99.5 %%", l, line, n, all)
+			}
+		}
+	}
+}
+
+// TestALineOfLateWaiters: those who wake late delay those behind them by no more than that, and by
+// no more than a grace.
+func TestALineOfLateWaiters(t *testing.T) {
+	for _, l := range lined {
+		grace := min(l.Window/20, 20*time.Millisecond)
+		for _, most := range []time.Duration{grace / 10, grace / 2, grace, 2 * grace} {
+			n, calls := uses(t, l, 3*int(l.Max), func() time.Duration { return rand.N(most) })
+			share := float64(n) * float64(l.Window) / float64(l.Max) / float64(time.Minute)
+			t.Logf("%s, up to %v late: %.2f %%, %.1f calls each", l, most, 100*share, float64(calls)/float64(n))
+			if least := float64(l.Window) / float64(l.Window+grace); most <= grace && share < least-0.02 {
+				t.Errorf("%s, up to %v late: %.2f %%, want about %.2f %%", l, most, 100*share, 100*least)
+			}
+		}
+	}
+}
+
+// TestThoseBehindMoveUp: when one who waits gives up, those behind it move up at once, in their
+// order, and ask once each.
+func TestThoseBehindMoveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim, store := newCounted(t, stint.PerMinute(1))
+		start := time.Now()
+		var mu sync.Mutex
+		took := map[int]time.Duration{}
+		var group sync.WaitGroup
+		var cancels []context.CancelFunc
+		for i := range 6 {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels = append(cancels, cancel)
+			group.Go(func() {
+				if _, err := lim.Wait(ctx, "api"); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					took[i] = time.Since(start).Round(time.Second)
+				}
+			})
+			synctest.Wait()
+		}
+		time.Sleep(10 * time.Second)
+		before := store.count()
+		cancels[2]()
+		group.Wait()
+		for i, want := range map[int]time.Duration{0: 0, 1: time.Minute, 3: 2 * time.Minute, 4: 3 * time.Minute,
+			5: 4 * time.Minute} {
+			if got, ok := took[i]; !ok || got != want {
+				t.Errorf("waiter %d went ahead after %v, want %v", i, got, want)
+			}
+		}
+		if got := store.count() - before; got != 5 { // the first cannot move up, and asks again
+			t.Errorf("those who waited asked %d times, want 5", got)
+		}
+		for _, cancel := range cancels {
+			cancel()
+		}
+	})
+}
+
+// TestRoomIsHeardOf: who waits hears of everything that gives its subject room.
+func TestRoomIsHeardOf(t *testing.T) {
+	ctx := t.Context()
+	for name, give := range map[string]func(*stint.Limiter, stint.Decision) error{
+		"refund":    func(l *stint.Limiter, d stint.Decision) error { _, err := l.Refund(ctx, d); return err },
+		"give back": func(l *stint.Limiter, _ stint.Decision) error { return l.GiveBack(ctx, "api", 1) },
+		"reset":     func(l *stint.Limiter, _ stint.Decision) error { return l.Reset(ctx, "api") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lim, store := newCounted(t, stint.PerHour(1))
+			d, err := lim.Allow(t.Context(), "api")
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			time.AfterFunc(time.Minute, func() {
+				if err := give(lim, d); err != nil {
+					t.Error(err)
+				}
+			})
+			if _, err := lim.Wait(t.Context(), "api"); err != nil || time.Since(start) != time.Minute {
+				t.Errorf("%s: %v after %v, want no error after a minute", name, err, time.Since(start))
+			}
+			if got := store.count() - 1; got != 2 {
+				t.Errorf("%s: %d calls, want 2", name, got)
+			}
+		})
+	}
+}
+
+// TestWaitersAskOneAfterTheOther: those who wait for a subject do not all ask at once when one unit
+// is given back, and those of other subjects do not ask.
+func TestWaitersAskOneAfterTheOther(t *testing.T) {
+	const line = 300
+	synctest.Test(t, func(t *testing.T) {
+		lim, store := newCounted(t, stint.PerHour(2))
+		d, err := lim.Allow(t.Context(), "api")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for range line {
+			group.Go(func() { _, _ = lim.Wait(ctx, "api") })
+			group.Go(func() { _, _ = lim.Wait(ctx, "other") })
+		}
+		synctest.Wait()
+		for range 100 { // much more is given back than can be asked for
+			if _, err := lim.Refund(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if err := lim.GiveBack(t.Context(), "api", 1); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		store.mu.Lock()
+		moves := slices.Clone(store.moves)
+		store.mu.Unlock()
+		if len(moves) < line-10 || len(moves) > 3*line {
+			t.Errorf("%d waiters asked %d times, want 1 to 3 times each", line, len(moves))
+		}
+		for i := 101; i < len(moves); i++ {
+			if gap := moves[i].Sub(moves[i-101]); gap < time.Second {
+				t.Fatalf("102 asked within %v, want at most a hundred in a second", gap)
+			}
+		}
+		cancel()
+		group.Wait()
+	})
+}

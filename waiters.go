@@ -1,0 +1,244 @@
+package stint
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/keypart"
+)
+
+// announcer is a store that says when a subject may have room earlier; see package driver.
+type announcer interface {
+	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
+}
+
+// waiters are the callers of Wait whose bookings are ahead. While there are any, the limiter
+// listens to what its store announces, and has those of a subject that got room back ask for an
+// earlier booking.
+//
+// They do not all ask at once: those of one subject ask one after the other, in the order in which
+// they came, apart by moveUpApart, and each of them again only after moveUpPause, or after all
+// others if that is later. So a limiter asks at most a hundred times a second for one subject,
+// however many wait and however much is given back. Nobody overtakes another by asking, so a waiter
+// that could not move up asks once more: those ahead of it, in other processes too, may have moved
+// by then.
+//
+// An announcement that is missed costs nothing but time, because a booking stands. Where the store
+// announces nothing, or while it cannot be listened to, a waiter asks when half of its wait is
+// over, but not within pollAfter: not at all in a wait of ten seconds, three times in one of a
+// minute and nine times in one of an hour.
+type waiters struct {
+	store announcer // nil if it is none
+
+	mu    sync.Mutex
+	lines map[string][]*waiter // by the name of the subject, in the order in which they came
+	heard map[string]time.Time // of which subjects, when last; "" is all of them
+	hears bool
+	stop  context.CancelFunc // ends listening
+}
+
+// maxHeard is how many subjects a limiter remembers to have heard of: for those whose booking is
+// made while something is announced, and who join after that.
+const maxHeard = 1000
+
+const (
+	moveUpApart = 10 * time.Millisecond
+	moveUpPause = time.Second
+	pollAfter   = 10 * time.Second
+	// listenAgain is how long after a failure to listen the limiter tries again.
+	listenAgain = 5 * time.Second
+)
+
+// waiter is a caller of Wait. A nil one does not wait long enough to hear of anything.
+type waiter struct {
+	names []string
+	woken chan struct{} // when it has to ask may have changed
+
+	// Of the waiters:
+	askAt time.Time     // zero if it has no reason to ask
+	next  time.Time     // it does not ask before then
+	again bool          // it asks once more if it cannot move up
+	pause time.Duration // between two questions
+}
+
+// join adds the waiter for a booking, which was asked for at some time.
+func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
+	if d.RetryAfter < moveUpPause || d.Repeat {
+		return nil
+	}
+	w := &waiter{woken: make(chan struct{}, 1), pause: moveUpPause}
+	for i := range claims {
+		if name := keypart.Name(claims[i].Subject); !slices.Contains(w.names, name) {
+			w.names = append(w.names, name)
+		}
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if len(ws.lines) == 0 {
+		ws.lines, ws.heard = map[string][]*waiter{}, map[string]time.Time{}
+		if ws.store != nil {
+			ctx, cancel := context.WithCancel(context.Background())
+			ws.stop, ws.hears = cancel, true
+			go ws.listen(ctx)
+		}
+	}
+	for _, name := range w.names {
+		ws.lines[name] = append(ws.lines[name], w)
+		if asked.Before(ws.heard[name]) || asked.Before(ws.heard[""]) {
+			w.askAt, w.again = time.Now().Add(moveUpPause), true
+		}
+	}
+	return w
+}
+
+// leave removes a waiter. The last one ends listening.
+func (ws *waiters) leave(w *waiter) {
+	if w == nil {
+		return
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, name := range w.names {
+		line := ws.lines[name]
+		if line = slices.DeleteFunc(line, func(o *waiter) bool { return o == w }); len(line) > 0 {
+			ws.lines[name] = line
+		} else {
+			delete(ws.lines, name)
+		}
+	}
+	if len(ws.lines) == 0 && ws.stop != nil {
+		ws.stop()
+		ws.stop, ws.hears = nil, false
+	}
+}
+
+// wake returns what wakes a waiter before its time.
+func (w *waiter) wake() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.woken
+}
+
+// pause is how long a waiter sleeps of the time left.
+func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
+	pause := left
+	if w == nil {
+		return pause
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w.askAt.IsZero() && !ws.hears && left > pollAfter {
+		w.askAt = time.Now().Add(max(left/2, pollAfter))
+	}
+	if !w.askAt.IsZero() {
+		pause = min(pause, time.Until(w.askAt))
+	}
+	return max(pause, 0)
+}
+
+// told reports whether it is time that a waiter asks for an earlier booking.
+func (ws *waiters) told(w *waiter) bool {
+	if w == nil {
+		return false
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	now := time.Now()
+	if w.askAt.IsZero() || now.Before(w.askAt) {
+		return false
+	}
+	w.askAt, w.next = time.Time{}, now.Add(w.pause)
+	return true
+}
+
+// answered notes whether a waiter that asked could move up.
+func (ws *waiters) answered(w *waiter, moved bool) {
+	if w == nil {
+		return
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w.again && !moved && w.askAt.IsZero() {
+		w.askAt = w.next
+	}
+	w.again = false
+}
+
+// listen has waiters ask when there may be room earlier, until the last one has left.
+func (ws *waiters) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		start := time.Now()
+		_ = ws.store.Announcements(ctx, func(subject string, _ bool) { ws.announced(ctx, subject) })
+		lasted := time.Since(start) > moveUpPause
+		ws.setHears(ctx, false)
+		_, _ = sleep(ctx, listenAgain, nil)
+		ws.setHears(ctx, true)
+		if lasted {
+			ws.announced(ctx, "") // what was announced meanwhile is not known
+		}
+	}
+}
+
+// setHears notes whether the limiter listens, and has all waiters see to it, unless a newer
+// listener does.
+func (ws *waiters) setHears(ctx context.Context, hears bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	ws.hears = hears
+	for _, line := range ws.lines {
+		for _, w := range line {
+			w.wakeUp()
+		}
+	}
+}
+
+// announced has those who wait for a subject ask, or all if it is "".
+func (ws *waiters) announced(ctx context.Context, subject string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	now, name := time.Now(), keypart.Name(subject)
+	if len(ws.heard) >= maxHeard {
+		clear(ws.heard)
+		ws.heard[""] = now
+	}
+	ws.heard[name] = now
+	if subject != "" {
+		tell(ws.lines[name], now)
+		return
+	}
+	for _, line := range ws.lines {
+		tell(line, now)
+	}
+}
+
+// tell has a line of waiters ask, one after the other.
+func tell(line []*waiter, now time.Time) {
+	pause := max(moveUpPause, time.Duration(len(line))*moveUpApart)
+	for i, w := range line {
+		at := now.Add(time.Duration(i) * moveUpApart)
+		if w.next.After(at) {
+			at = w.next
+		}
+		w.again, w.pause = true, pause
+		if w.askAt.IsZero() || at.Before(w.askAt) {
+			w.askAt = at
+			w.wakeUp()
+		}
+	}
+}
+
+func (w *waiter) wakeUp() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
