@@ -126,7 +126,7 @@ func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, v
 	if !s.sender.may() {
 		return done, cmp.Or(err, error(&stint.StoreError{Op: opAmend, Kind: errkind.Refused, Err: errTooMany}))
 	}
-	s.sender.amend(c, a, void, queued())
+	s.sender.amend(c, a, void, nil, queued())
 	for i := range c.Claims() {
 		if a.Kind == stint.AmendSettle {
 			s.ledger.settled.Add(c.Data().ID, &c.Claims()[i])
@@ -142,17 +142,9 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	}
 	held, void := s.ledger.released(&c, a)
 	o := s.ledger.entries.get(c.Data().ID)
-	var made settlement
-	switch {
-	case a.Kind == stint.AmendSettle:
-		made = s.ledger.settle(o, &c, a)
-		s.sender.finish(nil, made.backs)
-		s.sender.start()
-	case o != nil:
-		made.done.Changed, made.stored = held, s.ledger.release(o, &c, a)
-	default:
-		made.done.Changed = held
-	}
+	made := s.ledger.settle(o, &c, a, held)
+	s.sender.finish(repayment{backs: made.backs})
+	s.sender.start()
 	if made.stored.Data().ID == 0 && o == nil && held { // the store may know of the place
 		made.stored, a = stored(&c), stint.Amendment{Kind: stint.AmendRelease}
 	}

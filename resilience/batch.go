@@ -183,7 +183,7 @@ func (b *batch) enqueue(w *waiter) error {
 		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errClosed}
 	case len(b.waiting) >= b.most:
 		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errTooMany}
-	case b.late == maxFlights:
+	case b.late == maxFlights && !b.endsBefore(w.until):
 		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errAllLate}
 	}
 	if b.waiting = append(b.waiting, w); len(b.waiting) == 1 {
@@ -196,6 +196,11 @@ func (b *batch) enqueue(w *waiter) error {
 	}
 	b.checkBy(w.until)
 	return nil
+}
+
+// endsBefore reports whether a flight is given up before an instant. The lock is held.
+func (b *batch) endsBefore(t time.Time) bool {
+	return slices.ContainsFunc(b.flights, func(f *flight) bool { return f.end.Before(t) })
 }
 
 // checkBy sees to it that look runs at an instant, or before. The lock is held.

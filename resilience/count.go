@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -17,7 +18,6 @@ import (
 // Times are nanoseconds since the start of the ledger.
 type count struct {
 	*rule
-	index   int    // in its record
 	resetAt int64  // what was granted before was reset,
 	resets  uint64 // when there had been so many of any
 
@@ -52,22 +52,23 @@ type rule struct {
 	capacity         int64
 	part             int64 // the length of a part of the window
 	unit, rate, tick int64 // of a meter, as docs/rules.md has them; zero if there is none
+	ledger           *ledger
 }
 
-func newRule(l *stint.Limit) *rule {
-	r := &rule{Limit: *l, capacity: l.Capacity(), part: int64(l.Window) / parts}
+func newRule(l *stint.Limit, of *ledger) *rule {
+	r := &rule{Limit: *l, capacity: l.Capacity(), part: int64(l.Window) / parts, ledger: of}
 	if contract.HasMeter(l) && l.Max > 0 {
 		r.unit, r.rate, r.tick = l.Meter()
 	}
 	return r
 }
 
-// holder is who holds a place, until when without a heartbeat. The store may not know of it.
-type holder struct {
-	id     uint64
-	until  int64
-	stored int64 // until when the store knows of it
-	void   int64 // when the last heartbeat that was not answered cannot arrive any more
+// cost is what a claim costs under the limit.
+func (r *rule) cost(c *stint.Claim) int64 {
+	if r.Algorithm == stint.AlgorithmConcurrency {
+		return min(c.Cost, 1)
+	}
+	return c.Cost
 }
 
 // others is what other processes have used of a limit. It is known when the last of its units
@@ -84,7 +85,7 @@ type others struct {
 // came after a newer one: that has counted them already, among what others have used.
 func (c *count) ours(units, at int64) {
 	c.heard.used += units
-	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(c.rule, units, at, c.heard.at) > 0 {
+	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.units = max(c.others.units-units, 0)
 	}
 	if m := c.meter; m != nil && c.unit > 0 {
@@ -121,6 +122,10 @@ type owed struct {
 	since     int64 // what was granted before is not among them any more
 	// generation is that of the state that was charged last.
 	generation uint32
+	// groups are those that are yet to become debts, by when they were granted.
+	groups []group
+	// refilled is the weight of them that the meter has given back.
+	refilled int64
 	// charged are those that were charged lately: answers of an earlier instant do not count them.
 	charged []charged
 }
@@ -171,15 +176,22 @@ func (o *owed) after(at int64, call uint64) (units, weight int64) {
 
 // overdue reports that nothing that is owed counts any more.
 func (c *count) overdue(now int64) bool {
-	life := int64(c.Window) + c.part
-	if c.unit > 0 {
-		life = meterLife(&c.Limit)
+	switch age, window := now-c.owed.at, c.Window.Microseconds(); {
+	case c.unit > 0:
+		return age > meterLife(&c.Limit)
+	case c.Algorithm == stint.AlgorithmFixed:
+		return c.ledger.wall(c.owed.at)/window != c.ledger.wall(now)/window
+	default:
+		return age > int64(c.Window)+c.part
 	}
-	return now-c.owed.at > life
 }
 
-// owe counts units as uncharged.
+// owe counts units that this process was granted without the store.
 func (c *count) owe(units, now int64) {
+	if units <= 0 {
+		return
+	}
+	c.grant(units, now, false)
 	if c.owed == nil {
 		c.owed = new(owed)
 	}
@@ -190,19 +202,25 @@ func (c *count) owe(units, now int64) {
 	c.owed.at = max(c.owed.at, now)
 }
 
-// repaid notes that the store has charged units that were granted at a time, but for what meters
-// had refilled for some time, or that they are not owed any more, if the instant is 0.
-func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
+// unowe notes that units that were granted at a time are not owed any more, and returns how many
+// were.
+func (c *count) unowe(units, granted int64) int64 {
 	if c.owed == nil || granted < c.owed.since {
+		return 0
+	}
+	units = max(min(units, c.owed.uncharged), 0)
+	c.owed.uncharged -= units
+	return units
+}
+
+// repaid notes that the store has charged units that were granted at a time, but for what meters
+// had refilled for some time.
+func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
+	if units = c.unowe(units, granted); units == 0 {
 		return
 	}
 	o := c.owed
-	units = max(min(units, o.uncharged), 0)
-	o.uncharged -= units
 	o.charged = slices.DeleteFunc(o.charged, func(p charged) bool { return p.until <= now })
-	if units == 0 || at == 0 {
-		return
-	}
 	weight := int64(0)
 	if m := c.meter; m != nil {
 		weight = min(max(c.weight(units)-c.given(refilled), 0), m.local)
@@ -221,9 +239,6 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64, refille
 func (c *count) number(t int64) int64 { return t/c.part + parts + 1 }
 
 func slot(number int64) uint64 { return uint64(number) % (parts + 1) }
-
-// endOf is when the part of a number does not count any more.
-func (c *count) endOf(number int64) int64 { return number * c.part }
 
 // advance forgets the parts that do not count any more.
 func (c *count) advance(now int64) {
@@ -247,28 +262,38 @@ func (c *count) advance(now int64) {
 	}
 }
 
-// mineAt is how much of what this process was granted counts at an instant that is not before the
-// last advance.
-func (c *count) mineAt(t int64) (units int64) {
-	switch c.Algorithm {
-	case stint.AlgorithmConcurrency:
-		for i := range c.holders {
-			if c.holders[i].until > t {
-				units++
+// granted goes through what this process was granted: when it does not count any more, and how many
+// units that are.
+func (c *count) granted() iter.Seq2[int64, int64] {
+	return func(yield func(until, units int64) bool) {
+		switch c.Algorithm {
+		case stint.AlgorithmConcurrency:
+			for i := range c.holders {
+				if !yield(c.holders[i].until, 1) {
+					return
+				}
+			}
+		case stint.AlgorithmFixed:
+			yield(c.newest, c.sum)
+		case stint.AlgorithmSliding:
+			for n := c.newest - parts; n <= c.newest; n++ {
+				if units := c.mine[slot(n)]; units > 0 && !yield(n*c.part, units) {
+					return
+				}
 			}
 		}
-	case stint.AlgorithmFixed:
-		if t < c.newest {
-			units = c.sum
-		}
-	case stint.AlgorithmSliding:
-		units = c.sum
-		oldest := c.number(t) - parts
-		for n := c.newest - parts; n < min(oldest, c.newest+1); n++ {
-			units -= c.mine[slot(n)]
+	}
+}
+
+// mineAt is how much of what this process was granted counts at an instant that is not before the
+// last advance.
+func (c *count) mineAt(t int64) (sum int64) {
+	for until, units := range c.granted() {
+		if until > t {
+			sum += units
 		}
 	}
-	return units
+	return sum
 }
 
 // surely is how much of what counts now the store surely counts: not the oldest part.
@@ -279,27 +304,27 @@ func (c *count) surely() int64 {
 	return c.sum
 }
 
-// grant counts units that this process was granted, by the store or not. The end is that of the
-// present window, if that is fixed.
-func (c *count) grant(units, now, end, instances int64, stored bool) {
+// grant counts units that this process was granted, by the store or not.
+func (c *count) grant(units, now int64, stored bool) {
 	switch c.advance(now); c.Algorithm {
-	case stint.AlgorithmFixed:
-		c.newest = end
+	case stint.AlgorithmFixed: // until the window ends by the store's clock
+		window := c.Window.Microseconds()
+		c.newest = now + (window-c.ledger.wall(now)%window)*int64(time.Microsecond)
 		c.mine[0] += units
 		c.sum += units
 	case stint.AlgorithmSliding:
 		c.mine[slot(c.newest)] += units
 		c.sum += units
 	}
-	c.fill(units, now, instances, stored)
+	c.fill(units, now, stored)
 }
 
 // giveBack takes up to so many units off what this process was granted at an instant, if they still
 // count: the oldest first, so that room returns no earlier than it would with the units that are
 // meant. A meter has refilled some of them since. The store may have counted them, and given them
 // back.
-func (c *count) giveBack(units, at, now, instances int64, stored bool) {
-	c.drain(units, at, now, instances, stored)
+func (c *count) giveBack(units, at, now int64, stored bool) {
+	c.drain(units, at, now, stored)
 	if c.advance(now); now-at >= int64(c.Window) {
 		return
 	}
@@ -324,7 +349,7 @@ func (c *count) giveBack(units, at, now, instances int64, stored bool) {
 // hear notes what the store says is used, without the cost of the request that it answers, if that
 // was charged what was asked. Uncounted is what the answer does not count of what this process was
 // granted.
-func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now, instances int64) {
+func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
 	used := max(u.Used-cost, 0)
 	next := heard{used: u.Used, until: now + int64(min(u.ResetAfter, maxAhead)), at: at}
 	if u.RetryAfter > 0 && u.RetryAfter < maxAhead {
@@ -335,14 +360,14 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	}
 	c.heard = next
 	if c.unit > 0 {
-		c.hearMeter(u, cost, uncounted, at, call, now, instances)
+		c.hearMeter(u, cost, uncounted, at, call, now)
 		return
 	}
 	// What others have used is between two bounds, since it is not known exactly when the oldest of
 	// our own units leave their window. What was known before stands if it is between them.
 	least := max(used-max(c.sum-uncounted, 0), 0)
 	most := max(used-max(c.surely()-uncounted, 0), 0)
-	before := c.others.at(now, instances > 1)
+	before := c.others.at(now, c.ledger.instances() > 1)
 	c.others.units = min(max(before, least), most)
 	c.others.from, c.others.until = now, now+int64(min(u.ResetAfter, maxAhead))
 }
@@ -352,8 +377,8 @@ const maxAhead = stint.MaxWindow * stint.MaxBurst
 
 // left is how many units this process may take at an instant, if nothing happens until then: all
 // that is left, or its part. It is below zero if too much is used.
-func (c *count) left(t, uncounted, instances int64) int64 {
-	left := c.capacity
+func (c *count) left(t, uncounted int64) int64 {
+	left, instances := c.capacity, c.ledger.instances()
 	if c.Algorithm != stint.AlgorithmBucket {
 		mine, others := c.mineAt(t), c.others.at(t, instances > 1)
 		if instances == 1 {
@@ -364,7 +389,7 @@ func (c *count) left(t, uncounted, instances int64) int64 {
 		}
 	}
 	if c.unit > 0 {
-		left = min(left, c.meterLeft(t, instances))
+		left = min(left, c.meterLeft(t))
 	}
 	return left
 }
@@ -381,40 +406,32 @@ func (c *count) usedAt(t int64) int64 {
 }
 
 // when is how long it takes until so many units are left; Never if they never are.
-func (c *count) when(now, cost, uncounted, instances int64) time.Duration {
+func (c *count) when(now, cost, uncounted int64) time.Duration {
+	instances := c.ledger.instances()
 	switch {
-	case c.left(now, uncounted, instances) >= cost:
+	case c.left(now, uncounted) >= cost:
 		return 0
 	case cost > c.capacity || c.Max == 0:
 		return stint.Never
 	}
 	best := int64(-1)
 	try := func(t int64) {
-		if t > now && (best < 0 || t < best) && c.left(t, uncounted, instances) >= cost {
+		if t > now && (best < 0 || t < best) && c.left(t, uncounted) >= cost {
 			best = t
 		}
 	}
 	try(c.others.until)
 	try(c.heard.until)
 	if c.meter != nil {
-		try(c.meterFits(cost, instances))
+		try(c.meterFits(cost))
 	}
 	if instances > 1 && c.others.units > 0 {
 		for i := range int64(parts) {
 			try(now + (c.others.until-now)/parts*i)
 		}
 	}
-	switch c.Algorithm {
-	case stint.AlgorithmConcurrency:
-		for i := range c.holders {
-			try(c.holders[i].until)
-		}
-	case stint.AlgorithmFixed:
-		try(c.newest)
-	case stint.AlgorithmSliding:
-		for n := c.newest; n >= c.newest-parts; n-- {
-			try(c.endOf(n))
-		}
+	for until := range c.granted() {
+		try(until)
 	}
 	if best < 0 {
 		return outageRetry // only the store can allow it
@@ -426,26 +443,14 @@ func (c *count) when(now, cost, uncounted, instances int64) time.Duration {
 }
 
 // reset is how long it takes until nothing is used.
-func (c *count) reset(now, instances int64) time.Duration {
-	end := now
+func (c *count) reset(now int64) time.Duration {
+	end, instances := now, c.ledger.instances()
 	if c.others.units > 0 {
 		end = max(end, c.others.until)
 	}
-	switch c.Algorithm {
-	case stint.AlgorithmConcurrency:
-		for i := range c.holders {
-			end = max(end, c.holders[i].until)
-		}
-	case stint.AlgorithmFixed:
-		if c.mine[0] > 0 {
-			end = max(end, c.newest)
-		}
-	case stint.AlgorithmSliding:
-		for n := c.newest; n >= c.newest-parts; n-- {
-			if c.mine[slot(n)] > 0 {
-				end = max(end, c.endOf(n))
-				break
-			}
+	for until, units := range c.granted() {
+		if units > 0 {
+			end = max(end, until)
 		}
 	}
 	if m := c.meter; m != nil {

@@ -18,8 +18,8 @@ type meter struct {
 }
 
 // leak lets a meter run empty until an instant.
-func (c *count) leak(m *meter, t, instances int64) {
-	ticks := c.ticks(t) - c.ticks(m.at)
+func (c *count) leak(m *meter, t int64) {
+	ticks, instances := c.ticks(t)-c.ticks(m.at), c.ledger.instances()
 	if ticks <= 0 {
 		return
 	}
@@ -56,20 +56,21 @@ func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microseco
 func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
 
 // metered returns the meter as of now.
-func (c *count) metered(now, instances int64) *meter {
+func (c *count) metered(now int64) *meter {
 	if c.meter == nil {
 		c.meter = &meter{at: now}
 	}
-	c.leak(c.meter, now, instances)
+	c.leak(c.meter, now)
 	return c.meter
 }
 
 // meterLeft is how many units this process may take of the meter at an instant.
-func (c *count) meterLeft(t, instances int64) int64 {
+func (c *count) meterLeft(t int64) int64 {
 	var m meter
+	instances := c.ledger.instances()
 	if c.meter != nil {
 		m = *c.meter
-		c.leak(&m, t, instances)
+		c.leak(&m, t)
 	}
 	if instances == 1 {
 		return c.capacity - ceilDiv(m.stored+m.local, c.unit)
@@ -78,8 +79,8 @@ func (c *count) meterLeft(t, instances int64) int64 {
 }
 
 // meterFits is when the meter has room for a cost, at the earliest, if nothing happens until then.
-func (c *count) meterFits(cost, instances int64) int64 {
-	m := c.meter
+func (c *count) meterFits(cost int64) int64 {
+	m, instances := c.meter, c.ledger.instances()
 	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // then a process's part is that much
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
@@ -91,11 +92,11 @@ func (c *count) meterFits(cost, instances int64) int64 {
 }
 
 // fill adds units to the meter, if there is one, that the store has counted or not.
-func (c *count) fill(units, now, instances int64, stored bool) {
+func (c *count) fill(units, now int64, stored bool) {
 	if c.unit == 0 {
 		return
 	}
-	m := c.metered(now, instances)
+	m := c.metered(now)
 	level := &m.local
 	if stored {
 		level = &m.stored
@@ -105,26 +106,26 @@ func (c *count) fill(units, now, instances int64, stored bool) {
 
 // drain takes units off the meter, if there is one, that were charged at an instant and are given
 // back: less what was refilled since.
-func (c *count) drain(units, at, now, instances int64, stored bool) {
+func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return
 	}
-	m, since := c.metered(now, instances), c.given(time.Duration(max(now-at, 0)))
+	m, since := c.metered(now), c.given(time.Duration(max(now-at, 0)))
 	if stored {
 		m.stored -= min(max(c.weight(units)-since, 0), m.stored)
 		m.raised = min(m.raised, m.stored)
 	} else {
-		m.local -= min(max(c.weight(units)-since/instances, 0), m.local)
+		m.local -= min(max(c.weight(units)-since/c.ledger.instances(), 0), m.local)
 	}
 }
 
 // hearMeter notes what the store says is used of a limit that refills, as [count.hear] does.
-func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now, instances int64) {
-	m := c.metered(now, instances)
+func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now int64) {
+	m := c.metered(now)
 	// The level is exactly what is given back until the reset, if the log does not end later.
 	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
 	stored := max(min(c.weight(u.Used), c.given(ahead))-c.weight(cost), 0)
-	if c.Algorithm == stint.AlgorithmSliding && instances == 1 && u.Used-cost <= c.sum {
+	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.sum {
 		stored = min(stored, m.stored) // the log alone explains it
 	}
 	if c.owed != nil { // what was charged after the answer is in stored already

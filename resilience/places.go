@@ -1,65 +1,78 @@
 package resilience
 
 import (
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
 )
 
+// holder is who holds a place, until when without a heartbeat. The store may not know of it.
+type holder struct {
+	id     uint64
+	until  int64
+	stored int64 // until when the store knows of it
+	void   int64 // when the last heartbeat that was not answered cannot arrive any more
+}
+
+// holder returns who holds a place, or nil.
+func (c *count) holder(id uint64) *holder {
+	for i := range c.holders {
+		if c.holders[i].id == id {
+			return &c.holders[i]
+		}
+	}
+	return nil
+}
+
 // hold gives a place to a holder, or lets it keep its place for another window, in the store too or
 // not.
 func (c *count) hold(id uint64, now int64, stored bool) {
-	until := now + int64(c.Window)
-	for i := range c.holders {
-		if h := &c.holders[i]; h.id == id {
-			if h.until = until; stored {
-				h.stored = until
-			}
-			return
-		}
+	h := c.holder(id)
+	if h == nil {
+		c.holders = append(c.holders, holder{id: id})
+		h = &c.holders[len(c.holders)-1]
 	}
-	h := holder{id: id, until: until}
-	if stored {
-		h.stored = until
+	if h.until = now + int64(c.Window); stored {
+		h.stored = h.until
 	}
-	c.holders = append(c.holders, h)
 }
 
-// eachPlace calls f with the counts of places of a charge.
-func (l *ledger) eachPlace(c *stint.Charge, f func(*count)) {
-	l.each(c.Claims(), func(_ int, _ *record, n *count) {
-		if n.Algorithm == stint.AlgorithmConcurrency {
-			f(n)
+// places goes through the limits of a charge under which it has a place, and their holders, if they
+// still are.
+func (l *ledger) places(c *stint.Charge, now int64) iter.Seq2[*count, *holder] {
+	return func(yield func(*count, *holder) bool) {
+		defer l.unlock(l.lock(c.Claims()))
+		for it := range l.each(c.Claims()) {
+			if it.advance(now); it.Algorithm == stint.AlgorithmConcurrency && !yield(it.count, it.holder(c.Data().ID)) {
+				return
+			}
 		}
-	})
+	}
 }
 
 // extended lets the holders of a charge keep their places, and reports whether all are there.
 func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
-	now := l.now()
-	places, found := 0, 0
-	l.eachPlace(c, func(n *count) {
-		places++
-		n.advance(now)
-		if slices.ContainsFunc(n.holders, func(h holder) bool { return h.id == c.Data().ID }) {
-			n.hold(c.Data().ID, now, stored)
-			found++
+	now, lost := l.now(), false
+	for n, h := range l.places(c, now) {
+		if held = true; h == nil {
+			lost = true
+		} else {
+			n.hold(h.id, now, stored)
 		}
-	})
-	return places > 0 && found == places
+	}
+	return held && !lost
 }
 
 // unanswered notes that a heartbeat was not answered, which may arrive until some time from now.
 func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	now := l.now()
-	l.eachPlace(c, func(n *count) {
-		for i := range n.holders {
-			if h := &n.holders[i]; h.id == c.Data().ID {
-				h.void = max(h.void, now+int64(left))
-			}
+	for _, h := range l.places(c, now) {
+		if h != nil {
+			h.void = max(h.void, now+int64(left))
 		}
-	})
+	}
 }
 
 // released takes the places of a charge away, if an amendment does. It reports whether there was
@@ -69,21 +82,18 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 		return false, 0
 	}
 	now := l.now()
-	l.eachPlace(c, func(n *count) {
-		n.holders = slices.DeleteFunc(n.holders, func(h holder) bool {
-			if h.id == c.Data().ID {
-				held, void = true, max(void, time.Duration(h.void-now))
-			}
-			return h.id == c.Data().ID
-		})
-	})
+	for n, h := range l.places(c, now) {
+		if h != nil {
+			held, void = true, max(void, time.Duration(h.void-now))
+			n.holders = slices.DeleteFunc(n.holders, func(other holder) bool { return other.id == c.Data().ID })
+		}
+	}
 	return held, void
 }
 
 // storedOf returns the store's charge of a debt, if it has made one, and whether that is not known
 // yet.
 func (l *ledger) storedOf(o *debt) (stored stint.Charge, late bool) {
-	set := l.lock(o.subjects)
-	defer l.unlock(set)
+	defer l.unlock(l.lock(o.subjects))
 	return o.stored, o.state == lateDebt
 }

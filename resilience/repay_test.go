@@ -228,19 +228,19 @@ func TestGroupsOutOfOrder(t *testing.T) {
 	s := newStack(t, newFake(t), alone)
 	r := oneUnit("a", stint.PerMinute(100))
 	rec := s.ledger.record(&r.Claims[0], 0)
-	s.ledger.count(rec, &r.Claims[0].Limits[0], 0)
+	n := s.ledger.count(rec, &r.Claims[0].Limits[0], 0)
 	var granted []int64
 	for i := range 15 {
 		granted = append(granted, int64(100+10*i))
 	}
 	granted = append(granted, 10, 300) // one was late
 	for _, at := range granted {
-		s.ledger.group(rec, at*int64(time.Second)).units[0]++
+		n.group(1, at*int64(time.Second))
 	}
-	if n := len(rec.groups); n > maxGroups {
+	if n := len(n.owed.groups); n > maxGroups {
 		t.Errorf("%d groups, want %d at most", n, maxGroups)
 	}
-	for _, g := range rec.groups {
+	for _, g := range n.owed.groups {
 		counts := g.at > 240*int64(time.Second)
 		if apart := time.Duration(g.at - g.from); counts && apart > 10*time.Second {
 			t.Errorf("units that were granted %v apart are charged together", apart)
@@ -253,9 +253,9 @@ func TestGroupsOutOfOrder(t *testing.T) {
 				want++
 			}
 		}
-		for _, g := range rec.groups {
+		for _, g := range n.owed.groups {
 			if g.at >= at*int64(time.Second) {
-				got += g.units[0]
+				got += g.units
 			}
 		}
 		if got < want {

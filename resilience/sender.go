@@ -130,16 +130,16 @@ func (s *sender) logDropped() {
 func (s *sender) refund(c stint.Charge, late bool) {
 	l, sent := s.stack.ledger, int64(0)
 	first := func() { sent = cmp.Or(sent, l.now()) }
-	s.amendBy(c, stint.Amendment{Kind: stint.AmendSettle}, time.Millisecond, first,
+	s.amend(c, stint.Amendment{Kind: stint.AmendSettle}, time.Millisecond, first,
 		func(stint.Amended) { l.returned(&c, late, sent) })
 }
 
 // finish makes amendments, and gives units back.
-func (s *sender) finish(later []amendment, backs []giveBackUnits) {
-	for _, a := range later {
-		s.amend(a.charge, a.Amendment, 0, a.done)
+func (s *sender) finish(due repayment) {
+	for _, a := range due.amendments {
+		s.amend(a.charge, a.Amendment, 0, nil, a.done)
 	}
-	for _, b := range backs {
+	for _, b := range due.backs {
 		s.giveBack(b)
 	}
 }
@@ -151,14 +151,9 @@ func (s *sender) may() bool {
 	return len(s.waiting) < maxJobs && s.stack.life.Err() == nil
 }
 
-// amend amends a charge of the store after some time, and then calls a function if that is not nil.
-// However often it is repeated, it applies once.
-func (s *sender) amend(c stint.Charge, a stint.Amendment, after time.Duration, amended func(stint.Amended)) {
-	s.amendBy(c, a, after, func() {}, amended)
-}
-
-// amendBy is amend with a function that is called before each attempt.
-func (s *sender) amendBy(c stint.Charge, a stint.Amendment, after time.Duration, before func(),
+// amend amends a charge of the store after some time. However often it is repeated, it applies
+// once. One function is called before each attempt, the other when it is done; they may be nil.
+func (s *sender) amend(c stint.Charge, a stint.Amendment, after time.Duration, before func(),
 	amended func(stint.Amended)) {
 	t := s.stack
 	longest := jobTime
@@ -168,7 +163,9 @@ func (s *sender) amendBy(c stint.Charge, a stint.Amendment, after time.Duration,
 		}
 	}
 	s.add(after, longest, func(ctx context.Context) (again bool) {
-		before()
+		if before != nil {
+			before()
+		}
 		done, err := t.amendStore(ctx, c, a)
 		if err == nil && amended != nil { // if it has not changed, an attempt before has
 			amended(done)
@@ -181,11 +178,13 @@ func (s *sender) amendBy(c stint.Charge, a stint.Amendment, after time.Duration,
 // giveBack gives units of a limit back to the store that were granted at an instant, unless they
 // have left their window. It is repeated only if the store was surely not asked: else they might be
 // given back twice.
-func (s *sender) giveBack(b giveBackUnits) {
+func (s *sender) giveBack(b backUnits) {
 	t := s.stack
 	s.add(0, jobTime, func(ctx context.Context) (again bool) {
-		c, l := b.Command, t.ledger
-		if c.Units = stillIn(newRule(&c.Limits[0]), c.Units, l.wall(b.at), l.wall(l.now())); c.Units == 0 {
+		l := t.ledger
+		c := stint.Command{Kind: stint.CommandGiveBack, Subject: b.claim.Subject, Scope: b.claim.Scope,
+			Limits: b.claim.Limits, Units: stillIn(&b.claim.Limits[0], b.claim.Cost, l.wall(b.at), l.wall(l.now()))}
+		if c.Units == 0 {
 			return false
 		}
 		if b.generation != 0 {
@@ -195,7 +194,7 @@ func (s *sender) giveBack(b giveBackUnits) {
 			if err != nil {
 				return true
 			}
-			if generationOf(&d, &look.Claims[0], &c.Limits[0]) != b.generation { // it was reset since
+			if d.Charge.Data().Generation != b.generation { // it was reset since
 				return false
 			}
 		}

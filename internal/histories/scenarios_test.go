@@ -45,6 +45,16 @@ func TestScenarios(t *testing.T) {
 			},
 			steps: sequence(asking(1, 1*sec), asking(3, 2*sec+1), asking(3, 3*sec+1), asking(9, 4*sec)),
 		}},
+		{"replies are lost, and a fixed window ends before it is known that they are", plan{
+			instances: 1, subjects: []subject{{name: "s", ledger: true,
+				limits: []stint.Limit{{Max: 5, Window: sec, Algorithm: stint.AlgorithmFixed}}}},
+			faults: []fault{
+				{kind: lossyLink, slot: 0, from: 2600 * ms, to: 2900 * ms, lose: [2]float64{0, 1}},
+				{kind: cutLink, slot: 0, from: 3580 * ms, to: 3580 * ms},
+			},
+			steps: sequence(asking(1, 1*sec), asking(5, 2720*ms), asking(1, 3360*ms), asking(1, 3363*ms),
+				asking(1, 3525*ms), asking(1, 3586*ms), asking(1, 3588*ms)),
+		}},
 		{"answers come late", plan{
 			instances: 1, subjects: counted,
 			faults: []fault{{kind: slowLink, slot: 0, from: 2 * sec, to: 4 * sec, slow: 60 * ms}},

@@ -1,0 +1,196 @@
+package resilience
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// answered counts the store's answer to a request, in a call, that came at an instant. If that
+// exceeds a limit, since this process was granted something without the store that the answer does
+// not count, the decision becomes a denial. Nothing is granted by an answer that comes late: its
+// caller is gone.
+func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
+	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 || anyLeased(r) {
+		return
+	}
+	if d.Banned && d.BanLeft > 0 && r.Bans != nil && d.Denier > 0 {
+		age := time.Duration(max(l.wall(now)-d.Charge.Data().Now, 0)) * time.Microsecond // of the answer
+		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft-min(age, answerTime))
+	}
+	if d.Repeat || len(d.Usages()) != contract.CountLimits(r) {
+		return // there is no usage to learn from
+	}
+	defer l.unlock(l.lock(r.Claims))
+	charged := d.Allowed && d.Charge.Data().ID != 0
+	uncounted := l.hear(r, d, call, late, now)
+	switch {
+	case !charged || late:
+	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // it has been counted
+	case uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, call, now):
+		l.overrule(r, d, now)
+	case r.Terms().Booked != nil:
+	case d.RetryAfter > 0:
+		l.booked(d, now)
+	default:
+		l.granted(d, now)
+		rec := l.find(&r.Claims[0])
+		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // it may be lost again
+			o := &debt{home: rec, id: r.ID, life: contract.Life(r), at: now, state: paidDebt, stored: d.Charge,
+				claims: copied(d.Charge.Claims())}
+			o.stored.SetClaims(o.claims)
+			l.name(o, now)
+		}
+	}
+}
+
+// hear takes over what the store says of the limits of a request, if no newer answer did. It
+// reports whether the answer does not count something that this process was granted.
+func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late bool, now int64) (uncounted bool) {
+	data, ahead, rest := d.Charge.Data(), d.Allowed && d.RetryAfter > 0, d.Usages()
+	for i := range r.Claims {
+		c, at, cost := &r.Claims[i], data.NowOf(i), int64(0)
+		if d.Allowed && data.ID != 0 {
+			cost = d.Charge.Claims()[i].Cost
+		}
+		usages := rest[:len(c.Limits)]
+		rest = rest[len(c.Limits):]
+		if at == 0 && data.Others != nil && data.Others.Now != nil {
+			continue // it was not asked about
+		}
+		used := func(u stint.Usage) bool { return u.Used > 0 }
+		if cost == 0 && l.find(c) == nil && !slices.ContainsFunc(usages, used) {
+			continue // there is nothing to know
+		}
+		rec := l.record(c, now)
+		newer := at >= rec.at || now-rec.heard > int64(time.Second) ||
+			i == 0 && data.Generation != 0 && rec.generation != 0 && data.Generation != rec.generation
+		for j := range c.Limits {
+			n := l.count(rec, &c.Limits[j], j)
+			n.advance(now)
+			more := n.uncounted(at, call, now)
+			uncounted = uncounted || more > 0
+			part := n.cost(&stint.Claim{Cost: cost})
+			switch {
+			case ahead: // it says what is used then
+			case !newer:
+				n.ours(part, at)
+			default:
+				if late || r.Terms().Booked != nil { // it is counted already, or by adopt
+					part = 0
+				}
+				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
+					n.meter.local = max(n.meter.local, n.weight(more)) // what was refilled was not ours
+				}
+				n.hear(&usages[j], c.Cost, part, more, at, call, now)
+			}
+		}
+		if newer && !ahead {
+			rec.at, rec.heard = at, now
+			if i == 0 && data.Generation != 0 {
+				rec.generation = data.Generation
+			}
+		}
+	}
+	return uncounted
+}
+
+// blind reports whether how much of a limit that refills was used before an instant may not be
+// known: the store has not been heard of the subject, and a process before this one may have.
+func (r *record) blind(n *count, at int64) bool {
+	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
+}
+
+// fits reports whether a charge of the store, now or ahead, is within the limits although the store
+// did not count all that this process was granted. Of several processes none knows what the
+// others were granted: what the store counted and what it did not must fit together.
+func (l *ledger) fits(r *stint.Request, d *stint.Decision, call uint64, now int64) bool {
+	shared := l.instances() > 1
+	for it := range l.each(d.Charge.Claims()) {
+		more := it.uncounted(d.Charge.Data().NowOf(it.i), call, now)
+		if shared && more > 0 && d.Usages()[it.k].Used+more > it.capacity ||
+			!shared && it.left(now+int64(d.RetryAfter), more) < it.cost {
+			return false
+		}
+	}
+	return true
+}
+
+// overrule denies what the store has charged, and refunds it.
+func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64) {
+	l.later.refund(d.Charge, false)
+	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
+	fits := l.show(r, &denied, now)
+	if l.deny(&denied); fits { // only the store can allow it
+		denied.Denier, denied.RetryAfter = 1, outageRetry
+		denied.Usages()[0].RetryAfter = outageRetry
+	}
+	*d = denied
+}
+
+// granted counts a charge of the store. One that was counted among what others had used is ours.
+func (l *ledger) granted(d *stint.Decision, now int64) {
+	for it := range l.each(d.Charge.Claims()) {
+		if it.Algorithm == stint.AlgorithmConcurrency {
+			it.hold(d.Charge.Data().ID, now, true)
+		} else {
+			it.grant(it.cost, now, true)
+		}
+	}
+}
+
+// booked counts a booking among what others have used, until it has left its window.
+func (l *ledger) booked(d *stint.Decision, now int64) {
+	for it := range l.each(d.Charge.Claims()) {
+		// Grace and slice are less than a sixteenth of the window together.
+		o, gone := &it.others, now+int64(d.RetryAfter+it.Window+it.Window/parts)
+		if o.bookedUntil < now {
+			o.booked = 0
+		}
+		o.booked, o.bookedUntil = o.booked+it.claim.Cost, max(o.bookedUntil, gone)
+		o.units, o.from, o.until = o.at(now, false)+it.claim.Cost, now, max(o.until, gone)
+		it.heard.used, it.heard.until = it.heard.used+it.claim.Cost, max(it.heard.until, o.until)
+		it.fill(it.claim.Cost, now, true)
+	}
+}
+
+// adopt counts a charge of the store whose answer came when its caller had just given up.
+func (l *ledger) adopt(r *stint.Request, d *stint.Decision) {
+	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || anyLeased(r) ||
+		r.Terms().Lease > 0 || r.Terms().Booked != nil {
+		return
+	}
+	now, uncounted := l.now(), false
+	defer l.unlock(l.lock(r.Claims))
+	l.make(r.Claims, now)
+	for it := range l.each(r.Claims) {
+		at := d.Charge.Data().NowOf(it.i)
+		uncounted = uncounted || it.uncounted(at, 0, now) > 0
+		it.ours(it.claim.Cost, at)
+	}
+	if uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, 0, now) {
+		l.overrule(r, d, now)
+		return
+	}
+	l.granted(d, now)
+}
+
+// returned notes that the store has refunded a charge that nobody was granted, in a call that was
+// sent at an instant. If the newest answer came before that, and counted the charge, it is taken
+// off: of a late one its own answer did.
+func (l *ledger) returned(c *stint.Charge, late bool, sent int64) {
+	now := l.now()
+	defer l.unlock(l.lock(c.Claims()))
+	for it := range l.each(c.Claims()) {
+		if at := c.Data().NowOf(it.i); it.rec.heard <= sent && (it.rec.at > at || late && it.rec.at == at) {
+			it.others.units = max(it.others.units-it.claim.Cost, 0)
+			it.drain(it.claim.Cost, l.instant(c.Data().AtOf(it.i), now), now, true)
+		}
+	}
+	for it := range l.each(c.Claims()) { // an answer from before the refund that is yet to come counts the charge
+		it.rec.at = max(it.rec.at, l.wall(sent))
+	}
+}

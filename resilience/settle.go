@@ -1,0 +1,192 @@
+package resilience
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// amended counts an amendment of a charge that the store made.
+func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged int64) {
+	now := l.now()
+	defer l.unlock(l.lock(c.Claims()))
+	for it := range l.each(c.Claims()) {
+		at := l.instant(c.Data().AtOf(it.i), now)
+		switch {
+		case a.Kind != stint.AmendSettle || it.Algorithm == stint.AlgorithmConcurrency || at < it.resetAt:
+		case charged > it.cost:
+			it.grant(charged-it.cost, now, true)
+			it.heard.used, it.heard.until = it.heard.used+charged-it.cost, max(it.heard.until, now+int64(it.Window))
+		case a.Cost < it.cost:
+			it.giveBack(it.cost-a.Cost, at, now, true)
+		}
+	}
+}
+
+// raise counts a raise that the store is yet to charge. It returns what is to be called when it
+// has.
+func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
+	now := l.now()
+	defer l.unlock(l.lock(c.Claims()))
+	for it := range l.each(c.Claims()) {
+		if it.Algorithm != stint.AlgorithmConcurrency {
+			it.owe(min(a.Cost-it.cost, it.mostRaise(a.MaxDebt, now)), now)
+		}
+	}
+	return l.whenRaised(c.Claims(), a.Cost, now)
+}
+
+// whenRaised returns what is to be called when the store has charged a raise that was counted at an
+// instant.
+func (l *ledger) whenRaised(claims []stint.Claim, cost, now int64) func(stint.Amended) {
+	claims = copied(claims)
+	return func(stint.Amended) {
+		later := l.now()
+		defer l.unlock(l.lock(claims))
+		for it := range l.each(claims) {
+			it.repaid(cost-it.cost, now, l.wall(later), 0, later, 0)
+		}
+	}
+}
+
+// stillIn is how many units that were charged at an instant, both in the store's clock, surely
+// still count in a limit.
+func stillIn(r *stint.Limit, units, at, now int64) int64 {
+	window := r.Window.Microseconds()
+	switch age := max(now-at, 0); {
+	case r.Algorithm == stint.AlgorithmConcurrency || age >= window ||
+		r.Algorithm == stint.AlgorithmFixed && at/window != now/window:
+		return 0
+	case r.Algorithm == stint.AlgorithmBucket:
+		units -= int64(math.Ceil(float64(age) / float64(window) * float64(r.Max)))
+	}
+	return max(units, 0)
+}
+
+// settlement is what settling a local charge means: what to tell the caller, the store's charge if
+// that is to be settled, what to give back to the store, and what to call when it has counted a
+// raise.
+type settlement struct {
+	done    stint.Amended
+	stored  stint.Charge
+	backs   []backUnits
+	charged func(stint.Amended)
+}
+
+// settle settles a local charge, or a part of it, or releases its place, which it held or not. It
+// may have a debt of its own, whose charge in the store is amended when there is one.
+func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) (s settlement) {
+	now, subjects := l.now(), c.Claims()
+	if o != nil {
+		subjects = o.subjects
+	}
+	defer l.unlock(l.lock(subjects))
+	if a.Kind == stint.AmendRelease {
+		s.done.Changed = held
+	} else {
+		if o != nil && a.Cost == 0 {
+			if o.repeated {
+				return s
+			}
+			o.refunded = true
+		}
+		if l.settleHere(o, c, a, now, &s); !s.done.Changed {
+			return settlement{}
+		}
+	}
+	if o == nil {
+		return s
+	}
+	if a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
+		s.charged = l.whenRaised(c.Claims(), a.Cost, now)
+	}
+	switch o.state {
+	case paidDebt:
+		s.stored = partOf(&o.stored, c)
+	case lateDebt, dueDebt:
+		o.pending = append(o.pending, amendment{*c, a, s.charged})
+	}
+	return s
+}
+
+// settleHere counts what settling a local charge changes. What has no debt of its own is owed
+// together with others.
+func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int64, s *settlement) {
+	claims, at := c.Claims(), l.instant(c.Data().At, now)
+	alone := o != nil && o.state != goneDebt
+	changed := make([]bool, len(claims))
+	s.done.Charged = a.Cost
+	l.make(claims, now)
+	for it := range l.each(claims) {
+		if l.settled.Has(c.Data().ID, it.claim) {
+			continue
+		}
+		units, changes := a.Cost-it.claim.Cost, alone
+		switch {
+		case it.Algorithm == stint.AlgorithmConcurrency:
+			changes = alone || a.Cost == 0
+		case at < it.resetAt:
+		case units > 0 && now-at < int64(lateRaise):
+			units, changes = min(units, it.mostRaise(a.MaxDebt, now)), true
+			s.done.Charged = min(s.done.Charged, it.cost+units)
+			if it.owe(units, now); !alone {
+				it.group(units, now)
+			}
+		case units <= 0 && stillIn(&it.Limit, it.cost, c.Data().At, l.wall(now)) > 0:
+			changes = true
+			it.giveBack(-units, at, now, alone && o.state == paidDebt)
+			if !alone && units < 0 {
+				s.backs = append(s.backs, l.forgive(it.rec, it.count, -units, at)...)
+			}
+		}
+		changed[it.i] = changed[it.i] || changes
+		l.noteOwing(it.rec)
+	}
+	for i := range claims { // two may be of one subject and scope
+		if changed[i] {
+			s.done.Changed = true
+			l.settled.Add(c.Data().ID, &claims[i])
+		}
+	}
+}
+
+// lateRaise is until when after a charge its cost can be raised.
+const lateRaise = time.Hour
+
+// mostRaise is by how many units a charge may be raised: of a limit that refills to a debt.
+func (c *count) mostRaise(maxDebt, now int64) int64 {
+	if c.unit == 0 {
+		return stint.MaxUnits
+	}
+	if maxDebt == 0 {
+		maxDebt = c.capacity
+	}
+	return max(c.left(now, c.uncounted(math.MaxInt64, 0, now)), 0) + maxDebt
+}
+
+// commanded applies a command here that the store has executed, or failed to. Units are given back
+// once: not here if the store gave them back, and is yet to be charged with what was granted here.
+func (l *ledger) commanded(c *stint.Command, done bool) {
+	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
+	if c.Kind != stint.CommandGiveBack {
+		return
+	}
+	now, claims := l.now(), commandClaims(c)
+	defer l.unlock(l.lock(claims))
+	for it := range l.each(claims) {
+		if done && it.uncounted(math.MaxInt64, 0, now) > 0 {
+			continue
+		}
+		if it.giveBack(c.Units, now, now, done); !done {
+			it.cancel(c.Units, 0, now)
+			l.noteOwing(it.rec)
+		}
+	}
+}
+
+// commandClaims are claims of what a command is about.
+func commandClaims(c *stint.Command) []stint.Claim {
+	return []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits, Cost: max(c.Units, 1)}}
+}
