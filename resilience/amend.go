@@ -68,9 +68,10 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 		}
 		return done, err
 	}
+	sent := s.ledger.now()
 	amended := func(done stint.Amended) {
 		if contract.FromStore(&c) {
-			s.ledger.amended(&c, a, done.Charged)
+			s.ledger.amended(&c, a, done.Charged, sent)
 		}
 	}
 	_, void := s.ledger.released(&c, a)

@@ -76,6 +76,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			part := n.cost(&stint.Claim{Cost: cost})
 			switch {
 			case ahead: // it says what is used then
+			case !newer && late: // who follows it counts it, or gives it back
 			case !newer:
 				n.ours(part, at)
 			default:

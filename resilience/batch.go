@@ -84,7 +84,8 @@ func newBatch(store *breaker, l *ledger, c Config) *batch {
 	return b
 }
 
-// waiter is a caller that waits for its answer. The lock protects what is not said to be otherwise.
+// waiter is a caller that waits for its answer. What is said to be under the lock changes until it
+// is answered, or its caller has given up; the rest is the flight's while it is sent.
 type waiter struct {
 	call   driver.Call
 	claims []stint.Claim // of the call: the caller's may change once it has given up
@@ -93,13 +94,15 @@ type waiter struct {
 	until  time.Time     // when its time is up
 	latest time.Time     // until when that can be put off
 
+	// Under the lock:
 	sent     bool
 	answered bool
 	gaveUp   error                               // why its caller does not wait any longer
 	follow   func(stint.Decision, error, uint64) // what to do with an answer that comes then
-	done     chan struct{}                       // it is answered or gave up
-	early    func()                              // its call's Done
-	holders  atomic.Int32                        // of caller and flight: the last one frees it
+
+	done    chan struct{} // it is answered or gave up
+	early   func()        // its call's Done
+	holders atomic.Int32  // of caller and flight: the last one frees it
 }
 
 // flight is one call to the store.
@@ -323,7 +326,7 @@ func (b *batch) landEarly(w *waiter) {
 // up, what it left to do is done.
 func (b *batch) deliver(w *waiter, now int64) {
 	late := w.gaveUp != nil // nothing changes that any more
-	if w.follow != nil {
+	if w.follow != nil {    // first, so that the ledger knows that the answer counts it
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}
 	if w.call.Err == nil {

@@ -15,7 +15,8 @@ import (
 // and without it, and what others had used when the store last answered. Together they are at least
 // what is used, as long as the store and this process are the only ones who grant anything.
 //
-// Times are nanoseconds since the start of the ledger.
+// Times are nanoseconds since the start of the ledger, but for those of the store's clock, which
+// are its microseconds and said to be its instants.
 type count struct {
 	*rule
 	resetAt int64  // what was granted before was reset,
@@ -319,12 +320,17 @@ func (c *count) grant(units, now int64, stored bool) {
 	c.fill(units, now, stored)
 }
 
-// giveBack takes up to so many units off what this process was granted at an instant, if they still
-// count: the oldest first, so that room returns no earlier than it would with the units that are
-// meant. A meter has refilled some of them since. The store may have counted them, and given them
-// back.
+// giveBack takes up to so many units off what this process was granted at an instant. A meter has
+// refilled some of them since. The store may have counted them, and given them back.
 func (c *count) giveBack(units, at, now int64, stored bool) {
 	c.drain(units, at, now, stored)
+	c.ungrant(units, at, now)
+}
+
+// ungrant takes up to so many units off what this process was granted at an instant, if they still
+// count: the oldest first, so that room returns no earlier than it would with the units that are
+// meant.
+func (c *count) ungrant(units, at, now int64) {
 	if c.advance(now); now-at >= int64(c.Window) {
 		return
 	}

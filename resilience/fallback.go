@@ -15,7 +15,7 @@ func (s *Stack) without(ctx context.Context, q *question, late *waiter, cause er
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
-		s.denied(late)
+		s.refundWhenKnown(late)
 		return cause // the caller's mistake, or its context has ended
 	}
 	if late != nil {
@@ -30,7 +30,7 @@ func (s *Stack) without(ctx context.Context, q *question, late *waiter, cause er
 		mode = r.Failure.Mode
 	}
 	if mode == stint.FailError || r.Terms().Booked != nil || r.Terms().Fit || r.Terms().Lease > 0 {
-		s.denied(late)
+		s.refundWhenKnown(late)
 		s.failed(failure, &s.outage.others, &r.Claims[0], stint.FailError.String())
 		return cause
 	}
@@ -41,17 +41,17 @@ func (s *Stack) without(ctx context.Context, q *question, late *waiter, cause er
 	switch mode {
 	case stint.FailLocal:
 		if err := s.decideHere(q, late); err != nil {
-			s.denied(late)
+			s.refundWhenKnown(late)
 			return cause // closed
 		}
 	case stint.FailAllow:
 		q.decision = flat(r, true)
 		if r.Mode == stint.ModeReserve || anyPlace(r.Claims) { // nobody would give it back
-			s.denied(late)
+			s.refundWhenKnown(late)
 		}
 	default:
 		q.decision = flat(r, false)
-		s.denied(late)
+		s.refundWhenKnown(late)
 	}
 	q.decision.Degraded = true
 	q.event.Source, q.event.Mode, q.event.Cause = sourceFallback, mode, cause
@@ -73,15 +73,16 @@ func (s *Stack) decideHere(q *question, late *waiter) (err error) {
 			s.sender.start()
 		})
 	case !d.Allowed || d.Repeat || q.request.Mode == stint.ModePeek:
-		s.denied(late)
+		s.refundWhenKnown(late)
 	default:
 		s.sender.start()
 	}
 	return nil
 }
 
-// denied refunds what the store turns out to have charged to a caller that was not admitted.
-func (s *Stack) denied(late *waiter) {
+// refundWhenKnown refunds what the store turns out to have charged to a caller that was not
+// admitted by it.
+func (s *Stack) refundWhenKnown(late *waiter) {
 	if late == nil {
 		return
 	}

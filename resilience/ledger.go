@@ -213,7 +213,7 @@ func (l *ledger) evict(s *stripe, now int64) {
 			continue
 		}
 		used := r.used(now)
-		if r.owing || r.resetAt > 0 && now-r.resetAt < int64(answerTime) {
+		if len(r.debts) > 0 || r.owing || r.resetAt > 0 && now-r.resetAt < int64(answerTime) {
 			used += 2
 		}
 		if used < least {
@@ -227,7 +227,7 @@ func (l *ledger) evict(s *stripe, now int64) {
 	if r == nil {
 		return
 	}
-	if r.owing {
+	if r.owing || len(r.debts) > 0 {
 		l.dropped.Add(1)
 	}
 	for _, o := range slices.Clone(r.debts) {

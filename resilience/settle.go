@@ -8,8 +8,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amended counts an amendment of a charge that the store made.
-func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged int64) {
+// amended counts an amendment of a charge that the store made, and that was sent at an instant. An
+// answer that came since may say what is used without it.
+func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
@@ -20,7 +21,10 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged int64) {
 			it.grant(charged-it.cost, now, true)
 			it.heard.used, it.heard.until = it.heard.used+charged-it.cost, max(it.heard.until, now+int64(it.Window))
 		case a.Cost < it.cost:
-			it.giveBack(it.cost-a.Cost, at, now, true)
+			if it.rec.heard <= sent {
+				it.drain(it.cost-a.Cost, at, now, true)
+			}
+			it.ungrant(it.cost-a.Cost, at, now)
 		}
 	}
 }
@@ -42,11 +46,14 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 // instant.
 func (l *ledger) whenRaised(claims []stint.Claim, cost, now int64) func(stint.Amended) {
 	claims = copied(claims)
-	return func(stint.Amended) {
-		later := l.now()
+	return func(done stint.Amended) {
+		later, charged := l.now(), cost
+		if done.Changed { // a limit that refills may not take all of it
+			charged = min(cost, done.Charged)
+		}
 		defer l.unlock(l.lock(claims))
 		for it := range l.each(claims) {
-			it.repaid(cost-it.cost, now, l.wall(later), 0, later, 0)
+			it.repaid(charged-it.cost, now, l.wall(later), 0, later, 0)
 		}
 	}
 }

@@ -421,8 +421,10 @@ func (j *judge) reading(r reading) {
 		}
 		p := &j.processes[o.process]
 		dies := p.charged(o.ret) == never
-		if o.kind == wait && (dies || !p.well(o.call, o.ret+time.Second)) {
-			most += 2 * cost // bookings that it gave back, or moved to a place that no reply told
+		if o.kind == wait && (dies || !p.well(o.call, o.ret+time.Second) || j.forgotten(s, o.call, o.ret)) {
+			// Bookings that it gave back, or moved to a place that no reply told; or that stay, on
+			// limits that were not reset, since charges from before a reset cannot be amended.
+			most += 2 * cost
 		}
 		turnedAway := o.told == failed || o.told == denied && o.degraded
 		switch {
