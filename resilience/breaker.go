@@ -200,7 +200,6 @@ func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
 	}
 	ctx, cancel := b.limit(ctx, a)
 	defer cancel()
-	defer b.leave(ctx, a, context.Canceled) // if the store panics
 	b.store.TakeBatch(ctx, batch)
 	b.leave(ctx, a, batchError(batch))
 }

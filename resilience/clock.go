@@ -10,14 +10,13 @@ import (
 // clock is the time of this process, in nanoseconds since its start, and what it knows of the
 // store's.
 type clock struct {
-	read  func() time.Time
 	start time.Time
 	ahead atomic.Int64 // of the store's clock, in microseconds
 }
 
 // now is the time since the start, in nanoseconds.
 func (c *clock) now() int64 {
-	return int64(c.read().Sub(c.start))
+	return int64(time.Since(c.start))
 }
 
 // wall is an instant in the store's clock, in microseconds, as far as that is known.

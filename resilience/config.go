@@ -52,8 +52,6 @@ type Config struct {
 	// Logger receives messages when the store is lost and when it is back. The default is
 	// slog.Default().
 	Logger *slog.Logger
-
-	now func() time.Time // of the fallback, for tests
 }
 
 // validate reports every mistake in one [*stint.InvalidError].

@@ -86,7 +86,7 @@ func TestLeasesBegin(t *testing.T) {
 	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
 		store.change(way{there: 5 * time.Millisecond, back: 5 * time.Millisecond})
 		r := ask("a", 1, leased(1000, 10*time.Second))
-		for range 5 { // seldom enough
+		for range 5 { // too rarely to be leased
 			mustDecide(t, s, r)
 			time.Sleep(600 * time.Millisecond)
 		}

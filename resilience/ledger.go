@@ -87,17 +87,14 @@ func newLedger(c *Config) (*ledger, error) {
 		seed: maphash.MakeSeed(), mark: 1 + rand.Uint64N(1<<markBits-1),
 		most: int(max(c.LocalBytes/recordBytes/stripes, 4)),
 	}
-	if l.read = c.now; l.read == nil {
-		l.read = time.Now
-	}
-	l.start = l.read()
+	l.start = time.Now()
 	for i := range l.stripes {
 		l.stripes[i].records, l.stripes[i].owing = make(map[uint64]*record), make(map[*record]struct{})
 	}
 	l.entries.of = make(map[uint64]*debt)
 	l.entries.most = int(max(c.LocalBytes/4/recordBytes, 64))
 	var err error
-	l.bans, err = memorystore.New(memorystore.Config{MaxBytes: max(c.LocalBytes/8, 1), Now: c.now})
+	l.bans, err = memorystore.New(memorystore.Config{MaxBytes: max(c.LocalBytes/8, 1)})
 	return l, err
 }
 
