@@ -15,6 +15,26 @@ type BatchStore interface {
 	TakeBatch(ctx context.Context, batch []*Call)
 }
 
+// BatchAmender is a [stint.Store] that can amend many charges in one call.
+type BatchAmender interface {
+	stint.Store
+	// AmendBatch amends each charge as Amend would, in the order of the batch, and fills in its
+	// Amended or Err. One that fails does not affect the others.
+	AmendBatch(ctx context.Context, batch []*AmendCall)
+}
+
+// AmendCall is one amendment of a batch, and its answer.
+type AmendCall struct {
+	Charge    stint.Charge
+	Amendment stint.Amendment
+	// Deadline is how long the caller waits: a store carries out no heartbeat later, if it can
+	// tell. Zero means no deadline.
+	Deadline time.Time
+
+	Amended stint.Amended
+	Err     error
+}
+
 // Call is one request of a batch, and its answer.
 type Call struct {
 	Request stint.Request

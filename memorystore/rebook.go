@@ -36,8 +36,7 @@ func (q *query) behind(r *stint.Request) (old int64) {
 }
 
 // giveUp takes the units of a booking that has come off all limits, if a log has them and no state
-// is another by now. Of the
-// bookings it then ignores those that their owners ask about again.
+// is another by now. Of the bookings it then ignores those that their owners ask about again.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false

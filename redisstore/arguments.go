@@ -54,7 +54,7 @@ func (c *callSets) number(s *set) byte {
 	return byte(i + 1)
 }
 
-// appendTo packs the sets for lua/sets.lua: those that are asked for, then the others that states
+// appendTo packs the sets for lua/start.lua: those that are asked for, then the others that states
 // may have instead. All of them are then in the list.
 func (c *callSets) appendTo(b []byte) []byte {
 	asked := len(c.list)
@@ -78,39 +78,46 @@ func (c *callSets) appendTo(b []byte) []byte {
 // idStep: the ends of request ids are multiples of it, in microseconds; see lua/ids.lua.
 const idStep = 16
 
-// Kinds of requests, see lua/take.lua.
+// Kinds of runs, see lua/take.lua.
 const (
-	kindPlain = iota
-	kindGeneral
-	kindBans
-	kindPeek
-	kindSeveral // parts or requests
+	runPlain = iota
+	runPlainBans
+	runOther
 )
 
-func kindOf(r *stint.Request, parts []part, equal int) byte {
-	if r.Mode == stint.ModePeek {
-		return kindPeek
-	}
-	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease > 0 ||
-		len(parts) > 1 && shareState(parts) {
-		return kindGeneral
-	}
-	for i := range parts {
-		p := &parts[i]
-		if p.cost == 0 || p.holders() {
-			return kindGeneral
-		}
-		for j := range p.limits {
-			if l := &p.limits[j]; l.Algorithm == stint.AlgorithmBucket && l.Max == 0 {
-				return kindGeneral
-			}
-		}
-	}
+// runKind says what is known of a run of equal requests with such parts.
+func runKind(r *stint.Request, parts []part, equal int) byte {
 	switch {
+	case !takesOnly(r) || len(parts) > 1 || equal > 1:
+		return runOther
 	case r.Bans != nil:
-		return kindBans
-	case len(parts) > 1 || equal > 1:
-		return kindSeveral
+		return runPlainBans
+	}
+	return runPlain
+}
+
+// takesOnly reports whether a request takes units now, and says nothing more but for bans.
+func takesOnly(r *stint.Request) bool {
+	return r.Mode == stint.ModeTake && kindOf(r) == kindPlain && !r.Terms().Fit && r.Terms().Lease == 0
+}
+
+// A kind of request is decided by a script of its own. Each of them can decide the kinds before it.
+const (
+	kindPlain  = iota
+	kindIDs    // with a request id
+	kindPlaces // with concurrency limits
+)
+
+var takeScripts = [...]*script{takeScript, idsScript, placesScript}
+
+func kindOf(r *stint.Request) int {
+	for _, l := range contract.Limits(r.Claims) {
+		if isPlace(*l) {
+			return kindPlaces
+		}
+	}
+	if r.ID != "" {
+		return kindIDs
 	}
 	return kindPlain
 }
@@ -118,10 +125,10 @@ func kindOf(r *stint.Request, parts []part, equal int) byte {
 // appendRun packs a run of equal requests for lua/take.lua.
 func appendRun(b []byte, q *run, parts []part, keys int, notAfter int64, id uint64, sets *callSets) []byte {
 	r, equal := &q.calls[0].Request, len(q.calls)
-	kind, first := kindOf(r, parts, equal), &parts[0]
+	first, kind := &parts[0], runKind(r, parts, equal)
 	b = append(b, kind, sets.number(first.set))
 	b = appendInt(appendInt(b, first.cost), notAfter)
-	if kind == kindPlain {
+	if kind == runPlain {
 		return b
 	}
 	b = append(b, byte(len(parts)), byte(keys), oneIf(r.ID != ""))
@@ -138,7 +145,7 @@ func appendRun(b []byte, q *run, parts []part, keys int, notAfter int64, id uint
 			b = appendTime(appendInt(b, p.limits[0].Max), p.limits[0].Window)
 		}
 	}
-	if kind != kindSeveral {
+	if r.Bans != nil || !takesOnly(r) {
 		b = appendMore(b, r, id)
 	}
 	if r.ID != "" {
@@ -149,7 +156,7 @@ func appendRun(b []byte, q *run, parts []part, keys int, notAfter int64, id uint
 	return b
 }
 
-// appendMore packs what lua/decide.lua wants to know.
+// appendMore packs what a request says beyond its parts.
 func appendMore(b []byte, r *stint.Request, id uint64) []byte {
 	var bans stint.BanPolicy
 	if contract.AppliesBans(r) {
@@ -206,49 +213,38 @@ func oneIf(yes bool) byte {
 	return 0
 }
 
-// withID adds a request id, if there is one, to the packed arguments.
-func withID(packed []byte, id string) []string {
-	if id == "" {
-		return []string{rueidis.BinaryString(packed)}
-	}
-	return []string{rueidis.BinaryString(packed), id}
-}
-
-// amendArgs packs an amendment for lua/amend.lua, and the request id as Redis has it. Retake has a
-// bit for each claim that may take places back.
-func amendArgs(c *stint.Charge, a stint.Amendment, parts []part, id string, call uint64, clock, notAfter int64,
-	retake uint16) []string {
-	var sets callSets
-	body := append(make([]byte, 0, 128), byte(a.Kind))
-	body = appendInt(appendInt(body, a.Cost), a.MaxDebt)
-	body = le.AppendUint64(body, c.Data().ID)
-	body = appendTime(body, c.Data().IDLife)
-	body = le.AppendUint16(appendInt(body, notAfter), retake)
-	body = append(body, byte(len(c.Claims())))
+// appendAmendment packs an amendment for lua/amend.lua. Retake has a bit for each claim that may
+// take places back.
+func appendAmendment(b []byte, c *stint.Charge, a stint.Amendment, parts []part, notAfter int64, retake uint16,
+	sets *callSets) []byte {
+	b = append(b, byte(a.Kind))
+	b = appendInt(appendInt(b, a.Cost), a.MaxDebt)
+	b = le.AppendUint64(b, c.Data().ID)
+	b = appendTime(b, c.Data().IDLife)
+	b = le.AppendUint16(appendInt(b, notAfter), retake)
+	b = append(b, oneIf(c.Data().RequestID != ""), byte(len(c.Claims())))
 	state := 0
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
-		body = appendInt(appendInt(body, claim.Cost), c.Data().AtOf(i))
-		count := len(body)
-		body = append(body, 0)
+		b = appendInt(appendInt(b, claim.Cost), c.Data().AtOf(i))
+		count := len(b)
+		b = append(b, 0)
 		for j := range parts {
 			p := &parts[j]
 			if p.claim != i {
 				continue
 			}
-			body[count]++
+			b[count]++
 			if p.holders() {
-				body = appendTime(append(body, 0), p.limits[0].Window)
+				b = appendTime(append(b, 0), p.limits[0].Window)
 				continue
 			}
-			body = append(body, sets.number(p.set))
-			body = le.AppendUint32(body, c.Data().GenerationAt(state))
+			b = append(b, sets.number(p.set))
+			b = le.AppendUint32(b, c.Data().GenerationAt(state))
 			state++
 		}
 	}
-	b := appendStart(nil, call, clock)
-	b = sets.appendTo(b)
-	return withID(append(b, body...), id)
+	return b
 }
 
 // commandArgs packs a command for lua/command.lua, on states, and with resets to note.

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -58,7 +59,7 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 			s.decide(ctx, shared, runs[n:])
 			continue
 		}
-		command := takeScript.bySHA(shared, c.keys, c.args)
+		command := takeScripts[c.kind].bySHA(shared, c.keys, c.args)
 		owner := ownerOf(masters, command.Slot())
 		node := byNode[owner]
 		if node == nil {
@@ -98,8 +99,8 @@ func (s *Store) decideOn(ctx context.Context, f flight, node *nodeCalls, group *
 			group.Go(func() { s.decide(ctx, shared, c.runs); s.decide(ctx, shared, rest) })
 		default:
 			group.Go(func() {
-				reply, err := text(takeScript.elseWhole(ctx, shared, result, c.keys, c.args))
-				s.finish(ctx, shared, c.runs, c.received(ctx, reply, err))
+				reply, err := text(takeScripts[c.kind].elseWhole(ctx, shared, result, c.keys, c.args))
+				s.finish(ctx, shared, c.runs, c.answer(reply, err))
 				s.decide(ctx, shared, rest)
 			})
 		}
@@ -119,10 +120,10 @@ func (s *Store) takeSplitCall(ctx context.Context, c *driver.Call) {
 
 // decide answers the calls of the runs, one script call after the other: a subject may be in
 // several of them, and a call that is sent again must not come after the next.
-func (s *Store) decide(ctx context.Context, by caller, runs []run) {
+func (s *Store) decide(ctx context.Context, by flight, runs []run) {
 	for len(runs) > 0 {
 		n := firstChunk(runs)
-		s.finish(ctx, by, runs[:n], s.send(ctx, by, runs[:n], s.nextCalls(ids(runs[:n]))))
+		s.finish(ctx, by, runs[:n], s.sendKinds(ctx, by, runs[:n]))
 		runs = runs[n:]
 	}
 }
@@ -166,6 +167,57 @@ func (s *Store) done(c *driver.Call) {
 	}
 }
 
+// byKind divides runs by kind, so that each is decided by a script with no more than it needs. Runs
+// of one subject stay in order: if it has several kinds, nothing is divided.
+func byKind(runs []run) [][]run {
+	kind, same := kindOf(&runs[0].calls[0].Request), true
+	for i := range runs {
+		same = same && kindOf(&runs[i].calls[0].Request) == kind
+	}
+	if same {
+		return [][]run{runs}
+	}
+	var groups [len(takeScripts)][]run
+	of := map[string]int{}
+	for i := range runs {
+		r := &runs[i].calls[0].Request
+		kind := kindOf(r)
+		for j := range r.Claims {
+			if other, known := of[r.Claims[j].Subject]; known && other != kind {
+				return [][]run{runs}
+			}
+			of[r.Claims[j].Subject] = kind
+		}
+		groups[kind] = append(groups[kind], runs[i])
+	}
+	return slices.DeleteFunc(groups[:], func(g []run) bool { return len(g) == 0 })
+}
+
+// sendKinds makes one script call for each kind among the runs, in one flight. It returns the calls
+// that the server refused as too late though they have time left.
+func (s *Store) sendKinds(ctx context.Context, by flight, runs []run) (late []*driver.Call) {
+	groups := byKind(runs)
+	if len(groups) == 1 {
+		return s.send(ctx, by, runs, s.nextCalls(ids(runs)))
+	}
+	var calls []*scriptCall
+	var commands rueidis.Commands
+	for _, group := range groups {
+		c, err := s.pack(group, s.nextCalls(ids(group)))
+		if err != nil {
+			late = append(late, c.answer("", err)...)
+			continue
+		}
+		calls = append(calls, c)
+		commands = append(commands, takeScripts[c.kind].bySHA(by, c.keys, c.args))
+	}
+	for i, result := range by.DoMulti(ctx, commands) {
+		c := calls[i]
+		late = append(late, c.answer(text(takeScripts[c.kind].elseWhole(ctx, by, result, c.keys, c.args)))...)
+	}
+	return late
+}
+
 // send makes one script call, under the first of as many ids as it needs. It returns the calls that
 // the server refused as too late though they have time left.
 func (s *Store) send(ctx context.Context, by caller, runs []run, call uint64) (late []*driver.Call) {
@@ -173,8 +225,8 @@ func (s *Store) send(ctx context.Context, by caller, runs []run, call uint64) (l
 	if err != nil {
 		return c.answer("", err)
 	}
-	reply, err := takeScript.run(ctx, by, c.keys, c.args)
-	return c.received(ctx, reply, err)
+	reply, err := takeScripts[c.kind].run(ctx, by, c.keys, c.args)
+	return c.answer(reply, err)
 }
 
 // ids is how many a script call with these runs needs: its own and one for each charge.

@@ -32,22 +32,12 @@ func (s *Store) command(ctx context.Context, c stint.Command) error {
 	if len(k.ends) == 0 {
 		return nil // only places, which are released
 	}
-	keys := k.strings()
-	err = s.sendCommand(ctx, &c, keys, states, notes)
-	if moving(err) {
-		err = s.commandMigrating(ctx, &c, keys, states, notes)
+	call := s.nextCall()
+	reply, err := commandScript.run(ctx, &s.conn, k.strings(), commandArgs(&c, states, notes, call, s.clock()))
+	if err == nil {
+		err = decodeCommand(reply, call)
 	}
 	return s.wrap("command", err)
-}
-
-// sendCommand makes one call of command.lua.
-func (s *Store) sendCommand(ctx context.Context, c *stint.Command, keys []string, states []part, notes []note) error {
-	call := s.nextCall()
-	reply, err := commandScript.run(ctx, &s.conn, keys, commandArgs(c, states, notes, call, s.clock()))
-	if err != nil {
-		return err
-	}
-	return decodeCommand(reply, call)
 }
 
 // note is that a state, or the holders of a limit, are reset: how the key ends, and for how long

@@ -75,6 +75,13 @@ func failureKind(err error) string {
 	return errkind.Unreachable
 }
 
+// moving reports whether a call was refused because its slot of a Cluster is being moved: nothing
+// ran.
+func moving(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	return ok && refused.IsTryAgain()
+}
+
 func kindOfText(text string) string {
 	for _, k := range kinds {
 		if strings.HasPrefix(text, k.word) || strings.Contains(text, " "+k.word+" ") ||

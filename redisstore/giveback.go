@@ -16,8 +16,6 @@ const (
 	// undo gives back what the store itself charged a moment ago. It may be sent again after a
 	// failure: it does nothing if it may have been done.
 	undo stint.AmendmentKind = 100
-	// settleOneKey settles a state alone, see amendMigrating.
-	settleOneKey stint.AmendmentKind = 101
 )
 
 const (

@@ -219,14 +219,12 @@ func (s *Store) probe(ctx context.Context) error {
 	// Load the scripts of decisions on every node, by calls that ask for nothing: the first calls
 	// after a failover, or to the new owner of a slot, do not have to.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
-	noStep := []string{rueidis.BinaryString(append(make([]byte, 8+8+4+1), stepNone))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{
 			node.B().Arbitrary("INFO").Build().ToPipe(),
-			takeScript.whole(node, nil, nothing),
 		}
-		if s.cluster {
-			ask = append(ask, oneKeyScript.whole(node, nil, noStep))
+		for _, script := range takeScripts {
+			ask = append(ask, script.whole(node, nil, nothing))
 		}
 		for i := range 16 { // if it is one node of many, it will not have all of these slots
 			if !s.cluster {
@@ -234,7 +232,7 @@ func (s *Store) probe(ctx context.Context) error {
 			}
 		}
 		answers := node.DoMulti(ctx, ask...)
-		for _, answer := range answers[2:] {
+		for _, answer := range answers[1:] {
 			if refused, ok := rueidis.IsRedisErr(answer.Error()); ok {
 				if _, moved := refused.IsMoved(); moved {
 					return fmt.Errorf("%s: %w", addr, errOneOfMany)

@@ -1,8 +1,6 @@
 package redisstore
 
 import (
-	"slices"
-
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
 )
@@ -80,17 +78,4 @@ func partsOf(parts []part, claims []stint.Claim) []part {
 		n += len(claims[i].Limits)
 	}
 	return parts
-}
-
-// shareState reports whether two of the parts are of the same state.
-func shareState(parts []part) bool {
-	for i := range parts {
-		p := &parts[i]
-		if slices.ContainsFunc(parts[:i], func(o part) bool {
-			return o.name == p.name && o.subject == p.subject && o.scope == p.scope && !o.holders() && !p.holders()
-		}) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,10 +2,12 @@ package redisstore_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -44,6 +46,14 @@ func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 	server.Pause(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
+	deadline, _ := ctx.Deadline()
+	late := &driver.AmendCall{Charge: c, Amendment: extend, Deadline: deadline}
+	var batch sync.WaitGroup
+	batch.Go(func() { // which waits for its other callers
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s.AmendBatch(ctx, []*driver.AmendCall{late})
+	})
 	if held, err := s.Amend(ctx, c, extend); err == nil {
 		t.Fatalf("a heartbeat to a server that is stopped: %v", held)
 	}
@@ -54,6 +64,9 @@ func TestALateHeartbeatTakesNoPlace(t *testing.T) {
 			t.Fatalf("%d holders, after a heartbeat that came too late", n)
 		}
 		time.Sleep(2 * time.Millisecond)
+	}
+	if batch.Wait(); late.Err == nil {
+		t.Errorf("a heartbeat of a batch, after its deadline: %v", late.Amended)
 	}
 	if held, err := s.Amend(t.Context(), c, extend); err != nil || !held.Changed {
 		t.Fatalf("a heartbeat in time: %v, %v", held, err)

@@ -241,22 +241,17 @@ func (a amended) with(b amended) amended {
 	return amended{a.claims | b.claims, min(a.charged, b.charged)}
 }
 
-// decodeAmend reads the reply of amend.lua: the server's clock, and what was done. The error is
-// errLate if it came too late.
-func decodeAmend(reply string, call uint64) (now int64, done amended, err error) {
-	in, now, err := opening(reply, call)
-	if err != nil {
-		return 0, done, err
+// amended reads the answer to an amendment. The error is errLate if it came too late.
+func (in *reader) amended() (done amended, err error) {
+	switch in.byte() {
+	case markFailed:
+		return done, serverError(in.take(in.uint16()))
+	case 0:
+	default:
+		err = errLate
 	}
-	late := in.byte()
 	done.claims, done.charged = uint16(in.uint16()), in.int(0)
-	if err := in.end(); err != nil {
-		return 0, amended{}, err
-	}
-	if late != 0 {
-		return now, amended{}, errLate
-	}
-	return now, done, nil
+	return done, err
 }
 
 // decodeCommand reads the reply of command.lua.

@@ -96,7 +96,7 @@ func TestRepliesOfOtherCallsAreRefused(t *testing.T) {
 	if _, err := decodeTake(good, 7, &r); err != nil {
 		t.Errorf("the good reply: %v", err)
 	}
-	if _, _, err := decodeAmend(reply(7, instant, 1, 0, 0, 0), 7); !errors.Is(err, errReply) {
+	if _, _, err := readAmend(reply(7, instant, 1, 0, 0, 0), 7, []*amending{{}}); !errors.Is(err, errReply) {
 		t.Errorf("amend: error %v", err)
 	}
 	if err := decodeCommand("OK", 7); !errors.Is(err, errReply) {

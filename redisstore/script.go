@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"embed"
 	"encoding/hex"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -21,69 +20,99 @@ type script struct {
 	suffix      string // of the commands that call it
 }
 
+// What scripts are made of: files, some of them in the body of a function. "f(" begins a function,
+// and ")x" ends it, which returns x. Redis creates every function of a script again at each call,
+// and that takes time. So a script has only what its kind of call needs, and what is rare is in the
+// body of a function that is called only where that is the case.
+const (
+	quickFiles = "start sets state limits charge "
+	wholeFiles = "make_whole( counts bookings whole "
+	takeFiles  = quickFiles + wholeFiles + "changes whole_settle waiting )W make_decide( modules bans "
+)
+
 var (
-	takeScript    = newScript("take")
-	amendScript   = newScript("amend")
-	commandScript = newScript("command")
-	inspectScript = newScript("inspect")
-	oneKeyScript  = newScript("onekey")
+	takeScript   = newScript(takeFiles + "decide )decide take")
+	idsScript    = newScript(takeFiles + "ids decide )decide take")
+	placesScript = newScript(takeFiles + "ids holders decide )decide take")
+	amendScript  = newScript(quickFiles + "changes settle " + wholeFiles +
+		"whole_settle )W modules ids holders resets amend")
+	commandScript = newScript("start sets " + wholeFiles + "whole_command )W modules bans resets command")
+	inspectScript = newScript("start sets " + wholeFiles + "whole_inspect )W modules bans holders inspect")
 	presentScript = newScript("present")
 	namesScript   = newScript("names")
 )
 
-// newScript joins a file and those that it includes.
-func newScript(name string) *script {
-	source := withNumbers(joined(name))
+// newScript joins files.
+func newScript(files string) *script {
+	var joined strings.Builder
+	numbers := numbersIn(file("numbers"))
+	for _, name := range strings.Fields(files) {
+		if function, begins := strings.CutSuffix(name, "("); begins {
+			joined.WriteString("local function " + function + "()\n")
+		} else if result, ends := strings.CutPrefix(name, ")"); ends {
+			joined.WriteString("return " + result + "\nend\n")
+		} else {
+			joined.WriteString(fold(file(name), numbers))
+		}
+	}
+	source := joined.String()
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // Redis names scripts by SHA-1.
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// include is a line of a file that another one replaces.
-var include = regexp.MustCompile(`(?m)^-- @include (\w+)\n`)
-
-// joined returns the text of a file, with the files that it includes.
-func joined(name string) string {
+func file(name string) string {
 	text, err := sources.ReadFile("lua/" + name + ".lua")
 	if err != nil {
 		panic(err) // an embedded file is missing: the build is broken
 	}
-	return include.ReplaceAllStringFunc(string(text), func(line string) string {
-		return joined(include.FindStringSubmatch(line)[1])
-	})
+	return string(text)
 }
 
-// Where Lua gives names to numbers, and the tokens that may be such a name or hide one.
-var (
-	numberNames = regexp.MustCompile(`(?m)^local ([A-Z][A-Z_, ]*) = ([-0-9, ]+)(?: *--.*)?$`)
-	luaTokens   = regexp.MustCompile(`'(?:[^'\\]|\\.)*'|--[^\n]*|[A-Za-z_][A-Za-z_0-9]*`)
-)
-
-// numbersIn returns the numbers to which a source gives names.
+// numbersIn returns the numbers to which lines of a source give names: local A, B = 1, 2.
 func numbersIn(source string) map[string]string {
 	numbers := map[string]string{}
-	for _, line := range numberNames.FindAllStringSubmatch(source, -1) {
-		values := strings.Split(line[2], ",")
-		for i, name := range strings.Split(line[1], ", ") {
-			numbers[name] = strings.TrimSpace(values[i])
+	for line := range strings.Lines(source) {
+		line, _, _ = strings.Cut(line, " --")
+		names, values, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		if names, ok := strings.CutPrefix(names, "local "); ok {
+			list := strings.Split(values, ", ")
+			for i, name := range strings.Split(names, ", ") {
+				numbers[name] = strings.TrimSpace(list[i])
+			}
 		}
 	}
 	return numbers
 }
 
-// withNumbers replaces the names of numbers by the numbers, and leaves out comments. See
-// lua/numbers.lua.
-func withNumbers(source string) string {
-	numbers := numbersIn(source)
-	source = numberNames.ReplaceAllString(source, "")
-	return luaTokens.ReplaceAllStringFunc(source, func(token string) string {
-		if strings.HasPrefix(token, "--") {
-			return ""
+// fold replaces the names of numbers by the numbers, and leaves out comments.
+func fold(source string, numbers map[string]string) string {
+	var out strings.Builder
+	for source != "" {
+		n := 1 // how much is read
+		switch c := source[0]; {
+		case strings.HasPrefix(source, "--"):
+			source = source[strings.IndexByte(source, '\n'):]
+			continue
+		case c == '\'':
+			n = 2 + strings.IndexByte(source[1:], '\'')
+		case isLetter(c):
+			for n < len(source) && isLetter(source[n]) {
+				n++
+			}
 		}
+		token := source[:n]
 		if number, ok := numbers[token]; ok {
-			return number
+			token = number
 		}
-		return token
-	})
+		out.WriteString(token)
+		source = source[n:]
+	}
+	return out.String()
+}
+
+// isLetter reports whether a character may be in a name.
+func isLetter(c byte) bool {
+	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // run calls a script that replies with text.

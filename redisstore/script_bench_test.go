@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,78 +11,144 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// BenchmarkScript measures the time that Redis spends in the scripts, by INFO commandstats.
-func BenchmarkScript(b *testing.B) {
+// scriptBench is a kind of call whose time in Redis is measured.
+type scriptBench struct {
+	name   string
+	limits []stint.Limit
+	step   time.Duration // from one request to the next
+	adjust func(r *stint.Request, i int)
+	settle *int64 // to settle to at once; what is measured is both
+	flight int    // requests of other subjects in one batch
+}
+
+func scriptBenches() []scriptBench {
 	one := []stint.Limit{stint.PerMinute(100)}
 	three := []stint.Limit{stint.PerMinute(100), stint.PerHour(1000), stint.Per(10000, 24*time.Hour)}
-	for _, c := range []struct {
-		name string
-		r    stint.Request
-		step time.Duration // from one request to the next
-	}{
-		{"one", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}}, 700 * time.Millisecond},
-		{"three", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: three}}}, 700 * time.Millisecond},
-		{"denied", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}}, time.Millisecond},
-		{"bucket", stint.Request{Claims: []stint.Claim{{
-			Cost: 1, Limits: []stint.Limit{{Algorithm: stint.AlgorithmBucket, Max: 100, Window: time.Minute}}}}},
-			700 * time.Millisecond},
-		{"peek", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: three}}, Mode: 1}, 700 * time.Millisecond},
-		{"reserve", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}, Mode: 2, MaxWait: 10 * time.Second},
-			650 * time.Millisecond},
-		{"id", stint.Request{Claims: []stint.Claim{{Cost: 1, Limits: one}}, ID: "x"}, 700 * time.Millisecond},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			url := redistest.Start(b).URL()
-			s, err := redisstore.OpenNow(b.Context(), redisstore.Config{URL: url})
-			if err != nil {
-				b.Fatal(err)
+	bucket := []stint.Limit{{Algorithm: stint.AlgorithmBucket, Max: 100, Window: time.Minute}}
+	places := []stint.Limit{stint.AtOnce(100, time.Minute)}
+	const step = 700 * time.Millisecond
+	zero, two := int64(0), int64(2)
+	return []scriptBench{
+		{name: "take", limits: one, step: step},
+		{name: "three", limits: three, step: step},
+		{name: "denied", limits: one, step: time.Millisecond},
+		{name: "bucket", limits: bucket, step: step},
+		{name: "bans", limits: one, step: step, adjust: func(r *stint.Request, _ int) {
+			r.Bans = &stint.BanPolicy{After: 10, Within: time.Minute, Durations: []time.Duration{time.Minute}}
+		}},
+		{name: "peek", limits: three, step: step, adjust: func(r *stint.Request, i int) {
+			if i >= 300 {
+				r.Mode = stint.ModePeek
 			}
-			defer s.Close()
-			now := int64(1_700_000_000_000_000)
-			s.SetClock(func() time.Time { return time.UnixMicro(now) })
-			r := c.r
-			r.Claims = slices.Clone(r.Claims)
-			r.Claims[0].Subject = "benchmark"
-			take := func(i int) {
-				now += c.step.Microseconds()
-				if r.ID != "" {
-					r.ID = strconv.Itoa(i)
+		}},
+		{name: "wait", limits: one, step: step, adjust: func(r *stint.Request, _ int) {
+			r.Mode, r.MaxWait = stint.ModeReserve, 10*time.Second
+		}},
+		{name: "waits", limits: one, step: 590 * time.Millisecond, adjust: func(r *stint.Request, _ int) {
+			r.Mode, r.MaxWait = stint.ModeReserve, 10*time.Second
+		}},
+		{name: "id", limits: one, step: step, adjust: func(r *stint.Request, i int) { r.ID = strconv.Itoa(i) }},
+		{name: "places", limits: places, step: step},
+		{name: "beside", limits: append(slices.Clone(one), places...), step: step},
+		{name: "settle", limits: one, step: step, settle: &two, adjust: func(r *stint.Request, _ int) {
+			r.Claims[0].Cost = 3
+			r.Claims[0].Limits = []stint.Limit{stint.PerMinute(1000)}
+		}},
+		{name: "refund", limits: one, step: step, settle: &zero},
+		{name: "refund-id", limits: one, step: step, settle: &zero,
+			adjust: func(r *stint.Request, i int) { r.ID = strconv.Itoa(i) }},
+		{name: "flight", limits: one, step: step, flight: 64},
+		{name: "flight3", limits: three, step: step, flight: 64},
+		{name: "settles", limits: []stint.Limit{stint.PerMinute(1000)}, step: step, flight: 64, settle: &two},
+	}
+}
+
+// BenchmarkScript measures the time that Redis spends in the scripts, by INFO commandstats: every
+// kind of call in turn, on one server, and per call the median of the rounds.
+func BenchmarkScript(b *testing.B) {
+	url := redistest.Start(b).URL()
+	s, err := redisstore.Open(b.Context(), redisstore.Config{URL: url})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	now := int64(1_700_000_000_000_000)
+	s.SetClock(func() time.Time { return time.UnixMicro(now) })
+	o, err := rueidis.ParseURL(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o.DisableCache = true
+	conn, err := rueidis.NewClient(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+
+	kinds := scriptBenches()
+	clocks, counts, micros := make([]int64, len(kinds)), make([]int, len(kinds)), make([][]float64, len(kinds))
+	// measure returns what some calls of a kind take, per request.
+	measure := func(k, times int) float64 {
+		c := &kinds[k]
+		before := scriptMicros(b, conn)
+		for range times {
+			clocks[k] += c.step.Microseconds()
+			now = clocks[k]
+			var calls []*driver.Call
+			for j := range max(c.flight, 1) {
+				r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint(c.name, j), Cost: 1, Limits: c.limits}}}
+				if c.adjust != nil {
+					c.adjust(&r, counts[k])
 				}
-				if _, err := s.Take(b.Context(), r); err != nil {
-					b.Fatal(err)
+				calls = append(calls, &driver.Call{Request: r})
+			}
+			counts[k]++
+			if c.flight > 0 {
+				s.TakeBatch(b.Context(), calls)
+			} else {
+				calls[0].Decision, calls[0].Err = s.Take(b.Context(), calls[0].Request)
+			}
+			for _, call := range calls {
+				if call.Err != nil {
+					b.Fatal(c.name, call.Err)
 				}
 			}
-			for i := range 300 {
-				take(i)
+			if c.settle == nil {
+				continue
 			}
-			o, err := rueidis.ParseURL(url)
-			if err != nil {
-				b.Fatal(err)
+			var amends []*driver.AmendCall
+			for _, call := range calls {
+				a := stint.Amendment{Kind: stint.AmendSettle, Cost: *c.settle}
+				amends = append(amends, &driver.AmendCall{Charge: call.Decision.Charge, Amendment: a})
 			}
-			o.DisableCache = true
-			conn, err := rueidis.NewClient(o)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer conn.Close()
-			var chunks []float64
-			before := scriptMicros(b, conn)
-			for i := range b.N {
-				take(1000 + i)
-				if i%20 == 19 {
-					after := scriptMicros(b, conn)
-					chunks, before = append(chunks, after-before), after
+			s.AmendBatch(b.Context(), amends)
+			for _, a := range amends {
+				if a.Err != nil || !a.Amended.Changed {
+					b.Fatal(c.name, a.Err, a.Amended)
 				}
 			}
-			if len(chunks) > 0 {
-				slices.Sort(chunks)
-				b.ReportMetric(50*chunks[len(chunks)/20], "script-ns/op") // nearly the least: the machine may be busy
-			}
-		})
+		}
+		return (scriptMicros(b, conn) - before) / float64(times*max(c.flight, 1))
+	}
+	for k := range kinds {
+		clocks[k] = now
+		for range 15 {
+			measure(k, 20)
+		}
+	}
+	for range b.N {
+		for k := range kinds {
+			micros[k] = append(micros[k], measure(k, 20))
+		}
+	}
+	for k := range kinds {
+		slices.Sort(micros[k])
+		b.ReportMetric(micros[k][len(micros[k])/2], kinds[k].name+"-µs")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // The numbers that Go and Lua share are equal.
 func TestNumbers(t *testing.T) {
-	text, _, found := strings.Cut(joined("numbers"), "-- The rest is of the scripts alone.")
+	text, _, found := strings.Cut(file("numbers"), "-- The rest is of the scripts alone.")
 	if !found {
 		t.Fatal("numbers.lua does not say where the numbers of Go end")
 	}
@@ -38,16 +38,12 @@ func TestNumbers(t *testing.T) {
 		"TAKE":  int64(stint.ModeTake), "PEEK": int64(stint.ModePeek), "RESERVE": int64(stint.ModeReserve),
 		"FORCE":  int64(driver.ModeForce),
 		"SETTLE": int64(stint.AmendSettle), "EXTEND": int64(stint.AmendExtend), "RELEASE": int64(stint.AmendRelease),
-		"UNDO": int64(undo), "SETTLE_ONE_KEY": int64(settleOneKey),
+		"UNDO":  int64(undo),
 		"RESET": int64(stint.CommandReset), "BAN": int64(stint.CommandBan), "UNBAN": int64(stint.CommandUnban),
 		"GIVE_BACK": int64(stint.CommandGiveBack),
 
-		"KIND_PLAIN": kindPlain, "KIND_GENERAL": kindGeneral, "KIND_BANS": kindBans, "KIND_PEEK": kindPeek,
-		"KIND_SEVERAL": kindSeveral,
-		"SEE_BAN":      stepSeeBan, "STRIKE": stepStrike, "SET_BAN": stepSetBan,
-		"SEE_ID": stepSeeID, "RECORD_ID": stepRecordID, "DROP_ID": stepDropID, "MARK": stepMark,
-		"SEE_RESET": stepSeeReset,
-		"ALLOWED":   flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
+		"PLAIN": runPlain, "PLAIN_BANS": runPlainBans, "OTHER": runOther,
+		"ALLOWED": flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
 		"RECALLED": flagRecalled,
 		"LATE":     markLate, "CHARGED": markCharge, "FAILED": markFailed,
 
@@ -84,8 +80,8 @@ func TestScriptsAreValid(t *testing.T) {
 		t.Fatal("luacheck is not installed: run make setup")
 	}
 	for name, s := range map[string]*script{
-		"take": takeScript, "amend": amendScript, "command": commandScript, "inspect": inspectScript,
-		"onekey": oneKeyScript, "present": presentScript, "names": namesScript,
+		"take": takeScript, "ids": idsScript, "places": placesScript, "amend": amendScript,
+		"command": commandScript, "inspect": inspectScript, "present": presentScript, "names": namesScript,
 	} {
 		// Errors of syntax, globals that are not known, and code that is never reached.
 		check := exec.Command(luacheck, "--std", "lua51", "--read-globals", "redis", "struct", "KEYS", "ARGV",

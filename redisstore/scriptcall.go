@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -18,6 +17,7 @@ type scriptCall struct {
 	parts []part // of all runs
 	sets  callSets
 	call  uint64 // its id, see firstCharge
+	kind  int    // the highest of its runs
 	keys  []string
 	args  []string
 }
@@ -29,6 +29,7 @@ func (s *Store) pack(runs []run, call uint64) (*scriptCall, error) {
 		r, before := &runs[i].calls[0].Request, len(c.parts)
 		c.parts = partsOf(c.parts, r.Claims)
 		runs[i].parts = len(c.parts) - before
+		c.kind = max(c.kind, kindOf(r))
 	}
 	s.sets.fill(c.parts)
 	k, err := s.newKeys()
@@ -68,14 +69,6 @@ func (c *scriptCall) firstCharge() uint64 {
 		return c.call
 	}
 	return c.call + 1
-}
-
-// received fills in the decisions of a reply, or asks in another way if the slot is being moved.
-func (c *scriptCall) received(ctx context.Context, reply string, err error) (late []*driver.Call) {
-	if moving(err) {
-		return c.refused(ctx)
-	}
-	return c.answer(reply, err)
 }
 
 // answer fills in the decisions of a reply. It returns the calls that the server refused as too

@@ -321,6 +321,9 @@ func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.De
 // amendSplit amends each group's part of a charge on its own node, all at the same time.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (done amended, err error) {
 	parts := groups(c.Claims())
+	if len(parts) == 1 {
+		return s.amendOne(ctx, c, a)
+	}
 	each, errs := make([]amended, len(parts)), make([]error, len(parts))
 	var group sync.WaitGroup
 	for i := range parts {

@@ -20,6 +20,11 @@ func (s batched) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	s.steady.TakeBatch(ctx, batch)
 }
 
+func (s batched) AmendBatch(ctx context.Context, batch []*driver.AmendCall) {
+	s.refresh()
+	s.steady.AmendBatch(ctx, batch)
+}
+
 // The engine's model through everything that does not answer from memory: nobody can tell it from
 // the store alone.
 func TestTheModelThroughTheStack(t *testing.T) {

@@ -37,7 +37,10 @@ type Store struct {
 	backs      *giveBacks
 }
 
-var _ driver.BatchStore = (*Store)(nil)
+var (
+	_ driver.BatchStore   = (*Store)(nil)
+	_ driver.BatchAmender = (*Store)(nil)
+)
 
 func newStore(c Config, keys nameKeys) *Store {
 	s := &Store{

@@ -1,13 +1,13 @@
 package resilience
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
@@ -41,7 +41,8 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 func (s *Stack) AmendsInOrder() bool { return true }
 
 // amend amends a charge in the store if that made it, else here. A settlement or a release that the
-// store does not answer within the time budget is made later: no response waits for it.
+// store does not answer within the time budget is made later: no response waits for it. If that is
+// not possible, it is refused before anything changes, and can be made again.
 func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err
@@ -52,6 +53,8 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	switch {
 	case c.Data().Fallback && c.Data().ID>>markShift != s.ledger.mark:
 		return stint.Amended{}, nil
+	case a.Kind != stint.AmendExtend && !s.sender.may():
+		return stint.Amended{}, &stint.StoreError{Op: opAmend, Kind: errkind.Refused, Err: errTooMany}
 	case c.Data().Fallback:
 		return s.amendOwn(ctx, c, a)
 	}
@@ -61,11 +64,9 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 // amendStored amends a charge of the store.
 func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if a.Kind == stint.AmendExtend {
-		done, err := s.amendStore(ctx, c, a)
+		done, err := s.beat(ctx, &c, c, a)
 		s.noteFailure(err, &c.Claims()[0])
-		if s.ledger.extended(&c, err == nil && done.Changed); err != nil {
-			s.unanswered(ctx, &c, err)
-		}
+		s.ledger.extended(&c, err == nil && done.Changed)
 		return done, err
 	}
 	sent := s.ledger.now()
@@ -83,24 +84,20 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// amendStore amends a charge of the store.
-func (s *Stack) amendStore(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	ctx, cancel := context.WithTimeout(ctx, amendTime)
-	defer cancel()
-	return s.store.amend(ctx, c, a)
-}
-
-// unanswered notes that a heartbeat was not answered, and may still arrive.
-func (s *Stack) unanswered(ctx context.Context, c *stint.Charge, err error) {
+// beat sends the heartbeat of a charge to the store, which may know it as another one. If it is not
+// answered, it may still arrive until its deadline.
+func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
+	done stint.Amended, err error) {
+	deadline := earlier(ctx, time.Now().Add(amendTime))
+	if done, err = s.amends.amended(ctx, store, a, deadline); err == nil {
+		return done, nil
+	}
 	switch errkind.Of(err) {
-	case errkind.Refused, errkind.Auth, errkind.Full, errkind.ReadOnly, errkind.Busy:
-		return // it was not executed
+	case errkind.Refused, errkind.Auth, errkind.Full, errkind.ReadOnly, errkind.Busy: // it was not executed
+	default:
+		s.ledger.unanswered(c, time.Until(deadline))
 	}
-	left := amendTime
-	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
-	}
-	s.ledger.unanswered(c, left)
+	return done, err
 }
 
 // finish settles or releases a charge of the store: within the time budget, or later, and not
@@ -113,9 +110,7 @@ func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, v
 		return done, nil // it is done, or will be
 	}
 	if void <= 0 {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.budget())
-		defer cancel()
-		done, err = s.amendStore(within, c, a)
+		done, err = s.amends.amended(context.WithoutCancel(ctx), c, a, time.Now().Add(s.config.budget()))
 		s.noteFailure(err, &c.Claims()[0])
 		if _, failed := errors.AsType[*stint.StoreError](err); !failed {
 			if err == nil && done.Changed && amended != nil {
@@ -124,10 +119,7 @@ func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, v
 			return done, err
 		}
 	}
-	if !s.sender.may() {
-		return done, cmp.Or(err, error(&stint.StoreError{Op: opAmend, Kind: errkind.Refused, Err: errTooMany}))
-	}
-	s.sender.amend(c, a, void, nil, queued())
+	s.sender.add(&job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: queued(), promised: true}, void)
 	for i := range c.Claims() {
 		if a.Kind == stint.AmendSettle {
 			s.ledger.settled.Add(c.Data().ID, &c.Claims()[i])
@@ -144,7 +136,7 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	held, void := s.ledger.released(&c, a)
 	o := s.ledger.entries.get(c.Data().ID)
 	made := s.ledger.settle(o, &c, a, held)
-	s.sender.finish(repayment{backs: made.backs})
+	s.sender.finish(made.backs)
 	s.sender.start()
 	if made.stored.Data().ID == 0 && o == nil && held { // the store may know of the place
 		made.stored, a = stored(&c), stint.Amendment{Kind: stint.AmendRelease}
@@ -174,15 +166,14 @@ func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment
 		return stint.Amended{}, nil
 	}
 	if o := s.ledger.entries.get(c.Data().ID); o != nil {
-		if known, late := s.ledger.storedOf(o); known.Data().ID != 0 {
-			store = partOf(&known, &c)
-		} else if late {
+		if charge, open := s.ledger.storedOf(o); charge.Data().ID != 0 {
+			store = partOf(&charge, &c)
+		} else if open {
 			return stint.Amended{Changed: true}, nil
 		}
 	}
-	done, err := s.amendStore(ctx, store, a)
+	done, err := s.beat(ctx, &c, store, a)
 	if err != nil { // it is held here
-		s.unanswered(ctx, &c, err)
 		return stint.Amended{Changed: true}, nil
 	}
 	if done.Changed {

@@ -30,13 +30,13 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	switch {
 	case !charged || late:
 	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // it has been counted
-	case uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, call, now):
-		l.overrule(r, d, now)
+	case uncounted && r.Mode != driver.ModeForce && !l.fits(d, call, now, false):
+		l.overrule(r, d, now, false)
 	case r.Terms().Booked != nil:
 	case d.RetryAfter > 0:
 		l.booked(d, now)
 	default:
-		l.granted(d, now)
+		l.granted(d, now, false)
 		rec := l.find(&r.Claims[0])
 		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // it may be lost again
 			o := &debt{home: rec, id: r.ID, life: contract.Life(r), at: now, state: paidDebt, stored: d.Charge,
@@ -74,15 +74,10 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			more := n.uncounted(at, call, now)
 			uncounted = uncounted || more > 0
 			part := n.cost(&stint.Claim{Cost: cost})
-			switch {
-			case ahead: // it says what is used then
-			case !newer && late: // who follows it counts it, or gives it back
-			case !newer:
-				n.ours(part, at)
-			default:
-				if late || r.Terms().Booked != nil { // it is counted already, or by adopt
-					part = 0
-				}
+			if late || r.Terms().Booked != nil { // who follows it counts it, or it is counted as booked
+				part = 0
+			}
+			if newer && !ahead { // else it says what is used then
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					n.meter.local = max(n.meter.local, n.weight(more)) // what was refilled was not ours
 				}
@@ -105,15 +100,28 @@ func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
+// amongOthers reports whether a charge of the store's is known already, and counted among what
+// others have used: a newer answer was heard, or its own, late.
+func (it *item) amongOthers(d *stint.Decision, late bool) bool {
+	return late || d.Charge.Data().NowOf(it.i) < it.heard.at
+}
+
 // fits reports whether a charge of the store, now or ahead, is within the limits although the store
 // did not count all that this process was granted. Of several processes none knows what the
 // others were granted: what the store counted and what it did not must fit together.
-func (l *ledger) fits(r *stint.Request, d *stint.Decision, call uint64, now int64) bool {
+func (l *ledger) fits(d *stint.Decision, call uint64, now int64, late bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
-		more := it.uncounted(d.Charge.Data().NowOf(it.i), call, now)
+		more, t := it.uncounted(d.Charge.Data().NowOf(it.i), call, now), now+int64(d.RetryAfter)
+		log, meter := it.cost, it.cost
+		switch among := it.amongOthers(d, late); {
+		case among && it.unit > 0:
+			meter = 0
+		case among:
+			log = 0
+		}
 		if shared && more > 0 && d.Usages()[it.k].Used+more > it.capacity ||
-			!shared && it.left(now+int64(d.RetryAfter), more) < it.cost {
+			!shared && (it.logLeft(t, more) < log || it.unit > 0 && it.meterLeft(t) < meter) {
 			return false
 		}
 	}
@@ -121,8 +129,8 @@ func (l *ledger) fits(r *stint.Request, d *stint.Decision, call uint64, now int6
 }
 
 // overrule denies what the store has charged, and refunds it.
-func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64) {
-	l.later.refund(d.Charge, false)
+func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, late bool) {
+	l.later.refund(d.Charge, late)
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
 	if l.deny(&denied); fits { // only the store can allow it
@@ -132,13 +140,16 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64) {
 	*d = denied
 }
 
-// granted counts a charge of the store. One that was counted among what others had used is ours.
-func (l *ledger) granted(d *stint.Decision, now int64) {
+// granted counts a charge of the store.
+func (l *ledger) granted(d *stint.Decision, now int64, late bool) {
 	for it := range l.each(d.Charge.Claims()) {
+		if it.amongOthers(d, late) {
+			it.ours(it.cost, d.Charge.Data().NowOf(it.i))
+		}
 		if it.Algorithm == stint.AlgorithmConcurrency {
 			it.hold(d.Charge.Data().ID, now, true)
 		} else {
-			it.grant(it.cost, now, true)
+			it.grant(it.cost, now, now, true)
 		}
 	}
 }
@@ -159,7 +170,7 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 }
 
 // adopt counts a charge of the store whose answer came when its caller had just given up.
-func (l *ledger) adopt(r *stint.Request, d *stint.Decision) {
+func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || anyLeased(r) ||
 		r.Terms().Lease > 0 || r.Terms().Booked != nil {
 		return
@@ -168,15 +179,13 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision) {
 	defer l.unlock(l.lock(r.Claims))
 	l.make(r.Claims, now)
 	for it := range l.each(r.Claims) {
-		at := d.Charge.Data().NowOf(it.i)
-		uncounted = uncounted || it.uncounted(at, 0, now) > 0
-		it.ours(it.claim.Cost, at)
+		uncounted = uncounted || it.uncounted(d.Charge.Data().NowOf(it.i), call, now) > 0
 	}
-	if uncounted && r.Mode != driver.ModeForce && !l.fits(r, d, 0, now) {
-		l.overrule(r, d, now)
+	if uncounted && r.Mode != driver.ModeForce && !l.fits(d, call, now, true) {
+		l.overrule(r, d, now, true)
 		return
 	}
-	l.granted(d, now)
+	l.granted(d, now, true)
 }
 
 // returned notes that the store has refunded a charge that nobody was granted, in a call that was
@@ -186,7 +195,7 @@ func (l *ledger) returned(c *stint.Charge, late bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
-		if at := c.Data().NowOf(it.i); it.rec.heard <= sent && (it.rec.at > at || late && it.rec.at == at) {
+		if at := c.Data().NowOf(it.i); it.rec.heard <= sent && (it.heard.at > at || late && it.heard.at == at) {
 			it.others.units = max(it.others.units-it.claim.Cost, 0)
 			it.drain(it.claim.Cost, l.instant(c.Data().AtOf(it.i), now), now, true)
 		}

@@ -33,8 +33,9 @@ const (
 	maxLag  = 250 * time.Millisecond
 )
 
-// batch sends requests that are made at the same time to the store in one call, a flight. Answers
-// stay exact: the store decides them one by one, in order of arrival.
+// batch sends requests that are made at the same time to the store in one call, a flight; another
+// batch does so with amendments. Answers stay exact: the store decides them one by one, in order of
+// arrival.
 //
 // No request waits for others to join. While a few flights are under way, requests gather; they
 // leave when one comes back, or, if the store is far away, so often that the flights there may be
@@ -50,6 +51,7 @@ const (
 // flight whose callers have given up is followed for another second: what the store answers late
 // still matters.
 type batch struct {
+	op     string // opTake or opAmend
 	store  *breaker
 	ledger *ledger
 	budget time.Duration
@@ -76,8 +78,8 @@ var (
 	errClosed  = errors.New("closed")
 )
 
-func newBatch(store *breaker, l *ledger, c Config) *batch {
-	b := &batch{store: store, ledger: l, budget: c.budget(), most: c.MaxWaiting,
+func newBatch(op string, store *breaker, l *ledger, c Config) *batch {
+	b := &batch{op: op, store: store, ledger: l, budget: c.budget(), most: c.MaxWaiting,
 		rest: make(chan *flight, maxFlights)}
 	b.check = time.AfterFunc(time.Hour, b.look)
 	b.check.Stop()
@@ -88,20 +90,23 @@ func newBatch(store *breaker, l *ledger, c Config) *batch {
 // is answered, or its caller has given up; the rest is the flight's while it is sent.
 type waiter struct {
 	call   driver.Call
-	claims []stint.Claim // of the call: the caller's may change once it has given up
-	first  []*owedCall   // to be charged first, in the same call
-	number uint64        // of the flight
-	until  time.Time     // when its time is up
-	latest time.Time     // until when that can be put off
+	amend  driver.AmendCall // instead of the call, in a batch of amendments
+	claims []stint.Claim    // of the call: the caller's may change once it has given up
+	first  []*owedCall      // to be charged first, in the same call
+	number uint64           // of its request in the flight, see nextCall
+	until  time.Time        // when its time is up
+	latest time.Time        // until when that can be put off
 
 	// Under the lock:
 	sent     bool
 	answered bool
+	early    bool                                // it was answered before its flight
 	gaveUp   error                               // why its caller does not wait any longer
 	follow   func(stint.Decision, error, uint64) // what to do with an answer that comes then
+	own      *stint.Request                      // its request, once its caller may change limits and bans
 
-	done    chan struct{} // it is answered or gave up
-	early   func()        // its call's Done
+	done    chan struct{} // it is answered, or gave up, or both one after the other
+	isDone  func()        // its call's Done
 	holders atomic.Int32  // of caller and flight: the last one frees it
 }
 
@@ -109,7 +114,7 @@ type waiter struct {
 type flight struct {
 	waiters []*waiter
 	calls   []*driver.Call
-	landed  []*waiter // those that are answered with the whole flight
+	amends  []*driver.AmendCall
 	begun   time.Time
 	over    time.Time // when the store has failed to answer in time
 	end     time.Time // until when it is followed
@@ -118,14 +123,48 @@ type flight struct {
 }
 
 // ask has the store decide a request by a deadline, after charging what is owed in the same call.
-// If the request was sent and not answered in time, that is an error with a waiter: whenKnown tells
-// what becomes of it.
+// If the request was sent and not answered in time, that is an error with a waiter: whenAnswered
+// tells what becomes of it.
 func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) (*waiter, error) {
-	w := b.newWaiter(q, owed, deadline)
-	if err := b.enqueue(w); err != nil {
+	w := b.newWaiter(deadline)
+	w.claims = append(w.claims[:0], q.request.Claims...)
+	w.call.Request, w.call.Done = q.request, w.isDone
+	w.call.Request.Claims = w.claims
+	w.first = owed
+	if err := b.await(ctx, w); err != nil {
+		if w.sent {
+			b.keep(w)
+			return w, err
+		}
 		giveUp(owed)
-		b.free(w)
 		return nil, err
+	}
+	q.decision = w.call.Decision
+	err := w.call.Err
+	b.free(w)
+	return nil, err
+}
+
+// amended has the store amend a charge by a deadline. After an error that the store did not return,
+// it may still do so, heartbeats apart.
+func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, deadline time.Time) (
+	done stint.Amended, err error) {
+	w := b.newWaiter(deadline)
+	w.amend = driver.AmendCall{Charge: c, Amendment: a, Deadline: deadline}
+	if err = b.await(ctx, w); err == nil {
+		done, err = w.amend.Amended, w.amend.Err
+	} else if !w.sent {
+		return done, err
+	}
+	b.free(w)
+	return done, err
+}
+
+// await waits until a waiter is answered. It returns an error if its caller gives up, or cannot
+// wait. A waiter that was not sent then never is, and is not freed: it may be in the queue.
+func (b *batch) await(ctx context.Context, w *waiter) error {
+	if err := b.enqueue(w); err != nil {
+		return &stint.StoreError{Op: b.op, Kind: errkind.Refused, Err: err}
 	}
 	select {
 	case <-w.done:
@@ -139,30 +178,34 @@ func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline
 			b.mu.Unlock()
 		}
 	}
-	if w.gaveUp == nil {
-		q.decision = w.call.Decision
-		err := w.call.Err
-		b.free(w)
-		return nil, err
+	if w.gaveUp != nil {
+		return gaveUp(b.op, w.gaveUp)
 	}
-	err := gaveUp(opTake, w.gaveUp)
-	if !w.sent { // and never will be
-		giveUp(owed)
-		return nil, err
-	}
-	return w, err
+	return nil
 }
 
-func (b *batch) newWaiter(q *question, owed []*owedCall, deadline time.Time) *waiter {
+// keep gives a waiter whose caller leaves a request of its own, for the answer that is to come. One
+// that has come is counted first.
+func (b *batch) keep(w *waiter) {
+	own := owned(w.call.Request)
+	b.mu.Lock()
+	answered := w.answered
+	if !answered {
+		w.own = &own
+	}
+	b.mu.Unlock()
+	if answered {
+		<-w.done
+	}
+}
+
+func (b *batch) newWaiter(deadline time.Time) *waiter {
 	w, ok := b.spare.Get().(*waiter)
 	if !ok {
-		w = &waiter{done: make(chan struct{}, 1)}
-		w.early = func() { b.landEarly(w) }
+		w = &waiter{done: make(chan struct{}, 2)}
+		w.isDone = func() { b.landEarly(w) }
 	}
-	w.claims = append(w.claims[:0], q.request.Claims...)
-	w.call.Request, w.call.Done = q.request, w.early
-	w.call.Request.Claims = w.claims
-	w.first, w.until, w.latest = owed, deadline, deadline.Add(maxLag)
+	w.until, w.latest = deadline, deadline.Add(maxLag)
 	w.holders.Store(1)
 	return w
 }
@@ -173,7 +216,12 @@ func (b *batch) free(w *waiter) {
 		return
 	}
 	clear(w.claims)
-	w.call, w.first, w.sent, w.answered, w.gaveUp, w.follow = driver.Call{}, nil, false, false, nil, nil
+	w.call, w.amend, w.first, w.own = driver.Call{}, driver.AmendCall{}, nil, nil
+	w.sent, w.answered, w.early, w.gaveUp, w.follow = false, false, false, nil, nil
+	select {
+	case <-w.done: // nobody waited for a late answer
+	default:
+	}
 	b.spare.Put(w)
 }
 
@@ -181,29 +229,21 @@ func (b *batch) free(w *waiter) {
 func (b *batch) enqueue(w *waiter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	endsBefore := func(f *flight) bool { return f.end.Before(w.until) }
 	switch {
 	case b.closed:
-		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errClosed}
+		return errClosed
 	case len(b.waiting) >= b.most:
-		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errTooMany}
-	case b.late == maxFlights && !b.endsBefore(w.until):
-		return &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: errAllLate}
+		return errTooMany
+	case b.late == maxFlights && !slices.ContainsFunc(b.flights, endsBefore):
+		return errAllLate
 	}
 	if b.waiting = append(b.waiting, w); len(b.waiting) == 1 {
 		b.since = time.Now()
 	}
-	if b.mayStart(b.since) {
-		b.start()
-	} else if len(b.flights) < maxFlights {
-		b.checkBy(b.since.Add(b.gather()))
-	}
+	b.send(b.since)
 	b.checkBy(w.until)
 	return nil
-}
-
-// endsBefore reports whether a flight is given up before an instant. The lock is held.
-func (b *batch) endsBefore(t time.Time) bool {
-	return slices.ContainsFunc(b.flights, func(f *flight) bool { return f.end.Before(t) })
 }
 
 // checkBy sees to it that look runs at an instant, or before. The lock is held.
@@ -214,7 +254,17 @@ func (b *batch) checkBy(t time.Time) {
 	}
 }
 
-// start sends the waiting requests. The lock is held.
+// send sends the waiting requests, as soon as another flight may start. The lock is held.
+func (b *batch) send(now time.Time) {
+	if len(b.waiting) > 0 && b.mayStart(now) {
+		b.start()
+	}
+	if len(b.waiting) > 0 && len(b.flights) < maxFlights {
+		b.checkBy(b.since.Add(b.gather()))
+	}
+}
+
+// start starts a flight with the waiting requests. The lock is held.
 func (b *batch) start() {
 	f := b.fill(&flight{})
 	if f == nil {
@@ -239,8 +289,8 @@ func (b *batch) start() {
 // fill fills a flight with the waiting requests whose callers still want an answer, and returns nil
 // if there are none. The lock is held.
 func (b *batch) fill(f *flight) *flight {
-	f.waiters, f.calls = f.waiters[:0], f.calls[:0]
-	now, number := time.Now(), b.ledger.calls.Add(1)
+	f.waiters, f.calls, f.amends = f.waiters[:0], f.calls[:0], f.amends[:0]
+	now, number := time.Now(), b.ledger.nextCall()
 	b.catchUp(now)
 	f.begun, f.over = now, now.Add(b.budget) // one with less time than the budget has chosen so
 	n := 0
@@ -251,15 +301,19 @@ func (b *batch) fill(f *flight) *flight {
 		if n++; b.ended(w, now) {
 			continue
 		}
-		w.sent, w.number, w.call.Deadline = true, number, w.until
+		w.sent, w.number, w.call.Deadline = true, number+uint64(len(f.waiters)), w.until
 		w.holders.Add(1)
 		f.waiters = append(f.waiters, w)
+		f.over = later(f.over, w.until)
+		if b.op == opAmend {
+			f.amends = append(f.amends, &w.amend)
+			continue
+		}
 		for _, o := range w.first {
-			o.Call.Deadline, o.number = w.until, number
+			o.Call.Deadline, o.number = w.until, w.number
 			f.calls = append(f.calls, &o.Call)
 		}
 		f.calls = append(f.calls, &w.call)
-		f.over = later(f.over, w.until)
 	}
 	b.waiting = slices.Delete(b.waiting, 0, n)
 	b.since = now
@@ -275,7 +329,11 @@ func (b *batch) fill(f *flight) *flight {
 func (b *batch) fly(f *flight) {
 	for f != nil {
 		ctx, cancel := context.WithDeadline(context.Background(), f.end)
-		b.store.take(ctx, f.calls, f.attempt)
+		if b.op == opAmend {
+			b.store.amend(ctx, f.amends, f.attempt)
+		} else {
+			b.store.take(ctx, f.calls, f.attempt)
+		}
 		cancel()
 		b.land(f)
 		runtime.Gosched() // callers that were answered may ask again
@@ -285,17 +343,12 @@ func (b *batch) fly(f *flight) {
 
 // land takes over the answers of a flight, in the order of its calls.
 func (b *batch) land(f *flight) {
-	landed := f.landed[:0]
 	b.mu.Lock()
 	for _, w := range f.waiters {
-		if !w.answered {
-			w.answered = true
-			landed = append(landed, w)
-		}
+		w.early, w.answered = w.answered, true
 	}
 	b.mu.Unlock()
-	f.landed = landed
-	if c := &f.waiters[0].call; c.Err == nil {
+	if c := &f.waiters[0].call; c.Err == nil && b.op == opTake {
 		b.ledger.synchronize(&c.Decision, f.begun)
 	}
 	now := b.ledger.now()
@@ -303,12 +356,10 @@ func (b *batch) land(f *flight) {
 		for _, o := range w.first { // before the answer to the request they came with
 			o.end()
 		}
-		if len(landed) > 0 && landed[0] == w {
-			landed = landed[1:]
+		if !w.early {
 			b.deliver(w, now)
 		}
 	}
-	clear(f.landed)
 }
 
 // landEarly takes over an answer that came before others of its flight.
@@ -325,34 +376,37 @@ func (b *batch) landEarly(w *waiter) {
 // deliver counts an answer that came at an instant, and lets its caller go on. If that has given
 // up, what it left to do is done.
 func (b *batch) deliver(w *waiter, now int64) {
-	late := w.gaveUp != nil // nothing changes that any more
-	if w.follow != nil {    // first, so that the ledger knows that the answer counts it
+	late, r := w.gaveUp != nil, &w.call.Request // nothing changes that any more
+	if w.own != nil {
+		r = w.own
+		ownClaims(&w.call.Decision.Charge, r.Claims)
+	}
+	if w.follow != nil { // first, so that the ledger knows that the answer counts it
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}
-	if w.call.Err == nil {
-		b.ledger.answered(&w.call.Request, &w.call.Decision, w.number, now, late)
+	if w.call.Err == nil && b.op == opTake {
+		b.ledger.answered(r, &w.call.Decision, w.number, now, late)
 	}
-	if !late {
-		w.done <- struct{}{}
-	}
+	w.done <- struct{}{}
 }
 
-// whenKnown calls f with what becomes of a request whose caller gave up: at once if that is known.
-func (b *batch) whenKnown(w *waiter, f func(d stint.Decision, err error, call uint64)) {
+// whenAnswered calls f with what becomes of a request whose caller gave up: at once if that is
+// known.
+func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call uint64)) {
 	b.mu.Lock()
-	known := w.answered
-	if !known {
+	answered := w.answered
+	if !answered {
 		w.follow = f
 	}
 	b.mu.Unlock()
-	if known {
+	if answered {
 		f(w.call.Decision, w.call.Err, w.number)
 	}
 	b.free(w)
 }
 
-// known returns the store's decision if it has come by now.
-func (b *batch) known(w *waiter) (d stint.Decision, ok bool) {
+// arrived returns the store's decision if it has come by now.
+func (b *batch) arrived(w *waiter) (d stint.Decision, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !w.answered || w.call.Err != nil {
@@ -376,6 +430,7 @@ func (b *batch) next(f *flight) *flight {
 	}
 	clear(f.waiters)
 	clear(f.calls)
+	clear(f.amends)
 	if len(b.waiting) > 0 && b.mayStart(now) {
 		f = b.fill(f)
 	} else {
@@ -421,15 +476,10 @@ func (b *batch) look() {
 			overdue = append(overdue, f.attempt)
 		}
 	}
-	if len(b.waiting) > 0 && b.mayStart(now) {
-		b.start()
-	}
-	if len(b.waiting) > 0 && len(b.flights) < maxFlights {
-		b.checkBy(b.since.Add(b.gather()))
-	}
+	b.send(now)
 	b.mu.Unlock()
 	for _, a := range overdue { // without the lock: observers are called
-		b.store.overdue(a)
+		b.store.overdue(a, b.op)
 	}
 }
 

@@ -39,24 +39,15 @@ type breaker struct {
 
 	mu       sync.Mutex
 	state    string
-	trying   bool   // it is half-open, and the one call is under way
-	changes  uint64 // of the state, and of trying
-	failures int    // in a row
-	// refusal is the error of a take that is refused. It is made when the breaker opens and when a
-	// ping fails, and not for every call: there may be many of them.
-	refusal *stint.StoreError
-	ended   bool
+	trying   bool              // it is half-open, and the one call is under way
+	changes  uint64            // of the state, and of trying
+	failures int               // in a row
+	refusal  *stint.StoreError // of takes: made once for all of them
 
-	// announce is held while a change is logged and observed, so that changes are in order. What
-	// follows belongs to it.
-	announce   sync.Mutex
-	auth       bool      // it was logged that the store does not accept us
-	loggedOpen bool      // it was logged that the breaker opened,
-	loggedAt   time.Time // the last time then
-
-	probe sync.WaitGroup
-	life  context.Context // of the probing
-	end   context.CancelFunc
+	announce sync.Mutex // held while a change is observed, so that changes are in order
+	probe    sync.WaitGroup
+	life     context.Context // of the probing
+	end      context.CancelFunc
 }
 
 // The states; see [Stack.Breaker].
@@ -78,9 +69,8 @@ func newBreaker(store driver.BatchStore, c Config) *breaker {
 // so.
 func (b *breaker) Close() {
 	b.mu.Lock()
-	b.ended = true
-	b.mu.Unlock()
 	b.end()
+	b.mu.Unlock()
 	b.probe.Wait()
 }
 
@@ -109,14 +99,20 @@ func (b *breaker) refused(op string) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.refusalOf(op)
+	return b.refuse(op)
 }
 
-func (b *breaker) refusalOf(op string) error {
+// refuse is the error of a call that does not go through. The lock is held.
+func (b *breaker) refuse(op string) error {
 	if op == opTake {
 		return b.refusal
 	}
 	return &stint.StoreError{Op: op, Kind: errkind.Refused, Err: b.refusal.Err}
+}
+
+// blame makes a failure of the store the reason for refusing calls. The lock is held.
+func (b *breaker) blame(cause error) {
+	b.refusal = &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
 }
 
 // enter begins a call, or refuses it.
@@ -124,7 +120,7 @@ func (b *breaker) enter(a *attempt, op string, requests int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state == stateOpen || b.trying {
-		return b.refusalOf(op)
+		return b.refuse(op)
 	}
 	if a.trial = b.state == stateHalfOpen; a.trial {
 		b.trying = true
@@ -177,8 +173,8 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 
 // overdue counts a call that was not answered in time as a failure. What the store answers later
 // does not count.
-func (b *breaker) overdue(a *attempt) {
-	b.leave(context.Background(), a, gaveUp(opTake, context.DeadlineExceeded))
+func (b *breaker) overdue(a *attempt, op string) {
+	b.leave(context.Background(), a, gaveUp(op, context.DeadlineExceeded))
 }
 
 // failed reports whether an error is a failure of the store.
@@ -192,68 +188,68 @@ func failed(err error) bool {
 
 // take makes a batch of calls, as an attempt that may become overdue meanwhile.
 func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
-	if err := b.enter(a, opTake, len(batch)); err != nil {
-		for _, c := range batch {
-			c.Err = err
-		}
+	b.try(ctx, a, opTake, len(batch), func(i int) *error { return &batch[i].Err },
+		func(ctx context.Context) { b.store.TakeBatch(ctx, batch) })
+}
+
+// amend makes a batch of amendments, as take does.
+func (b *breaker) amend(ctx context.Context, batch []*driver.AmendCall, a *attempt) {
+	b.try(ctx, a, opAmend, len(batch), func(i int) *error { return &batch[i].Err },
+		func(ctx context.Context) { b.amendAll(ctx, batch) })
+}
+
+// amendAll amends charges in one call, or in one each if the store cannot do that.
+func (b *breaker) amendAll(ctx context.Context, batch []*driver.AmendCall) {
+	if store, ok := b.store.(driver.BatchAmender); ok {
+		store.AmendBatch(ctx, batch)
 		return
 	}
-	ctx, cancel := b.limit(ctx, a)
-	defer cancel()
-	b.store.TakeBatch(ctx, batch)
-	b.leave(ctx, a, batchError(batch))
-}
-
-// limit bounds the one call of a breaker that is half-open: no other gets through until it ends.
-func (b *breaker) limit(ctx context.Context, a *attempt) (context.Context, context.CancelFunc) {
-	if !a.trial {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, pingTime)
-}
-
-// batchError is what a batch says about the store: nil if there was any decision, else a failure of
-// the store if there was one, else what became of the first call.
-func batchError(batch []*driver.Call) error {
-	var failure error
+	var group sync.WaitGroup
+	defer group.Wait()
 	for _, c := range batch {
-		if c.Err == nil {
-			return nil
-		}
-		if failure == nil && failed(c.Err) {
-			failure = c.Err
-		}
+		group.Go(func() { c.Amended, c.Err = b.store.Amend(ctx, c.Charge, c.Amendment) })
 	}
-	if failure != nil {
-		return failure
-	}
-	return batch[0].Err
 }
 
-// try makes another call than a batch.
-func (b *breaker) try(ctx context.Context, op string, call func(context.Context) error) error {
-	var a attempt
-	if err := b.enter(&a, op, 1); err != nil {
-		return err
-	}
-	ctx, cancel := b.limit(ctx, &a)
-	defer cancel()
-	defer b.leave(ctx, &a, context.Canceled) // if the store panics
-	err := call(ctx)
-	b.leave(ctx, &a, err)
+func (b *breaker) command(ctx context.Context, c stint.Command) (err error) {
+	b.try(ctx, new(attempt), opCommand, 1, func(int) *error { return &err },
+		func(ctx context.Context) { err = b.store.Command(ctx, c) })
 	return err
 }
 
-func (b *breaker) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
-	err = b.try(ctx, opAmend, func(ctx context.Context) error {
-		done, err = b.store.Amend(ctx, c, a)
-		return err
-	})
-	return done, err
+// try makes a call to the store that carries n requests, or fills in their errors if it may not.
+func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf func(int) *error,
+	call func(context.Context)) {
+	if err := b.enter(a, op, n); err != nil {
+		for i := range n {
+			*errOf(i) = err
+		}
+		return
+	}
+	if a.trial { // no other call gets through until it ends
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, pingTime)
+		defer cancel()
+	}
+	defer b.leave(ctx, a, context.Canceled) // if the store panics
+	call(ctx)
+	b.leave(ctx, a, batchError(n, errOf))
 }
 
-func (b *breaker) command(ctx context.Context, c stint.Command) error {
-	return b.try(ctx, opCommand, func(ctx context.Context) error { return b.store.Command(ctx, c) })
+// batchError is what a call says about the store: nil if it brought any answer, else a failure of
+// the store if there was one, else what became of the first request.
+func batchError(n int, errOf func(int) *error) error {
+	first := *errOf(0)
+	for i := range n {
+		err := *errOf(i)
+		if err == nil {
+			return nil
+		}
+		if failed(err) && !failed(first) {
+			first = err
+		}
+	}
+	return first
 }
 
 // What is asked of a store, as a [StoreCall] names it.
@@ -277,66 +273,17 @@ func (b *breaker) change(since uint64, to string, cause error) {
 	from := b.state
 	b.state, b.trying, b.failures = to, false, 0
 	b.changes++
-	now, probe := b.changes, to == stateOpen && !b.ended
-	if to == stateOpen {
-		b.refuse(cause)
-	}
-	b.open.Store(to == stateOpen)
-	if probe {
-		b.probe.Add(1)
+	if b.open.Store(to == stateOpen); to == stateOpen {
+		b.blame(cause)
+		if now := b.changes; b.life.Err() == nil {
+			b.probe.Go(func() { b.probeUntilBack(now, time.Now()) })
+		}
 	}
 	b.mu.Unlock()
-	b.log(from, to, cause)
+	b.config.Logger.Debug("stint: breaker "+to, "cause", cause) // the outage is logged, see outageLog
 	if b.config.Observer != nil {
 		b.config.Observer.Observe(b.life, &BreakerChange{From: from, To: to})
 	}
-	if probe {
-		go b.probeUntilBack(now, time.Now())
-	}
-}
-
-// refuse keeps a failure of the store as the reason for refusing calls. The lock is held.
-func (b *breaker) refuse(cause error) {
-	b.refusal = &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
-}
-
-// log logs what operators want to know. With a store that answers pings and fails calls, being full
-// for instance, the breaker tries several times a second: that is not logged.
-func (b *breaker) log(from, to string, cause error) {
-	switch {
-	case to == stateOpen && errkind.Of(cause) == errkind.Auth && !b.auth:
-		b.auth = true
-		b.config.Logger.Error("stint: breaker open: the store does not accept us; check its user, password and permissions", "cause", cause)
-	case to == stateOpen && from == stateClosed:
-		b.opened(cause)
-	case to == stateClosed && (b.loggedOpen || b.auth):
-		b.auth, b.loggedOpen = false, false
-		b.config.Logger.Info("stint: breaker closed: the store works again")
-	default:
-		b.config.Logger.Debug("stint: breaker "+to, "cause", cause)
-	}
-}
-
-// openEvery is how often an opening is logged: a breaker that opens and closes many times a second
-// does not flood the log.
-const openEvery = time.Second
-
-// opened logs that the breaker has opened: at once, or openEvery after the last such message if the
-// breaker is still open by then.
-func (b *breaker) opened(cause error) {
-	if wait := openEvery - time.Since(b.loggedAt); wait > 0 {
-		time.AfterFunc(wait, func() {
-			b.announce.Lock()
-			defer b.announce.Unlock()
-			if b.life.Err() == nil && b.current() != stateClosed && !b.loggedOpen && !b.auth {
-				b.opened(cause)
-			}
-		})
-		return
-	}
-	b.loggedAt, b.loggedOpen = time.Now(), true
-	b.config.Logger.Warn("stint: breaker open: the store is not asked until it answers again",
-		"cause", cause, "kind", errkind.Of(cause), "failures", b.config.BreakerFailures)
 }
 
 // pingTime is how long a ping may take, and the call that follows it.
@@ -344,7 +291,6 @@ const pingTime = time.Second
 
 // probeUntilBack runs while the breaker is open, until it is half-open.
 func (b *breaker) probeUntilBack(change uint64, since time.Time) {
-	defer b.probe.Done()
 	for {
 		pause := b.config.BreakerRetry
 		if b.pinger != nil {
@@ -361,7 +307,7 @@ func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 		}
 		if failed(err) {
 			b.mu.Lock()
-			b.refuse(err)
+			b.blame(err)
 			b.mu.Unlock()
 		}
 	}

@@ -19,13 +19,11 @@ import (
 // are its microseconds and said to be its instants.
 type count struct {
 	*rule
-	resetAt int64  // what was granted before was reset,
-	resets  uint64 // when there had been so many of any
+	since int64 // what was granted before was reset
 
 	// mine is what this process was granted, by the sixteenth of the window in which it learned of
 	// that. A sixteenth counts until its end is a window ago: never shorter than in the store, and
-	// at most a sixteenth longer. newest is the number of the newest. A fixed window has one
-	// number, until newest.
+	// at most a sixteenth longer. newest is the number of the newest; a fixed window has one.
 	mine   [parts + 1]int64
 	newest int64
 	sum    int64 // of mine
@@ -39,10 +37,12 @@ type count struct {
 }
 
 // heard is what the store's newest answer on a limit said was used, at its instant, and until when
-// some of that counts. With what it does not count it bounds what is used, too: more closely where
-// units were given back, which mine takes for the oldest. If it denied a cost, there is no room for
-// that until an instant, whatever is taken of what others have used.
-type heard struct{ used, until, at, denied, full int64 }
+// some of that counts. With what it does not count it bounds what is used, too. If it denied a
+// cost, there is no room for that until an instant, whatever is taken of what others have used.
+type heard struct {
+	used, until, at, denied, full int64
+	call                          uint64
+}
 
 // parts is in how many parts a window is divided to count what this process was granted.
 const parts = 16
@@ -82,8 +82,8 @@ type others struct {
 	booked, bookedUntil int64
 }
 
-// ours says that units were charged to this process at an instant of the store's, by an answer that
-// came after a newer one: that has counted them already, among what others have used.
+// ours takes units that were charged to this process, at an instant of the store's, off what others
+// have used, where they were counted.
 func (c *count) ours(units, at int64) {
 	c.heard.used += units
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
@@ -114,141 +114,30 @@ func (o *others) at(t int64, evenly bool) int64 {
 	return int64(quotient)
 }
 
-// owed is what the store does not count of what this process was granted.
-type owed struct {
-	// uncharged units were granted without the store, at last at an instant, and are not known to
-	// be charged.
-	uncharged int64
-	at        int64
-	since     int64 // what was granted before is not among them any more
-	// generation is that of the state that was charged last.
-	generation uint32
-	// groups are those that are yet to become debts, by when they were granted.
-	groups []group
-	// refilled is the weight of them that the meter has given back.
-	refilled int64
-	// charged are those that were charged lately: answers of an earlier instant do not count them.
-	charged []charged
-}
-
-type charged struct {
-	at     int64  // the store's instant,
-	call   uint64 // and the call in which that was
-	until  int64
-	units  int64
-	weight int64 // that a meter was charged
-}
-
-const (
-	// answerTime is longer than any answer is waited for, and maxCharged how many charges are
-	// remembered for that time.
-	answerTime = 10 * time.Second
-	maxCharged = 8
-)
-
-// uncounted is how many units that count the store's answer of an instant, in a call, does not. The
-// largest instant is for all that was ever charged.
-func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
-	if c.Algorithm == stint.AlgorithmConcurrency {
-		for i := range c.holders {
-			if c.holders[i].stored <= now {
-				units++
-			}
-		}
-		return units
-	}
-	if c.owed == nil || c.overdue(now) {
-		return 0
-	}
-	units, _ = c.owed.after(at, call)
-	return c.owed.uncharged + units
-}
-
-// after is what was charged after the store's answer of an instant, in a call, and its weight.
-func (o *owed) after(at int64, call uint64) (units, weight int64) {
-	for i := range o.charged {
-		if p := &o.charged[i]; p.at > at || p.at == at && p.call != call {
-			units += p.units
-			weight += p.weight
-		}
-	}
-	return units, weight
-}
-
-// overdue reports that nothing that is owed counts any more.
-func (c *count) overdue(now int64) bool {
-	switch age, window := now-c.owed.at, c.Window.Microseconds(); {
-	case c.unit > 0:
-		return age > meterLife(&c.Limit)
-	case c.Algorithm == stint.AlgorithmFixed:
-		return c.ledger.wall(c.owed.at)/window != c.ledger.wall(now)/window
-	default:
-		return age > int64(c.Window)+c.part
-	}
-}
-
-// owe counts units that this process was granted without the store.
-func (c *count) owe(units, now int64) {
-	if units <= 0 {
-		return
-	}
-	c.grant(units, now, false)
-	if c.owed == nil {
-		c.owed = new(owed)
-	}
-	if c.overdue(now) {
-		c.owed.uncharged, c.owed.since = 0, now
-	}
-	c.owed.uncharged += units
-	c.owed.at = max(c.owed.at, now)
-}
-
-// unowe notes that units that were granted at a time are not owed any more, and returns how many
-// were.
-func (c *count) unowe(units, granted int64) int64 {
-	if c.owed == nil || granted < c.owed.since {
-		return 0
-	}
-	units = max(min(units, c.owed.uncharged), 0)
-	c.owed.uncharged -= units
-	return units
-}
-
-// repaid notes that the store has charged units that were granted at a time, but for what meters
-// had refilled for some time.
-func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
-	if units = c.unowe(units, granted); units == 0 {
-		return
-	}
-	o := c.owed
-	o.charged = slices.DeleteFunc(o.charged, func(p charged) bool { return p.until <= now })
-	weight := int64(0)
-	if m := c.meter; m != nil {
-		weight = min(max(c.weight(units)-c.given(refilled), 0), m.local)
-		m.stored, m.local = m.stored+weight, m.local-weight
-	}
-	if n := len(o.charged); n == maxCharged {
-		o.charged[1].units += o.charged[0].units
-		o.charged[1].weight += o.charged[0].weight
-		o.charged = slices.Delete(o.charged, 0, 1)
-	}
-	o.charged = append(o.charged, charged{at, call, now + int64(answerTime), units, weight})
-}
-
 // number is that of the part of the window in which an instant is. It is above parts, so that there
-// are numbers before it.
-func (c *count) number(t int64) int64 { return t/c.part + parts + 1 }
+// are numbers before it. A fixed window, by the store's clock, is one part: its number is so far
+// above the one before that nothing from there counts.
+func (c *count) number(t int64) int64 {
+	if c.Algorithm == stint.AlgorithmFixed {
+		return c.ledger.wall(t) / c.Window.Microseconds() * (parts + 1)
+	}
+	return t/c.part + parts + 1
+}
+
+// until is when the part of a number does not count any more.
+func (c *count) until(number int64) int64 {
+	if c.Algorithm == stint.AlgorithmFixed {
+		return c.ledger.instant((number/(parts+1)+1)*c.Window.Microseconds(), 0)
+	}
+	return number * c.part
+}
 
 func slot(number int64) uint64 { return uint64(number) % (parts + 1) }
 
 // advance forgets the parts that do not count any more.
 func (c *count) advance(now int64) {
 	switch c.Algorithm {
-	case stint.AlgorithmFixed:
-		if now >= c.newest {
-			c.mine[0], c.sum = 0, 0
-		}
-	case stint.AlgorithmSliding:
+	case stint.AlgorithmFixed, stint.AlgorithmSliding:
 		n := c.number(now)
 		for skip := max(c.newest+1, n-parts); skip <= n; skip++ {
 			c.sum -= c.mine[slot(skip)]
@@ -274,11 +163,9 @@ func (c *count) granted() iter.Seq2[int64, int64] {
 					return
 				}
 			}
-		case stint.AlgorithmFixed:
-			yield(c.newest, c.sum)
-		case stint.AlgorithmSliding:
+		case stint.AlgorithmFixed, stint.AlgorithmSliding:
 			for n := c.newest - parts; n <= c.newest; n++ {
-				if units := c.mine[slot(n)]; units > 0 && !yield(n*c.part, units) {
+				if units := c.mine[slot(n)]; units > 0 && !yield(c.until(n), units) {
 					return
 				}
 			}
@@ -298,26 +185,44 @@ func (c *count) mineAt(t int64) (sum int64) {
 }
 
 // surely is how much of what counts now the store surely counts: not the oldest part.
-func (c *count) surely() int64 {
-	if c.Algorithm == stint.AlgorithmSliding {
-		return c.sum - c.mine[slot(c.newest-parts)]
-	}
-	return c.sum
+func (c *count) surely() int64 { return c.sum - c.mine[slot(c.newest-parts)] }
+
+// grant counts units that this process was granted, by the store or not, as of an instant: that of
+// now, or of a charge that was raised. If that has left its window, it is charged now.
+func (c *count) grant(units, at, now int64, stored bool) {
+	c.advance(now)
+	c.add(units, at)
+	c.fill(units, now, stored)
 }
 
-// grant counts units that this process was granted, by the store or not.
-func (c *count) grant(units, now int64, stored bool) {
-	switch c.advance(now); c.Algorithm {
-	case stint.AlgorithmFixed: // until the window ends by the store's clock
-		window := c.Window.Microseconds()
-		c.newest = now + (window-c.ledger.wall(now)%window)*int64(time.Microsecond)
-		c.mine[0] += units
-		c.sum += units
-	case stint.AlgorithmSliding:
-		c.mine[slot(c.newest)] += units
+// add adds units of an instant to mine, and take takes up to so many off: those that the store
+// charged then, and of which this process may have learned a little later.
+func (c *count) add(units, at int64) {
+	if c.Algorithm == stint.AlgorithmFixed || c.Algorithm == stint.AlgorithmSliding {
+		n := c.number(at)
+		if n <= c.newest-parts {
+			n = c.newest
+		}
+		c.mine[slot(n)] += units
 		c.sum += units
 	}
-	c.fill(units, now, stored)
+}
+
+func (c *count) take(units, number int64) {
+	for n := number; n >= c.newest-parts && n <= c.newest && units > 0; n++ {
+		gone := min(units, c.mine[slot(n)])
+		c.mine[slot(n)] -= gone
+		c.sum -= gone
+		units -= gone
+	}
+}
+
+// ungrant takes up to so many units off what this process was granted at an instant, if they still
+// count.
+func (c *count) ungrant(units, at, now int64) {
+	if c.advance(now); c.Algorithm == stint.AlgorithmFixed || c.Algorithm == stint.AlgorithmSliding {
+		c.take(units, c.number(at))
+	}
 }
 
 // giveBack takes up to so many units off what this process was granted at an instant. A meter has
@@ -327,37 +232,12 @@ func (c *count) giveBack(units, at, now int64, stored bool) {
 	c.ungrant(units, at, now)
 }
 
-// ungrant takes up to so many units off what this process was granted at an instant, if they still
-// count: the oldest first, so that room returns no earlier than it would with the units that are
-// meant.
-func (c *count) ungrant(units, at, now int64) {
-	if c.advance(now); now-at >= int64(c.Window) {
-		return
-	}
-	if c.Algorithm == stint.AlgorithmFixed {
-		if now < c.newest && at >= c.newest-int64(c.Window) {
-			c.mine[0] -= min(units, c.mine[0])
-			c.sum = c.mine[0]
-		}
-		return
-	}
-	if c.Algorithm != stint.AlgorithmSliding {
-		return
-	}
-	for n := c.newest - parts; n <= c.newest && units > 0; n++ {
-		gone := min(units, c.mine[slot(n)])
-		c.mine[slot(n)] -= gone
-		c.sum -= gone
-		units -= gone
-	}
-}
-
 // hear notes what the store says is used, without the cost of the request that it answers, if that
 // was charged what was asked. Uncounted is what the answer does not count of what this process was
 // granted.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
 	used := max(u.Used-cost, 0)
-	next := heard{used: u.Used, until: now + int64(min(u.ResetAfter, maxAhead)), at: at}
+	next := heard{used: u.Used, until: now + int64(min(u.ResetAfter, maxAhead)), at: at, call: call}
 	if u.RetryAfter > 0 && u.RetryAfter < maxAhead {
 		next.denied, next.full = asked, now+int64(u.RetryAfter)
 	}
@@ -384,20 +264,26 @@ const maxAhead = stint.MaxWindow * stint.MaxBurst
 // left is how many units this process may take at an instant, if nothing happens until then: all
 // that is left, or its part. It is below zero if too much is used.
 func (c *count) left(t, uncounted int64) int64 {
-	left, instances := c.capacity, c.ledger.instances()
-	if c.Algorithm != stint.AlgorithmBucket {
-		mine, others := c.mineAt(t), c.others.at(t, instances > 1)
-		if instances == 1 {
-			left = c.capacity - min(mine+others, c.usedAt(t))
-		} else {
-			since := min(uncounted, mine)
-			left = ceilDiv(c.capacity-(mine-since)-others, instances) - since
-		}
-	}
+	left := c.logLeft(t, uncounted)
 	if c.unit > 0 {
 		left = min(left, c.meterLeft(t))
 	}
 	return left
+}
+
+// logLeft is what is left but for the meter, which alone counts what others have used if there is
+// one.
+func (c *count) logLeft(t, uncounted int64) int64 {
+	instances := c.ledger.instances()
+	if c.Algorithm == stint.AlgorithmBucket {
+		return c.capacity
+	}
+	mine, others := c.mineAt(t), c.others.at(t, instances > 1)
+	if instances == 1 {
+		return c.capacity - min(mine+others, c.usedAt(t))
+	}
+	since := min(uncounted, mine)
+	return ceilDiv(c.capacity-(mine-since)-others, instances) - since
 }
 
 // usedAt is how much is used at most at an instant, by the newest answer.
@@ -406,9 +292,9 @@ func (c *count) usedAt(t int64) int64 {
 	case c.heard.at == 0 || c.Algorithm == stint.AlgorithmConcurrency:
 		return math.MaxInt64
 	case t >= c.heard.until:
-		return c.uncounted(c.heard.at, 0, t)
+		return c.uncounted(c.heard.at, c.heard.call, t)
 	}
-	return c.heard.used + c.uncounted(c.heard.at, 0, t)
+	return c.heard.used + c.uncounted(c.heard.at, c.heard.call, t)
 }
 
 // when is how long it takes until so many units are left; Never if they never are.

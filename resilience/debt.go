@@ -4,6 +4,7 @@ import (
 	crypto "crypto/rand"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -14,10 +15,9 @@ import (
 )
 
 const (
-	// maxGroups is how many groups a limit has, and maxDebts how many debts a record has before
-	// groups are kept as they are, and requests with an id have no debt of their own.
-	maxGroups = 16
-	maxDebts  = 256
+	// maxDebts is how many debts a record has before what is due becomes none, and requests with an
+	// id have none of their own.
+	maxDebts = 256
 	// maxNamed is how many request ids a record remembers, as a store does.
 	maxNamed = 1000
 	// The store remembers for so long that a debt was charged.
@@ -25,14 +25,10 @@ const (
 	maxDebtLife = time.Hour
 )
 
-// group is units of a limit that were granted without the store at about the same time, and are not
-// being charged yet.
-type group struct{ from, at, units int64 }
-
 // debt is something that the store has to be charged with, in one request. It has an ID, so that it
-// is charged once, however often it is sent. A group becomes a debt when it is to be sent. What has
-// an ID of its own, or whose answer is late, is a debt of its own, and can be amended in the store
-// afterwards.
+// is charged once, however often it is sent. What is due together under a limit becomes a debt, a
+// group, when it is to be sent. What has an ID of its own, or whose answer is late, is a debt of
+// its own, and can be amended in the store afterwards.
 type debt struct {
 	home     *record
 	subjects []stint.Claim // of its claims and of its home, for their locks
@@ -40,9 +36,9 @@ type debt struct {
 	id       string
 	life     time.Duration // of the ID
 	claims   []stint.Claim
-	at       int64  // when it was granted
-	resets   uint64 // how many resets there had been
+	from, at int64 // when it was granted
 	state    debtState
+	sent     bool          // it may have been charged
 	flying   bool          // it is being charged
 	renamed  bool          // the store may have forgotten its ID, and it has another
 	refilled time.Duration // for how long meters had given it back when it was sent last
@@ -57,7 +53,7 @@ type debt struct {
 type debtState uint8
 
 const (
-	lateDebt debtState = iota // whether the store has charged it is not known yet
+	openDebt debtState = iota // whether the store has charged it is not known yet
 	dueDebt
 	paidDebt
 	goneDebt // it has left its windows, or is owed together with others
@@ -75,7 +71,7 @@ type amendment struct {
 func (l *ledger) noteOwing(rec *record) {
 	owing := false
 	for i := 0; i < len(rec.counts) && !owing; i++ {
-		owing = rec.counts[i].owed != nil && len(rec.counts[i].owed.groups) > 0
+		owing = rec.counts[i].owed != nil && rec.counts[i].owed.sum.due > 0
 	}
 	owing = owing || slices.ContainsFunc(rec.debts, func(o *debt) bool { return o.state == dueDebt })
 	switch {
@@ -89,89 +85,55 @@ func (l *ledger) noteOwing(rec *record) {
 	rec.owing = owing
 }
 
-// oweTogether adds what some claims were granted at an instant, after so many resets, to what their
+// oweTogether adds what some claims were granted at an instant to what their
 // subjects owe.
-func (l *ledger) oweTogether(claims []stint.Claim, at int64, resets uint64) {
+func (l *ledger) oweTogether(claims []stint.Claim, at int64) {
 	for it := range l.each(claims) {
-		if it.Algorithm != stint.AlgorithmConcurrency && resets >= it.resets {
-			it.group(it.cost, at)
+		if it.Algorithm != stint.AlgorithmConcurrency && at >= it.since {
+			it.together(it.cost, at)
 			l.noteOwing(it.rec)
 		}
 	}
 }
 
-// group adds units that were granted at an instant to a group. If there are too many, two neighbors
-// are merged, as of the later instant: at worst units count longer. So it is the closest ones, or
-// those that do not count any more.
-func (c *count) group(units, at int64) {
-	if c.owed == nil {
-		c.owed = new(owed)
-	}
-	o := c.owed
-	for i := range o.groups {
-		if g := &o.groups[i]; at-g.from < c.part && g.at-at < c.part {
-			g.from, g.at, g.units = min(g.from, at), max(g.at, at), g.units+units
-			return
-		}
-	}
-	if len(o.groups) == maxGroups {
-		best, least := 0, int64(math.MaxInt64)
-		for i := range o.groups[1:] {
-			longer := o.groups[i+1].at - o.groups[i].from
-			if at-o.groups[i+1].at >= int64(c.Window) {
-				longer = 0
-			}
-			if longer < least {
-				best, least = i, longer
-			}
-		}
-		o.groups[best+1].from = o.groups[best].from
-		o.groups[best+1].units += o.groups[best].units
-		o.groups = slices.Delete(o.groups, best, best+1)
-	}
-	i := len(o.groups) // they are in order
-	for i > 0 && o.groups[i-1].at > at {
-		i--
-	}
-	o.groups = slices.Insert(o.groups, i, group{at, at, units})
-}
-
-// cancel takes up to so many units off what was granted from one instant to another and is not
-// being charged yet. It returns how many are left.
-func (c *count) cancel(units, from, to int64) int64 {
-	if c.owed == nil {
-		return units
-	}
-	for i := range c.owed.groups {
-		if g := &c.owed.groups[i]; g.from <= to && from <= g.at {
-			gone := min(units, g.units)
-			g.units, units = g.units-gone, units-gone
-			c.unowe(gone, g.at)
-		}
-	}
-	c.owed.groups = slices.DeleteFunc(c.owed.groups, func(g group) bool { return g.units == 0 })
-	return units
-}
-
-// forgive takes units that were granted at an instant off what is owed together: the oldest first,
-// so that none counts as older than it is. It returns those that the store has been charged with,
-// and are to be given back.
-func (l *ledger) forgive(rec *record, n *count, units, at int64) []backUnits {
-	const near = int64(time.Millisecond)
-	for _, o := range rec.debts {
-		if o.charge == 0 && o.state == dueDebt && o.at >= at-near && contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
-			part := min(units, o.claims[0].Cost-o.back)
-			o.back, units = o.back+part, units-part
-		}
-	}
-	if units = n.cancel(units, at-near, at+near); units == 0 {
+// forgive takes units that were granted at an instant off what is owed together. It returns how to
+// give back those that the store has been charged with.
+func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []amendment) {
+	if n.owed == nil {
 		return nil
 	}
-	b := backUnits{claim: rec.claim(&n.Limit, units), at: at}
-	if n.owed != nil {
-		b.generation = n.owed.generation
+	// Those that were granted then; instants of the store's clock are not exact here. What was
+	// granted at about the same time may have been charged separately: then any others.
+	for _, near := range []int64{int64(time.Millisecond), math.MaxInt64 / 4} {
+		granted := func(from, to int64) bool { return from-near <= at && at <= to+near }
+		for _, o := range rec.debts {
+			if o.charge == 0 && o.state == dueDebt && granted(o.from, o.at) &&
+				contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
+				part := min(units, o.claims[0].Cost-o.back)
+				o.back, units = o.back+part, units-part
+			}
+		}
+		units = n.cancel(units, at-near, at+near)
+		for i := range n.owed.paid {
+			if g := &n.owed.paid[i]; granted(g.from, g.at) && min(units, g.units) > 0 {
+				part := min(units, g.units)
+				g.units, units = g.units-part, units-part
+				due = append(due, refundPart(&g.charge, part))
+			}
+		}
 	}
-	return []backUnits{b}
+	return due
+}
+
+// refundPart amends the store's charge of a group: some of its units are a charge of their own,
+// which is refunded. So each of them is given back once, and no other.
+func refundPart(c *stint.Charge, units int64) amendment {
+	part := *c
+	claim := c.Claims()[0]
+	claim.Cost = units
+	part.SetClaims([]stint.Claim{claim})
+	part.Data().ID, part.Data().RequestID, part.Data().IDLife = 1+rand.Uint64N(math.MaxUint64), "", 0
+	return amendment{charge: part, Amendment: stint.Amendment{Kind: stint.AmendSettle}}
 }
 
 // isOther reports whether a claim has another record.
@@ -203,9 +165,9 @@ func (l *ledger) mayAdd(rec *record) bool {
 	return len(rec.debts) < maxDebts && l.debts.Load() < int64(l.entries.most)
 }
 
-// oweAlone has a debt of its own for what a request was granted. One that has no ID is late.
+// oweAlone has a debt of its own for what a request was granted. One that has no ID is open.
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
-	o := &debt{charge: charge, at: now, resets: l.resets.Load(), claims: copied(r.Claims), state: state,
+	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}
 	if r.Claims[0].Cost > 0 { // else a store does not remember the ID
 		o.id, o.life = r.ID, contract.Life(r)
@@ -254,6 +216,29 @@ func copied(claims []stint.Claim) []stint.Claim {
 		c.Subject, c.Scope, c.Limits = strings.Clone(c.Subject), strings.Clone(c.Scope), slices.Clone(c.Limits)
 	}
 	return own
+}
+
+// owned returns a request that shares nothing with its caller.
+func owned(r stint.Request) stint.Request {
+	r.Claims = copied(r.Claims)
+	if r.Bans != nil {
+		bans := *r.Bans
+		bans.Durations = slices.Clone(bans.Durations)
+		r.Bans = &bans
+	}
+	return r
+}
+
+// ownClaims gives a charge the subjects and limits of claims that it was made for.
+func ownClaims(c *stint.Charge, claims []stint.Claim) {
+	if len(c.Claims()) != len(claims) {
+		return
+	}
+	own := slices.Clone(claims)
+	for i := range own {
+		own[i].Cost = c.Claims()[i].Cost
+	}
+	c.SetClaims(own)
 }
 
 // entries finds the debts of local charges. When there are too many, the oldest is forgotten.

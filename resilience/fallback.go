@@ -11,17 +11,17 @@ import (
 // without decides on a request that the store failed, as the request's [stint.FailurePolicy] says;
 // the package's documentation says how, and what that can cost. If the request was sent, its answer
 // may still come. Requests for a lease, or with Fit, get the error.
-func (s *Stack) without(ctx context.Context, q *question, late *waiter, cause error) error {
+func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
-		s.refundWhenKnown(late)
+		s.refundWhenAnswered(sent)
 		return cause // the caller's mistake, or its context has ended
 	}
-	if late != nil {
-		if d, ok := s.batch.known(late); ok { // just after the time was up
+	if sent != nil {
+		if d, ok := s.batch.arrived(sent); ok { // just after the time was up
 			q.decision = d
-			s.ledger.adopt(r, &q.decision)
+			s.ledger.adopt(r, &q.decision, sent.number)
 			return nil
 		}
 	}
@@ -30,7 +30,7 @@ func (s *Stack) without(ctx context.Context, q *question, late *waiter, cause er
 		mode = r.Failure.Mode
 	}
 	if mode == stint.FailError || r.Terms().Booked != nil || r.Terms().Fit || r.Terms().Lease > 0 {
-		s.refundWhenKnown(late)
+		s.refundWhenAnswered(sent)
 		s.failed(failure, &s.outage.others, &r.Claims[0], stint.FailError.String())
 		return cause
 	}
@@ -40,18 +40,18 @@ func (s *Stack) without(ctx context.Context, q *question, late *waiter, cause er
 	s.failed(failure, &s.outage.decisions, &r.Claims[0], mode.String())
 	switch mode {
 	case stint.FailLocal:
-		if err := s.decideHere(q, late); err != nil {
-			s.refundWhenKnown(late)
+		if err := s.decideHere(q, sent); err != nil {
+			s.refundWhenAnswered(sent)
 			return cause // closed
 		}
 	case stint.FailAllow:
 		q.decision = flat(r, true)
 		if r.Mode == stint.ModeReserve || anyPlace(r.Claims) { // nobody would give it back
-			s.refundWhenKnown(late)
+			s.refundWhenAnswered(sent)
 		}
 	default:
 		q.decision = flat(r, false)
-		s.refundWhenKnown(late)
+		s.refundWhenAnswered(sent)
 	}
 	q.decision.Degraded = true
 	q.event.Source, q.event.Mode, q.event.Cause = sourceFallback, mode, cause
@@ -59,36 +59,36 @@ func (s *Stack) without(ctx context.Context, q *question, late *waiter, cause er
 }
 
 // decideHere decides from what this process knows.
-func (s *Stack) decideHere(q *question, late *waiter) (err error) {
+func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	s.awaitStart()
 	s.warnIfAlone()
 	var owes *debt
-	if q.decision, owes, err = s.ledger.decide(&q.request, late != nil); err != nil {
+	if q.decision, owes, err = s.ledger.decide(&q.request, sent != nil); err != nil {
 		return err
 	}
 	switch d := &q.decision; {
-	case late != nil && owes != nil:
-		s.batch.whenKnown(late, func(d stint.Decision, err error, call uint64) {
-			s.ledger.known(owes, &d, err, call)
+	case sent != nil && owes != nil:
+		s.batch.whenAnswered(sent, func(d stint.Decision, err error, call uint64) {
+			s.ledger.resolve(owes, &d, err, call)
 			s.sender.start()
 		})
 	case !d.Allowed || d.Repeat || q.request.Mode == stint.ModePeek:
-		s.refundWhenKnown(late)
+		s.refundWhenAnswered(sent)
 	default:
 		s.sender.start()
 	}
 	return nil
 }
 
-// refundWhenKnown refunds what the store turns out to have charged to a caller that was not
+// refundWhenAnswered refunds what the store turns out to have charged to a caller that was not
 // admitted by it.
-func (s *Stack) refundWhenKnown(late *waiter) {
-	if late == nil {
+func (s *Stack) refundWhenAnswered(sent *waiter) {
+	if sent == nil {
 		return
 	}
-	s.batch.whenKnown(late, func(d stint.Decision, err error, _ uint64) {
+	s.batch.whenAnswered(sent, func(d stint.Decision, err error, _ uint64) {
 		if err == nil && d.Charge.Data().ID != 0 && !d.Repeat {
-			s.sender.refund(d.Charge, true)
+			s.sender.refund(d.Charge, d.RetryAfter == 0) // a booking's answer says what is used then
 		}
 	})
 }

@@ -200,7 +200,7 @@ func (f *fake) travel(ctx context.Context, way way, batch []*driver.Call) {
 	answers := make([]driver.Call, len(batch))
 	for i, c := range batch {
 		answers[i] = *c
-		answers[i].Request.Claims = slices.Clone(c.Request.Claims)
+		answers[i].Request = owned(c.Request)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -240,12 +240,25 @@ func (f *fake) decide(c *driver.Call) {
 	}
 }
 
-func (f *fake) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+func (f *fake) AmendBatch(ctx context.Context, batch []*driver.AmendCall) {
 	f.amends.Add(1)
-	if _, err := f.begin(ctx, opAmend); err != nil {
-		return stint.Amended{}, err
+	_, err := f.begin(ctx, opAmend)
+	for _, c := range batch {
+		switch {
+		case err != nil:
+			c.Amended, c.Err = stint.Amended{}, err
+		case c.Amendment.Kind == stint.AmendExtend && !c.Deadline.IsZero() && time.Now().After(c.Deadline):
+			c.Amended, c.Err = stint.Amended{}, &stint.StoreError{Op: opAmend, Kind: errkind.Timeout, Err: errTooLate}
+		default:
+			c.Amended, c.Err = f.Store.Amend(context.Background(), c.Charge, c.Amendment)
+		}
 	}
-	return f.Store.Amend(ctx, c, a)
+}
+
+func (f *fake) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	call := driver.AmendCall{Charge: c, Amendment: a}
+	f.AmendBatch(ctx, []*driver.AmendCall{&call})
+	return call.Amended, call.Err
 }
 
 func (f *fake) Command(ctx context.Context, c stint.Command) error {

@@ -80,9 +80,9 @@ const (
 // registered. The last count stands while the store fails.
 func (s *Stack) countInstances(counter instanceCounter) {
 	id := rand.Text()
-	var counts [countsKept]int
+	counts := [countsKept]int{s.config.Instances} // others may not have registered yet
 	tried := sync.OnceFunc(func() { close(s.sharing.tried) })
-	for n := 0; s.life.Err() == nil; {
+	for n := 1; s.life.Err() == nil; {
 		ctx, cancel := context.WithTimeout(s.life, presentTime)
 		count, err := counter.Present(ctx, id)
 		cancel()

@@ -31,11 +31,10 @@ type ledger struct {
 	stripes [stripes]stripe
 	most    int // records in a stripe
 	rules   [256]atomic.Pointer[rule]
-	calls   atomic.Uint64 // to the store
+	calls   atomic.Uint64 // numbers of calls to the store
 	owing   atomic.Int64  // records with something to charge
 	debts   atomic.Int64  // that records have
 	names   atomic.Int64  // of requests that they remember
-	resets  atomic.Uint64 // how many there were
 	next    atomic.Uint32 // the stripe to collect that from
 	bans    *memorystore.Store
 	settled settled.Set // local charges
@@ -71,8 +70,8 @@ type record struct {
 	stripe         *stripe
 	subject, scope string
 	counts         []count
-	at             int64  // the store's instant of its newest answer,
-	heard          int64  // when that came,
+	at             int64  // answers of earlier instants of the store are outdated
+	heard          int64  // when the newest answer came,
 	generation     uint32 // and that of the first state then
 	touched        uint64 // under which lock it was last needed
 	born           int64
@@ -97,6 +96,11 @@ func newLedger(c *Config) (*ledger, error) {
 	l.bans, err = memorystore.New(memorystore.Config{MaxBytes: max(c.LocalBytes/8, 1)})
 	return l, err
 }
+
+// nextCall returns the number of the first request of the next call to the store. The others have
+// the numbers after it: what a request is charged with first has its number, and of one call, at
+// one instant, an answer counts what has no greater one.
+func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
 	l.closed.Store(true)

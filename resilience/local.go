@@ -13,11 +13,11 @@ import (
 // outageRetry is after how long to try again if only the store can allow it.
 const outageRetry = time.Second
 
-// decide decides a request without the store. If it was sent, and its answer is late, what is
-// granted is not owed before that is known: it is the debt that is returned.
+// decide decides a request without the store. If it was sent, and its answer may still come, what
+// is granted is not owed before that is known: it is the debt that is returned.
 //
 // Nobody waits for a place without the store: a Reserve that would have to wait is denied.
-func (l *ledger) decide(r *stint.Request, late bool) (d stint.Decision, owes *debt, err error) {
+func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *debt, err error) {
 	if l.closed.Load() {
 		return d, nil, errClosed
 	}
@@ -44,7 +44,7 @@ func (l *ledger) decide(r *stint.Request, late bool) (d stint.Decision, owes *de
 	case r.Mode == stint.ModePeek:
 		return d, nil, nil
 	}
-	return d, l.grant(r, &d, late, now), nil
+	return d, l.grant(r, &d, sent, now), nil
 }
 
 // show fills in what is used and left, and reports whether there is room for the request.
@@ -61,7 +61,7 @@ func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool
 			} else {
 				l.follow(n, &c.Limits[j])
 				n.advance(now)
-				uncounted = n.uncounted(rec.at, 0, now)
+				uncounted = n.uncounted(n.heard.at, n.heard.call, now)
 			}
 			cost, left := n.cost(c), n.left(now, uncounted)
 			usages[j] = stint.Usage{Used: n.capacity - left, ResetAfter: n.reset(now)}
@@ -90,7 +90,7 @@ func (l *ledger) deny(d *stint.Decision) {
 
 // grant admits a request, and returns what that owes to the store, if it has to be known apart from
 // the rest.
-func (l *ledger) grant(r *stint.Request, d *stint.Decision, late bool, now int64) *debt {
+func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64) *debt {
 	data, usages, age := d.Charge.Data(), d.Usages(), r.Terms().Age
 	data.Fallback, data.Now = true, l.wall(now)
 	if !slices.ContainsFunc(r.Claims, func(c stint.Claim) bool { return c.Cost > 0 }) {
@@ -107,21 +107,21 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, late bool, now int64
 			u.Used++
 		} else if age < it.Window {
 			owes = true
-			it.owe(it.cost, now)
+			it.owe(it.cost, now, now)
 			u.Used += it.cost
 		}
 		u.ResetAfter = it.reset(now)
 	}
 	id := r.ID != "" && r.Claims[0].Cost > 0
 	switch {
-	case late:
-		return l.oweAlone(r, data.ID, lateDebt, now)
+	case sent:
+		return l.oweAlone(r, data.ID, openDebt, now)
 	case id && !owes: // heartbeats charge places
 		l.oweAlone(r, data.ID, goneDebt, now)
 	case id && l.mayAdd(l.find(&r.Claims[0])):
 		l.oweAlone(r, data.ID, dueDebt, now)
 	case owes:
-		l.oweTogether(r.Claims, now, l.resets.Load())
+		l.oweTogether(r.Claims, now)
 	}
 	return nil
 }

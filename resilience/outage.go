@@ -26,6 +26,7 @@ type outageLog struct {
 	others    atomic.Int64 // calls that failed, ever, where no decision was made without the store
 	cause     atomic.Pointer[stint.StoreError]
 	example   atomic.Pointer[failedCall] // the first that failed since the last message
+	rejected  chan struct{}              // the cause is now that the store does not accept us
 	watched   atomic.Bool                // an outage lasts; whoever set it owns what follows
 
 	begun    time.Time // when the outage began
@@ -60,7 +61,12 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 		return // the store works, but for one slot of many
 	}
 	if cause.Kind != errkind.Refused || !n.watched.Load() { // an open breaker says nothing new
-		n.cause.Store(cause)
+		if before := n.cause.Swap(cause); cause.Kind == errkind.Auth && before != nil && before.Kind != errkind.Auth {
+			select {
+			case n.rejected <- struct{}{}:
+			default:
+			}
+		}
 	}
 	// Rules in shadow fail with an error, which concerns nobody: another mode is the better
 	// example.
@@ -123,16 +129,20 @@ func (s *Stack) watchOutage() {
 	}
 }
 
-// untilBack waits for the end of an outage, and logs now and then that it lasts. It returns how
-// many calls had failed when it ended.
+// untilBack waits for the end of an outage, and logs now and then that it lasts; at once that the
+// store does not accept us. It returns how many calls had failed when it ended.
 func (s *Stack) untilBack() int64 {
 	n := &s.outage
 	for seen := n.failures(); ; {
-		if sleep(s.life, checkEvery); s.life.Err() != nil {
-			return seen
-		}
-		before := seen
-		if seen = n.failures(); seen == before && s.probe() == nil && n.failures() == seen {
+		check := time.NewTimer(checkEvery)
+		select {
+		case <-check.C:
+			before := seen
+			if seen = n.failures(); seen == before && s.probe() == nil && n.failures() == seen {
+				return seen
+			}
+		case <-n.rejected:
+		case <-s.life.Done():
 			return seen
 		}
 		if isAuth := n.cause.Load().Kind == errkind.Auth; isAuth && !n.auth || time.Since(n.loggedAt) >= logEvery ||

@@ -137,7 +137,7 @@ func TestRejectedCredentialsAreLogged(t *testing.T) {
 		wantLog(t, logs, 1, 0, 1)
 		store.fail(storeError(errkind.Auth))
 		_ = s.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"})
-		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
 		if n := logs.count(slog.LevelError, "password"); n != 4 {
 			t.Errorf("%d errors after a command, want 4: %s", n, logs)
 		}

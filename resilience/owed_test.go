@@ -79,26 +79,29 @@ func TestOwedUnitsGoAlong(t *testing.T) {
 // used, nor held against the request, also if the answer comes before others of its call.
 func TestCarriedUnitsAreCounted(t *testing.T) {
 	for name, back := range map[string]way{"together": {}, "early": {each: time.Microsecond}} {
-		for instances, left := range map[int]int{1: 3, 2: 2} {
-			t.Run(fmt.Sprint(name, ", instances ", instances), func(t *testing.T) {
-				over(t, among(instances), func(t *testing.T, store *fake, s *Stack) {
-					r := oneUnit("a", stint.PerHour(10))
-					var group sync.WaitGroup
-					store.change(way{there: 20 * time.Millisecond}) // too late
-					for range 5 {
-						group.Go(func() { wantAdmitted(t, s, 1, r, 1) })
-					}
-					group.Wait()
-					time.Sleep(10 * time.Millisecond)
-					store.change(back)
-					wantAdmitted(t, s, 1, r, 1)
-					time.Sleep(time.Millisecond)
-					wantAdmitted(t, s, 1, r, 1)
-					wantUsed(t, store, "a", r.Claims[0].Limits[0], 7)
-					store.fail(refusedCall())
-					wantAdmitted(t, s, 10, r, left)
+		for instances, left := range map[int]map[bool]int{1: {false: 4, true: 3}, 2: {false: 2, true: 2}} {
+			for again, left := range left {
+				t.Run(fmt.Sprint(name, ", instances ", instances, ", again ", again), func(t *testing.T) {
+					over(t, among(instances), func(t *testing.T, store *fake, s *Stack) {
+						r := oneUnit("a", stint.PerHour(10))
+						var group sync.WaitGroup
+						store.change(way{there: 20 * time.Millisecond}) // too late
+						for range 5 {
+							group.Go(func() { wantAdmitted(t, s, 1, r, 1) })
+						}
+						group.Wait()
+						time.Sleep(10 * time.Millisecond)
+						store.change(back)
+						wantAdmitted(t, s, 1, r, 1)
+						time.Sleep(time.Millisecond)
+						if again {
+							wantAdmitted(t, s, 1, r, 1)
+						}
+						store.fail(refusedCall())
+						wantAdmitted(t, s, 10, r, left)
+					})
 				})
-			})
+			}
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 
 // storedOf returns the store's charge of a debt, if it has made one, and whether that is not known
 // yet.
-func (l *ledger) storedOf(o *debt) (stored stint.Charge, late bool) {
+func (l *ledger) storedOf(o *debt) (stored stint.Charge, open bool) {
 	defer l.unlock(l.lock(o.subjects))
-	return o.stored, o.state == lateDebt
+	return o.stored, o.state == openDebt
 }

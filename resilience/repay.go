@@ -12,73 +12,34 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// known settles a debt whose answer was late: the store has charged it, or not.
-func (l *ledger) known(o *debt, d *stint.Decision, err error, call uint64) {
-	var due repayment
+// resolve settles an open debt: the store has charged it, or not.
+func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
+	var due []amendment
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
 	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, for what is used already
 	set := l.lock(o.subjects)
 	switch {
-	case o.state != lateDebt:
+	case o.state != openDebt:
 	case charged && !ahead:
 		due = l.paid(o, d, call)
-	case o.id == "" && l.lessen(o):
+	case o.id == "" && len(o.pending) == 0:
 		l.remove(o, goneDebt)
-		l.oweTogether(o.claims, o.at, o.resets)
+		l.oweTogether(o.claims, o.at)
 	default:
-		if o.state = dueDebt; o.id == "" || ahead { // the booking has its ID
+		if o.state, o.sent = dueDebt, true; o.id == "" || ahead { // the booking has its ID
 			o.rename()
 		}
 		l.noteOwing(o.home)
 	}
 	l.unlock(set)
 	if ahead {
-		l.later.refund(d.Charge, true)
+		l.later.refund(d.Charge, false)
 	}
 	l.later.finish(due)
 }
 
-// lessen takes off a debt that the store has not charged what was given back meanwhile. It reports
-// whether that were all amendments.
-func (l *ledger) lessen(o *debt) bool {
-	o.pending = slices.DeleteFunc(o.pending, func(a amendment) bool {
-		claims := a.charge.Claims()
-		raises := func(c stint.Claim) bool { return c.Cost < a.Cost }
-		if a.Kind != stint.AmendSettle || slices.ContainsFunc(claims, raises) {
-			return false
-		}
-		for it := range l.each(claims) {
-			if o.resets >= it.resets {
-				it.unowe(it.cost-a.Cost, o.at)
-			}
-		}
-		for i := range o.claims {
-			if slices.ContainsFunc(claims, func(c stint.Claim) bool { return sameClaim(o.claims[i], c) }) {
-				o.claims[i].Cost = a.Cost
-			}
-		}
-		return true
-	})
-	return len(o.pending) == 0
-}
-
-// repayment is what follows from the store's charge of a debt: amendments of it, and units that are
-// to be given back.
-type repayment struct {
-	amendments []amendment
-	backs      []backUnits
-}
-
-// backUnits is what is to be given back to the store, when it was granted, and the generation of
-// the state that it was charged to; 0 if that is not known.
-type backUnits struct {
-	claim      stint.Claim
-	at         int64
-	generation uint32
-}
-
-// paid notes that the store has charged a debt.
-func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due repayment) {
+// paid notes that the store has charged a debt. It returns what is to be amended there since.
+func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []amendment) {
 	now, charge := l.now(), d.Charge
 	l.remove(o, paidDebt)
 	for it := range l.each(o.claims) {
@@ -87,32 +48,32 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due repayment) {
 			if h := it.holder(o.charge); h != nil {
 				h.stored = now + int64(it.Window)
 			}
-		case o.resets >= it.resets:
+		case o.at >= it.since:
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
 			it.repaid(it.cost, o.at, charge.Data().NowOf(i), call, now, o.refilled)
 			if it.owed != nil && o.charge == 0 {
-				it.owed.generation = charge.Data().Generation
+				it.owed.keep(paidGroup{o.from, o.at, it.cost - o.back, charge})
 			}
 		case o.charge == 0:
 			o.back = it.cost // it was reset since
 		}
 	}
-	switch known := charge.Data().ID != 0; {
-	case known && o.charge != 0:
+	switch {
+	case charge.Data().ID == 0:
+	case o.charge == 0:
+		if o.back > 0 {
+			due = append(due, refundPart(&charge, o.back))
+		}
+	default:
+		if o.renamed { // no caller has that ID, and it may have been repeated
+			charge.Data().RequestID, charge.Data().IDLife = "", 0
+		}
 		o.stored = charge
 		for _, a := range o.pending {
 			if part := partOf(&charge, &a.charge); part.Data().ID != 0 {
-				due.amendments = append(due.amendments, amendment{part, a.Amendment, a.done})
+				due = append(due, amendment{part, a.Amendment, a.done})
 			}
 		}
-	case known && o.back > 0:
-		charge.Data().RequestID = "" // it may have been repeated
-		due.amendments = []amendment{{charge: charge,
-			Amendment: stint.Amendment{Kind: stint.AmendSettle, Cost: o.claims[0].Cost - o.back}}}
-	case o.back > 0:
-		back := backUnits{o.claims[0], o.at, charge.Data().Generation}
-		back.claim.Cost = o.back
-		due.backs = []backUnits{back}
 	}
 	o.pending = nil
 	l.noteOwing(o.home)
@@ -147,9 +108,8 @@ func (l *ledger) forget(c *stint.Command) (flying []*debt) {
 	now := l.now()
 	rec.resetAt, rec.generation = now, 0
 	l.unname(rec)
-	reset := l.resets.Add(1)
 	for it := range l.each(claims) {
-		*it.count = count{rule: it.rule, resetAt: now, resets: reset}
+		*it.count = count{rule: it.rule, since: now + 1}
 	}
 	for _, o := range rec.debts {
 		if o.flying {
@@ -190,7 +150,7 @@ func (c *owedCall) end() {
 	if !c.ended.CompareAndSwap(false, true) {
 		return
 	}
-	var due repayment
+	var due []amendment
 	_, invalid := errors.AsType[*stint.InvalidError](c.Err)
 	l, o := c.ledger, c.debt
 	set := l.lock(o.subjects)
@@ -208,6 +168,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 	}
 	for i := range rec.counts {
 		if n := &rec.counts[i]; n.owed != nil {
+			n.owes(now)
 			l.makeDebts(rec, n)
 			n.refilled(rec, now)
 		}
@@ -216,21 +177,19 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 		if len(calls) >= sendMost {
 			break
 		}
-		if o.state != dueDebt {
+		if o.state != dueDebt || o.flying {
 			continue
 		}
-		r, ok := l.request(o, now)
-		switch {
-		case o.flying:
+		switch r, ok := l.request(o, now); {
 		case ok:
-			o.flying = true
+			o.sent, o.flying = true, true
 			c := &owedCall{Call: driver.Call{Request: r}, debt: o, ledger: l}
 			c.Call.Done = c.end
 			calls = append(calls, c)
 		default: // all of it has left its windows
 			l.remove(o, goneDebt)
 			for it := range l.each(slices.DeleteFunc(slices.Clone(o.claims), rec.isOther)) {
-				if o.resets >= it.resets {
+				if o.at >= it.since {
 					it.unowe(it.cost, o.at)
 				}
 			}
@@ -240,87 +199,103 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 	return calls
 }
 
-// makeDebts makes debts of the groups of a limit.
+// makeDebts makes debts of what is due under a limit.
 func (l *ledger) makeDebts(rec *record, n *count) {
-	for len(n.owed.groups) > 0 && l.mayAdd(rec) {
-		g := n.owed.groups[0]
-		n.owed.groups = slices.Delete(n.owed.groups, 0, 1)
-		claims := []stint.Claim{rec.claim(&n.Limit, min(g.units, stint.MaxUnits))}
-		l.addDebt(&debt{home: rec, id: crypto.Text(), life: min(max(n.Window, minDebtLife), maxDebtLife), at: g.at,
-			resets: l.resets.Load(), state: dueDebt, claims: claims})
+	for _, p := range n.eachOwed() {
+		if p.due == 0 || !l.mayAdd(rec) {
+			continue
+		}
+		claims := []stint.Claim{rec.claim(&n.Limit, min(p.due, stint.MaxUnits))}
+		n.owed.sum.add(0, -p.due)
+		p.due = 0
+		l.addDebt(&debt{home: rec, id: crypto.Text(), life: min(max(n.Window, minDebtLife), maxDebtLife),
+			from: p.from, at: p.at, state: dueDebt, claims: claims})
 	}
 }
 
-// refilled notes the weight that the meter has given back of what is owed.
+// refilled notes the weight that the meter has given back of what is to be charged and surely was
+// not: below zero if it has not given back that of other debts, which may have been charged. Of
+// these the store's meter has given back their part then.
 func (c *count) refilled(rec *record, now int64) {
 	if c.meter == nil {
 		return
 	}
-	units := c.owed.uncharged
+	units := c.owed.sum.due
 	for _, o := range rec.debts {
-		if o.charge == 0 && contract.SameID(&o.claims[0].Limits[0], &c.Limit) {
-			units -= o.back
+		for i := range o.claims {
+			same := func(l stint.Limit) bool { return contract.SameID(&l, &c.Limit) }
+			if o.state == dueDebt && o.isFresh() && !rec.isOther(o.claims[i]) &&
+				slices.ContainsFunc(o.claims[i].Limits, same) {
+				units += o.claims[i].Cost - o.back
+			}
 		}
 	}
-	c.owed.refilled = max(c.weight(units)-c.metered(now).local, 0)
+	c.owed.refilled = c.weight(units) - c.metered(now).local
 }
 
 // request is what charges a debt now, and whether anything of it still counts. Limits that were
-// reset since are left out. What meters have given back is taken off the oldest debts first.
+// reset since are left out. What meters have given back is taken off the oldest debts first; off
+// one that may have been charged, what the others like it leave of that.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
-	rec, age, given := o.home, max(now-o.at, 0), time.Duration(maxAhead)
-	claims, meters, metered, blind := slices.Clone(o.claims), []*count(nil), false, false
-	alone := l.instances() == 1 && len(claims) == 1
+	rec, age, given, metered := o.home, max(now-o.at, 0), time.Duration(maxAhead), false
+	claims, meters := slices.Clone(o.claims), []*count(nil)
 	for i := range claims {
 		c := &claims[i]
 		reset := func(m stint.Limit) bool {
 			n := rec.of(&m, 0)
-			return n != nil && o.resets < n.resets && !rec.isOther(*c)
+			return n != nil && o.at < n.since && !rec.isOther(*c)
 		}
 		if slices.ContainsFunc(c.Limits, reset) {
 			c.Limits = slices.DeleteFunc(slices.Clone(c.Limits), reset)
 		}
 		for j := range c.Limits {
 			m := &c.Limits[j]
-			if c.Cost == 0 || m.Algorithm == stint.AlgorithmConcurrency {
-				continue
-			}
-			ok = ok || m.Algorithm != stint.AlgorithmBucket && age < int64(m.Window)
-			if !contract.HasMeter(m) {
-				continue
-			}
-			n := rec.of(m, j)
-			metered = true
-			switch {
-			case n == nil || n.meter == nil || n.owed == nil || !alone || rec.blind(n, o.at):
-				blind = true // others may have used all that was refilled
-				ok = ok || age < meterLife(m)
-			case o.at >= n.owed.since:
-				meters = append(meters, n)
-				if left := n.owed.refilled; left < n.weight(c.Cost) {
-					given = min(given, time.Duration(left/n.rate*n.tick)*time.Microsecond)
+			counts := age < int64(m.Window) && m.Algorithm != stint.AlgorithmConcurrency &&
+				m.Algorithm != stint.AlgorithmBucket
+			if contract.HasMeter(m) {
+				back := time.Duration(0) // others may have used all that was refilled
+				if n := rec.of(m, j); l.instances() == 1 && len(claims) == 1 && n != nil && n.meter != nil &&
+					n.owed != nil && !rec.blind(n, o.at) {
+					if back = n.givenBack(o, c.Cost, now); o.isFresh() {
+						meters = append(meters, n)
+					}
 				}
+				metered, given = true, min(given, back)
+				counts = counts || back < maxAhead && age < meterLife(m)
 			}
+			ok = ok || counts && c.Cost > 0
 		}
 	}
-	if blind || !metered {
+	if !metered {
 		given = 0
 	}
 	for _, n := range meters {
-		weight := n.weight(o.claims[0].Cost)
-		ok = ok || !blind && n.owed.refilled < weight
-		n.owed.refilled -= min(weight, n.given(given))
+		n.owed.refilled -= min(n.weight(claims[0].Cost), n.given(given))
 	}
 	claims = slices.DeleteFunc(claims, func(c stint.Claim) bool { return len(c.Limits) == 0 })
-	if !o.flying && !o.renamed && o.charge != 0 && now-o.at >= int64(o.life) { // the store may have forgotten the ID
+	if !o.renamed && o.charge != 0 && now-o.at >= int64(o.life) { // the store may have forgotten the ID
 		o.rename()
 	}
 	r = stint.Request{Claims: claims, ID: o.id, IDLife: o.life, Mode: driver.ModeForce}
 	r.Terms().Age, r.Terms().Refilled = time.Duration(age).Truncate(time.Microsecond), given
-	if !o.flying {
-		o.refilled = given
-	}
+	o.refilled = given
 	return r, ok
+}
+
+// isFresh reports that a debt surely was not charged, and is owed as it was granted.
+func (o *debt) isFresh() bool { return !o.sent && len(o.pending) == 0 }
+
+// givenBack is for how long the meter has given back units of a debt, at most since it was granted:
+// the longest time if all of them.
+func (c *count) givenBack(o *debt, units, now int64) time.Duration {
+	left, weight := c.owed.refilled, c.weight(units)
+	if !o.isFresh() {
+		left += weight
+	}
+	if left = min(left, c.given(time.Duration(now-o.from))); left >= weight {
+		return maxAhead
+	}
+	return time.Duration(max(left, 0)/c.rate*c.tick) * time.Microsecond
 }
 
 // meterLife is how long a unit may count in a limit that refills, if how much of it was refilled is

@@ -2,6 +2,7 @@ package resilience
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -162,7 +163,7 @@ func TestManyIDsOfOneSubject(t *testing.T) {
 		}
 		claim := oneUnit("a", limit)
 		rec := s.ledger.find(&claim.Claims[0])
-		if n := len(rec.debts); n > maxDebts+maxGroups {
+		if n := len(rec.debts); n > maxDebts+parts {
 			t.Errorf("%d debts, want %d at most", n, maxDebts)
 		}
 		if n := len(rec.named); n > maxNamed {
@@ -222,44 +223,31 @@ func TestUncountedUnitsBesideAPlace(t *testing.T) {
 	}
 }
 
-// Units that are owed from different times are charged as of their own time, or later, in whatever
-// order they became known.
-func TestGroupsOutOfOrder(t *testing.T) {
+// Units that are owed from different times are charged as of their own time, or a little later, in
+// whatever order they became known.
+func TestDueOutOfOrder(t *testing.T) {
 	s := newStack(t, newFake(t), alone)
 	r := oneUnit("a", stint.PerMinute(100))
 	rec := s.ledger.record(&r.Claims[0], 0)
 	n := s.ledger.count(rec, &r.Claims[0].Limits[0], 0)
 	var granted []int64
-	for i := range 15 {
-		granted = append(granted, int64(100+10*i))
+	for second := range int64(200) {
+		at := second * int64(time.Second)
+		n.owe(1, at, at)
+		granted = append(granted, at)
 	}
-	granted = append(granted, 10, 300) // one was late
+	slices.Reverse(granted)
 	for _, at := range granted {
-		n.group(1, at*int64(time.Second))
+		n.together(1, at)
 	}
-	if n := len(n.owed.groups); n > maxGroups {
-		t.Errorf("%d groups, want %d at most", n, maxGroups)
-	}
-	for _, g := range n.owed.groups {
-		counts := g.at > 240*int64(time.Second)
-		if apart := time.Duration(g.at - g.from); counts && apart > 10*time.Second {
-			t.Errorf("units that were granted %v apart are charged together", apart)
+	due := int64(0)
+	for until, p := range n.eachOwed() {
+		if due += p.due; p.due > 0 && (p.at-p.from >= n.part || until < p.at+int64(n.Window)) {
+			t.Errorf("%d units of %v to %v count until %v", p.due, time.Duration(p.from), time.Duration(p.at),
+				time.Duration(until))
 		}
 	}
-	for _, at := range granted {
-		want, got := int64(0), int64(0)
-		for _, other := range granted {
-			if other >= at {
-				want++
-			}
-		}
-		for _, g := range n.owed.groups {
-			if g.at >= at*int64(time.Second) {
-				got += g.units
-			}
-		}
-		if got < want {
-			t.Errorf("%d units as of %d s or later, want %d at least", got, at, want)
-		}
+	if due < 60 || due > 64 {
+		t.Errorf("%d units are due, want those of the last minute, and of no more than a sixteenth before", due)
 	}
 }

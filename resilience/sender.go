@@ -4,18 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// sender brings to the store what it has missed: debts, in batches, and amendments and commands
-// that no caller waits for, a few at a time. All of it is repeated until it is done or does not
-// count any more.
+// sender brings to the store what it has missed: debts, and amendments that no caller waits for, in
+// batches. All of it is repeated until it is done or does not count any more.
 type sender struct {
 	stack *Stack
 
@@ -23,19 +23,22 @@ type sender struct {
 	nextDropped int64       // when dropped ones may be logged again; of that goroutine
 
 	mu      sync.Mutex
-	waiting []job
-	running int
+	waiting []*job
+	working bool // the goroutine that does them runs
 	dropped atomic.Int64
 }
 
-// job is a call that reports whether to make it again.
+// job is an amendment that is to be made.
 type job struct {
-	call        func(context.Context) (again bool)
+	driver.AmendCall
+	done        func(stint.Amended) // is called then, if it is set
+	promised    bool                // to a caller
+	sent        int64               // when the store was first asked
 	from, until time.Time
 }
 
 const (
-	// sendTime is how long a batch of debts or a job may take, and sendMost how large a batch is.
+	// sendTime is how long a batch may take, and sendMost how large it is.
 	sendTime = time.Second
 	sendMost = 128
 	// sendEvery is how often a batch is sent, unless there is more, and sendPause how long to wait
@@ -43,8 +46,7 @@ const (
 	sendEvery = 100 * time.Millisecond
 	sendPause = time.Second
 
-	maxJobs    = 65_536
-	maxRunning = 8
+	maxJobs = 65_536
 	// jobTime is for how long a job is repeated at least.
 	jobTime = time.Minute
 )
@@ -94,7 +96,7 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	// Soon: a debt is charged as of its age at the sending.
-	deadline, number := time.Now().Add(sendTime/4), l.calls.Add(1)
+	deadline, number := time.Now().Add(sendTime/4), l.nextCall()
 	batch := make([]*driver.Call, len(calls))
 	for i, o := range calls {
 		o.Deadline, o.number = deadline, number
@@ -128,19 +130,15 @@ func (s *sender) logDropped() {
 // refund gives a charge back to the store that nobody was granted: not before the answers of the
 // same call are counted.
 func (s *sender) refund(c stint.Charge, late bool) {
-	l, sent := s.stack.ledger, int64(0)
-	first := func() { sent = cmp.Or(sent, l.now()) }
-	s.amend(c, stint.Amendment{Kind: stint.AmendSettle}, time.Millisecond, first,
-		func(stint.Amended) { l.returned(&c, late, sent) })
+	j := &job{AmendCall: driver.AmendCall{Charge: c, Amendment: stint.Amendment{Kind: stint.AmendSettle}}}
+	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, late, j.sent) }
+	s.add(j, time.Millisecond)
 }
 
-// finish makes amendments, and gives units back.
-func (s *sender) finish(due repayment) {
-	for _, a := range due.amendments {
-		s.amend(a.charge, a.Amendment, 0, nil, a.done)
-	}
-	for _, b := range due.backs {
-		s.giveBack(b)
+// finish makes amendments.
+func (s *sender) finish(due []amendment) {
+	for _, a := range due {
+		s.add(&job{AmendCall: driver.AmendCall{Charge: a.charge, Amendment: a.Amendment}, done: a.done}, 0)
 	}
 }
 
@@ -151,101 +149,84 @@ func (s *sender) may() bool {
 	return len(s.waiting) < maxJobs && s.stack.life.Err() == nil
 }
 
-// amend amends a charge of the store after some time. However often it is repeated, it applies
-// once. One function is called before each attempt, the other when it is done; they may be nil.
-func (s *sender) amend(c stint.Charge, a stint.Amendment, after time.Duration, before func(),
-	amended func(stint.Amended)) {
-	t := s.stack
-	longest := jobTime
-	for i := range c.Claims() {
-		for k := range c.Claims()[i].Limits {
-			longest = max(longest, min(c.Claims()[i].Limits[k].Window, lateRaise))
-		}
-	}
-	s.add(after, longest, func(ctx context.Context) (again bool) {
-		if before != nil {
-			before()
-		}
-		done, err := t.amendStore(ctx, c, a)
-		if err == nil && amended != nil { // if it has not changed, an attempt before has
-			amended(done)
-		}
-		_, failed := errors.AsType[*stint.StoreError](err)
-		return failed
-	})
-}
-
-// giveBack gives units of a limit back to the store that were granted at an instant, unless they
-// have left their window. It is repeated only if the store was surely not asked: else they might be
-// given back twice.
-func (s *sender) giveBack(b backUnits) {
-	t := s.stack
-	s.add(0, jobTime, func(ctx context.Context) (again bool) {
-		l := t.ledger
-		c := stint.Command{Kind: stint.CommandGiveBack, Subject: b.claim.Subject, Scope: b.claim.Scope,
-			Limits: b.claim.Limits, Units: stillIn(&b.claim.Limits[0], b.claim.Cost, l.wall(b.at), l.wall(l.now()))}
-		if c.Units == 0 {
-			return false
-		}
-		if b.generation != 0 {
-			look := stint.Request{Mode: stint.ModePeek, Failure: &stint.FailurePolicy{Budget: amendTime},
-				Claims: []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits}}}
-			d, err := t.askStore(ctx, &look)
-			if err != nil {
-				return true
-			}
-			if d.Charge.Data().Generation != b.generation { // it was reset since
-				return false
-			}
-		}
-		return errkind.Of(t.commandStore(ctx, c)) == errkind.Refused
-	})
-}
-
-// add has a call made in the background, after some time.
-func (s *sender) add(after, life time.Duration, call func(context.Context) (again bool)) {
+// add has a job done in the background, after some time.
+func (s *sender) add(j *job, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) >= maxJobs || s.stack.life.Err() != nil {
+	if len(s.waiting) >= maxJobs && !j.promised || s.stack.life.Err() != nil {
 		s.dropped.Add(1)
 		return
 	}
-	from := time.Now().Add(after)
-	s.waiting = append(s.waiting, job{call, from, from.Add(life)})
-	if s.running < maxRunning {
-		s.running++
-		s.stack.run(func() { s.work(s.stack.life) })
+	longest := jobTime
+	for _, l := range contract.Limits(j.Charge.Claims()) {
+		longest = max(longest, min(l.Window, lateRaise))
+	}
+	j.from = time.Now().Add(after)
+	j.until = j.from.Add(longest)
+	s.waiting = append(s.waiting, j)
+	if !s.working {
+		s.working = true
+		s.stack.run(s.work)
 	}
 }
 
-// work makes calls for as long as there are any. One that is to be made again goes to the end.
-func (s *sender) work(ctx context.Context) {
-	for {
+// work does jobs for as long as there are any, while the store can be asked.
+func (s *sender) work() {
+	for t := s.stack; ; {
 		s.mu.Lock()
-		if len(s.waiting) == 0 || ctx.Err() != nil {
-			s.running--
+		if s.working = len(s.waiting) > 0 && t.life.Err() == nil; !s.working {
 			s.mu.Unlock()
 			return
 		}
-		next := s.waiting[0]
-		s.waiting[0] = job{}
-		s.waiting = s.waiting[1:]
-		s.mu.Unlock()
-		pause := time.Millisecond // it is not time yet
-		if !time.Now().Before(next.from) {
-			if !next.call(ctx) {
-				continue
-			}
-			if time.Now().After(next.until) {
+		var due []*job
+		refused, now := t.store.refused(opAmend) != nil, time.Now()
+		s.waiting = slices.DeleteFunc(s.waiting, func(j *job) bool {
+			switch {
+			case refused && now.After(j.until):
 				s.dropped.Add(1)
-				continue
+			case refused || len(due) == maxBatch || now.Before(j.from):
+				return false
+			default:
+				due = append(due, j)
 			}
-			pause = jitter(sendEvery)
-		}
-		s.mu.Lock()
-		s.waiting = append(s.waiting, next)
+			return true
+		})
+		pause := max(5*time.Millisecond, time.Duration(len(s.waiting))*time.Microsecond) // to look takes its time
 		s.mu.Unlock()
-		sleep(ctx, pause)
+		if len(due) == 0 {
+			sleep(t.life, pause)
+			continue
+		}
+		s.try(due)
+	}
+}
+
+// try does jobs. Those that fail wait to be repeated.
+func (s *sender) try(jobs []*job) {
+	t := s.stack
+	ctx, cancel := context.WithTimeout(t.life, sendTime)
+	defer cancel()
+	batch := make([]*driver.AmendCall, len(jobs))
+	for i, j := range jobs {
+		j.sent = cmp.Or(j.sent, t.ledger.now())
+		batch[i] = &j.AmendCall
+	}
+	t.store.amend(ctx, batch, new(attempt))
+	now := time.Now()
+	for _, j := range jobs {
+		_, invalid := errors.AsType[*stint.InvalidError](j.Err)
+		switch {
+		case invalid: // it would always fail
+		case j.Err != nil && now.After(j.until):
+			s.dropped.Add(1)
+		case j.Err != nil:
+			j.from = now.Add(jitter(sendEvery))
+			s.mu.Lock()
+			s.waiting = append(s.waiting, j)
+			s.mu.Unlock()
+		case j.done != nil: // if it has not changed, an attempt before has
+			j.done(j.Amended)
+		}
 	}
 }
 
@@ -253,7 +234,7 @@ func (s *sender) work(ctx context.Context) {
 func (s *sender) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		busy := s.running > 0
+		busy := s.working
 		s.mu.Unlock()
 		owing := s.stack.ledger.owing.Load() > 0
 		if !busy && !owing {

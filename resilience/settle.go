@@ -16,9 +16,9 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 	for it := range l.each(c.Claims()) {
 		at := l.instant(c.Data().AtOf(it.i), now)
 		switch {
-		case a.Kind != stint.AmendSettle || it.Algorithm == stint.AlgorithmConcurrency || at < it.resetAt:
+		case a.Kind != stint.AmendSettle || it.Algorithm == stint.AlgorithmConcurrency || it.wasReset(at):
 		case charged > it.cost:
-			it.grant(charged-it.cost, now, true)
+			it.grant(charged-it.cost, at, now, true)
 			it.heard.used, it.heard.until = it.heard.used+charged-it.cost, max(it.heard.until, now+int64(it.Window))
 		case a.Cost < it.cost:
 			if it.rec.heard <= sent {
@@ -29,6 +29,9 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 	}
 }
 
+// wasReset reports whether a charge of an instant, in whole microseconds, was reset.
+func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
+
 // raise counts a raise that the store is yet to charge. It returns what is to be called when it
 // has.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
@@ -36,24 +39,28 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
 		if it.Algorithm != stint.AlgorithmConcurrency {
-			it.owe(min(a.Cost-it.cost, it.mostRaise(a.MaxDebt, now)), now)
+			it.owe(min(a.Cost-it.cost, it.mostRaise(a.MaxDebt, now)), l.instant(c.Data().AtOf(it.i), now), now)
 		}
 	}
-	return l.whenRaised(c.Claims(), a.Cost, now)
+	return l.whenRaised(*c, a.Cost, now)
 }
 
 // whenRaised returns what is to be called when the store has charged a raise that was counted at an
 // instant.
-func (l *ledger) whenRaised(claims []stint.Claim, cost, now int64) func(stint.Amended) {
-	claims = copied(claims)
+func (l *ledger) whenRaised(c stint.Charge, cost, now int64) func(stint.Amended) {
+	c.SetClaims(copied(c.Claims()))
 	return func(done stint.Amended) {
 		later, charged := l.now(), cost
 		if done.Changed { // a limit that refills may not take all of it
 			charged = min(cost, done.Charged)
 		}
-		defer l.unlock(l.lock(claims))
-		for it := range l.each(claims) {
+		defer l.unlock(l.lock(c.Claims()))
+		for it := range l.each(c.Claims()) {
+			at := l.instant(c.Data().AtOf(it.i), later)
 			it.repaid(charged-it.cost, now, l.wall(later), 0, later, 0)
+			if it.advance(later); it.number(at) <= it.newest-parts && it.number(at) > it.number(now)-parts {
+				it.add(charged-it.cost, later) // it left its window meanwhile
+			}
 		}
 	}
 }
@@ -73,12 +80,12 @@ func stillIn(r *stint.Limit, units, at, now int64) int64 {
 }
 
 // settlement is what settling a local charge means: what to tell the caller, the store's charge if
-// that is to be settled, what to give back to the store, and what to call when it has counted a
-// raise.
+// that is to be settled, how to give back what it was charged with others, and what to call when it
+// has counted a raise.
 type settlement struct {
 	done    stint.Amended
 	stored  stint.Charge
-	backs   []backUnits
+	backs   []amendment
 	charged func(stint.Amended)
 }
 
@@ -107,12 +114,12 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 		return s
 	}
 	if a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
-		s.charged = l.whenRaised(c.Claims(), a.Cost, now)
+		s.charged = l.whenRaised(*c, a.Cost, now)
 	}
 	switch o.state {
 	case paidDebt:
 		s.stored = partOf(&o.stored, c)
-	case lateDebt, dueDebt:
+	case openDebt, dueDebt:
 		o.pending = append(o.pending, amendment{*c, a, s.charged})
 	}
 	return s
@@ -134,12 +141,15 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 		switch {
 		case it.Algorithm == stint.AlgorithmConcurrency:
 			changes = alone || a.Cost == 0
-		case at < it.resetAt:
+		case it.wasReset(at):
 		case units > 0 && now-at < int64(lateRaise):
 			units, changes = min(units, it.mostRaise(a.MaxDebt, now)), true
 			s.done.Charged = min(s.done.Charged, it.cost+units)
-			if it.owe(units, now); !alone {
-				it.group(units, now)
+			if alone { // it is charged as of then
+				it.owe(units, at, now)
+			} else {
+				it.owe(units, now, now)
+				it.together(units, now)
 			}
 		case units <= 0 && stillIn(&it.Limit, it.cost, c.Data().At, l.wall(now)) > 0:
 			changes = true
@@ -186,7 +196,9 @@ func (l *ledger) commanded(c *stint.Command, done bool) {
 		if done && it.uncounted(math.MaxInt64, 0, now) > 0 {
 			continue
 		}
-		if it.giveBack(c.Units, now, now, done); !done {
+		it.advance(now)
+		it.take(c.Units, it.newest-parts) // the oldest first, as in the store
+		if it.drain(c.Units, now, now, done); !done {
 			it.cancel(c.Units, 0, now)
 			l.noteOwing(it.rec)
 		}

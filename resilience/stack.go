@@ -20,7 +20,8 @@ type Stack struct {
 	config  Config
 	denials *denyCache // nil if switched off
 	leases  *leases    // nil if switched off
-	batch   *batch
+	batch   *batch     // of decisions
+	amends  *batch     // of amendments
 	store   *breaker
 	ledger  *ledger
 	sender  sender
@@ -62,8 +63,9 @@ type (
 //	defer store.Close() // before the one of redis
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// The stack uses three more methods if the store has them, as that of package redisstore does:
+// The stack uses four more methods if the store has them, as that of package redisstore does:
 //
+//   - AmendBatch amends many charges in one call; see [driver.BatchAmender].
 //   - Ping(ctx) error says cheaply whether the store is there.
 //   - Present(ctx, id string) (int, error) registers the process of that id for the next ten
 //     seconds, and returns the number of processes that are registered.
@@ -83,11 +85,11 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if err != nil {
 		return nil, &stint.InvalidError{Err: err}
 	}
-	s := &Stack{config: c, ledger: ledger, store: newBreaker(store, c), outage: outageLog{logger: c.Logger},
-		start: time.Now()}
+	s := &Stack{config: c, ledger: ledger, store: newBreaker(store, c), start: time.Now()}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.batch = newBatch(s.store, ledger, c)
+	s.batch, s.amends = newBatch(opTake, s.store, ledger, c), newBatch(opAmend, s.store, ledger, c)
 	s.sender = sender{stack: s}
+	s.outage.logger, s.outage.rejected = c.Logger, make(chan struct{}, 1)
 	ledger.instances, ledger.later = func() int64 { return int64(s.Instances()) }, &s.sender
 	if !c.NoLeases {
 		s.leases = newLeases(lower{s}, c)
@@ -288,6 +290,7 @@ func (s *Stack) Close() error {
 		err = s.leases.Close()
 	}
 	s.batch.Close()
+	s.amends.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), sendTime)
 	defer cancel()
 	s.sender.drain(ctx)

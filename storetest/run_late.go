@@ -127,6 +127,22 @@ var lateCharges = []check{
 		k.wantApplied(k.settle(d, 1), true)
 		k.wantUsed(k.peek(1), 3)
 	}),
+	clocked("some units of a charge are refunded as a charge of their own", limits{stint.PerSecond(5),
+		stint.PerSecond(200), stint.PerSecond(5).WithBurst(2), fixed(5, 1000*s)}, func(k *tester) {
+		k.pass(time.Second)
+		k.mustTake(1)
+		d := k.late(4, 300*ms, 0)
+		for id := range uint64(3) {
+			part := d
+			claim := d.Charge.Claims()[0]
+			claim.Cost = 1
+			part.Charge.SetClaims([]stint.Claim{claim})
+			part.Charge.Data().ID = 1<<63 + id
+			k.wantApplied(k.settle(part, 0), true)
+			k.wantApplied(k.settle(part, 0), false)
+		}
+		k.wantUsed(k.peek(1), 2)
+	}),
 	clocked("a late charge is settled where it counts", limits{stint.PerSecond(5), stint.PerSecond(200),
 		stint.PerSecond(5).WithBurst(2), fixed(5, 1000*s)}, func(k *tester) {
 		k.pass(time.Second)

@@ -50,6 +50,7 @@ type process struct {
 	instances  int           // how many share the store, as it is to know
 	troubles   []span        // when the server, its way there or the process itself was not well
 	starved    []span
+	delayed    []span        // when a message may have been under way for long
 	dark       []span        // when no answer of the server's could reach it
 	heard      time.Duration // when it had its first answer of the server's; never if it had none
 }
@@ -171,10 +172,10 @@ func (j *judge) most(o *op, subject int, at time.Duration) int64 {
 }
 
 // applied is when an amendment that was accepted is surely done: at once while the server is well,
-// else as soon as everything that the process has begun.
+// else as soon as everything that the process has begun, and never if it dies before.
 func (j *judge) applied(o *op, a amend) time.Duration {
 	if p := &j.processes[o.process]; o.degraded || a.failed || !p.well(a.call-steady, a.ret) {
-		return p.settled(a.ret)
+		return p.charged(a.ret)
 	}
 	return a.ret
 }

@@ -22,8 +22,8 @@ import (
 //   - mode: nobody is admitted without the server under deny and error.
 //   - room: nobody is denied for whom there was room, beyond what is stated: an unknown outcome may
 //     count once too much, and a denial is repeated for up to a second. What was admitted without
-//     the server counts as of its admission; until that is settled it may count twice, and without
-//     the server for an eighth of its window longer.
+//     the server counts as of its admission, or a sixteenth of its window later; until that is
+//     settled it may count twice, and without the server for another sixteenth.
 //   - ledger: in the end the server has counted every admission, and nothing else but what it was
 //     impossible to know about: no refund that was accepted, and no booking that was given up or
 //     moved.
@@ -48,7 +48,8 @@ const (
 	// back what nobody used: its outcome is followed up for a second, then it goes in the
 	// background.
 	settling = 4 * time.Second
-	// sending is how long what a process owes may take to the server.
+	// sending is how long what a process owes may take to the server: it is not charged after that,
+	// and until then as of its age when it was sent.
 	sending = 250 * time.Millisecond
 	// steady is how long a process that is well may take to notice.
 	steady = 3 * time.Second
@@ -116,7 +117,7 @@ func (p *process) charged(t time.Duration) time.Duration {
 
 // well reports whether a process has been well throughout.
 func (p *process) well(from, to time.Duration) bool {
-	return !slices.ContainsFunc(p.troubles, func(s span) bool { return s.from <= to && s.to >= from })
+	return !overlaps(p.troubles, span{from, to})
 }
 
 // item is an admission: n units, at some instant of a span.
@@ -391,8 +392,13 @@ func (j *judge) inTime(what string, o *op, took span, longest time.Duration) {
 }
 
 // isStarved reports whether something that took so long may have waited for its own process.
-func (p *process) isStarved(took span) bool {
-	return slices.ContainsFunc(p.starved, func(s span) bool { return s.from <= took.to && s.to >= took.from })
+func (p *process) isStarved(took span) bool { return overlaps(p.starved, took) }
+
+// isDelayed reports whether what a process sent in a span may have been under way for long.
+func (p *process) isDelayed(in span) bool { return overlaps(p.delayed, in) }
+
+func overlaps(spans []span, with span) bool {
+	return slices.ContainsFunc(spans, func(s span) bool { return s.from <= with.to && s.to >= with.from })
 }
 
 // reading holds what the server counts in the end to what callers were told.

@@ -266,21 +266,24 @@ func (p *plan) burst(rng *rand.Rand, at time.Duration, s int) {
 	}
 }
 
-// troubles are when a process of a slot is not well.
-func (p *plan) troubles(slot int) (troubles, starved, dark []span) {
+// afflict notes when a process of a slot is not well.
+func (p *plan) afflict(slot int, of *process) {
 	for _, f := range p.faults {
 		if f.slot >= 0 && f.slot != slot || f.kind == die {
 			continue
 		}
-		troubles = append(troubles, span{f.from.Truncate(resolution), f.to + 2*f.slow + resolution})
+		while := span{f.from, f.to}
+		of.troubles = append(of.troubles, span{f.from.Truncate(resolution), f.to + 2*f.slow + resolution})
 		switch {
 		case f.kind == starve:
-			starved = append(starved, span{f.from, f.to})
+			of.starved = append(of.starved, while)
 		case f.kind == stopServer, f.kind == endServer, f.lose[0] == 1, f.lose[1] == 1:
-			dark = append(dark, span{f.from, f.to})
+			of.dark = append(of.dark, while)
+		}
+		if f.kind == starve || f.kind == stopServer || f.kind == slowLink {
+			of.delayed = append(of.delayed, while)
 		}
 	}
-	return troubles, starved, dark
 }
 
 // links are how the messages of a process of a slot fare.

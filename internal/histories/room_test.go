@@ -54,7 +54,7 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 				// Others may have used all that was refilled.
 				until = max(until, settled)
 			}
-			if p.isStarved(span{o.ret, settled}) { // how old it is does not count the time that it is sent in
+			if p.isDelayed(span{o.ret, settled}) { // how old it is does not count the time that it is sent in
 				until += sending
 			}
 			all = append(all, stay{from: o.call, until: until, n: most, op: o}, twice)
@@ -83,7 +83,8 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 }
 
 // blind reports whether a process may not know what of a limit that refills was used before it
-// began: the server has not told it anything of the subject yet.
+// began: the server has not told it anything of the subject yet. A process before it may have used
+// what was refilled, so it charges all that it granted, as of when it does.
 func (j *judge) blind(o *op, s int, l *stint.Limit) bool {
 	if leaked(l, o.ret-j.processes[o.process].born) > float64(l.Capacity()) {
 		return false
@@ -152,11 +153,12 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 		return true
 	}
 	from, p := o.call, &j.processes[o.process]
-	switch {
-	case o.id != "":
-	case o.degraded:
+	// It may be from memory if it took no time, as the way to the server does.
+	switch atOnce := o.ret == o.call || p.isStarved(span{o.call, o.ret}); {
+	case o.id != "" || !atOnce:
+	case o.degraded: // what was decided without the server is repeated for a tenth of the time
 		from -= remembered / 10
-	case o.ret == o.call || p.isStarved(span{o.call, o.ret}): // it may be from memory: the way to the server takes time
+	default:
 		from -= remembered
 	}
 	window := l.Window
@@ -169,7 +171,9 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 	if o.degraded {
 		shares = j.present(p, o.call)
 		for i := range stays {
-			stays[i].until += l.Window / 8
+			if a := &stays[i]; a.until != never {
+				a.until += l.Window / 16
+			}
 		}
 	}
 	if o.degraded && (shares > 1 || p.born > 0) {

@@ -85,7 +85,7 @@ func (w *world) bear(slot int) {
 	}
 	w.slots[slot], w.all = i, append(w.all, i)
 	p := process{born: w.now(), died: never, heard: never, instances: w.plan.instances}
-	p.troubles, p.starved, p.dark = w.plan.troubles(slot)
+	w.plan.afflict(slot, &p)
 	w.mu.Lock()
 	w.history.processes = append(w.history.processes, p)
 	w.mu.Unlock()

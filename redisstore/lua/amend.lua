@@ -1,148 +1,202 @@
--- amend changes what an earlier decision charged.
+-- amend changes what earlier decisions charged, each on its own: if one fails, the others do not.
 --
--- KEYS     per claim its settled charges, then the state or the holders of each of its parts;
---          with a request id, last, the request ids of the first claim
--- ARGV[1]  see start.lua; then
---            kind (1 byte)
+-- KEYS     per amendment, per claim its settled charges, then the state or the holders of each of
+--          its parts; with a request id, last, the request ids of the first claim
+-- ARGV[1]  see start.lua; then the number of amendments (2 bytes), and per amendment
+--            kind (1)
 --            true cost, units
 --            largest debt, units (0: one capacity)
---            charge id (8 bytes)
+--            charge id (8)
 --            life of the request id
 --            not-after (0: none)
---            claims that may take places back or, of SETTLE_ONE_KEY, were not reset (2 bytes, the
---            lowest bit for the first)
+--            claims that may take places back (2, the lowest bit for the first)
+--            1 if there is a request id (1)
 --            number of claims (1), and per claim
 --              its cost, units
 --              the time of its charge
 --              number of parts (1), and per part its set (1; 0: holders) and its generation (4) or,
 --              of holders, their window
--- ARGV[2]  request id, if there is one
--- Reply    call id (8), now, 1 if it came too late (1), the claims to which it applied (2, as above;
---          an extension applies if all places of the claim are held), and the units that a
---          settlement left charged: the least of the limits to which it applied (0: none)
--- @include start
+-- ARGV[2…] the request ids
+-- Reply    call id (8), now; then per amendment FAILED (1), length of a message (2), message; or
+--            1 if it came too late, else 0 (1)
+--            the claims to which it applied (2, as above; an extension applies if all places of the
+--            claim are held)
+--            the units that a settlement left charged: the least of the limits to which it applied
+--            (0: none)
 
-local ceil, max, min = math.ceil, math.max, math.min
-local G = general(now, generation, sets)
-local kind, cost, debt, id, life, late, retake, claims
-kind, cost, debt, id, life, late, retake, claims, pos = unpack_at('<Bddc8ddI2B', args, pos)
-if late > 0 and now > late then return pack('<c8dBI2d', args, now, 1, 0, 0) end
+local base, next_id = 0, 2 -- the keys before an amendment's own, and the next request id
 
-local least -- units that are charged after settling
-local settles = kind == SETTLE or kind == UNDO or kind == SETTLE_ONE_KEY
+-- read_amendment reads the amendment that begins at pos: an array of claims, which are arrays of
+-- parts.
+local function read_amendment()
+  local a, has_id, claims, retake = {}, nil, nil, nil
+  a.kind, a.cost, a.debt, a.charge_id, a.life, a.late, retake, has_id, claims, pos =
+    struct.unpack('<Bddc8ddI2BB', args, pos)
+  a.settles, a.now = a.kind == SETTLE or a.kind == UNDO, now
+  for i = 1, claims do
+    local claim, parts = { settled = KEYS[base + 1], retake = retake % 2 == 1 }, nil
+    claim.cost, claim.at, parts, pos = struct.unpack('<ddB', args, pos)
+    retake, base = math.floor(retake / 2), base + 1
+    for p = 1, parts do
+      local part = { key = KEYS[base + p] }
+      part.set, pos = sets[args:byte(pos)], pos + 1
+      part.of, pos = struct.unpack(part.set and '<I4' or '<d', args, pos) -- generation or window
+      claim[p] = part
+    end
+    base, a[i] = base + parts, claim
+  end
+  if has_id == 1 then
+    a.id, a.id_key, next_id, base = ARGV[next_id], KEYS[base + 1], next_id + 1, base + 1
+  end
+  return a
+end
 
--- settled reports whether the charge is known to be settled; for UNDO, also whether it may have
--- been and is forgotten.
-local function settled(key, at)
-  local known = try('ZSCORE', key, id)
+-- settled reports whether a charge is known to be settled; for UNDO, also whether it may have been
+-- and is forgotten.
+local function settled(a, claim)
+  local key = claim.settled
+  local known = redis.pcall('ZSCORE', key, a.charge_id)
   if type(known) == 'table' then
-    G.discard(key)
+    redis.call('DEL', key) -- it is no sorted set
     return false
   end
-  if known or kind ~= UNDO or call('ZCARD', key) < MAX_SETTLED then return known end
-  return at <= tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+  if known or a.kind ~= UNDO or redis.call('ZCARD', key) < MAX_SETTLED then return known end
+  return claim.at <= tonumber(redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
 end
 
 -- remember keeps a settled charge for as long as one of its limits could know it, or raise it.
-local function remember(key, at, horizon)
-  call('ZADD', key, at, id)
-  if call('ZCARD', key) > MAX_SETTLED then call('ZREMRANGEBYRANK', key, 0, 0) end
-  call('PEXPIRE', key, max(call('PTTL', key), G.ttl(max(max(0, at - now) + horizon, at + LATE_SETTLE - now))))
+local function remember(a, claim)
+  local key, at = claim.settled, claim.at
+  redis.call('ZADD', key, ('%d'):format(at), a.charge_id)
+  if redis.call('ZCARD', key) > MAX_SETTLED then redis.call('ZREMRANGEBYRANK', key, '0', '0') end
+  local life = ttl(math.max(math.max(0, at - now) + claim.horizon, at + LATE_SETTLE - now))
+  if redis.call('PTTL', key) < tonumber(life) then redis.call('PEXPIRE', key, life) end
 end
 
+-- limit_of is how the key of a part ends: the limit, or the state.
+local function limit_of(claim, part) return part.key:sub(#claim.settled - #'settled' + 1) end
+
 -- amend_holders applies the amendment to the holders of a limit. It reports whether it did.
-local function amend_holders(key, window, claim)
-  local l = G.open_holders(key, 0, window, 0)
-  if kind == EXTEND then
-    return l.of.extend(l, id, function()
-      local limit = key:sub(#claim.settled - #'settled' + 1)
-      return claim.retake and not settled(claim.settled, claim.at)
-        and not G.was_reset(claim.settled, limit, window, claim.at)
+local function amend_holders(a, claim, part)
+  local c = holders.open(part.key, 0, part.of)
+  if a.kind == EXTEND then
+    return holders.extend(c, a.charge_id, function()
+      return claim.retake and not settled(a, claim)
+        and not was_reset(claim.settled, limit_of(claim, part), part.of, claim.at)
     end)
   end
-  if settles and cost > 0 or not l.of.release(l, id) then return false end
-  if settles then least = 0 end
+  if a.settles and a.cost > 0 or not holders.release(c, a.charge_id) then return false end
+  if a.settles then a.least = 0 end
   return true
 end
 
 -- may_raise reports whether what a claim really cost more is charged to a state that does not have
 -- its charge: not if that was lost in a reset.
-local function may_raise(key, claim)
-  if cost <= claim.charged or now >= claim.at + LATE_SETTLE then return false end
-  if kind == SETTLE_ONE_KEY then return claim.retake end
-  return not G.was_reset(claim.settled, key:sub(#claim.settled - #'settled' + 1), LATE_SETTLE, claim.at)
+local function may_raise(a, claim, part)
+  return a.cost > claim.cost and now < claim.at + LATE_SETTLE
+    and not was_reset(claim.settled, limit_of(claim, part), LATE_SETTLE, claim.at)
 end
 
--- amend_state settles all limits of a state. It returns whether that applied, for how long after
--- its time the charge can be settled, and whether somebody may remember a denial that this ends:
--- only if more than half of the limit was used, for denials of a cost above half of a limit are not
--- remembered (package resilience).
-local function amend_state(key, set, claim, of)
-  local st, asked = G.open_state(key, set, claim.charged)
-  local applied, horizon, tight = false, 0, false
-  local known, raises = st.generation == of, may_raise(key, claim)
-  for _, l in ipairs((known or raises) and asked or {}) do
-    local crowded = #l.booked > 0 or 2 * G.L.used(l) > l.cap
-    local units = known and G.L.settle(l, claim.at, cost, debt)
-    if not units and raises then units = G.L.raise(l, cost, debt) end
-    if units then applied, tight, least = true, tight or crowded, min(least or units, units) end
-    if l.width > 0 then
-      horizon = max(horizon, l.span + l.slice)
-    elseif l.unit then
-      horizon = max(horizon, (ceil(l.cap * l.unit / l.rate) + 1) * l.tick)
+-- settle_part settles all limits of a state, which is yet to be written. It notes for how long
+-- after its time the charge can be settled, and whether somebody may remember a denial that this
+-- ends: only if more than half of the limit was used, for denials of a cost above half of a limit
+-- are not remembered (package resilience).
+local function settle_part(a, claim, part)
+  local known, whole, least, horizon, tight = a.states[part.key], a.whole, nil, 0, false
+  local st, counts
+  if whole then
+    local raises = may_raise(a, claim, part)
+    st, counts = whole.open(part.key, part.set, known)
+    if st.generation == part.of or raises then
+      least, horizon, tight = whole.settle(counts, a, claim, st.generation == part.of, raises)
+    end
+  else
+    if known then error('rare') end
+    st = read_state(part.key, part.set, 0, 1, now, generation)
+    if st.value ~= '' and st[GENERATION] == part.of then
+      least, horizon, tight = settle(st, a, claim)
+    elseif a.cost > claim.cost then
+      error('rare') -- it may be raised
     end
   end
-  if applied then G.save(st) end
-  return applied, horizon, tight
-end
-
--- Read it all first: two claims may share a subject.
-local todo, keys = {}, 0
-for c = 1, claims do
-  local charged, at, parts
-  charged, at, parts, pos = unpack_at('<ddB', args, pos)
-  local may_retake = floor(retake / 2 ^ (c - 1)) % 2 == 1
-  local claim = { settled = KEYS[keys + 1], charged = charged, at = at, retake = may_retake }
-  keys = keys + 1
-  for p = 1, parts do
-    local which, of
-    which, pos = unpack_at('B', args, pos)
-    if which == 0 then of, pos = unpack_at('<d', args, pos) else of, pos = unpack_at('<I4', args, pos) end
-    keys = keys + 1
-    claim[p] = { key = KEYS[keys], set = sets[which], of = of }
+  claim.horizon = math.max(claim.horizon, horizon)
+  if least then
+    a.states[part.key], claim.applied = st, true
+    claim.tight, a.least = claim.tight or tight, math.min(a.least or least, least)
   end
-  claim.open = charged > 0 and not ((kind == SETTLE or kind == UNDO) and settled(claim.settled, at))
-  todo[c] = claim
-end
-local id_key = KEYS[keys + 1]
-local changed = 0
-
--- A request that was repeated has been used more than once: it is not given back.
-if kind == SETTLE and cost == 0 and id_key then
-  local _, repeats = G.id_open(id_key, ARGV[2], life)
-  if repeats and repeats > 0 then return pack('<c8dBI2d', args, now, 0, 0, 0) end
 end
 
-for c, claim in ipairs(todo) do
-  local applied, missed, room, horizon = false, false, false, 0
-  for _, part in ipairs(claim.open and claim or {}) do
+-- finish amends the places of a claim, and notes that it is settled. It reports whether anything
+-- applied.
+local function finish(a, claim)
+  local missed = false
+  for _, part in ipairs(claim) do
     if not part.set then
-      if amend_holders(part.key, part.of, claim) then
-        applied, horizon = true, max(horizon, part.of)
+      if amend_holders(a, claim, part) then
+        claim.applied, claim.horizon = true, math.max(claim.horizon, part.of)
       else
         missed = true
       end
-    elseif settles then
-      local yes, reach, tight = amend_state(part.key, part.set, claim, part.of)
-      applied, room, horizon = applied or yes, room or tight, max(horizon, reach)
     end
   end
-  if applied and not (kind == EXTEND and missed) then
-    changed = changed + 2 ^ (c - 1)
-    if kind == SETTLE or kind == UNDO then remember(claim.settled, claim.at, horizon) end
-    -- Places come and go all the time, and nobody remembers that there was none.
-    if room and cost < claim.charged then G.announce(claim.settled, '+') end
-  end
+  if not claim.applied or a.kind == EXTEND and missed then return false end
+  if a.settles then remember(a, claim) end
+  -- Places come and go all the time, and nobody remembers that there was none.
+  if claim.tight and a.cost < claim.cost then announce(claim.settled, '+') end
+  return true
 end
-if changed > 0 and kind == SETTLE and cost == 0 and id_key then G.id_forget(id_key, ARGV[2]) end
-return pack('<c8dBI2d', args, now, 0, changed, least or 0)
+
+-- amend carries out an amendment. Nothing is written before all states are settled.
+local function amend(a)
+  if a.late > 0 and now > a.late then return struct.pack('<BI2d', 1, 0, 0) end
+  a.states, a.least = {}, nil -- by key
+  for _, claim in ipairs(a) do -- all of them first: two claims may share a subject
+    claim.open = claim.cost > 0 and not (a.settles and settled(a, claim))
+    claim.applied, claim.tight, claim.horizon = false, false, 0
+  end
+  -- A request that was repeated has been used more than once: it is not given back.
+  local forgets = a.id_key and a.kind == SETTLE and a.cost == 0
+  if forgets then
+    local _, repeats = ids.open(a.id_key, a.id, a.life)
+    if repeats and repeats > 0 then return struct.pack('<BI2d', 0, 0, 0) end
+  end
+  for _, claim in ipairs(a) do
+    for _, part in ipairs(claim) do
+      if claim.open and a.settles and part.set then settle_part(a, claim, part) end
+    end
+  end
+  a.writing = true
+  for _, st in pairs(a.states) do
+    if a.whole then
+      a.whole.save(st)
+    elseif st.gone then
+      redis.call('DEL', st.key)
+    else
+      write(st, now)
+    end
+  end
+  local applied = 0
+  for i, claim in ipairs(a) do
+    if claim.open and finish(a, claim) then applied = applied + 2 ^ (i - 1) end
+  end
+  if forgets and applied > 0 then ids.forget(a.id_key, a.id) end
+  return struct.pack('<BI2d', 0, applied, a.least or 0)
+end
+
+local out, amendments, whole = { struct.pack('<c8d', args, now) }, nil, nil
+amendments, pos = struct.unpack('<I2', args, pos)
+for _ = 1, amendments do
+  local a = read_amendment()
+  local ok, reply = pcall(amend, a)
+  if not ok and not a.writing then -- it is rare, or a state is damaged
+    whole = whole or make_whole()
+    a.whole = whole
+    ok, reply = pcall(amend, a)
+  end
+  if not ok then
+    local message = type(reply) == 'table' and reply.err or reply
+    reply = struct.pack('<BI2', FAILED, #message) .. message
+  end
+  out[#out + 1] = reply
+end
+return table.concat(out)

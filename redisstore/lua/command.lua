@@ -7,48 +7,54 @@
 --            kind (1 byte)
 --            length of the ban, or units to give back
 --            number of states (1), and per state its set (1)
---            number of resets to note (1), and per limit or state (concurrency.lua)
+--            number of resets to note (1), and per limit or state (resets.lua)
 --              for how long
 --              length of its name (1), its name
 -- Reply    call id (8)
--- @include start
 
-local G = general(now, generation, sets)
+local whole = make_whole()
 local kind, amount, states
-kind, amount, states, pos = unpack_at('<BdB', args, pos)
+kind, amount, states, pos = struct.unpack('<BdB', args, pos)
 local mark = '!' -- what to announce: a command, or that there is room again
-local first = #KEYS - states
-if kind == BAN then
-  local ban = G.ban_open(KEYS[1], try('GET', KEYS[1])) or { forgive = 0, level = 0 }
-  ban.til = math.max(ban.til or 0, now + amount) -- one that ends later stays
-  G.ban_save(KEYS[1], ban)
-elseif kind == GIVE_BACK or kind == RESET then
-  if kind == GIVE_BACK then mark = nil end
-  local which, notes = pos, nil
-  notes, pos = unpack_at('B', args, pos + states)
+
+-- note_resets notes the resets that begin at an offset.
+local function note_resets(at)
+  local notes
+  notes, at = struct.unpack('B', args, at)
   for _ = 1, notes do
     local life, name
-    life, name, pos = unpack_at('<dBc0', args, pos)
-    G.note_reset(KEYS[1], name, life)
+    life, name, at = struct.unpack('<dBc0', args, at)
+    note_reset(KEYS[1], name, life)
   end
-  local from = notes > 0 and 2 or 1
-  if first >= from then call('DEL', unpack(KEYS, from, first)) end
+end
+
+if kind == BAN then
+  local ban = bans.read(KEYS[1]) or { forgive = 0, level = 0 }
+  ban.til = math.max(ban.til or 0, now + amount) -- one that ends later stays
+  bans.save(KEYS[1], ban)
+elseif kind == UNBAN then
+  redis.call('DEL', unpack(KEYS))
+else
+  local first = #KEYS - states
+  if kind == GIVE_BACK then
+    mark = nil
+  else
+    note_resets(pos + states)
+    if first > 1 then redis.call('DEL', unpack(KEYS, 2, first)) end
+  end
   for i = 1, states do
-    local set = sets[args:byte(which + i - 1)]
-    local st, asked = G.open_state(KEYS[first + i], set, 0)
+    local st, counts = whole.open(KEYS[first + i], sets[args:byte(pos + i - 1)])
     if kind == RESET then
-      G.forget(st, asked)
+      whole.forget(st, counts)
     else
       local gave = false
-      for _, l in ipairs(asked) do gave = G.L.give_back(l, amount) or gave end
+      for _, c in ipairs(counts) do gave = whole.give_back(c, amount) or gave end
       if gave then
         mark = '+'
-        G.save(st)
+        whole.save(st)
       end
     end
   end
-else
-  call('DEL', unpack(KEYS))
 end
-if mark then G.announce(KEYS[1], mark) end
-return pack('<c8', args)
+if mark then announce(KEYS[1], mark) end
+return struct.pack('<c8', args)

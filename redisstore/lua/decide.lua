@@ -1,370 +1,253 @@
--- decide: the general path of a decision, see docs/rules.md.
+-- decide: a decision, see docs/rules.md. A request r is an array of its parts. A part has claim,
+-- key and cost, and either set and its state st or, if it is a concurrency limit, cap, window and
+-- c, the holders. The request also has
 --
--- Request  as in take.lua; then, of KIND_GENERAL, KIND_BANS and KIND_PEEK,
---            number of claims (1 byte)
---            mode (1)
---            1 to lower the cost to what there is room for (1)
---            1 if bans apply (1)
---            claims that are shared (2, the lowest bit for the first)
---            denials that lead to a ban (1; 0: none does)
---            longest wait, or the wait of a FORCE
---            end of the booking to move up (0: none)
---            life of the request id
---            length of the lease (0: none)
---            grace: how long a booking may be used
---            within: how long denials count
---            forgive: how long a ban's level is kept
---            charge id (8)
---            number of durations of bans (1), durations
---            of a FORCE how long ago its units were used, and for how long meters have refilled them
---            of a booking to move up, per part with a state the generation that it was booked in (4)
---            with a request id, the length of its note (2), and the note (ids.lua)
--- Answer   flags (1)
---          deciding claim (1)
---          retry-after
---          time of the charge (0: none)
---          units charged to the first claim
---          with the flag BANNED, how long the ban lasts
---          per part its generation (4, not of holders), and per limit that is asked about, in the
---          order of its set, used, reset-after, retry-after
---          with the flag DIRECTORIES, per part with a state the length of its directory (1; 0: that
---          of the set), and the directory
---          with the flag RECALLED, the length of what the id remembers (2), and that (ids.lua)
+--   late, equal  not-after; the number of equal requests
+--   options      what take.lua reads beyond the parts
+--   id, id_key   request id and its key, if there is one; ban_keys: the number of keys before the
+--                bans
+--   whole        functions to read states as a whole (whole.lua), if they are needed
+--   writing      true once something may have been written
+--   flags, decider, retry, at, charged, ban, recalled: the answer
 
--- read_request reads what is asked, and opens all limits.
-local function read_request(args, run, base, id)
-  local kind, which, cost, _, pos = unpack_at('<BBdd', args, run)
-  local states = {} -- two claims may share one
-  local r = { parts = {}, limits = {}, keys = 1, mode = TAKE, fit = 0, bans_on = 0, after = 0, booked = 0, lease = 0,
-    age = 0, refilled = 0 }
-  if kind ~= KIND_PLAIN then r.keys, pos = unpack_at('B', args, pos), pos + 7 end
-  looking = kind == KIND_PEEK
-  for p = 1, r.keys do
-    local claim, key = 1, KEYS[base + p]
-    if p > 1 then claim, which, cost, pos = unpack_at('<BBd', args, pos) end
-    local part = { set = sets[which] }
-    if which == 0 then
-      local cap, window
-      cap, window, pos = unpack_at('<dd', args, pos)
-      part.asked = { open_holders(key, cap, window, cost) }
+-- open_parts reads all states and holders of a request.
+local function open_parts(r, now, generation)
+  local known, whole = #r > 1 and {}, r.whole -- two claims may share a state
+  for i = 1, #r do
+    local part = r[i]
+    if not part.set then
+      part.c = holders.open(part.key, part.cap, part.window, r.options.mode == PEEK)
+    elseif whole then
+      part.st, part.counts = whole.open(part.key, part.set, known and known[part.key])
+      for _, c in ipairs(part.counts) do c.cost = part.cost end
+    elseif not part.st then
+      if known and known[part.key] then error('rare') end
+      part.st, part.free = read_state(part.key, part.set, part.cost, r.equal, now, generation)
+    end
+    if known then known[part.key] = part.st end
+  end
+end
+
+-- fit lowers the cost to what there is room for, in steps: single units, or equal requests.
+local function fit(r)
+  local cost, fits_units = r[1].cost, r.options.fit == 1
+  local step, room = fits_units and 1 or cost, cost * r.equal
+  for _, part in ipairs(r) do
+    if part.c then
+      room = math.min(room, part.cap - part.c.held)
+    elseif r.whole then
+      room = math.min(room, r.whole.least(part, r.equal > 1 and step))
     else
-      part.st, part.asked = open_state(key, part.set, cost, states[key])
-      states[key], part.st.cost = part.st, max(part.st.cost or 0, cost)
-    end
-    r.parts[p] = part
-    for _, l in ipairs(part.asked) do
-      l.of, l.claim = l.of or L, claim
-      r.limits[#r.limits + 1] = l
+      room = math.min(room, part.free * cost)
     end
   end
-  if kind >= KIND_GENERAL and kind <= KIND_PEEK then
-    local steps
-    r.claims, r.mode, r.fit, r.bans_on, r.shared, r.after, pos = unpack_at('<BBBBI2B', args, pos)
-    r.longest, r.booked, r.life, r.lease, r.grace, r.within, r.forgive, pos = unpack_at('<ddddddd', args, pos)
-    r.id, steps, pos = unpack_at('<c8B', args, pos)
-    r.durations = {}
-    for i = 1, steps do r.durations[i], pos = unpack_at('<d', args, pos) end
-    if r.mode == FORCE then r.age, r.refilled, pos = unpack_at('<dd', args, pos) end
-    for _, part in ipairs(r.booked > 0 and r.parts or {}) do
-      if part.st then part.st.booked_in, pos = unpack_at('<I4', args, pos) end
-    end
-    if id then r.note = unpack_at('<I2c0', args, pos) end
-  end
-  return r
-end
-
--- fit lowers the cost to what there is room for, in steps: single units, or equal requests. Equal
--- requests beside bookings are made one by one. It returns what the first claim is to be charged.
-local function fit(r, equal)
-  local charged = r.limits[1].cost
-  if equal + r.fit <= 1 then return charged end
-  local step, room = r.fit == 1 and 1 or charged, charged * equal
-  for _, l in ipairs(r.limits) do
-    local free = l.cap - l.of.used(l)
-    if equal > 1 and l.booked and l.booked ~= '' then free = step end
-    room = min(room, free)
-  end
-  charged = max(step, room - room % step)
-  for _, l in ipairs(r.limits) do l.cost = charged end
-  return charged
-end
-
--- leave takes the booking that is to be moved up off all limits, with those behind it. It returns
--- its time. If a limit does not have it, it stays, until there is another place.
-local function leave(r)
-  local t
-  for _, l in ipairs(r.limits) do
-    l.found = l.cost > 0 and l.st.generation == l.st.booked_in and find_booking(l, r.booked)
-    if l.found then
-      local own = booking(l, l.found)
-      t = min(t or own, own)
-    end
-  end
-  for _, l in ipairs(r.limits) do
-    if l.cost > 0 and not l.found then return end
-  end
-  for _, l in ipairs(t and r.limits or {}) do
-    l.whole, l.whole_sum, l.whole_led = l.booked, l.booked_sum, l.led
-    if l.found then change_booking(l, l.found, -l.cost) end
-    l.found = nil
-    local first = first_booking(l.booked, 1, t)
-    l.booked, l.behind, l.led = l.booked:sub(1, first * BOOKED), l.booked:sub(first * BOOKED + 1), nil
-  end
-  return t
-end
-
--- stay puts the bookings back as they were, up to the one that was not moved.
-local function stay(l, t)
-  l.booked, l.led = l.whole:sub(1, first_booking(l.whole, 1, t + 1) * BOOKED), nil
-end
-
--- give_up takes the units of a booking that has come off all limits, if a log has them and no state
--- is another by now. Of the bookings it leaves those that are used without asking again, which have
--- a grace.
-local function give_up(r)
-  local come = false
-  for _, l in ipairs(r.limits) do
-    if l.cost > 0 and (l.found or l.st.generation ~= l.st.booked_in) then return false end
-    come = come or l.cost > 0 and l.width > 0 and settle_log(l, r.booked, 0) ~= nil
-  end
-  for _, l in ipairs(come and r.limits or {}) do
-    if l.cost > 0 then L.settle(l, r.booked, 0, 0) end
-    local firm = {}
-    for i = 0, #l.booked / BOOKED - 1 do
-      local t, e = booking(l, i)
-      if e > t then firm[#firm + 1] = l.booked:sub(i * BOOKED + 1, (i + 1) * BOOKED) end
-    end
-    l.whole, l.booked, l.led = l.booked, table.concat(firm), nil
-  end
-  return come
+  r.charged = math.max(step, room - room % step)
+  if r.whole then r.whole.set_cost(r, r.charged) end
 end
 
 -- room returns the first instant at which all limits have room, for a request that waits behind all
--- bookings or not. It sets l.retry to the wait until each of them has.
-local function room(r, waits)
-  local t, latest, fit = now, now, true
-  for _, l in ipairs(r.limits) do
-    local last = l.booked and last_booking(l) or 0
-    local fits = not (waits and last > 0) and l.of.fits(l, l.cost)
-    latest, fit, l.retry = max(latest, last), fit and fits, 0
-    if not fits or last > 0 then
-      -- From the last booking on, room that is there stays there.
-      local at = l.of.earliest(l, max(now, last), l.cost)
-      if not fits then l.retry = at == NEVER and NEVER or at - now end
-      if at == NEVER or t == NEVER then t = NEVER else t = max(t, at) end
+-- bookings or not. It sets part.retry to the wait until each part has.
+local function room(r, now, waits)
+  local t, latest, all_fit = now, now, true
+  for i = 1, #r do
+    local part = r[i]
+    local fits, at, last = true, now, 0
+    if part.c then
+      fits = holders.fits(part.c, part.cost)
+      if not fits then at = holders.earliest(part.c, part.cost) end
+    elseif r.whole then
+      fits, at, last = r.whole.room(part, waits)
+    elseif part.free == 0 then
+      local wait
+      part.text, wait = usage(part.st, part.cost, now)
+      fits, at = false, wait == NEVER and NEVER or now + wait
     end
+    if not fits then all_fit, part.retry = false, at == NEVER and NEVER or at - now end
+    if at == NEVER or t == NEVER then t = NEVER else t = math.max(t, at) end
+    latest = math.max(latest, last)
   end
-  if fit then return now end
-  return t == NEVER and t or max(t, latest)
+  if all_fit then return now end
+  return t == NEVER and t or math.max(t, latest)
 end
 
--- make_way puts those that are booked for later than t behind, for a booking before them. It
--- returns when that ends: no later than they do.
-local function make_way(r, t)
-  local ends = t + r.grace
-  for _, l in ipairs(r.limits) do
-    local first = first_booking(l.booked, 1, t + 1)
-    local _, e = booking(l, first)
-    l.ends, ends = e, min(ends, e or ends)
-    l.booked, l.behind, l.led = l.booked:sub(1, first * BOOKED), l.booked:sub(first * BOOKED + 1), nil
-  end
-  return ends
-end
-
--- insert books before those that are behind. Where there are too many, it adds to the last of all.
-local function insert(l, t, e)
-  local last = (#l.booked + #l.behind) / BOOKED - 1
-  if l.cost == 0 or dead(l) then
-    l.changed = not dead(l)
-  elseif last < MAX_BOOKINGS - 1 then
-    L.book(l, t, min(e, l.ends or e))
-  elseif l.behind == '' then
-    change_booking(l, last, l.cost)
-    l.changed, l.led = true, nil
-  else
-    local all = { booked = l.booked .. l.behind, booked_sum = l.booked_sum }
-    change_booking(all, last, l.cost)
-    l.behind, l.booked_sum, l.changed, l.led = all.booked:sub(#l.booked + 1), all.booked_sum, true, nil
-  end
-end
-
--- save_all writes the states that hold one of the limits, each once.
-local function save_all(r, written)
-  for _, part in ipairs(r.parts) do
-    if written[part.st] then
-      written[part.st] = nil
-      save(part.st)
-    end
-  end
-end
-
--- charge charges, books or leases every claim that costs something. What is forced, or was booked
--- and has come, is booked between the others. It returns the time of the charge, 0 if none did.
-local function charge(r, t, come)
-  local at, written = 0, {}
-  local e = t + (r.grace or 0)
-  local between = r.mode == FORCE or come
-  if t > now then
-    if between then e = make_way(r, t) end
-    for _, l in ipairs(r.limits) do
-      local _, last = booking(l, #l.booked / BOOKED - 1)
-      e = max(e, last or 0)
-    end
-  end
-  for _, l in ipairs(r.limits) do
-    if l.cost > 0 then
-      at = t > now and e or max(1, now + r.lease - r.age)
-      if l.found then
-        change_booking(l, l.found, -l.cost)
-        l.led = nil
+-- charge_all charges every claim that costs something, now or, if it books, at t, and then writes
+-- them. Come is whether it was booked before and its time has come. If what was written says all,
+-- that is the answer: it returns it.
+local function charge_all(r, now, t, come)
+  local options, whole, equal = r.options, r.whole, r.charged / r[1].cost
+  local at = math.max(1, now + options.lease - options.age)
+  if t > now then at = whole.book_all(r, t, come) end
+  for i = 1, #r do
+    local part = r[i]
+    if part.cost > 0 then r.at = at end
+    if part.cost > 0 and part.st then
+      if not whole then
+        charge(part.st, part.cost * (equal > 1 and equal or 1), now)
+      elseif t == now then
+        whole.charge(part, at, options)
       end
-      if r.mode == FORCE then l.cost = min(l.cost, max(0, MAX_UNITS / 2 - l.of.used(l))) end
-      if t > now and between then
-        insert(l, t, e)
-      elseif t > now then
-        L.book(l, t, e)
-      else
-        l.of.charge(l, at, r.id, r.refilled)
-      end
-      if l.st then written[l.st] = true end
     end
   end
-  for _, l in ipairs(r.limits) do
-    if t > now then l.used, l.reset = L.at(l, t) end -- as of then, before those behind it
-    if l.behind and l.behind ~= '' then l.booked, l.led = l.booked .. l.behind, nil end
+  r.writing = true
+  local out = struct.pack(r.equal > 1 and '<BI2' or 'B', CHARGED, equal)
+  for i = 1, #r do
+    local part = r[i]
+    if part.cost == 0 or not part.st or whole then out = nil end
+    if part.cost > 0 and not part.st then
+      holders.hold(part.c, options.charge_id)
+      part.c.held = part.c.held + 1
+    elseif part.cost > 0 and whole then
+      whole.save_once(part.st)
+    elseif part.cost > 0 then
+      local heads = write(part.st, now)
+      if out then out = out .. part.st.set[NUMBER] .. heads end
+    end
   end
-  save_all(r, written)
-  return at
+  return out
 end
 
--- deny returns the claim that denied, and the ban that this leads to.
-local function deny(r, bans, strikes)
-  local l = r.limits[1]
-  for i = #r.limits, 1, -1 do
-    if r.limits[i].retry ~= 0 then l = r.limits[i] end
+-- deny finds the claim that denied, and counts that towards a ban.
+local function deny(r, now)
+  local options, first = r.options, r[1]
+  for i = #r, 1, -1 do
+    if r[i].retry ~= 0 then first = r[i] end
   end
-  if r.after > 0 and r.mode == TAKE and l.cost > 0 and bans[l.claim] ~= nil then
-    return l.claim, G.strike(KEYS[strikes + l.claim], bans[l.claim], r)
+  r.decider = first.claim
+  if options.after == 0 or options.mode ~= TAKE or first.cost == 0 or r.bans[r.decider] == nil then return end
+  if not r.whole then error('rare') end
+  r.ban = bans.strike(r, r.decider)
+  if r.ban then
+    r.flags, r.bans[r.decider] = BANNED, r.ban
+    if r.retry ~= NEVER then r.retry = math.max(r.retry, r.ban.til - now) end
   end
-  return l.claim
 end
 
 -- memory is what the request's id remembers of its charge.
-local function memory(r, at, charged)
-  local out = { pack('<c8dd', r.id, at, charged), r.note }
-  for _, part in ipairs(r.parts) do
-    if part.st then out[#out + 1] = pack('<I4', part.st.generation or 0) end
+local function memory(r)
+  local out = struct.pack('<c8dd', r.options.charge_id, r.at, r.charged) .. r.options.note
+  for _, part in ipairs(r) do
+    local st = part.st
+    if st then out = out .. struct.pack('<I4', r.whole and (st.generation or 0) or st[GENERATION]) end
   end
-  return table.concat(out)
+  return out
+end
+
+-- repeated answers a request whose id is in force: since when, how often it was repeated, and until
+-- when.
+local function repeated(r, now, at, repeats, til)
+  local mode = r.options.mode
+  r.flags = REPEAT
+  if at - now >= ID_STEP then r.retry = at - now end
+  if mode == TAKE and r.retry > 0 then return end
+  r.flags = REPEAT + ALLOWED
+  if mode == PEEK then return end
+  r.writing = true
+  if repeats < MAX_REPEATS then redis.call('ZINCRBY', r.id_key, '1', r.id) end
+  r.recalled = ids.charge(r.id_key, r.id, til)
+end
+
+-- by_limits decides by the limits. Seen is whether the id is known, though it counts no more. It
+-- returns the answer, if what was written says all.
+local function by_limits(r, now, seen)
+  local options, whole, fast = r.options, r.whole, nil
+  local mode, old = options.mode, options.booked > 0 and whole.leave(r)
+  local come = options.booked > 0 and not old and whole.give_up(r)
+  local t = mode == FORCE and now + options.longest or room(r, now, mode == RESERVE and not come)
+  if come then whole.see_all(r) end
+  local allowed = t == now or mode == FORCE
+  r.retry = t == NEVER and NEVER or t - now
+  if options.lease > 0 and allowed then allowed = not whole.over(r) end -- what is booked is in the way
+  if mode == RESERVE and t ~= now then
+    if not whole then error('rare') end
+    allowed = t ~= NEVER and r.retry <= options.longest and (old or come or not whole.full(r))
+  end
+  if old and (not allowed or t >= old) then -- its booking cannot be moved up
+    r.flags, r.retry, r.at = ALLOWED, old - now, options.booked
+    whole.stay(r, old)
+  elseif allowed then
+    r.flags = ALLOWED
+    if mode == PEEK then return end
+    fast = charge_all(r, now, t, come)
+    if r.id_key and r.at > 0 and not seen and options.booked == 0 then
+      ids.record(r.id_key, r.id, t + options.lease, options.life, memory(r))
+    end
+  else
+    if come then -- it has given up what it had
+      r.writing = true
+      whole.save_changed(r)
+    end
+    deny(r, now)
+  end
+  return fast
+end
+
+-- heal writes what a step back of the clock changed, though the request was denied.
+local function heal(r)
+  if r.flags ~= 0 and (r.flags ~= BANNED or r.banned) then return end
+  for _, part in ipairs(r) do
+    if part.cost > 0 and part.c then holders.heal(part.c) end
+    if part.cost > 0 and r.whole and part.st then r.whole.heal(part.st) end
+  end
 end
 
 -- answer packs the reply.
-local function answer(r, flags, decider, retry, at, charged, ban, recalled)
+local function answer(r, now)
   local out, directories, other = { '' }, {}, false
-  for _, part in ipairs(r.parts) do
+  for _, part in ipairs(r) do
     local st = part.st
-    if st then
-      out[#out + 1] = pack('<I4', st.generation or 0)
+    if not st then
+      out[#out + 1] = struct.pack('<ddd', part.c.held, holders.resets(part.c), part.retry)
+    elseif r.whole then
       local directory = st.saved or st.stored or ''
       if directory == part.set[SIG] or directory:byte() ~= PLAIN_STATE
         or #directory > DIRECTORY_START + DIRECTORY_LIMIT * MAX_KNOWN then directory = '' end
       other = other or directory ~= ''
-      directories[#directories + 1] = pack('B', #directory) .. directory
-    end
-    for _, l in ipairs(part.asked) do
-      local used, reset = l.used or l.of.used(l), l.reset or l.of.reset(l)
-      out[#out + 1] = pack('<ddd', bounded(used, 0), bounded(reset, 0), bounded(l.retry or 0, NEVER))
+      directories[#directories + 1] = struct.pack('B', #directory) .. directory
+      out[#out + 1] = struct.pack('<I4', st.generation or 0) .. r.whole.usage(part)
+    else
+      local none = st.value == '' and (r.flags ~= ALLOWED or r.at == 0 or part.cost == 0)
+      out[#out + 1] = struct.pack('<I4', none and 0 or st[GENERATION])
+        .. (part.text or usage(st, -FAR, now))
     end
   end
+  local flags = r.flags
   if other then flags, out[#out + 1] = flags + DIRECTORIES, table.concat(directories) end
-  if recalled then flags, out[#out + 1] = flags + RECALLED, pack('<I2', #recalled) .. recalled end
-  out[1] = pack('<BBddd', flags, decider, bounded(retry, NEVER), bounded(at, 0), at > 0 and charged or 0)
-  if ban then out[1] = out[1] .. pack('<d', bounded(ban.til - now, 0)) end
+  if r.recalled then flags, out[#out + 1] = flags + RECALLED, struct.pack('<I2', #r.recalled) .. r.recalled end
+  out[1] = struct.pack('<BBddd', flags, r.decider, bounded(r.retry, NEVER), bounded(r.at, 0),
+    r.at > 0 and r.charged or 0)
+  if r.ban then out[1] = out[1] .. struct.pack('<d', bounded(r.ban.til - now, 0)) end
   return table.concat(out)
 end
 
--- decide answers a run of equal requests. It returns the reply, and of how many requests that is
--- the answer.
-function G.decide(run, base, equal, id)
-  local r = read_request(ARGV[1], run, base, id)
-  local cost = r.limits[1].cost
-  local charged = fit(r, equal)
-  local after_parts = base + r.keys
-  local bans, banned
-  if r.bans_on == 1 then bans, banned = G.bans_open(after_parts, r.claims, r.shared) end
-  local id_key = id and charged > 0 and KEYS[after_parts + r.bans_on * 2 * r.claims + 1]
-  local seen, repeats, til, recalled
-  if id_key and r.booked == 0 and not banned then seen, repeats, til = G.id_open(id_key, id, r.life) end
-
-  local flags, decider, retry, at = 0, 1, 0, 0
-  if seen and (repeats < MAX_REPEATS or r.mode == FORCE) then
-    flags, retry = REPEAT, seen - now >= ID_STEP and seen - now or 0
-    if r.mode ~= TAKE or retry == 0 then
-      flags = REPEAT + ALLOWED
-      if not looking then
-        if repeats < MAX_REPEATS then call('ZINCRBY', id_key, '1', id) end
-        recalled = G.id_charge(id_key, id, til)
-      end
-    end
+-- decide answers a run of equal requests. It returns the answer, and to how many requests it is.
+local function decide(r, now, generation)
+  local options = r.options
+  local mode, cost = options.mode, r[1].cost
+  if r.late > 0 and now > r.late then return struct.pack('B', LATE), r.equal end
+  if not r.whole and (mode == FORCE or options.fit == 1 or options.booked > 0) then error('rare') end
+  open_parts(r, now, generation)
+  if r.equal > 1 or options.fit == 1 then fit(r) else r.charged = cost end
+  if r.charged == 0 then r.id_key = nil end
+  r.banned = options.bans_on == 1 and bans.open(r)
+  local seen, repeats, til, fast
+  if r.id_key and options.booked == 0 and not r.banned then
+    seen, repeats, til = ids.open(r.id_key, r.id, options.life)
+  end
+  if r.banned then
+    room(r, now, false)
+    r.flags, r.decider, r.ban = BANNED, r.banned, r.bans[r.banned]
+    r.retry = r.ban.til - now
+  elseif seen and (repeats < MAX_REPEATS or mode == FORCE) then
+    repeated(r, now, seen, repeats, til)
   else
-    local old = r.booked > 0 and not banned and leave(r)
-    local come = r.booked > 0 and not (old or banned or looking) and give_up(r)
-    local full = false
-    for _, l in ipairs(r.limits) do full = full or l.booked and #l.booked >= MAX_BOOKINGS * BOOKED end
-    local t = r.mode == FORCE and now + r.longest or room(r, r.mode == RESERVE and not (banned or come))
-    for _, l in ipairs(come and r.limits or {}) do l.booked, l.led = l.whole, nil end
-    retry = t == NEVER and NEVER or t - now
-    local allowed = t == now or r.mode == FORCE
-    if r.lease > 0 and allowed and not banned then
-      for _, l in ipairs(r.limits) do
-        if l.of.used(l) + charged > l.cap then -- what is booked is in the way
-          allowed, retry, l.retry = false, r.lease, r.lease
-        end
-      end
-    end
-    if r.mode == RESERVE and t > now then allowed = retry <= r.longest and (old or come or not full) end
-
-    if banned then
-      flags, decider, retry = BANNED, banned, bans[banned].til - now
-    elseif old and (not allowed or t >= old) then -- its booking cannot be moved up
-      flags, retry, at = ALLOWED, old - now, r.booked
-      for _, l in ipairs(r.limits) do
-        stay(l, old)
-        l.used, l.reset = L.at(l, old)
-      end
-    elseif allowed then
-      flags = ALLOWED
-      if not looking then at = charge(r, t, come) end
-      if at > 0 and id_key and not seen and r.booked == 0 then
-        G.id_record(id_key, id, t + r.lease, r.life, memory(r, at, charged))
-      end
-    else
-      if come then -- it has given up what it had
-        local written = {}
-        for _, l in ipairs(r.limits) do written[l.st] = written[l.st] or l.changed end
-        save_all(r, written)
-      end
-      local ban
-      decider, ban = deny(r, bans, after_parts + (r.claims or 0))
-      if ban then
-        flags, bans[decider] = BANNED, ban
-        if retry ~= NEVER and ban.til - now > retry then retry = ban.til - now end
-      end
-    end
+    fast = by_limits(r, now, seen)
   end
-  if at > 0 and id_key and r.booked > 0 then G.id_rebook(id_key, id, memory(r, at, charged)) end
-  local reply = answer(r, flags, decider, retry, at, charged, flags == BANNED and bans[decider], recalled)
-
-  -- A clock that stepped back is not forgotten where the request was denied.
-  if not looking then
-    if bans and flags ~= REPEAT then G.bans_heal(bans, after_parts, r.limits) end
-    if flags == 0 or flags == BANNED and not banned then
-      for _, part in ipairs(r.parts) do
-        if part.st and part.st.stepped and part.st.cost > 0 then heal(part.st) end
-        local l = part.asked[1]
-        if l.of == H and l.stepped and l.cost > 0 then heal_holders(l) end
-      end
-    end
+  if r.at > 0 and r.id_key and options.booked > 0 then ids.rebook(r.id_key, r.id, memory(r)) end
+  local answered = r.equal > 1 and r.at > 0 and r.charged / cost or r.equal
+  fast = fast or answer(r, now)
+  if mode ~= PEEK then
+    if r.bans and r.flags ~= REPEAT then bans.heal(r) end
+    if r.flags ~= ALLOWED then heal(r) end
   end
-  return reply, equal > 1 and at > 0 and charged / cost or equal
+  return fast, answered
 end

@@ -10,57 +10,61 @@
 --            used, reset-after, retry-after
 --            number of holders that are not shown
 --            number of entries (2), and per entry its time, when it leaves the window, its units
--- @include start
 
-local G = general(now, generation, sets)
-G.look(true)
+local whole = make_whole()
+whole.looking = true
 local most, parts
-most, parts, pos = unpack_at('<I2B', args, pos)
+most, parts, pos = struct.unpack('<I2B', args, pos)
 local out = { '' }
 
-local til, level = 0, 0
-local ban = G.ban_open(KEYS[1], try('GET', KEYS[1]))
-if ban then til, level = ban.til > now and ban.til or 0, ban.level end
-
 -- show adds a limit to the reply.
-local function show(l, of, hidden, entries)
-  local retry = 0
-  if not of.fits(l, 1) then
-    retry = of.earliest(l, math.max(now, l.booked and G.last_booking(l) or 0), 1)
-    if retry > 0 then retry = retry - now end
+local function show(used, resets, retry, hidden, entries)
+  out[#out + 1] = struct.pack('<ddddI2', used, resets, retry, hidden, #entries) .. table.concat(entries)
+end
+
+-- show_holders adds a concurrency limit: the last of its holders to go.
+local function show_holders(key, cap, window)
+  local c, entries, retry, held = holders.open(key, cap, window, true), {}, 0, {}
+  local hidden = math.max(0, c.held - most)
+  if c.held > 0 then
+    held = redis.call('ZRANGEBYSCORE', key, now + 1, '+inf', 'WITHSCORES', 'LIMIT', hidden, most)
   end
-  local used, reset = G.bounded(of.used(l), 0), G.bounded(of.reset(l), 0)
-  out[#out + 1] = pack('<ddddI2', used, reset, G.bounded(retry, NEVER), hidden, #entries)
-  out[#out + 1] = table.concat(entries)
+  for i = 2, #held, 2 do
+    entries[i / 2] = struct.pack('<ddd', 0, math.min(tonumber(held[i]), now + window), 1)
+  end
+  if not holders.fits(c, 1) then retry = holders.earliest(c, 1) end
+  show(c.held, holders.resets(c), retry > 0 and retry - now or retry, hidden, entries)
+end
+
+-- show_count adds another limit.
+local function show_count(c)
+  local entries, retry = {}, 0
+  whole.each(c, function(at, ends, units)
+    entries[#entries + 1] = struct.pack('<ddd', bounded(at, 0), bounded(ends, 0), bounded(units, 0))
+  end)
+  if not whole.fits(c, 1) then retry = whole.earliest(c, math.max(now, (whole.last_booking(c))), 1) end
+  show(bounded(whole.used(c), 0), bounded(whole.resets(c), 0),
+    bounded(retry > 0 and retry - now or retry, NEVER), 0, entries)
 end
 
 for p = 1, parts do
   local which
-  which, pos = unpack_at('B', args, pos)
+  which, pos = struct.unpack('B', args, pos)
   if which == 0 then
     local cap, window
-    cap, window, pos = unpack_at('<dd', args, pos)
-    local l, entries = G.open_holders(KEYS[2 + p], cap, window, 1), {}
-    local hidden = math.max(0, l.held - most)
-    local held = l.held > 0 and call('ZRANGEBYSCORE', l.key, now + 1, '+inf', 'WITHSCORES', 'LIMIT', hidden, most) or {}
-    for j = 2, #held, 2 do
-      entries[j / 2] = pack('<ddd', 0, math.min(tonumber(held[j]), now + window), 1)
-    end
-    show(l, l.of, hidden, entries)
+    cap, window, pos = struct.unpack('<dd', args, pos)
+    show_holders(KEYS[2 + p], cap, window)
   else
-    local _, asked = G.open_state(KEYS[2 + p], sets[which], 1)
-    for _, l in ipairs(asked) do
-      local entries = {}
-      G.each(l, function(at, ends, units)
-        entries[#entries + 1] = pack('<ddd', G.bounded(at, 0), G.bounded(ends, 0), G.bounded(units, 0))
-      end)
-      show(l, G.L, 0, entries)
-    end
+    local _, counts = whole.open(KEYS[2 + p], sets[which])
+    for _, c in ipairs(counts) do show_count(c) end
   end
 end
 
+local til, level = 0, 0
+local ban = bans.read(KEYS[1], true)
+if ban then til, level = ban.til > now and ban.til or 0, ban.level end
 -- A log of strikes does not say for how long they count; its window is that of the policy that
 -- counted the last.
-local _, strikes = G.open_strikes(KEYS[2])
-out[1] = pack('<c8dddd', args, now, til, level, strikes.sum)
+local _, strikes = whole.strikes(KEYS[2])
+out[1] = struct.pack('<c8dddd', args, now, til, level, strikes.sum)
 return table.concat(out)

@@ -1,5 +1,5 @@
--- numbers gives names to the numbers of the scripts. When a script is joined, the numbers replace
--- the names (script.go): in Redis, a local that a function uses costs an allocation at every call.
+-- numbers gives names to the numbers of the scripts. It is no part of them: the numbers replace the
+-- names (script.go). In Redis, a local that a function uses costs an allocation at every call.
 --
 -- First those that Go uses too. TestNumbers compares them.
 
@@ -21,18 +21,14 @@ local SLIDING, BUCKET, FIXED = 0, 1, 2
 -- stint.Mode
 local TAKE, PEEK, RESERVE, FORCE = 0, 1, 2, 3
 
--- stint.AmendmentKind, and the store's own: UNDO settles unless that may have been done before;
--- SETTLE_ONE_KEY settles, and neither reads nor writes the settled charges
-local SETTLE, EXTEND, RELEASE, UNDO, SETTLE_ONE_KEY = 0, 1, 2, 100, 101
+-- stint.AmendmentKind, and the store's own: UNDO settles unless that may have been done before
+local SETTLE, EXTEND, RELEASE, UNDO = 0, 1, 2, 100
 
 -- stint.CommandKind
 local RESET, BAN, UNBAN, GIVE_BACK = 0, 1, 2, 3
 
 -- Kinds of a run of requests (take.lua)
-local KIND_PLAIN, KIND_GENERAL, KIND_BANS, KIND_PEEK, KIND_SEVERAL = 0, 1, 2, 3, 4
-
--- Steps on one key (onekey.lua)
-local SEE_BAN, STRIKE, SET_BAN, SEE_ID, RECORD_ID, DROP_ID, MARK, SEE_RESET = 0, 1, 2, 3, 4, 5, 6, 7
+local PLAIN, PLAIN_BANS, OTHER = 0, 1, 2
 
 -- The first byte of an answer: flags of a decision, or what follows instead of one (take.lua)
 local ALLOWED, REPEAT, BANNED, RECALLED, DIRECTORIES = 1, 2, 4, 8, 32
@@ -95,6 +91,7 @@ local FAR = 9007199254740992
 -- back, the first block of its ring, blocks in use, and slots for blocks.
 local SHAPE_BACK, SHAPE_FIRST, SHAPE_BLOCKS, SHAPE_SLOTS = 16, 128, 4096, 131072
 local BLOCK, BACK_MOST = 8, 7 -- entries of a block or the front, and of the back
+local MOST_BLOCKS = 28        -- with more, there may be MAX_ENTRIES
 
 -- A state is kept for so much longer than it counts, in microseconds.
 local KEPT = 1000000

@@ -10,12 +10,12 @@
 -- The struct formats of one limit, and of three.
 local limit, three = '<BBdddBI2I2dddBBB', '<BBdddBI2I2dddBBBBBdddBI2I2dddBBBBBdddBI2I2dddBBB'
 local sets, count = {}, 0
-count, pos = unpack_at('B', args, pos)
+count, pos = struct.unpack('B', args, pos)
 for i = 1, count do
   local of, n, heads, front, number, sig, format, from, last, all
-  of, n, heads, front, number, sig, format, from, last, all, pos = unpack_at('<BBI2I2c1Bc0Bc0Bc0Bc0Bc0', args, pos)
+  of, n, heads, front, number, sig, format, from, last, all, pos = struct.unpack('<BBI2I2c1Bc0Bc0Bc0Bc0Bc0', args, pos)
   local set = { sig, n, format, from, heads, front, last, all, number, 0, false,
-    unpack_at(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
+    struct.unpack(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
   local need, at = 0, LIMITS
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]

@@ -6,15 +6,23 @@
 --          generation of states that the call creates (4)
 --          sets of limits (sets.lua)
 --          what the script itself reads
--- @include numbers
--- @include general
+--
+-- Functions use as few locals of others as they can, and no table is made where there can be one
+-- less: Redis creates functions, and cells for the locals that they use, again at every call.
+-- Arguments of commands are strings: Redis formats numbers as floats.
 
-local call, try, pack, unpack_at = redis.call, redis.pcall, struct.pack, struct.unpack
-local floor = math.floor
 local args = ARGV[1]
-local now, generation, pos = unpack_at('<dI4', args, 9)
+local now, generation, pos = struct.unpack('<dI4', args, 9)
 if now == 0 then
-  local t = call('TIME')
+  local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
 end
--- @include sets
+
+-- bounded is a number as a reply may hold it; only a damaged state has others.
+local function bounded(v, least)
+  if v >= least and v <= MAX_UNITS then return v end
+  return v > MAX_UNITS and MAX_UNITS or math.max(0, least)
+end
+
+-- ttl turns a duration from now into milliseconds, as text, with a second to spare.
+local function ttl(micros) return ('%d'):format(math.ceil(micros / 1000) + 1000) end

@@ -1,0 +1,76 @@
+-- bans: those of subjects, see docs/rules.md. A ban is one string: BAN_MARK (1 byte), until, the
+-- clock at the last write, forgive (7 each), level (1). As a table it has til, forgive and level,
+-- and changed if it is to be written.
+
+bans = {}
+
+-- read returns a ban. If the clock stepped back, so do its times. One that lost its TTL gets
+-- another. One that is over, or is none, is removed unless the caller only looks.
+function bans.read(key, looking)
+  local s = redis.pcall('GET', key)
+  if not s then return end
+  if type(s) == 'string' and #s == BAN_SIZE and s:byte() == BAN_MARK then
+    local _, til, at, forgive, level = struct.unpack('>BI7I7I7B', s)
+    local ban = { til = til, forgive = forgive, level = level }
+    if now < at then ban.til, ban.changed = math.max(0, til - (at - now)), true end
+    if now - ban.til < forgive then
+      if redis.call('PTTL', key) == -1 then ban.changed = true end
+      return ban
+    end
+  end
+  if not looking then redis.call('DEL', key) end
+end
+
+function bans.save(key, ban)
+  local s = struct.pack('>BI7I7I7B', BAN_MARK, ban.til, now, ban.forgive, ban.level)
+  redis.call('SET', key, s, 'PX', ttl(math.max(ban.til - now, 0) + ban.forgive))
+end
+
+-- open reads the bans of all claims of a request except the shared ones into r.bans: false for no
+-- ban, nil if it is shared. Claims of one subject have the same table. It returns the first claim
+-- whose subject is banned.
+function bans.open(r)
+  local shared, known, banned = r.options.shared, {}, nil
+  r.bans = {}
+  for claim = 1, r.options.claims do
+    if shared % 2 == 0 then
+      local key = KEYS[r.ban_keys + claim]
+      if known[key] == nil then known[key] = bans.read(key, r.options.mode == PEEK) or false end
+      local ban = known[key]
+      r.bans[claim] = ban
+      if ban and ban.til > now and not banned then banned = claim end
+    end
+    shared = math.floor(shared / 2)
+  end
+  return banned
+end
+
+-- heal writes the bans that changed, of the claims that cost something.
+function bans.heal(r)
+  for _, part in ipairs(r) do
+    local ban = r.bans[part.claim]
+    if ban and ban.changed and part.cost > 0 then
+      bans.save(KEYS[r.ban_keys + part.claim], ban)
+      ban.changed = false
+    end
+  end
+end
+
+-- strike counts a denial of a claim. It returns the ban that this leads to, if any: the subject's
+-- last one, renewed, if it had one.
+function bans.strike(r, claim)
+  local key, ban = KEYS[r.ban_keys + r.options.claims + claim], r.bans[claim]
+  local st, c = r.whole.strikes(key, r.options.within)
+  if c.sum + 1 < r.options.after then
+    c.changed = true
+    r.whole.insert(c, now, 1)
+    return r.whole.save(st)
+  end
+  redis.call('DEL', key)
+  local level = 1
+  if ban and now - ban.til < r.options.forgive then level = math.min(ban.level + 1, 255) end
+  ban = ban or {}
+  ban.til = now + r.options.durations[math.min(level, #r.options.durations)]
+  ban.forgive, ban.level, ban.changed = r.options.forgive, level, true
+  return ban
+end

@@ -1,0 +1,25 @@
+-- resets are noted in the scope's settled charges: the limit, or how the key of the state ends,
+-- scored by the time and 2^52, so that none of the charges is above it.
+
+-- note_reset notes a reset of a limit for a window, or of a state for LATE_SETTLE.
+local function note_reset(settled, limit, window)
+  if type(redis.pcall('ZSCORE', settled, 'reset ' .. limit)) == 'table' then redis.call('DEL', settled) end
+  redis.call('ZADD', settled, now + MAX_UNITS / 2, 'reset ' .. limit)
+  redis.call('PEXPIRE', settled, math.max(redis.call('PTTL', settled), ttl(window)))
+end
+
+-- was_reset reports whether what was charged at an instant was lost in a reset less than a window
+-- ago.
+local function was_reset(settled, limit, window, at)
+  local noted = redis.pcall('ZSCORE', settled, 'reset ' .. limit)
+  if not noted or type(noted) == 'table' then return false end
+  noted = noted - MAX_UNITS / 2
+  return at <= noted and noted <= now and now < noted + window
+end
+
+-- announce publishes on the channel <prefix>:room that the subject of a key may have room again: a
+-- mark, then the subject as keys write it. Without the permission to publish it does nothing.
+local function announce(key, mark)
+  local prefix, subject = key:match('^(.-){(.-)}')
+  redis.pcall('PUBLISH', prefix .. 'room', mark .. subject)
+end

@@ -1,0 +1,240 @@
+-- waiting: decisions on states that were read as a whole, see decide.lua and docs/rules.md. A part
+-- has the counts that it asks about in part.counts. Bookings that are put aside are in c.behind.
+
+-- each_count calls f with every count of a request.
+local function each_count(r, f)
+  for _, part in ipairs(r) do
+    for _, c in ipairs(part.counts or {}) do f(c) end
+  end
+end
+
+-- set_cost changes the cost of a request.
+function W.set_cost(r, cost)
+  each_count(r, function(c) c.cost = cost end)
+end
+
+-- least returns how many units there is room for in a part: no more than one step beside bookings,
+-- if there are steps.
+function W.least(part, step)
+  local room = MAX_UNITS
+  for _, c in ipairs(part.counts) do
+    room = math.min(room, step and c.booked ~= '' and step or c.limit.cap - used(c))
+  end
+  return room
+end
+
+-- room returns whether a part has room now, since when it has, and its last booking. A request that
+-- waits does so behind all bookings.
+function W.room(part, waits)
+  local all_fit, t, latest = true, now, 0
+  for _, c in ipairs(part.counts) do
+    local last = W.last_booking(c)
+    local fits = not (waits and last > 0) and W.fits(c, c.cost)
+    if not fits or last > 0 then
+      -- From the last booking on, room that is there stays there.
+      local at = W.earliest(c, math.max(now, last), c.cost)
+      if not fits then all_fit, c.retry = false, at == NEVER and NEVER or at - now end
+      if at == NEVER or t == NEVER then t = NEVER else t = math.max(t, at) end
+    end
+    latest = math.max(latest, last)
+  end
+  return all_fit, t, latest
+end
+
+-- over reports whether a lease takes what is booked, and notes when to ask again.
+function W.over(r)
+  local over, lease = false, r.options.lease
+  each_count(r, function(c)
+    if used(c) + r.charged > c.limit.cap then over, r.retry, c.retry = true, lease, lease end
+  end)
+  for _, part in ipairs(r) do
+    if part.c and part.c.held + r.charged > part.cap then over, r.retry, part.retry = true, lease, lease end
+    for _, c in ipairs(part.counts or {}) do part.retry = c.retry or part.retry end
+  end
+  return over
+end
+
+-- let_go takes a booking that was not left off its limit: there is another place.
+local function let_go(c)
+  if not c.found then return end
+  W.change_booking(c, c.found, -c.cost)
+  c.led = nil
+end
+
+-- charge charges the counts of a part now: their logs as of an instant, if that counts, and their
+-- meters without what these have refilled in some time.
+function W.charge(part, at, options)
+  for _, c in ipairs(part.counts) do
+    local limit, stamp = c.limit, stamp_of(c.limit, at)
+    let_go(c)
+    if options.mode == FORCE then c.cost = math.min(c.cost, math.max(0, MAX_UNITS / 2 - used(c))) end
+    if not dead(c) then
+      c.changed = true
+      if limit.width > 0 and c.cost > 0 and stamp > limit.cut then W.insert(c, stamp, c.cost) end
+      if limit.unit > 0 then
+        local weight = math.min(c.cost, math.floor(MAX_UNITS / limit.unit)) * limit.unit
+          - math.floor(options.refilled / limit.tick) * limit.rate
+        c.level, c.led = math.min(MAX_UNITS, c.level + math.max(0, weight)), nil
+      end
+    end
+    if c.behind then c.booked, c.led = c.booked .. c.behind, nil end
+  end
+end
+
+-- usage packs what is used of each limit of a part: used, reset-after, retry-after.
+function W.usage(part)
+  local out = ''
+  for _, c in ipairs(part.counts) do
+    out = out .. struct.pack('<ddd', bounded(c.used or used(c), 0), bounded(c.resets or W.resets(c), 0),
+      bounded(c.retry or 0, NEVER))
+  end
+  return out
+end
+
+-- split puts the bookings from the ith on behind.
+local function split(c, i)
+  c.booked, c.behind, c.led = c.booked:sub(1, i * BOOKED), c.booked:sub(i * BOOKED + 1), nil
+end
+
+-- leave takes the booking that is to be moved up off all limits, with those behind it. It returns
+-- its time. If a limit does not have it, it stays, until there is another place.
+function W.leave(r)
+  local t, missed = nil, false
+  for _, part in ipairs(r) do
+    for _, c in ipairs(part.counts or {}) do
+      c.found = c.cost > 0 and part.st.generation == part.booked_in and find_booking(c, r.options.booked)
+      if c.found then
+        local own = booking(c, c.found)
+        t = math.min(t or own, own)
+      end
+      missed = missed or c.cost > 0 and not c.found
+    end
+  end
+  if not t or missed then return end
+  each_count(r, function(c)
+    c.all_booked = c.booked
+    if c.found then W.change_booking(c, c.found, -c.cost) end
+    c.found = nil
+    split(c, first_booking(c.booked, 1, t))
+  end)
+  return t
+end
+
+-- give_up takes the units of a booking that has come off all limits, if a log has them and no state
+-- is another by now. Of the bookings it leaves those that are used without asking again, which have
+-- a grace. It reports whether it did.
+function W.give_up(r)
+  local at, come = r.options.booked, false
+  for _, part in ipairs(r) do
+    if part.cost > 0 and part.st.generation ~= part.booked_in then return false end
+    for _, c in ipairs(part.counts) do
+      if c.found then return false end
+      come = come or part.cost > 0 and c.limit.width > 0 and settle_entry(c, stamp_of(c.limit, at), 0) ~= nil
+    end
+  end
+  if not come then return false end
+  for _, part in ipairs(r) do
+    if part.cost > 0 then W.settle(part.counts, { cost = 0 }, { cost = part.cost, at = at }, true, false) end
+  end
+  each_count(r, function(c)
+    local firm = {}
+    for i = 0, last_index(c) do
+      local t, e = booking(c, i)
+      if e > t then firm[#firm + 1] = c.booked:sub(i * BOOKED + 1, (i + 1) * BOOKED) end
+    end
+    c.all_booked, c.booked, c.led = c.booked, table.concat(firm), nil
+  end)
+  return true
+end
+
+-- see_all puts back the bookings that give_up left out.
+function W.see_all(r)
+  each_count(r, function(c)
+    c.booked, c.led = c.all_booked, nil
+  end)
+end
+
+-- save_changed writes the states in which something changed.
+function W.save_changed(r)
+  each_count(r, function(c)
+    if c.changed then W.save_once(c.st) end
+  end)
+end
+
+-- stay puts the bookings back as they were, up to the one that was not moved, and notes what is
+-- used then.
+function W.stay(r, t)
+  each_count(r, function(c)
+    c.booked, c.led = c.all_booked:sub(1, first_booking(c.all_booked, 1, t + 1) * BOOKED), nil
+    c.used, c.resets = W.at(c, t)
+  end)
+end
+
+-- full reports whether one of the limits has as many bookings as it may have.
+function W.full(r)
+  local full = false
+  each_count(r, function(c)
+    full = full or #c.booked >= MAX_BOOKINGS * BOOKED
+  end)
+  return full
+end
+
+-- end_of returns when a booking at t ends. One between others stands before those that are booked
+-- for later, which are put behind: it ends no later than they do.
+local function end_of(r, t, between)
+  local e = t + r.options.grace
+  if between then
+    each_count(r, function(c)
+      local first = first_booking(c.booked, 1, t + 1)
+      local _, next_e = booking(c, first)
+      c.ends, e = next_e, math.min(e, next_e or e)
+      split(c, first)
+    end)
+  end
+  each_count(r, function(c)
+    local _, last = W.last_booking(c)
+    e = math.max(e, last)
+  end)
+  return e
+end
+
+-- insert_booking books before those that are behind. Where there are too many, it adds to the last
+-- of all.
+local function insert_booking(c, t, e)
+  local last = (#c.booked + #c.behind) / BOOKED - 1
+  if c.cost == 0 then
+    c.changed = true
+  elseif last < MAX_BOOKINGS - 1 then
+    W.book(c, t, math.min(e, c.ends or e))
+  else
+    local before = #c.booked
+    c.booked, c.changed, c.led = c.booked .. c.behind, true, nil
+    W.change_booking(c, last, c.cost)
+    c.booked, c.behind = c.booked:sub(1, before), c.booked:sub(before + 1)
+    if c.behind == '' then c.behind = nil end
+  end
+end
+
+-- book_all books every claim that costs something at t: between the others if it is forced, or was
+-- booked and has come. It returns when the bookings end. What is used is noted as of then, before
+-- those behind.
+function W.book_all(r, t, come)
+  local force = r.options.mode == FORCE
+  local between = force or come
+  local e = end_of(r, t, between)
+  each_count(r, function(c)
+    if c.cost == 0 then return end
+    let_go(c)
+    if force then c.cost = math.min(c.cost, math.max(0, MAX_UNITS / 2 - used(c))) end
+    if not between then
+      W.book(c, t, e)
+    elseif not dead(c) then
+      insert_booking(c, t, e)
+    end
+  end)
+  each_count(r, function(c)
+    c.used, c.resets = W.at(c, t)
+    if (c.behind or '') ~= '' then c.booked, c.led = c.booked .. c.behind, nil end
+  end)
+  return e
+end
