@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// HasShortcut reports whether Allow asks the store by its shortcut.
-func (l *Limiter) HasShortcut() bool { return l.shortcut != nil }
+// IsPlain reports whether Allow asks the store the shorter way.
+func (l *Limiter) IsPlain() bool { return l.plain != nil }
 
 // WakeLate has all who wait wake later than they want to.
 func (l *Limiter) WakeLate(late func() time.Duration) {

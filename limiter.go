@@ -34,15 +34,15 @@ import (
 // Under a concurrency limit, see [AtOnce], a request takes a place, and [Limiter.Hold] keeps it
 // until it is released.
 type Limiter struct {
-	store    Store
-	limits   []Limit
-	bans     *BanPolicy
-	failure  *FailurePolicy
-	log      *limiterLog   // nil if nothing is logged
-	shortcut shortcutStore // decides for Allow, if it is not nil
-	claims   sync.Pool     // of *[1]Claim, for Allow: a store does not keep them
-	waiters  waiters       // those in Wait
-	sleep    func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
+	store   Store
+	limits  []Limit
+	bans    *BanPolicy
+	failure *FailurePolicy
+	log     *limiterLog // nil if nothing is logged
+	plain   plainStore  // decides for Allow, if it is not nil
+	claims  sync.Pool   // of *[1]Claim, for Allow: a store does not keep them
+	waiters waiters     // those in Wait
+	sleep   func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
 
 // Option sets up a limiter. A [Limit] is an option: it adds itself.
@@ -104,7 +104,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	if err := m.invalid(); err != nil {
 		return nil, err
 	}
-	l.shortcut = l.findShortcut()
+	l.plain = l.findPlain()
 	l.waiters.store, _ = store.(announcer)
 	return l, nil
 }
@@ -133,14 +133,14 @@ func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decisio
 		r := l.request(subject, n)
 		return l.prepare(&r)
 	}
-	if l.shortcut != nil && l.allowShort(ctx, subject, n, d) {
+	if l.plain != nil && l.allowPlain(ctx, subject, n, d) {
 		return nil
 	}
 	claims, _ := l.claims.Get().(*[1]Claim)
 	if claims == nil {
 		claims = new([1]Claim)
 	}
-	claims[0] = Claim{Subject: subject, Limits: l.limits, Cost: n}
+	claims[0].Subject, claims[0].Limits, claims[0].Cost = subject, l.limits, n
 	*d, err = l.store.Take(ctx, Request{Claims: claims[:], Bans: l.bans, Failure: l.failure})
 	if l.log != nil {
 		l.log.decided(ctx, &claims[0], ModeTake, d, err)

@@ -21,7 +21,7 @@ func runSize(ctx context.Context, s contest.Settings, r *contest.Report) {
 		whole := heapPerSubject(peer, full, exact)
 		lines = append(lines, []string{peer.name, contest.Number(round(one, 1)), contest.Number(round(whole, 1))})
 		if i == 0 {
-			r.AtMost(120, " B", "size: one limit, one request").Judge(round(one, 1))
+			r.AtMost(130, " B", "size: one limit, one request").Judge(round(one, 1))
 			r.AtMost(1024, " B", "size: full window of 100/min").Judge(round(whole, 1))
 		}
 	}

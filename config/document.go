@@ -75,7 +75,8 @@ type storeDoc struct {
 	// the directory of this file. The file is read at the start. Default: none, subjects are kept
 	// as they are.
 	NameKeyFile string `yaml:"name_key_file"`
-	// The file with the key that name_key_file replaces, until all processes have the new one.
+	// The file with the key that name_key_file replaces. It stays in use until a process has only
+	// the new one.
 	PreviousNameKeyFile string `yaml:"previous_name_key_file"`
 }
 

@@ -111,7 +111,7 @@ func inTwoKeys(n int) stint.Request {
 
 func TestF42(t *testing.T) {
 	const what = "slots migrate under requests with bans, ids and new scopes"
-	const promise = "never over, no outage declared; the failure policy decides for requests of that slot that need several keys, only while it migrates"
+	const promise = "within the bound of docs/resilience.md, no outage declared; the failure policy decides for requests of that slot that need several keys, only while it migrates"
 	fault(t, "F42", what, promise, func(r *report) {
 		const callers, limit = 8, 150
 		cluster := redistest.StartCluster(t)

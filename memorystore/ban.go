@@ -103,11 +103,11 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 		return false
 	}
 	for i := range q.claims {
-		c := &r.Claims[i]
+		c := &q.claims[i]
 		if c.Shared {
 			continue
 		}
-		b := banOf(q.banRecord(&q.parts[i], c))
+		b := q.ban(c)
 		if end := b.end(q.now); end > q.now {
 			d.Banned, d.Denier, d.BanLeft = true, uint8(i+1), duration(end-q.now)
 			d.RetryAfter = d.BanLeft
@@ -125,12 +125,33 @@ func (q *query) stepBans(r *stint.Request) {
 		return
 	}
 	for i := range q.claims {
-		c := &r.Claims[i]
+		c := &q.claims[i]
 		if c.Cost == 0 || c.Shared {
 			continue
 		}
-		if b := banOf(q.banRecord(&q.parts[i], c)); b != nil && b.known {
+		if b := q.ban(c); b != nil && b.known {
 			b.until, b.at = b.stepped(q.now)
 		}
 	}
+}
+
+// ban returns the ban of a claim's subject, which is in its record with an empty scope, or nil.
+func (q *query) ban(c *claim) *ban {
+	if c.shard.bans == 0 {
+		return nil
+	}
+	if c.Scope == "" {
+		return banOf(q.parts[c.part].rec)
+	}
+	return banOf(c.shard.find(c.hash, c.Subject, "", ""))
+}
+
+// newBan returns the ban of a claim's subject, a new one if there is none.
+func (q *query) newBan(c *claim) *ban {
+	r := q.parts[q.part(c, "", "")].record()
+	if banOf(r) == nil {
+		r.more().ban = new(ban)
+		c.shard.bans++
+	}
+	return r.rest.ban
 }

@@ -66,6 +66,35 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
+// BenchmarkTake is the store asked for what Allow asks for, and for what it does not.
+func BenchmarkTake(b *testing.B) {
+	limits := []stint.Limit{stint.PerMinute(1e9), stint.PerHour(1e9), stint.PerDay(1e9)}
+	one := []stint.Claim{{Subject: "user:0000001", Limits: limits[:1], Cost: 1}}
+	for _, x := range []struct {
+		name string
+		r    stint.Request
+	}{
+		{"one", stint.Request{Claims: one}},
+		{"peek", stint.Request{Claims: one, Mode: stint.ModePeek}},
+		{"bans", stint.Request{Claims: one, Bans: &stint.BanPolicy{}}},
+		{"three", stint.Request{Claims: []stint.Claim{{Subject: "user:0000001", Limits: limits, Cost: 1}}}},
+		{"two subjects", stint.Request{Claims: append(one,
+			stint.Claim{Subject: "org:01", Limits: limits[:1], Cost: 1, Shared: true})}},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			s, err := memorystore.New(memorystore.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Take(context.Background(), x.r)
+			}
+		})
+	}
+}
+
 func serial(b *testing.B, lim *stint.Limiter, keys *[asked]string) {
 	b.ReportAllocs()
 	ctx, i := context.Background(), 0

@@ -11,37 +11,34 @@ import (
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
 	end := q.endOf(r, at, come)
 	id := uint64(0)
-	for i := range q.claims {
-		c := &r.Claims[i]
-		if c.Cost == 0 {
+	for k := range q.views {
+		v := &q.views[k]
+		cost := v.claim.Cost
+		if cost == 0 {
 			continue
 		}
 		if id == 0 {
-			id = q.parts[i].shard.nextSerial()
+			id = v.claim.shard.nextSerial()
 		}
-		for k := q.parts[i].first; k < q.parts[i].end; k++ {
-			v := &q.views[k]
-			q.write(v, c, func() {
-				if v.booked {
-					v.count.Unbook(r.Terms().Booked.At, c.Cost)
-				}
-				switch {
-				case v.holds():
-					v.hold.Charge(id)
-				case r.Mode == driver.ModeForce:
-					v.force(at, end, c.Cost, r.Terms().Refilled.Microseconds())
-				case at > q.now && come:
-					v.count.Insert(at, end, c.Cost)
-				case at > q.now:
-					v.count.Book(at, end, c.Cost)
-				default:
-					v.count.Lease(end, c.Cost)
-				}
-			})
+		if v.booked {
+			v.count.Unbook(r.Terms().Booked.At, cost)
 		}
+		switch {
+		case v.holds():
+			v.hold.Charge(id)
+		case r.Mode == driver.ModeForce:
+			v.force(at, end, cost, r.Terms().Refilled.Microseconds())
+		case at > q.now && come:
+			v.count.Insert(at, end, cost)
+		case at > q.now:
+			v.count.Book(at, end, cost)
+		default:
+			v.count.Lease(end, cost)
+		}
+		q.write(v)
 	}
 	if id != 0 {
-		q.name(r, d, id, end)
+		name(r, d, id, end)
 	}
 }
 
@@ -90,7 +87,7 @@ func (v *view) force(at, end, units, refilled int64) {
 }
 
 // name fills in what names a charge.
-func (q *query) name(r *stint.Request, d *stint.Decision, id uint64, at int64) {
+func name(r *stint.Request, d *stint.Decision, id uint64, at int64) {
 	c := &d.Charge
 	c.Data().ID, c.Data().At, c.Claims()[0].Cost = id, at, r.Claims[0].Cost
 }

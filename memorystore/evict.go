@@ -1,8 +1,6 @@
 package memorystore
 
 import (
-	"iter"
-	"math/bits"
 	"slices"
 
 	"github.com/stint-limiter/stint/internal/algorithm"
@@ -52,23 +50,26 @@ func (sh *shard) evictOne(w *written, c class) bool {
 	if i := slices.Index(w.spare, sh.record(sh.count-1)); i >= 0 {
 		w.spare[i] = sh.record(n) // where remove moves it
 	}
-	sh.hand = n + 1
+	sh.hand = n
 	sh.remove(n)
 	return true
 }
 
-// mostLeft returns the record with the most left among the next ones of a class. It notes which of
-// them no longer have room. Among equal ones that are near a limit it is one of the subject that
-// there has to be room for.
+// mostLeft returns the record with the most left among the next ones of a class, from the hand on
+// and around. It notes which of them no longer have room. Among equal ones that are near a limit it
+// is one of the subject that there has to be room for.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	var own *record
 	if c == near && w.held && len(w.spare) > 0 {
 		own = w.spare[0]
 	}
-	bestLeft, seen := spared, 0
-	for n := range sh.from(sh.hand, c) {
+	bestLeft, seen, n := spared, 0, sh.hand
+	for range sh.count {
+		if n++; n >= sh.count {
+			n = 0
+		}
 		r := sh.record(n)
-		if slices.Contains(w.spare, r) {
+		if sh.classOf(n) != c || slices.Contains(w.spare, r) {
 			continue
 		}
 		left := sh.left(r, now)
@@ -86,38 +87,6 @@ func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bo
 		}
 	}
 	return best, seen > 0
-}
-
-// from returns the numbers of the shard's records of a class, from one on and around.
-func (sh *shard) from(hand uint32, c class) iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
-		ahead := ^uint32(0) << (hand % pieceSize) // in the piece where the hand is
-		for i := range len(sh.roomy) + 1 {
-			k := int(hand/pieceSize) + i
-			if k >= len(sh.roomy) {
-				k -= len(sh.roomy)
-			}
-			if k >= len(sh.roomy) {
-				return // the shard is empty
-			}
-			set := sh.roomy[k]
-			if c == near {
-				set = ^set
-			}
-			switch i {
-			case 0:
-				set &= ahead
-			case len(sh.roomy):
-				set &^= ahead
-			}
-			for ; set != 0; set &= set - 1 {
-				n := uint32(k*pieceSize + bits.TrailingZeros32(set))
-				if n < sh.count && !yield(n) {
-					return
-				}
-			}
-		}
-	}
 }
 
 func (sh *shard) classOf(n uint32) class {
@@ -156,26 +125,19 @@ const (
 // left is the smallest share that is left of any of the record's limits.
 func (sh *shard) left(r *record, now int64) float64 {
 	least := 1.0
-	if r.count.Owner != 0 {
-		least = sh.countLeft(r, &r.count, now)
+	if b := banOf(r); b != nil {
+		if b.end(now) > now {
+			return isBan
+		}
+		least = share(b.struck(now), b.counts.Cap)
 	}
-	x := r.rest
-	if x == nil {
-		return least
-	}
-	if x.ban.end(now) > now {
-		return isBan
-	}
-	for i := range x.holders {
-		if x.holders[i].tag != 0 && !x.holders[i].Dead(now) {
+	for i := range r.states(true) {
+		if sh.alive(r, i, true, now) {
 			return isHeld
 		}
 	}
-	if x.ban != nil {
-		least = min(least, share(x.ban.struck(now), x.ban.counts.Cap))
-	}
-	for i := range x.counts {
-		if c := &x.counts[i]; c.Owner != 0 {
+	for i := range r.states(false) {
+		if c := r.countAt(i); c.Owner != 0 {
 			least = min(least, sh.countLeft(r, c, now))
 		}
 	}

@@ -537,24 +537,3 @@ func TestRoomIsGivenBack(t *testing.T) {
 		}
 	}
 }
-
-// Blocks of pieces are cut where they begin, at whatever size.
-func TestShrinkCutsBlocks(t *testing.T) {
-	const most = 1000
-	begins := map[int]bool{}
-	for k := 0; k < most; k += blockAt(k) {
-		begins[k] = true
-	}
-	for count := most * pieceSize; count > 0; count -= 17 {
-		var sh shard
-		for len(sh.pieces) < most {
-			sh.pieces = append(sh.pieces, nil)
-			sh.roomy = append(sh.roomy, 0)
-		}
-		sh.count = uint32(count)
-		sh.shrink()
-		if n := len(sh.pieces); n < most && !begins[n] || n*pieceSize < count || n > count/pieceSize*17/16+17 {
-			t.Fatalf("%d pieces for %d records", n, count)
-		}
-	}
-}

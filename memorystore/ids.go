@@ -30,16 +30,17 @@ type seenID struct {
 
 // find returns the id if it is in force, else nil.
 func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
-	if len(d.list) == 0 {
-		return nil
-	}
 	if i := d.index(seed, id); i >= 0 && d.list[i].until > now && d.list[i].until <= now+2*life {
 		return &d.list[i]
 	}
 	return nil
 }
 
+// index returns the index of an id, -1 if it is not known.
 func (d *ids) index(seed maphash.Seed, id string) int {
+	if len(d.list) == 0 {
+		return -1
+	}
 	hash := maphash.String(seed, id)
 	for i := len(d.list) - 1; i >= 0; i-- {
 		if d.list[i].hash == hash && d.list[i].id == id {
@@ -53,9 +54,8 @@ func (d *ids) index(seed maphash.Seed, id string) int {
 func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	d.forget(seed, id)
 	gone := 0
-	for gone < len(d.list) && d.list[gone].until <= now {
+	for ; gone < len(d.list) && d.list[gone].until <= now; gone++ {
 		d.text -= d.list[gone].bytes()
-		gone++
 	}
 	d.list = slices.Delete(d.list, 0, gone)
 	until := (at + life + 15) / 16 * 16
@@ -80,18 +80,18 @@ func (d *ids) dropLowest() {
 			lowest = i
 		}
 	}
-	d.text -= d.list[lowest].bytes()
-	d.list = slices.Delete(d.list, lowest, lowest+1)
+	d.remove(lowest)
 }
 
 func (d *ids) forget(seed maphash.Seed, id string) {
-	if len(d.list) == 0 {
-		return
-	}
 	if i := d.index(seed, id); i >= 0 {
-		d.text -= d.list[i].bytes()
-		d.list = slices.Delete(d.list, i, i+1)
+		d.remove(i)
 	}
+}
+
+func (d *ids) remove(i int) {
+	d.text -= d.list[i].bytes()
+	d.list = slices.Delete(d.list, i, i+1)
 }
 
 // dead reports that no id is in force any more.
@@ -113,9 +113,7 @@ func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	if r.ID == "" || r.Claims[0].Cost == 0 || d.Charge.IsZero() || d.Repeat {
 		return
 	}
-	rec := q.record(&q.parts[0], &r.Claims[0])
-	before := rec.rest.bytes()
-	ids, life := &rec.more().ids, contract.Life(r).Microseconds()
+	ids, life := &q.first().record().more().ids, contract.Life(r).Microseconds()
 	switch i := ids.index(q.store.seed, r.ID); {
 	case r.Terms().Booked == nil && ids.find(q.store.seed, r.ID, q.now, life) == nil:
 		at += r.Terms().Lease.Microseconds()
@@ -125,7 +123,6 @@ func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 		ids.list[i].charge = chargeText(r, &d.Charge)
 		ids.text += ids.list[i].bytes()
 	}
-	q.grown += int64(rec.rest.bytes() - before)
 }
 
 // chargeText is what an id remembers of a charge.
@@ -139,7 +136,7 @@ func shapeOf(claims []stint.Claim) uint32 { return contract.Shape(claims, contra
 
 // seen returns a request's id if it is in force, else nil.
 func (q *query) seen(id string, life time.Duration) *seenID {
-	rec := q.parts[0].rec
+	rec := q.first().rec
 	if id == "" || rec == nil || rec.rest == nil {
 		return nil
 	}

@@ -2,6 +2,9 @@ package memorystore
 
 import (
 	"context"
+	"hash/maphash"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -24,10 +27,10 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	claims := []stint.Claim{c}
 	q := s.lock(claims)
 	defer q.unlock()
-	q.open(claims, true)
+	q.open(true)
 	shown := driver.Inspection{
 		Now:     instant(q.now),
-		Ban:     banOf(q.banRecord(&q.parts[0], &c)).state(q.now),
+		Ban:     q.ban(&q.claims[0]).state(q.now),
 		Windows: make([]driver.Window, len(q.views)),
 	}
 	for i := range q.views {
@@ -115,4 +118,24 @@ func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int6
 		sh.mu.Unlock()
 	}
 	return nil
+}
+
+// Scopes implements [driver.Inspector]. It looks at one shard, for all of a subject is there, and
+// holds its lock for no longer than the sweeper does.
+func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
+	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
+		return nil, err
+	}
+	sh := &s.shards[maphash.String(s.seed, subject)>>s.shift]
+	scopes := map[string]bool{} // limits with names have records of their own
+	err := sh.list(ctx, "scopes", func(r *record, now int64) bool {
+		if r.isOf(subject) && sh.counts(r, now) {
+			scopes[r.scope()] = true
+		}
+		return len(scopes) < storebounds.MaxScopes
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(scopes)), nil
 }

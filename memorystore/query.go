@@ -9,70 +9,63 @@ import (
 
 // query is one call in progress. Each shard has one, so that a call allocates nothing; a call over
 // several shards uses that of the first.
+//
+// A call locks the shards of its claims, finds their records, opens a view of each limit, decides
+// on the views, writes those that change back to the records, and counts by how much these have
+// grown.
 type query struct {
 	store  *Store
 	now    int64
-	claims int
-	parts  []part // one per claim, then one per claim and name of its limits
-	views  []view
-	locked []uint32 // shards, if there are several
-	grown  int64    // bytes, but for what the shards have noted
-	added  []added
+	locked []uint32 // shards, in order
+	claims []claim
+	parts  []part // the records that the claims are about, each once
+	views  []view // of the limits of all claims, in order
 }
 
-// added is a record that the call has inserted.
-type added struct {
-	shard *shard
-	n     uint32
-}
-
-// part is one claim of a call, or its limits with a name.
-type part struct {
+// claim is one of a call.
+type claim struct {
+	*stint.Claim
+	number  int
 	shard   *shard
-	rec     *record // nil if nothing is known
-	claim   int
-	name    string
-	subject uint64 // hash
-	hash    uint64 // of subject, scope and name
+	hash    uint64 // of the subject
+	part    int    // its record without a name: that of its ids, places and settled charges
+	settled bool   // it was, before this amendment
+	until   int64  // when that this amendment has settled it need not be known any more
+}
 
-	first, end int  // of a claim, the views of its limits
-	stale      bool // the state is not the one that was charged, in an amendment
+// part is a record that a call reads or writes.
+type part struct {
+	claim  *claim  // whose it is
+	name   string  // of its limits
+	whole  bool    // it is of the subject outside of any scope, though the claim has one
+	rec    *record // nil if nothing is known
+	hash   uint64
+	size   int    // of the record when the call began
+	added  bool   // the call has inserted the record
+	number uint32 // of a record that was added
+	stale  bool   // it is not the state that was charged, in an amendment
 }
 
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
-// a claim is none. See unlock.
+// there is no claim, or one without a subject. See unlock.
 func (s *Store) lock(claims []stint.Claim) *query {
-	if len(claims) == 1 {
-		c := &claims[0]
-		if c.Subject == "" {
-			return nil
-		}
-		h := maphash.String(s.seed, c.Subject)
-		sh := &s.shards[h>>s.shift]
-		now := s.read()
-		sh.mu.Lock()
-		q := &sh.query
-		q.begin(s, sh.follow(now), 1)
-		q.find(0, sh, h, c)
-		return q
-	}
-	return s.lockMany(claims)
-}
-
-func (s *Store) lockMany(claims []stint.Claim) *query {
-	var buf [stint.MaxClaims]uint64
-	var order [stint.MaxClaims]uint32
-	hashes, shards := buf[:0], order[:0]
+	var hashBuf [stint.MaxClaims]uint64
+	var shardBuf [stint.MaxClaims]uint32
+	hashes, shards := hashBuf[:0], shardBuf[:0]
 	for i := range claims {
-		c := &claims[i]
-		if c.Subject == "" {
+		if claims[i].Subject == "" {
 			return nil
 		}
-		h := maphash.String(s.seed, c.Subject)
+		h := maphash.String(s.seed, claims[i].Subject)
 		hashes, shards = append(hashes, h), append(shards, uint32(h>>s.shift))
 	}
-	slices.Sort(shards)
-	shards = slices.Compact(shards)
+	if len(claims) == 0 {
+		return nil
+	}
+	if len(claims) > 1 {
+		slices.Sort(shards)
+		shards = slices.Compact(shards)
+	}
 	now := s.read()
 	for _, i := range shards {
 		s.shards[i].mu.Lock()
@@ -81,179 +74,115 @@ func (s *Store) lockMany(claims []stint.Claim) *query {
 	for _, i := range shards {
 		s.shards[i].clock = now
 	}
-	sh := &s.shards[shards[0]]
-	q := &sh.query
-	q.begin(s, sh.follow(now), len(hashes))
-	q.locked = append(q.locked, shards...)
+	first := &s.shards[shards[0]]
+	q := &first.query
+	q.store, q.now = s, first.follow(now)
+	q.locked = append(q.locked[:0], shards...)
+	q.parts, q.views = q.parts[:0], q.views[:0]
+	q.claims = slices.Grow(q.claims[:0], len(claims))[:len(claims)]
 	for i, h := range hashes {
-		q.find(i, &s.shards[h>>s.shift], h, &claims[i])
+		c := &q.claims[i]
+		c.Claim, c.number, c.shard, c.hash = &claims[i], i, &s.shards[h>>s.shift], h
+		c.settled, c.until = false, 0
+		c.part = q.part(c, c.Scope, "")
 	}
 	return q
 }
 
-func (q *query) begin(s *Store, now int64, claims int) {
-	q.store, q.now, q.claims, q.grown = s, now, claims, 0
-	q.locked, q.added = q.locked[:0], q.added[:0]
-	q.views = q.views[:0]
-	if cap(q.parts) < claims {
-		q.parts = make([]part, claims)
-	}
-	q.parts = q.parts[:claims]
-}
-
-func (q *query) find(i int, sh *shard, subject uint64, c *stint.Claim) {
-	hash := withScope(q.store.seed, subject, c.Scope, "")
-	q.parts[i] = part{shard: sh, rec: sh.find(hash, c.Subject, c.Scope, ""), claim: i, subject: subject, hash: hash}
-}
-
-// partOf returns the number of the part of a claim's limits with a name.
-func (q *query) partOf(i int, c *stint.Claim, name string) int {
-	if name == "" {
-		return i
-	}
-	for k := q.claims; k < len(q.parts); k++ {
-		if q.parts[k].claim == i && q.parts[k].name == name {
-			return k
+// part returns the number of the record of a claim's subject with a scope and a name.
+func (q *query) part(c *claim, scope, name string) int {
+	hash := withScope(q.store.seed, c.hash, scope, name)
+	n := len(q.parts)
+	for i := range n {
+		p := &q.parts[i]
+		if p.hash == hash && p.name == name && p.scope() == scope && p.claim.Subject == c.Subject {
+			return i
 		}
 	}
-	p := part{shard: q.parts[i].shard, claim: i, name: name, subject: q.parts[i].subject}
-	p.hash = withScope(q.store.seed, p.subject, c.Scope, name)
-	p.rec = p.shard.find(p.hash, c.Subject, c.Scope, name)
-	q.parts = append(q.parts, p)
-	return len(q.parts) - 1
+	q.parts = slices.Grow(q.parts, 1)[:n+1]
+	p := &q.parts[n]
+	p.claim, p.name, p.whole = c, name, scope != c.Scope
+	p.hash, p.added, p.stale = hash, false, false
+	if p.rec = c.shard.find(hash, c.Subject, scope, name); p.rec != nil {
+		p.size = p.rec.bytes()
+	} else {
+		p.size = 0
+	}
+	return n
 }
 
-// unlock counts what was written and gives the locks back.
+func (p *part) scope() string {
+	if p.whole {
+		return ""
+	}
+	return p.claim.Scope
+}
+
+// first returns the record of the first claim without a name: that of request ids.
+func (q *query) first() *part { return &q.parts[q.claims[0].part] }
+
+// record returns the part's record, a new one if it has none.
+func (p *part) record() *record {
+	if p.rec == nil {
+		p.number, p.rec = p.claim.shard.insert(p.hash, p.claim.Subject, p.scope(), p.name)
+		p.added = true
+	}
+	return p.rec
+}
+
+// generation is that of the part's state, 0 if there is none.
+func (p *part) generation() uint32 {
+	if p.rec == nil {
+		return 0
+	}
+	return p.rec.generation
+}
+
+// unlock counts what was written and gives the locks back. If that is too much, it evicts records.
 func (q *query) unlock() {
+	s, own := q.store, q.claims[0].shard
+	w := written{shard: own.number, now: q.now}
+	overfull := false
 	for i := range q.parts {
-		sh := q.parts[i].shard
-		q.grown += sh.grown
-		sh.grown = 0
+		p := &q.parts[i]
+		if p.rec == nil {
+			continue
+		}
+		w.bytes += int64(p.rec.bytes() - p.size)
+		if p.added {
+			w.records++
+			sh := p.claim.shard
+			sh.setClass(p.number, sh.classify(p.rec, q.now))
+			overfull = overfull || int(sh.count) > s.perShard
+		}
 	}
-	for _, a := range q.added {
-		a.shard.setClass(a.n, a.shard.classify(a.shard.record(a.n), q.now))
-	}
-	s, records := q.store, int64(len(q.added))
-	if q.grown == 0 && records == 0 || !q.overfull() && s.add(q.grown, records, s.bounds) {
+	if w.bytes == 0 && w.records == 0 || !overfull && s.add(w.bytes, w.records, s.bounds) {
 		q.release()
 		return
 	}
-	own := q.parts[0].shard
-	var buf [8]*record
-	w := written{shard: own.number, now: q.now, bytes: q.grown, records: records, spare: q.inUse(buf[:0])}
-	for i := range q.parts {
-		q.parts[i].shard.unfill(&w)
+	w.spare = make([]*record, 0, len(q.parts))
+	for _, added := range [...]bool{true, false} { // the first is the one to make room for
+		for i := range q.parts {
+			if p := &q.parts[i]; p.rec != nil && p.added == added {
+				w.spare = append(w.spare, p.rec)
+			}
+		}
+	}
+	for _, i := range q.locked {
+		s.shards[i].unfill(&w)
 	}
 	own.evictIfHeavy(&w)
 	q.release()
 	s.makeRoom(&w)
 }
 
-// inUse appends the records that the call has inserted or found.
-func (q *query) inUse(list []*record) []*record {
-	for _, a := range q.added {
-		list = append(list, a.shard.record(a.n))
-	}
-	for i := range q.parts {
-		if r := q.parts[i].rec; r != nil {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
-// overfull reports whether a shard has got more records than it may have.
-func (q *query) overfull() bool {
-	for i := range q.parts {
-		if int(q.parts[i].shard.count) > q.store.perShard {
-			return true
-		}
-	}
-	return false
-}
-
-// release gives the locks back.
+// release gives the locks back: that of the first shard last, for the call is in there. It keeps
+// nothing of the caller's.
 func (q *query) release() {
-	if len(q.locked) == 0 {
-		q.parts[0].shard.mu.Unlock()
-		return
+	for i := range q.claims {
+		q.claims[i].Claim = nil
 	}
-	// The query is the first shard's: that lock goes last.
 	for i := len(q.locked) - 1; i >= 0; i-- {
 		q.store.shards[q.locked[i]].mu.Unlock()
 	}
-}
-
-// open opens every limit of every claim. It writes nothing if look is set, nor for a claim that
-// costs nothing.
-func (q *query) open(claims []stint.Claim, look bool) {
-	n := 0
-	for i := range q.claims {
-		n += len(claims[i].Limits)
-	}
-	if cap(q.views) < n {
-		q.views = make([]view, n)
-	}
-	q.views = q.views[:n]
-	n = 0
-	for i := range q.claims {
-		c := &claims[i]
-		q.parts[i].first = n
-		for k := range c.Limits {
-			v, l := &q.views[n], &c.Limits[k]
-			v.part = i
-			if l.Name != "" && l.Algorithm != stint.AlgorithmConcurrency {
-				v.part = q.partOf(i, c, l.Name)
-			}
-			p := &q.parts[v.part]
-			v.open(p.shard, p.rec, l, q.now, look || c.Cost == 0)
-			n++
-		}
-		q.parts[i].end = n
-	}
-}
-
-// record returns the part's record, a new one if it has none.
-func (q *query) record(p *part, c *stint.Claim) *record {
-	if p.rec == nil {
-		// An earlier claim on the same subject and scope may have made one.
-		if p.rec = p.shard.find(p.hash, c.Subject, c.Scope, p.name); p.rec == nil {
-			p.rec = q.insert(p, p.hash, c.Subject, c.Scope, p.name)
-		}
-	}
-	return p.rec
-}
-
-// insert adds a record to a part's shard.
-func (q *query) insert(p *part, hash uint64, subject, scope, name string) *record {
-	n, r := p.shard.insert(hash, subject, scope, name)
-	q.added = append(q.added, added{p.shard, n})
-	q.grown += int64(r.bytes())
-	return r
-}
-
-// banRecord returns the record that holds the ban of a claim's subject, or nil.
-func (q *query) banRecord(p *part, c *stint.Claim) *record {
-	if p.shard.bans == 0 {
-		return nil
-	}
-	if c.Scope == "" {
-		return p.rec
-	}
-	return p.shard.find(p.subject, c.Subject, "", "")
-}
-
-// newBan returns the ban of a claim's subject, a new one if there is none.
-func (q *query) newBan(p *part, c *stint.Claim) *ban {
-	r := p.shard.find(p.subject, c.Subject, "", "")
-	if r == nil {
-		r = q.insert(p, p.subject, c.Subject, "", "")
-	}
-	if banOf(r) == nil {
-		before := r.rest.bytes()
-		r.more().ban = new(ban)
-		p.shard.bans++
-		q.grown += int64(r.rest.bytes() - before)
-	}
-	return r.rest.ban
 }

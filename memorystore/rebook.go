@@ -13,19 +13,18 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	if booked == nil {
 		return 0
 	}
-	q.eachState(r.Claims, func(i int, p *part) {
-		p.stale = p.rec == nil || p.rec.generation == 0 || p.rec.generation != booked.GenerationAt(i)
-	})
+	q.compare(booked)
 	whole := true
-	for i := range q.claims {
-		for k := q.parts[i].first; k < q.parts[i].end && r.Claims[i].Cost > 0; k++ {
-			v := &q.views[k]
-			at := v.bookedAt(booked.At)
-			if v.booked = at > 0 && !q.parts[v.part].stale; !v.booked {
-				whole = false
-			} else if old == 0 || at < old {
-				old = at
-			}
+	for k := range q.views {
+		v := &q.views[k]
+		if v.claim.Cost == 0 {
+			continue
+		}
+		at := v.bookedAt(booked.At)
+		if v.booked = at > 0 && !q.parts[v.part].stale; !v.booked {
+			whole = false
+		} else if old == 0 || at < old {
+			old = at
 		}
 	}
 	if !whole || old == 0 {
@@ -42,33 +41,30 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 		return false
 	}
 	end := r.Terms().Booked.At
-	for i := range q.claims {
-		for k := q.parts[i].first; k < q.parts[i].end && r.Claims[i].Cost > 0; k++ {
-			v := &q.views[k]
-			if v.booked || q.parts[v.part].stale {
-				return false
-			}
-			come = come || !v.holds() && v.count.HasCome(end)
+	for k := range q.views {
+		v := &q.views[k]
+		if v.claim.Cost == 0 {
+			continue
 		}
+		if v.booked || q.parts[v.part].stale {
+			return false
+		}
+		come = come || !v.holds() && v.count.HasCome(end)
 	}
 	if !come {
 		return false
 	}
-	for i := range q.claims {
-		cost := r.Claims[i].Cost
-		for k := q.parts[i].first; k < q.parts[i].end; k++ {
-			v := &q.views[k]
-			if v.holds() {
-				continue
-			}
-			if cost > 0 {
-				q.change(v, func(count *algorithm.View) bool {
-					_, found := count.Settle(end, cost, 0, 0)
-					return found
-				})
-			}
-			v.count.Firm()
+	for k := range q.views {
+		v := &q.views[k]
+		if v.holds() {
+			continue
 		}
+		if v.claim.Cost > 0 {
+			if _, found := v.count.Settle(end, v.claim.Cost, 0, 0); found {
+				q.write(v)
+			}
+		}
+		v.count.Firm()
 	}
 	return true
 }
@@ -86,5 +82,5 @@ func (q *query) only(before int64) {
 func (q *query) stay(r *stint.Request, d *stint.Decision, at int64) {
 	q.only(algorithm.Never)
 	d.Allowed, d.RetryAfter = true, wait(at, q.now)
-	q.name(r, d, q.parts[0].shard.nextSerial(), r.Terms().Booked.At)
+	name(r, d, q.claims[0].shard.nextSerial(), r.Terms().Booked.At)
 }

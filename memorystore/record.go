@@ -18,17 +18,14 @@ type record struct {
 	rest  *rest
 	// generation is that of the state, 0 until there is one.
 	generation uint32
-	size       uint8 // of the key, with named; or longKey; 0 in a free record
-	split      uint8 // where in the key the scope starts
-	key        [18]byte
+	// key is subject, scope and name, one after the other: size bytes, the scope from split on and
+	// the name from name on. A free record has none.
+	size, split, name uint8
+	key               [17]byte
 }
 
-const (
-	// longKey is the size of a key that is in rest.
-	longKey = 255
-	// named marks the size of a key that ends with a name and the length of that.
-	named = 128
-)
+// longKey is the size of a key that is in rest.
+const longKey = 255
 
 // rest is what is known of some subjects.
 type rest struct {
@@ -52,25 +49,18 @@ type rest struct {
 const recordBytes = int(unsafe.Sizeof(record{}))*9/8 + 6
 
 func (r *record) setKey(subject, scope, name string) {
-	n := len(subject) + len(scope) + len(name)
-	if name != "" {
-		n++
-	}
+	split, end := len(subject), len(subject)+len(scope)
 	key := r.key[:0]
-	if n > len(r.key) {
+	if n := end + len(name); n > len(r.key) {
 		key = slices.Grow([]byte(nil), n) // has the capacity that the allocator gives
 	}
 	key = append(append(append(key, subject...), scope...), name...)
-	if n > len(r.key) {
+	if len(key) > len(r.key) {
 		r.size = longKey
-		r.rest = &rest{key: key, split: len(subject), name: len(subject) + len(scope)}
+		r.rest = &rest{key: key, split: split, name: end}
 		return
 	}
-	r.size, r.split = uint8(n), uint8(len(subject))
-	if name != "" {
-		r.key[n-1] = uint8(len(name))
-		r.size |= named
-	}
+	r.size, r.split, r.name = uint8(len(key)), uint8(split), uint8(end)
 }
 
 // fullKey returns subject, scope and name, and where the latter two start.
@@ -78,17 +68,12 @@ func (r *record) fullKey() (key []byte, split, name int) {
 	if r.size == longKey {
 		return r.rest.key, r.rest.split, r.rest.name
 	}
-	n := int(r.size &^ named)
-	if r.size&named == 0 {
-		return r.key[:n], int(r.split), n
-	}
-	n--
-	return r.key[:n], int(r.split), n - int(r.key[n])
+	return r.key[:r.size], int(r.split), int(r.name)
 }
 
 func (r *record) hasKey(subject, scope, name string) bool {
-	if scope == "" && name == "" && r.size == r.split {
-		return int(r.size) == len(subject) && string(r.key[:r.size]) == subject
+	if scope == "" && name == "" && r.size == r.split { // most are
+		return string(r.key[:r.size]) == subject
 	}
 	key, s, n := r.fullKey()
 	return s == len(subject) && n == s+len(scope) && len(key) == n+len(name) &&
@@ -150,21 +135,61 @@ func spread(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 }
 // stepBack follows a clock that stepped back to now.
 func (r *record) stepBack(now int64) {
 	back := r.last - now
-	r.count.StepBack(back, now)
-	if r.rest != nil {
-		for i := range r.rest.counts {
-			r.rest.counts[i].StepBack(back, now)
-		}
+	for i := range r.states(false) {
+		r.countAt(i).StepBack(back, now)
 	}
 	r.last = now
 }
 
-// countAt returns the count at an index: the record's own, then those in rest.
-func (r *record) countAt(index int) *algorithm.Count {
-	if index == 0 {
+// A record has a state for each limit: a count, or the holders of a concurrency limit. A state is
+// in use while it names, by its tag, the limit that it was last written under. It is known of that
+// limit when the state has expired. Counts have the indexes from 0 on, the first is in the record;
+// and so have holders.
+
+// held is the state of a concurrency limit.
+type held struct {
+	algorithm.Concurrency
+	tag uint32
+}
+
+// states is how many counts, or holders, a record has that may be nil. Some may be free.
+func (r *record) states(holds bool) int {
+	switch {
+	case r == nil:
+		return 0
+	case holds && r.rest == nil:
+		return 0
+	case holds:
+		return len(r.rest.holders)
+	case r.rest == nil:
+		return 1
+	}
+	return 1 + len(r.rest.counts)
+}
+
+// tagAt returns the tag of a state, which is 0 if the state is free.
+func (r *record) tagAt(i int, holds bool) *uint32 {
+	if holds {
+		return &r.rest.holders[i].tag
+	}
+	return &r.countAt(i).Owner
+}
+
+func (r *record) countAt(i int) *algorithm.Count {
+	if i == 0 {
 		return &r.count
 	}
-	return &r.rest.counts[index-1]
+	return &r.rest.counts[i-1]
+}
+
+// free forgets a state.
+func (sh *shard) free(r *record, i int, holds bool) {
+	sh.untag(*r.tagAt(i, holds))
+	if holds {
+		r.rest.holders[i] = held{}
+	} else {
+		*r.countAt(i) = algorithm.Count{}
+	}
 }
 
 // more returns the record's rest, a new one if it had none.

@@ -12,7 +12,6 @@ import (
 type shard struct {
 	mu    sync.Mutex
 	clock int64 // the latest reading that was used, if the clock cannot step
-	grown int64 // bytes that no query and no other count has noted. See unlock
 	store *Store
 
 	number uint32 // which shard it is
@@ -29,10 +28,11 @@ type shard struct {
 	serial, serialStep uint64 // of charges
 	generation         uint32 // the latest that was drawn
 
-	sweepAt, hand uint32
-	quicks        [maxQuick]algorithm.View
-	query         query
-	_             [64]byte // the next shard's lock is on another cache line
+	sweepAt uint32                   // where the sweeper goes on
+	hand    uint32                   // where the last record was evicted
+	plain   [maxPlain]algorithm.View // of a call of TakePlain
+	query   query
+	_       [64]byte // the next shard's lock is on another cache line
 }
 
 // piece is a run of records.
@@ -94,7 +94,8 @@ func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *
 	}
 	n = sh.count
 	if int(n) == len(sh.pieces)*pieceSize {
-		sh.addPieces()
+		sh.pieces = append(sh.pieces, new(piece))
+		sh.roomy = append(sh.roomy, 0)
 	}
 	sh.count++
 	r = sh.record(n)
@@ -112,25 +113,6 @@ func (sh *shard) reindex(slots int) {
 	}
 }
 
-// blockAt is how many pieces are allocated together after the first k: an eighth, up to a size at
-// which the allocator rounds nothing up. They are freed together.
-func blockAt(k int) int {
-	n := 1
-	for n < 16 && n*8 < k {
-		n *= 2
-	}
-	return n
-}
-
-// addPieces makes room for more records.
-func (sh *shard) addPieces() {
-	block := make([]piece, blockAt(len(sh.pieces)))
-	for i := range block {
-		sh.pieces = append(sh.pieces, &block[i])
-	}
-	sh.roomy = append(sh.roomy, make([]uint32, len(block))...)
-}
-
 // shrink gives back room, but for a sixteenth more records than there are.
 func (sh *shard) shrink() {
 	if sh.count == 0 {
@@ -142,11 +124,7 @@ func (sh *shard) shrink() {
 		sh.reindex(n * 5 / 8)
 	}
 	used := int(sh.count) / pieceSize
-	keep := used + used/16 + 2
-	if n := blockAt(keep); (keep-1)%n != 0 { // blocks of n begin at multiples of n, plus one
-		keep += n - (keep-1)%n
-	}
-	if keep < len(sh.pieces) {
+	if keep := used + used/16 + 2; keep < len(sh.pieces) {
 		clear(sh.pieces[keep:])
 		sh.pieces = sh.pieces[:keep]
 		sh.roomy = sh.roomy[:keep]
@@ -156,7 +134,7 @@ func (sh *shard) shrink() {
 
 // letGo clears what earlier calls have left that would keep records from being freed.
 func (sh *shard) letGo() {
-	sh.quicks = [maxQuick]algorithm.View{}
+	sh.plain = [maxPlain]algorithm.View{}
 	q := &sh.query
 	clear(q.views[:cap(q.views)])
 	for i := range q.parts[:cap(q.parts)] {
@@ -167,18 +145,14 @@ func (sh *shard) letGo() {
 // remove forgets a record. The last one moves to where it was.
 func (sh *shard) remove(n uint32) {
 	r := sh.record(n)
-	sh.grown -= int64(r.bytes())
+	bytes := int64(r.bytes())
 	sh.index.remove(r.hash(sh.store.seed), n, func(n uint32) uint64 { return sh.record(n).hash(sh.store.seed) })
 	if banOf(r) != nil {
 		sh.bans--
 	}
-	sh.untag(r.count.Owner)
-	if r.rest != nil {
-		for i := range r.rest.counts {
-			sh.untag(r.rest.counts[i].Owner)
-		}
-		for i := range r.rest.holders {
-			sh.untag(r.rest.holders[i].tag)
+	for _, holds := range [...]bool{false, true} {
+		for i := range r.states(holds) {
+			sh.untag(*r.tagAt(i, holds))
 		}
 	}
 	sh.count--
@@ -191,11 +165,7 @@ func (sh *shard) remove(n uint32) {
 	sh.setClass(sh.count, near)
 	sh.loads()[near].Add(-1)
 	*last = record{}
-	if sh.hand >= sh.count {
-		sh.hand = 0
-	}
 	sh.store.subjects.Add(-1)
-	sh.store.bytes.Add(sh.grown)
-	sh.grown = 0
+	sh.store.bytes.Add(-bytes)
 	sh.shrink()
 }

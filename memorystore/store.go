@@ -154,9 +154,11 @@ func New(cfg Config) (*Store, error) {
 }
 
 // shardsFor spreads subjects so that cores rarely meet, and so that no shard is so large that
-// growing it takes long or so small that the room it has for more counts.
+// growing it takes long or so small that the room it has for more counts. With 32 shards per core a
+// decision on one of many subjects takes 10 % longer than with 16: what is used of each shard
+// itself no longer fits into the first cache.
 func shardsFor(subjects int, bytes int64) int {
-	want := max(32*runtime.GOMAXPROCS(0), subjects>>14)
+	want := max(16*runtime.GOMAXPROCS(0), subjects>>14)
 	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
 	return 1 << (bits.Len(uint(max(want, 1))) - 1)
 }

@@ -79,26 +79,26 @@ func (sh *shard) sweep() (seen int, whole bool) {
 
 // dead reports that forgetting a record changes no later answer.
 func (sh *shard) dead(r *record, now int64) bool {
+	for _, holds := range [...]bool{false, true} {
+		for i := range r.states(holds) {
+			if sh.alive(r, i, holds, now) {
+				return false
+			}
+		}
+	}
 	x := r.rest
-	return !sh.counts(r, now) && (x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now) &&
-		!x.wasReset(now))
+	return x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now)
 }
 
 // counts reports whether something is counted in a record: beside limits there may be ids, what was
 // settled, and a ban.
 func (sh *shard) counts(r *record, now int64) bool {
-	if sh.alive(r, &r.count, now) {
-		return true
-	}
-	if r.rest == nil {
-		return false
-	}
-	for i := range r.rest.counts {
-		if sh.alive(r, &r.rest.counts[i], now) {
+	for i := range r.states(false) {
+		if sh.alive(r, i, false, now) {
 			return true
 		}
 	}
-	for i := range r.rest.holders {
+	for i := range r.states(true) {
 		if h := &r.rest.holders[i]; h.tag != 0 && !h.Empty(now) {
 			return true
 		}
@@ -106,36 +106,16 @@ func (sh *shard) counts(r *record, now int64) bool {
 	return false
 }
 
-// wasReset reports whether places were reset and that still matters.
-func (r *rest) wasReset(now int64) bool {
-	for i := range r.holders {
-		if h := &r.holders[i]; h.tag != 0 && !h.Dead(now) {
-			return true
-		}
+// alive reports whether a state of a record must not be forgotten.
+func (sh *shard) alive(r *record, i int, holds bool, now int64) bool {
+	tag := *r.tagAt(i, holds)
+	switch {
+	case tag == 0:
+		return false
+	case holds:
+		return !r.rest.holders[i].Dead(now)
 	}
-	return false
-}
-
-// alive reports whether a count of a record must not be forgotten.
-func (sh *shard) alive(r *record, c *algorithm.Count, now int64) bool {
-	return c.Owner != 0 && (now < r.last || !c.Dead(sh.params(c.Owner), now))
+	return now < r.last || !r.countAt(i).Dead(sh.params(tag), now)
 }
 
 func (sh *shard) params(tag uint32) *algorithm.Params { return &sh.variants[tag].params }
-
-// dropDead frees what has expired in a record's rest and is not in use.
-func (sh *shard) dropDead(r *record, now int64, inUse func(tag uint32) bool) {
-	x := r.rest
-	for i := range x.counts {
-		if c := &x.counts[i]; c.Owner != 0 && !sh.alive(r, c, now-grace) && !inUse(c.Owner) {
-			sh.untag(c.Owner)
-			*c = algorithm.Count{}
-		}
-	}
-	for i := range x.holders {
-		if h := &x.holders[i]; h.tag != 0 && h.Dead(now-grace) && !inUse(h.tag) {
-			sh.untag(h.tag)
-			*h = held{}
-		}
-	}
-}

@@ -2,8 +2,8 @@ package memorystore
 
 import (
 	"context"
-	"hash/maphash"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -18,48 +18,16 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	if err := s.ready(ctx, "take"); err != nil {
 		return d, err
 	}
-	if len(r.Claims) == 1 && r.Claims[0].Subject != "" {
-		s.takeOne(&r, &d)
+	if len(r.Claims) > 0 && s.takePlain(ctx, &r, &d) {
 		return d, nil
-	}
-	if len(r.Claims) == 0 {
-		return d, r.Validate()
 	}
 	q := s.lock(r.Claims)
 	if q == nil {
 		return d, r.Validate()
 	}
-	defer q.unlock()
 	q.decide(&r, &d)
-	return d, nil
-}
-
-// takeOne decides on a single claim.
-func (s *Store) takeOne(r *stint.Request, d *stint.Decision) {
-	h := maphash.String(s.seed, r.Claims[0].Subject)
-	sh := &s.shards[h>>s.shift]
-	name := ""
-	if len(r.Claims[0].Limits) > 0 {
-		name = r.Claims[0].Limits[0].Name
-	}
-	hash := withScope(s.seed, h, r.Claims[0].Scope, name)
-	now := s.read()
-	sh.mu.Lock()
-	now = sh.follow(now)
-	rec := sh.find(hash, r.Claims[0].Subject, r.Claims[0].Scope, name)
-	if sh.quick(r, rec, d, now) {
-		sh.leave(rec, now)
-		return
-	}
-	q := &sh.query
-	q.begin(s, now, 1)
-	if name == "" {
-		q.parts[0] = part{shard: sh, rec: rec, subject: h, hash: hash}
-	} else {
-		q.find(0, sh, h, &r.Claims[0])
-	}
-	q.decide(r, d)
 	q.unlock()
+	return d, nil
 }
 
 // decide answers a request: ban, request id, limits, charge, strike.
@@ -70,20 +38,20 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		return
 	}
 	if q.banned(r, d) {
-		q.open(r.Claims, true)
+		q.open(true)
 		q.fit(r)
 		q.earliest(r, true, d)
 		q.conclude(d, q.now)
 		return
 	}
 	if r.ID != "" && r.Claims[0].Cost > 0 && r.Terms().Booked == nil && q.repeated(r, d) {
-		q.open(r.Claims, true)
+		q.open(true)
 		d.MakeUsages(len(q.views))
 		q.conclude(d, q.now)
 		return
 	}
 	peek := r.Mode == stint.ModePeek
-	q.open(r.Claims, peek)
+	q.open(peek)
 	q.fit(r)
 	old := q.behind(r)
 	come := old == 0 && !peek && q.giveUp(r)
@@ -124,7 +92,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 // force charges a request whether or not there is room: now, or so long from now.
 func (q *query) force(r *stint.Request, d *stint.Decision) {
 	repeat := r.ID != "" && r.Claims[0].Cost > 0 && q.repeated(r, d)
-	q.open(r.Claims, repeat)
+	q.open(repeat)
 	d.MakeUsages(len(q.views))
 	at := q.now
 	if !repeat {
@@ -149,6 +117,7 @@ func (q *query) fit(r *stint.Request) {
 	}
 	c.Cost = max(c.Cost, 1)
 	r.Claims = []stint.Claim{c} // those of the caller stay as they are
+	q.claims[0].Claim = &r.Claims[0]
 }
 
 // promised reports whether what is left of a limit is booked: there may be room for the cost now,
@@ -169,37 +138,32 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
-	for i := range q.claims {
-		p, cost := &q.parts[i], r.Claims[i].Cost
-		for k := p.first; k < p.end; k++ {
-			v := &q.views[k]
-			n, last := v.bookings()
-			from = max(from, last)
-			if v.fits(cost) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {
-				continue
-			}
-			fits = false
-			t := v.earliest(max(q.now, last), cost)
-			usages[k].RetryAfter = wait(t, q.now)
-			latest = max(latest, t)
+	for k := range q.views {
+		v := &q.views[k]
+		n, last := v.bookings()
+		from = max(from, last)
+		if v.fits(v.claim.Cost) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {
+			continue
 		}
+		fits = false
+		t := v.earliest(max(q.now, last), v.claim.Cost)
+		usages[k].RetryAfter = wait(t, q.now)
+		latest = max(latest, t)
 	}
 	if fits || latest == algorithm.Never || len(q.views) == 1 {
 		return latest
 	}
-	return q.together(r, max(from, latest))
+	return q.together(max(from, latest))
 }
 
 // together returns the first instant, not before one that no booking comes after, at which all
 // limits have room at the same time.
-func (q *query) together(r *stint.Request, at int64) int64 {
+func (q *query) together(at int64) int64 {
 	for {
 		next := at
-		for i := range q.claims {
-			p, cost := &q.parts[i], r.Claims[i].Cost
-			for k := p.first; k < p.end; k++ {
-				next = max(next, q.views[k].earliest(at, cost))
-			}
+		for k := range q.views {
+			v := &q.views[k]
+			next = max(next, v.earliest(at, v.claim.Cost))
 		}
 		if next == at || next == algorithm.Never {
 			return next
@@ -221,13 +185,13 @@ func (q *query) fullyBooked() bool {
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
 	if !d.Repeat || d.Charge.IsZero() { // else it has the generations of the first request
-		q.eachState(d.Charge.Claims(), func(i int, p *part) {
-			generation := uint32(0)
-			if p.rec != nil {
-				generation = p.rec.generation
+		n := 0
+		for k := range q.views {
+			if v := &q.views[k]; v.leads {
+				contract.SetGeneration(&d.Charge, n, q.parts[v.part].generation())
+				n++
 			}
-			contract.SetGeneration(&d.Charge, i, generation)
-		})
+		}
 	}
 	usages := d.Usages()
 	for k := range usages {
@@ -243,27 +207,15 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 
 // deny names the claim that denied, and strikes its subject, unless that is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
-	usages := d.Usages()
-	denier := 0
-search:
-	for i := range q.claims {
-		for k := q.parts[i].first; k < q.parts[i].end; k++ {
-			if usages[k].RetryAfter != 0 {
-				denier = i
-				break search
-			}
-		}
+	c := &q.claims[0]
+	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {
+		c = q.views[k].claim
 	}
-	c := &r.Claims[denier]
-	d.Denier = uint8(denier + 1)
+	d.Denier = uint8(c.number + 1)
 	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.ModeTake || c.Cost == 0 || c.Shared {
 		return
 	}
-	b := q.newBan(&q.parts[denier], c)
-	before := b.bytes()
-	until := b.strike(r.Bans, q.now)
-	q.grown += int64(b.bytes() - before)
-	if until > 0 {
+	if until := q.newBan(c).strike(r.Bans, q.now); until > 0 {
 		d.Banned, d.BanLeft = true, duration(until-q.now)
 		if d.RetryAfter != stint.Never {
 			d.RetryAfter = max(d.RetryAfter, d.BanLeft)

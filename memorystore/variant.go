@@ -29,7 +29,7 @@ func (sh *shard) tag(l *stint.Limit) uint32 {
 		v.limit.Name = string([]byte(l.Name))
 		t = sh.freeTag(v)
 		sh.variantOf[v.limit] = t
-		sh.grown += v.bytes()
+		sh.store.bytes.Add(v.bytes())
 	}
 	sh.variants[t].states++
 	return t
@@ -63,7 +63,7 @@ func (sh *shard) untag(t uint32) {
 	}
 	v := sh.variants[t]
 	if v.states--; v.states == 0 {
-		sh.grown -= v.bytes()
+		sh.store.bytes.Add(-v.bytes())
 		delete(sh.variantOf, v.limit)
 		sh.variants[t] = nil
 	}

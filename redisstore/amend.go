@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
@@ -138,8 +136,6 @@ func placesOf(c *stint.Charge) (claims uint16) {
 	return claims
 }
 
-func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
-
 // unsettled returns a charge in which claims that this process has settled cost nothing.
 func (s *Store) unsettled(c stint.Charge) stint.Charge {
 	c.SetClaims(c.Claims()) // its own
@@ -178,84 +174,25 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 // time left, so the server's clock was set, and its reply had the new time.
 func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	for again := false; len(batch) > 0; again = true {
-		call := s.nextCall()
-		keys, args, err := s.packAmend(ctx, batch, call)
+		c, err := s.encodeAmend(ctx, batch)
 		var reply string
 		if err == nil {
-			reply, err = amendScript.run(ctx, by, keys, args)
+			reply, err = c.script.run(ctx, by, c.keys, c.args)
 		}
-		var now int64
 		var late []*amending
 		if err == nil {
-			now, late, err = readAmend(reply, call, batch)
+			late, err = c.decodeAmend(batch, reply)
 		}
 		if err != nil {
 			for _, q := range batch {
 				q.done, q.err = amended{}, err
 			}
-			return
 		}
-		s.learnTime(now, len(late) > 0)
 		if again || ctx.Err() != nil {
 			return
 		}
 		batch = late
 	}
-}
-
-// readAmend fills in the answers of a reply of amend.lua. It returns the server's clock, and those
-// that came too late.
-func readAmend(reply string, call uint64, batch []*amending) (now int64, late []*amending, err error) {
-	in, now, err := opening(reply, call)
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, q := range batch {
-		if q.done, q.err = in.amended(); q.err == errLate {
-			late = append(late, q)
-		}
-	}
-	return now, late, in.end()
-}
-
-// packAmend returns keys and arguments for amend.lua. A heartbeat says until when its caller waits:
-// later it would take a place for somebody who may have released it.
-func (s *Store) packAmend(ctx context.Context, batch []*amending, call uint64) (keys, args []string, err error) {
-	k, err := s.newKeys()
-	if err != nil {
-		return nil, nil, err
-	}
-	var sets callSets
-	body := le.AppendUint16(make([]byte, 0, 128*len(batch)), uint16(len(batch)))
-	args = []string{""}
-	for _, q := range batch {
-		c := &q.charge
-		parts := partsOf(nil, c.Claims())
-		s.sets.fill(parts)
-		for i := range c.Claims() {
-			claim := &c.Claims()[i]
-			k.inScope(claim.Subject, claim.Scope, "settled")
-			for j := range parts {
-				if parts[j].claim == i {
-					k.ofPart(&parts[j])
-				}
-			}
-		}
-		if id := c.Data().RequestID; id != "" {
-			k.inScope(c.Claims()[0].Subject, c.Claims()[0].Scope, seenKey)
-			args = append(args, k.names.id(id))
-		}
-		notAfter, retake := int64(0), s.retakes(c, q.Amendment)
-		if q.Amendment.Kind == stint.AmendExtend {
-			if notAfter = s.notAfter(heartbeatDeadline(ctx, q)); notAfter == 0 && s.clock() == 0 {
-				retake = 0 // the server's clock is not known
-			}
-		}
-		body = appendAmendment(body, c, q.Amendment, parts, notAfter, retake, &sets)
-	}
-	b := sets.appendTo(appendStart(make([]byte, 0, 256+len(body)), call, s.clock()))
-	args[0] = rueidis.BinaryString(append(b, body...))
-	return k.strings(), args, nil
 }
 
 // heartbeatDeadline is until when a heartbeat is wanted: no longer than a place lasts.

@@ -50,7 +50,7 @@ func TestEveryCallOfABatchIsAnswered(t *testing.T) {
 	s := openCluster(t, redistest.StartCluster(t))
 	for _, refused := range []error{nil, errors.New("names may not be written")} {
 		if refused != nil {
-			s.names.Store(refusedNames(dataKey{}, refused))
+			s.refused.Store(&refused)
 		}
 		for _, own := range []bool{false, true} {
 			var batch []*driver.Call

@@ -159,11 +159,7 @@ func (f flight) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResu
 	if f.room == nil {
 		return f.share(ctx, cmd)
 	}
-	result := f.get().Do(context.WithValue(ctx, ownKey{}, f.addr), cmd)
-	if errors.Is(result.Error(), errStale) { // it was not sent
-		result = f.share(ctx, cmd)
-	}
-	return result
+	return f.get().Do(context.WithValue(ctx, ownKey{}, f.addr), cmd)
 }
 
 // DoMulti makes calls at a time.

@@ -215,6 +215,13 @@ func TestCallsOnStaleLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.conn.lost.Store(int64(s.conn.now()))
+		mixed := []*driver.Call{hourly("a", ""), hourly("b", "an id")} // two script calls in one flight
+		s.TakeBatch(lane(t, true), mixed)
+		for _, c := range mixed {
+			if c.Err != nil {
+				t.Errorf("%s: of two kinds: %v", kind, c.Err)
+			}
+		}
 		for i := range 3 {
 			if err := batchOf(t, s, time.Minute); err != nil {
 				t.Errorf("%s: batch %d: %v", kind, i, err)

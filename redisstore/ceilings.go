@@ -26,8 +26,8 @@ type ceiling struct {
 }
 
 // note keeps the usage of a group.
-func (c *ceilings) note(g *group, usages []stint.Usage) {
-	now := time.Now()
+func (c *ceilings) note(g *group) {
+	now, usages := time.Now(), g.decision.Usages()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old, ok := c.seen[g.claims[0].Subject]; ok && old.of(g) && len(old.usages) == len(usages) {

@@ -174,6 +174,17 @@ func (c *connection) renew() {
 	c.work.Go(func() { _ = c.replace() }) // the next failure tries again
 }
 
+// spawn runs what stop waits for, in the background, unless there is no connection.
+func (c *connection) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.usable.Load() {
+		return false
+	}
+	c.work.Go(f)
+	return true
+}
+
 // replace replaces the client with a new one. Calls that are under way fail.
 func (c *connection) replace(servers ...string) error {
 	c.mu.Lock()

@@ -63,13 +63,12 @@ func TestASpoiltReply(t *testing.T) {
 	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
 	var runs []run
 	for _, subject := range []string{"a", "b"} {
-		runs = append(runs, run{calls: []*driver.Call{{
+		runs = append(runs, run{deadline: time.Now().Add(time.Hour), calls: []*driver.Call{{
 			Request: stint.Request{Claims: []stint.Claim{{
 				Subject: subject, Limits: []stint.Limit{stint.PerHour(1)}, Cost: 1}}},
-			Deadline: time.Now().Add(time.Hour),
 		}}})
 	}
-	c, _ := s.pack(runs, 7)
+	c, _ := s.encodeTake(runs, 7)
 	reply := string(appendInt(le.AppendUint64(nil, 7), 1e15)) + string([]byte{markLate})
 	for what, rest := range map[string]string{
 		"short": "", "odd": strings.Repeat("\x07", 50), "long": string([]byte{markLate, markLate}),

@@ -28,13 +28,15 @@ func OpenNow(ctx context.Context, c Config) (*Store, error) {
 }
 
 // GiveBacks is how many charges wait to be given back.
-func (s *Store) GiveBacks() int { return s.backs.left() }
+func (s *Store) GiveBacks() int { return int(s.backs.waiting.Load()) }
+
+// idStep: the ends of request ids are multiples of it, in microseconds; see lua/ids.lua.
+const idStep = 16
 
 // Key is a key of a subject, in no scope.
 func Key(s *Store, subject, what string) string {
-	k, _ := s.newKeys()
-	k.inScope(subject, "", what)
-	return k.strings()[0]
+	c, _ := s.newCall(nil, 0)
+	return string(c.beginKey(nil, subject, "")) + what
 }
 
 // Ready is closed when the first attempt to connect has ended.

@@ -24,8 +24,6 @@ type Info struct {
 	Server, Version string
 	// Role is "master", or "replica" if one of the servers is.
 	Role string
-	// Uptime is how long the servers have been running, the youngest of them.
-	Uptime time.Duration
 
 	OpsPerSecond int64
 	// UsedMemory is in bytes, as is MaxMemory, which is 0 if there is no bound.
@@ -43,12 +41,11 @@ type Info struct {
 	Evicted int64
 	// Clients are connected, all those of other programs included.
 	Clients int64
-	// Keys are those of the database that is used, and Scripts those that the servers have loaded.
-	Keys, Scripts int64
+	// Keys are those of the database that is used.
+	Keys int64
 
-	// Latency is how long a PING took, the slowest, and ClockAhead how far a server's clock is
-	// ahead of ours, by about half of the Latency, the one that differs the most.
-	Latency, ClockAhead time.Duration
+	// ClockAhead is how far a server's clock is ahead of ours, the one that differs the most.
+	ClockAhead time.Duration
 
 	// NotGivenBack is how many charges of requests on several subjects, of a Cluster, this process
 	// could not give back although the requests were denied: they count until they leave their
@@ -89,9 +86,9 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 // serverInfo is what one server reports.
 type serverInfo struct {
 	report
-	keys           int64
-	latency, ahead time.Duration
-	refused        []string // commands
+	keys    int64
+	ahead   time.Duration
+	refused []string // commands
 }
 
 // ask asks a server for its report.
@@ -107,15 +104,6 @@ func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, err
 	}
 
 	sent := time.Now()
-	err := node.Do(ctx, node.B().Ping().Build().ToPipe()).Error()
-	if err == nil {
-		t.latency = time.Since(sent)
-	}
-	if err := unless("ping", err); err != nil {
-		return t, err
-	}
-
-	sent = time.Now()
 	clock, err := node.Do(ctx, node.B().Time().Build().ToPipe()).AsIntSlice()
 	if took := time.Since(sent); err == nil && len(clock) == 2 {
 		t.ahead = time.Unix(clock[0], clock[1]*1000).Sub(sent.Add(took / 2))
@@ -150,9 +138,6 @@ func (i *Info) add(t serverInfo) {
 	case "slave":
 		i.Role = "replica"
 	}
-	if uptime := time.Duration(t.number("uptime_in_seconds")) * time.Second; first || uptime < i.Uptime {
-		i.Uptime = uptime
-	}
 	i.OpsPerSecond += t.number("instantaneous_ops_per_sec")
 	i.UsedMemory += t.number("used_memory")
 	if most := t.number("maxmemory"); first || most > 0 && i.MaxMemory > 0 {
@@ -173,8 +158,6 @@ func (i *Info) add(t serverInfo) {
 	i.Evicted += t.number("evicted_keys")
 	i.Clients += t.number("connected_clients")
 	i.Keys += t.keys
-	i.Scripts += t.number("number_of_cached_scripts")
-	i.Latency = max(i.Latency, t.latency)
 	if t.ahead.Abs() > i.ClockAhead.Abs() {
 		i.ClockAhead = t.ahead
 	}

@@ -49,8 +49,8 @@ func TestInfo(t *testing.T) {
 	if i.MaxMemory != 100<<20 || i.UsedMemory == 0 || i.MaxMemoryPolicy != "noeviction" || i.Evicted != 0 {
 		t.Errorf("%d of %d bytes, %q, %d evicted", i.UsedMemory, i.MaxMemory, i.MaxMemoryPolicy, i.Evicted)
 	}
-	if i.Keys != before+1 || i.Clients == 0 || i.Scripts == 0 || i.Latency <= 0 {
-		t.Errorf("%d keys, %d clients, %d scripts, latency %v", i.Keys, i.Clients, i.Scripts, i.Latency)
+	if i.Keys != before+1 || i.Clients == 0 {
+		t.Errorf("%d keys, %d clients", i.Keys, i.Clients)
 	}
 	if i.ClockAhead.Abs() > time.Minute {
 		t.Errorf("the clock of this host is %v ahead of itself", i.ClockAhead)
@@ -83,8 +83,8 @@ func TestInfoWithoutPermissions(t *testing.T) {
 	s := open(t, server.URL())
 	server.CLI(t, "ACL", "SETUSER", "default", "-info", "-dbsize")
 	i := infoOf(t, s)
-	if i.Version != "" || i.Latency <= 0 || i.Masters != 1 {
-		t.Errorf("version %q, latency %v, %d masters; want what is permitted, and no more", i.Version, i.Latency, i.Masters)
+	if i.Version != "" || i.Masters != 1 {
+		t.Errorf("version %q, %d masters; want what is permitted, and no more", i.Version, i.Masters)
 	}
 	wantWarning(t, i, "+info +dbsize")
 }

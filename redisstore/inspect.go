@@ -2,8 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
@@ -25,37 +27,29 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	if err := contract.ValidateInspect(c); err != nil {
 		return driver.Inspection{}, err
 	}
-	k, err := s.newShownKeys()
+	call, err := s.encodeInspect(c)
 	if err != nil {
 		return driver.Inspection{}, s.wrap("inspect", err)
 	}
-	k.inScope(c.Subject, "", "ban")
-	k.inScope(c.Subject, "", "strikes")
-	parts := appendParts(nil, 0, 0, &c)
-	s.sets.fill(parts)
-	for i := range parts {
-		k.ofPart(&parts[i])
-	}
-	call := s.nextCall()
-	reply, err := s.look(ctx, inspectScript, k.strings(), inspectArgs(parts, call, s.clock()))
+	reply, err := s.look(ctx, call)
 	if err != nil {
 		return driver.Inspection{}, s.wrap("inspect", err)
 	}
-	shown, err := decodeInspect(reply, call, c.Limits, parts)
+	shown, err := call.decodeInspect(c.Limits, reply)
 	return shown, s.wrap("inspect", err)
 }
 
 // look calls a script that writes nothing, in a way in which it cannot, if the server knows and
 // permits that: from Redis 7 on.
-func (s *Store) look(ctx context.Context, read *script, keys, args []string) (string, error) {
+func (s *Store) look(ctx context.Context, c *scriptCall) (string, error) {
 	if !s.noReadOnly.Load() {
-		reply, err := read.readOnly().run(ctx, &s.conn, keys, args)
+		reply, err := c.script.readOnly().run(ctx, &s.conn, c.keys, c.args)
 		if !unknownOrRefused(err) {
 			return reply, err
 		}
 		s.noReadOnly.Store(true)
 	}
-	return read.run(ctx, &s.conn, keys, args)
+	return c.script.run(ctx, &s.conn, c.keys, c.args)
 }
 
 // unknownOrRefused reports whether an error says that a command does not exist, or is not
@@ -65,65 +59,56 @@ func unknownOrRefused(err error) bool {
 	return ok && (strings.Contains(refused.Error(), "unknown command") || failureKind(err) == errkind.Auth)
 }
 
-// inspectArgs packs parts for inspect.lua.
-func inspectArgs(parts []part, call uint64, clock int64) []string {
-	var sets callSets
-	body := le.AppendUint16(nil, storebounds.MaxEntries)
-	body = append(body, byte(len(parts)))
-	for i := range parts {
-		if p := &parts[i]; p.holders() {
-			body = appendTime(appendInt(append(body, 0), p.limits[0].Max), p.limits[0].Window)
-		} else {
-			body = append(body, sets.number(p.set))
-		}
+// Scopes lists the scopes in which something is counted of a subject. See [driver.Inspector]. It
+// scans the keys of the server that has the subject's, as many as there are, a thousand at a time,
+// until it has found MaxScopes. Those of a slot that is just being moved in a Cluster may be
+// missing. The user needs the permission scan.
+func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
+	if err := s.await(ctx, "scopes"); err != nil {
+		return nil, err
 	}
-	b := sets.appendTo(appendStart(nil, call, clock))
-	return []string{rueidis.BinaryString(append(b, body...))}
-}
-
-// decodeInspect reads the reply of inspect.lua.
-func decodeInspect(reply string, call uint64, limits []stint.Limit, parts []part) (driver.Inspection, error) {
-	in, now, err := opening(reply, call)
+	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
+		return nil, err
+	}
+	c, err := s.newShownCall(inspectScript)
 	if err != nil {
-		return driver.Inspection{}, err
+		return nil, s.wrap("scopes", err)
 	}
-	shown := driver.Inspection{
-		Now:     timeOf(now),
-		Ban:     driver.BanState{Until: in.instant(), Level: int(in.int(0)), Strikes: in.int(0)},
-		Windows: make([]driver.Window, len(limits)),
+	begin := string(c.beginKey(nil, subject, ""))
+	found := map[string]struct{}{}
+	nodes, err := s.servers(ctx, begin)
+	if err == nil {
+		err = scan(ctx, nodes, escapeGlob(begin)+"*", func(_ rueidis.Client, keys []string) (bool, error) {
+			for _, key := range keys {
+				if len(found) == storebounds.MaxScopes {
+					return false, nil
+				}
+				if scope, ok := scopeIn(strings.TrimPrefix(key, begin)); ok {
+					found[scope] = struct{}{}
+				}
+			}
+			return true, nil
+		})
 	}
-	for i := range parts {
-		p := &parts[i]
-		if p.holders() {
-			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
-			continue
-		}
-		for _, l := range p.set.limits {
-			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
-		}
+	if err != nil {
+		return nil, s.wrap("scopes", err)
 	}
-	return shown, in.end()
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// window reads what is shown of one limit.
-func (in *reader) window(w *driver.Window, l *stint.Limit) {
-	w.State = stint.State{Limit: l, Usage: in.usage()}
-	w.LeftOut = in.int(0)
-	var entries []driver.Entry
-	for n := in.uint16(); n > 0 && !in.bad; n-- {
-		entries = append(entries, driver.Entry{At: in.instant(), Until: in.instant(), Units: in.int(0)})
+// scopeIn returns the scope in what follows the subject in a key, or its hash if only that is
+// known, if the key is that of limits: it ends with stateKey, and a name if they have one, or the
+// ID of a concurrency limit.
+func scopeIn(rest string) (scope string, ok bool) {
+	text, id, scoped := strings.Cut(rest, ":")
+	if !scoped {
+		text, id = "", rest
 	}
-	contract.Show(w, entries)
-}
-
-// instant reads a time, which is zero if it is 0.
-func (in *reader) instant() time.Time {
-	us := in.int(0)
-	if us == 0 {
-		return time.Time{}
+	if id != stateKey && !strings.Contains(id, "/") {
+		return "", false
 	}
-	return timeOf(us)
+	if scope, ok := keypart.Read(text); ok {
+		return scope, true
+	}
+	return text, true
 }
-
-// timeOf turns microseconds since the Unix epoch into a time.
-func timeOf(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/hex"
 	"hash"
 	"strings"
 	"sync"
@@ -11,13 +12,13 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// names hashes what identifies people before it reaches Redis: subjects, request ids and the
-// divided part of scopes. A nil *names leaves them as they are. See [Config.NameKeys].
+// names hashes, with one name key, what identifies people before it reaches Redis: subjects,
+// request ids and the divided part of scopes. A nil *names leaves them as they are. See
+// [Config.NameKeys].
 type names struct {
-	err    error // why names cannot be written; nothing may be sent then
-	data   dataKey
-	macs   sync.Pool
-	recent recent
+	fingerprint string // of the key: it distinguishes keys without revealing them
+	macs        sync.Pool
+	recent      recent
 }
 
 // What is hashed, so that equal texts of different kinds have different hashes.
@@ -25,19 +26,14 @@ const (
 	ofSubject = iota
 	ofScope
 	ofID
+	ofKey
 )
 
-func newNames(data dataKey) *names {
-	n := &names{data: data}
-	n.macs.New = func() any { return &mac{Hash: hmac.New(sha256.New, data.key)} }
-	return n
-}
-
-// refusedNames are names that may not be written. Calls that are under way may still ask for their
-// hashes.
-func refusedNames(data dataKey, err error) *names {
-	n := newNames(data)
-	n.err = err
+func newNames(key []byte) *names {
+	n := &names{}
+	n.macs.New = func() any { return &mac{Hash: hmac.New(sha256.New, key)} }
+	sum := n.sum(ofKey, "")
+	n.fingerprint = hex.EncodeToString(sum[:8])
 	return n
 }
 

@@ -323,109 +323,69 @@ func TestNameKeys(t *testing.T) {
 	fails.Range(func(err, _ any) bool { t.Error(err); return true })
 }
 
-// TestRotation: a name key is replaced while processes go on, and no window and no ban is lost.
+// TestRotation: while processes have both keys, the old one stays in use and nothing is lost. The
+// first process with the new key alone begins to use it, and those with both follow.
 func TestRotation(t *testing.T) {
-	server := redistest.Start(t)
-	url := server.URL()
-	id := stint.Request{
-		Claims: []stint.Claim{{Subject: jane, Scope: phone, Limits: five, Cost: 1}},
-		ID:     "order-jane-7",
-	}
+	url := redistest.Start(t).URL()
 	old := open(t, url, named(keyA))
 	useOne(t, old, jane)
-	command(t, old, stint.Command{Kind: stint.CommandBan, Subject: "user:bob", For: time.Hour})
-	if _, err := old.Take(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	bans := banned(t, old)
-
 	both := open(t, url, named(keyB, keyA))
 	if got := useOne(t, both, jane); got != 2 {
-		t.Errorf("used %d during the rotation, want 2", got)
+		t.Errorf("used %d by both keys, want 2", got)
 	}
 	if got := useOne(t, old, jane); got != 3 {
 		t.Errorf("used %d by the old key, want 3", got)
 	}
-	if d, err := both.Take(t.Context(), id); err != nil || !d.Repeat {
-		t.Errorf("the request id: %+v, %v; want a repeat", d, err)
-	}
 	open(t, url, named(keyA)).Close() // a process that is started again before it has the new key
 
 	done := open(t, url, named(keyB))
-	if got := useOne(t, done, jane); got != 4 {
-		t.Errorf("used %d after the rotation, want 4", got)
+	if got := useOne(t, done, jane); got != 1 {
+		t.Errorf("used %d by the new key, want 1: it starts over", got)
 	}
-	if got := banned(t, done); len(got) != 1 || !slices.Equal(got, bans) {
-		t.Errorf("bans %q, want %q", got, bans)
-	}
-	if d, err := done.Take(t.Context(),
-		stint.Request{Claims: []stint.Claim{{Subject: "user:bob", Limits: five, Cost: 1}},
-			Bans: &stint.BanPolicy{}}); err != nil || !d.Banned {
-		t.Errorf("bob: %+v, %v; want a ban", d, err)
-	}
-	// The old key is no longer of use, but those who have it go on.
+	eventually.True(t, "they count together", func() bool {
+		shown, err := both.Inspect(t.Context(), stint.Claim{Subject: jane, Limits: five})
+		return err == nil && shown.Windows[0].Used == 1
+	})
 	refused(t, url, "and this process has", named(keyA))
-	open(t, url, named(keyB)).Close()
-	time.Sleep(2500 * time.Millisecond) // so that all have looked
-	if got := useOne(t, old, jane); got != 5 {
-		t.Errorf("used %d by a process that was not started again, want 5", got)
-	}
-	if n := server.CLI(t, "HLEN", "stint:names"); n != "1" {
-		t.Errorf("%s entries, want 1", n)
-	}
+	eventually.True(t, "the old key is refused", func() bool {
+		_, err := old.Inspect(t.Context(), stint.Claim{Subject: jane, Limits: five})
+		return errors.Is(err, redisstore.ErrNameKey)
+	})
 }
 
 // TestExistingNames: a command that comes and goes uses what is there, and changes nothing of it.
 func TestExistingNames(t *testing.T) {
 	server := redistest.Start(t)
 	url, guest := server.URL(), func(c *redisstore.Config) { c.ExistingNames = true }
-	refused(t, url, "none yet", named(keyA), guest)
-	useOne(t, open(t, url, named(keyA)), jane)
+	useOne(t, open(t, url, named(keyA), guest), jane)
+	if got := server.CLI(t, "EXISTS", "stint:names"); got != "0" {
+		t.Error("a command has set a name key")
+	}
+	if got := useOne(t, open(t, url, named(keyA)), jane); got != 2 {
+		t.Errorf("used %d, want 2", got)
+	}
 	before := server.CLI(t, "HGETALL", "stint:names")
-	if got := useOne(t, open(t, url, named(keyB, keyA), guest), jane); got != 2 {
-		t.Errorf("used %d with the next key, want 2", got)
-	}
-	if got := server.CLI(t, "HGETALL", "stint:names"); got != before {
-		t.Errorf("entries %s, want %s", got, before)
-	}
-	open(t, url, named(keyB, keyA))
-	before = server.CLI(t, "HGETALL", "stint:names")
-	if got := useOne(t, open(t, url, named(keyB), guest), jane); got != 3 {
-		t.Errorf("used %d with the next key alone, want 3", got)
+	if got := useOne(t, open(t, url, named(keyB, keyA), guest), jane); got != 3 {
+		t.Errorf("used %d with both keys, want 3", got)
 	}
 	if got := server.CLI(t, "HGETALL", "stint:names"); got != before {
 		t.Errorf("entries %s, want %s", got, before)
 	}
 }
 
-// TestNamesAreLost: Redis loses its data while processes go on. They put the entry back, or agree
-// on the new one.
+// TestNamesAreLost: Redis loses its data while processes go on. They put the name key back, or stop
+// using Redis if another key was first.
 func TestNamesAreLost(t *testing.T) {
 	t.Run("put back", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
-		open(t, server.URL(), named(keyA)).Close()
-		s := open(t, server.URL(), named(keyB, keyA))
-		useOne(t, s, jane)
+		s := open(t, server.URL(), named(keyA))
 		server.CLI(t, "FLUSHALL")
-		eventually.True(t, "the entry is back", func() bool { return server.CLI(t, "EXISTS", "stint:names") == "1" })
 		useOne(t, s, jane)
-		if got := useOne(t, open(t, server.URL(), named(keyB)), jane); got != 2 {
+		eventually.True(t, "the key is back", func() bool { return server.CLI(t, "EXISTS", "stint:names") == "1" })
+		if got := useOne(t, open(t, server.URL(), named(keyA)), jane); got != 2 {
 			t.Errorf("used %d, want 2", got)
 		}
-	})
-	t.Run("another was first", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.Start(t)
-		open(t, server.URL(), named(keyA)).Close()
-		s := open(t, server.URL(), named(keyB, keyA))
-		server.CLI(t, "FLUSHALL")
-		other := open(t, server.URL(), named(keyB))
-		useOne(t, other, jane)
-		eventually.True(t, "they count together", func() bool {
-			shown, err := s.Inspect(t.Context(), stint.Claim{Subject: jane, Limits: five})
-			return err == nil && shown.Windows[0].Used == 1
-		})
 	})
 	t.Run("with another key", func(t *testing.T) {
 		t.Parallel()
@@ -474,30 +434,6 @@ func TestNamesAreLost(t *testing.T) {
 			return err
 		})
 	})
-}
-
-// TestNamesAreLostMeanwhile: another key takes the Redis over while denials are on their way.
-func TestNamesAreLostMeanwhile(t *testing.T) {
-	server := redistest.Start(t)
-	proxy := redistest.StartProxy(t, server.Addr())
-	s := open(t, proxy.URL(), named(keyA))
-	proxy.SetLatency(200*time.Millisecond, 0)
-	server.CLI(t, "FLUSHALL")
-	open(t, server.URL(), named(keyC)).Close()
-	var callers sync.WaitGroup
-	for range 8 {
-		callers.Go(func() {
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-				denied := stint.Claim{Subject: jane, Limits: []stint.Limit{stint.PerHour(0)}, Cost: 1}
-				if _, err := s.Take(context.Background(), stint.Request{Claims: []stint.Claim{denied}}); errors.Is(
-					err, redisstore.ErrNameKey) {
-					return
-				}
-			}
-			t.Error("Redis is still used")
-		})
-	}
-	callers.Wait()
 }
 
 // TestRowsOfLists: what lists show can be acted upon, by people. Requests never reach anybody by

@@ -36,9 +36,9 @@ type Config struct {
 	// slog.Default().
 	Logger *slog.Logger
 
-	// NameKeys keep names out of Redis: the current key, then previous ones. A keyed hash stands
-	// for every subject there, for every request id, and for what follows the first colon of a
-	// scope. Of a subject, the word before its first colon stays readable,
+	// NameKeys keep names out of Redis: the current key, then previous ones. A hash with such a key
+	// stands for every subject there, for every request id, and for what follows the first colon of
+	// a scope. Of a subject, the word before its first colon stays readable,
 	// "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and [Store.Scopes] list the
 	// hashed form. Inspect accepts it, and so does Command, except for [stint.CommandGiveBack].
 	// Everything else takes subjects as they are. A subject with a colon is never taken for a
@@ -46,15 +46,15 @@ type Config struct {
 	//
 	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
 	// the Redis is used with another one. To replace a key, give every process the new key followed
-	// by the old one. Once all of them have it, drop the old one: counts and bans stay, and the old
-	// key opens nothing but old copies of the Redis.
+	// by the old one: all of them go on with the old one. Then drop the old one. The first process
+	// that has only the new key begins to use it, and those that have both follow within two
+	// seconds. From then on, what was counted under the old key is no longer seen: subjects start
+	// over, as after a loss of Redis' data. So they do when the first key is introduced.
 	//
-	// What was counted before the first key is no longer seen. The default is no key: names as they
-	// are.
+	// The default is no key: names as they are.
 	NameKeys [][]byte
 	// ExistingNames is for commands that come and go. With a name key, they use Redis as the
-	// processes that decide there do, and never set, replace or retire a name key. Open fails with
-	// [ErrNameKey] while there is none.
+	// processes that decide there do, and never set or replace the name key in use.
 	ExistingNames bool
 }
 
@@ -216,15 +216,13 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not s
 // probe goes through what later calls need, on a subject of its own that it leaves nothing of, and
 // looks at what the servers say of themselves, where they may be asked.
 func (s *Store) probe(ctx context.Context) error {
-	// Load the scripts of decisions on every node, by calls that ask for nothing: the first calls
+	// Load the script of decisions on every node, by a call that asks for nothing: the first calls
 	// after a failover, or to the new owner of a slot, do not have to.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{
 			node.B().Arbitrary("INFO").Build().ToPipe(),
-		}
-		for _, script := range takeScripts {
-			ask = append(ask, script.whole(node, nil, nothing))
+			takeScript.whole(node, nil, nothing),
 		}
 		for i := range 16 { // if it is one node of many, it will not have all of these slots
 			if !s.cluster {
@@ -254,11 +252,14 @@ func (s *Store) probe(ctx context.Context) error {
 			s.logger.WarnContext(ctx, "stint: Redis "+evicting, "server", addr, "maxmemory-policy", policy)
 		}
 	}
-	if err := s.settleNames(ctx); failureKind(err) == errkind.Auth {
-		return fmt.Errorf("the names of subjects: %w; the user needs +hgetall, and with a name key +hset and +hdel", err)
-	} else if err != nil {
+	use, err := s.settleNames(ctx)
+	if failureKind(err) == errkind.Auth {
+		err = fmt.Errorf("%w; the user needs +hgetall, and with a name key +hset and +hsetnx", err)
+	}
+	if err != nil {
 		return fmt.Errorf("the names of subjects: %w", err)
 	}
+	s.names.Store(use)
 	limits := []stint.Limit{stint.PerSecond(1), stint.TokenBucket(1, 1, time.Second), stint.AtOnce(1, time.Second)}
 	subject := "probe:" + strconv.FormatUint(s.nextCall(), 36)
 	d, err := s.take(ctx, stint.Request{

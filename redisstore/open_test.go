@@ -100,10 +100,10 @@ func TestOpenACL(t *testing.T) {
 	cancel()
 	if _, err := redisstore.OpenNow(t.Context(),
 		redisstore.Config{URL: as("limiter:secret"), NameKeys: [][]byte{keyA}}); err == nil || !strings.HasSuffix(
-		err.Error(), "with a name key +hset and +hdel") {
+		err.Error(), "with a name key +hset and +hsetnx") {
 		t.Errorf("a name key without permission to set it: %v", err)
 	}
-	server.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hdel")
+	server.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hsetnx")
 	for _, option := range []option{named(keyA), named(keyB, keyA), named(keyB)} {
 		exercise(t, open(t, as("limiter:secret"), option))
 	}

@@ -43,14 +43,6 @@ func (q *run) whole() *stint.Request {
 	return &q.calls[0].Request
 }
 
-// note is what is known of the charge of a request with an ID before it is made.
-func (q *run) note() []byte { return contract.AppendNote(nil, q.whole(), q.shape, q.elsewhere) }
-
-// recall returns the charge that an ID remembers: that of the whole request.
-func (q *run) recall(text string) (stint.Charge, bool) {
-	return contract.Recall(q.whole(), q.shape, text)
-}
-
 // plan is the runs of a batch.
 type plan struct {
 	runs []run

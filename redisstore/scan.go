@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -61,10 +60,7 @@ func (s *Store) servers(ctx context.Context, key string) (map[string]rueidis.Cli
 	}
 	if key != "" {
 		about := client.B().Get().Key(key).Build()
-		next, _ := slices.BinarySearchFunc(owners, int64(about.Slot())+1, func(o slotOwner, slot int64) int {
-			return cmp.Compare(o.first, slot)
-		})
-		owners = owners[max(next-1, 0):next]
+		owners = []slotOwner{{addr: ownerOf(owners, about.Slot())}}
 	}
 	picked := map[string]rueidis.Client{}
 	for _, owner := range owners {

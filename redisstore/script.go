@@ -20,26 +20,29 @@ type script struct {
 	suffix      string // of the commands that call it
 }
 
-// What scripts are made of: files, some of them in the body of a function. "f(" begins a function,
-// and ")x" ends it, which returns x. Redis creates every function of a script again at each call,
-// and that takes time. So a script has only what its kind of call needs, and what is rare is in the
-// body of a function that is called only where that is the case.
+// What scripts are made of: files, some of them in the body of a function. "f(a,b" begins a
+// function with parameters a and b, and ")x" ends it, which returns x. Redis creates every function
+// of a script again at each call, and that takes time. So what a plain take does not need is in the
+// body of a function that is called only where it is needed.
 const (
-	quickFiles = "start sets state limits charge "
-	wholeFiles = "make_whole( counts bookings whole "
-	takeFiles  = quickFiles + wholeFiles + "changes whole_settle waiting )W make_decide( modules bans "
+	quickFiles   = "start sets state charge "
+	wholeFiles   = "make_whole( counts bookings whole "
+	bansFiles    = "make_bans( bans )bans "
+	idsFiles     = "make_ids( ids )ids "
+	holdersFiles = "make_holders( holders )holders "
+	decideFiles  = "make_decide(args,sets,now,generation,read_state,usage,charge,write bounds modules " +
+		bansFiles + idsFiles + holdersFiles + wholeFiles + "changes whole_settle waiting )W decide )decide_run "
 )
 
 var (
-	takeScript   = newScript(takeFiles + "decide )decide take")
-	idsScript    = newScript(takeFiles + "ids decide )decide take")
-	placesScript = newScript(takeFiles + "ids holders decide )decide take")
-	amendScript  = newScript(quickFiles + "changes settle " + wholeFiles +
-		"whole_settle )W modules ids holders resets amend")
-	commandScript = newScript("start sets " + wholeFiles + "whole_command )W modules bans resets command")
-	inspectScript = newScript("start sets " + wholeFiles + "whole_inspect )W modules bans holders inspect")
+	takeScript  = newScript(quickFiles + "limits " + decideFiles + "take")
+	amendScript = newScript(quickFiles + "bounds modules changes settle " + wholeFiles + "whole_settle )W " +
+		idsFiles + holdersFiles + "resets amend")
+	commandScript = newScript("start sets bounds modules " + wholeFiles + "whole_command )W " + bansFiles +
+		"resets command")
+	inspectScript = newScript("start sets bounds modules " + wholeFiles + "whole_inspect )W " + bansFiles +
+		holdersFiles + "inspect")
 	presentScript = newScript("present")
-	namesScript   = newScript("names")
 )
 
 // newScript joins files.
@@ -47,8 +50,8 @@ func newScript(files string) *script {
 	var joined strings.Builder
 	numbers := numbersIn(file("numbers"))
 	for _, name := range strings.Fields(files) {
-		if function, begins := strings.CutSuffix(name, "("); begins {
-			joined.WriteString("local function " + function + "()\n")
+		if strings.Contains(name, "(") {
+			joined.WriteString("local function " + name + ")\n")
 		} else if result, ends := strings.CutPrefix(name, ")"); ends {
 			joined.WriteString("return " + result + "\nend\n")
 		} else {

@@ -42,7 +42,7 @@ func TestNumbers(t *testing.T) {
 		"RESET": int64(stint.CommandReset), "BAN": int64(stint.CommandBan), "UNBAN": int64(stint.CommandUnban),
 		"GIVE_BACK": int64(stint.CommandGiveBack),
 
-		"PLAIN": runPlain, "PLAIN_BANS": runPlainBans, "OTHER": runOther,
+		"PLAIN": runPlain, "PLAIN_BANS": runPlainBans, "PLAIN_PEEK": runPlainPeek, "OTHER": runOther,
 		"ALLOWED": flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
 		"RECALLED": flagRecalled,
 		"LATE":     markLate, "CHARGED": markCharge, "FAILED": markFailed,
@@ -80,8 +80,8 @@ func TestScriptsAreValid(t *testing.T) {
 		t.Fatal("luacheck is not installed: run make setup")
 	}
 	for name, s := range map[string]*script{
-		"take": takeScript, "ids": idsScript, "places": placesScript, "amend": amendScript,
-		"command": commandScript, "inspect": inspectScript, "present": presentScript, "names": namesScript,
+		"take": takeScript, "amend": amendScript, "command": commandScript, "inspect": inspectScript,
+		"present": presentScript,
 	} {
 		// Errors of syntax, globals that are not known, and code that is never reached.
 		check := exec.Command(luacheck, "--std", "lua51", "--read-globals", "redis", "struct", "KEYS", "ARGV",

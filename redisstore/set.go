@@ -2,13 +2,10 @@ package redisstore
 
 import (
 	"cmp"
-	"encoding/binary"
-	"math"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
@@ -177,7 +174,7 @@ func (s *set) pack() {
 	b := []byte{byte(len(s.limits))}
 	b = le.AppendUint16(b, uint16(heads))
 	b = le.AppendUint16(b, uint16(front))
-	b = append(b, 0) // its number, see callSets
+	b = append(b, 0) // its number, see appendTo
 	for _, text := range []string{s.directory, string(format), strconv.Itoa(len(directory)), last, all} {
 		b = append(append(b, byte(len(text))), text...)
 	}
@@ -237,49 +234,6 @@ func (s *set) known() []*set {
 	return nil
 }
 
-// usages reads what was written to a state at now, from its generation to the end of its heads, and
-// fills in what is used of each limit that was asked about.
-func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
-	generation = le.Uint32([]byte(text))
-	text = text[headerSize:]
-	for i := range s.limits {
-		l := &s.limits[i]
-		var u stint.Usage
-		if l.width > 0 {
-			if u.Used = double(text); u.Used > 0 {
-				u.ResetAfter = time.Duration(double(text[8:])+l.span-now) * time.Microsecond
-			}
-			text = text[logHead:]
-		}
-		if l.meter {
-			if l.unit > 0 {
-				level := double(text)
-				u.Used = max(u.Used, ceil(level, l.unit))
-				if level > 0 {
-					u.ResetAfter = max(u.ResetAfter,
-						time.Duration((now/l.tick+ceil(level, l.rate))*l.tick-now)*time.Microsecond)
-				}
-			}
-			text = text[meterHead:]
-		}
-		if l.index >= 0 {
-			usages[p.position(l.index)] = u
-		}
-	}
-	return generation
-}
-
-func ceil(a, b int64) int64 { return (a + b - 1) / b }
-
-// double reads a number as scripts pack it; 0 if it is none of theirs.
-func double(text string) int64 {
-	v := math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[:8])))
-	if v >= 0 && v <= 1<<53 {
-		return int64(v)
-	}
-	return 0
-}
-
 // sets are those that were asked for, by what their limits say. They do not depend on names and
 // subjects.
 type sets struct {
@@ -289,18 +243,6 @@ type sets struct {
 
 // maxSets bounds how many are kept.
 const maxSets = 10_000
-
-// fill sets the sets of parts.
-func (s *sets) fill(parts []part) {
-	for i := range parts {
-		p := &parts[i]
-		if i > 0 && len(parts[i-1].limits) == len(p.limits) && &parts[i-1].limits[0] == &p.limits[0] {
-			p.set = parts[i-1].set // as a rule, in a batch
-		} else if !p.holders() {
-			p.set = s.of(p.limits)
-		}
-	}
-}
 
 // of returns the set of a part's limits.
 func (s *sets) of(limits []stint.Limit) *set {

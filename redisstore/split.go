@@ -14,8 +14,10 @@ import (
 
 // group is the part of a request or charge that concerns one subject, and so one slot of a Cluster.
 type group struct {
-	claims  []stint.Claim
-	indexes []int // where each stands in the request
+	claims   []stint.Claim
+	indexes  []int // where each stands in the request
+	asked    bool
+	decision stint.Decision // if it was asked
 }
 
 // groups divides claims by subject; the first claim is in the first group.
@@ -42,18 +44,15 @@ func groups(claims []stint.Claim) []group {
 // back fails, it is charged for what it did not use until that leaves its window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	parts := groups(r.Claims)
-	call := s.nextCall()
+	id := s.nextCalls(2)
 	if len(parts) == 1 {
-		return s.takeOne(ctx, r, call)
+		return s.takeRun(ctx, r, id, run{})
 	}
 	if r.Mode == stint.ModeReserve {
 		err := fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))
 		return stint.Decision{}, &stint.InvalidError{Err: err}
 	}
-	q := &split{
-		store: s, ctx: ctx, r: r, call: call, parts: parts,
-		decisions: make([]stint.Decision, len(parts)), asked: make([]bool, len(parts)),
-	}
+	q := &split{store: s, ctx: ctx, r: r, id: id, groups: parts}
 	switch {
 	case r.Mode == driver.ModeForce:
 		return q.force()
@@ -65,15 +64,13 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 
 // split is a request while its subjects are asked.
 type split struct {
-	store     *Store
-	ctx       context.Context // the caller's
-	r         *stint.Request
-	call      uint64
-	parts     []group
-	decisions []stint.Decision // of each group that was asked
-	asked     []bool
-	charged   *stint.Charge // what the other groups were charged, for the ID to remember
-	recalled  stint.Charge  // what the ID remembers, of a repeat
+	store    *Store
+	ctx      context.Context // the caller's
+	r        *stint.Request
+	id       uint64 // of all its script calls, and so of all its charges
+	groups   []group
+	charged  *stint.Charge // what the other groups were charged, for the ID to remember
+	recalled stint.Charge  // what the ID remembers, of a repeat
 }
 
 // takeOnce is takeSplit with a request id. The id is recorded with the first subject's charge, so
@@ -83,7 +80,7 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	if err := q.ask([]int{0}, stint.ModePeek, true); err != nil {
 		return stint.Decision{}, err
 	}
-	first, rest := q.decisions[0], stint.ModeTake
+	first, rest := q.groups[0].decision, stint.ModeTake
 	if first.Repeat {
 		rest = stint.ModePeek
 	}
@@ -103,7 +100,7 @@ func (q *split) takeOnce() (stint.Decision, error) {
 		}
 		return stint.Decision{}, err
 	}
-	if last := &q.decisions[0]; first.Repeat {
+	if last := &q.groups[0].decision; first.Repeat {
 		d.Allowed, d.Denier, d.Banned, d.BanLeft = last.Allowed, last.Denier, last.Banned, last.BanLeft
 		d.Repeat, d.RetryAfter = true, last.RetryAfter
 		return q.repeat(d), nil
@@ -114,30 +111,24 @@ func (q *split) takeOnce() (stint.Decision, error) {
 // force is takeSplit for Force: there is nothing to ask before. The first subject comes last, as in
 // takeOnce.
 func (q *split) force() (stint.Decision, error) {
-	rest := make([]int, 0, len(q.parts)-1)
-	for i := 1; i < len(q.parts); i++ {
-		rest = append(rest, i)
-	}
-	if err := q.ask(rest, driver.ModeForce, true); err != nil {
+	if err := q.askAll(1, driver.ModeForce); err != nil {
 		return q.end(err)
 	}
 	d := q.merge()
 	q.charged = &d.Charge
-	if err := q.ask([]int{0}, driver.ModeForce, false); err != nil {
-		if moving(err) {
-			return q.end(err)
-		}
+	err := q.ask([]int{0}, driver.ModeForce, false)
+	if err != nil && !moving(err) {
 		return stint.Decision{}, err
 	}
-	return q.end(nil)
+	return q.end(err)
 }
 
 // askAll asks all groups from the given one on: if they are to be charged, those that all callers
 // share only after the others have room.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
-	for i := from; i < len(q.parts); i++ {
-		if mode == stint.ModeTake && q.parts[i].shared() {
+	for i := from; i < len(q.groups); i++ {
+		if mode == stint.ModeTake && q.groups[i].shared() {
 			shared = append(shared, i)
 		} else {
 			own = append(own, i)
@@ -148,13 +139,13 @@ func (q *split) askAll(from int, mode stint.Mode) error {
 			return err
 		}
 		for _, i := range phase {
-			if !q.decisions[i].Allowed {
+			if !q.groups[i].decision.Allowed {
 				return nil
 			}
 		}
 	}
 	for _, i := range shared {
-		q.store.ceilings.note(&q.parts[i], q.decisions[i].Usages())
+		q.store.ceilings.note(&q.groups[i])
 	}
 	return nil
 }
@@ -164,79 +155,77 @@ func (g *group) shared() bool {
 	return !slices.ContainsFunc(g.claims, func(c stint.Claim) bool { return !c.Shared })
 }
 
-// answer is that of one group.
-type answer struct {
-	group    int
-	decision stint.Decision
-	err      error
-}
-
 // ask asks groups at the same time, and waits for them until the caller's time is up. If the
 // answers are followed, what comes later than that is given back.
 func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
-	deadline, timed := q.ctx.Deadline()
-	ctx, cancel := q.ctx, func() {}
-	if timed && followed {
-		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(giveBackTime))
+	type answer struct {
+		group    int
+		decision stint.Decision
+		err      error
 	}
-	answers := make(chan answer, len(which))
+	answers, left := make(chan answer), make(chan struct{})
 	for _, i := range which {
-		sub := *q.r
-		sub.Claims, sub.Mode = q.parts[i].claims, mode
-		if i > 0 {
-			sub.ID = "" // the first subject keeps it
-		}
-		part := run{deadline: deadline}
-		if i == 0 {
-			part.of, part.elsewhere = q.r, q.charged
-		}
 		go func() {
-			d, err := q.store.takeRun(ctx, &sub, q.call, part)
-			answers <- answer{i, d, err}
+			d, err := q.take(i, mode, followed)
+			select {
+			case answers <- answer{i, d, err}:
+			case <-left:
+				if err == nil && followed {
+					q.store.giveBack(d.Charge)
+				}
+				q.store.backs.waiting.Add(-1)
+			}
 		}()
 	}
 	var failure error
-	for left := len(which); left > 0; left-- {
-		a, ok := next(q.ctx, answers)
-		if !ok {
-			q.store.backs.follow(answers, left, cancel)
+	for n := len(which); n > 0; n-- {
+		var a answer
+		select {
+		case a = <-answers:
+		case <-q.ctx.Done():
+			q.store.backs.waiting.Add(int64(n))
+			close(left)
 			return q.ctx.Err()
 		}
 		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() { // that of the whole request
 			q.recalled, *c = *c, driver.NewCharge(nil, driver.ChargeData{Now: c.Data().Now})
 		}
-		q.decisions[a.group], q.asked[a.group] = a.decision, a.err == nil
+		g := &q.groups[a.group]
+		g.decision, g.asked = a.decision, a.err == nil
 		if a.err != nil && (failure == nil || moving(failure)) { // the others say more about the store
 			failure = a.err
 		}
 	}
-	cancel()
 	return failure
 }
 
-// next returns an answer, unless there is none when the context ends.
-func next(ctx context.Context, answers <-chan answer) (a answer, ok bool) {
-	select {
-	case a = <-answers:
-		return a, true
-	case <-ctx.Done():
+// take asks one group, for a little longer than the caller's time if the answer is followed.
+func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, error) {
+	ctx, part := q.ctx, run{}
+	if deadline, timed := ctx.Deadline(); timed {
+		part.deadline = deadline
+		if followed {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(giveBackTime))
+			defer cancel()
+		}
 	}
-	select {
-	case a = <-answers:
-		return a, true
-	default:
-		return a, false
+	r := *q.r
+	r.Claims, r.Mode = q.groups[i].claims, mode
+	if i > 0 {
+		r.ID = "" // the first subject keeps it
+	} else {
+		part.of, part.elsewhere = q.r, q.charged
 	}
+	return q.store.takeRun(ctx, &r, q.id, part)
 }
 
 // end returns the decision, and gives back what was charged unless that is to allow.
 func (q *split) end(err error) (stint.Decision, error) {
 	d := q.merge()
-	if err != nil || !d.Allowed || d.Repeat {
-		for i := range q.decisions {
-			if q.asked[i] && q.decisions[i].Charge.Data().ID != 0 {
-				q.store.backs.add(q.decisions[i].Charge)
-			}
+	for i := range q.groups {
+		if g := &q.groups[i]; g.asked && (err != nil || !d.Allowed || d.Repeat) {
+			q.store.giveBack(g.decision.Charge)
 		}
 	}
 	if err != nil {
@@ -255,26 +244,23 @@ func (q *split) repeat(d stint.Decision) stint.Decision {
 	return d
 }
 
-// merge makes one decision of those of the groups. Groups that were not asked, because others
-// denied, have what is known of them.
+// merge makes one decision of those of the groups, in the order of the request. Groups that were
+// not asked, because others denied, have what is known of them.
 func (q *split) merge() stint.Decision {
-	for i := range q.parts {
-		if !q.asked[i] {
-			q.decisions[i] = q.store.ceilings.last(&q.parts[i])
+	for i := range q.groups {
+		if g := &q.groups[i]; !g.asked {
+			g.decision = q.store.ceilings.last(g)
 		}
 	}
-	return merge(q.r, q.parts, q.decisions)
-}
-
-// merge makes one decision of those of the groups, in the order of the request.
-func merge(r *stint.Request, parts []group, decisions []stint.Decision) stint.Decision {
-	d := stint.Decision{Allowed: true, Repeat: decisions[0].Repeat, Charge: contract.ChargeOf(r)}
+	r := q.r
+	d := stint.Decision{Allowed: true, Repeat: q.groups[0].decision.Repeat, Charge: contract.ChargeOf(r)}
 	claims := len(r.Claims)
 	perClaim, id := make([][]stint.Usage, claims), uint64(0)
 	at, now := make([]int64, claims), make([]int64, claims)
 	generations := make([][]uint32, claims)
-	for i, g := range parts {
-		part := &decisions[i]
+	for i := range q.groups {
+		g := &q.groups[i]
+		part := &g.decision
 		if !part.Allowed && (d.Allowed || part.Banned && !d.Banned) { // a ban decides first
 			d.Allowed, d.Banned, d.BanLeft = false, part.Banned, part.BanLeft
 			if d.Denier = 0; part.Denier > 0 {
@@ -334,12 +320,15 @@ func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendme
 	}
 	group.Wait()
 	for i, one := range each {
-		bits := one.claims
-		one.claims = 0
-		for j, index := range parts[i].indexes {
-			one.claims |= bits >> j & 1 << index
+		if one.claims == 0 {
+			continue
 		}
-		done = done.with(one)
+		if done.claims == 0 || one.charged < done.charged {
+			done.charged = one.charged
+		}
+		for j, index := range parts[i].indexes {
+			done.claims |= one.claims >> j & 1 << index
+		}
 	}
 	return done, errors.Join(errs...)
 }

@@ -24,6 +24,7 @@ type Store struct {
 	nameKeys   nameKeys
 	guest      bool // see Config.ExistingNames
 	names      atomic.Pointer[names]
+	refused    atomic.Pointer[error] // why nothing may be sent: the name key is not that of the Redis
 	logger     *slog.Logger
 	cluster    bool // as known once it is connected
 	calls      atomic.Uint64
@@ -34,7 +35,7 @@ type Store struct {
 	clock      func() int64 // 0 but in tests: the server's
 	noReadOnly atomic.Bool  // see look
 	ceilings   ceilings     // of a Cluster, and so are backs
-	backs      *giveBacks
+	backs      giveBacks
 }
 
 var (
@@ -51,7 +52,6 @@ func newStore(c Config, keys nameKeys) *Store {
 		server:   newServerClock(),
 		clock:    func() int64 { return 0 },
 	}
-	s.backs = newGiveBacks(s, c.Logger)
 	s.conn.init()
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
@@ -62,8 +62,8 @@ func newStore(c Config, keys nameKeys) *Store {
 // Close gives back what is still to be, on a Cluster and for a second at most, and closes the
 // connections, unless the client is the caller's.
 func (s *Store) Close() error {
+	s.drainGiveBacks()
 	s.conn.stop()
-	s.backs.close()
 	s.conn.close()
 	return nil
 }
@@ -110,7 +110,7 @@ func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	if s.cluster && len(r.Claims) > 1 {
 		d, err = s.takeSplit(ctx, &r)
 	} else {
-		d, err = s.takeOne(ctx, &r, s.nextCall())
+		d, err = s.takeRun(ctx, &r, s.nextCalls(2), run{})
 	}
 	if err == nil {
 		s.names.Load().note(&r, &d)
@@ -118,19 +118,16 @@ func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return d, s.wrap("take", err)
 }
 
-func (s *Store) takeOne(ctx context.Context, r *stint.Request, call uint64) (stint.Decision, error) {
-	deadline, _ := ctx.Deadline()
-	return s.takeRun(ctx, r, call, run{deadline: deadline})
-}
-
-// takeRun is takeOne with a not-after of its own, or of a part of a request.
-func (s *Store) takeRun(ctx context.Context, r *stint.Request, call uint64, q run) (stint.Decision, error) {
+// takeRun decides a request in one script call, whose id the one of the charge follows. The run has
+// its deadline, if that is not the context's, and what it is a part of.
+func (s *Store) takeRun(ctx context.Context, r *stint.Request, id uint64, q run) (stint.Decision, error) {
+	if q.deadline.IsZero() {
+		q.deadline, _ = ctx.Deadline()
+	}
 	c := driver.Call{Request: *r, Deadline: q.deadline}
 	q.calls = []*driver.Call{&c}
-	runs := []run{q}
-	if late := s.send(ctx, &s.conn, runs, call); len(late) > 0 && ctx.Err() == nil {
-		// There is time left: the server's clock was set, and its reply had the new time.
-		s.send(ctx, &s.conn, runs, call)
+	if late := s.send(ctx, &s.conn, []run{q}, id); len(late) > 0 {
+		s.send(ctx, &s.conn, late, id)
 	}
 	return c.Decision, c.Err
 }

@@ -42,7 +42,7 @@ func (w *world) calm(r stint.Request) error {
 		if l.Algorithm != stint.AlgorithmConcurrency && w.oracle.IdleState(&look, &l) {
 			w.forgetCharges(func(c *stint.Charge, claim *stint.Claim) bool {
 				return subjectScopeOf(claim) == key.subjectScope &&
-					slices.Contains(contract.StateNames(claim, nil), l.Name) && !w.hasLeft(c, claim)
+					slices.Contains(contract.StateNames(claim, nil), l.Name) && !w.hasLeft(c)
 			})
 		}
 		w.limits[key] = true
@@ -50,11 +50,15 @@ func (w *world) calm(r stint.Request) error {
 	return nil
 }
 
-// hasLeft reports whether a charge has left the windows of all limits of a claim.
-func (w *world) hasLeft(c *stint.Charge, claim *stint.Claim) bool {
-	return !slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool {
-		return l.Algorithm == stint.AlgorithmBucket || c.Data().At+2*l.Window.Microseconds() > w.h.Clock.micros()
-	})
+// hasLeft reports whether a charge has left the windows of all its limits. Those of one claim are
+// not enough: a booking is used only if the states of all claims are those of the booking.
+func (w *world) hasLeft(c *stint.Charge) bool {
+	for _, l := range contract.Limits(c.Claims()) {
+		if l.Algorithm == stint.AlgorithmBucket || c.Data().At+2*l.Window.Microseconds() > w.h.Clock.micros() {
+			return false
+		}
+	}
+	return true
 }
 
 // forgetCharges forgets the charges with a claim of which something is true.

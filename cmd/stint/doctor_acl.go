@@ -22,7 +22,7 @@ func attempts(key, channel string, hashed bool) []attempt {
 	log, names := key+":log", key+":names"
 	var list []attempt
 	if hashed {
-		list = []attempt{{"+hset", []string{"HSET", names, "a", "b"}}, {"+hdel", []string{"HDEL", names, "a"}}}
+		list = []attempt{{"+hset", []string{"HSET", names, "a", "b"}}, {"+hsetnx", []string{"HSETNX", names, "a", "b"}}}
 	}
 	return append(list, []attempt{
 		{"+ping", []string{"PING"}},

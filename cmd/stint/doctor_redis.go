@@ -79,12 +79,6 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	e.permissions(ctx)
 	c := redisstore.Config{ExistingNames: true, Logger: slog.New(slog.DiscardHandler)}
 	opened, err := openDirect(ctx, store, c)
-	if errors.Is(err, redisstore.ErrNameKey) && e.noNames(ctx) {
-		found.ok("names", "no name key is set yet; the first server sets it")
-		store.NameKeyFile, store.PreviousNameKeyFile = "", "" // the doctor's own subject is no secret
-		c.ExistingNames = false
-		opened, err = openDirect(ctx, store, c)
-	}
 	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
 		found.fail("names", mistake.Err.Error(), "")
 		return
@@ -114,11 +108,6 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	e.clock()
 	e.persistence()
 	e.topology()
-}
-
-func (e *redisDiagnosis) noNames(ctx context.Context) bool {
-	entries, err := e.client.Do(ctx, e.client.B().Hgetall().Key(e.prefix+":names").Build()).AsStrMap()
-	return err == nil && len(entries) == 0
 }
 
 func (e *redisDiagnosis) unreachable(err error, where string, addresses []string) {

@@ -140,8 +140,8 @@ func TestDoctorPermissions(t *testing.T) {
 	config := write(t, "hashed.yaml", "store: {name_key_file: "+write(t, "name.key", strings.Repeat("secret", 6))+"}\ntiers: [{name: all, identity: ip, limits: 9/1s}]\n")
 	setUser(all...)
 	wantFinding(t, examine(t, exitBad, "--store", url, "--config", config), "permissions", resultFail,
-		"lacks +hset +hdel", "ACL SETUSER limiter +hset +hdel")
-	redis.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hdel")
+		"lacks +hset +hsetnx", "ACL SETUSER limiter +hset +hsetnx")
+	redis.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hsetnx")
 	wantFinding(t, examine(t, exitGood, "--store", url, "--config", config), "permissions", resultOK, `"limiter"`, "")
 
 	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+scan", "+info", "+dbsize")

@@ -31,7 +31,6 @@ var levels = [][]string{
 	{
 		".",
 		"internal/protocol",
-		"internal/shortcut",
 		"internal/logsample",
 		"internal/label",
 		"internal/keypart",
@@ -54,7 +53,7 @@ var (
 	// standardOnly are the packages that import no third-party package.
 	standardOnly = []string{
 		".", "driver", "policy", "internal/algorithm", "internal/clientip", "internal/logsample",
-		"internal/protocol", "internal/shortcut",
+		"internal/protocol",
 		"internal/words",
 	}
 	// stores do not import each other: each can be used without the other.

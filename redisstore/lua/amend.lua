@@ -29,25 +29,27 @@ local base, next_id = 0, 2 -- the keys before an amendment's own, and the next r
 -- read_amendment reads the amendment that begins at pos: an array of claims, which are arrays of
 -- parts.
 local function read_amendment()
-  local a, has_id, claims, retake = {}, nil, nil, nil
-  a.kind, a.cost, a.debt, a.charge_id, a.life, a.late, retake, has_id, claims, pos =
+  local kind, cost, debt, charge_id, life, late, retake, has_id, claims, at =
     struct.unpack('<Bddc8ddI2BB', args, pos)
-  a.settles, a.now = a.kind == SETTLE or a.kind == UNDO, now
+  local a = { kind = kind, cost = cost, debt = debt, charge_id = charge_id, life = life, late = late, id = false,
+    id_key = false, settles = kind == SETTLE or kind == UNDO, whole = false, writing = false, least = false }
   for i = 1, claims do
-    local claim, parts = { settled = KEYS[base + 1], retake = retake % 2 == 1 }, nil
-    claim.cost, claim.at, parts, pos = struct.unpack('<ddB', args, pos)
+    local claim_cost, charged_at, parts
+    claim_cost, charged_at, parts, at = struct.unpack('<ddB', args, at)
+    local claim = { settled = KEYS[base + 1], retake = retake % 2 == 1, cost = claim_cost, at = charged_at,
+      open = false, applied = false, tight = false, horizon = 0 }
     retake, base = math.floor(retake / 2), base + 1
     for p = 1, parts do
-      local part = { key = KEYS[base + p] }
-      part.set, pos = sets[args:byte(pos)], pos + 1
-      part.of, pos = struct.unpack(part.set and '<I4' or '<d', args, pos) -- generation or window
-      claim[p] = part
+      local set, of = sets[args:byte(at)], nil
+      of, at = struct.unpack(set and '<I4' or '<d', args, at + 1) -- generation or window
+      claim[p] = { key = KEYS[base + p], set = set, of = of, st = false }
     end
     base, a[i] = base + parts, claim
   end
   if has_id == 1 then
     a.id, a.id_key, next_id, base = ARGV[next_id], KEYS[base + 1], next_id + 1, base + 1
   end
+  pos = at
   return a
 end
 
@@ -76,16 +78,22 @@ end
 -- limit_of is how the key of a part ends: the limit, or the state.
 local function limit_of(claim, part) return part.key:sub(#claim.settled - #'settled' + 1) end
 
--- amend_holders applies the amendment to the holders of a limit. It reports whether it did.
+-- amend_holders renews a place, or takes back one that was lost if that may be, or gives it up. It
+-- reports whether it did.
 local function amend_holders(a, claim, part)
+  holders = holders or make_holders()
   local c = holders.open(part.key, 0, part.of)
+  local score = redis.call('ZSCORE', part.key, a.charge_id)
+  local held = score and tonumber(score) > now
   if a.kind == EXTEND then
-    return holders.extend(c, a.charge_id, function()
-      return claim.retake and not settled(a, claim)
-        and not was_reset(claim.settled, limit_of(claim, part), part.of, claim.at)
-    end)
+    if not held and (not claim.retake or settled(a, claim)
+      or was_reset(claim.settled, limit_of(claim, part), part.of, claim.at)) then return false end
+    holders.hold(c, a.charge_id)
+    return true
   end
-  if a.settles and a.cost > 0 or not holders.release(c, a.charge_id) then return false end
+  if not held or a.settles and a.cost > 0 then return false end
+  holders.heal(c)
+  redis.call('ZREM', part.key, a.charge_id)
   if a.settles then a.least = 0 end
   return true
 end
@@ -102,27 +110,39 @@ end
 -- ends: only if more than half of the limit was used, for denials of a cost above half of a limit
 -- are not remembered (package resilience).
 local function settle_part(a, claim, part)
-  local known, whole, least, horizon, tight = a.states[part.key], a.whole, nil, 0, false
-  local st, counts
+  local whole, st, least, horizon, tight = a.whole, nil, nil, 0, false
   if whole then
+    local counts
     local raises = may_raise(a, claim, part)
-    st, counts = whole.open(part.key, part.set, known)
+    st, counts = whole.open(part.key, part.set, a.states[part.key])
     if st.generation == part.of or raises then
       least, horizon, tight = whole.settle(counts, a, claim, st.generation == part.of, raises)
     end
   else
-    if known then error('rare') end
+    if a.states and a.states[part.key] then error('rare') end
     st = read_state(part.key, part.set, 0, 1, now, generation)
-    if st.value ~= '' and st[GENERATION] == part.of then
-      least, horizon, tight = settle(st, a, claim)
+    if st[VALUE] ~= '' and st[GENERATION] == part.of then
+      least, horizon, tight, part.need = settle(st, a, claim)
     elseif a.cost > claim.cost then
       error('rare') -- it may be raised
     end
   end
   claim.horizon = math.max(claim.horizon, horizon)
   if least then
-    a.states[part.key], claim.applied = st, true
+    if a.states then a.states[part.key] = st end
+    part.st, claim.applied = st, true
     claim.tight, a.least = claim.tight or tight, math.min(a.least or least, least)
+  end
+end
+
+-- write_part writes a state that was settled.
+local function write_part(a, part)
+  if a.whole then
+    a.whole.save_once(part.st)
+  elseif part.need then
+    write(part.st, part.need, now)
+  else
+    redis.call('DEL', part.key)
   end
 end
 
@@ -149,41 +169,41 @@ end
 -- amend carries out an amendment. Nothing is written before all states are settled.
 local function amend(a)
   if a.late > 0 and now > a.late then return struct.pack('<BI2d', 1, 0, 0) end
-  a.states, a.least = {}, nil -- by key
-  for _, claim in ipairs(a) do -- all of them first: two claims may share a subject
+  a.states, a.least = (a.whole or #a > 1) and {}, false -- by key: two claims may share one
+  for i = 1, #a do -- all of them first: two claims may share a subject
+    local claim = a[i]
     claim.open = claim.cost > 0 and not (a.settles and settled(a, claim))
     claim.applied, claim.tight, claim.horizon = false, false, 0
   end
   -- A request that was repeated has been used more than once: it is not given back.
   local forgets = a.id_key and a.kind == SETTLE and a.cost == 0
   if forgets then
+    ids = ids or make_ids()
     local _, repeats = ids.open(a.id_key, a.id, a.life)
     if repeats and repeats > 0 then return struct.pack('<BI2d', 0, 0, 0) end
   end
-  for _, claim in ipairs(a) do
-    for _, part in ipairs(claim) do
-      if claim.open and a.settles and part.set then settle_part(a, claim, part) end
+  for i = 1, #a do
+    local claim = a[i]
+    for p = 1, #claim do
+      claim[p].st = false
+      if claim.open and a.settles and claim[p].set then settle_part(a, claim, claim[p]) end
     end
   end
   a.writing = true
-  for _, st in pairs(a.states) do
-    if a.whole then
-      a.whole.save(st)
-    elseif st.gone then
-      redis.call('DEL', st.key)
-    else
-      write(st, now)
+  local applied = 0
+  for i = 1, #a do
+    for p = 1, #a[i] do
+      if a[i][p].st then write_part(a, a[i][p]) end
     end
   end
-  local applied = 0
-  for i, claim in ipairs(a) do
-    if claim.open and finish(a, claim) then applied = applied + 2 ^ (i - 1) end
+  for i = 1, #a do
+    if a[i].open and finish(a, a[i]) then applied = applied + 2 ^ (i - 1) end
   end
   if forgets and applied > 0 then ids.forget(a.id_key, a.id) end
   return struct.pack('<BI2d', 0, applied, a.least or 0)
 end
 
-local out, amendments, whole = { struct.pack('<c8d', args, now) }, nil, nil
+local out, amendments = { struct.pack('<c8d', args, now) }, nil
 amendments, pos = struct.unpack('<I2', args, pos)
 for _ = 1, amendments do
   local a = read_amendment()

@@ -2,7 +2,7 @@
 -- clock at the last write, forgive (7 each), level (1). As a table it has til, forgive and level,
 -- and changed if it is to be written.
 
-bans = {}
+local bans = {}
 
 -- read returns a ban. If the clock stepped back, so do its times. One that lost its TTL gets
 -- another. One that is over, or is none, is removed unless the caller only looks.
@@ -30,12 +30,12 @@ end
 -- ban, nil if it is shared. Claims of one subject have the same table. It returns the first claim
 -- whose subject is banned.
 function bans.open(r)
-  local shared, known, banned = r.options.shared, {}, nil
+  local shared, known, banned = r.options[SHARED], {}, nil
   r.bans = {}
-  for claim = 1, r.options.claims do
+  for claim = 1, r.options[CLAIMS] do
     if shared % 2 == 0 then
-      local key = KEYS[r.ban_keys + claim]
-      if known[key] == nil then known[key] = bans.read(key, r.options.mode == PEEK) or false end
+      local key = KEYS[r.base + claim]
+      if known[key] == nil then known[key] = bans.read(key, r.options[MODE] == PEEK) or false end
       local ban = known[key]
       r.bans[claim] = ban
       if ban and ban.til > now and not banned then banned = claim end
@@ -50,7 +50,7 @@ function bans.heal(r)
   for _, part in ipairs(r) do
     local ban = r.bans[part.claim]
     if ban and ban.changed and part.cost > 0 then
-      bans.save(KEYS[r.ban_keys + part.claim], ban)
+      bans.save(KEYS[r.base + part.claim], ban)
       ban.changed = false
     end
   end
@@ -59,18 +59,19 @@ end
 -- strike counts a denial of a claim. It returns the ban that this leads to, if any: the subject's
 -- last one, renewed, if it had one.
 function bans.strike(r, claim)
-  local key, ban = KEYS[r.ban_keys + r.options.claims + claim], r.bans[claim]
-  local st, c = r.whole.strikes(key, r.options.within)
-  if c.sum + 1 < r.options.after then
+  local key, ban = KEYS[r.base + r.options[CLAIMS] + claim], r.bans[claim]
+  local st, c = r.whole.strikes(key, r.options[WITHIN])
+  if c.sum + 1 < r.options[AFTER] then
     c.changed = true
     r.whole.insert(c, now, 1)
     return r.whole.save(st)
   end
   redis.call('DEL', key)
   local level = 1
-  if ban and now - ban.til < r.options.forgive then level = math.min(ban.level + 1, 255) end
+  if ban and now - ban.til < r.options[FORGIVE] then level = math.min(ban.level + 1, 255) end
   ban = ban or {}
-  ban.til = now + r.options.durations[math.min(level, #r.options.durations)]
-  ban.forgive, ban.level, ban.changed = r.options.forgive, level, true
+  local step = math.min(level, r.options[STEPS])
+  ban.til = now + struct.unpack('<d', args, r.options[DURATIONS] + 8 * (step - 1))
+  ban.forgive, ban.level, ban.changed = r.options[FORGIVE], level, true
   return ban
 end

@@ -1,36 +1,30 @@
 -- charge: units are added to the limits that are asked about, and their state is written.
 
--- push moves the newest entry of the ith limit into the back. If that is full, they all become a
--- block: the front if that is empty, else the last one in the ring.
-local function push(st, i, at, o)
-  local set, shape = st.set, st[o + SHAPE]
-  local width, back, n = set[at + WIDTH], set[at + BACK], math.floor(shape / SHAPE_BACK) % BLOCK
-  local entry = struct.pack(set[at + ENTRY], st[o + NEWEST], st[o + NEWEST_UNITS])
-  if n < BACK_MOST then
-    st[o + SHAPE] = shape + SHAPE_BACK
-    return put(st, back + n * width, entry)
-  end
-  local block = read_on(st):sub(back + 1, back + n * width) .. entry
+-- add_block adds the back of the ith limit and its newest entry as a block: it becomes the front if
+-- that is empty, else the last block of the ring. It returns the shape.
+local function add_block(st, i, at, shape, entry)
+  local back = st[SET][at + BACK]
+  local block = st[VALUE]:sub(back + 1, back + BACK_MOST * #entry) .. entry
   shape = shape - BACK_MOST * SHAPE_BACK
   if shape % SHAPE_BACK == 0 then
-    st.fronts, shape = st.fronts or {}, shape + BLOCK
-    st.fronts[i] = block
-  else
-    local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
-    local slots = math.floor(shape / SHAPE_SLOTS)
-    if blocks == slots or blocks == MOST_BLOCKS then error('rare') end -- the ring is full
-    st.blocks, shape = st.blocks or {}, shape + SHAPE_BLOCKS
-    st.blocks[slot_of(st, i, (first + blocks) % slots)] = block
+    st[FRONTS] = st[FRONTS] or {}
+    st[FRONTS][i] = block
+    return shape + BLOCK
   end
-  st[o + SHAPE] = shape
+  local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
+  local slots = math.floor(shape / SHAPE_SLOTS)
+  if blocks == slots or blocks == MOST_BLOCKS then error('rare') end -- the ring is full
+  st[BLOCKS] = st[BLOCKS] or {}
+  st[BLOCKS][slot_of(st, i, (first + blocks) % slots)] = block
+  return shape + SHAPE_BLOCKS
 end
 
--- charge adds units to the limits of a state that are asked about. It also finds out until when the
--- state must be kept.
+-- charge adds units to the limits of a state that are asked about. It returns until when the state
+-- must be kept.
 local function charge(st, units, now)
-  local set, o, at = st.set, FIRST_HEAD, LIMITS
+  local set, o, at = st[SET], FIRST_HEAD, LIMITS
   local need = set[NEED]
-  if st.rewrite then error('rare') end
+  if st[REWRITE] then error('rare') end
   for i = 1, set[N] do
     local asked = set[at + ASKED] == 1
     if set[at + WIDTH] > 0 then
@@ -41,7 +35,18 @@ local function charge(st, units, now)
           st[o + NEWEST_UNITS] = st[o + NEWEST_UNITS] + units
         else
           if newest > stamp then error('rare') end -- something is charged ahead
-          if newest > 0 then push(st, i, at, o) else st[o + OLDEST] = stamp end
+          if newest == 0 then
+            st[o + OLDEST] = stamp
+          else -- the newest goes to the back
+            local shape, entry = st[o + SHAPE], struct.pack(set[at + ENTRY], newest, st[o + NEWEST_UNITS])
+            local n = (shape % SHAPE_FIRST - shape % SHAPE_BACK) / SHAPE_BACK
+            if n < BACK_MOST then
+              put(st, set[at + BACK] + n * #entry, entry)
+              st[o + SHAPE] = shape + SHAPE_BACK
+            else
+              st[o + SHAPE] = add_block(st, i, at, shape, entry)
+            end
+          end
           st[o + NEWEST], st[o + NEWEST_UNITS] = stamp, units
         end
       end
@@ -60,31 +65,32 @@ local function charge(st, units, now)
     end
     at = at + STRIDE
   end
-  st.need = need
+  return need
 end
 
--- write writes a state, and returns what a reply may have of it: from its generation to the end of
--- the heads. The TTL is set an eighth ahead, so that not every charge has to.
-local function write(st, now)
-  local set, need, renew = st.set, st.need, nil
+-- write writes a state, which must be kept until then. It returns what a reply may have of it: from
+-- its generation to the end of the heads. The TTL is set an eighth ahead, so that not every charge
+-- has to.
+local function write(st, need, now)
+  local set, key, renew = st[SET], st[KEY], nil
   if st[EXPIRES] < need then
     st[EXPIRES] = math.min(FAR, need + math.floor((need - now) / 8))
     renew = ('%d'):format((st[EXPIRES] - now) / 1000 + 1)
   end
   st[WRITTEN] = now
-  local heads = struct.pack(set[FORMAT], unpack(st))
-  if st.value == '' then
-    redis.call('SET', st.key, set[SIG] .. heads, 'PX', renew)
+  local heads = struct.pack(set[FORMAT], unpack(st, GENERATION))
+  if st[VALUE] == '' then
+    redis.call('SET', key, set[SIG] .. heads, 'PX', renew)
     return heads
   end
-  for i = 1, st.fronts and set[N] or 0 do
-    local front, at = st.fronts[i], LIMITS + (i - 1) * STRIDE
+  for i = 1, st[FRONTS] and set[N] or 0 do
+    local front, at = st[FRONTS][i], LIMITS + (i - 1) * STRIDE
     if front then put(st, set[at + OLD] + BLOCK * set[at + WIDTH] - #front, front) end
   end
-  if st.blocks then
-    for slot, block in pairs(st.blocks) do redis.call('SETRANGE', st.key, slot, block) end
+  if st[BLOCKS] then
+    for slot, block in pairs(st[BLOCKS]) do redis.call('SETRANGE', key, slot, block) end
   end
-  redis.call('SETRANGE', st.key, set[FROM], heads .. st.body)
-  if renew then redis.call('PEXPIRE', st.key, renew) end
+  redis.call('SETRANGE', key, set[FROM], heads .. st[BODY])
+  if renew then redis.call('PEXPIRE', key, renew) end
   return heads
 end

@@ -1,22 +1,57 @@
--- decide: a decision, see docs/rules.md. A request r is an array of its parts. A part has claim,
--- key and cost, and either set and its state st or, if it is a concurrency limit, cap, window and
--- c, the holders. The request also has
+-- decide: a decision, see docs/rules.md. A request r is an array of its parts, and has
 --
---   late, equal  not-after; the number of equal requests
---   options      what take.lua reads beyond the parts
---   id, id_key   request id and its key, if there is one; ban_keys: the number of keys before the
---                bans
+--   equal        the number of equal requests
+--   options      what take.lua says beyond the parts (numbers.lua)
+--   id, id_key   request id and its key, if there is one; note: what the id is to remember
+--   base, bans   the number of keys before those of its bans; the bans by claim, see bans.lua
 --   whole        functions to read states as a whole (whole.lua), if they are needed
 --   writing      true once something may have been written
 --   flags, decider, retry, at, charged, ban, recalled: the answer
+--
+-- A part has claim, key and cost, retry, and either set and its state st or, if it is a concurrency
+-- limit, cap, window and c, the holders. Of a state, free is how many of the requests fit, text is
+-- what is used if they do not, and counts what is used if it was read as a whole.
+
+-- read_run reads the parts of a run, of which the first is given, and what it says beyond them, from
+-- an offset on.
+local function read_run(r, kind, which, cost, at)
+  local parts, keys, rest, ends, claim, _ = 1, 1, nil, at, 1, nil
+  if kind ~= PLAIN then
+    parts, keys, _, r.equal, rest, at = struct.unpack('<BBBI2I2', args, at)
+    ends = at + rest
+  end
+  for i = 1, parts do
+    local key = KEYS[r.base + i]
+    if i > 1 then claim, which, cost, at = struct.unpack('<BBd', args, at) end
+    if which > 0 then
+      r[i] = { claim = claim, key = key, cost = cost, set = sets[which], retry = 0, st = false, free = 0, need = 0 }
+    else
+      local cap, window
+      cap, window, at = struct.unpack('<dd', args, at)
+      r[i] = { claim = claim, key = key, cost = cost, cap = cap, window = window, retry = 0, c = false }
+    end
+  end
+  if r.id then r.id_key = KEYS[r.base + keys] end
+  r.base = r.base + parts
+  local o = at == ends and { 1, TAKE, 0, 0, 0, 0, 0, 0, 0, 0 } or { struct.unpack('<BBBBI2Bdddddddc8B', args, at) }
+  r.options = o
+  if at == ends then return end
+  at = o[DURATIONS] + 8 * o[STEPS]
+  if o[MODE] == FORCE then o[AGE], o[REFILLED], at = struct.unpack('<dd', args, at) end
+  for i = 1, o[MOVES] > 0 and parts or 0 do
+    if r[i].set then r[i].booked_in, at = struct.unpack('<I4', args, at) end
+  end
+  if r.id then r.note = struct.unpack('<I2c0', args, at) end
+end
 
 -- open_parts reads all states and holders of a request.
-local function open_parts(r, now, generation)
+local function open_parts(r)
   local known, whole = #r > 1 and {}, r.whole -- two claims may share a state
   for i = 1, #r do
     local part = r[i]
     if not part.set then
-      part.c = holders.open(part.key, part.cap, part.window, r.options.mode == PEEK)
+      holders = holders or make_holders()
+      part.c = holders.open(part.key, part.cap, part.window, r.options[MODE] == PEEK)
     elseif whole then
       part.st, part.counts = whole.open(part.key, part.set, known and known[part.key])
       for _, c in ipairs(part.counts) do c.cost = part.cost end
@@ -30,8 +65,8 @@ end
 
 -- fit lowers the cost to what there is room for, in steps: single units, or equal requests.
 local function fit(r)
-  local cost, fits_units = r[1].cost, r.options.fit == 1
-  local step, room = fits_units and 1 or cost, cost * r.equal
+  local cost = r[1].cost
+  local step, room = r.options[FIT] == 1 and 1 or cost, cost * r.equal
   for _, part in ipairs(r) do
     if part.c then
       room = math.min(room, part.cap - part.c.held)
@@ -47,7 +82,7 @@ end
 
 -- room returns the first instant at which all limits have room, for a request that waits behind all
 -- bookings or not. It sets part.retry to the wait until each part has.
-local function room(r, now, waits)
+local function room(r, waits)
   local t, latest, all_fit = now, now, true
   for i = 1, #r do
     local part = r[i]
@@ -73,18 +108,18 @@ end
 -- charge_all charges every claim that costs something, now or, if it books, at t, and then writes
 -- them. Come is whether it was booked before and its time has come. If what was written says all,
 -- that is the answer: it returns it.
-local function charge_all(r, now, t, come)
-  local options, whole, equal = r.options, r.whole, r.charged / r[1].cost
-  local at = math.max(1, now + options.lease - options.age)
+local function charge_all(r, t, come)
+  local whole, equal = r.whole, r.charged / r[1].cost
+  local at = math.max(1, now + r.options[LEASE] - (r.options[AGE] or 0))
   if t > now then at = whole.book_all(r, t, come) end
   for i = 1, #r do
     local part = r[i]
     if part.cost > 0 then r.at = at end
     if part.cost > 0 and part.st then
       if not whole then
-        charge(part.st, part.cost * (equal > 1 and equal or 1), now)
+        part.need = charge(part.st, part.cost * (equal > 1 and equal or 1), now)
       elseif t == now then
-        whole.charge(part, at, options)
+        whole.charge(part, at, r)
       end
     end
   end
@@ -94,26 +129,25 @@ local function charge_all(r, now, t, come)
     local part = r[i]
     if part.cost == 0 or not part.st or whole then out = nil end
     if part.cost > 0 and not part.st then
-      holders.hold(part.c, options.charge_id)
-      part.c.held = part.c.held + 1
+      holders.hold(part.c, r.options[CHARGE_ID])
     elseif part.cost > 0 and whole then
       whole.save_once(part.st)
     elseif part.cost > 0 then
-      local heads = write(part.st, now)
-      if out then out = out .. part.st.set[NUMBER] .. heads end
+      local heads = write(part.st, part.need, now)
+      if out then out = out .. part.st[SET][NUMBER] .. heads end
     end
   end
   return out
 end
 
 -- deny finds the claim that denied, and counts that towards a ban.
-local function deny(r, now)
+local function deny(r)
   local options, first = r.options, r[1]
   for i = #r, 1, -1 do
     if r[i].retry ~= 0 then first = r[i] end
   end
   r.decider = first.claim
-  if options.after == 0 or options.mode ~= TAKE or first.cost == 0 or r.bans[r.decider] == nil then return end
+  if options[AFTER] == 0 or options[MODE] ~= TAKE or first.cost == 0 or r.bans[r.decider] == nil then return end
   if not r.whole then error('rare') end
   r.ban = bans.strike(r, r.decider)
   if r.ban then
@@ -122,20 +156,10 @@ local function deny(r, now)
   end
 end
 
--- memory is what the request's id remembers of its charge.
-local function memory(r)
-  local out = struct.pack('<c8dd', r.options.charge_id, r.at, r.charged) .. r.options.note
-  for _, part in ipairs(r) do
-    local st = part.st
-    if st then out = out .. struct.pack('<I4', r.whole and (st.generation or 0) or st[GENERATION]) end
-  end
-  return out
-end
-
 -- repeated answers a request whose id is in force: since when, how often it was repeated, and until
 -- when.
-local function repeated(r, now, at, repeats, til)
-  local mode = r.options.mode
+local function repeated(r, at, repeats, til)
+  local mode = r.options[MODE]
   r.flags = REPEAT
   if at - now >= ID_STEP then r.retry = at - now end
   if mode == TAKE and r.retry > 0 then return end
@@ -146,39 +170,50 @@ local function repeated(r, now, at, repeats, til)
   r.recalled = ids.charge(r.id_key, r.id, til)
 end
 
--- by_limits decides by the limits. Seen is whether the id is known, though it counts no more. It
--- returns the answer, if what was written says all.
-local function by_limits(r, now, seen)
-  local options, whole, fast = r.options, r.whole, nil
-  local mode, old = options.mode, options.booked > 0 and whole.leave(r)
-  local come = options.booked > 0 and not old and whole.give_up(r)
-  local t = mode == FORCE and now + options.longest or room(r, now, mode == RESERVE and not come)
+-- by_limits decides by the limits. It returns as of when it charged, and the answer, if what was
+-- written says all.
+local function by_limits(r)
+  local options, whole = r.options, r.whole
+  local mode, moves = options[MODE], options[MOVES] > 0
+  local old = moves and whole.leave(r)
+  local come = moves and not old and whole.give_up(r)
+  local t = mode == FORCE and now + options[LONGEST] or room(r, mode == RESERVE and not come)
   if come then whole.see_all(r) end
   local allowed = t == now or mode == FORCE
   r.retry = t == NEVER and NEVER or t - now
-  if options.lease > 0 and allowed then allowed = not whole.over(r) end -- what is booked is in the way
+  if options[LEASE] > 0 and allowed then allowed = not whole.over(r) end -- what is booked is in the way
   if mode == RESERVE and t ~= now then
     if not whole then error('rare') end
-    allowed = t ~= NEVER and r.retry <= options.longest and (old or come or not whole.full(r))
+    allowed = t ~= NEVER and r.retry <= options[LONGEST] and (old or come or not whole.full(r))
   end
   if old and (not allowed or t >= old) then -- its booking cannot be moved up
-    r.flags, r.retry, r.at = ALLOWED, old - now, options.booked
+    r.flags, r.retry, r.at = ALLOWED, old - now, options[MOVES]
     whole.stay(r, old)
   elseif allowed then
     r.flags = ALLOWED
     if mode == PEEK then return end
-    fast = charge_all(r, now, t, come)
-    if r.id_key and r.at > 0 and not seen and options.booked == 0 then
-      ids.record(r.id_key, r.id, t + options.lease, options.life, memory(r))
-    end
+    return t + options[LEASE], charge_all(r, t, come)
   else
     if come then -- it has given up what it had
       r.writing = true
       whole.save_changed(r)
     end
-    deny(r, now)
+    deny(r)
   end
-  return fast
+end
+
+-- remember has the request's id remember its charge, as of an instant, or that a booking was moved.
+local function remember(r, t)
+  local charged = struct.pack('<c8dd', r.options[CHARGE_ID], r.at, r.charged) .. r.note
+  for _, part in ipairs(r) do
+    local st = part.st
+    if st then charged = charged .. struct.pack('<I4', r.whole and (st.generation or 0) or st[GENERATION]) end
+  end
+  if r.options[MOVES] > 0 then
+    ids.rebook(r.id_key, r.id, charged)
+  else
+    ids.record(r.id_key, r.id, t, r.options[ID_LIFE], charged)
+  end
 end
 
 -- heal writes what a step back of the clock changed, though the request was denied.
@@ -191,63 +226,90 @@ local function heal(r)
 end
 
 -- answer packs the reply.
-local function answer(r, now)
-  local out, directories, other = { '' }, {}, false
+local function answer(r)
+  local out, directories, other = '', '', false
   for _, part in ipairs(r) do
     local st = part.st
     if not st then
-      out[#out + 1] = struct.pack('<ddd', part.c.held, holders.resets(part.c), part.retry)
+      out = struct.pack('<c0ddd', out, part.c.held, part.c.resets, part.retry)
     elseif r.whole then
       local directory = st.saved or st.stored or ''
       if directory == part.set[SIG] or directory:byte() ~= PLAIN_STATE
         or #directory > DIRECTORY_START + DIRECTORY_LIMIT * MAX_KNOWN then directory = '' end
-      other = other or directory ~= ''
-      directories[#directories + 1] = struct.pack('B', #directory) .. directory
-      out[#out + 1] = struct.pack('<I4', st.generation or 0) .. r.whole.usage(part)
+      other, directories = other or directory ~= '', directories .. struct.pack('B', #directory) .. directory
+      out = out .. struct.pack('<I4', st.generation or 0) .. r.whole.usage(part)
     else
-      local none = st.value == '' and (r.flags ~= ALLOWED or r.at == 0 or part.cost == 0)
-      out[#out + 1] = struct.pack('<I4', none and 0 or st[GENERATION])
-        .. (part.text or usage(st, -FAR, now))
+      local none = st[VALUE] == '' and (r.flags ~= ALLOWED or r.at == 0 or part.cost == 0)
+      out = out .. struct.pack('<I4', none and 0 or st[GENERATION]) .. (part.text or usage(st, -FAR, now))
     end
   end
   local flags = r.flags
-  if other then flags, out[#out + 1] = flags + DIRECTORIES, table.concat(directories) end
-  if r.recalled then flags, out[#out + 1] = flags + RECALLED, struct.pack('<I2', #r.recalled) .. r.recalled end
-  out[1] = struct.pack('<BBddd', flags, r.decider, bounded(r.retry, NEVER), bounded(r.at, 0),
-    r.at > 0 and r.charged or 0)
-  if r.ban then out[1] = out[1] .. struct.pack('<d', bounded(r.ban.til - now, 0)) end
-  return table.concat(out)
+  if other then flags, out = flags + DIRECTORIES, out .. directories end
+  if r.recalled then flags, out = flags + RECALLED, out .. struct.pack('<I2', #r.recalled) .. r.recalled end
+  if r.ban then out = struct.pack('<d', bounded(r.ban.til - now, 0)) .. out end
+  return struct.pack('<BBdddc0', flags, r.decider, bounded(r.retry, NEVER), bounded(r.at, 0),
+    r.at > 0 and r.charged or 0, out)
 end
 
 -- decide answers a run of equal requests. It returns the answer, and to how many requests it is.
-local function decide(r, now, generation)
-  local options = r.options
-  local mode, cost = options.mode, r[1].cost
-  if r.late > 0 and now > r.late then return struct.pack('B', LATE), r.equal end
-  if not r.whole and (mode == FORCE or options.fit == 1 or options.booked > 0) then error('rare') end
-  open_parts(r, now, generation)
-  if r.equal > 1 or options.fit == 1 then fit(r) else r.charged = cost end
-  if r.charged == 0 then r.id_key = nil end
-  r.banned = options.bans_on == 1 and bans.open(r)
-  local seen, repeats, til, fast
-  if r.id_key and options.booked == 0 and not r.banned then
-    seen, repeats, til = ids.open(r.id_key, r.id, options.life)
+local function decide(r)
+  local options, mode, cost = r.options, r.options[MODE], r[1].cost
+  local fits, moves = options[FIT] == 1, options[MOVES] > 0
+  if not r.whole and (mode == FORCE or fits or moves) then error('rare') end
+  open_parts(r)
+  if r.equal > 1 or fits then fit(r) else r.charged = cost end
+  if r.charged == 0 then r.id_key = false end
+  if r.id_key then ids = ids or make_ids() end
+  if options[BANS_ON] == 1 then
+    bans = bans or make_bans()
+    r.banned = bans.open(r)
+  end
+  local seen, repeats, til, t, fast
+  if r.id_key and not moves and not r.banned then
+    seen, repeats, til = ids.open(r.id_key, r.id, options[ID_LIFE])
   end
   if r.banned then
-    room(r, now, false)
+    room(r, false)
     r.flags, r.decider, r.ban = BANNED, r.banned, r.bans[r.banned]
     r.retry = r.ban.til - now
   elseif seen and (repeats < MAX_REPEATS or mode == FORCE) then
-    repeated(r, now, seen, repeats, til)
+    repeated(r, seen, repeats, til)
   else
-    fast = by_limits(r, now, seen)
+    t, fast = by_limits(r)
   end
-  if r.at > 0 and r.id_key and options.booked > 0 then ids.rebook(r.id_key, r.id, memory(r)) end
+  if r.at > 0 and r.id_key and not seen then remember(r, t) end
   local answered = r.equal > 1 and r.at > 0 and r.charged / cost or r.equal
-  fast = fast or answer(r, now)
+  fast = fast or answer(r)
   if mode ~= PEEK then
     if r.bans and r.flags ~= REPEAT then bans.heal(r) end
     if r.flags ~= ALLOWED then heal(r) end
   end
   return fast, answered
+end
+
+-- decide_run decides a run that take.lua did not, whose rest begins at an offset of args. Its first
+-- state may have been read. If it is rare, or a state is damaged, states are read as a whole.
+local function decide_run(kind, which, cost, late, from, base, id, st)
+  local r = { equal = 1, options = false, base = base, id = id, id_key = false, note = false, bans = false,
+    whole = false, writing = false, flags = 0, decider = 1, retry = 0, at = 0, charged = cost }
+  local out = ''
+  read_run(r, kind, which, cost, from)
+  if late > 0 and now > late then return struct.pack('B', LATE) end
+  r[1].st = st
+  repeat -- those that were allowed leave the others to be decided after them
+    local ok, reply, answered = pcall(decide, r)
+    if not ok and not r.writing and not r.whole then
+      whole = whole or make_whole()
+      whole.looking, r.whole = r.options[MODE] == PEEK, whole
+      r.flags, r.decider, r.retry, r.at = 0, 1, 0, 0
+      ok, reply, answered = pcall(decide, r)
+    end
+    if not ok then
+      local message = type(reply) == 'table' and reply.err or reply
+      reply, answered = struct.pack('<BI2', FAILED, #message) .. message, r.equal
+    end
+    out, r.equal = out .. reply, r.equal - answered
+    r.flags, r.decider, r.retry, r.at, r.writing, r[1].st = 0, 1, 0, 0, false, false
+  until r.equal == 0
+  return out
 end

@@ -1,18 +1,20 @@
 -- holders: those of a concurrency limit, see docs/rules.md. They are a sorted set, scored by when
--- they lose their place. In a table they have key, cap, window, held, how many there are, and
--- stepped if the clock stepped back.
+-- they lose their place. In a table they have key, cap, window; held, how many there are; resets,
+-- how long until the last one goes; and stepped if the clock stepped back.
 
-holders = {}
+local holders = {}
 
 -- open reads the holders of a limit.
 function holders.open(key, cap, window, looking)
-  local c = { key = key, cap = cap, window = window, held = 0, stepped = false }
-  local ahead = redis.pcall('ZCOUNT', key, ('%d'):format(now + window + 1), '+inf')
-  if type(ahead) == 'table' then
+  local c = { key = key, cap = cap, window = window, held = 0, resets = 0, stepped = false }
+  local last = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
+  if last.err then
     if not looking then redis.call('DEL', key) end -- it is no sorted set
-    return c
+  elseif last[2] and tonumber(last[2]) > now then
+    local left = tonumber(last[2]) - now
+    c.held, c.stepped = redis.call('ZCOUNT', key, ('(%d'):format(now), '+inf'), left > window
+    c.resets = math.min(left, window)
   end
-  c.held, c.stepped = redis.call('ZCOUNT', key, ('%d'):format(now + 1), '+inf'), ahead > 0
   return c
 end
 
@@ -26,24 +28,15 @@ function holders.heal(c)
   c.stepped = false
 end
 
--- expiry is when the nth of the living holders to go loses its place.
-local function expiry(c, n)
-  local found = redis.call('ZRANGEBYSCORE', c.key, ('%d'):format(now + 1), '+inf', 'WITHSCORES', 'LIMIT',
-    ('%d'):format(n - 1), '1')
-  return math.min(tonumber(found[2]), now + c.window)
-end
-
-function holders.resets(c)
-  if c.held == 0 then return 0 end
-  return expiry(c, c.held) - now
-end
-
 function holders.fits(c, n) return c.cap > 0 and c.held - c.cap + math.min(n, 1) <= 0 end
 
--- earliest is when a request that does not fit does.
+-- earliest is when a request that does not fit does: when so many of the living have gone.
 function holders.earliest(c, n)
   if c.cap == 0 then return NEVER end
-  return math.max(now, expiry(c, c.held - c.cap + math.min(n, 1)))
+  local gone = c.held - c.cap + math.min(n, 1)
+  local found = redis.call('ZRANGEBYSCORE', c.key, ('(%d'):format(now), '+inf', 'WITHSCORES', 'LIMIT',
+    ('%d'):format(gone - 1), '1')
+  return math.max(now, math.min(tonumber(found[2]), now + c.window))
 end
 
 -- hold gives the holder of an id a place from now on.
@@ -52,21 +45,5 @@ function holders.hold(c, id)
   redis.call('ZREMRANGEBYSCORE', c.key, '-inf', ('%d'):format(now))
   redis.call('ZADD', c.key, ('%d'):format(now + c.window), id)
   redis.call('PEXPIRE', c.key, ttl(c.window))
-end
-
--- extend renews the place of a holder, or gives it back to one that has lost it if that may be.
-function holders.extend(c, id, may_retake)
-  local held = redis.call('ZSCORE', c.key, id)
-  if (not held or tonumber(held) <= now) and not may_retake() then return false end
-  holders.hold(c, id)
-  return true
-end
-
--- release removes a living holder. It reports whether there was one.
-function holders.release(c, id)
-  local held = redis.call('ZSCORE', c.key, id)
-  if not held or tonumber(held) <= now then return false end
-  holders.heal(c)
-  redis.call('ZREM', c.key, id)
-  return true
+  c.held, c.resets = c.held + 1, c.window
 end

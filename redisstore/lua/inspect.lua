@@ -11,7 +11,7 @@
 --            number of holders that are not shown
 --            number of entries (2), and per entry its time, when it leaves the window, its units
 
-local whole = make_whole()
+whole, bans, holders = make_whole(), make_bans(), make_holders()
 whole.looking = true
 local most, parts
 most, parts, pos = struct.unpack('<I2B', args, pos)
@@ -33,7 +33,7 @@ local function show_holders(key, cap, window)
     entries[i / 2] = struct.pack('<ddd', 0, math.min(tonumber(held[i]), now + window), 1)
   end
   if not holders.fits(c, 1) then retry = holders.earliest(c, 1) end
-  show(c.held, holders.resets(c), retry > 0 and retry - now or retry, hidden, entries)
+  show(c.held, c.resets, retry > 0 and retry - now or retry, hidden, entries)
 end
 
 -- show_count adds another limit.

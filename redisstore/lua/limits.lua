@@ -1,26 +1,10 @@
 -- limits: what a state says of the limits that are asked about, see docs/rules.md. Here nothing is
 -- booked; otherwise see whole.lua.
 
--- leaves returns when so many of the oldest entries have left that their sum is at most room.
-local function leaves(st, i, at, o, room)
-  local set = st.set
-  local left, k, entries = st[o + SUM], 0, piece(st, i, at, o, 0)
-  while entries do
-    for from = 1, #entries, set[at + WIDTH] do
-      local stamp, units = struct.unpack(set[at + ENTRY], entries, from)
-      left = left - units
-      if left <= room then return stamp + set[at + SPAN] end
-    end
-    k = k + 1
-    entries = piece(st, i, at, o, k)
-  end
-  error('damaged') -- the sum is wrong
-end
-
 -- usage returns what is used of each limit: used, reset-after and retry-after, packed. It also
 -- returns the longest retry-after for a cost; 0 if it fits. If the cost is -FAR, all of them are 0.
 local function usage(st, cost, now)
-  local set, o, at, out, longest = st.set, FIRST_HEAD, LIMITS, '', 0
+  local set, o, at, out, longest = st[SET], FIRST_HEAD, LIMITS, '', 0
   for i = 1, set[N] do
     local asked, cap, width, used, reset, wait = set[at + ASKED] == 1, set[at + CAP], set[at + WIDTH], 0, 0, 0
     if cost > cap or cap == 0 and cost >= 0 then wait = NEVER end
@@ -28,7 +12,18 @@ local function usage(st, cost, now)
       if asked and st[o + SUM] > 0 then
         used, reset = st[o + SUM], math.min(FAR, st[o + NEWEST] + set[at + SPAN]) - now
         if used > cap - cost and wait == 0 then
-          wait = leaves(st, i, at, o, cap - cost) - now
+          local left, k, text, from, ends = used, 0, piece(st, i, at, o, 0)
+          while left > cap - cost do -- the oldest have to leave, one after the other
+            if from > ends then
+              k = k + 1
+              text, from, ends = piece(st, i, at, o, k)
+            else
+              local stamp, units
+              stamp, units, from = struct.unpack(set[at + ENTRY], text, from)
+              left, wait = left - units, stamp + set[at + SPAN] - now
+            end
+          end
+          if wait < 1 or wait > FAR then wait = 1 end -- only a damaged state says so
         end
       end
       o = o + LOG_FIELDS
@@ -47,8 +42,7 @@ local function usage(st, cost, now)
       o = o + METER_FIELDS
     end
     if asked then
-      wait = bounded(wait, NEVER)
-      out = struct.pack('<c0ddd', out, bounded(used, 0), bounded(reset, 0), wait)
+      out = struct.pack('<c0ddd', out, used, reset, wait)
       if wait == NEVER or longest == NEVER then longest = NEVER else longest = math.max(longest, wait) end
     end
     at = at + STRIDE

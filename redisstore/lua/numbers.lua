@@ -28,7 +28,7 @@ local SETTLE, EXTEND, RELEASE, UNDO = 0, 1, 2, 100
 local RESET, BAN, UNBAN, GIVE_BACK = 0, 1, 2, 3
 
 -- Kinds of a run of requests (take.lua)
-local PLAIN, PLAIN_BANS, OTHER = 0, 1, 2
+local PLAIN, PLAIN_BANS, PLAIN_PEEK, OTHER = 0, 1, 2, 3
 
 -- The first byte of an answer: flags of a decision, or what follows instead of one (take.lua)
 local ALLOWED, REPEAT, BANNED, RECALLED, DIRECTORIES = 1, 2, 4, 8, 32
@@ -78,11 +78,18 @@ local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 local ASKED, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD = 0, 1, 2, 3, 4, 5, 6, 7
 local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 8, 9, 10, 11, 12, 13, 14
 
--- Fields that FORMAT reads: the header, then the heads. A log has LOG_FIELDS of them, from its SUM
--- on, a meter METER_FIELDS, from its LEVEL on.
-local GENERATION, WRITTEN, EXPIRES, FIRST_HEAD = 1, 2, 3, 4
+-- A state is an array of these fields, then header and heads as FORMAT reads them (state.lua). A log
+-- has LOG_FIELDS in them, from its SUM on, a meter METER_FIELDS, from its LEVEL on.
+local KEY, SET, VALUE, BODY, FRONTS, BLOCKS, REWRITE = 1, 2, 3, 4, 5, 6, 7
+local GENERATION, WRITTEN, EXPIRES, FIRST_HEAD = 8, 9, 10, 11
 local SUM, NEWEST, NEWEST_UNITS, OLDEST, SHAPE, LOG_FIELDS = 0, 1, 2, 3, 4, 5
 local LEVEL, LEVEL_AT, LEVEL_UNIT, METER_FIELDS = 0, 1, 2, 3
+
+-- The options of a run (take.lua) are an array of these fields. DURATIONS is where those begin; only
+-- those of a FORCE have AGE and REFILLED.
+local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5, 6, 7, 8
+local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, CHARGE_ID, STEPS, DURATIONS = 9, 10, 11, 12, 13, 14, 15, 16
+local AGE, REFILLED = 17, 18
 
 -- The oldest stamp of an empty log.
 local FAR = 9007199254740992
@@ -92,6 +99,9 @@ local FAR = 9007199254740992
 local SHAPE_BACK, SHAPE_FIRST, SHAPE_BLOCKS, SHAPE_SLOTS = 16, 128, 4096, 131072
 local BLOCK, BACK_MOST = 8, 7 -- entries of a block or the front, and of the back
 local MOST_BLOCKS = 28        -- with more, there may be MAX_ENTRIES
+
+-- CHARGED as a character.
+local CHARGED_MARK = '\64'
 
 -- A state is kept for so much longer than it counts, in microseconds.
 local KEPT = 1000000

@@ -9,8 +9,7 @@
 
 -- The struct formats of one limit, and of three.
 local limit, three = '<BBdddBI2I2dddBBB', '<BBdddBI2I2dddBBBBBdddBI2I2dddBBBBBdddBI2I2dddBBB'
-local sets, count = {}, 0
-count, pos = struct.unpack('B', args, pos)
+local sets = {}
 for i = 1, count do
   local of, n, heads, front, number, sig, format, from, last, all
   of, n, heads, front, number, sig, format, from, last, all, pos = struct.unpack('<BBI2I2c1Bc0Bc0Bc0Bc0Bc0', args, pos)

@@ -4,15 +4,19 @@
 -- settle_log changes the charge of the ith limit that is stamped so by delta units. It returns by
 -- how many it did, nothing if there is none.
 local function settle_log(st, i, at, o, stamp, delta)
-  local set = st.set
+  local set = st[SET]
   local entry, width, shape = set[at + ENTRY], set[at + WIDTH], st[o + SHAPE]
   if stamp <= set[at + CUT] or stamp < st[o + OLDEST] or stamp > st[o + NEWEST] then return end
-  local last = piece(st, i, at, o, math.floor(shape / SHAPE_BLOCKS) % 32 + 1)
-  last = last .. struct.pack(entry, st[o + NEWEST], st[o + NEWEST_UNITS])
-  local from = 1
-  local found, units = struct.unpack(entry, last)
-  while found < stamp do
-    from = from + width
+  local found, units = st[o + NEWEST], st[o + NEWEST_UNITS]
+  if found == stamp and units + delta > 0 and units + delta <= set[at + CAP] then -- only the head changes
+    st[o + NEWEST_UNITS], st[o + SUM] = units + delta, st[o + SUM] + delta
+    return delta
+  end
+  local text, first, ends = piece(st, i, at, o, math.floor(shape / SHAPE_BLOCKS) % 32 + 1)
+  local last = text:sub(first, ends) .. struct.pack(entry, found, units)
+  local from = #last - width + 1
+  while found > stamp and from > 1 do
+    from = from - width
     found, units = struct.unpack(entry, last, from)
   end
   local left = math.max(0, units + delta)
@@ -34,7 +38,7 @@ end
 -- settle_limit changes what the ith limit was charged, by an amendment to a claim. It returns what
 -- is charged then, nothing if that was not found.
 local function settle_limit(st, i, at, o, a, claim)
-  local set, now = st.set, a.now
+  local set = st[SET]
   local unit, width, slice, delta = set[at + UNIT], set[at + WIDTH], set[at + SLICE], a.cost - claim.cost
   local m = width > 0 and o + LOG_FIELDS or o -- its meter
   if delta > 0 then
@@ -60,11 +64,12 @@ end
 
 -- settle settles all limits of a state that are asked about, with those that a claim was charged
 -- to. It returns the least that is charged then, nil if nothing was found; for how long after its
--- time the charge can be settled; and whether one of them was more than half used.
+-- time the charge can be settled; whether one of them was more than half used; and until when the
+-- state must be kept, nil if nothing is left of it.
 local function settle(st, a, claim)
-  local set, o, at = st.set, FIRST_HEAD, LIMITS
+  local set, o, at = st[SET], FIRST_HEAD, LIMITS
   local least, horizon, tight, missed, empty = nil, 0, false, false, 0
-  st.need = set[NEED]
+  local need = set[NEED]
   for i = 1, set[N] do
     local width, unit, cap = set[at + WIDTH], set[at + UNIT], set[at + CAP]
     local meter = width > 0 and o + LOG_FIELDS or o
@@ -73,8 +78,8 @@ local function settle(st, a, claim)
       local units = settle_limit(st, i, at, o, a, claim)
       if units then least, tight = math.min(least or units, units), tight or crowded else missed = true end
       if unit > 0 then
-        local til = a.now + (math.ceil(st[meter + LEVEL] / set[at + RATE]) + 1) * set[at + TICK] + KEPT
-        st.need = math.max(st.need, til)
+        local til = now + (math.ceil(st[meter + LEVEL] / set[at + RATE]) + 1) * set[at + TICK] + KEPT
+        need = math.max(need, til)
       end
       if width > 0 then
         horizon = math.max(horizon, set[at + SPAN] + set[at + SLICE])
@@ -85,7 +90,7 @@ local function settle(st, a, claim)
     if width > 0 and st[o + SUM] == 0 and set[at + METER] == 0 then empty = empty + 1 end
     o, at = meter + set[at + METER], at + STRIDE
   end
-  st.gone = empty == set[N]
-  if empty > 0 and not st.gone or st.rewrite or missed and (least or a.cost > claim.cost) then error('rare') end
-  return least, horizon, tight
+  if empty == set[N] then need = nil end
+  if empty > 0 and need or st[REWRITE] or missed and (least or a.cost > claim.cost) then error('rare') end
+  return least, horizon, tight, need
 end

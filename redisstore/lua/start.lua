@@ -12,17 +12,8 @@
 -- Arguments of commands are strings: Redis formats numbers as floats.
 
 local args = ARGV[1]
-local now, generation, pos = struct.unpack('<dI4', args, 9)
+local now, generation, count, pos = struct.unpack('<dI4B', args, 9) -- the number of sets, too
 if now == 0 then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
 end
-
--- bounded is a number as a reply may hold it; only a damaged state has others.
-local function bounded(v, least)
-  if v >= least and v <= MAX_UNITS then return v end
-  return v > MAX_UNITS and MAX_UNITS or math.max(0, least)
-end
-
--- ttl turns a duration from now into milliseconds, as text, with a second to spare.
-local function ttl(micros) return ('%d'):format(math.ceil(micros / 1000) + 1000) end

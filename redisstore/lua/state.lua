@@ -20,38 +20,27 @@
 -- Numbers are little-endian doubles unless stated otherwise. An entry is its stamp (7 bytes,
 -- big-endian) and its units. The string may end before anything that is not in use.
 --
--- A state st is an array of header and heads, as the set's FORMAT reads them (numbers.lua). It also
--- has
+-- A state st is an array (numbers.lua) of
 --
---   key, set  its key; the set of its limits (sets.lua)
---   value     what was read of it; '' if there was none
---   body      what has changed behind the heads
---   fronts    by the number of a limit: fronts that have changed
---   blocks    by offset: blocks to be added to rings
---   need      until when it must be kept
---   rewrite   true if it should be written as a whole
+--   KEY, SET  its key; the set of its limits (sets.lua)
+--   VALUE     what was read of it; '' if there was none
+--   BODY      what has changed behind the heads
+--   FRONTS    by the number of a limit: fronts that have changed; false if there are none
+--   BLOCKS    by offset: blocks to be added to rings; false if there are none
+--   REWRITE   true if it can only be written as a whole
 --
--- The ith limit of a state is set[at + …], from LIMITS on, and st[o + …].
-
--- read_on reads a state up to its rings, if only the heads were read.
-local function read_on(st)
-  if #st.value == st.set[HEADS] then st.value = redis.call('GETRANGE', st.key, '0', st.set[ALL]) end
-  return st.value
-end
+-- and of header and heads. The ith limit of a state is set[at + …], from LIMITS on, and st[o + …].
 
 -- put notes that there is a text at an offset behind the heads, and behind what was put before.
 local function put(st, at, text)
-  local value, cursor = read_on(st), st.set[HEADS] + #st.body
-  if cursor < at then
-    if #value < at then value = value .. ('\0'):rep(at - #value) end
-    text = value:sub(cursor + 1, at) .. text
-  end
-  st.body = st.body .. text
+  local value, cursor = st[VALUE], st[SET][HEADS] + #st[BODY]
+  if #value < at then value = value .. ('\0'):rep(at - #value) end
+  st[BODY] = st[BODY] .. value:sub(cursor + 1, at) .. text
 end
 
 -- slot_of returns where a slot of the ring of the ith limit begins, and where it ends.
 local function slot_of(st, i, slot)
-  local set, o, at = st.set, FIRST_HEAD, LIMITS
+  local set, o, at = st[SET], FIRST_HEAD, LIMITS
   local ring = set[FRONT]
   for _ = 1, i - 1 do
     if set[at + WIDTH] > 0 then
@@ -63,45 +52,50 @@ local function slot_of(st, i, slot)
   return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
 end
 
--- piece returns a piece of the ith limit's entries, nil if there is none: 0 is the oldest. They are
--- the front, the blocks of the ring, the back, and the newest entry.
+-- piece returns a piece of the ith limit's entries: a text, and where they begin and end in it. It
+-- returns nil if there is none. 0 is the front, then come the blocks of the ring, the back, and the
+-- newest entry. If only the heads of the state were read, it is read up to its rings.
 local function piece(st, i, at, o, k)
-  local set = st.set
-  local shape, width = st[o + SHAPE], set[at + WIDTH]
+  local set, shape = st[SET], st[o + SHAPE]
+  local width = set[at + WIDTH]
+  if #st[VALUE] == set[HEADS] then st[VALUE] = redis.call('GETRANGE', st[KEY], '0', set[ALL]) end
   if k == 0 then
-    local front = set[at + OLD] + BLOCK * width
-    return st.fronts and st.fronts[i] or read_on(st):sub(front - shape % SHAPE_BACK * width + 1, front)
+    local front = st[FRONTS] and st[FRONTS][i]
+    if front then return front, 1, #front end
+    local ends = set[at + OLD] + BLOCK * width
+    return st[VALUE], ends - shape % SHAPE_BACK * width + 1, ends
   end
-  local blocks = math.floor(shape / SHAPE_BLOCKS) % 32
+  local slots, blocks = math.floor(shape / SHAPE_SLOTS), math.floor(shape / SHAPE_BLOCKS) % 32
   if k <= blocks then
-    local first, slots = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_SLOTS)
-    return redis.call('GETRANGE', st.key, slot_of(st, i, (first + k - 1) % slots))
+    local first = math.floor(shape / SHAPE_FIRST) % 32
+    return redis.call('GETRANGE', st[KEY], slot_of(st, i, (first + k - 1) % slots)), 1, BLOCK * width
   elseif k == blocks + 1 then
-    local back, n = set[at + BACK], math.floor(shape / SHAPE_BACK) % BLOCK
-    return read_on(st):sub(back + 1, back + n * width)
+    local back = set[at + BACK]
+    return st[VALUE], back + 1, back + math.floor(shape / SHAPE_BACK) % BLOCK * width
   elseif k == blocks + 2 then
-    return struct.pack(set[at + ENTRY], st[o + NEWEST], st[o + NEWEST_UNITS])
+    return struct.pack(set[at + ENTRY], st[o + NEWEST], st[o + NEWEST_UNITS]), 1, width
   end
 end
 
 -- drop_old drops what has left the window of the ith limit: not all of it has. What is left of a
 -- piece becomes the front.
 local function drop_old(st, i, at, o)
-  local set = st.set
+  local set, shape = st[SET], st[o + SHAPE]
   local entry, width, cut, sum = set[at + ENTRY], set[at + WIDTH], set[at + CUT], st[o + SUM]
-  local k, from, stamp, units = 0, 1, nil, nil
-  local entries = piece(st, i, at, o, 0)
+  local k, text, ends, stamp, units = 0, st[VALUE], set[at + OLD] + BLOCK * width, nil, nil
+  local from = ends - shape % SHAPE_BACK * width + 1
   while true do
-    if from > #entries then
-      k, from = k + 1, 1
-      entries = piece(st, i, at, o, k)
+    if from > ends then
+      k = k + 1
+      text, from, ends = piece(st, i, at, o, k)
     else
-      stamp, units = struct.unpack(entry, entries, from)
+      stamp, units = struct.unpack(entry, text, from)
       if stamp > cut then break end
       sum, from = sum - units, from + width
     end
   end
-  local shape, n = st[o + SHAPE], (#entries - from + 1) / width
+  if sum < st[o + NEWEST_UNITS] then error('damaged') end
+  local n = (ends - from + 1) / width
   if k > 0 then
     local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
     if k <= blocks then
@@ -111,34 +105,28 @@ local function drop_old(st, i, at, o)
       if k > blocks + 1 then n = 0 end -- the newest is in the head
       shape = shape - (math.floor(shape / SHAPE_BACK) % BLOCK) * SHAPE_BACK - blocks * SHAPE_BLOCKS
     end
-    st.fronts = st.fronts or {}
-    st.fronts[i] = n > 0 and entries:sub(from) or ''
+    st[FRONTS] = st[FRONTS] or {}
+    st[FRONTS][i] = n > 0 and text:sub(from, ends) or ''
   end
   st[o + SUM], st[o + OLDEST], st[o + SHAPE] = sum, stamp, shape - shape % SHAPE_BACK + n
-end
-
--- other_set returns the set of a state that does not have just the limits of a set, by another
--- process for instance, and its value.
-local function other_set(key, set, value)
-  if type(value) ~= 'string' or not set[OTHERS] then error('rare') end
-  set = set[OTHERS][value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0))]
-  if not set then error('rare') end
-  return set, redis.call('GETRANGE', key, '0', set[LAST])
 end
 
 -- read_state reads the beginning of a state, and brings the limits that are asked about up to date.
 -- It also returns how many of so many requests of a cost fit.
 local function read_state(key, set, cost, equal, now, generation)
   local value = redis.pcall('GETRANGE', key, '0', set[LAST])
-  local from = value
+  local from, rewrite = value, false
   if value == '' then
     from = set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
-  elseif type(value) ~= 'string' or value:find(set[SIG], 1, true) ~= 1 then
-    set, value = other_set(key, set, value)
+  elseif type(value) ~= 'string' then
+    error('damaged')
+  elseif value:find(set[SIG], 1, true) ~= 1 then -- another process, for instance, has other limits
+    set = set[OTHERS] and set[OTHERS][value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0))]
+    if not set then error('rare') end
+    value = redis.call('GETRANGE', key, '0', set[LAST])
     from = value
   end
-  local st = { key = key, set = set, value = value, body = '', fronts = nil, blocks = nil, need = 0, rewrite = false,
-    struct.unpack(set[FORMAT], from, #set[SIG] + 1) }
+  local st = { key, set, value, '', false, false, false, struct.unpack(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back
   if value == '' then st[GENERATION] = generation end
   local o, at, free = FIRST_HEAD, LIMITS, equal
@@ -148,17 +136,21 @@ local function read_state(key, set, cost, equal, now, generation)
     if width > 0 then
       local sum, newest, cut = st[o + SUM], st[o + NEWEST], set[at + CUT]
       if not asked then
-        st.rewrite = st.rewrite or newest <= cut and set[at + METER] == 0
+        rewrite = rewrite or newest <= cut and set[at + METER] == 0
       else
         if not (sum >= st[o + NEWEST_UNITS] and sum <= FAR and newest <= FAR and sum % 1 + newest % 1 == 0) then
           error('damaged')
         end
         if newest <= cut then
           local shape = st[o + SHAPE]
-          st.rewrite = st.rewrite or shape >= SHAPE_SLOTS -- the ring is too large
+          rewrite = rewrite or shape >= SHAPE_SLOTS -- the ring is too large
           st[o + SUM], st[o + NEWEST], st[o + OLDEST], st[o + SHAPE] = 0, 0, FAR, shape - shape % SHAPE_SLOTS
-        elseif st[o + OLDEST] <= cut then
-          drop_old(st, i, at, o)
+        else
+          local oldest = st[o + OLDEST]
+          if (oldest <= cut or newest ~= set[at + STAMP]) and #st[VALUE] == set[HEADS] then -- entries are to be moved
+            st[VALUE] = redis.call('GETRANGE', key, '0', set[ALL])
+          end
+          if oldest <= cut then drop_old(st, i, at, o) end
         end
         local left = cap - st[o + SUM]
         if left < cost then free = 0 elseif left < free * cost then free = math.floor(left / cost) end
@@ -169,7 +161,8 @@ local function read_state(key, set, cost, equal, now, generation)
       local unit, tick, level = set[at + UNIT], set[at + TICK], st[o + LEVEL]
       if asked and unit > 0 then
         if value == '' then st[o + LEVEL_UNIT] = unit end
-        if st[o + LEVEL_UNIT] ~= unit or not (level >= 0 and level <= FAR and level % 1 == 0) then error('rare') end
+        if st[o + LEVEL_UNIT] ~= unit or not (level >= 0 and level <= FAR and level % 1 == 0
+          and st[o + LEVEL_AT] <= now) then error('rare') end
         level = level - (math.floor(now / tick) - math.floor(st[o + LEVEL_AT] / tick)) * set[at + RATE]
         if level < 0 then level = 0 end
         st[o + LEVEL], st[o + LEVEL_AT] = level, now
@@ -179,5 +172,6 @@ local function read_state(key, set, cost, equal, now, generation)
     end
     at = at + STRIDE
   end
+  st[REWRITE] = rewrite
   return st, free
 end

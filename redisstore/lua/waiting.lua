@@ -43,7 +43,7 @@ end
 
 -- over reports whether a lease takes what is booked, and notes when to ask again.
 function W.over(r)
-  local over, lease = false, r.options.lease
+  local over, lease = false, r.options[LEASE]
   each_count(r, function(c)
     if used(c) + r.charged > c.limit.cap then over, r.retry, c.retry = true, lease, lease end
   end)
@@ -63,17 +63,17 @@ end
 
 -- charge charges the counts of a part now: their logs as of an instant, if that counts, and their
 -- meters without what these have refilled in some time.
-function W.charge(part, at, options)
+function W.charge(part, at, r)
   for _, c in ipairs(part.counts) do
     local limit, stamp = c.limit, stamp_of(c.limit, at)
     let_go(c)
-    if options.mode == FORCE then c.cost = math.min(c.cost, math.max(0, MAX_UNITS / 2 - used(c))) end
+    if r.options[MODE] == FORCE then c.cost = math.min(c.cost, math.max(0, MAX_UNITS / 2 - used(c))) end
     if not dead(c) then
       c.changed = true
       if limit.width > 0 and c.cost > 0 and stamp > limit.cut then W.insert(c, stamp, c.cost) end
       if limit.unit > 0 then
         local weight = math.min(c.cost, math.floor(MAX_UNITS / limit.unit)) * limit.unit
-          - math.floor(options.refilled / limit.tick) * limit.rate
+          - math.floor((r.options[REFILLED] or 0) / limit.tick) * limit.rate
         c.level, c.led = math.min(MAX_UNITS, c.level + math.max(0, weight)), nil
       end
     end
@@ -102,7 +102,7 @@ function W.leave(r)
   local t, missed = nil, false
   for _, part in ipairs(r) do
     for _, c in ipairs(part.counts or {}) do
-      c.found = c.cost > 0 and part.st.generation == part.booked_in and find_booking(c, r.options.booked)
+      c.found = c.cost > 0 and part.st.generation == part.booked_in and find_booking(c, r.options[MOVES])
       if c.found then
         local own = booking(c, c.found)
         t = math.min(t or own, own)
@@ -124,7 +124,7 @@ end
 -- is another by now. Of the bookings it leaves those that are used without asking again, which have
 -- a grace. It reports whether it did.
 function W.give_up(r)
-  local at, come = r.options.booked, false
+  local at, come = r.options[MOVES], false
   for _, part in ipairs(r) do
     if part.cost > 0 and part.st.generation ~= part.booked_in then return false end
     for _, c in ipairs(part.counts) do
@@ -182,7 +182,7 @@ end
 -- end_of returns when a booking at t ends. One between others stands before those that are booked
 -- for later, which are put behind: it ends no later than they do.
 local function end_of(r, t, between)
-  local e = t + r.options.grace
+  local e = t + r.options[GRACE]
   if between then
     each_count(r, function(c)
       local first = first_booking(c.booked, 1, t + 1)
@@ -219,7 +219,7 @@ end
 -- booked and has come. It returns when the bookings end. What is used is noted as of then, before
 -- those behind.
 function W.book_all(r, t, come)
-  local force = r.options.mode == FORCE
+  local force = r.options[MODE] == FORCE
   local between = force or come
   local e = end_of(r, t, between)
   each_count(r, function(c)

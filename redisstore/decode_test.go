@@ -39,13 +39,15 @@ func reply(call uint64, now int64, flags, decider byte, retry, at int64, states 
 
 // decodeTake reads the reply of take.lua to a request.
 func decodeTake(reply string, call uint64, r *stint.Request) (stint.Decision, error) {
-	s := &Store{server: newServerClock(), clock: func() int64 { return 0 }}
-	q, _ := s.pack([]run{{calls: []*driver.Call{{Request: *r}}}}, call)
-	if _, err := q.read(reply); err != nil {
+	runs := []run{{calls: []*driver.Call{{Request: *r}}}}
+	c, err := callOfTests(nil).store.encodeTake(runs, call)
+	if err == nil {
+		_, err = c.decodeTake(reply)
+	}
+	if err != nil {
 		return stint.Decision{}, err
 	}
-	c := q.runs[0].calls[0]
-	return c.Decision, c.Err
+	return runs[0].calls[0].Decision, runs[0].calls[0].Err
 }
 
 const instant = 1_790_000_000_000_000
@@ -96,10 +98,11 @@ func TestRepliesOfOtherCallsAreRefused(t *testing.T) {
 	if _, err := decodeTake(good, 7, &r); err != nil {
 		t.Errorf("the good reply: %v", err)
 	}
-	if _, _, err := readAmend(reply(7, instant, 1, 0, 0, 0), 7, []*amending{{}}); !errors.Is(err, errReply) {
+	amendment := []*amending{{}}
+	if _, err := callOfTests(nil).decodeAmend(amendment, reply(7, instant, 1, 0, 0, 0)); !errors.Is(err, errReply) {
 		t.Errorf("amend: error %v", err)
 	}
-	if err := decodeCommand("OK", 7); !errors.Is(err, errReply) {
+	if err := callOfTests(nil).decodeCommand("OK"); !errors.Is(err, errReply) {
 		t.Errorf("command: error %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
@@ -34,11 +35,11 @@ func inspectReply(call uint64, now, until, level, strikes int64, windows ...wind
 	return string(b)
 }
 
-// inspected are the parts of limits.
-func inspected(limits []stint.Limit) []part {
-	parts := appendParts(nil, 0, 0, &stint.Claim{Limits: limits})
-	new(sets).fill(parts)
-	return parts
+// decodeInspect reads the reply of inspect.lua about limits.
+func decodeInspect(limits []stint.Limit, reply string) (driver.Inspection, error) {
+	c := callOfTests(nil)
+	c.divide([]stint.Claim{{Limits: limits}})
+	return c.decodeInspect(limits, reply)
 }
 
 func TestDecodeInspect(t *testing.T) {
@@ -47,7 +48,7 @@ func TestDecodeInspect(t *testing.T) {
 		entries: [][3]int64{{instant, instant + 60_000_000, 4}, {instant - 1, instant + 59_999_999, 1}}}
 	places := window{used: 3, reset: 1, retry: -1, hidden: 2, entries: [][3]int64{{0, instant + 1, 1}}}
 	good := inspectReply(7, instant, instant+9, 2, 3, log, places)
-	shown, err := decodeInspect(good, 7, limits, inspected(limits))
+	shown, err := decodeInspect(limits, good)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestDecodeInspect(t *testing.T) {
 		"a negative level": inspectReply(7, instant, 0, -1, 0, log, places),
 		"negative units":   inspectReply(7, instant, 0, 0, 0, log, window{entries: [][3]int64{{0, 0, -1}}}),
 	} {
-		if shown, err := decodeInspect(text, 7, limits, inspected(limits)); !errors.Is(err, errReply) {
+		if shown, err := decodeInspect(limits, text); !errors.Is(err, errReply) {
 			t.Errorf("%s: %+v, error %v", name, shown, err)
 		}
 	}
@@ -83,7 +84,7 @@ func FuzzInspectReply(f *testing.F) {
 	f.Add(inspectReply(7, instant, instant+1, 1, 1, window{retry: -1}))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		shown, err := decodeInspect(text, 7, limits, inspected(limits))
+		shown, err := decodeInspect(limits, text)
 		if err != nil {
 			if !errors.Is(err, errReply) {
 				t.Fatal(err)

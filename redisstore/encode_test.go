@@ -19,13 +19,17 @@ var hostile = []string{
 	strings.Repeat("{", 60),
 }
 
+// callOfTests is a call that is not sent.
+func callOfTests(n *names) *scriptCall {
+	s := &Store{prefix: "stint", server: newServerClock(), clock: func() int64 { return 0 }}
+	return &scriptCall{store: s, id: 7, names: n}
+}
+
 func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
 	seen := map[string][2]string{}
 	for _, subject := range hostile {
 		for _, scope := range append([]string{""}, hostile...) {
-			k := keys{prefix: "stint"}
-			k.inScope(subject, scope, "sliding/1m")
-			key := k.strings()[0]
+			key := string(callOfTests(nil).beginKey(nil, subject, scope)) + stateKey
 			if was, dup := seen[key]; dup {
 				t.Errorf("%q in %q and %q in %q share the key %s", subject, scope, was[0], was[1], key)
 			}
@@ -69,10 +73,9 @@ func TestReadableKeysStayReadable(t *testing.T) {
 		{"user:42", "", named, "stint:{user:42}:limits/login"},
 		{"user:42", "", places, "stint:{user:42}:concurrency/1m"},
 	} {
-		k := keys{prefix: "stint"}
-		p := appendParts(nil, 0, 0, &stint.Claim{Subject: test.subject, Scope: test.scope, Limits: test.limits})
-		k.ofPart(&p[0])
-		if got := k.strings()[0]; got != test.want {
+		c := callOfTests(nil)
+		c.partKey(&c.divide([]stint.Claim{{Subject: test.subject, Scope: test.scope, Limits: test.limits}})[0])
+		if got := string(c.keyText); got != test.want {
 			t.Errorf("%q in %q: key %s, want %s", test.subject, test.scope, got, test.want)
 		}
 	}

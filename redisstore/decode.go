@@ -1,0 +1,434 @@
+package redisstore
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// The replies of the scripts. The files in lua state their layouts.
+
+// errLate is that of a request that reached the server too late for its caller.
+var errLate = errors.New("it came too late to be of use, and was not charged")
+
+// open begins to read the reply to a call: the call's id, and the server's clock.
+func (c *scriptCall) open(reply string) (in reader, err error) {
+	in = reader{call: c, text: reply}
+	id := in.uint64()
+	in.now = in.int(1)
+	if in.bad || id != c.id {
+		return in, badReply("it belongs to another call")
+	}
+	return in, nil
+}
+
+// Decisions
+
+// Flags of a decision in a reply.
+const (
+	flagAllowed = 1 << iota
+	flagRepeat
+	flagBanned
+	flagsKnown = flagAllowed | flagRepeat | flagBanned
+
+	flagRecalled    = 8
+	flagDirectories = 32
+
+	// Instead of a decision:
+	markLate   = 16  // it would have been made after its not-after
+	markCharge = 64  // what was written follows
+	markFailed = 255 // a message follows
+)
+
+// answer fills in the decisions of a reply, or the error instead of one. It returns the runs, as
+// far as they are left, that the server refused as too late though they have time left.
+func (c *scriptCall) answer(reply string, err error) (late []run) {
+	if err == nil {
+		late, err = c.decodeTake(reply)
+	}
+	if err != nil {
+		failRuns(c.runs, err)
+		return nil
+	}
+	return late
+}
+
+func failRuns(runs []run, err error) {
+	for i := range runs {
+		fail(runs[i].calls, err)
+	}
+}
+
+func fail(calls []*driver.Call, err error) {
+	for _, c := range calls {
+		c.Decision, c.Err = stint.Decision{}, err
+	}
+}
+
+// decodeTake is answer for a reply without an error. If a part of it cannot be read, neither can
+// the rest: where that begins is not known.
+func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
+	in, err := c.open(reply)
+	if err != nil {
+		return nil, err
+	}
+	id, rest, tooLate := c.id+1, c.parts, false
+	for i := range c.runs {
+		q, calls, parts := &c.runs[i], c.runs[i].calls, rest[:c.runs[i].parts]
+		rest = rest[len(parts):]
+		for len(calls) > 0 {
+			d, n, err := in.decision(q, calls, parts, id)
+			switch {
+			case errors.Is(err, errReply):
+				return nil, err
+			case err != nil:
+				n = len(calls)
+				fail(calls, err)
+			default:
+				share(&d, calls[:n], id)
+			}
+			if err == errLate {
+				tooLate = true
+				if time.Until(q.deadline) > 0 {
+					left := *q
+					left.calls = calls
+					late = append(late, left)
+				}
+			}
+			calls, id = calls[n:], id+uint64(n)
+		}
+	}
+	if err := in.end(); err != nil {
+		return nil, err
+	}
+	c.store.learnTime(in.now, tooLate)
+	return late, nil
+}
+
+// share gives a decision to the calls that it is for, whose charges have ids from the given one on.
+func share(d *stint.Decision, calls []*driver.Call, id uint64) {
+	if len(calls) == 1 {
+		calls[0].Decision, calls[0].Err = *d, nil
+		return
+	}
+	usages := d.Usages()
+	for i, c := range calls {
+		c.Decision, c.Err = *d, nil
+		c.Decision.Charge.SetClaims(c.Request.Claims)
+		own := c.Decision.MakeUsages(len(usages))
+		copy(own, usages)
+		if d.Allowed {
+			c.Decision.Charge.Data().ID = id + uint64(i)
+			for j := range own { // as it was when it was this one's turn
+				own[j].Used -= int64(len(calls)-1-i) * c.Request.Claims[0].Cost
+			}
+		}
+	}
+}
+
+// decision reads the answer to calls that are left in a run, and how many of these it is for. An
+// answer that could not be one to their request is an error.
+func (in *reader) decision(
+	q *run, calls []*driver.Call, parts []part, id uint64,
+) (d stint.Decision, n int, err error) {
+	r, equal, flags := &calls[0].Request, len(calls), in.byte()
+	switch flags {
+	case markLate:
+		return d, equal, errLate
+	case markFailed:
+		return d, equal, serverError(in.take(in.uint16()))
+	case markCharge:
+		return in.charged(r, parts, id, equal)
+	}
+	directories, recalled := flags&flagDirectories != 0, flags&flagRecalled != 0
+	flags &^= flagDirectories | flagRecalled
+	decider, retry, at, units := in.byte(), in.int(-1), in.int(0), in.int(0)
+	if flags&flagBanned != 0 {
+		d.BanLeft = micros(in.int(0))
+	}
+	d.Charge = contract.ChargeOf(r)
+	d.Charge.Data().Now = in.now
+	usages := d.MakeUsages(contract.CountLimits(r))
+	state := 0
+	for i := range parts {
+		p := &parts[i]
+		if p.holders() {
+			usages[p.position(0)] = in.usage()
+			continue
+		}
+		contract.SetGeneration(&d.Charge, state, in.uint32())
+		state++
+		for _, l := range p.set.limits {
+			usages[p.position(l.index)] = in.usage()
+		}
+	}
+	for i := range parts {
+		if directories && !parts[i].holders() {
+			if directory := in.take(int(in.byte())); directory != "" {
+				parts[i].set.learn(directory)
+			}
+		}
+	}
+	if recalled {
+		if first, ok := contract.Recall(q.whole(), q.shape, in.take(in.uint16())); ok {
+			d.Charge = first
+			d.Charge.Data().Now = in.now
+		}
+	}
+	if in.bad || flags&^flagsKnown != 0 || decider == 0 || int(decider) > len(r.Claims) ||
+		flags&flagBanned != 0 && flags != flagBanned || flags&flagAllowed == 0 && at != 0 {
+		return d, 0, badReply("a field is missing or out of range")
+	}
+	d.Allowed, d.Repeat, d.Banned = flags&flagAllowed != 0, flags&flagRepeat != 0, flags&flagBanned != 0
+	if flags&(flagAllowed|flagRepeat) == 0 {
+		d.Denier = decider
+	}
+	d.RetryAfter = micros(retry)
+	n = equal
+	if at != 0 {
+		d.Charge.Data().ID, d.Charge.Data().At = id, at
+		if r.Terms().Fit || r.Terms().Lease > 0 {
+			d.Charge.Claims()[0].Cost = units
+		} else if equal > 1 {
+			if n = int(units / r.Claims[0].Cost); n < 1 || n > equal || units%r.Claims[0].Cost != 0 {
+				return d, 0, badReply("a field is out of range")
+			}
+		}
+	}
+	return d, n, nil
+}
+
+// charged reads the answer to plain requests that were charged.
+func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) (d stint.Decision, n int, err error) {
+	n = 1
+	if equal > 1 {
+		n = in.uint16()
+	}
+	d.Allowed = true
+	d.Charge = contract.ChargeOf(r)
+	data := d.Charge.Data()
+	data.ID, data.At, data.Now = id, in.now, in.now
+	usages := d.MakeUsages(contract.CountLimits(r))
+	for i := range parts {
+		number := int(in.byte()) - 1
+		if number < 0 || number >= len(in.call.sets) || in.call.of[number] != parts[i].set {
+			return d, 0, badReply("a set is not of the request")
+		}
+		s := in.call.sets[number]
+		text := in.take(s.size)
+		if in.bad {
+			break
+		}
+		contract.SetGeneration(&d.Charge, i, s.usages(text, in.now, &parts[i], usages))
+	}
+	if in.bad || n < 1 || n > equal {
+		return d, 0, badReply("a field is missing or out of range")
+	}
+	return d, n, nil
+}
+
+// usages reads what was written to a state at now, from its generation to the end of its heads, and
+// fills in what is used of each limit that was asked about.
+func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
+	generation = le.Uint32([]byte(text))
+	text = text[headerSize:]
+	for i := range s.limits {
+		l := &s.limits[i]
+		var u stint.Usage
+		if l.width > 0 {
+			if u.Used = double(text); u.Used > 0 {
+				u.ResetAfter = time.Duration(double(text[8:])+l.span-now) * time.Microsecond
+			}
+			text = text[logHead:]
+		}
+		if l.meter {
+			if l.unit > 0 {
+				level := double(text)
+				u.Used = max(u.Used, ceil(level, l.unit))
+				if level > 0 {
+					u.ResetAfter = max(u.ResetAfter,
+						time.Duration((now/l.tick+ceil(level, l.rate))*l.tick-now)*time.Microsecond)
+				}
+			}
+			text = text[meterHead:]
+		}
+		if l.index >= 0 {
+			usages[p.position(l.index)] = u
+		}
+	}
+	return generation
+}
+
+func ceil(a, b int64) int64 { return (a + b - 1) / b }
+
+// double reads a number as scripts pack it; 0 if it is none of theirs.
+func double(text string) int64 {
+	v := math.Float64frombits(le.Uint64([]byte(text[:8])))
+	if v >= 0 && v <= 1<<53 {
+		return int64(v)
+	}
+	return 0
+}
+
+// Amendments
+
+// amended is to which claims of a charge an amendment applied, a bit each, the lowest for the
+// first, and what a settlement left charged: the least of the limits.
+type amended struct {
+	claims  uint16
+	charged int64
+}
+
+// decodeAmend fills in the answers to amendments. It returns those that came too late.
+func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amending, err error) {
+	in, err := c.open(reply)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range batch {
+		mark := in.byte()
+		if mark == markFailed {
+			q.done, q.err = amended{}, serverError(in.take(in.uint16()))
+			continue
+		}
+		q.done, q.err = amended{uint16(in.uint16()), in.int(0)}, nil
+		if mark != 0 {
+			q.err = errLate
+			late = append(late, q)
+		}
+	}
+	if err := in.end(); err != nil {
+		return nil, err
+	}
+	c.store.learnTime(in.now, len(late) > 0)
+	return late, nil
+}
+
+// Commands and inspection
+
+// decodeCommand reads the reply to a command.
+func (c *scriptCall) decodeCommand(reply string) error {
+	if len(reply) != 8 || le.Uint64([]byte(reply)) != c.id {
+		return badReply("it belongs to another call")
+	}
+	return nil
+}
+
+// decodeInspect reads what is shown of limits.
+func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.Inspection, error) {
+	in, err := c.open(reply)
+	if err != nil {
+		return driver.Inspection{}, err
+	}
+	shown := driver.Inspection{
+		Now:     timeOf(in.now),
+		Ban:     driver.BanState{Until: in.instant(), Level: int(in.int(0)), Strikes: in.int(0)},
+		Windows: make([]driver.Window, len(limits)),
+	}
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.holders() {
+			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
+			continue
+		}
+		for _, l := range p.set.limits {
+			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
+		}
+	}
+	return shown, in.end()
+}
+
+// window reads what is shown of one limit.
+func (in *reader) window(w *driver.Window, l *stint.Limit) {
+	w.State = stint.State{Limit: l, Usage: in.usage()}
+	w.LeftOut = in.int(0)
+	var entries []driver.Entry
+	for n := in.uint16(); n > 0 && !in.bad; n-- {
+		entries = append(entries, driver.Entry{At: in.instant(), Until: in.instant(), Units: in.int(0)})
+	}
+	contract.Show(w, entries)
+}
+
+// Numbers
+
+// reader takes numbers off a reply, and notes those that are missing or out of range.
+type reader struct {
+	call *scriptCall
+	text string
+	at   int
+	bad  bool
+	now  int64 // by the server's clock
+}
+
+// end reports whether there is nothing left to read, and all was there.
+func (in *reader) end() error {
+	if in.bad || in.at != len(in.text) {
+		return badReply("it is too long or too short")
+	}
+	return nil
+}
+
+func (in *reader) take(n int) string {
+	if len(in.text)-in.at < n {
+		in.bad, in.at = true, len(in.text)
+		return ""
+	}
+	in.at += n
+	return in.text[in.at-n : in.at]
+}
+
+func (in *reader) byte() byte {
+	if b := in.take(1); b != "" {
+		return b[0]
+	}
+	return 0
+}
+
+func (in *reader) uint16() int { return int(in.byte()) | int(in.byte())<<8 }
+
+func (in *reader) uint32() uint32 { return uint32(in.uint16()) | uint32(in.uint16())<<16 }
+
+func (in *reader) uint64() uint64 {
+	if text := in.take(8); text != "" {
+		return le.Uint64([]byte(text))
+	}
+	return 0
+}
+
+// int reads a whole number that is not less than the least.
+func (in *reader) int(least int64) int64 {
+	v := math.Float64frombits(in.uint64())
+	if v >= float64(least) && v <= float64(stint.MaxUnits) && v == math.Trunc(v) {
+		return int64(v)
+	}
+	in.bad = true
+	return 0
+}
+
+func (in *reader) usage() stint.Usage {
+	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(-1)), RetryAfter: micros(in.int(-1))}
+}
+
+// micros is a duration of v microseconds; −1 is Never.
+func micros(v int64) time.Duration {
+	if v < 0 {
+		return stint.Never
+	}
+	return time.Duration(v) * time.Microsecond
+}
+
+// instant reads a time, which is zero if it is 0.
+func (in *reader) instant() time.Time {
+	us := in.int(0)
+	if us == 0 {
+		return time.Time{}
+	}
+	return timeOf(us)
+}
+
+// timeOf turns microseconds since the Unix epoch into a time.
+func timeOf(us int64) time.Time { return time.UnixMicro(us).UTC() }

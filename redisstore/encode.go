@@ -1,0 +1,563 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/storebounds"
+)
+
+// scriptCall is one call of a script while it is put together, and what it takes to read the reply:
+// see decode.go. The files in lua state the order of its keys and the layout of its arguments.
+type scriptCall struct {
+	store  *Store
+	script *script
+	id     uint64 // which the reply repeats
+	names  *names // nil if names are written as they are
+	shown  bool   // names as lists show them are taken as they are
+
+	keys, args []string // as Redis gets them, once it is complete
+
+	keyText []byte // the keys, one after the other
+	ends    []int  // where each of them ends
+	body    []byte // what follows the sets of limits in the first argument
+	parts   []part
+	sets    []*set // by number, which counts from one: those that are asked for, then others
+	of      []*set // which of those each is for: itself, or the one it stands in for
+
+	// Of a call that decides, see batch.go:
+	runs    []run
+	rest    []run // what is then left to decide on the same subjects
+	command rueidis.Completed
+}
+
+// newCall begins a call. The error says why nothing may be sent.
+func (s *Store) newCall(script *script, id uint64) (*scriptCall, error) {
+	c := &scriptCall{store: s, script: script, id: id, names: s.names.Load(), args: []string{""}}
+	if err := s.refused.Load(); err != nil {
+		return c, *err
+	}
+	return c, nil
+}
+
+// newShownCall is newCall for people, who may name a subject or a scope as lists show it. Requests
+// may not: whose subject is "user#" and somebody's hash would reach that one's counts.
+func (s *Store) newShownCall(script *script) (*scriptCall, error) {
+	c, err := s.newCall(script, s.nextCall())
+	c.shown = true
+	return c, err
+}
+
+// complete completes keys and arguments.
+func (c *scriptCall) complete() *scriptCall {
+	c.keys = make([]string, len(c.ends))
+	text, start := string(c.keyText), 0
+	for i, end := range c.ends {
+		c.keys[i], start = text[start:end], end
+	}
+	b := make([]byte, 0, 256+len(c.body))
+	b = le.AppendUint64(b, c.id)
+	b = appendInt(b, c.store.clock())
+	b = le.AppendUint32(b, uint32(c.id*0x9e3779b97f4a7c15>>32)) // the generation of states that it creates
+	b = c.appendSets(b)
+	c.args[0] = rueidis.BinaryString(append(b, c.body...))
+	return c
+}
+
+// Requests
+
+// isPlain reports whether a request says nothing but its mode, its bans, and limits that are no
+// places.
+func isPlain(r *stint.Request) bool {
+	for _, l := range contract.Limits(r.Claims) {
+		if isPlace(*l) {
+			return false
+		}
+	}
+	return r.ID == "" && !r.Terms().Fit && r.Terms().Lease == 0
+}
+
+func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
+
+// encodeTake returns the call that decides runs of equal requests. The ids of their charges follow
+// that of the call.
+func (s *Store) encodeTake(runs []run, id uint64) (*scriptCall, error) {
+	c, err := s.newCall(takeScript, id)
+	if err != nil {
+		return nil, err
+	}
+	c.runs = runs
+	c.keyText, c.ends = make([]byte, 0, 64*len(runs)), make([]int, 0, 2*len(runs))
+	c.parts, c.body = make([]part, 0, len(runs)), make([]byte, 0, 40*len(runs)+80)
+	c.body = le.AppendUint16(c.body, uint16(len(runs)))
+	for i := range runs {
+		c.addRun(&runs[i], id+1)
+		id += uint64(len(runs[i].calls))
+	}
+	return c.complete(), nil
+}
+
+// Forms of runs, see lua/take.lua.
+const (
+	runPlain = iota
+	runPlainBans
+	runPlainPeek
+	runOther
+)
+
+// addRun adds a run, whose charges have ids from the given one on.
+func (c *scriptCall) addRun(q *run, id uint64) {
+	r, equal := &q.calls[0].Request, len(q.calls)
+	parts, keys := c.divide(r.Claims), len(c.ends)
+	q.parts = len(parts)
+	for i := range parts {
+		c.partKey(&parts[i])
+	}
+	if contract.AppliesBans(r) {
+		for _, what := range [...]string{banKey, strikesKey} {
+			for i := range r.Claims {
+				c.key(r.Claims[i].Subject, "", what)
+			}
+		}
+	}
+	if r.ID != "" {
+		c.key(r.Claims[0].Subject, r.Claims[0].Scope, seenKey)
+		c.args = append(c.args, c.names.id(r.ID))
+	}
+
+	plain := isPlain(r)
+	takesOnly := plain && r.Mode == stint.ModeTake
+	form := byte(runPlain)
+	switch {
+	case len(parts) > 1 || equal > 1:
+		form = runOther
+	case plain && r.Mode == stint.ModePeek && r.Bans == nil:
+		form = runPlainPeek
+	case !takesOnly:
+		form = runOther
+	case r.Bans != nil:
+		form = runPlainBans
+	}
+	b := append(c.body, form, c.number(parts[0].set))
+	b = appendInt(appendInt(b, parts[0].claim.Cost), c.store.notAfter(q.deadline))
+	if form == runPlain {
+		c.body = b
+		return
+	}
+	b = append(b, byte(len(parts)), byte(len(c.ends)-keys), oneIf(r.ID != ""))
+	b = le.AppendUint16(b, uint16(equal))
+	b = le.AppendUint16(b, 0) // the length of the rest
+	rest := len(b)
+	for i := range parts {
+		p := &parts[i]
+		if i > 0 {
+			b = append(b, byte(p.index+1), c.number(p.set))
+			b = appendInt(b, p.claim.Cost)
+		}
+		if p.holders() {
+			b = appendTime(appendInt(b, p.limits[0].Max), p.limits[0].Window)
+		}
+	}
+	if r.Bans != nil || !takesOnly {
+		b = appendOptions(b, r, id)
+	}
+	if r.ID != "" {
+		q.shape = c.shape(q.whole().Claims)
+		note := contract.AppendNote(nil, q.whole(), q.shape, q.elsewhere)
+		b = append(le.AppendUint16(b, uint16(len(note))), note...)
+	}
+	le.PutUint16(b[rest-2:], uint16(len(b)-rest))
+	c.body = b
+}
+
+// appendOptions adds what a request says beyond its parts.
+func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
+	var bans stint.BanPolicy
+	if contract.AppliesBans(r) {
+		bans = *r.Bans
+	}
+	mode := min(r.Mode, driver.ModeForce)
+	b = append(b, byte(len(r.Claims)), byte(mode),
+		oneIf(r.Terms().Fit || r.Terms().Lease > 0), oneIf(contract.AppliesBans(r)))
+	shared := uint16(0)
+	for i := range r.Claims {
+		shared |= uint16(oneIf(r.Claims[i].Shared)) << i
+	}
+	b = append(le.AppendUint16(b, shared), byte(bans.After))
+	wait := r.MaxWait
+	if mode != driver.ModeForce {
+		wait = contract.Longest(r)
+	}
+	b = appendTime(b, wait+time.Microsecond-1) // rounded up: a tiny longest wait does not become none
+	booked := r.Terms().Booked
+	if booked != nil {
+		b = appendInt(b, booked.At)
+	} else {
+		b = appendInt(b, 0)
+	}
+	for _, d := range [...]time.Duration{
+		contract.Life(r), r.Terms().Lease, contract.Grace(r), bans.Within, bans.Forgive,
+	} {
+		b = appendTime(b, d)
+	}
+	b = append(le.AppendUint64(b, id), byte(len(bans.Durations)))
+	for _, d := range bans.Durations {
+		b = appendTime(b, d)
+	}
+	if mode == driver.ModeForce {
+		b = appendTime(appendTime(b, r.Terms().Age), r.Terms().Refilled)
+	}
+	if booked != nil && booked.At > 0 {
+		for i := range contract.CountStates(r.Claims) {
+			b = le.AppendUint32(b, booked.GenerationAt(i))
+		}
+	}
+	return b
+}
+
+// shape hashes the shape of claims, with subjects and scopes as keys have them.
+func (c *scriptCall) shape(claims []stint.Claim) uint32 {
+	k := scriptCall{store: c.store, names: c.names}
+	for i := range claims {
+		k.key(claims[i].Subject, claims[i].Scope, "")
+	}
+	return contract.Shape(claims, k.keyText)
+}
+
+// Amendments
+
+// encodeAmend returns the call that makes amendments. A heartbeat says until when its caller waits:
+// later it would take a place for somebody who may have released it.
+func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall, error) {
+	c, err := s.newCall(amendScript, s.nextCall())
+	if err != nil {
+		return nil, err
+	}
+	c.keyText, c.ends = make([]byte, 0, 64*len(batch)), make([]int, 0, 2*len(batch))
+	c.parts, c.body = make([]part, 0, len(batch)), make([]byte, 0, 80*len(batch)+2)
+	c.body = le.AppendUint16(c.body, uint16(len(batch)))
+	for _, q := range batch {
+		notAfter, retake := int64(0), s.retakes(&q.charge, q.Amendment)
+		if q.Amendment.Kind == stint.AmendExtend {
+			if notAfter = s.notAfter(heartbeatDeadline(ctx, q)); notAfter == 0 && s.clock() == 0 {
+				retake = 0 // the server's clock is not known
+			}
+		}
+		c.addAmendment(&q.charge, q.Amendment, notAfter, retake)
+	}
+	return c.complete(), nil
+}
+
+// addAmendment adds an amendment. Retake has a bit for each claim that may take places back.
+func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAfter int64, retake uint16) {
+	data, claims := charge.Data(), charge.Claims()
+	b := append(c.body, byte(a.Kind))
+	b = appendInt(appendInt(b, a.Cost), a.MaxDebt)
+	b = appendTime(le.AppendUint64(b, data.ID), data.IDLife)
+	b = le.AppendUint16(appendInt(b, notAfter), retake)
+	b = append(b, oneIf(data.RequestID != ""), byte(len(claims)))
+	state := 0
+	for i := range claims {
+		parts := c.divide(claims[i : i+1])
+		b = appendInt(appendInt(b, claims[i].Cost), data.AtOf(i))
+		b = append(b, byte(len(parts)))
+		c.key(claims[i].Subject, claims[i].Scope, settledKey)
+		for j := range parts {
+			p := &parts[j]
+			c.partKey(p)
+			if b = append(b, c.number(p.set)); p.holders() {
+				b = appendTime(b, p.limits[0].Window)
+				continue
+			}
+			b = le.AppendUint32(b, data.GenerationAt(state))
+			state++
+		}
+	}
+	if data.RequestID != "" {
+		c.key(claims[0].Subject, claims[0].Scope, seenKey)
+		c.args = append(c.args, c.names.id(data.RequestID))
+	}
+	c.body = b
+}
+
+// Commands and inspection
+
+// encodeCommand returns the call that executes a command, or nil if there is nothing to do.
+func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
+	c, err := s.newShownCall(commandScript)
+	if err != nil {
+		return nil, err
+	}
+	var states, places []part
+	if command.Kind == stint.CommandReset || command.Kind == stint.CommandGiveBack {
+		parts := c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}})
+		n := 0
+		for n < len(parts) && !parts[n].holders() {
+			n++
+		}
+		states, places = parts[:n], parts[n:]
+	}
+	if c.body = append(c.body, byte(command.Kind)); command.Kind == stint.CommandGiveBack {
+		c.shown = false // requests lead to it
+		c.body = appendInt(c.body, command.Units)
+	} else {
+		c.body = appendTime(c.body, command.For)
+	}
+	c.body = append(c.body, byte(len(states)))
+	for i := range states {
+		c.body = append(c.body, c.number(states[i].set))
+	}
+	switch command.Kind {
+	case stint.CommandReset:
+		c.key(command.Subject, command.Scope, settledKey)
+		c.key(command.Subject, command.Scope, seenKey)
+		c.body = append(c.body, byte(len(c.parts)))
+		for i := range places {
+			c.addReset(&places[i], places[i].limits[0].Window)
+			c.partKey(&places[i])
+		}
+		for i := range states {
+			c.addReset(&states[i], storebounds.LateSettle*time.Microsecond)
+		}
+	case stint.CommandGiveBack:
+		if c.body = append(c.body, 0); len(states) == 0 {
+			return nil, nil // only places, which are released
+		}
+	default:
+		c.body = append(c.body, 0)
+		c.key(command.Subject, "", banKey)
+		c.key(command.Subject, "", strikesKey)
+	}
+	for i := range states {
+		c.partKey(&states[i])
+	}
+	return c.complete(), nil
+}
+
+// addReset adds that a part is reset, and for how long that matters.
+func (c *scriptCall) addReset(p *part, life time.Duration) {
+	c.body = append(appendTime(c.body, life), 0)
+	at := len(c.body)
+	c.body = p.appendEnd(c.body)
+	c.body[at-1] = byte(len(c.body) - at)
+}
+
+// encodeInspect returns the call that inspects a claim.
+func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
+	c, err := s.newShownCall(inspectScript)
+	if err != nil {
+		return nil, err
+	}
+	c.key(claim.Subject, "", banKey)
+	c.key(claim.Subject, "", strikesKey)
+	parts := c.divide([]stint.Claim{claim})
+	c.body = append(le.AppendUint16(c.body, storebounds.MaxEntries), byte(len(parts)))
+	for i := range parts {
+		p := &parts[i]
+		c.partKey(p)
+		if c.body = append(c.body, c.number(p.set)); p.holders() {
+			c.body = appendTime(appendInt(c.body, p.limits[0].Max), p.limits[0].Window)
+		}
+	}
+	return c.complete(), nil
+}
+
+// Parts of claims
+
+// part is what one key holds of a claim: the limits of one name, or the holders of one concurrency
+// limit.
+type part struct {
+	claim     *stint.Claim
+	index     int // of the claim, from 0
+	limits    []stint.Limit
+	positions []uint8 // where each is among the claim's limits; nil: in the same order
+	first     int     // where the claim's limits begin among those of all claims
+	set       *set    // nil if it is a concurrency limit
+}
+
+// holders reports whether the part is a concurrency limit.
+func (p *part) holders() bool { return isPlace(p.limits[0]) }
+
+// position returns where the ith limit of the part is among those of all claims.
+func (p *part) position(i int) int {
+	if p.positions != nil {
+		i = int(p.positions[i])
+	}
+	return p.first + i
+}
+
+// divide adds and returns the parts of claims: of each those with a state in the order of its
+// StateNames, then its concurrency limits.
+func (c *scriptCall) divide(claims []stint.Claim) []part {
+	before, first := len(c.parts), 0
+	for i := range claims {
+		claim := &claims[i]
+		p := part{claim: claim, index: i, first: first}
+		first += len(claim.Limits)
+		if p.limits = claim.Limits; len(p.limits) > 0 && uniform(p.limits) { // as a rule
+			c.addPart(p)
+			continue
+		}
+		var buf [stint.MaxLimits]string
+		for _, name := range contract.StateNames(claim, buf[:0]) {
+			p.limits, p.positions = nil, nil
+			for j, l := range claim.Limits {
+				if l.Name == name && !isPlace(l) {
+					p.limits, p.positions = append(p.limits, l), append(p.positions, uint8(j))
+				}
+			}
+			c.addPart(p)
+		}
+		for j, l := range claim.Limits {
+			if isPlace(l) {
+				p.limits, p.positions = claim.Limits[j:j+1], []uint8{uint8(j)}
+				c.addPart(p)
+			}
+		}
+	}
+	return c.parts[before:]
+}
+
+// addPart adds a part with its set.
+func (c *scriptCall) addPart(p part) {
+	n := len(c.parts) - 1
+	if n >= 0 && len(c.parts[n].limits) == len(p.limits) && &c.parts[n].limits[0] == &p.limits[0] {
+		p.set = c.parts[n].set // as a rule, in a batch
+	} else if !p.holders() {
+		p.set = c.store.sets.of(p.limits)
+	}
+	c.parts = append(c.parts, p)
+}
+
+// uniform reports whether all limits are in one state.
+func uniform(limits []stint.Limit) bool {
+	for i := range limits {
+		if isPlace(limits[i]) || limits[i].Name != limits[0].Name {
+			return false
+		}
+	}
+	return true
+}
+
+// Keys
+
+// How keys end: that of a state, but for the name of its limits, and those of a subject or scope.
+const (
+	stateKey   = "limits"
+	seenKey    = "seen"
+	settledKey = "settled"
+	banKey     = "ban"
+	strikesKey = "strikes"
+)
+
+// key adds a key of the subject in one scope, or without one of the subject as a whole.
+func (c *scriptCall) key(subject, scope, end string) {
+	c.keyText = append(c.beginKey(c.keyText, subject, scope), end...)
+	c.ends = append(c.ends, len(c.keyText))
+}
+
+// partKey adds the key of a part: a state, or the holders of a limit.
+func (c *scriptCall) partKey(p *part) {
+	c.keyText = p.appendEnd(c.beginKey(c.keyText, p.claim.Subject, p.claim.Scope))
+	c.ends = append(c.ends, len(c.keyText))
+}
+
+// appendEnd adds how the key of a part ends.
+func (p *part) appendEnd(b []byte) []byte {
+	if p.holders() {
+		return append(b, p.limits[0].ID()...)
+	}
+	if b = append(b, stateKey...); p.limits[0].Name != "" {
+		b = append(append(b, '/'), p.limits[0].Name...)
+	}
+	return b
+}
+
+// beginKey adds how a key begins: prefix, hash tag and scope.
+func (c *scriptCall) beginKey(b []byte, subject, scope string) []byte {
+	b = append(append(b, c.store.prefix...), ":{"...)
+	switch {
+	case c.names == nil:
+		b = keypart.Append(b, subject, true)
+	case c.shown && keypart.IsHashed(subject):
+		b = append(b, subject...)
+	default:
+		b = c.names.appendSubject(b, subject)
+	}
+	if b = append(b, "}:"...); scope == "" {
+		return b
+	}
+	if before, sum, ok := keypart.SumIn(scope); c.names == nil {
+		b = keypart.Append(b, scope, false)
+	} else if c.shown && ok {
+		b = keypart.AppendSum(keypart.Append(b, before, false), sum)
+	} else {
+		b = c.names.appendScope(b, scope)
+	}
+	return append(b, ':')
+}
+
+// Sets of limits
+
+// maxCallSets is how many sets a call can number.
+const maxCallSets = 255
+
+// number returns the number of a set in the call; 0 of none.
+func (c *scriptCall) number(s *set) byte {
+	if s == nil {
+		return 0
+	}
+	i := slices.Index(c.sets, s)
+	if i < 0 {
+		i = len(c.sets)
+		c.sets, c.of = append(c.sets, s), append(c.of, s)
+	}
+	return byte(i + 1)
+}
+
+// appendSets adds the sets for lua/sets.lua: those that are asked for, then the others that states
+// may have instead.
+func (c *scriptCall) appendSets(b []byte) []byte {
+	asked, count := len(c.sets), len(b)
+	b = append(b, 0)
+	for i, s := range c.sets {
+		b = s.appendTo(b, 0, i+1)
+	}
+	for i, s := range c.sets[:asked] {
+		for _, o := range s.known() {
+			if len(c.sets) < maxCallSets {
+				c.sets, c.of = append(c.sets, o), append(c.of, s)
+				b = o.appendTo(b, i+1, len(c.sets))
+			}
+		}
+	}
+	b[count] = byte(len(c.sets))
+	return b
+}
+
+// Numbers
+
+var (
+	be = binary.BigEndian
+	le = binary.LittleEndian
+)
+
+func appendInt(b []byte, v int64) []byte { return le.AppendUint64(b, math.Float64bits(float64(v))) }
+
+func appendTime(b []byte, d time.Duration) []byte { return appendInt(b, d.Microseconds()) }
+
+func oneIf(yes bool) byte {
+	if yes {
+		return 1
+	}
+	return 0
+}
