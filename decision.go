@@ -1,6 +1,9 @@
 package stint
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // inlineUsages is how many usages a decision holds without allocating: those of a minute, an hour
 // and a day. As a slice alone they cost a decision in memory 13 to 50 % more time.
@@ -92,6 +95,9 @@ type State struct {
 	// Limit is the limit, as the request named it. It must not be changed. Example: 10/1m.
 	Limit *Limit
 	Usage
+	// Cost is what the request cost, in units of the limit; 0 counts as 1. Example: 5 under a limit
+	// on costs.
+	Cost int64
 }
 
 // Remaining is the number of units that are left: the capacity less what is used, but at least
@@ -117,7 +123,7 @@ func (d *Decision) state(i int) State {
 	for k := range claims {
 		limits := claims[k].Limits
 		if i < len(limits) {
-			s.Limit = &limits[i]
+			s.Limit, s.Cost = &limits[i], claims[k].Cost
 			break
 		}
 		i -= len(limits)
@@ -139,26 +145,40 @@ func (d *Decision) UsagesOf(claim int) []Usage {
 	return nil
 }
 
-// Decisive returns the state that matters most to the caller: the one that denies for the longest
-// time, else the one with the least left. Example: that of the minute, with 2 left, if the hour has
-// 40 left.
+// Decisive returns the state that matters most to the caller; see [State.Outweighs]. Example: that
+// of the minute, with 2 left, if the hour has 40 left.
 func (d *Decision) Decisive() State {
 	best := State{Limit: &noLimit}
 	for i := range d.Usages() {
-		if s := d.state(i); i == 0 || s.outweighs(best) {
+		if s := d.state(i); i == 0 || s.Outweighs(best) {
 			best = s
 		}
 	}
 	return best
 }
 
-// outweighs reports whether a state matters more to the caller than another: it denies for longer,
-// or has less left.
-func (s State) outweighs(than State) bool {
+// Outweighs reports whether a state matters more to the caller than another: it denies for longer,
+// or admits fewer further requests of the same cost, or, if it admits as many, more of it is used.
+// Example: 30 units left for requests that cost 10 outweigh 5 requests left.
+func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter == Never || than.RetryAfter != Never && s.RetryAfter > than.RetryAfter
 	}
-	return s.Remaining() < than.Remaining()
+	if n, m := s.requests(), than.requests(); n != m {
+		return n < m
+	}
+	hi, lo := bits.Mul64(uint64(max(0, s.Used)), uint64(than.Limit.Capacity()))
+	thanHi, thanLo := bits.Mul64(uint64(max(0, than.Used)), uint64(s.Limit.Capacity()))
+	return hi > thanHi || hi == thanHi && lo > thanLo
+}
+
+// requests is how many further requests of the same cost there is room for. Each takes one place
+// under a concurrency limit.
+func (s *State) requests() int64 {
+	if s.Limit.Algorithm == AlgorithmConcurrency {
+		return s.Remaining()
+	}
+	return s.Remaining() / max(1, s.Cost)
 }
 
 // Remaining is what is left of the decisive limit. See [Decision.Decisive].

@@ -236,7 +236,7 @@ func (c *compiler) log() {
 var headerFormats = []string{"x", "draft-11", "none"}
 
 // at is the key of an element of a list, of which a single one may stand for itself.
-func at(key string, i int, of list) string {
+func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/internal/yamlread"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // What a list holds.
@@ -26,8 +28,18 @@ const (
 
 // scalars calls f with every element of a list of scalars, or with the one that stands for itself.
 func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, key string)) {
+	d.elements(n, key, one, isScalar, f)
+}
+
+func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
+
+// elements calls f with every element of a list, or with the one that stands for itself, each of
+// which has to be as it should.
+func (d *decoder) elements(
+	n *yaml.Node, key, one string, is func(*yaml.Node) bool, f func(n *yaml.Node, key string),
+) {
 	switch {
-	case n.Kind == yaml.ScalarNode:
+	case is(n):
 		f(n, key)
 		return
 	case n.Kind != yaml.SequenceNode:
@@ -43,12 +55,12 @@ func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, ke
 			return
 		}
 		d.positions[at] = position{d.file, element.Line}
-		scalar := yamlread.Resolve(element)
+		resolved := yamlread.Resolve(element)
 		switch {
-		case scalar.Kind != yaml.ScalarNode || yamlread.IsNull(scalar) || yamlread.IsTagged(scalar):
-			d.bad(element, at, "want %s; got %s%s", one, got(scalar), namedLimit(scalar))
+		case !is(resolved) || yamlread.IsNull(resolved) || yamlread.IsTagged(resolved):
+			d.bad(element, at, "want %s; got %s%s", one, got(resolved), namedLimit(resolved))
 		default:
-			f(scalar, at)
+			f(resolved, at)
 		}
 	}
 }
@@ -101,9 +113,32 @@ const unlimited = "unlimited"
 func (v *limitList) want() string { return orSeveral(oneLimit) }
 
 func (v *limitList) read(d *decoder, n *yaml.Node, key string) {
-	limits := limitList{} // not nil: it is explicitly unlimited
+	*v = limitList{}
+	for _, l := range d.limits(n, key, isScalar) {
+		*v = append(*v, l.Limit)
+	}
+}
+
+func (v *ruleLimits) want() string { return orSeveral(oneLimit) }
+
+func (v *ruleLimits) read(d *decoder, n *yaml.Node, key string) {
+	*v = d.limits(n, key, func(n *yaml.Node) bool {
+		return isScalar(n) || hasKey(n, "limit") || hasKey(n, "claim")
+	})
+}
+
+// limits reads limits, those of mappings with a claim. None is nil unless there are too many: it is
+// explicitly unlimited.
+func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []policy.Limit {
+	limits := []policy.Limit{}
 	var keys []string
-	d.scalars(n, key, oneLimit, func(n *yaml.Node, key string) {
+	d.elements(n, key, oneLimit, is, func(n *yaml.Node, key string) {
+		if n.Kind == yaml.MappingNode {
+			if l, ok := d.claimed(n, key); ok {
+				limits, keys = append(limits, l), append(keys, key)
+			}
+			return
+		}
 		text := n.Value
 		window, without := strings.CutPrefix(text, unlimited+"/")
 		if text == unlimited {
@@ -119,26 +154,52 @@ func (v *limitList) read(d *decoder, n *yaml.Node, key string) {
 		case without && limit != stint.Per(1, limit.Window):
 			d.bad(n, key, "%s: want nothing but a window after %s/, as in unlimited/1d", got(n), unlimited)
 		case !without:
-			limits, keys = append(limits, limit), append(keys, key)
+			limits, keys = append(limits, policy.Limit{Limit: limit}), append(keys, key)
 		}
 	})
 	if len(limits) > stint.MaxLimits {
 		d.bad(n, key, "%d limits; want at most %d", len(limits), stint.MaxLimits)
 		limits = nil // limits are compared with each other, and so many would take long
 	}
-	*v = limits
 	d.idle(limits, keys)
+	return limits
+}
+
+// claimed reads a limit whose number comes from a claim.
+func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
+	var doc limitDoc
+	d.structure(n, reflect.ValueOf(&doc).Elem(), key)
+	at := join(key, "limit")
+	limit, err := stint.ParseLimit(doc.Limit)
+	switch {
+	case d.lacks(at) || d.lacks(join(key, "claim")) || d.lacks(join(key, "max")):
+	case doc.Limit == "" || doc.Claim == "" || !d.has(join(key, "max")):
+		d.bad(n, key, "want limit, claim and max, as in {limit: 60/1m, claim: rpm, max: 10000}")
+	case doc.Limit == unlimited:
+		d.bad(n, at, "without the claim there would be no limit; want one, or 0/1m to deny requests without it")
+	case err != nil:
+		d.bad(n, at, "%q: %s", words.Shorten(doc.Limit, 80), limitMistakes(err))
+	case limit.Max == 0 && strings.Contains(doc.Limit, "burst"):
+		d.bad(n, at, "%q: a burst is in proportion to the number, and 0 has none; want another number, or no burst", doc.Limit)
+	default:
+		return policy.Limit{Limit: limit, Claim: doc.Claim, Max: doc.Max}, true
+	}
+	return policy.Limit{}, false
 }
 
 // idle warns of limits that have no effect because of others in the list. Of two that do this to
-// each other, the first one stays.
-func (d *decoder) idle(limits []stint.Limit, keys []string) {
-	warnings := make([]string, len(limits))
+// each other, the first one stays. Nothing is known of those whose numbers come from claims.
+func (d *decoder) idle(list []policy.Limit, keys []string) {
+	limits, warnings := make([]stint.Limit, len(list)), make([]string, len(list))
+	for i := range list {
+		limits[i] = list[i].Limit
+	}
 	for i, l := range slices.Backward(limits) {
 		by, most, ok := algorithm.Idle(limits, i, func(j int) bool {
-			return warnings[j] != "" || contract.SameID(&limits[i], &limits[j]) // that is a mistake of its own
+			return warnings[j] != "" || list[j].Claim != "" ||
+				contract.SameID(&limits[i], &limits[j]) // that is a mistake of its own
 		})
-		if ok {
+		if ok && list[i].Claim == "" {
 			warnings[i] = fmt.Sprintf("%s has no effect: %s allows at most %s; lower it, raise %[2]s, or leave it out",
 				l, limits[by], stint.Per(most, l.Window))
 		}
@@ -163,11 +224,24 @@ func (l *tierLimits) want() string {
 }
 
 func (l *tierLimits) read(d *decoder, n *yaml.Node, key string) {
-	if n.Kind != yaml.MappingNode {
-		l.All.read(d, n, key)
+	if n.Kind == yaml.MappingNode && (!hasKey(n, "limit") || !hasKey(n, "claim")) {
+		d.names(n, reflect.ValueOf(&l.ByTier).Elem(), key)
 		return
 	}
-	d.names(n, reflect.ValueOf(&l.ByTier).Elem(), key)
+	l.All.read(d, n, key)
+}
+
+// hasKey reports whether n is a mapping that has a key.
+func hasKey(n *yaml.Node, name string) bool {
+	if n.Kind != yaml.MappingNode {
+		return false
+	}
+	for k := range yamlread.Keys(n) {
+		if k.IsName() && k.Name.Value == name {
+			return true
+		}
+	}
+	return false
 }
 
 func (v *costDoc) want() string { return "a number of units, or a mapping with the key header" }

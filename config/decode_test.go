@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
 )
 
 func TestMistakes(t *testing.T) {
@@ -73,7 +74,7 @@ const everything = `
 store: {url: "redis://localhost:6379/0", prefix: 42}
 failure: {mode: deny, budget: 10ms, instances: 3, memory: 8MiB, breaker: {failures: 3, probe: 1s, retry: 10s}}
 client_ip: {trusted_proxies: [loopback, 10.0.0.0/8], header: X-Real-IP, ipv4_prefix: 24, ipv6_prefix: 48}
-claims: {user: X-User, plan: X-Plan}
+claims: {user: X-User, plan: X-Plan, tokens: X-Tokens}
 identities:
   key: {header: X-Key, type: apikey, plain: true}
   session: {cookie: sid}
@@ -86,7 +87,7 @@ tiers:
     identity: [user, key]
     scope: route
     limits: [100/1m burst 3x, unlimited/1d]
-    budget: 1000/1h
+    budget: {limit: 1000/1h, claim: tokens, max: 5000}
     rollout: 12.5%
     bans: {after: 0}
     failure: {mode: error, budget: strict}
@@ -134,7 +135,7 @@ func TestEveryKey(t *testing.T) {
 				Retry: duration(10 * time.Second)}},
 		ClientIP: clientIPDoc{TrustedProxies: list{"loopback", "10.0.0.0/8"}, Header: "X-Real-IP", IPv4Prefix: 24,
 			IPv6Prefix: 48},
-		Claims: map[string]string{"user": "X-User", "plan": "X-Plan"},
+		Claims: map[string]string{"user": "X-User", "plan": "X-Plan", "tokens": "X-Tokens"},
 		Identities: map[string]identityDoc{
 			"key":     {Header: "X-Key", Type: "apikey", Plain: true},
 			"session": {Cookie: "sid"},
@@ -152,13 +153,13 @@ func TestEveryKey(t *testing.T) {
 				Unless:   &matchDoc{Network: list{"192.0.2.0/24", "loopback"}},
 				Identity: list{"user", "key"},
 				Scope:    "route",
-				Limits:   limitList{stint.PerMinute(100).WithBurst(3)},
-				Budget:   limitList{stint.PerHour(1000)},
+				Limits:   ruleLimits(policy.Limits(stint.PerMinute(100).WithBurst(3))),
+				Budget:   ruleLimits{{Limit: stint.PerHour(1000), Claim: "tokens", Max: 5000}},
 				Rollout:  share(12.5),
 				Bans:     &bansDoc{},
 				Failure:  &failureDoc{Mode: mode(stint.FailError), Budget: budget(time.Second)},
 			},
-			{Name: "2", Identity: list{"ip"}, Limits: limitList{}, Shadow: true},
+			{Name: "2", Identity: list{"ip"}, Limits: ruleLimits{}, Shadow: true},
 		},
 		Policies: []policyDoc{
 			{Name: "assets", Match: &matchDoc{Path: list{"/static/**"}}, Skip: true},
@@ -167,10 +168,11 @@ func TestEveryKey(t *testing.T) {
 				Match:    &matchDoc{Path: list{"/v1/{team}"}},
 				Identity: list{"ip"},
 				Per:      list{"team", "method"},
-				Limits: tierLimits{ByTier: map[string]limitList{
-					"pro": {stint.Per(5, 15*time.Minute).WithName("login"), stint.PerSecond(9)}, "default": {},
+				Limits: tierLimits{ByTier: map[string]ruleLimits{
+					"pro":     policy.Limits(stint.Per(5, 15*time.Minute).WithName("login"), stint.PerSecond(9)),
+					"default": {},
 				}},
-				Budget: tierLimits{All: limitList{stint.PerDay(77)}},
+				Budget: tierLimits{All: ruleLimits(policy.Limits(stint.PerDay(77)))},
 				Cost:   &costDoc{Header: "X-Cost", Default: units(2), Min: units(1), Max: units(50)},
 				Settle: &settleDoc{Bytes: 1024, MaxDebt: new(int64(300))},
 				Refund: statuses{5, 404},

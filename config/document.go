@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // The types in this file are the configuration language: a key for every field, and the comments
@@ -154,10 +155,10 @@ type tierDoc struct {
 	// route. Default: global.
 	Scope string `yaml:"scope"`
 	// Limits on the number of requests, such as 100/1m burst 3x. `unlimited` is none,
-	// `unlimited/1d` is none for a window.
-	Limits limitList `yaml:"limits"`
+	// `unlimited/1d` is none for a window. A mapping has its number from a claim.
+	Limits ruleLimits `yaml:"limits"`
 	// Limits on the sum of the requests' costs.
-	Budget limitList `yaml:"budget"`
+	Budget ruleLimits `yaml:"budget"`
 	// Decide and count, but deny no one for this tier's limits.
 	Shadow bool `yaml:"shadow"`
 	// The share of members whose limits are enforced; they are in shadow for the others. Default:
@@ -209,6 +210,19 @@ type policyDoc struct {
 	Failure *failureDoc `yaml:"failure"`
 	// Where callers denied by this policy's limits can ask for more. Default: that of their tier.
 	Contact string `yaml:"contact"`
+}
+
+// limitDoc is a limit whose number comes from a claim.
+type limitDoc struct {
+	// The limit, with the number of requests that do not have the claim: 60/1m. 0/1m denies them.
+	Limit string `yaml:"limit"`
+	// The claim that has the number of the limit, a whole number from 0, which denies, to max:
+	// `rpm`. Like those of identities it is passed by the application, or asserted by a trusted
+	// proxy. What is used stays used when the number changes, and a burst keeps its proportion to
+	// it. A claim that is no whole number counts as missing, and is logged.
+	Claim string `yaml:"claim"`
+	// The largest number that the claim may give. A larger one counts as this, and is logged.
+	Max int64 `yaml:"max"`
 }
 
 // matchDoc fits a request that fits every key of it.
@@ -380,10 +394,13 @@ type list []string
 // "unlimited" are left out.
 type limitList []stint.Limit
 
+// ruleLimits is a list of limits as limitList is, and the number of each may come from a claim.
+type ruleLimits []policy.Limit
+
 // tierLimits are limits for all tiers, or for each.
 type tierLimits struct {
-	All    limitList
-	ByTier map[string]limitList
+	All    ruleLimits
+	ByTier map[string]ruleLimits
 }
 
 // statuses are codes such as 404, and classes such as 5xx, which is 5.

@@ -62,7 +62,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	l := parseLanguage(t)
 	for _, v := range []any{
 		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{},
-		policyDoc{}, matchDoc{},
+		policyDoc{}, limitDoc{}, matchDoc{},
 		costDoc{}, settleDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{}, outboundDoc{},
 		gatewayDoc{}, routeDoc{},
 	} {
@@ -81,7 +81,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	if got, want := len(l.structs), 18; got != want {
+	if got, want := len(l.structs), 19; got != want {
 		t.Errorf("document.go has %d structures with keys, this test knows %d", got, want)
 	}
 }
@@ -166,6 +166,9 @@ func (l *language) tables() string {
 
 // elementOf returns the type of what a pointer, list or mapping holds.
 func elementOf(typ string) string {
+	if typ == "ruleLimits" || typ == "tierLimits" {
+		return "limitDoc"
+	}
 	for _, prefix := range []string{"*", "[]", "map[string]"} {
 		typ = strings.TrimPrefix(typ, prefix)
 	}
@@ -178,6 +181,10 @@ func valueOf(typ string, titles map[string]string) string {
 		plain := strings.Trim(title, "`")
 		link := fmt.Sprintf("[keys](#keys-of-%s)", plain)
 		switch {
+		case typ == "ruleLimits":
+			return "limit, mapping (" + link + "), or list"
+		case typ == "tierLimits":
+			return "limit, mapping (" + link + "), list, or tiers to those"
 		case strings.HasPrefix(typ, "[]"):
 			return "list of mappings, " + link
 		case strings.HasPrefix(typ, "map"):
@@ -199,6 +206,6 @@ func valueOf(typ string, titles map[string]string) string {
 		"string": "text", "bool": "true or false", "int64": "whole number", "duration": "duration",
 		"percent": "percentage", "budget": "duration or `strict`",
 		"size": "size", "failureMode": "word", "list": "text or list", "limitList": "limit or list",
-		"tierLimits": "limit, list, or tiers to those", "statuses": "status or list",
+		"statuses": "status or list",
 	}[elementOf(typ)]
 }

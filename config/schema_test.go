@@ -71,9 +71,11 @@ const namePattern = `^[A-Za-z0-9_.-]{1,64}$`
 
 // limitPattern is the form of what stint.ParseLimit reads, and of unlimited.
 const (
-	windowForm   = `([0-9]*d|([0-9]*d)?([0-9.]*(ns|us|µs|μs|ms|s|m|h))+)`
-	limitPattern = `^(unlimited(/` + windowForm + `)?|\s*([A-Za-z0-9_.-]{1,64}\s*:\s*)?[0-9]+/` + windowForm +
-		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?(\s+leased)?\s*)$`
+	windowForm = `([0-9]*d|([0-9]*d)?([0-9.]*(ns|us|µs|μs|ms|s|m|h))+)`
+	limitForm  = `\s*([A-Za-z0-9_.-]{1,64}\s*:\s*)?[0-9]+/` + windowForm +
+		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?(\s+leased)?\s*`
+	limitPattern   = `^(unlimited(/` + windowForm + `)?|` + limitForm + `)$`
+	claimedPattern = `^` + limitForm + `$`
 )
 
 type object = map[string]any
@@ -85,7 +87,8 @@ var (
 	// names are what keys, labels and headers can hold.
 	names = map[string]bool{"tierDoc.name": true, "tierDoc.scope": true, "policyDoc.name": true}
 	// required are the keys that a structure cannot do without.
-	required = map[string][]string{"tierDoc": {"name", "identity"}, "policyDoc": {"name"}, "routeDoc": {"upstream"}}
+	required = map[string][]string{"limitDoc": {"limit", "claim", "max"}, "tierDoc": {"name", "identity"},
+		"policyDoc": {"name"}, "routeDoc": {"upstream"}}
 )
 
 // schema returns the JSON Schema of a file. A file may be one of several, so that nothing is
@@ -98,12 +101,13 @@ func (l *language) schema(t *testing.T) []byte {
 	status := object{"anyOf": []object{{"type": "integer", "minimum": 100, "maximum": 599},
 		{"type": "string", "pattern": statusPattern}}}
 	definitions := object{
-		"text":      text,
-		"list":      orList(object{"type": text["type"], "minLength": 1}),
-		"limit":     limit,
-		"limitList": orList(ref("limit")),
+		"text":       text,
+		"list":       orList(object{"type": text["type"], "minLength": 1}),
+		"limitText":  limit,
+		"limitList":  orList(ref("limitText")),
+		"ruleLimits": orList(object{"anyOf": []object{ref("limitText"), ref("limit")}}),
 		"tierLimits": object{"anyOf": []object{
-			ref("limitList"), {"type": "object", "additionalProperties": ref("limitList")}}},
+			ref("ruleLimits"), {"type": "object", "additionalProperties": ref("ruleLimits")}}},
 		"status":   status,
 		"statuses": orList(ref("status")),
 		"duration": object{"type": "string", "minLength": 1, "pattern": durationPattern,
@@ -148,6 +152,11 @@ func (l *language) structure(name string) object {
 			if k.typ == "list" {
 				p = orList(p)
 			}
+		}
+		if name == "limitDoc" {
+			p = map[string]object{"limit": {"type": "string", "pattern": claimedPattern},
+				"claim": {"type": []string{"string", "number", "boolean"}, "minLength": 1},
+				"max":   {"type": "integer", "minimum": 1}}[k.key]
 		}
 		if names[name+"."+k.key] {
 			p["pattern"] = namePattern

@@ -65,7 +65,7 @@ policies:
 `
 
 func inGo() policy.Spec {
-	per := func(max int64, window time.Duration) []stint.Limit { return []stint.Limit{stint.Per(max, window)} }
+	per := func(max int64, window time.Duration) []policy.Limit { return policy.Limits(stint.Per(max, window)) }
 	burst := stint.PerMinute(10)
 	burst.Burst = 20
 	return policy.Spec{
@@ -89,7 +89,7 @@ func inGo() policy.Spec {
 				Unless:   &policy.Match{Network: []string{"192.0.2.7"}},
 				Identity: []string{"key", "session"},
 				Scope:    "route",
-				Limits:   []stint.Limit{burst, stint.PerHour(100)},
+				Limits:   policy.Limits(burst, stint.PerHour(100)),
 				Budget:   per(50, time.Hour),
 				Rollout:  0.5,
 				Bans:     &stint.BanPolicy{},
@@ -108,7 +108,7 @@ func inGo() policy.Spec {
 				},
 				Identity:     []string{"both", "ip"},
 				Per:          []string{"kind", "method"},
-				TierLimits:   map[string][]stint.Limit{"pro": per(20, time.Minute), "default": per(3, time.Minute)},
+				TierLimits:   map[string][]policy.Limit{"pro": per(20, time.Minute), "default": per(3, time.Minute)},
 				Budget:       per(10, time.Minute),
 				Cost:         &policy.Cost{Header: "X-Cost", Units: 2, Min: 1, Max: 5},
 				SettleHeader: "X-True-Cost", MaxDebt: 7,
@@ -120,7 +120,7 @@ func inGo() policy.Spec {
 			{Name: "export", Match: &policy.Match{Path: []string{"/export"}}, Identity: []string{"everyone"},
 				Limits: per(2, time.Minute), Shadow: true},
 			{
-				Name: "upload", Match: &policy.Match{Path: []string{"/upload"}}, Limits: []stint.Limit{},
+				Name: "upload", Match: &policy.Match{Path: []string{"/upload"}}, Limits: policy.Limits(),
 				Budget: per(4, time.Minute),
 				Cost:   &policy.Cost{Units: 3}, SettleBytes: 1 << 10,
 			},
@@ -218,7 +218,7 @@ func sameExplanation(a, b *policy.Explanation) bool {
 func TestSameMistakes(t *testing.T) {
 	_, fromYAML := config.Parse("stint.yaml", []byte("tiers:\n  - {name: pro, identity: usr, limits: 100/1m}\npolicies:\n  - {name: import}\n"))
 	_, fromGo := policy.New(policy.Spec{
-		Tiers:    []policy.Tier{{Name: "pro", Identity: []string{"usr"}, Limits: []stint.Limit{stint.PerMinute(100)}}},
+		Tiers:    []policy.Tier{{Name: "pro", Identity: []string{"usr"}, Limits: policy.Limits(stint.PerMinute(100))}},
 		Policies: []policy.Policy{{Name: "import"}},
 	})
 	var mistakes *config.Error

@@ -27,6 +27,8 @@ func (c *compiler) warnings() {
 	for i := range c.doc.Tiers {
 		t, key := &c.doc.Tiers[i], item("tiers", i)
 		c.userIsSet(key+".identity", t.Identity)
+		c.limitClaims(key+".limits", t.Limits)
+		c.limitClaims(key+".budget", t.Budget)
 		c.oddMatch(key+".match", t.Match)
 		c.oddMatch(key+".unless", t.Unless)
 		if near, ok := nearest.To(t.Scope, []string{"route", "global"}); ok && near != t.Scope {
@@ -36,6 +38,8 @@ func (c *compiler) warnings() {
 	}
 	for i := range c.doc.Policies {
 		c.userIsSet(item("policies", i)+".identity", c.doc.Policies[i].Identity)
+		c.tierLimitClaims(item("policies", i)+".limits", &c.doc.Policies[i].Limits)
+		c.tierLimitClaims(item("policies", i)+".budget", &c.doc.Policies[i].Budget)
 		c.oddMatch(item("policies", i)+".match", c.doc.Policies[i].Match)
 		c.oddMatch(item("policies", i)+".unless", c.doc.Policies[i].Unless)
 		store := &c.config.Store
@@ -62,6 +66,22 @@ func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Ga
 func (c *compiler) userIsSet(key string, identity list) {
 	if _, redefined := c.doc.Identities["user"]; !redefined && c.listsClaims() && slices.Contains(identity, "user") {
 		c.claimIsSet(key, "user")
+	}
+}
+
+// limitClaims warns of claims that numbers of limits come from, as of those of identities.
+func (c *compiler) limitClaims(key string, limits ruleLimits) {
+	for i := range limits {
+		if claim := limits[i].Claim; claim != "" && c.listsClaims() {
+			c.claimIsSet(at(key, i, limits)+".claim", claim)
+		}
+	}
+}
+
+func (c *compiler) tierLimitClaims(key string, limits *tierLimits) {
+	c.limitClaims(key, limits.All)
+	for _, tier := range sorted(limits.ByTier) {
+		c.limitClaims(key+"."+tier, limits.ByTier[tier])
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 type counted struct {
 	match, unless  *policy.Match
 	identity, per  []string
-	limits, budget []stint.Limit // in the tier
+	limits, budget []policy.Limit // in the tier
 	shadow         bool
 	inherits       bool // a policy with the identity of the tier
 }
@@ -28,8 +28,8 @@ func countedBy(t *policy.Tier) *counted {
 
 func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
 	n := &counted{match: p.Match, unless: p.Unless, identity: p.Identity, per: p.Per, shadow: p.Shadow}
-	n.limits, _ = tierlimits.Limits{All: p.Limits, ByTier: p.TierLimits}.Of(t.Name)
-	n.budget, _ = tierlimits.Limits{All: p.Budget, ByTier: p.TierBudget}.Of(t.Name)
+	n.limits, _ = tierlimits.Limits[policy.Limit]{All: p.Limits, ByTier: p.TierLimits}.Of(t.Name)
+	n.budget, _ = tierlimits.Limits[policy.Limit]{All: p.Budget, ByTier: p.TierBudget}.Of(t.Name)
 	if len(n.identity) == 0 {
 		n.identity, n.inherits = t.Identity, true
 	}
@@ -191,14 +191,17 @@ func bounds(other, n *counted) bool {
 }
 
 func (n *counted) often() bool {
-	often := func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency }
+	often := func(l policy.Limit) bool { return l.Limit.Algorithm != stint.AlgorithmConcurrency }
 	return slices.ContainsFunc(n.limits, often) || slices.ContainsFunc(n.budget, often)
 }
 
-// slower reports whether limits allow no more in the long run than each of others.
-func slower(limits, others []stint.Limit) bool {
-	return !slices.ContainsFunc(others, func(m stint.Limit) bool {
-		return m.Algorithm != stint.AlgorithmConcurrency && !slices.ContainsFunc(limits, func(l stint.Limit) bool {
+// slower reports whether limits allow no more in the long run than each of others, whatever number
+// a claim gives them.
+func slower(limits, others []policy.Limit) bool {
+	return !slices.ContainsFunc(others, func(other policy.Limit) bool {
+		m := &other.Limit
+		return m.Algorithm != stint.AlgorithmConcurrency && !slices.ContainsFunc(limits, func(limit policy.Limit) bool {
+			l := limit.Largest()
 			hiL, loL := bits.Mul64(uint64(l.Max), uint64(m.Window))
 			hiM, loM := bits.Mul64(uint64(m.Max), uint64(l.Window))
 			return l.Algorithm != stint.AlgorithmConcurrency && (hiL < hiM || hiL == hiM && loL <= loM)

@@ -65,6 +65,19 @@ tiers:
 		`stint.yaml:5: warning: tiers[0].match.claim.plans: no header sets the claim "plans"; want one under claims, or claims: {plans: ""} if the application passes it (did you mean "plan"?)`,
 		`stint.yaml:6: warning: tiers[1].unless.claim.team: no header sets the claim "team"; want one under claims, or claims: {team: ""} if the application passes it`,
 	}},
+	{"claims of limits that nobody sets", `client_ip: {trusted_proxies: loopback}
+claims: {rpm: X-Rpm}
+tiers:
+  - {name: some, match: {claim: {rpm: "*"}}, identity: ip, limits: [5/1s, {limit: 60/1m, claim: rpn, max: 100}]}
+  - {name: all, identity: ip, limits: {limit: 60/1m, claim: rpm, max: 100}, budget: {limit: 60/1m, claim: tpm, max: 100}}
+policies:
+  - {name: a, limits: {some: {limit: 10/1s, claim: rps, max: 100}, default: 1/1s}}
+  - {name: b, limits: [1/1s, {limit: 600/1m, claim: rpm, max: 1000}]}
+`, []string{
+		`stint.yaml:4: warning: tiers[0].limits[1].claim: no header sets the claim "rpn"; want one under claims, or claims: {rpn: ""} if the application passes it (did you mean "rpm"?)`,
+		`stint.yaml:5: warning: tiers[1].budget.claim: no header sets the claim "tpm"; want one under claims, or claims: {tpm: ""} if the application passes it (did you mean "rpm"?)`,
+		`stint.yaml:7: warning: policies[0].limits.some.claim: no header sets the claim "rps"; want one under claims, or claims: {rps: ""} if the application passes it (did you mean "rpm"?)`,
+	}},
 	{"no claims at all, in a gateway", `identities: {org: {claim: org}}
 tiers:
   - {name: some, identity: user, limits: 1/1s}

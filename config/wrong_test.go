@@ -195,6 +195,37 @@ policies:
 		`stint.yaml:13: tiers[0].limits[8]: "Unlimited": no window; want "units/window", such as "100/1m" or "10/1s burst 2x" (did you mean "unlimited"?)`,
 		`stint.yaml:14: tiers[0].budget: "-1/1h": a maximum of -1; want 0 to 9007199254740992`,
 	}},
+	{"limits by claim", `tiers:
+  - name: a
+    match: {path: /a}
+    identity: ip
+    limits:
+      - {limit: 60/1m, claim: rpm}
+      - {limit: 60/hour, claim: rph, max: 1000}
+      - {limit: unlimited, claim: rps, max: 10}
+      - {limit: 0/1m burst 3x, claim: rpm, max: 10}
+      - {limit: 60/1m, clam: rpm, max: ten}
+      - login: 5/15m
+    budget: {limit: 60/1m, claim: rpm, max: 59}
+  - {name: b, identity: ip, limits: {limit: 60/1m, claim: "", max: 100}}
+policies:
+  - {name: p, limits: {a: {limit: 60/1m, claim: rpm, max: 0}, b: {limit: 6/1m, claim: rpm, maximum: 9}}}
+outbound: {api: {limits: {limit: 60/1m, claim: rpm, max: 100}}}
+`, []string{
+		`stint.yaml:6: tiers[0].limits[0]: want limit, claim and max, as in {limit: 60/1m, claim: rpm, max: 10000}`,
+		`stint.yaml:7: tiers[0].limits[1].limit: "60/hour": write 60/1h`,
+		`stint.yaml:8: tiers[0].limits[2].limit: without the claim there would be no limit; want one, or 0/1m to deny requests without it`,
+		`stint.yaml:9: tiers[0].limits[3].limit: "0/1m burst 3x": a burst is in proportion to the number, and 0 has none; want another number, or no burst`,
+		`stint.yaml:10: tiers[0].limits[4].clam: unknown key (did you mean "claim"?)`,
+		`stint.yaml:10: tiers[0].limits[4].max: want a whole number such as 0 or 1000; got "ten"`,
+		`stint.yaml:11: tiers[0].limits[5]: want a limit such as 100/1m; got a mapping: write "login: 5/15m", with the quotes`,
+		`stint.yaml:12: tiers[0].budget.max: 59 is below the 60 of requests without the claim`,
+		`stint.yaml:13: tiers[1].limits: want limit, claim and max, as in {limit: 60/1m, claim: rpm, max: 10000}`,
+		`stint.yaml:15: policies[0].limits.b.maximum: unknown key; the keys here are limit, claim, max`,
+		`stint.yaml:15: policies[0].limits.b: want limit, claim and max, as in {limit: 60/1m, claim: rpm, max: 10000}`,
+		`stint.yaml:15: policies[0].limits.a.max: 0; want the largest number that the claim may give, 1 to 9007199254740992`,
+		`stint.yaml:16: outbound.api.limits: want a limit such as 100/1m, or a list of several; got a mapping`,
+	}},
 	{"numbers", base + `client_ip: {ipv4_prefix: -1, ipv6_prefix: 0x40}
 bans: {after: "5", within: 1m, durations: [1m]}
 outbound:

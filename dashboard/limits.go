@@ -70,8 +70,7 @@ func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList
 		if !slices.Contains(all, r.Tier) {
 			all = append(all, r.Tier)
 		}
-		for _, l := range r.Limits {
-			text := l.String()
+		for _, text := range r.LimitTexts() {
 			if whose[text] == nil {
 				texts = append(texts, text)
 			}

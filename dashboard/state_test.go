@@ -192,6 +192,7 @@ policies:
   - {name: same, limits: [5/1s, 7/1m], contact: "https://example.com/more", failure: {mode: allow}}
   - {name: some, limits: {a: 5/1s, b: [5/1s, 9/1m], default: 6/1s}}
   - {name: one, limits: {a: 5/1s, default: unlimited}}
+  - {name: plan, limits: {a: [2/1s, {limit: 60/1m, claim: rpm, max: 900}], default: 60/1m}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -202,6 +203,7 @@ policies:
 		{"same", []string{"5/1s", "7/1m"}, false, "https://example.com/more", "allow"},
 		{"some", []string{"5/1s (a, b)", "9/1m (b)", "6/1s (c)"}, false, "", ""},
 		{"one", []string{"5/1s"}, false, "Ask Ann", ""},
+		{"plan", []string{"2/1s (a)", "60/1m or claim rpm up to 900 (a)", "60/1m (b, c)"}, false, "", ""},
 	}
 	tiers := tiersOf(conf.Set)
 	if got := slices.Concat(tiers, policiesOf(conf.Set, tiers)); !reflect.DeepEqual(got, want) {

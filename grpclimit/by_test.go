@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
 // by serves an echo behind the interceptors of By.
@@ -123,4 +124,38 @@ func TestByMistakes(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "pass it to grpclimit.By") {
 		t.Errorf("got %v, want what to do instead", err)
 	}
+}
+
+// TestByLimits: calls have limits and costs of their own, and those of By if they bring none.
+func TestByLimits(t *testing.T) {
+	limits := grpclimit.WithLimits(func(ctx context.Context) []stint.Limit {
+		if userOf(ctx) == "user:alice" {
+			return []stint.Limit{stint.PerHour(4)}
+		}
+		return nil
+	})
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	cost := grpclimit.WithCost(func(context.Context) int64 { return 2 })
+	conn := by(t, &echo{}, userOf, stint.PerHour(2), limits, cost, grpclimit.WithName("api"),
+		grpclimit.WithStore(store))
+	for user, want := range map[string]int{"user:alice": 2, "user:bob": 1} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "user", user)
+		n := 0
+		for say(ctx, conn) == nil {
+			n++
+		}
+		if n != want {
+			t.Errorf("%s: got %d calls of 2 units, want %d", user, n, want)
+		}
+	}
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, "want WithName") {
+			t.Errorf("without a name in a shared store: got %q", text)
+		}
+	}()
+	grpclimit.By(userOf, limits, grpclimit.WithStore(store))
 }

@@ -51,6 +51,8 @@ func planned(plan string) httplimit.Option {
 			return "42"
 		case "plan":
 			return plan
+		case "rpm":
+			return "1000000000"
 		}
 		return ""
 	})
@@ -76,6 +78,8 @@ func BenchmarkMiddleware(b *testing.B) {
 		{"draft-11/denied", httplimit.New(guardOf(b, draft))(next)},
 		{"example/allowed", httplimit.New(guardOf(b, example), planned("enterprise"))(next)},
 		{"example/denied", httplimit.New(guardOf(b, example))(next)},
+		{"claimed/allowed", httplimit.New(guardOf(b, strings.Replace(table, "[1000000000/1m burst 2x,",
+			"[{limit: 1/1m burst 2x, claim: rpm, max: 1000000000},", 1)), signedIn())(next)},
 		{"by/allowed", httplimit.ByIP(stint.PerHour(1 << 40))(next)},
 		{"by/denied", httplimit.ByIP(stint.PerHour(1))(next)},
 	} {

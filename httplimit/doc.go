@@ -52,9 +52,9 @@
 // those that an outer layer has set. A request that nothing limits has none. Responses share some
 // of the values: other middleware may replace them, but must not write into the slices.
 //
-// The X fields show the limit that matters most: the one that denied for the longest, or has the
-// least left. A concurrency limit is shown if it denied, or if there is no other; it has neither
-// Reset nor Window.
+// The X fields show the limit that matters most: the one that denied for the longest, or admits the
+// fewest further requests of this cost. A concurrency limit is shown if it denied, or if there is
+// no other; it has neither Reset nor Window.
 //
 //	X-RateLimit-Limit      units per window, without burst
 //	X-RateLimit-Remaining  units left, those of the burst included

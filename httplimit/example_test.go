@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
@@ -48,6 +50,54 @@ func ExampleBy() {
 	// alice 200
 	// alice 429
 	// bob 200
+}
+
+// Each customer has the limits that your database has for it.
+func ExampleWithLimits() {
+	plans := map[string]int64{"user:alice": 2} // as you keep it in memory
+	userOf := func(r *http.Request) string {
+		name, _, _ := r.BasicAuth()
+		return "user:" + name
+	}
+	limitsOf := func(r *http.Request) []stint.Limit {
+		if perMinute, ok := plans[userOf(r)]; ok {
+			return []stint.Limit{stint.PerMinute(perMinute)}
+		}
+		return nil // the limit that By was given
+	}
+	handler := httplimit.By(userOf, stint.PerMinute(1), httplimit.WithLimits(limitsOf))(hello)
+
+	for _, name := range []string{"alice", "alice", "alice", "bob", "bob"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.SetBasicAuth(name, "")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(name, w.Code)
+	}
+	// Output:
+	// alice 200
+	// alice 200
+	// alice 429
+	// bob 200
+	// bob 429
+}
+
+// A login is limited by address and by account: an attempt is charged to both, or to neither.
+func ExampleAndBy() {
+	login := httplimit.ByIP(stint.PerMinute(20),
+		httplimit.AndBy("account", httplimit.FormField("email"), stint.Per(1, 15*time.Minute)))(hello)
+
+	for _, account := range []string{"ann@example.com", "Ann@example.com", "bob@example.com"} {
+		r := httptest.NewRequest("POST", "/login", strings.NewReader("email="+account))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		login.ServeHTTP(w, r)
+		fmt.Println(account, w.Code)
+	}
+	// Output:
+	// ann@example.com 200
+	// Ann@example.com 429
+	// bob@example.com 200
 }
 
 // Every mistake is caught at the start.
@@ -195,8 +245,8 @@ headers: {retry_after_jitter: 0%}
 // Members have the limits of their tier. What authenticates requests comes before the middleware.
 func ExampleWithClaims() {
 	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
-		{Name: "member", Identity: []string{"user"}, Limits: []stint.Limit{stint.PerMinute(100)}},
-		{Name: "anonymous", Identity: []string{"ip"}, Limits: []stint.Limit{stint.PerMinute(1)}},
+		{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
+		{Name: "anonymous", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(1))},
 	}})
 	if err != nil {
 		fmt.Println(err)
@@ -223,7 +273,7 @@ func ExampleNewAnswer() {
 	store, _ := memorystore.New(memorystore.Config{})
 	defer store.Close()
 	set, _ := policy.New(policy.Spec{Tiers: []policy.Tier{
-		{Name: "anyone", Identity: []string{"everyone"}, Limits: []stint.Limit{stint.PerMinute(1)}},
+		{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))},
 	}})
 	guard, _ := policy.NewGuard(store, set, policy.GuardConfig{Logger: discard})
 	answer := httplimit.NewAnswer()

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/bykey"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -29,6 +29,7 @@ type exchange struct {
 	draft
 	body []byte
 
+	askRoom  [2]bykey.Ask
 	ruleRoom [3]*ruleText
 	partRoom [drafted]part
 	textRoom [512]byte
@@ -104,7 +105,7 @@ func (x *exchange) findDecisive() {
 		case l.timed != x.limit.timed && s.RetryAfter == 0 && x.state.RetryAfter == 0:
 			more = l.timed
 		default:
-			more = contract.Outweighs(s, x.state)
+			more = s.Outweighs(x.state)
 		}
 		if more {
 			x.rule, x.limit, x.state = r, l, s
@@ -116,7 +117,7 @@ func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 	for i, t := range x.rules {
 		r := &x.v.Results[i]
 		for k := range min(len(r.Usages), len(t.limits)) { // a store may answer anything
-			f(t, &t.limits[k], stint.State{Limit: &r.Limits[k], Usage: r.Usages[k]})
+			f(t, &t.limits[k], r.State(k))
 		}
 	}
 }
@@ -152,8 +153,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 type verdictKey struct{}
 
 // FromContext returns the verdict on the request that a handler serves, if its middleware was made
-// [WithVerdict]. It must not be changed. Under [By] it has the Decision, one result and a Cost of
-// 1, and nothing else: there is no configuration, so that Set is nil and Tier is "".
+// [WithVerdict]. It must not be changed. Under [By] it has the Decision, a result for each key and
+// the Cost, and nothing else: there is no configuration, so that Set is nil and Tier is "".
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
 	return v, ok

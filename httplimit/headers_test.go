@@ -299,6 +299,19 @@ policies:
 	})
 }
 
+// TestRemainingCountsRequests: of two limits in different units the fields show the one that admits
+// fewer requests.
+func TestRemainingCountsRequests(t *testing.T) {
+	const rules = `
+tiers: [{name: free, identity: everyone, limits: 60/1m, budget: 1000/1h}]
+policies: [{name: cost, match: {path: /search}, cost: 50}]`
+	bubble(t, rules, func(t *testing.T, h http.Handler) {
+		wantFields(t, ask(h, "/").Header(), "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 59")
+		wantFields(t, ask(h, "/search").Header(), "X-RateLimit-Limit: 1000", "X-RateLimit-Remaining: 949",
+			"X-RateLimit-Cost: 50")
+	})
+}
+
 // A concurrency limit is shown if it denies or is alone, without a window.
 func TestConcurrencyIsShownLast(t *testing.T) {
 	const places, alone = "limits: [100/1m, 1/10s concurrency]", "limits: 1/10s concurrency"

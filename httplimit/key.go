@@ -69,9 +69,14 @@ func Header(name string) KeyFunc {
 		if len(values) == 0 || values[0] == "" {
 			return ""
 		}
-		sum := sha256.Sum256([]byte(values[0]))
-		return kind + hex.EncodeToString(sum[:16])
+		return kind + hashed(values[0])
 	}
+}
+
+// hashed is a value that may be a secret, as a key holds it.
+func hashed(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:16])
 }
 
 // FirstOf is the first of the keys that a request has:

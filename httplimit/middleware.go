@@ -26,6 +26,8 @@ func New(guard *policy.Guard, options ...Option) func(http.Handler) http.Handler
 		panic("httplimit: New: the guard has a store; want no WithStore, and pass the store to policy.NewGuard")
 	case f.name != "":
 		panic("httplimit: New: the guard's configuration has names; want no WithName")
+	case f.limits != nil || f.cost != nil || f.also != nil:
+		panic("httplimit: New: the guard's configuration has limits and costs; want no WithLimits, WithCost or AndBy")
 	case f.logger != nil:
 		panic("httplimit: New: the guard has a logger; want no WithLogger, and pass the logger to policy.NewGuard")
 	}

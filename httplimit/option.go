@@ -18,13 +18,14 @@ import (
 // [stint.New] does not take it.
 type Option struct {
 	foreign
-	set func(*responder)
+	set    func(*responder)
+	ofPart bool // AndBy takes it, too
 }
 
 // foreign makes an Option a [stint.Option]. It is nil: [stint.New] reports an Option as a mistake.
 type foreign = stint.Option
 
-func option(set func(*responder)) Option { return Option{nil, set} }
+func option(set func(*responder)) Option { return Option{set: set} }
 
 // responder is how requests are answered, whoever decides on them.
 type responder struct {
@@ -35,9 +36,12 @@ type responder struct {
 	name    string          // "" unless set
 	logger  *slog.Logger    // nil unless set
 	store   stint.Store
-	stored  bool           // WithStore was used
-	shares  bool           // the verdict, with the handler
-	timeout time.Duration  // of a write
+	stored  bool          // WithStore was used
+	shares  bool          // the verdict, with the handler
+	timeout time.Duration // of a write
+	limits  func(*http.Request) []stint.Limit
+	cost    func(*http.Request) int64
+	also    []also
 	random  func() float64 // 0 to below 1
 	idle    sync.Pool      // of exchanges
 	texts   atomic.Pointer[setText]
@@ -92,6 +96,77 @@ func WithName(name string) Option {
 		panic(fmt.Sprintf("httplimit: WithName(%q): want letters, digits and _-.", name))
 	}
 	return option(func(f *responder) { f.name = name })
+}
+
+// WithLimits lets [By] hold each request to limits of its own: those of the customer, from your
+// database or from a verified token. If it returns none, the limits that By was given apply; if
+// there are none of these either, the request is not limited. In a store that is shared the limits
+// need a name ([WithName]).
+//
+//	plan := func(r *http.Request) []stint.Limit {
+//		return []stint.Limit{stint.PerMinute(customerOf(r).RequestsPerMinute)}
+//	}
+//	r.Use(httplimit.By(userOf, httplimit.WithLimits(plan)))
+//
+// What a customer has used stays when the number of a limit changes; a new window starts empty. It
+// is called for every request, before the decision: keep what it needs in memory. Limits that are
+// not valid are a mistake: the request is answered with 500, or by [WithError]. The guard of [New]
+// has limits: New panics.
+func WithLimits(limits func(r *http.Request) []stint.Limit) Option {
+	if limits == nil {
+		panic("httplimit: WithLimits: the function is nil")
+	}
+	return Option{set: func(f *responder) { f.limits = limits }, ofPart: true}
+}
+
+// WithCost says how many units of every limit a request costs under [By]: one unless set. A cost of
+// 0 charges nothing; one below 0 is a mistake, which is answered like one of [WithLimits]. The
+// guard of [New] knows costs by its configuration: New panics.
+func WithCost(cost func(r *http.Request) int64) Option {
+	if cost == nil {
+		panic("httplimit: WithCost: the function is nil")
+	}
+	return Option{set: func(f *responder) { f.cost = cost }, ofPart: true}
+}
+
+// AndBy counts each request of [By] by another key as well, in one decision: a request is charged
+// to all keys or, if one of them has no room, to none. Two middlewares in a row would charge the
+// first for what the second denies. A login that allows an address 20 attempts a minute and an
+// account 5 in a quarter of an hour:
+//
+//	httplimit.ByIP(stint.PerMinute(20),
+//		httplimit.AndBy("account", httplimit.FormField("email"), stint.Per(5, 15*time.Minute)))
+//
+// The name is what header fields and answers call the limits, and in a shared store it is their
+// scope, as with [WithName]. The options are limits, [WithLimits] and [WithCost]; the rest belongs
+// to By. [New] has policies for this, and panics.
+func AndBy(name string, key KeyFunc, options ...stint.Option) Option {
+	return option(func(f *responder) { f.also = append(f.also, also{name, key, options}) })
+}
+
+// also is what [AndBy] was given.
+type also struct {
+	name    string
+	key     KeyFunc
+	options []stint.Option
+}
+
+// check reports what AndBy does not take.
+func (a *also) check(own []Option, others []stint.Option) error {
+	if !words.IsName(a.name) {
+		return fmt.Errorf("AndBy(%q): want a name of letters, digits and _-.", a.name)
+	}
+	for _, o := range others {
+		if _, ok := o.(stint.Limit); !ok {
+			return fmt.Errorf("AndBy(%q): want limits, WithLimits and WithCost; give By the other options", a.name)
+		}
+	}
+	for _, o := range own {
+		if o.set != nil && !o.ofPart {
+			return fmt.Errorf("AndBy(%q): want limits, WithLimits and WithCost; give By the other options", a.name)
+		}
+	}
+	return nil
 }
 
 // WithStore says where [By] counts: in Redis, for limits that hold across processes, or in a store

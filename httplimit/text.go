@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dunglas/httpsfv"
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -39,26 +41,89 @@ type limitText struct {
 	max, window, burst []string
 }
 
+// ruleTexts is what answers say of a rule with its own limits, and with others that requests were
+// held to: those with numbers of their own, and those of requests with several readings.
+type ruleTexts struct {
+	own ruleText
+
+	mu   sync.RWMutex
+	kept map[[keptLimits]stint.Limit]*ruleText
+}
+
+const (
+	keptLimits = 3    // in a rule whose texts are kept, at most
+	keptTexts  = 1024 // of a rule, at most
+)
+
+// of returns what there is to say of a result. What was said of other limits than the rule's own is
+// kept, because many callers have the same.
+func (t *ruleTexts) of(r *policy.Result) *ruleText {
+	if equal(r.Limits, r.Rule.Limits) {
+		return &t.own
+	}
+	var key [keptLimits]stint.Limit
+	keep := copy(key[:], r.Limits) == len(r.Limits)
+	if keep {
+		t.mu.RLock()
+		text := t.kept[key]
+		t.mu.RUnlock()
+		if text != nil {
+			return text
+		}
+	}
+	text := t.describe(r)
+	if keep {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.kept == nil {
+			t.kept = map[[keptLimits]stint.Limit]*ruleText{}
+		}
+		for other := range t.kept {
+			if len(t.kept) < keptTexts {
+				break
+			}
+			delete(t.kept, other)
+		}
+		t.kept[key] = text
+	}
+	return text
+}
+
+// describe makes a text for other limits. Those that are the rule's own but for their numbers keep
+// their names.
+func (t *ruleTexts) describe(r *policy.Result) *ruleText {
+	taken := names{}
+	text := newRuleText(r.Rule, r.Limits, func(l *stint.Limit) string {
+		for i := range t.own.limits {
+			if contract.SameID(l, &r.Rule.Limits[i]) {
+				return t.own.limits[i].name
+			}
+		}
+		return taken.add(fullName(r.Rule.Name(), l))
+	})
+	return &text
+}
+
 // setText is what answers say of the rules of a set, by their index.
 type setText struct {
 	set   *policy.Set
-	rules []ruleText
+	rules []ruleTexts
 }
 
 func newSetText(set *policy.Set) *setText {
-	t := &setText{set: set, rules: make([]ruleText, len(set.Rules()))}
+	t := &setText{set: set, rules: make([]ruleTexts, len(set.Rules()))}
 	taken := map[string]names{} // by tier: a request has one
 	for i, r := range set.Rules() {
 		if taken[r.Tier] == nil {
 			taken[r.Tier] = names{}
 		}
-		t.rules[i] = newRuleText(r, r.Limits, taken[r.Tier])
+		t.rules[i].own = newRuleText(r, r.Limits, taken[r.Tier].nameIn(r))
 	}
 	return t
 }
 
-// of appends what there is to say of the results that are enforced. Rules that are not the set's,
-// and those with other limits, as requests with several readings have, are described anew.
+// of appends what there is to say of the results that are enforced. Rules that are not the set's
+// are described anew.
 func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	var taken names
 	for i := range results {
@@ -66,14 +131,14 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 		if r.Shadow {
 			break
 		}
-		if r.Rule.Index >= 0 && equal(r.Limits, r.Rule.Limits) {
-			to = append(to, &t.rules[r.Rule.Index])
+		if r.Rule.Index >= 0 {
+			to = append(to, t.rules[r.Rule.Index].of(r))
 			continue
 		}
 		if taken == nil {
 			taken = names{}
 		}
-		text := newRuleText(r.Rule, r.Limits, taken)
+		text := newRuleText(r.Rule, r.Limits, taken.nameIn(r.Rule))
 		to = append(to, &text)
 	}
 	return to
@@ -85,7 +150,7 @@ func equal(a, b []stint.Limit) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
+func newRuleText(r *policy.Rule, limits []stint.Limit, nameOf func(*stint.Limit) string) ruleText {
 	name := r.Name()
 	t := ruleText{policy: name, contact: r.Contact, json: fmt.Sprintf(`,"policy":%q`, name), policyField: fixed(name),
 		tierField: fixed(r.Tier), limits: make([]limitText, len(limits))}
@@ -104,7 +169,7 @@ func newRuleText(r *policy.Rule, limits []stint.Limit, taken names) ruleText {
 	list := make([]string, len(limits))
 	for i := range limits {
 		l := &limits[i]
-		full := taken.add(fullName(name, l))
+		full := nameOf(l)
 		t.limits[i] = limitText{
 			name:   full,
 			item:   serialize(httpsfv.NewItem(full)) + ";r=",
@@ -143,6 +208,11 @@ func fullName(rule string, l *stint.Limit) string {
 }
 
 type names map[string]bool
+
+// nameIn returns what names the limits of a rule.
+func (n names) nameIn(r *policy.Rule) func(*stint.Limit) string {
+	return func(l *stint.Limit) string { return n.add(fullName(r.Name(), l)) }
+}
 
 // add takes a name, or if it is taken the next one like it.
 func (n names) add(name string) string {

@@ -62,7 +62,7 @@ func ExampleAlertConfig_Validate() {
 // decide has a guard decide requests from one address, which may make two a minute.
 func decide(requests int, observer stint.Observer) {
 	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
-		{Name: "anyone", Identity: []string{"ip"}, Limits: []stint.Limit{stint.PerMinute(2)}},
+		{Name: "anyone", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(2))},
 	}})
 	if err != nil {
 		log.Fatal(err)

@@ -93,9 +93,7 @@ func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 		if r == nil {
 			continue
 		}
-		for i := range r.Limits {
-			limits = append(limits, r.Limits[i].String())
-		}
+		limits = append(limits, r.LimitTexts()...)
 	}
 	name := shadowName{clean(rule.Tier), clean(rule.Policy), strings.Join(limits, ", ")}
 	s.mu.Lock()

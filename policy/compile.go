@@ -49,7 +49,8 @@ func (c *compiler) compile() {
 	c.logged("log.admissions", c.spec.LogAdmissions)
 	c.logged("log.rejections", c.spec.LogRejections)
 	if tiers, policies := len(c.spec.Tiers), len(c.spec.Policies); tiers > maxTiers || policies > maxPolicies {
-		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d", tiers, policies, maxTiers, maxPolicies)
+		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d: numbers that differ from customer to customer come from "+
+			"a claim, as in {limit: 60/1m, claim: rpm, max: 10000}, or in Go from httplimit.WithLimits", tiers, policies, maxTiers, maxPolicies)
 		return
 	}
 	c.tiers()

@@ -120,7 +120,7 @@ func (c *compiler) values(key string, values []string) []string {
 }
 
 // at is the key of an element of a list, of which a single one may stand for itself.
-func at(key string, i int, of []string) string {
+func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key
 	}

@@ -105,8 +105,8 @@ func (c *compiler) skip(key string, from *Policy) {
 // policyRules makes the rules of a policy for every tier.
 func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	requests, budget := from.requests(), from.budget()
-	c.tierNames(key+".limits", requests)
-	c.tierNames(key+".budget", budget)
+	c.tierLimits(key+".limits", requests)
+	c.tierLimits(key+".budget", budget)
 	limited := requests.Set() || budget.Set()
 	for _, t := range c.set.tiers {
 		p.tiers = append(p.tiers, tierlimits.For(t.name, requests, budget))
@@ -145,14 +145,16 @@ func (c *compiler) namesRoute(key string, p *policy) {
 	}
 }
 
-func (p *Policy) requests() tierlimits.Limits {
-	return tierlimits.Limits{All: p.Limits, ByTier: p.TierLimits}
+func (p *Policy) requests() tierlimits.Limits[Limit] {
+	return tierlimits.Limits[Limit]{All: p.Limits, ByTier: p.TierLimits}
 }
-func (p *Policy) budget() tierlimits.Limits {
-	return tierlimits.Limits{All: p.Budget, ByTier: p.TierBudget}
+func (p *Policy) budget() tierlimits.Limits[Limit] {
+	return tierlimits.Limits[Limit]{All: p.Budget, ByTier: p.TierBudget}
 }
 
-func (c *compiler) tierNames(key string, l tierlimits.Limits) {
+// tierLimits checks the tiers that limits are for, and those limits whose numbers come from claims.
+func (c *compiler) tierLimits(key string, l tierlimits.Limits[Limit]) {
+	c.claimed(key, l.All)
 	if l.All != nil && l.ByTier != nil {
 		c.mistake(key, "there are limits for all tiers, and others for each; want one of them")
 	}
@@ -161,6 +163,7 @@ func (c *compiler) tierNames(key string, l tierlimits.Limits) {
 		known, given = append(known, t.name), append(given, fmt.Sprintf("tiers[%d].name", i))
 	}
 	for _, name := range sorted(l.ByTier) {
+		c.claimed(key+"."+name, l.ByTier[name])
 		if !slices.Contains(known, name) {
 			c.mistakeGiven(given, key+"."+name, "no tier %q; there is %s%s", name, words.OneOf(known),
 				nearest.Hint(name, known))

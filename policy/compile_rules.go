@@ -47,6 +47,8 @@ func (c *compiler) tiers() {
 		if from.Limits == nil && from.Budget == nil {
 			c.mistake(key, "has neither limits nor a budget; want some, or limits: unlimited")
 		}
+		c.claimed(key+".limits", from.Limits)
+		c.claimed(key+".budget", from.Budget)
 		t.rules = c.rules(key, Rule{Tier: from.Name, Contact: t.contact, unit: &t.unit}, from.Limits, from.Budget)
 		c.set.tiers = append(c.set.tiers, t)
 	}
@@ -99,31 +101,42 @@ const costName = "cost"
 
 // rules makes the rules of a tier or policy, which are like the one that is given: one for the
 // number of requests, one for their costs, or both.
-func (c *compiler) rules(key string, like Rule, limits, budget []stint.Limit) []*Rule {
+func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {
-		if budget[i].Name == "" {
-			budget[i].Name = costName
+		l := &budget[i].Limit
+		if l.Name == "" {
+			l.Name = costName
 		}
-		if budget[i].Algorithm == stint.AlgorithmConcurrency {
-			c.mistake(key+".budget", "%s: a place costs the same for every request; want it under limits", budget[i])
+		if l.Algorithm == stint.AlgorithmConcurrency {
+			c.mistake(key+".budget", "%s: a place costs the same for every request; want it under limits", l)
 		}
 	}
+	requests, costs := like, like
+	requests.hold(limits)
+	costs.hold(budget)
+	costs.Costs = true
 	var all []*Rule
 	if len(limits) > 0 {
-		r := like
-		r.Limits = limits
-		all = append(all, c.rule(key+".limits", &r))
+		all = append(all, c.rule(key+".limits", &requests))
 	}
 	if len(budget) > 0 {
-		r := like
-		r.Limits, r.Costs = budget, true
-		all = append(all, c.rule(key+".budget", &r))
+		all = append(all, c.rule(key+".budget", &costs))
 	}
-	if sharesLimit(limits, budget) {
+	if sharesLimit(requests.Limits, costs.Limits) {
 		c.mistake(key+".budget", "has a limit with the name, algorithm and window of one under limits; give it another name")
 	}
 	return all
+}
+
+// hold sets the limits of a rule.
+func (r *Rule) hold(limits []Limit) {
+	for i := range limits {
+		r.Limits = append(r.Limits, limits[i].Limit)
+		if limits[i].Claim != "" {
+			r.Claimed = limits
+		}
+	}
 }
 
 // limitsOK reports limits that do not go together.

@@ -3,7 +3,7 @@
 // is written in Go, as a [Spec], or in YAML, which package config reads.
 //
 //	set, err := policy.New(policy.Spec{
-//		Tiers: []policy.Tier{{Name: "anyone", Identity: []string{"ip"}, Limits: []stint.Limit{stint.PerMinute(100)}}},
+//		Tiers: []policy.Tier{{Name: "anyone", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(100))}},
 //	})
 //	...
 //	guard, err := policy.NewGuard(store, set, policy.GuardConfig{})

@@ -16,11 +16,11 @@ import (
 func Example() {
 	set, err := policy.New(policy.Spec{
 		Tiers: []policy.Tier{
-			{Name: "anyone", Identity: []string{"ip"}, Limits: []stint.Limit{stint.PerMinute(10)}},
+			{Name: "anyone", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(10))},
 		},
 		Policies: []policy.Policy{
 			{Name: "health", Match: &policy.Match{Path: []string{"/healthz"}}, Skip: true},
-			{Name: "login", Match: &policy.Match{Path: []string{"/login"}}, Limits: []stint.Limit{stint.PerHour(1)}},
+			{Name: "login", Match: &policy.Match{Path: []string{"/login"}}, Limits: policy.Limits(stint.PerHour(1))},
 		},
 	})
 	if err != nil {
@@ -47,9 +47,9 @@ func Example() {
 // All mistakes are reported at once, each with its key and what would be right.
 func ExampleNew_mistakes() {
 	_, err := policy.New(policy.Spec{
-		Tiers: []policy.Tier{{Name: "pro", Identity: []string{"usr"}, Limits: []stint.Limit{stint.PerMinute(100)}}},
+		Tiers: []policy.Tier{{Name: "pro", Identity: []string{"usr"}, Limits: policy.Limits(stint.PerMinute(100))}},
 		Policies: []policy.Policy{
-			{Name: "export", Match: &policy.Match{Path: []string{"export"}}, Limits: []stint.Limit{stint.PerHour(5)}},
+			{Name: "export", Match: &policy.Match{Path: []string{"export"}}, Limits: policy.Limits(stint.PerHour(5))},
 			{Name: "import"},
 		},
 	})
@@ -64,8 +64,8 @@ func ExampleNew_mistakes() {
 // most.
 func ExampleGuard_Decide() {
 	guard, stop := exampleGuard(
-		policy.Tier{Name: "member", Identity: []string{"user"}, Limits: []stint.Limit{stint.PerMinute(100)}},
-		policy.Tier{Name: "anonymous", Identity: []string{"everyone"}, Limits: []stint.Limit{stint.PerMinute(1)}})
+		policy.Tier{Name: "member", Identity: []string{"user"}, Limits: policy.Limits(stint.PerMinute(100))},
+		policy.Tier{Name: "anonymous", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
 	defer stop()
 	for _, user := range []claims{{}, {}, {"user": "42"}} {
 		var v policy.Verdict
@@ -85,7 +85,7 @@ func ExampleGuard_Decide() {
 func ExampleGuard_Follow() {
 	set, err := policy.New(policy.Spec{
 		Tiers: []policy.Tier{
-			{Name: "anyone", Identity: []string{"everyone"}, Limits: []stint.Limit{stint.PerMinute(10)}},
+			{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(10))},
 		},
 		Policies: []policy.Policy{{Name: "failures", Refund: []int{5}}}, // 5 is all of 500 to 599
 	})
@@ -112,7 +112,7 @@ func ExampleGuard_Follow() {
 // Another set applies from the next request on, and what was used stays used.
 func ExampleGuard_Swap() {
 	guard, stop := exampleGuard(
-		policy.Tier{Name: "anyone", Identity: []string{"everyone"}, Limits: []stint.Limit{stint.PerMinute(1)}})
+		policy.Tier{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(1))})
 	defer stop()
 	decide := func() {
 		var v policy.Verdict
@@ -122,7 +122,7 @@ func ExampleGuard_Swap() {
 	decide()
 	decide()
 	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
-		{Name: "anyone", Identity: []string{"everyone"}, Limits: []stint.Limit{stint.PerMinute(10)}},
+		{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(10))},
 	}})
 	if err != nil {
 		log.Fatal(err)

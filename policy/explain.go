@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -28,6 +29,8 @@ type Explanation struct {
 	Cost        int64
 	// Results are what the request is charged to. They have no usages, because no store is asked.
 	Results []Result
+	// Numbers are the limits whose numbers come from claims.
+	Numbers []Number
 	// RequestID is the header with the id of a request, so that repeats are not charged; "" if
 	// there is none. Named says whether this request has it. Derived is for how long repeats
 	// without it are recognized by their content; 0 if they are not.
@@ -47,6 +50,15 @@ type Considered struct {
 	Applies bool   `json:"applies"`
 	// Why says what was decisive.
 	Why string `json:"why"`
+}
+
+// Number is a limit whose number comes from a claim, and why it is what it is.
+type Number struct {
+	// Rule is the name of the tier or policy.
+	Rule  string      `json:"rule"`
+	Limit stint.Limit `json:"limit"`
+	Claim string      `json:"claim"`
+	Why   string      `json:"why"`
 }
 
 // Explain explains how a request would be decided.
@@ -72,6 +84,9 @@ func (s *Set) Explain(in *Input) *Explanation {
 	s.explainTiers(&f, e)
 	s.explainPolicies(&f, e)
 	e.Results = v.Results
+	for i := range v.Results {
+		e.explainNumbers(&f, v.Results[i].Rule)
+	}
 	if only.id != nil {
 		e.RequestID, e.Named, e.Derived = only.id.header, r.ID != "", only.id.derive
 	}
@@ -136,6 +151,26 @@ func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	}
 }
 
+// explainNumbers explains the limits of a rule whose numbers come from claims.
+func (e *Explanation) explainNumbers(f *facts, r *Rule) {
+	for i := range r.Claimed {
+		l := &r.Claimed[i]
+		if l.Claim == "" {
+			continue
+		}
+		value := f.claim(l.Claim)
+		n, wrong := l.number(value)
+		why := fmt.Sprintf("the claim %s is %s", l.Claim, label.Short(value))
+		switch {
+		case value == "":
+			why = "the request has no claim " + l.Claim + f.distrustedClaim(l.Claim)
+		case wrong != "":
+			why += ", which is " + wrong
+		}
+		e.Numbers = append(e.Numbers, Number{Rule: r.Name(), Limit: l.with(n), Claim: l.Claim, Why: why})
+	}
+}
+
 func identityNames(who []*identity) []string {
 	names := make([]string, len(who))
 	for i, id := range who {
@@ -147,11 +182,22 @@ func identityNames(who []*identity) []string {
 // distrusted says so if an identity is missing only because the peer is not trusted.
 func (f *facts) distrusted(who []*identity) string {
 	for _, id := range who {
-		if header, ok := f.asserted[id.key]; ok && id.kind == byClaim && f.header(header) != "" {
-			return fmt.Sprintf(" (%s is believed from trusted proxies only)", header)
+		if id.kind == byClaim {
+			if text := f.distrustedClaim(id.key); text != "" {
+				return text
+			}
 		}
 	}
 	return ""
+}
+
+// distrustedClaim says so if a claim is missing only because the peer is not trusted.
+func (f *facts) distrustedClaim(name string) string {
+	header, ok := f.asserted[name]
+	if !ok || f.header(header) == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s is believed from trusted proxies only)", header)
 }
 
 // why says in words what a miss means.

@@ -27,6 +27,7 @@ type facts struct {
 
 	client    netip.Addr
 	hasClient bool
+	odd       oddClaim // one of them, if there is any
 }
 
 // reading is what an application may make of a request.

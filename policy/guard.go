@@ -105,10 +105,20 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	if f.hasClient && !f.client.IsValid() {
 		g.log.unknownClient()
 	}
+	g.log.oddClaim(&f)
 	if v.enforced > len(v.resultRoom) { // there may be too many, which depends on the request
 		return r.Validate()
 	}
 	return nil
+}
+
+// LimitsOf returns what a request with the claims of an input is held to by a rule of the set, for
+// callers that name the rule themselves.
+func (g *Guard) LimitsOf(rule *Rule, in *Input) []stint.Limit {
+	f := facts{in: in}
+	limits := rule.limitsOf(&f)
+	g.log.oddClaim(&f)
+	return limits
 }
 
 // Answer is the second half of Decide, for a verdict with the store's Decision on the question, or

@@ -14,8 +14,8 @@ import (
 // guardLog logs what people on call want to know, and no more than a few lines of each kind a
 // second. What comes from a request is shortened and quoted.
 type guardLog struct {
-	logger                                                       *slog.Logger
-	admissions, denials, shadows, failures, strange, corrections logsample.Sampler
+	logger                                                            *slog.Logger
+	admissions, denials, shadows, failures, strange, odd, corrections logsample.Sampler
 }
 
 // decided logs what became of a request.
@@ -163,5 +163,19 @@ func (l *guardLog) unknownClient() {
 	if unlogged, ok := l.strange.Allow(logsample.Few, time.Second); ok {
 		l.logger.Error(`stint: requests come from a peer without an address and share the subject "ip:unknown"; `+
 			`if it is a proxy on a Unix socket, add "unix" to client_ip.trusted_proxies`, "unlogged", unlogged)
+	}
+}
+
+// oddClaim logs a claim that does not give the number of a limit as it should, if there is one.
+func (l *guardLog) oddClaim(f *facts) {
+	limit := f.odd.limit
+	if limit == nil {
+		return
+	}
+	if unlogged, ok := l.odd.Allow(logsample.Few, time.Second); ok {
+		n, wrong := limit.number(f.odd.value)
+		l.logger.Warn("stint: a claim does not give a limit its number: it is "+wrong, "claim", limit.Claim,
+			"value", label.Short(f.odd.value), "max", limit.Max, "applied", limit.with(n).String(),
+			"unlogged", unlogged)
 	}
 }

@@ -39,9 +39,13 @@ type Rule struct {
 	Policy string
 	// Tier is the name of the tier.
 	Tier string
-	// Limits count requests if Costs is false, and costs otherwise.
+	// Limits count requests if Costs is false, and costs otherwise. Their numbers are those of
+	// requests that bring none.
 	Limits []stint.Limit
 	Costs  bool
+	// Claimed are the limits as the Spec has them, in the same order, if the number of any comes
+	// from a claim; else nil.
+	Claimed []Limit
 	// Enforced is the share of subjects for whom the rule has consequences: 1 is all of them, and 0
 	// none, for a rule in shadow.
 	Enforced float64

@@ -97,7 +97,7 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 			continue // more than anybody needs to know
 		}
 		result := Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
-			Subject: who.subject, Scope: scope, Limits: rule.Limits, Cost: 1, Shared: who.by.shared(f),
+			Subject: who.subject, Scope: scope, Limits: rule.limitsOf(f), Cost: 1, Shared: who.by.shared(f),
 		}}
 		if shadow || v.enforced == len(v.Results) {
 			v.Results = append(v.Results, result)

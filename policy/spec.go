@@ -76,8 +76,8 @@ type Tier struct {
 	// itself, so that a member gets the limits once for every route.
 	Scope string
 	// Limits are on the number of requests, Budget on the sum of their costs. Nil is not set; an
-	// empty list is explicitly unlimited.
-	Limits, Budget []stint.Limit
+	// empty list is explicitly unlimited. See [Limits].
+	Limits, Budget []Limit
 	// Shadow decides and counts, but denies no one. Rollout is the share of members for whom limits
 	// are enforced, from 0 to 1; 0 is all of them.
 	Shadow  bool
@@ -103,12 +103,12 @@ type Policy struct {
 	// Per is what else divides the count: "method", "host", "route", or a variable of the path.
 	Per []string
 	// Limits are on the number of requests, Budget on the sum of their costs. Nil is not set; an
-	// empty list is explicitly unlimited.
-	Limits, Budget []stint.Limit
+	// empty list is explicitly unlimited. See [Limits].
+	Limits, Budget []Limit
 	// TierLimits and TierBudget are instead of Limits and Budget for each tier by its name, with
 	// "default" for the tiers that are not named. The policy is not for tiers that neither has
 	// anything for.
-	TierLimits, TierBudget map[string][]stint.Limit
+	TierLimits, TierBudget map[string][]Limit
 	// Cost is what a request costs; nil is 1.
 	Cost *Cost
 	// SettleHeader is the response header that says the true cost, by which budgets are corrected.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Verdict is what was decided on a request, and why. The zero value is ready for [Guard.Decide],
@@ -57,8 +56,9 @@ type Verdict struct {
 type Result struct {
 	// Rule is the rule.
 	Rule *Rule
-	// Claim is who was counted and what was charged. Its Limits are those of the rule, or the
-	// strictest of them for a request that can be read in several ways.
+	// Claim is who was counted and what was charged. Its Limits are those of the rule, with the
+	// numbers of the request's claims, or the strictest of them for a request that can be read in
+	// several ways.
 	stint.Claim
 	// Usages are those of Limits, in the same order, a part of the verdict. There are none if the
 	// store was not asked, or failed.
@@ -70,12 +70,16 @@ type Result struct {
 	Shadow bool
 }
 
-// Decisive returns the limit that matters most to the caller: the one that denies for the longest,
-// or the one with the least left.
+// State returns the ith of the limits with its usage.
+func (r *Result) State(i int) stint.State {
+	return stint.State{Limit: &r.Limits[i], Usage: r.Usages[i], Cost: r.Cost}
+}
+
+// Decisive returns the limit that matters most to the caller; see [stint.State.Outweighs].
 func (r *Result) Decisive() stint.State {
 	var best stint.State
 	for i := range min(len(r.Limits), len(r.Usages)) {
-		if s := (stint.State{Limit: &r.Limits[i], Usage: r.Usages[i]}); i == 0 || contract.Outweighs(s, best) {
+		if s := r.State(i); i == 0 || s.Outweighs(best) {
 			best = s
 		}
 	}
@@ -92,7 +96,7 @@ func (v *Verdict) Decisive() *Result {
 		if r.Shadow || len(r.Usages) == 0 {
 			continue
 		}
-		if s := r.Decisive(); best == nil || contract.Outweighs(s, least) {
+		if s := r.Decisive(); best == nil || s.Outweighs(least) {
 			best, least = r, s
 		}
 	}

@@ -72,6 +72,9 @@ func TestCheckGood(t *testing.T) {
 				"up to 2 requests in any second, 120 in any minute, 2 at once and 2 more per second in total\n",
 			"<stdin>:1: warning: tiers[0].limits[1]: 100/1m has no effect: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out\n" +
 				"<stdin>:1: warning: tiers[0].limits[2]: 10/1s burst 25 bucket has no effect: 1/1s allows at most 1/1s; lower it, raise 1/1s, or leave it out\n"},
+		{"tiers: [{name: all, identity: ip, limits: [5/1s, {limit: 60/1m burst 2x, claim: rpm, max: 1000}, 100000/1d]}]\n",
+			"-", "<stdin>: good: 1 tier, 0 policies, 0 outbound APIs\n" +
+				"  tier all: 5 requests in any second, 120 in any minute (up to 300 by the claim rpm), 86519 in any day (up to 100000 by claims), over all routes\n", ""},
 		{everyTotal, "-", `<stdin>: good: 5 tiers, 4 policies, 0 outbound APIs
   tier a: 60 requests in any minute, 500 in any hour, on each of 4 routes: up to 240 requests in any minute, 2000 in any hour in total
   tier b: 25 requests at once and 10 more per second, 1 cost unit in any hour, over all routes

@@ -48,6 +48,7 @@ tiers:
   - {name: keyed, identity: key, limits: 10/1m, bans: {after: 1, within: 1m, durations: [90m]}, failure: {mode: deny, budget: 5ms}}
   - {name: all, identity: ip, limits: unlimited, bans: {after: 0}, failure: {mode: allow}}
 policies:
+  - {name: plan, match: {path: /plan}, limits: [2/1s, {limit: 60/1m, claim: rpm, max: 1000}]}
   - {name: trial, shadow: true, match: {host: "*.example.com"}, limits: 5/1s bucket}
   - {name: bytes, match: {path: /files/**}, budget: 100/1h, settle: {bytes: 1KiB}, failure: {mode: error}}
 `
@@ -74,6 +75,15 @@ policies:
 			"request  GET /",
 			"host     b.test",
 			"charged to no one: nothing limits it",
+		}},
+		{[]string{"--request", "/plan", "--claim", "rpm=5000"}, []string{
+			"  ip:192.0.2.1:plan  1 request  policy plan  2/1s, 1000/1m",
+			"limits by claim",
+			"  1000/1m  plan  the claim rpm is 5000, which is above its max",
+		}},
+		{[]string{"--request", "/plan", "--claim", "rpm=500"}, []string{
+			"  ip:192.0.2.1:plan  1 request  policy plan  2/1s, 500/1m",
+			"  500/1m  plan  the claim rpm is 500",
 		}},
 		{[]string{"--request", "/files//a/../b%0Ac", "--claim", "user=1"}, []string{
 			`request  "GET /files/b\nc"`,

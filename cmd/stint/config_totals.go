@@ -31,9 +31,7 @@ func totalsOf(c *config.Config) []tierTotal {
 		for _, r := range c.Set.Rules() {
 			if r.Tier == tier && r.Policy == "" {
 				own = append(own, r)
-				for _, l := range r.Limits {
-					t.Limits = append(t.Limits, l.String())
-				}
+				t.Limits = append(t.Limits, r.LimitTexts()...)
 			}
 		}
 		t.Total = totalText(own, len(t.Scopes))
@@ -56,7 +54,7 @@ func totalText(rules []*policy.Rule, parts int) string {
 				unit = " cost unit"
 			}
 			for i := range r.Limits {
-				texts = append(texts, allowance(r.Limits, i, n, unit))
+				texts = append(texts, allowance(r.Limits, i, n, unit)+byClaim(r, i, n))
 				unit = ""
 			}
 		}
@@ -73,6 +71,26 @@ func totalText(rules []*policy.Rule, parts int) string {
 		text += "; enforced for " + figures.Percent(share) + " of the callers"
 	}
 	return text
+}
+
+// byClaim says how much n counts may have of the limit at i if claims give the largest numbers; ""
+// if that is not more.
+func byClaim(r *policy.Rule, i int, n int64) string {
+	if r.Claimed == nil {
+		return ""
+	}
+	largest := make([]stint.Limit, len(r.Claimed))
+	for k := range r.Claimed {
+		largest[k] = r.Claimed[k].Largest()
+	}
+	most, _ := algorithm.Reach(largest, i)
+	switch without, _ := algorithm.Reach(r.Limits, i); {
+	case r.Claimed[i].Claim != "":
+		return fmt.Sprintf(" (up to %d by the claim %s)", most*n, r.Claimed[i].Claim)
+	case most > without:
+		return fmt.Sprintf(" (up to %d by claims)", most*n)
+	}
+	return ""
 }
 
 // allowance says how much n counts with some limits allow together in a window of the one at i. The

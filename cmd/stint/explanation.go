@@ -36,6 +36,7 @@ type verdict struct {
 	Tiers     []policy.Considered `json:"tiers"`
 	Policies  []policy.Considered `json:"policies"`
 	Counts    []charge            `json:"counts"`
+	Numbers   []policy.Number     `json:"numbers,omitempty"`
 	RequestID requestID           `json:"request_id"`
 	Failure   failure             `json:"failure"`
 	Bans      *bans               `json:"bans,omitempty"`
@@ -98,7 +99,8 @@ func explanationOf(c *config.Config, in *policy.Input) *explanation {
 	}
 	result.verdict = &verdict{
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
-		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...), Counts: chargesOf(e.Results),
+		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...),
+		Counts: chargesOf(e.Results), Numbers: e.Numbers,
 		RequestID: requestID{e.RequestID, e.Named, duration(e.Derived)}, Bans: bansOf(e.Bans), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
 			contract.DefaultBudget)), Breaker: breakerOf(c)},

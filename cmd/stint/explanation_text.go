@@ -21,6 +21,7 @@ func (e *explanation) text() []byte {
 		e.considered(&b, "tiers", e.Tiers)
 		e.considered(&b, "policies", e.Policies)
 		e.counts(&b)
+		e.numbers(&b)
 		e.foot(&b)
 	}
 	return b.Bytes()
@@ -91,6 +92,18 @@ func (e *explanation) counts(b *bytes.Buffer) {
 	columns(b, func(line func(...string)) {
 		for _, c := range e.Counts {
 			line("  "+c.Key, c.amount(), c.origin(), label.List(c.Limits))
+		}
+	})
+}
+
+func (e *explanation) numbers(b *bytes.Buffer) {
+	if len(e.Numbers) == 0 {
+		return
+	}
+	b.WriteString("\nlimits by claim\n")
+	columns(b, func(line func(...string)) {
+		for _, n := range e.Numbers {
+			line("  "+n.Limit.String(), n.Rule, n.Why)
 		}
 	})
 }

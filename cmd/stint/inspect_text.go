@@ -72,7 +72,11 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	if l.Shadow {
 		shadow = ", in shadow: denies no one"
 	}
-	fmt.Fprintf(b, "%s: %s%s\n", s.paint(bold, oneLine(owner(l))), oneLine(l.Limit), shadow)
+	claim := ""
+	if l.Claim != "" {
+		claim = ", or by the claim " + oneLine(l.Claim) + " of a request"
+	}
+	fmt.Fprintf(b, "%s: %s%s%s\n", s.paint(bold, oneLine(owner(l))), oneLine(l.Limit), claim, shadow)
 	color := blue
 	if l.Remaining == 0 {
 		color = red

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -19,7 +20,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Split returns the options of the type O, and the others, for [Config.Options].
+// Split returns the options of the type O, and the others, for [Part.Options].
 func Split[O stint.Option](options []stint.Option) (own []O, others []stint.Option) {
 	for _, o := range options {
 		if mine, ok := o.(O); ok {
@@ -36,24 +37,42 @@ type Config struct {
 	// Store is where to count if Stored is set; otherwise it is in memory and used by nothing else.
 	Store  stint.Store
 	Stored bool
-	// Name is that of the limits, "default" if it is "".
-	Name string
 	// Logger receives failures.
 	Logger *slog.Logger
-	// Options are the limits, and other options of [stint.New].
+	// Parts are what every request is counted by, one or more.
+	Parts []Part
+}
+
+// Part is one of the counts that a request is held to.
+type Part struct {
+	// Name is that of the limits; that of the first part is "default" if it is "".
+	Name string
+	// Options are the limits and, of the first part, other options of [stint.New].
 	Options []stint.Option
+	// Varies says that requests may have limits of their own: see [Ask].
+	Varies bool
 }
 
 // Limits are applied to every request.
 type Limits struct {
-	// Rule is what verdicts say of them.
-	Rule policy.Rule
+	// Rules are what verdicts say of the parts.
+	Rules []policy.Rule
 
 	lim      *stint.Limiter
-	scope    string // in a store that was given
-	holds    bool   // there is a concurrency limit
+	scopes   []string // of the parts
 	logger   *slog.Logger
 	failures logsample.Sampler
+}
+
+// Ask is what a request asks of one part.
+type Ask struct {
+	// Key is whose request it is. Shared says that all callers have this key; nobody else can have
+	// it.
+	Key    string
+	Shared bool
+	// Limits are the request's own; if there are none, those of the part apply.
+	Limits []stint.Limit
+	Cost   int64
 }
 
 // memoryBytes is the size of stores that nobody has configured: there may be one per route.
@@ -77,25 +96,41 @@ func New(c Config) (*Limits, error) {
 		runtime.AddCleanup(l, func(m *memorystore.Store) { _ = m.Close() }, memory)
 		c.Store = memory
 	}
-	lim, err := stint.New(c.Store, c.Options...)
-	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
-		err = invalid.Err
+	var errs []error
+	for i, part := range c.Parts {
+		lim, err := stint.New(c.Store, part.Options...)
+		if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+			err = invalid.Err
+		}
+		var limits []stint.Limit
+		if err == nil {
+			limits = lim.Limits()
+		}
+		switch {
+		case err != nil:
+		case len(limits) == 0 && !part.Varies:
+			err = errors.New("no limit; want one such as stint.PerMinute(100)")
+		case part.Varies && c.Stored && part.Name == "":
+			err = errors.New("requests have limits of their own, and a shared store counts them under a name; want WithName")
+		case slices.ContainsFunc(c.Parts[:i], func(p Part) bool { return p.Name == part.Name }):
+			err = errors.New("two counts have this name; want one for each")
+		}
+		if i == 0 {
+			l.lim = lim
+		} else if err != nil {
+			err = fmt.Errorf("%s: %w", part.Name, err)
+		}
+		errs = append(errs, err)
+		scope := part.Name
+		if i == 0 && !c.Stored {
+			scope = ""
+		} else if scope == "" {
+			scope = scopeOf(limits)
+		}
+		l.Rules = append(l.Rules, policy.Rule{Policy: cmp.Or(part.Name, "default"), Limits: limits, Index: -1})
+		l.scopes = append(l.scopes, scope)
 	}
-	if err == nil && len(lim.Limits()) == 0 {
-		err = errors.New("no limit; want one such as stint.PerMinute(100)")
-	}
-	if err != nil {
-		return nil, err
-	}
-	l.lim = lim
-	l.Rule = policy.Rule{Policy: cmp.Or(c.Name, "default"), Limits: lim.Limits(), Index: -1}
-	if c.Stored {
-		l.scope = cmp.Or(c.Name, scopeOf(l.Rule.Limits))
-	}
-	l.holds = slices.ContainsFunc(l.Rule.Limits, func(m stint.Limit) bool {
-		return m.Algorithm == stint.AlgorithmConcurrency
-	})
-	return l, nil
+	return l, errors.Join(errs...)
 }
 
 // scopeOf is the scope of limits without a name. Others on the same store, such as five per minute
@@ -110,37 +145,70 @@ func scopeOf(limits []stint.Limit) string {
 	return strings.Join(texts, ", ")
 }
 
-// Decide charges one unit to a key, and fills in the verdict. Shared says that all callers have
-// this key; nobody else can have it.
-func (l *Limits) Decide(ctx context.Context, key string, shared bool, v *policy.Verdict) (err error) {
-	if !shared && key[0] == 0 {
-		return &stint.InvalidError{Err: errReserved}
+// Decide charges what a request asks of each part, all or nothing, and fills in the verdict. A part
+// that has no limits for the request is left out; a request that none has limits for is allowed.
+func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) (err error) {
+	v.Results = v.Results[:0]
+	for i := range asks {
+		a := &asks[i]
+		if !a.Shared && a.Key[0] == 0 {
+			return &stint.InvalidError{Err: errReserved}
+		}
+		limits := a.Limits
+		if len(limits) == 0 {
+			limits = l.Rules[i].Limits
+		}
+		if len(limits) > 0 {
+			v.Results = append(v.Results, policy.Result{Rule: &l.Rules[i], Claim: stint.Claim{
+				Subject: a.Key, Scope: l.scopes[i], Limits: limits, Cost: a.Cost, Shared: a.Shared}})
+		}
 	}
 	d := &v.Decision
-	claim := stint.Claim{Subject: key, Scope: l.scope, Limits: l.Rule.Limits, Cost: 1, Shared: shared}
-	if claim.Shared || claim.Scope != "" {
-		*d, err = l.lim.Take(ctx, stint.Request{Claims: []stint.Claim{claim}})
-	} else {
-		*d, err = l.lim.Allow(ctx, key)
+	switch {
+	case len(v.Results) == 0:
+		*d = stint.Decision{Allowed: true}
+		return nil
+	case len(asks) == 1 && l.plain(&asks[0]):
+		*d, err = l.lim.Allow(ctx, asks[0].Key)
+	default:
+		claims := make([]stint.Claim, len(v.Results))
+		for i := range v.Results {
+			claims[i] = v.Results[i].Claim
+		}
+		*d, err = l.lim.Take(ctx, stint.Request{Claims: claims})
 	}
 	if err != nil {
 		return err
 	}
-	v.Cost = 1
-	v.Results = append(v.Results[:0], policy.Result{
-		Rule: &l.Rule, Claim: claim, Usages: d.Usages(), Denied: !d.Allowed && !d.Unavailable,
-	})
+	v.Cost = asks[0].Cost
+	for i := range v.Results {
+		r := &v.Results[i]
+		r.Usages = d.UsagesOf(i)
+		r.Denied = !d.Allowed && !d.Unavailable && int(max(d.Denier, 1)) == i+1
+	}
 	return nil
+}
+
+// plain reports whether a request asks for one unit of the limiter's own limits.
+func (l *Limits) plain(a *Ask) bool {
+	return a.Cost == 1 && !a.Shared && l.scopes[0] == "" && len(a.Limits) == 0
 }
 
 // Follow holds the place of a request until what it returns is called; nil if it has none.
 func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome) {
-	if !l.holds || v.Decision.Charge.IsZero() || v.Decision.Repeat {
+	if v.Decision.Charge.IsZero() || v.Decision.Repeat || !slices.ContainsFunc(v.Results, holds) {
 		return nil
 	}
 	_, release := l.lim.Hold(ctx, v.Decision)
 	key := v.Decision.Key()
 	return func(policy.Outcome) { l.Failed(ctx, key, release()) }
+}
+
+// holds reports whether a rule has a concurrency limit.
+func holds(r policy.Result) bool {
+	return slices.ContainsFunc(r.Limits, func(l stint.Limit) bool {
+		return l.Algorithm == stint.AlgorithmConcurrency
+	})
 }
 
 // Failed logs a failure, unless the client has gone away or its time was up.
@@ -149,8 +217,8 @@ func (l *Limits) Failed(ctx context.Context, key string, err error) {
 		return
 	}
 	if unlogged, ok := l.failures.Allow(logsample.Few, time.Second); ok {
-		l.logger.Error("stint: a request could not be limited", "cause", err, "policy", l.Rule.Policy,
-			"key", label.Short(strings.TrimPrefix(key, "\x00")), "limit", label.List(l.Rule.Limits),
+		l.logger.Error("stint: a request could not be limited", "cause", err, "policy", l.Rules[0].Policy,
+			"key", label.Short(strings.TrimPrefix(key, "\x00")), "limit", label.List(l.Rules[0].Limits),
 			"unlogged", unlogged)
 	}
 }

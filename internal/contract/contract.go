@@ -155,15 +155,6 @@ func HasMeter(l *stint.Limit) bool {
 		l.Algorithm == stint.AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
 
-// Outweighs reports whether a state matters more to the caller than another: it denies for longer,
-// or has less left.
-func Outweighs(s, than stint.State) bool {
-	if s.RetryAfter != than.RetryAfter {
-		return s.RetryAfter == stint.Never || than.RetryAfter != stint.Never && s.RetryAfter > than.RetryAfter
-	}
-	return s.Remaining() < than.Remaining()
-}
-
 // Show sets the entries of a window in order of time. It leaves out the oldest if there are too
 // many.
 func Show(w *driver.Window, entries []driver.Entry) {

@@ -113,8 +113,8 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 			continue
 		}
 		isRoute := p.Match != nil && len(p.Match.Path)+len(p.Match.Method)+len(p.Match.Host) > 0
-		if isRoute && tierlimits.For(t.Name, tierlimits.Limits{All: p.Limits, ByTier: p.TierLimits},
-			tierlimits.Limits{All: p.Budget, ByTier: p.TierBudget}) {
+		if isRoute && tierlimits.For(t.Name, tierlimits.Limits[policy.Limit]{All: p.Limits, ByTier: p.TierLimits},
+			tierlimits.Limits[policy.Limit]{All: p.Budget, ByTier: p.TierBudget}) {
 			names = append(names, p.Name)
 		}
 		if p == of && isRoute {

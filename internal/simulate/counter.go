@@ -125,7 +125,7 @@ func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 	}
 	for i := range r.Usages {
 		if limit := c.index(r.Rule, &r.Limits[i]); limit >= 0 {
-			s.use(limit, r.Usages[i].Used, now)
+			s.use(limit, r.Usages[i].Used, r.Limits[i].Capacity(), now)
 		}
 	}
 }

@@ -158,6 +158,9 @@ func (c *counter) limitUses() []LimitUse {
 		uses[i] = LimitUse{
 			Policy: l.rule.Policy, Tier: l.rule.Tier, Costs: l.rule.Costs, Limit: l.limit,
 		}
+		if k := i - c.first[l.rule.Index]; l.rule.Claimed != nil {
+			uses[i].Claim = l.rule.Claimed[k].Claim
+		}
 		busiest[i] = newTop(c.top, func(a, b Busy) int {
 			return cmp.Or(cmp.Compare(b.Used, a.Used), a.At.Compare(b.At), strings.Compare(a.Subject, b.Subject))
 		})
@@ -165,7 +168,7 @@ func (c *counter) limitUses() []LimitUse {
 	for _, s := range c.subjects.byName {
 		for _, p := range s.peaks {
 			uses[p.limit].Subjects++
-			used := share(p.used, c.limits[p.limit].limit.Capacity())
+			used := share(p.used, p.capacity)
 			busiest[p.limit].add(Busy{c.title(s), p.used, used, instant(p.at)})
 			if s.denials == nil {
 				shares[p.limit] = append(shares[p.limit], used)

@@ -150,6 +150,9 @@ type LimitUse struct {
 	Tier   string      `json:"tier"`
 	Costs  bool        `json:"costs"`
 	Limit  stint.Limit `json:"limit"`
+	// Claim is the claim that gives the limit's number, or "". Limit is then that of requests
+	// without it, and shares are of what each subject had.
+	Claim string `json:"claim,omitempty"`
 	// Subjects is the number of subjects that the limit applied to: 1 if everyone shares it. Hit is
 	// the number of callers that it denied, or would have denied without shadow.
 	Subjects int64 `json:"subjects"`

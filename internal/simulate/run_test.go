@@ -360,3 +360,20 @@ func TestShares(t *testing.T) {
 		t.Errorf("too many digits: %q", long)
 	}
 }
+
+// TestNumbersFromClaims: subjects are held to the numbers of their claims, and shares are of those.
+func TestNumbersFromClaims(t *testing.T) {
+	rpm := func(n string) func(*accesslog.Record) {
+		return func(r *accesslog.Record) { r.Claims = append(r.Claims, accesslog.Field{Name: "rpm", Value: n}) }
+	}
+	log := new(records).add(6, "192.0.2.1", 0, 0).add(6, "192.0.2.2", time.Second, 0, rpm("8"))
+	r := replay(t, log, simulate.Options{
+		Set: parse(t, "tiers: [{name: all, identity: ip, limits: {limit: 4/1m, claim: rpm, max: 100}}]"), Top: 5,
+	})
+	wantCount(t, "all", r.Outcome.Total, simulate.Count{Requests: 12, Allowed: 10, Denied: 2})
+	l := r.Outcome.Limits[0]
+	if l.Claim != "rpm" || len(l.Busiest) != 2 || l.Busiest[0].Used != 6 || l.Busiest[0].Share != 0.75 ||
+		l.Busiest[1].Share != 1 || l.Headroom.Max != 0.75 {
+		t.Errorf("got %+v", l)
+	}
+}

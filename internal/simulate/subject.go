@@ -30,9 +30,10 @@ type subject struct {
 
 // peak is the most that a subject used of a limit at once.
 type peak struct {
-	limit int // index in counter.limits
-	used  int64
-	at    int64 // Unix microseconds
+	limit    int // index in counter.limits
+	used     int64
+	capacity int64 // of the limit, which claims may change
+	at       int64 // Unix microseconds
 }
 
 func newSubjects(max int) subjects { return subjects{max: max, byName: make(map[string]*subject)} }
@@ -59,18 +60,18 @@ func (t *subjects) of(name string, shared bool) *subject {
 	return s
 }
 
-func (s *subject) use(limit int, used, now int64) {
+func (s *subject) use(limit int, used, capacity, now int64) {
 	for i := range s.peaks {
 		p := &s.peaks[i]
 		if p.limit != limit {
 			continue
 		}
 		if used > p.used {
-			p.used, p.at = used, now
+			p.used, p.capacity, p.at = used, capacity, now
 		}
 		return
 	}
-	s.peaks = append(s.peaks, peak{limit, used, now})
+	s.peaks = append(s.peaks, peak{limit, used, capacity, now})
 }
 
 // denied returns the subject's denials and records the time of one more, enforced or in shadow.

@@ -65,7 +65,7 @@ func ExampleMetrics() {
 // exampleGuard returns a guard with an observer, over a store in memory.
 func exampleGuard(observer stint.Observer) (guard *policy.Guard, stop func()) {
 	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{
-		{Name: "anyone", Identity: []string{"everyone"}, Limits: []stint.Limit{stint.PerMinute(10)}},
+		{Name: "anyone", Identity: []string{"everyone"}, Limits: policy.Limits(stint.PerMinute(10))},
 	}})
 	if err != nil {
 		log.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/policy"
 )
 
 type decision struct {
@@ -31,6 +32,7 @@ type decision struct {
 }
 
 type limitState struct {
+	Subject    string   `json:"subject"`
 	Policy     string   `json:"policy"`
 	Name       string   `json:"name"`
 	Limit      string   `json:"limit"`
@@ -165,8 +167,8 @@ func (a *API) decisionOf(q *question) *decision {
 		r := &v.Results[i]
 		switch name := r.Rule.Name(); {
 		case !r.Shadow:
-			for k, usage := range r.Usages {
-				out.Limits = append(out.Limits, stateOf(name, stint.State{Limit: &r.Limits[k], Usage: usage}))
+			for k := range r.Usages {
+				out.Limits = append(out.Limits, stateOf(r, r.State(k)))
 			}
 		case r.Denied:
 			out.Shadowed = append(out.Shadowed, name)
@@ -175,9 +177,9 @@ func (a *API) decisionOf(q *question) *decision {
 	return out
 }
 
-func stateOf(policy string, s stint.State) limitState {
+func stateOf(r *policy.Result, s stint.State) limitState {
 	return limitState{
-		Policy: policy, Name: s.Limit.Name, Limit: s.Limit.String(), Max: s.Limit.Max,
+		Subject: r.Subject, Policy: r.Rule.Name(), Name: s.Limit.Name, Limit: s.Limit.String(), Max: s.Limit.Max,
 		Window: s.Limit.Window.Seconds(), Burst: s.Limit.Capacity(),
 		Used: s.Used, Remaining: s.Remaining(), ResetAfter: seconds(s.ResetAfter),
 		RetryAfter: seconds(s.RetryAfter),

@@ -21,6 +21,8 @@ type ask struct {
 	// By subject.
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
+	and                          []*ask // by subject too
+	also                         bool   // it is one of those
 
 	cost    int64
 	id      string
@@ -53,6 +55,7 @@ const (
 	maxHeaders = 100
 	maxValue   = 16 << 10
 	maxClaims  = 32
+	maxAnd     = 7 // each may have limits and a budget, and with the first make all claims of a request
 )
 
 type member struct {
@@ -61,19 +64,21 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers are the members that a body may have. For "mode" and "max_wait_seconds" see askNames.
+// askMembers are the members that a body may have. For "mode" and "max_wait_seconds" see askNames,
+// and for "and" see [reader.ask].
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
 	{"path", byAttributes, func(r *reader, a *ask) { a.path, a.rawPath = r.target() }},
 	{"headers", byAttributes, func(r *reader, a *ask) { a.headers = r.headers() }},
-	{"claims", byAttributes, func(r *reader, a *ask) { a.claims = r.claims() }},
+	{"claims", anyForm, func(r *reader, a *ask) { a.claims = r.claims() }},
 	{"peer", byAttributes, func(r *reader, a *ask) { a.peer = r.address() }},
 	{"subject", bySubject, func(r *reader, a *ask) { a.subject = r.text(1, maxKey) }},
 	{"scope", bySubject, func(r *reader, a *ask) { a.scope = r.text(1, maxKey) }},
 	{"policy", bySubject, func(r *reader, a *ask) { a.policy = r.text(1, maxName) }},
 	{"tier", bySubject, func(r *reader, a *ask) { a.tier = r.text(1, maxName) }},
 	{"limits", bySubject, func(r *reader, a *ask) { a.limits = r.limits() }},
+	{"and", bySubject, nil},
 	{"cost", anyForm, func(r *reader, a *ask) { a.cost = r.whole(0, stint.MaxUnits) }},
 	{"id", anyForm, func(r *reader, a *ask) { a.id = r.text(1, maxKey) }},
 	{"max_wait_seconds", anyForm, func(r *reader, a *ask) { a.maxWait = r.seconds(stint.MaxWindow) }},
@@ -94,6 +99,9 @@ func (a *ask) says(name string) bool {
 
 // form is that of the body: by subject if there is one.
 func (a *ask) form() form {
+	if a.also {
+		return bySubject
+	}
 	for i := range askMembers {
 		if askMembers[i].form == bySubject && a.given&(1<<i) != 0 {
 			return bySubject
@@ -118,24 +126,52 @@ func askNames(mode stint.Mode, batch bool) []string {
 // ask reads a request to decide on, and reports whether there is no mistake in it.
 func (r *reader) ask(mode stint.Mode, known []string) (a *ask, ok bool) {
 	a = &ask{mode: mode}
+	return a, r.readAsk(a, known)
+}
+
+func (r *reader) readAsk(a *ask, known []string) (ok bool) {
 	before := r.count
 	r.object(known, func(name string) {
 		for i := range askMembers {
 			if m := &askMembers[i]; m.name == name {
 				a.given |= 1 << i
-				m.read(r, a)
+				if m.read == nil {
+					a.and = r.and()
+				} else {
+					m.read(r, a)
+				}
 			}
 		}
 	})
 	if r.count == before || a.given != 0 {
 		r.check(a)
 	}
-	return a, r.count == before
+	return r.count == before
+}
+
+// and reads the subjects that are decided on together with another.
+func (r *reader) and() (all []*ask) {
+	known := []string{"subject", "scope", "policy", "tier", "limits", "claims"}
+	before := r.count
+	r.array(maxAnd, "subjects", func(int) {
+		a := &ask{also: true}
+		r.readAsk(a, known)
+		all = append(all, a)
+	})
+	if len(all) == 0 && r.count == before {
+		r.wrong("names no subjects; want 1 to %d, or leave it out", maxAnd)
+	}
+	return all
 }
 
 // check reports what is missing from a request, and what does not go together.
 func (r *reader) check(a *ask) {
-	if a.given == 0 {
+	switch {
+	case a.given != 0:
+	case a.also:
+		r.wrong("says nothing; want subject and policy")
+		return
+	default:
 		r.wrong("says nothing; want method, path and peer, or subject and policy")
 		return
 	}
@@ -156,6 +192,9 @@ func (r *reader) check(a *ask) {
 	}
 	if want == bySubject && a.says("limits") == (a.says("policy") || a.says("tier")) {
 		r.wrong("want a policy, a tier, or limits for the subject: either names of the configuration, or limits of its own")
+	}
+	if a.says("claims") && a.says("limits") {
+		r.wrongIn("claims", "have no effect on limits of the caller's own; they give numbers to those of policies and tiers")
 	}
 	if a.says("max_wait_seconds") && a.mode != stint.ModeReserve {
 		r.wrongIn("max_wait_seconds", "is for the mode reserve")

@@ -48,7 +48,7 @@ func newSeal(key []byte) seal {
 const (
 	chargeVersion = 3
 	signatureSize = 16
-	maxCharge     = 48 << 10 // of the text
+	maxCharge     = 63 << 10 // of the text
 )
 
 var (

@@ -50,7 +50,7 @@ func TestDocumentIsTheCode(t *testing.T) {
 		"ByAttributes": {byAttributes, nil},
 		"ByPolicy":     {bySubject, []string{"limits"}},
 		"ByTier":       {bySubject, []string{"limits", "policy"}},
-		"ByLimits":     {bySubject, []string{"policy", "tier"}},
+		"ByLimits":     {bySubject, []string{"policy", "tier", "claims"}},
 	}
 	for prefix, known := range map[string][]string{
 		"": askNames(stint.ModeTake, false), "Reserve": askNames(stint.ModeReserve, false),

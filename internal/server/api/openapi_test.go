@@ -120,7 +120,8 @@ func TestDocumentAgrees(t *testing.T) {
 		{"headers", `{"X-A":"b"}`},
 		{"claims", `{"user":"42"}`}, {"subject", `"user:42"`}, {"scope", `"s"`}, {"policy", `"login"`},
 		{"tier", `"free"`},
-		{"limits", `["999999/1m"]`}, {"cost", `1`}, {"id", `"i"`}, {"max_wait_seconds", `1.5`}, {"mode", `"reserve"`},
+		{"limits", `["999999/1m"]`}, {"and", `[{"subject":"user:43","policy":"login"}]`},
+		{"cost", `1`}, {"id", `"i"`}, {"max_wait_seconds", `1.5`}, {"mode", `"reserve"`},
 	}
 	s := serve(t, memory(t), rules)
 	agree := func(path, body string) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -48,16 +49,7 @@ func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *qu
 	if k.form() == byAttributes {
 		a.byAttributes(r, q, k)
 	} else {
-		q.named = true
-		q.verdict = policy.Verdict{Set: with.set, Cost: 1, Decision: stint.Decision{Allowed: true}}
-		if k.says("cost") {
-			q.verdict.Cost = k.cost
-		}
-		if k.says("limits") {
-			a.byLimits(r, q, with, k)
-		} else {
-			q.byName(r, with, k)
-		}
+		a.bySubject(r, q, with, k)
 	}
 	if q.claims() == 0 {
 		return q
@@ -116,8 +108,39 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.checkCost(r, k)
 }
 
-// byName is a question about a subject that is held to what a policy or a tier says.
-func (q *question) byName(r *reader, with *reading, k *ask) {
+// bySubject is a question about a subject that is named, and those that are named with it. What
+// happens when the store fails is as the first has it.
+func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
+	q.named = true
+	q.verdict = policy.Verdict{Set: with.set, Tier: k.tier, Cost: 1, Decision: stint.Decision{Allowed: true}}
+	if k.says("cost") {
+		q.verdict.Cost = k.cost
+	}
+	failure := setinfo.FailureOf(with.set, k.policy, k.tier)
+	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
+	a.hold(r, q, with, k)
+	for i, also := range k.and {
+		r.in(fmt.Sprintf(".and[%d]", i), func() { a.hold(r, q, with, also) })
+	}
+	if r.ok() {
+		q.checkCost(r, k)
+	}
+}
+
+// hold adds what a subject is held to.
+func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
+	switch {
+	case !k.says("limits"):
+		a.byName(r, q, with, k)
+	case !a.config.AdHoc:
+		r.wrongIn("limits", "limits of the caller's own are not accepted here; name a policy or a tier, or set the server up for them")
+	default:
+		q.claim(k.subject, k.scope, &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1}, k.limits)
+	}
+}
+
+// byName holds a subject to what a policy or a tier says.
+func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 	known := true
 	expect := func(field, name string, names []string) {
 		if name != "" && !slices.Contains(names, name) {
@@ -130,7 +153,6 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 	if !known {
 		return
 	}
-	q.verdict.Tier = k.tier
 	scope := k.policy
 	switch {
 	case k.says("scope"):
@@ -143,12 +165,10 @@ func (q *question) byName(r *reader, with *reading, k *ask) {
 		r.wrongIn("tier", "is missing: the policy %q has other limits for each; want one of %s", k.policy, strings.Join(with.tiers, ", "))
 		return
 	}
+	in := &policy.Input{Claims: k.claims}
 	for _, rule := range rules {
-		q.claim(k.subject, scope, rule)
+		q.claim(k.subject, scope, rule, a.guard.LimitsOf(rule, in))
 	}
-	q.checkCost(r, k)
-	failure := setinfo.FailureOf(with.set, k.policy, k.tier)
-	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
 }
 
 func (q *question) checkCost(r *reader, k *ask) {
@@ -160,20 +180,10 @@ func (q *question) checkCost(r *reader, k *ask) {
 // adHocName is what answers call limits of the caller's own.
 const adHocName = "limits"
 
-// byLimits is a question about a subject that is held to limits of the caller's own.
-func (a *API) byLimits(r *reader, q *question, with *reading, k *ask) {
-	if !a.config.AdHoc {
-		r.wrongIn("limits", "limits of the caller's own are not accepted here; name a policy or a tier, or set the server up for them")
-		return
-	}
-	q.claim(k.subject, k.scope, &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1})
-	failure := with.set.Spec().Failure
-	q.request.Bans, q.request.Failure = &stint.BanPolicy{}, &failure
-}
-
-// claim adds a claim on a subject. The question is counted under the policy of the first.
-func (q *question) claim(subject, scope string, rule *policy.Rule) {
-	c := stint.Claim{Subject: subject, Scope: scope, Limits: rule.Limits, Cost: 1, Shared: subject == setinfo.Everyone}
+// claim adds a claim on a subject by a rule with some limits. The question is counted under the
+// policy of the first.
+func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit) {
+	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {
 		c.Cost = q.verdict.Cost
 	}

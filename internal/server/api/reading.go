@@ -46,7 +46,7 @@ func (r *reading) index() {
 
 func sameLimits(a, b []*policy.Rule) bool {
 	return slices.EqualFunc(a, b, func(a, b *policy.Rule) bool {
-		return a.Costs == b.Costs && slices.Equal(a.Limits, b.Limits)
+		return a.Costs == b.Costs && slices.Equal(a.Limits, b.Limits) && slices.Equal(a.Claimed, b.Claimed)
 	})
 }
 
@@ -54,7 +54,8 @@ func sameLimits(a, b []*policy.Rule) bool {
 func ofNoTier(rules []*policy.Rule) []*policy.Rule {
 	var same []*policy.Rule
 	for _, r := range rules {
-		same = append(same, &policy.Rule{Policy: r.Policy, Limits: r.Limits, Costs: r.Costs, Index: -1})
+		same = append(same, &policy.Rule{Policy: r.Policy, Limits: r.Limits, Claimed: r.Claimed, Costs: r.Costs,
+			Index: -1})
 	}
 	return same
 }

@@ -130,7 +130,7 @@ func TestWholeDecision(t *testing.T) {
 	s := serve(t, memory(t), rules)
 	a := s.post("/v1/take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"1","plan":"pro"}}`)
 	d := a.decision(200)
-	if d.Tier != "pro" || d.Policy != "search" || d.Route != "search" || d.Cost != 4 || *d.RetryAfter != 0 ||
+	if d.Tier != "pro" || d.Policy != "pro" || d.Route != "search" || d.Cost != 4 || *d.RetryAfter != 0 ||
 		d.Charge == "" || d.Repeat {
 		t.Errorf("got %+v", d)
 	}
@@ -143,7 +143,7 @@ func TestWholeDecision(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 	for name, want := range map[string]string{
-		"X-RateLimit-Limit": "30", "X-RateLimit-Remaining": "29", "X-RateLimit-Policy": "search",
+		"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "46", "X-RateLimit-Policy": "pro",
 		"X-RateLimit-Tier": "pro",
 		"X-RateLimit-Cost": "4", "Cache-Control": "no-store", "Retry-After": "",
 	} {

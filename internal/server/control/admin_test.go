@@ -205,3 +205,21 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 	_, err = d.Take(t.Context(), control.TakeRequest{Target: control.Target{Subject: "job:1"}, Tier: "free"})
 	wantInvalid(t, err, "a tier, a policy or a scope, and limits; want one or the other")
 }
+
+// TestSubjectByClaim: a limit whose number comes from a claim says so, because nobody but requests
+// knows the number.
+func TestSubjectByClaim(t *testing.T) {
+	conf, err := config.Parse("stint.yaml", []byte(`
+tiers: [{name: all, identity: ip, limits: [{limit: 3/1m, claim: rpm, max: 100}, 100/1h]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := inMemory(t, control.Config{Set: func() *policy.Set { return conf.Set }})
+	result, err := d.Subject(t.Context(), control.Target{Subject: "ip:192.0.2.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := result.Limits; len(l) != 2 || l[0].Limit != "3/1m" || l[0].Claim != "rpm" || l[1].Claim != "" {
+		t.Errorf("got %+v", l)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -13,6 +14,7 @@ import (
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
+	claimed             []policy.Limit // the same, if the number of any comes from a claim
 	// costs means that it counts costs, divided that the scope has parts, shadow that nobody is
 	// denied, and bans that bans apply.
 	costs, divided, shadow, bans bool
@@ -27,10 +29,20 @@ const (
 // key is the same for counters that show the same.
 func (p *counter) key() string {
 	var b strings.Builder
-	for _, l := range p.limits {
-		b.WriteString(l.String() + "\n")
+	for i := range p.limits {
+		b.WriteString(p.limits[i].String() + "\n" + p.claim(&p.limits[i]) + "\n")
 	}
 	return b.String() + p.scope
+}
+
+// claim returns the claim that the number of a limit comes from, or "".
+func (p *counter) claim(l *stint.Limit) string {
+	for i := range p.claimed {
+		if contract.SameID(&p.limits[i], l) {
+			return p.claimed[i].Claim
+		}
+	}
+	return ""
 }
 
 // counters returns where a subject may be counted, at least one.
@@ -56,7 +68,8 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 		for _, p := range setinfo.Counts(set, subject) {
 			found = append(found, counter{
 				tier: p.Rule.Tier, policy: p.Rule.Policy, scope: p.Scope,
-				limits: p.Rule.Limits, costs: p.Rule.Costs, divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
+				limits: p.Rule.Limits, claimed: p.Rule.Claimed, costs: p.Rule.Costs,
+				divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
 			})
 		}
 	}

@@ -33,8 +33,10 @@ type Limit struct {
 	// path variable, and that some may be missing, because the store could not list them all. Where
 	// it could, the parts have their own scopes.
 	Divided bool `json:"divided,omitempty"`
-	// Limit is its text, such as "10/1m burst 2x".
+	// Limit is its text, such as "10/1m burst 2x". With a Claim, this is the limit of requests that
+	// do not have it: only requests say what numbers their claims give.
 	Limit     string `json:"limit"`
+	Claim     string `json:"claim,omitempty"`
 	Algorithm string `json:"algorithm"`
 	// Costs means that it counts costs, not requests.
 	Costs bool `json:"costs,omitempty"`
@@ -68,7 +70,7 @@ type Ban struct {
 func newLimit(p *counter, s stint.State) Limit {
 	return Limit{
 		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.costs, Shadow: p.shadow,
-		Limit: s.Limit.String(), Algorithm: s.Limit.Algorithm.String(),
+		Limit: s.Limit.String(), Claim: p.claim(s.Limit), Algorithm: s.Limit.Algorithm.String(),
 		Max: s.Limit.Max, Capacity: s.Limit.Capacity(), Window: s.Limit.Window.Seconds(),
 		Used: s.Used, Remaining: s.Remaining(), ResetAfter: s.ResetAfter.Seconds(), RetryAfter: seconds(s.RetryAfter),
 	}

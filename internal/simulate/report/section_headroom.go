@@ -23,7 +23,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 			continue
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: rule(l.Policy, l.Tier)}, {Text: l.Limit.String()}, {Text: figures.Number(h.Subjects)},
+			{Text: rule(l.Policy, l.Tier)}, {Text: limitOf(l)}, {Text: figures.Number(h.Subjects)},
 			{Text: figures.Percent(h.P50)}, {Text: figures.Percent(h.P90)}, {Text: figures.Percent(h.P99)},
 			{Text: figures.Percent(h.Max), Tone: fullness(h.Max, near, plain)}, {Heights: h.Histogram, Tone: allowed},
 		})
@@ -39,6 +39,14 @@ func (b *builder) headroom(r *simulate.Result) section {
 		s.Blocks = append(s.Blocks, busiest)
 	}
 	return s
+}
+
+// limitOf returns the limit, and the claim that gives its number.
+func limitOf(l *simulate.LimitUse) string {
+	if l.Claim == "" {
+		return l.Limit.String()
+	}
+	return l.Limit.String() + " or claim " + l.Claim
 }
 
 // near is the share of a limit above which a busier day may reach it.
@@ -63,7 +71,7 @@ func (b *builder) busiest(o *simulate.Outcome) table {
 	}}
 	for i := range o.Limits {
 		l := &o.Limits[i]
-		who, what := rule(l.Policy, l.Tier), l.Limit.String()
+		who, what := rule(l.Policy, l.Tier), limitOf(l)
 		for _, busy := range l.Busiest[:min(len(l.Busiest), busiestEach)] {
 			t.Rows = append(t.Rows, []cell{
 				{Text: who}, {Text: what}, {Text: label.Line(busy.Subject)},

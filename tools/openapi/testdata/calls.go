@@ -144,6 +144,14 @@ func charges(client *stint.ClientWithResponses) {
 	check("extend", got(client.ExtendWithResponse(ctx, place)).JSON200.Changed, true)
 	check("release", got(client.ReleaseWithResponse(ctx, place)).JSON200.Changed, true)
 	check("extend: lost", got(client.ExtendWithResponse(ctx, place)).JSON200.Changed, false)
+
+	both := got(client.TakeWithResponse(ctx, union((*stint.Request).FromByPolicy, stint.ByPolicy{
+		Subject: "go:6", Policy: "search", Claims: &stint.Claims{"rpm": "500"},
+		And: &stint.And{{Subject: "go:7", Policy: new("login")}}}))).JSON200
+	check("take: a number from a claim", both.Limits[0].Max, 500)
+	check("take: together", both.Limits[1].Subject, "go:7")
+	refund := stint.ChargeRequest{Charge: both.Charge}
+	check("refund: together", got(client.RefundWithResponse(ctx, refund)).JSON200.Changed, true)
 }
 
 // problems makes calls that fail, each with a body of the same form.

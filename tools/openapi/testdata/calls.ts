@@ -101,6 +101,13 @@ async function charges() {
   check("extend", (await client.POST("/v1/extend", { body: place })).data!.changed, true);
   check("release", (await client.POST("/v1/release", { body: place })).data!.changed, true);
   check("extend: lost", (await client.POST("/v1/extend", { body: place })).data!.changed, false);
+
+  const both = (await client.POST("/v1/take", {
+    body: { subject: "ts:6", policy: "search", claims: { rpm: "500" }, and: [{ subject: "ts:7", policy: "login" }] },
+  })).data!;
+  check("take: a number from a claim", both.limits[0].max, 500);
+  check("take: together", both.limits[1].subject, "ts:7");
+  check("refund: together", (await client.POST("/v1/refund", { body: { charge: both.charge } })).data!.changed, true);
 }
 
 // Calls that fail, each with a body of the same form.

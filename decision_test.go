@@ -1,0 +1,46 @@
+package stint_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// TestOutweighs: the limit that denies for the longest comes first, then the one that admits the
+// fewest further requests of the same cost, then the one of which more is used.
+func TestOutweighs(t *testing.T) {
+	state := func(limit string, used, cost int64) stint.State {
+		l, err := stint.ParseLimit(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stint.State{Limit: &l, Usage: stint.Usage{Used: used}, Cost: cost}
+	}
+	denying := func(s stint.State, d time.Duration) stint.State {
+		s.RetryAfter = d
+		return s
+	}
+	for _, c := range []struct {
+		what       string
+		more, less stint.State
+	}{
+		{"denies for longer", denying(state("10/1m", 10, 1), 2), denying(state("5/1m", 5, 1), 1)},
+		{"denies forever", denying(state("10/1m", 10, 1), stint.Never), denying(state("5/1m", 5, 1), time.Hour)},
+		{"denies", denying(state("1000/1h", 0, 1001), 1), state("1/1m", 1, 1)},
+		{"fewer are left", state("10/1m", 8, 1), state("100/1h", 60, 1)},
+		{"500 units are 10 requests", state("1000/1h", 500, 50), state("60/1m", 2, 1)},
+		{"500 units are 500 requests", state("60/1m", 2, 1), state("1000/1h", 500, 1)},
+		{"as many are left, of less", state("10/1m", 8, 1), state("3/1h", 1, 1)},
+		{"a cost of 0 counts as 1", state("10/1m", 8, 0), state("100/1h", 60, 1)},
+		{"a place is one whatever the cost", state("100/1h", 60, 10), state("10/30s concurrency", 5, 10)},
+		{"numbers as large as they come", state("9007199254740992/1m", 1<<53, 1), state("9007199254740991/1m", 1, 1)},
+	} {
+		if !c.more.Outweighs(c.less) || c.less.Outweighs(c.more) {
+			t.Errorf("%s: %+v does not outweigh %+v, or the other way around", c.what, c.more, c.less)
+		}
+	}
+	if s := state("10/1m", 3, 1); s.Outweighs(s) {
+		t.Error("a state outweighs itself")
+	}
+}

@@ -1,0 +1,119 @@
+package httplimit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxField is the longest body in bytes in which [FormField] and [JSONField] look.
+const maxField = 64 << 10
+
+// FormField tells requests apart by a field of a form that they post, such as the account of a
+// login. It reads up to 64 KiB of the body, and puts them back for the handler. The key holds a
+// hash of the value without spaces around it and in lower case. The form is of the type
+// application/x-www-form-urlencoded; see [JSONField] for the other common one.
+//
+// All requests where the field cannot be told share one key: those with another type of body, with
+// a longer one, with no such field, and with several. So nobody avoids the limit of an account with
+// a body that the application reads in another way. Use it for the handler of the form alone.
+//
+// How long a body may take to arrive is bounded by the server's ReadTimeout. It panics if the name
+// is empty.
+func FormField(name string) KeyFunc {
+	return field("FormField", name, func(r *http.Request, body []byte) []string {
+		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if kind != "application/x-www-form-urlencoded" {
+			return nil
+		}
+		values, err := url.ParseQuery(string(body))
+		if err != nil {
+			return nil
+		}
+		return values[name]
+	})
+}
+
+// JSONField is [FormField] for a member of the object that a body in JSON holds, whatever its
+// Content-Type: a string or a number. Like encoding/json it takes no notice of case in names.
+func JSONField(name string) KeyFunc {
+	return field("JSONField", name, func(_ *http.Request, body []byte) (found []string) {
+		in := json.NewDecoder(bytes.NewReader(body))
+		in.UseNumber()
+		if open, err := in.Token(); err != nil || open != json.Delim('{') {
+			return nil
+		}
+		for in.More() {
+			member, err := in.Token()
+			var value any
+			if err == nil {
+				err = in.Decode(&value)
+			}
+			if err != nil {
+				return nil
+			}
+			if !strings.EqualFold(member.(string), name) {
+				continue
+			}
+			switch value := value.(type) {
+			case string:
+				found = append(found, value)
+			case json.Number:
+				found = append(found, value.String())
+			default:
+				return nil
+			}
+		}
+		if _, err := in.Token(); err != nil {
+			return nil
+		}
+		return found
+	})
+}
+
+// field makes a key of the only value that find finds in a body.
+func field(of, name string, find func(r *http.Request, body []byte) []string) KeyFunc {
+	if name == "" {
+		panic(fmt.Sprintf("httplimit: %s: the name is empty; want one such as email", of))
+	}
+	kind := strings.ToLower(name) + ":"
+	return func(r *http.Request) string {
+		body := peekBody(r)
+		if len(body) <= maxField {
+			if values := find(r, body); len(values) == 1 {
+				if value := strings.ToLower(strings.TrimSpace(values[0])); value != "" {
+					return kind + hashed(value)
+				}
+			}
+		}
+		return kind + "unknown"
+	}
+}
+
+// peekBody returns the first maxField + 1 bytes of a body, or what could be read of it, and puts
+// them back.
+func peekBody(r *http.Request) []byte {
+	if r.Body == nil {
+		return nil
+	}
+	head, err := io.ReadAll(io.LimitReader(r.Body, maxField+1))
+	rest := io.Reader(r.Body)
+	if err != nil {
+		rest = failed{err} // again, for the handler
+	}
+	r.Body = &struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), rest), r.Body}
+	return head
+}
+
+// failed is a body that could not be read.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }

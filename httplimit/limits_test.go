@@ -1,0 +1,273 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+)
+
+// planOf is a customer's number of requests per minute, as a database would have it.
+func planOf(plans map[string]int64) httplimit.Option {
+	return httplimit.WithLimits(func(r *http.Request) []stint.Limit {
+		if n := plans[r.Header.Get("X-API-Key")]; n > 0 {
+			return []stint.Limit{stint.PerMinute(n)}
+		}
+		return nil
+	})
+}
+
+// TestWithLimits: each customer has the limits of its own, header fields show them, and what is
+// used stays when they change.
+func TestWithLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plans := map[string]int64{"small": 1, "large": 3}
+		h := httplimit.By(httplimit.Header("X-API-Key"), stint.PerMinute(2), planOf(plans),
+			httplimit.WithStore(memory(t)), httplimit.WithName("api"))(ok)
+		admitted := func(key string) (n int) {
+			for ask(h, "/", "X-API-Key: "+key).Code == http.StatusOK {
+				n++
+			}
+			return n
+		}
+		if small, large, other := admitted("small"), admitted("large"), admitted("other"); small != 1 || large != 3 ||
+			other != 2 {
+			t.Errorf("got %d, %d and %d; want 1, 3, and 2 by default", small, large, other)
+		}
+		wantFields(t, ask(h, "/", "X-API-Key: large").Header(), "X-RateLimit-Limit: 3", "X-RateLimit-Remaining: 0",
+			"X-RateLimit-Policy: api")
+		plans["small"] = 5
+		if more := admitted("small"); more != 4 {
+			t.Errorf("raised from 1 to 5: got %d more, want 4", more)
+		}
+	})
+}
+
+// TestWithLimitsNone: a request that has no limits is not limited.
+func TestWithLimitsNone(t *testing.T) {
+	h := httplimit.ByIP(planOf(nil))(ok)
+	for range 3 {
+		w := ask(h, "/")
+		if w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") != "" {
+			t.Fatalf("got %d with %v, want 200 without header fields", w.Code, w.Header())
+		}
+	}
+}
+
+// TestWithLimitsPlaces: a concurrency limit that comes with the request holds a place.
+func TestWithLimitsPlaces(t *testing.T) {
+	var h http.Handler
+	inside := 0
+	limits := func(*http.Request) []stint.Limit { return []stint.Limit{stint.AtOnce(1, time.Minute)} }
+	h = httplimit.ByIP(httplimit.WithLimits(limits))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/outer" {
+			inside = ask(h, "/inner").Code
+		}
+	}))
+	for range 2 {
+		if code := ask(h, "/outer").Code; code != http.StatusOK || inside != http.StatusTooManyRequests {
+			t.Errorf("got %d outside and %d inside, want 200 and 429", code, inside)
+		}
+	}
+}
+
+// TestWithCost: a request is charged what it costs.
+func TestWithCost(t *testing.T) {
+	cost := func(r *http.Request) (n int64) {
+		fmt.Sscan(r.Header.Get("X-Rows"), &n)
+		return n
+	}
+	h := httplimit.ByIP(stint.PerHour(10), httplimit.WithCost(cost))(ok)
+	for _, c := range []struct {
+		rows, left string
+		code       int
+	}{{"4", "6", 200}, {"0", "6", 200}, {"7", "6", 429}, {"6", "0", 200}, {"11", "0", 429}, {"-1", "", 500}} {
+		w := ask(h, "/", "X-Rows: "+c.rows)
+		if left := w.Header().Get("X-RateLimit-Remaining"); w.Code != c.code || left != c.left {
+			t.Errorf("%s rows: got %d with %q left, want %d with %q", c.rows, w.Code, left, c.code, c.left)
+		}
+	}
+}
+
+// login posts a body from an address.
+func login(h http.Handler, address, kind, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(body))
+	r.RemoteAddr = address + ":1234"
+	r.Header.Set("Content-Type", kind)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+const form = "application/x-www-form-urlencoded"
+
+// TestAndBy: an attempt is charged to its address and its account, or to neither, and the handler
+// gets the body.
+func TestAndBy(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		options := []stint.Option{stint.PerHour(4),
+			httplimit.AndBy("account", httplimit.FormField("email"), stint.PerHour(2))}
+		if shared {
+			options = append(options, httplimit.WithStore(memory(t)))
+		}
+		h := httplimit.ByIP(options...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			w.Write(body)
+		}))
+		for i, c := range []struct {
+			address, account, policy, left string
+			code                           int
+		}{
+			{"192.0.2.1", "a", "account", "1", 200},
+			{"192.0.2.2", " A ", "account", "0", 200}, // the same account
+			{"192.0.2.1", "a", "account", "0", 429},
+			{"192.0.2.1", "a", "account", "0", 429},
+			{"192.0.2.1", "b", "account", "1", 200},
+			{"192.0.2.1", "c", "default", "1", 200}, // its address was not charged for what was denied
+			{"192.0.2.1", "d", "default", "0", 200},
+			{"192.0.2.1", "e", "default", "0", 429},
+			{"192.0.2.3", "e", "account", "1", 200}, // nor was the account
+		} {
+			body := "email=" + strings.ReplaceAll(c.account, " ", "+") + "&password=x"
+			w := login(h, c.address, form, body)
+			name, left := w.Header().Get("X-RateLimit-Policy"), w.Header().Get("X-RateLimit-Remaining")
+			if w.Code != c.code || name != c.policy || left != c.left {
+				t.Errorf("%d. %s as %s: got %d, %s of %s left; want %d, %s of %s", i+1, c.address, c.account,
+					w.Code, left, name, c.code, c.left, c.policy)
+			}
+			if w.Code == http.StatusOK && w.Body.String() != body {
+				t.Errorf("%d. the handler got %q, want %q", i+1, w.Body, body)
+			}
+		}
+	}
+}
+
+// TestField: no body avoids the limit of an account by naming it in a way that only the application
+// understands.
+func TestField(t *testing.T) {
+	long := strings.Repeat("x", 64<<10)
+	for _, c := range []struct {
+		what, kind, body string
+		key              httplimit.KeyFunc
+	}{
+		{"another type", "multipart/form-data; boundary=x", "--x\r\n&email=decoy&", httplimit.FormField("email")},
+		{"no type", "", "email=victim", httplimit.FormField("email")},
+		{"twice", form, "email=decoy&email=victim", httplimit.FormField("email")},
+		{"none", form, "user=victim", httplimit.FormField("email")},
+		{"empty", form, "email=", httplimit.FormField("email")},
+		{"broken", form, "email=decoy&x=%", httplimit.FormField("email")},
+		{"too long", form, "email=victim&x=" + long, httplimit.FormField("email")},
+		{"twice", "", `{"email":"decoy","email":"victim"}`, httplimit.JSONField("email")},
+		{"twice but for case", "", `{"email":"decoy","EMAIL":"victim"}`, httplimit.JSONField("email")},
+		{"inside", "", `{"x":{"email":"victim"}}`, httplimit.JSONField("email")},
+		{"no text", "", `{"email":["victim"]}`, httplimit.JSONField("email")},
+		{"no object", "", `["email","victim"]`, httplimit.JSONField("email")},
+		{"broken", "", `{"email":"decoy","x`, httplimit.JSONField("email")},
+		{"nothing", "", ``, httplimit.JSONField("email")},
+		{"too long", "", `{"email":"victim","x":"` + long + `"}`, httplimit.JSONField("email")},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body))
+		r.Header.Set("Content-Type", c.kind)
+		if got := c.key(r); got != "email:unknown" {
+			t.Errorf("%s: %.40q: got %q, want the key of what cannot be told", c.what, c.body, got)
+		}
+		if body, err := io.ReadAll(r.Body); string(body) != c.body || err != nil {
+			t.Errorf("%s: the handler gets %d bytes and %v, want all %d", c.what, len(body), err, len(c.body))
+		}
+	}
+	keys := map[string]bool{}
+	for _, body := range []string{`{"email":"Ann"}`, ` {"x":{"email":"b"},"em\u0061il":" ann "} `,
+		`{"EMAIL":"ann"} {"email":"b"}`} {
+		keys[httplimit.JSONField("email")(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))] = true
+	}
+	if len(keys) != 1 || keys["email:unknown"] {
+		t.Errorf("got %v, want one key of one account", keys)
+	}
+}
+
+// TestFieldBroken: the handler hears of the error that ended a body.
+func TestFieldBroken(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(`{"email":"a"`),
+		http.MaxBytesReader(nil, io.NopCloser(strings.NewReader("}")), 0)))
+	if got := httplimit.JSONField("email")(r); got != "email:unknown" {
+		t.Errorf("got %q", got)
+	}
+	if body, err := io.ReadAll(r.Body); err == nil || string(body) != `{"email":"a"` {
+		t.Errorf("the handler gets %q and %v, want what arrived and the error", body, err)
+	}
+}
+
+// TestPartMistakes: wrong options are refused at start, with what would be right.
+func TestPartMistakes(t *testing.T) {
+	some := func(*http.Request) []stint.Limit { return nil }
+	store := httplimit.WithStore(memory(t))
+	for want, options := range map[string][]stint.Option{
+		"want WithName":     {httplimit.WithLimits(some), store},
+		"want a name of":    {stint.PerMinute(1), httplimit.AndBy("", httplimit.ClientIP(), stint.PerMinute(1))},
+		"the key is nil":    {stint.PerMinute(1), httplimit.AndBy("account", nil, stint.PerMinute(1))},
+		"account: no limit": {stint.PerMinute(1), httplimit.AndBy("account", httplimit.ClientIP())},
+		"want limits, WithLimits and WithCost; give By the other options": {stint.PerMinute(1),
+			httplimit.AndBy("account", httplimit.ClientIP(), stint.PerMinute(1), store)},
+		"a: two counts have this name": {stint.PerMinute(1),
+			httplimit.AndBy("a", httplimit.ClientIP(), stint.PerMinute(1)),
+			httplimit.AndBy("a", httplimit.ClientIP(), stint.PerHour(1))},
+		`AndBy("a"): want limits`: {stint.PerMinute(1), httplimit.AndBy("a", httplimit.ClientIP(), stint.PerMinute(1),
+			stint.WithBans(stint.BanPolicy{}))},
+	} {
+		if got := panicOf(func() { httplimit.ByIP(options...) }); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	guard := guardOf(t, "tiers: [{name: free, identity: ip, limits: [1/1m]}]")
+	for _, o := range []httplimit.Option{httplimit.WithLimits(some),
+		httplimit.AndBy("a", httplimit.ClientIP(), stint.PerMinute(1)),
+		httplimit.WithCost(func(*http.Request) int64 { return 1 })} {
+		if got := panicOf(func() { httplimit.New(guard, o) }); !strings.Contains(got, "want no WithLimits") {
+			t.Errorf("New: got %q", got)
+		}
+	}
+}
+
+// panicOf is what a function panics with.
+func panicOf(f func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	f()
+	return ""
+}
+
+// TestNumbersFromClaims: responses show the limit with the number of the claim, and its name does
+// not depend on it.
+func TestNumbersFromClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httplimit.New(guardOf(t, `
+headers: {format: [x, draft-11], reset: delta}
+tiers:
+  - {name: plan, identity: user, limits: [{limit: 2/1m burst 2x, claim: rpm, max: 5000}, 9000/1h]}
+  - {name: rest, identity: ip, limits: 1/1m}
+policies: [{name: "plan-1h", limits: 9/1h fixed}]`), httplimit.WithClaims(claimHeader))(ok)
+		for range 2 { // the second time from what was kept
+			wantFields(t, ask(h, "/", "X-user: a", "X-rpm: 3").Header(), "X-RateLimit-Limit: 3",
+				"X-RateLimit-Burst: 6", `RateLimit-Policy: "plan-1m";q=6;w=60, "plan-1h";q=9000;w=3600, "plan-1h-1h-fixed";q=9;w=3600`)
+		}
+		for i := range 2000 { // more than are kept
+			if w := ask(h, "/", "X-user: "+strconv.Itoa(i), "X-rpm: "+strconv.Itoa(1+i)); w.Code != http.StatusOK ||
+				!strings.HasPrefix(w.Header().Get("RateLimit-Policy"), fmt.Sprintf(`"plan-1m";q=%d;w=60, `, 2+2*i)) {
+				t.Fatalf("rpm %d: got %d, %v", 1+i, w.Code, w.Header())
+			}
+		}
+		w := ask(h, "/", "X-user: a", "X-rpm: 1")
+		wantFields(t, w.Header(), "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Burst: 2")
+		if w.Code != http.StatusTooManyRequests {
+			t.Errorf("a lower number: got %d, want what was used to count", w.Code)
+		}
+		wantFields(t, ask(h, "/", "X-user: b").Header(), "X-RateLimit-Limit: 2", "X-RateLimit-Burst: 4")
+	})
+}

@@ -1,0 +1,121 @@
+package api_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// plans are rules with numbers from claims.
+const plans = `
+tiers:
+  - {name: plan, match: {claim: {plan: "*"}}, identity: user, limits: [{limit: 2/1m, claim: rpm, max: 5}, 100/1h]}
+  - {name: rest, identity: ip, limits: 1/1m}
+policies:
+  - {name: login, match: {path: /login}, identity: ip, limits: 3/1m}
+  - {name: account, match: {path: /account}, identity: ip, limits: 2/1m}
+  - {name: tokens, match: {path: /tokens}, budget: {limit: 10/1m, claim: tpm, max: 1000}}
+`
+
+// TestClaimedNumbers: the number of a limit comes from a claim, within the configuration, for a
+// request by its attributes and for a subject that is named.
+func TestClaimedNumbers(t *testing.T) {
+	var out bytes.Buffer
+	s := serveGuarded(t, memory(t), plans, policy.GuardConfig{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	const attributes = `{"method":"GET","path":"/","peer":"::1","claims":{"user":"1","plan":"a","rpm":"%s"}}`
+	const named = `{"subject":"user:2","tier":"plan","claims":{"rpm":"%s"}}`
+	for _, body := range []string{attributes, named} {
+		for _, step := range []struct {
+			rpm, limit string
+			used       int64
+			status     int
+		}{
+			{"3", "3/1m", 1, 200}, {"4", "4/1m", 2, 200}, {"1", "1/1m", 2, 429}, {"0", "0/1m", 2, 429},
+			{"6", "5/1m", 3, 200}, {"", "2/1m", 3, 429}, {"five", "2/1m", 3, 429},
+		} {
+			d := s.post("/v1/take", fmt.Sprintf(body, step.rpm)).decision(step.status)
+			if l := d.Limits[0]; l.Limit != step.limit || l.Used != step.used || d.Limits[1].Limit != "100/1h" {
+				t.Errorf("rpm %q: got %+v, want %s and %d used", step.rpm, d.Limits, step.limit, step.used)
+			}
+		}
+	}
+	if n := strings.Count(out.String(), "a claim does not give a limit its number: it is "); n != 4 {
+		t.Errorf("%d warnings, want 4:\n%s", n, &out)
+	}
+	d := s.post("/v1/take", `{"subject":"user:2","policy":"tokens","cost":500,"claims":{"tpm":"600"}}`).decision(200)
+	if l := d.Limits[0]; l.Limit != "cost: 600/1m" || l.Used != 500 || l.Remaining != 100 {
+		t.Errorf("a budget: got %+v", l)
+	}
+}
+
+// together returns what is used of the limits of a decision, with their subjects.
+func together(d decision) (all []string) {
+	for _, l := range d.Limits {
+		all = append(all, fmt.Sprintf("%s %s %d", l.Subject, l.Policy, l.Used))
+	}
+	return all
+}
+
+// TestTogether: several subjects are charged all or none, and a charge amends them all.
+func TestTogether(t *testing.T) {
+	redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: redistest.Start(t).URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer redis.Close()
+	for name, s := range map[string]*server{"memory": serve(t, memory(t), plans), "redis": serve(t, redis, plans)} {
+		t.Run(name, func(t *testing.T) {
+			want := func(d decision, what ...string) {
+				t.Helper()
+				if got := together(d); !slices.Equal(got, what) {
+					t.Errorf("got %q, want %q", got, what)
+				}
+			}
+			login := func(path string, status int, address, account string) decision {
+				t.Helper()
+				return s.post(path, fmt.Sprintf(`{"subject":"ip:%s","policy":"login","and":[{"subject":"account:%s","policy":"account"}]}`,
+					address, account)).decision(status)
+			}
+			want(login("/v1/peek", 200, "1", "ann"), "ip:1 login 0", "account:ann account 0")
+			want(login("/v1/take", 200, "1", "ann"), "ip:1 login 1", "account:ann account 1")
+			second := login("/v1/take", 200, "1", "ann")
+			want(second, "ip:1 login 2", "account:ann account 2")
+			denied := login("/v1/take", 429, "1", "ann")
+			want(denied, "ip:1 login 2", "account:ann account 2") // neither is charged
+			if denied.Policy != "account" || denied.Charge != "" || *denied.Limits[0].RetryAfter != 0 ||
+				*denied.Limits[1].RetryAfter == 0 {
+				t.Errorf("denied by %s: %+v", denied.Policy, denied.Limits)
+			}
+			want(login("/v1/take", 200, "1", "bob"), "ip:1 login 3", "account:bob account 1")
+			if !s.post("/v1/refund", `{"charge":"`+second.Charge+`"}`).changed() {
+				t.Error("nothing is refunded")
+			}
+			want(login("/v1/peek", 200, "1", "ann"), "ip:1 login 2", "account:ann account 1")
+
+			// One cost for all that count costs, and one true cost.
+			both := s.post("/v1/take", `{"subject":"a","policy":"tokens","cost":6,"claims":{"tpm":"100"},"id":"7",
+				"and":[{"subject":"b","limits":["50/1m"]},{"subject":"c","policy":"login"},
+				{"subject":"a","tier":"plan","claims":{"rpm":"5"}}]}`).decision(200)
+			want(both, "a tokens 6", "b limits 6", "c login 1", "a plan 1", "a plan 1")
+			if both.Cost != 6 || both.Limits[0].Limit != "cost: 100/1m" || both.Limits[3].Limit != "5/1m" {
+				t.Errorf("got %+v", both)
+			}
+			if !s.post("/v1/settle", `{"charge":"`+both.Charge+`","cost":9}`).changed() {
+				t.Error("nothing is settled")
+			}
+			want(s.post("/v1/peek", `{"subject":"a","policy":"tokens","claims":{"tpm":"100"},
+				"and":[{"subject":"b","limits":["50/1m"]},{"subject":"c","policy":"login"}]}`).decision(200),
+				"a tokens 9", "b limits 9", "c login 1")
+
+			booked := s.post("/v1/reserve", `{"subject":"d","limits":["1/1m"],"and":[{"subject":"e","limits":["2/1m"]}]}`)
+			want(booked.decision(200), "d limits 1", "e limits 1")
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// Limit is a limit of a tier or a policy. Its number is always the same, or comes with the request.
+type Limit struct {
+	// Limit is the limit, and with a Claim that of requests that do not have it.
+	Limit stint.Limit
+	// Claim is the claim that has the number of the limit, its Max, such as "rpm"; "" if there is
+	// none. A burst keeps its proportion to it, and 0 denies. A number above Max counts as Max, and
+	// what is no whole number as if it were missing; both are logged.
+	Claim string
+	// Max is the largest number that the Claim may give.
+	Max int64
+}
+
+// Limits returns limits whose numbers are always the same, for a [Tier] or a [Policy]. None at all
+// is explicitly unlimited.
+func Limits(limits ...stint.Limit) []Limit {
+	all := make([]Limit, len(limits))
+	for i, l := range limits {
+		all[i].Limit = l
+	}
+	return all
+}
+
+// String returns the limit for people: "60/1m or claim rpm up to 10000".
+func (l Limit) String() string {
+	if l.Claim == "" {
+		return l.Limit.String()
+	}
+	return fmt.Sprintf("%s or claim %s up to %d", l.Limit, l.Claim, l.Max)
+}
+
+// Largest returns the limit with the largest number that it may have.
+func (l *Limit) Largest() stint.Limit {
+	if l.Claim == "" {
+		return l.Limit
+	}
+	return l.with(l.Max)
+}
+
+// with returns the limit with another number. A burst keeps its proportion to it.
+func (l *Limit) with(n int64) stint.Limit {
+	limit := l.Limit
+	if limit.Burst > 0 && limit.Max > 0 {
+		hi, lo := bits.Mul64(uint64(limit.Burst), uint64(n))
+		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // it was checked that it fits
+		limit.Burst = int64(burst)
+	}
+	limit.Max = n
+	return limit
+}
+
+// number returns the number of the limit for a value of its claim, and what is wrong with the
+// value; "" if it is missing, or a whole number from 0 to Max.
+func (l *Limit) number(value string) (n int64, wrong string) {
+	if value == "" {
+		return l.Limit.Max, ""
+	}
+	given, err := strconv.ParseUint(value, 10, 64)
+	switch {
+	case err == nil && given <= uint64(l.Max):
+		return int64(given), ""
+	case err == nil || errors.Is(err, strconv.ErrRange):
+		return l.Max, "above its max"
+	}
+	return l.Limit.Max, "no whole number"
+}
+
+// LimitTexts returns the limits for people, with the claims that their numbers come from.
+func (r *Rule) LimitTexts() []string {
+	texts := make([]string, len(r.Limits))
+	for i := range r.Limits {
+		if texts[i] = r.Limits[i].String(); r.Claimed != nil {
+			texts[i] = r.Claimed[i].String()
+		}
+	}
+	return texts
+}
+
+// limitsOf returns what a request is held to by the rule. It notes a claim that is not as it should
+// be.
+func (r *Rule) limitsOf(f *facts) []stint.Limit {
+	limits, own := r.Limits, true
+	for i := range r.Claimed {
+		l := &r.Claimed[i]
+		if l.Claim == "" {
+			continue
+		}
+		value := f.claim(l.Claim)
+		n, wrong := l.number(value)
+		if wrong != "" {
+			f.odd = oddClaim{l, value}
+		}
+		if n == l.Limit.Max {
+			continue
+		}
+		if own {
+			limits, own = slices.Clone(limits), false // a store may keep them
+		}
+		limits[i] = l.with(n)
+	}
+	return limits
+}
+
+// oddClaim is a claim that does not give the number of a limit as it should. Limit is nil if there
+// is none.
+type oddClaim struct {
+	limit *Limit
+	value string
+}
+
+// claimed checks limits whose numbers come from claims.
+func (c *compiler) claimed(key string, limits []Limit) {
+	for i := range limits {
+		l, key := &limits[i], at(key, i, limits)
+		switch {
+		case l.Claim == "" && l.Max == 0:
+		case l.Claim == "":
+			c.mistake(key+".claim", "is missing; want the claim that has the number of the limit")
+		case l.Max < 1 || l.Max > stint.MaxUnits:
+			c.mistake(key+".max", "%d; want the largest number that the claim may give, 1 to %d", l.Max, stint.MaxUnits)
+		case l.Limit.Max > l.Max:
+			c.mistake(key+".max", "%d is below the %d of requests without the claim", l.Max, l.Limit.Max)
+		case l.Limit.Burst > 0 && l.Limit.Max == 0:
+			c.mistake(key+".limit", "%s: a burst is in proportion to the number, and 0 has none; want another number, or no burst", l.Limit)
+		case l.Limit.Validate() == nil:
+			if err := l.fits(); err != nil {
+				c.mistakes(key+".max", err)
+			}
+		}
+	}
+}
+
+// fits reports why a number that the claim may give makes a limit that cannot be counted; nil if
+// there is none. Of those with a meter, the largest without a common divisor with the window is the
+// hardest to count.
+func (l *Limit) fits() error {
+	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {
+		return fmt.Errorf("with %d units the burst has more than %d; want a lower max", l.Max, stint.MaxUnits)
+	}
+	hardest := l.Max
+	for contract.HasMeter(&l.Limit) && gcd(hardest, l.Limit.Window.Microseconds()) > 1 {
+		hardest--
+	}
+	for _, n := range []int64{l.Max, hardest} {
+		limit := l.with(n)
+		if err := limit.Validate(); err != nil {
+			return fmt.Errorf("%s: %w", limit, err)
+		}
+	}
+	return nil
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
