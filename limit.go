@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/calendar"
 )
 
 // Algorithm says how a limit counts.
@@ -25,9 +27,12 @@ const (
 	// AlgorithmConcurrency admits Max holders at once. Window is how long a holder keeps its place
 	// without a heartbeat. A request takes one place whatever its cost.
 	AlgorithmConcurrency
+	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max between
+	// two resets. Window says which of them, by its length: 24 hours, 7, 31 or 366 days.
+	AlgorithmCalendar
 )
 
-var algorithmNames = [...]string{"sliding", "bucket", "fixed", "concurrency"}
+var algorithmNames = [...]string{"sliding", "bucket", "fixed", "concurrency", "calendar"}
 
 // String returns the name used in limit texts and in store keys.
 func (a Algorithm) String() string {
@@ -79,6 +84,13 @@ type Limit struct {
 	// count from when a block was taken until after its end, and that a process that is cut off
 	// from the store denies. For Sliding and Fixed.
 	Leased bool
+	// Start is where the periods of a calendar limit begin: the day of a month, 1 to 31, where 31
+	// is the last day of every month, or the day of a week, 1 for Monday to 7 for Sunday. 0 is 1.
+	Start int8
+	// Zone is the time zone of a calendar limit by its IANA name, such as "Europe/Berlin"; "" is
+	// UTC. Zone and Start are not part of the limit's identity: if they change, the running period
+	// ends when it would have.
+	Zone string
 	// Name tells apart two limits with equal algorithm and window on one subject. It may hold
 	// letters, digits and "_-."; most limits need none.
 	Name string
@@ -103,6 +115,43 @@ func PerDay(max int64) Limit { return Per(max, 24*time.Hour) }
 // a fraction of a token at a time.
 func TokenBucket(capacity, refill int64, interval time.Duration) Limit {
 	return Limit{Max: refill, Window: interval, Burst: capacity, Algorithm: AlgorithmBucket}
+}
+
+// Daily, Weekly, Monthly and Yearly return limits of max units per period of the calendar, in UTC
+// unless [Limit.In] says otherwise. What is used is forgotten when the period ends.
+func Daily(max int64) Limit { return calendarLimit(max, calendar.Day) }
+
+// Weekly returns a limit of max units per week, from Monday on unless [Limit.From] says otherwise.
+// See [Daily].
+func Weekly(max int64) Limit { return calendarLimit(max, calendar.Week) }
+
+// Monthly returns a limit of max units per month, from the first day on unless [Limit.On] says
+// otherwise. See [Daily].
+func Monthly(max int64) Limit { return calendarLimit(max, calendar.Month) }
+
+// Yearly returns a limit of max units per year. See [Daily].
+func Yearly(max int64) Limit { return calendarLimit(max, calendar.Year) }
+
+func calendarLimit(max int64, window time.Duration) Limit {
+	return Limit{Max: max, Window: window, Algorithm: AlgorithmCalendar}
+}
+
+// In returns a calendar limit in a time zone. See [Limit.Zone].
+func (l Limit) In(zone string) Limit {
+	l.Zone = zone
+	return l
+}
+
+// On returns a monthly limit whose periods begin on a day of the month, as bills do: 31 is the last
+// day of every month.
+func (l Limit) On(day int) Limit {
+	l.Start = int8(min(max(day, -1), 100)) // checked by Validate
+	return l
+}
+
+// From returns a weekly limit whose weeks begin on a weekday.
+func (l Limit) From(weekday time.Weekday) Limit {
+	return l.On((int(weekday)+6)%7 + 1)
 }
 
 // AtOnce returns a concurrency limit of max holders. A holder that neither releases its place nor
@@ -158,7 +207,7 @@ func (l *Limit) ID() string {
 	b := make([]byte, 0, 32)
 	b = append(b, l.Algorithm.String()...)
 	b = append(b, '/')
-	b = appendWindow(b, l.Window)
+	b = l.appendWindow(b)
 	if l.Name != "" {
 		b = append(b, '/')
 		b = append(b, l.Name...)
@@ -180,7 +229,10 @@ func (l Limit) String() string {
 	}
 	b = strconv.AppendInt(b, l.Max, 10)
 	b = append(b, '/')
-	b = appendWindow(b, l.Window)
+	b = l.appendWindow(b)
+	if l.Algorithm == AlgorithmCalendar {
+		b = l.appendCalendar(b)
+	}
 	if l.Burst != 0 {
 		b = append(b, " burst "...)
 		if l.Max > 0 && l.Burst > 0 && l.Burst%l.Max == 0 {
@@ -190,7 +242,7 @@ func (l Limit) String() string {
 			b = strconv.AppendInt(b, l.Burst, 10)
 		}
 	}
-	if l.Algorithm != AlgorithmSliding {
+	if l.Algorithm != AlgorithmSliding && l.Algorithm != AlgorithmCalendar {
 		b = append(b, ' ')
 		b = append(b, l.Algorithm.String()...)
 	}
@@ -221,10 +273,15 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //	10/1s burst 25 bucket
 //	20/30s concurrency
 //	100000/1m leased
+//	10000/month in Europe/Berlin
+//	5000000/month on 17
+//	1000/week from sunday
 //
 // that is: an optional name and colon, units per window, an optional burst as a multiple ("2x") or
 // in units ("25", for buckets), an algorithm other than sliding, and whether it is leased. A window
-// is a Go duration or a number of days ("1d"); "100/s" means 100/1s. The limit is validated.
+// is a Go duration or a number of days ("1d"); "100/s" means 100/1s. Or it is a day, week, month or
+// year of the calendar, with the day on which months begin (31 is the last), that on which weeks
+// begin, and a time zone, if these are not the first, Monday and UTC. The limit is validated.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
@@ -263,10 +320,15 @@ func parseLimit(text string) (Limit, error) {
 	if l.Max, err = parseUnits(units); err != nil {
 		return l, err
 	}
-	if l.Window, err = parseWindow(window); err != nil {
+	words = words[1:]
+	if length, ok := calendarWindows[window]; ok {
+		l.Algorithm, l.Window = AlgorithmCalendar, length
+		if words, err = l.parseCalendar(words); err != nil {
+			return l, err
+		}
+	} else if l.Window, err = parseWindow(window); err != nil {
 		return l, err
 	}
-	words = words[1:]
 	if len(words) > 0 && words[0] == "burst" {
 		if len(words) == 1 {
 			return l, fmt.Errorf(`"burst" without a size; want "burst 2x", or "burst 25" for a bucket`)
@@ -276,10 +338,10 @@ func parseLimit(text string) (Limit, error) {
 		}
 		words = words[2:]
 	}
-	if len(words) > 0 && words[0] != leasedWord {
+	if len(words) > 0 && words[0] != leasedWord && l.Algorithm != AlgorithmCalendar {
 		if l.Algorithm, ok = algorithmByName(words[0]); !ok {
 			return l, fmt.Errorf("unknown word %q; want burst, %s, %s", words[0],
-				strings.Join(algorithmNames[:], ", "), leasedWord)
+				strings.Join(algorithmNames[:AlgorithmCalendar], ", "), leasedWord)
 		}
 		words = words[1:]
 	}
@@ -294,7 +356,7 @@ func parseLimit(text string) (Limit, error) {
 }
 
 func algorithmByName(name string) (Algorithm, bool) {
-	for i, n := range algorithmNames {
+	for i, n := range algorithmNames[:AlgorithmCalendar] { // that has words of its own
 		if n == name {
 			return Algorithm(i), true
 		}
@@ -349,7 +411,7 @@ func parseWindow(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf(`window %q: want a duration such as "1s", "1m30s", "1h" or "1d"`, s)
+		return 0, fmt.Errorf(`window %q: want a duration such as "1s", "1m30s", "1h" or "1d", or a day, week, month or year`, s)
 	}
 	if d > MaxWindow {
 		return 0, fmt.Errorf("window %q: want at most %d days", s, MaxWindow/day)
@@ -388,6 +450,18 @@ func inUnits(text string) (right string, ok bool) {
 }
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// appendWindow writes the window as limits have it: "1m", or "month".
+func (l *Limit) appendWindow(b []byte) []byte {
+	if l.Algorithm == AlgorithmCalendar {
+		for name, window := range calendarWindows {
+			if window == l.Window {
+				return append(b, name...)
+			}
+		}
+	}
+	return appendWindow(b, l.Window)
+}
 
 // appendWindow writes a window in its shortest exact form: "1m", not "1m0s".
 func appendWindow(b []byte, window time.Duration) []byte {

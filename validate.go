@@ -71,15 +71,16 @@ func (l *Limit) check(m *mistakes) {
 				"want %s, and full again within %d days",
 				l.Capacity(), l.Max, l.Window, meterHint, MaxBurst*MaxWindow/day)
 		}
-	case AlgorithmFixed, AlgorithmConcurrency:
+	case AlgorithmFixed, AlgorithmConcurrency, AlgorithmCalendar:
 		if l.Burst != 0 {
 			m.add("a burst of %d; a %v limit has none", l.Burst, l.Algorithm)
 		}
 	default:
-		m.add("Algorithm is %d; want Sliding, Bucket, Fixed or Concurrency", l.Algorithm)
+		m.add("Algorithm is %d; want Sliding, Bucket, Fixed, Concurrency or Calendar", l.Algorithm)
 	}
+	l.checkCalendar(m)
 	if l.Leased && !l.canLease() {
-		m.add("a %v limit cannot be leased; want sliding or fixed", l.Algorithm)
+		m.add("a %v limit cannot be leased; want sliding, fixed or calendar", l.Algorithm)
 	}
 	if l.Name != "" && !validName(l.Name) {
 		m.add("the name %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
@@ -259,7 +260,7 @@ func (c *Command) Validate() error {
 // canLease reports whether units can be taken ahead of their use: only a log can count them from
 // then on.
 func (l *Limit) canLease() bool {
-	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed
+	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed || l.Algorithm == AlgorithmCalendar
 }
 
 // meterHint says what a limit whose meter cannot be counted exactly should be instead.

@@ -71,9 +71,10 @@ const namePattern = `^[A-Za-z0-9_.-]{1,64}$`
 
 // limitPattern is the form of what stint.ParseLimit reads, and of unlimited.
 const (
-	windowForm = `([0-9]*d|([0-9]*d)?([0-9.]*(ns|us|µs|μs|ms|s|m|h))+)`
-	limitForm  = `\s*([A-Za-z0-9_.-]{1,64}\s*:\s*)?[0-9]+/` + windowForm +
-		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?(\s+leased)?\s*`
+	windowForm   = `([0-9]*d|([0-9]*d)?([0-9.]*(ns|us|µs|μs|ms|s|m|h))+)`
+	calendarForm = `(day|week|month|year)(\s+on\s+[0-9]+|\s+from\s+[A-Za-z]+)?(\s+in\s+[A-Za-z0-9_+/-]+)?`
+	limitForm    = `\s*([A-Za-z0-9_.-]{1,64}\s*:\s*)?[0-9]+/(` + windowForm +
+		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?|` + calendarForm + `)(\s+leased)?\s*`
 	limitPattern   = `^(unlimited(/` + windowForm + `)?|` + limitForm + `)$`
 	claimedPattern = `^` + limitForm + `$`
 )
@@ -97,7 +98,8 @@ func (l *language) schema(t *testing.T) []byte {
 	t.Helper()
 	text := object{"type": []string{"string", "number", "boolean"}}
 	limit := object{"type": "string", "pattern": limitPattern,
-		"examples": []string{"100/1m", "10/1m burst 2x", "login: 5/15m", "20/30s concurrency", "unlimited"}}
+		"examples": []string{"100/1m", "10/1m burst 2x", "login: 5/15m", "20/30s concurrency",
+			"10000/month in Europe/Berlin", "unlimited"}}
 	status := object{"anyOf": []object{{"type": "integer", "minimum": 100, "maximum": 599},
 		{"type": "string", "pattern": statusPattern}}}
 	definitions := object{

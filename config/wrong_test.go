@@ -186,11 +186,11 @@ policies:
 `, []string{
 		`stint.yaml:5: tiers[0].limits[0]: "100": no window; want "units/window", such as "100/1m" or "10/1s burst 2x"`,
 		`stint.yaml:6: tiers[0].limits[1]: "ten/1m": "ten" is not a whole number from 0 to 9007199254740992`,
-		`stint.yaml:7: tiers[0].limits[2]: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
+		`stint.yaml:7: tiers[0].limits[2]: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d", or a day, week, month or year`,
 		`stint.yaml:8: tiers[0].limits[3]: "10/1m brust 2x": unknown word "brust"; want burst, sliding, bucket, fixed, concurrency, leased`,
 		`stint.yaml:9: tiers[0].limits[4]: "10/400d": window "400d": want at most 366 days`,
 		`stint.yaml:10: tiers[0].limits[5]: "10/1m burst 500x": a burst of 5000; want a multiple of the maximum of 10, at most 100 times`,
-		`stint.yaml:11: tiers[0].limits[6]: "unlimited/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
+		`stint.yaml:11: tiers[0].limits[6]: "unlimited/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d", or a day, week, month or year`,
 		`stint.yaml:12: tiers[0].limits[7]: "unlimited/1h burst 2x": want nothing but a window after unlimited/, as in unlimited/1d`,
 		`stint.yaml:13: tiers[0].limits[8]: "Unlimited": no window; want "units/window", such as "100/1m" or "10/1s burst 2x" (did you mean "unlimited"?)`,
 		`stint.yaml:14: tiers[0].budget: "-1/1h": a maximum of -1; want 0 to 9007199254740992`,
@@ -305,7 +305,7 @@ policies:
     shadow: true
     limits: {some: 1/1s}
 `, []string{
-		`stint.yaml:4: tiers[0].limits: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d"`,
+		`stint.yaml:4: tiers[0].limits: "10/1w": window "1w": want a duration such as "1s", "1m30s", "1h" or "1d", or a day, week, month or year`,
 		`stint.yaml:7: policies[0].identity: no identity "nobody"; there is everyone, ip or user`,
 		`stint.yaml:8: policies[0].rollout: want a percentage from 0% to 100%; got "25": write 25%`,
 		`stint.yaml:10: policies[0].limits.some: no tier "some"; there is default or all`,
@@ -368,11 +368,11 @@ gateway:
 		`stint.yaml:5: policies[0].name: is missing; want 1 to 64 letters, digits and _-.`,
 		`stint.yaml:6: policies[1].name: is missing; want 1 to 64 letters, digits and _-.`,
 	}},
-	{"windows in words", "tiers:\n  - {name: all, identity: ip, limits: [10/minute, 100/hours burst 2x, 5 per 30 seconds], budget: \"cpu: 5/day\"}\n", []string{
+	{"windows in words", "tiers:\n  - {name: all, identity: ip, limits: [10/minute, 100/hours burst 2x, 5 per 30 seconds], budget: \"cpu: 5/days\"}\n", []string{
 		`stint.yaml:2: tiers[0].limits[0]: "10/minute": write 10/1m`,
 		`stint.yaml:2: tiers[0].limits[1]: "100/hours burst 2x": write 100/1h burst 2x`,
 		`stint.yaml:2: tiers[0].limits[2]: "5 per 30 seconds": write 5/30s`,
-		`stint.yaml:2: tiers[0].budget: the text "cpu: 5/day": write cpu: 5/1d`,
+		`stint.yaml:2: tiers[0].budget: the text "cpu: 5/days": write cpu: 5/1d`,
 	}},
 	{"warnings beside mistakes", base + "client_ip: {trusted_proxies: 0.0.0.0/0}\npolicies:\n  - {name: a, identity: nobody, limits: 1/1s}\n", []string{
 		`stint.yaml:3: warning: client_ip.trusted_proxies: "0.0.0.0/0" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,

@@ -38,8 +38,8 @@ func TestWithLimits(t *testing.T) {
 			}
 			return n
 		}
-		if small, large, other := admitted("small"), admitted("large"), admitted("other"); small != 1 || large != 3 ||
-			other != 2 {
+		small, large, other := admitted("small"), admitted("large"), admitted("other")
+		if small != 1 || large != 3 || other != 2 {
 			t.Errorf("got %d, %d and %d; want 1, 3, and 2 by default", small, large, other)
 		}
 		wantFields(t, ask(h, "/", "X-API-Key: large").Header(), "X-RateLimit-Limit: 3", "X-RateLimit-Remaining: 0",

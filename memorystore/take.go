@@ -63,7 +63,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	case at != q.now:
 		d.RetryAfter = wait(at, q.now)
 		d.Allowed = r.Mode == stint.ModeReserve && at != algorithm.Never &&
-			d.RetryAfter <= contract.Longest(r) && (come || !q.fullyBooked())
+			d.RetryAfter <= contract.Longest(r) && (come || !q.fullyBooked()) && at < q.horizon()
 	case r.Terms().Lease > 0 && q.promised(r, d):
 		d.RetryAfter = r.Terms().Lease
 	default:
@@ -170,6 +170,17 @@ func (q *query) together(at int64) int64 {
 		}
 		at = next
 	}
+}
+
+// horizon is the instant before which bookings have to come.
+func (q *query) horizon() int64 {
+	at := algorithm.Never
+	for k := range q.views {
+		if v := &q.views[k]; !v.holds() {
+			at = min(at, v.count.Horizon())
+		}
+	}
+	return at
 }
 
 func (q *query) fullyBooked() bool {

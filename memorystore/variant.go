@@ -26,7 +26,7 @@ func (sh *shard) tag(l *stint.Limit) uint32 {
 	t := sh.tagOf(l)
 	if t == 0 {
 		v := &variant{limit: *l, params: algorithm.Of(l)}
-		v.limit.Name = string([]byte(l.Name))
+		v.limit.Name, v.limit.Zone = string([]byte(l.Name)), string([]byte(l.Zone))
 		t = sh.freeTag(v)
 		sh.variantOf[v.limit] = t
 		sh.store.bytes.Add(v.bytes())

@@ -197,7 +197,7 @@ func (sh *shard) locate(r *record, l *stint.Limit) (index int, tag uint32) {
 		if !contract.SameID(m, l) {
 			continue
 		}
-		if m.Max != l.Max || m.Burst != l.Burst {
+		if m.Max != l.Max || m.Burst != l.Burst || m.Start != l.Start || m.Zone != l.Zone {
 			return i, 0
 		}
 		return i, t

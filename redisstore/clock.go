@@ -19,9 +19,9 @@ type serverClock struct {
 
 	ahead atomic.Int64 // microseconds; 0 is unknown
 
-	mu        sync.Mutex
-	now, last int64 // the largest difference of this second and of the one before
-	second    int64
+	mu         sync.Mutex
+	this, last int64 // the largest difference of this second and of the one before
+	second     int64
 }
 
 func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: noSecond} }
@@ -41,6 +41,15 @@ func (c *serverClock) notAfter(deadline time.Time) int64 {
 	return c.micros(deadline) + ahead
 }
 
+// now is the server's time, or ours while that is not known.
+func (c *serverClock) now() int64 {
+	now := time.Now()
+	if ahead := c.ahead.Load(); ahead != 0 {
+		return c.micros(now) + ahead
+	}
+	return now.UnixMicro()
+}
+
 // learn takes the server's time from a reply that has just come.
 func (c *serverClock) learn(server int64) {
 	at := c.micros(time.Now())
@@ -49,14 +58,14 @@ func (c *serverClock) learn(server int64) {
 	defer c.mu.Unlock()
 	if second := at / 1e6; second != c.second {
 		if second == c.second+1 {
-			c.last = c.now
+			c.last = c.this
 		} else {
 			c.last = ahead
 		}
-		c.second, c.now = second, ahead
+		c.second, c.this = second, ahead
 	}
-	c.now = max(c.now, ahead)
-	c.ahead.Store(max(c.now, c.last))
+	c.this = max(c.this, ahead)
+	c.ahead.Store(max(c.this, c.last))
 }
 
 // relearn is learn after what was known has proved wrong: the server's clock was set.

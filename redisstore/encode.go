@@ -433,7 +433,7 @@ func (c *scriptCall) addPart(p part) {
 	if n >= 0 && len(c.parts[n].limits) == len(p.limits) && &c.parts[n].limits[0] == &p.limits[0] {
 		p.set = c.parts[n].set // as a rule, in a batch
 	} else if !p.holders() {
-		p.set = c.store.sets.of(p.limits)
+		p.set = c.store.sets.of(p.limits, c.store.now)
 	}
 	c.parts = append(c.parts, p)
 }

@@ -34,6 +34,10 @@ func wrap(op string, err error) error {
 	return &stint.StoreError{Op: op, Kind: failureKind(err), Err: err}
 }
 
+// clockWord begins the error of a script that was sent other periods of a calendar than those around
+// the server's clock, which follows it.
+const clockWord = "CLOCK"
+
 // kinds are the words that errors of the server begin with. Inside of a script, or behind a proxy,
 // something else may stand before them.
 var kinds = []struct {
@@ -52,6 +56,7 @@ var kinds = []struct {
 	{"TRYAGAIN", errkind.Migrating},
 	{"NOREPLICAS", errkind.Busy},
 	{"MISCONF", errkind.Busy},
+	{clockWord, errkind.Busy},
 }
 
 // failureKind returns the kind of failure that an error of a server, or of the way to it, is.

@@ -34,8 +34,8 @@ func TestNumbers(t *testing.T) {
 		"NEVER":        int64(stint.Never),
 
 		"SLIDING": int64(stint.AlgorithmSliding), "BUCKET": int64(stint.AlgorithmBucket),
-		"FIXED": int64(stint.AlgorithmFixed),
-		"TAKE":  int64(stint.ModeTake), "PEEK": int64(stint.ModePeek), "RESERVE": int64(stint.ModeReserve),
+		"FIXED": int64(stint.AlgorithmFixed), "CALENDAR": int64(storedCalendar),
+		"TAKE": int64(stint.ModeTake), "PEEK": int64(stint.ModePeek), "RESERVE": int64(stint.ModeReserve),
 		"FORCE":  int64(driver.ModeForce),
 		"SETTLE": int64(stint.AmendSettle), "EXTEND": int64(stint.AmendExtend), "RELEASE": int64(stint.AmendRelease),
 		"UNDO":  int64(undo),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/calendar"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -34,7 +35,9 @@ type setLimit struct {
 	index     int  // which limit of the part it is, -1 if that is not asked about
 
 	capacity, span, slice int64
-	unit, rate, tick      int64 // 0 if no meter is asked for
+	// unit, rate and tick are 0 if no meter is asked for. A calendar limit has ends of periods
+	// there, see lua/sets.lua.
+	unit, rate, tick int64
 }
 
 // order is that of limits in a state.
@@ -42,8 +45,20 @@ func (l *setLimit) order(m *setLimit) int {
 	return cmp.Or(cmp.Compare(l.window, m.window), cmp.Compare(l.algorithm, m.algorithm))
 }
 
-// limitOf says what a state has to have of a limit.
-func limitOf(l *stint.Limit, index int) setLimit {
+// storedCalendar is the algorithm of calendar limits in directories. Concurrency limits, whose
+// number it is, have none.
+const storedCalendar = stint.AlgorithmConcurrency
+
+// limitOf says what a state has to have of a limit, and of a calendar limit which periods are around
+// the server's time.
+func limitOf(l *stint.Limit, index int, now int64) setLimit {
+	if l.Algorithm == stint.AlgorithmCalendar {
+		c := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}
+		ends := c.Around(now)
+		return setLimit{algorithm: storedCalendar, window: l.Window.Microseconds(), index: index,
+			capacity: l.Capacity(), width: contract.EntryBytes(l.Capacity()),
+			unit: -c.Around(ends.Last - 1).Last, rate: ends.Last, slice: ends.This, tick: ends.Next}
+	}
 	m := setLimit{
 		algorithm: l.Algorithm, window: l.Window.Microseconds(), index: index,
 		capacity: l.Capacity(), meter: contract.HasMeter(l),
@@ -61,10 +76,10 @@ func limitOf(l *stint.Limit, index int) setLimit {
 }
 
 // newSet returns the set of a part's limits.
-func newSet(limits []stint.Limit) *set {
+func newSet(limits []stint.Limit, now int64) *set {
 	s := &set{asked: len(limits)}
 	for i := range limits {
-		s.limits = append(s.limits, limitOf(&limits[i], i))
+		s.limits = append(s.limits, limitOf(&limits[i], i, now))
 	}
 	slices.SortFunc(s.limits, func(a, b setLimit) int { return a.order(&b) })
 	s.pack()
@@ -109,6 +124,8 @@ func (s *set) withDirectory(directory string) *set {
 			l.span = l.window
 		case stint.AlgorithmFixed:
 			l.slice = l.window
+		case storedCalendar:
+			l.span = 2 * l.window // when a period began may matter for as long
 		}
 		for i := range s.limits {
 			m := &s.limits[i]
@@ -244,8 +261,10 @@ type sets struct {
 // maxSets bounds how many are kept.
 const maxSets = 10_000
 
-// of returns the set of a part's limits.
-func (s *sets) of(limits []stint.Limit) *set {
+// of returns the set of a part's limits, with the periods of calendars that are around the server's
+// time.
+func (s *sets) of(limits []stint.Limit, clock func() int64) *set {
+	now := int64(0)
 	var buf [256]byte
 	key := buf[:0]
 	for i := range limits {
@@ -254,6 +273,12 @@ func (s *sets) of(limits []stint.Limit) *set {
 		key = le.AppendUint64(key, uint64(l.Max))
 		key = le.AppendUint64(key, uint64(l.Burst))
 		key = le.AppendUint64(key, uint64(l.Window))
+		if l.Algorithm == stint.AlgorithmCalendar {
+			now = cmp.Or(now, clock())
+			_, end := contract.Period(l, now)
+			key = append(le.AppendUint64(key, uint64(end)), byte(l.Start), byte(len(l.Zone)))
+			key = append(key, l.Zone...)
+		}
 	}
 	s.mu.RLock()
 	known := s.known[string(key)]
@@ -261,7 +286,7 @@ func (s *sets) of(limits []stint.Limit) *set {
 	if known != nil {
 		return known
 	}
-	made := newSet(limits)
+	made := newSet(limits, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.known[string(key)]; known != nil {

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -151,9 +153,24 @@ func (s *Store) learnTime(now int64, late bool) {
 	}
 }
 
+// now is the server's time, as far as that is known, in microseconds.
+func (s *Store) now() int64 {
+	if clock := s.clock(); clock != 0 {
+		return clock
+	}
+	return s.server.now()
+}
+
 // wrap names what failed, and leaves a server that has become a replica and a connection that
 // answers with the replies of other calls: it would go on to.
 func (s *Store) wrap(op string, err error) error {
+	if refused, ok := rueidis.IsRedisErr(err); ok {
+		if _, clock, ok := strings.Cut(refused.Error(), clockWord+" "); ok {
+			if now, err := strconv.ParseInt(clock, 10, 64); err == nil {
+				s.learnTime(now, true) // the next call has the periods around it
+			}
+		}
+	}
 	err = wrap(op, err)
 	if err != nil {
 		switch errkind.Of(err) {

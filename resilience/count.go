@@ -42,6 +42,7 @@ type count struct {
 type heard struct {
 	used, until, at, denied, full int64
 	call                          uint64
+	arrived                       int64 // by our clock
 }
 
 // parts is in how many parts a window is divided to count what this process was granted.
@@ -115,36 +116,48 @@ func (o *others) at(t int64, evenly bool) int64 {
 }
 
 // number is that of the part of the window in which an instant is. It is above parts, so that there
-// are numbers before it. A fixed window, by the store's clock, is one part: its number is so far
-// above the one before that nothing from there counts.
+// are numbers before it. A fixed window or a period of the calendar, by the store's clock, is one
+// part: its number is so far above the one before that nothing from there counts.
 func (c *count) number(t int64) int64 {
-	if c.Algorithm == stint.AlgorithmFixed {
+	switch c.Algorithm {
+	case stint.AlgorithmFixed:
 		return c.ledger.wall(t) / c.Window.Microseconds() * (parts + 1)
+	case stint.AlgorithmCalendar: // the second in which it ends
+		_, end := contract.Period(&c.Limit, c.ledger.wall(t))
+		return end / 1e6
 	}
 	return t/c.part + parts + 1
 }
 
 // until is when the part of a number does not count any more.
 func (c *count) until(number int64) int64 {
-	if c.Algorithm == stint.AlgorithmFixed {
+	switch c.Algorithm {
+	case stint.AlgorithmFixed:
 		return c.ledger.instant((number/(parts+1)+1)*c.Window.Microseconds(), 0)
+	case stint.AlgorithmCalendar:
+		return c.ledger.instant(number*1e6, 0)
 	}
 	return number * c.part
+}
+
+// inParts reports whether what was granted is kept by parts of the window: it is a log.
+func (c *count) inParts() bool {
+	return c.Algorithm != stint.AlgorithmBucket && c.Algorithm != stint.AlgorithmConcurrency
 }
 
 func slot(number int64) uint64 { return uint64(number) % (parts + 1) }
 
 // advance forgets the parts that do not count any more.
 func (c *count) advance(now int64) {
-	switch c.Algorithm {
-	case stint.AlgorithmFixed, stint.AlgorithmSliding:
+	switch {
+	case c.inParts():
 		n := c.number(now)
 		for skip := max(c.newest+1, n-parts); skip <= n; skip++ {
 			c.sum -= c.mine[slot(skip)]
 			c.mine[slot(skip)] = 0
 		}
 		c.newest = max(c.newest, n)
-	case stint.AlgorithmConcurrency:
+	case c.Algorithm == stint.AlgorithmConcurrency:
 		if len(c.holders) > 0 {
 			c.holders = slices.DeleteFunc(c.holders, func(h holder) bool { return h.until <= now })
 		}
@@ -156,14 +169,14 @@ func (c *count) advance(now int64) {
 // units that are.
 func (c *count) granted() iter.Seq2[int64, int64] {
 	return func(yield func(until, units int64) bool) {
-		switch c.Algorithm {
-		case stint.AlgorithmConcurrency:
+		switch {
+		case c.Algorithm == stint.AlgorithmConcurrency:
 			for i := range c.holders {
 				if !yield(c.holders[i].until, 1) {
 					return
 				}
 			}
-		case stint.AlgorithmFixed, stint.AlgorithmSliding:
+		case c.inParts():
 			for n := c.newest - parts; n <= c.newest; n++ {
 				if units := c.mine[slot(n)]; units > 0 && !yield(c.until(n), units) {
 					return
@@ -198,7 +211,7 @@ func (c *count) grant(units, at, now int64, stored bool) {
 // add adds units of an instant to mine, and take takes up to so many off: those that the store
 // charged then, and of which this process may have learned a little later.
 func (c *count) add(units, at int64) {
-	if c.Algorithm == stint.AlgorithmFixed || c.Algorithm == stint.AlgorithmSliding {
+	if c.inParts() {
 		n := c.number(at)
 		if n <= c.newest-parts {
 			n = c.newest
@@ -220,7 +233,7 @@ func (c *count) take(units, number int64) {
 // ungrant takes up to so many units off what this process was granted at an instant, if they still
 // count.
 func (c *count) ungrant(units, at, now int64) {
-	if c.advance(now); c.Algorithm == stint.AlgorithmFixed || c.Algorithm == stint.AlgorithmSliding {
+	if c.advance(now); c.inParts() {
 		c.take(units, c.number(at))
 	}
 }
@@ -237,7 +250,7 @@ func (c *count) giveBack(units, at, now int64, stored bool) {
 // granted.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
 	used := max(u.Used-cost, 0)
-	next := heard{used: u.Used, until: now + int64(min(u.ResetAfter, maxAhead)), at: at, call: call}
+	next := heard{used: u.Used, until: now + int64(min(u.ResetAfter, maxAhead)), at: at, call: call, arrived: now}
 	if u.RetryAfter > 0 && u.RetryAfter < maxAhead {
 		next.denied, next.full = asked, now+int64(u.RetryAfter)
 	}

@@ -129,7 +129,7 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 		stored = min(stored, m.stored) // the log alone explains it
 	}
 	if c.owed != nil { // what was charged after the answer is in stored already
-		_, after := c.owed.after(at, call, now)
+		_, after := c.owed.after(at, call, now, now)
 		m.local += after
 	}
 	m.local = min(m.local, c.weight(uncounted))

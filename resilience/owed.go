@@ -33,7 +33,8 @@ type owedPart struct{ uncharged, due, from, at int64 }
 type charged struct {
 	at     int64 // the store's instant,
 	call   uint64
-	until  int64
+	until  int64 // when it leaves its window
+	sure   int64 // any answer that arrives later counts it, whatever its instant
 	units  int64
 	weight int64 // that a meter was charged
 }
@@ -129,7 +130,11 @@ func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.owed == nil {
 		return 0
 	}
-	units, _ = c.owed.after(at, call, now)
+	arrived := now
+	if at == c.heard.at && call == c.heard.call {
+		arrived = c.heard.arrived
+	}
+	units, _ = c.owed.after(at, call, arrived, now)
 	if c.owed.sum.uncharged > 0 {
 		for until, p := range c.eachOwed() {
 			if until > now {
@@ -141,11 +146,11 @@ func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 }
 
 // after is what was charged after the store's answer of an instant, to a call, and its weight.
-func (o *owed) after(at int64, call uint64, now int64) (units, weight int64) {
+func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight int64) {
 	for i := range o.charged {
 		p := &o.charged[i]
 		later := p.at > at || p.at == at && (p.call/maxBatch != call/maxBatch || p.call > call)
-		if later && p.until > now {
+		if later && p.until > now && p.sure > arrived {
 			units += p.units
 			weight += p.weight
 		}
@@ -213,20 +218,21 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64, refille
 		return
 	}
 	o := c.owed
-	o.charged = slices.DeleteFunc(o.charged, func(p charged) bool { return p.until <= now })
+	o.charged = slices.DeleteFunc(o.charged, func(p charged) bool {
+		return p.until <= now || p.sure <= c.heard.arrived
+	})
 	weight, until := int64(0), granted+int64(c.Window)+c.part
 	if m := c.meter; m != nil {
 		weight, until = min(max(c.weight(units)-c.given(refilled), 0), m.local), math.MaxInt64
 		m.stored, m.local = m.stored+weight, m.local-weight
 	}
-	until = min(until, now+int64(answerTime))
 	if n := len(o.charged); n == maxCharged {
 		first, next := &o.charged[0], &o.charged[1]
 		next.units, next.weight = next.units+first.units, next.weight+first.weight
-		next.until = max(next.until, first.until)
+		next.until, next.sure = max(next.until, first.until), max(next.sure, first.sure)
 		o.charged = slices.Delete(o.charged, 0, 1)
 	}
-	o.charged = append(o.charged, charged{at, call, until, units, weight})
+	o.charged = append(o.charged, charged{at, call, until, now + int64(answerTime), units, weight})
 }
 
 // keep remembers what was charged together.

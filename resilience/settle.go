@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // amended counts an amendment of a charge that the store made, and that was sent at an instant. An
@@ -68,10 +69,12 @@ func (l *ledger) whenRaised(c stint.Charge, cost, now int64) func(stint.Amended)
 // stillIn is how many units that were charged at an instant, both in the store's clock, surely
 // still count in a limit.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
-	window := r.Window.Microseconds()
+	window, begin := r.Window.Microseconds(), int64(0)
+	if r.Algorithm == stint.AlgorithmFixed || r.Algorithm == stint.AlgorithmCalendar {
+		begin, _ = contract.Period(r, now)
+	}
 	switch age := max(now-at, 0); {
-	case r.Algorithm == stint.AlgorithmConcurrency || age >= window ||
-		r.Algorithm == stint.AlgorithmFixed && at/window != now/window:
+	case r.Algorithm == stint.AlgorithmConcurrency || age >= window || at < begin:
 		return 0
 	case r.Algorithm == stint.AlgorithmBucket:
 		units -= int64(math.Ceil(float64(age) / float64(window) * float64(r.Max)))

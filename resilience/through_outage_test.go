@@ -192,6 +192,81 @@ func TestFixedWindowOfAStoreAhead(t *testing.T) {
 	}
 }
 
+// An outage that is longer than any answer is waited for, and shorter than the window, adds nothing:
+// neither if what is owed is charged meanwhile nor if it is not.
+func TestOutagesInALongWindow(t *testing.T) {
+	for _, limit := range []stint.Limit{
+		stint.PerDay(20), stint.PerDay(5).WithBurst(4), stint.TokenBucket(20, 1, 24*time.Hour), stint.Monthly(20),
+		{Max: 20, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed},
+	} {
+		for name, fail := range failures {
+			t.Run(fmt.Sprint(limit, ", ", name), func(t *testing.T) {
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					var admitted atomic.Int64
+					for i := range 90 {
+						switch i {
+						case 5:
+							fail(store)
+						case 60:
+							store.up()
+						}
+						go func() {
+							if d := mustDecide(t, s, oneUnit("a", limit)); d.Allowed {
+								admitted.Add(1)
+							}
+						}()
+						time.Sleep(time.Second)
+					}
+					if n := admitted.Load(); n != 20 {
+						t.Errorf("%d admitted, want 20", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A period of the calendar ends by the store's clock, also without the store.
+func TestPeriodThatEndsInAnOutage(t *testing.T) {
+	limit := stint.Daily(10)
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				start := time.Now()
+				midnight := start.Add(15 * time.Second) // from 5 to 30 seconds the store is away
+				store.ahead.Store(int64(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC).Sub(midnight)))
+				var mu sync.Mutex
+				var today, tomorrow int
+				for i := range 45 {
+					time.Sleep(time.Until(start.Add(time.Duration(i)*time.Second + 500*time.Millisecond)))
+					switch i {
+					case 5:
+						fail(store)
+					case 30:
+						store.up()
+					}
+					go func() {
+						day := &today
+						if time.Now().After(midnight) {
+							day = &tomorrow
+						}
+						if d := mustDecide(t, s, oneUnit("a", limit)); d.Allowed {
+							mu.Lock()
+							defer mu.Unlock()
+							*day++
+						}
+					}()
+					synctest.Wait()
+				}
+				time.Sleep(time.Second)
+				if today != 10 || tomorrow != 10 {
+					t.Errorf("%d and %d admitted, want 10 on each day", today, tomorrow)
+				}
+			})
+		})
+	}
+}
+
 // The memory for what is owed is bounded, however long an outage lasts; and what still counts is
 // charged afterwards.
 func TestMemoryOfALongOutage(t *testing.T) {

@@ -93,7 +93,8 @@ type Envoy struct {
 	// use gRPC, and callers on this host may use /json, unless there are client certificates or the
 	// API is public. Hits are given back only if there are tokens or client certificates.
 	Tokens string
-	// Window is "sliding", the default, or "fixed" to count as envoyproxy/ratelimit does.
+	// Window is "sliding", the default, "fixed" to count as envoyproxy/ratelimit does, or
+	// "calendar" to do so with calendar months.
 	Window string
 	// StopOverLimit, with fixed windows, charges nothing to the other descriptors of a request in
 	// which one is over its limit. Sliding windows always do that.

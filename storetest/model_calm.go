@@ -5,12 +5,13 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // A store may forget what counts no more; the reference never does. The two can be told apart when
 // what counted no more counts again: under a slower refill, or after a step back of the clock; when
-// a meter that is empty starts anew with what its log has; and when a state that is empty begins
-// again with another generation. The rules leave that open, so histories reset such limits on both
+// a meter that is empty starts anew with what its log has; when it is shown when a period of a
+// calendar began; and when a state that is empty begins again with another generation. The rules leave that open, so histories reset such limits on both
 // sides first, and amend no charges of such states any more, unless they have left their windows.
 
 type subjectScope struct{ subject, scope string }
@@ -32,9 +33,10 @@ func (w *world) calm(r stint.Request) error {
 			return err
 		}
 		plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
-		l.Max, l.Burst, l.Leased = 0, 0, false // no part of its identity
+		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, "" // no part of its identity
 		key := stateKey{subjectScopeOf(c), l}
-		if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l)) {
+		if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l) ||
+			l.Algorithm == stint.AlgorithmCalendar) {
 			if err := w.reset(key); err != nil {
 				return err
 			}
@@ -101,6 +103,11 @@ func (w *world) calmAll() error {
 		// Whether such a charge was settled may have been forgotten too.
 		w.forgetCharges(func(_ *stint.Charge, c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
 	}
+	// It would bring charges back into their windows, maybe with another generation, or into the time
+	// in which they can be raised, when it may be forgotten whether they were settled.
+	w.forgetCharges(func(c *stint.Charge, _ *stint.Claim) bool {
+		return w.hasLeft(c) || c.Data().At+storebounds.LateSettle <= now
+	})
 	for n := range w.plan.subjects {
 		subject := w.subject(n)
 		banned, err := w.banned(subject)

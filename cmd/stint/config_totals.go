@@ -118,6 +118,9 @@ func allowance(limits []stint.Limit, i int, n int64, unit string) string {
 		return fmt.Sprintf("%d%s at once and %d more per %s", most, unit, more*n, window)
 	case stint.AlgorithmFixed:
 		return fmt.Sprintf("%d%s in each %s of the clock", most, unit, window)
+	case stint.AlgorithmCalendar:
+		_, period, _ := strings.Cut(l.String(), "/")
+		return fmt.Sprintf("%d%s in each calendar %s", most, unit, period)
 	case stint.AlgorithmConcurrency:
 		return fmt.Sprintf("%d%s at the same time", most, unit)
 	default:

@@ -99,7 +99,7 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 			row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window),
 				inSeconds(l.ResetAfter)))
 		}
-	case "fixed":
+	case "fixed", "calendar":
 		drawFixed(b, now, l, room)
 	case "bucket":
 		row(b, "refills", fmt.Sprintf("%d each %s; full in %s", l.Max, inSeconds(l.Window), inSeconds(l.ResetAfter)))
@@ -151,8 +151,8 @@ func drawFixed(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return
 	}
-	end := l.Entries[len(l.Entries)-1].Until
-	a := timeline{from: end.Add(-time.Duration(l.Window * float64(time.Second))), to: end, width: width}
+	last := &l.Entries[len(l.Entries)-1]
+	a := timeline{from: last.At, to: last.Until, width: width}
 	gone := a.column(now)
 	row(b, "window", strings.Repeat("━", gone)+"┃"+strings.Repeat("─", width-gone-1))
 	row(b, "", a.labels(now))

@@ -14,6 +14,7 @@ package main
 import (
 	"os"
 	"runtime/debug"
+	_ "time/tzdata" // time zones of calendar limits, for images that have none
 )
 
 // Signals act as by default, except for daemons and commands that run until they are interrupted.

@@ -11,7 +11,7 @@ type serveCommand struct {
 	HTTP          string     `name:"http" placeholder:"ADDR" default:":8080" help:"The address of the JSON API, forward-auth and probes. Empty turns it off. Default: ${default}."`
 	GRPC          string     `name:"grpc" placeholder:"ADDR" default:":8081" help:"The address of Envoy's rate limit service, if there is --envoy-config. Default: ${default}."`
 	EnvoyConfig   string     `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
-	EnvoyWindow   string     `name:"envoy-window" placeholder:"WINDOW" enum:"sliding,fixed" default:"sliding" help:"sliding, or fixed to count as envoyproxy/ratelimit does. Default: ${default}."`
+	EnvoyWindow   string     `name:"envoy-window" placeholder:"WINDOW" enum:"sliding,fixed,calendar" default:"sliding" help:"sliding, fixed to count as envoyproxy/ratelimit does, or calendar to do so with calendar months, as USE_CALENDAR_MONTH_RATE_LIMIT does. Default: ${default}."`
 	EnvoyStop     bool       `name:"envoy-stop-over-limit" help:"With fixed windows, charge nothing to the other descriptors of a request in which one is over its limit, as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does. Sliding windows always do so."`
 	EnvoyMerge    bool       `name:"envoy-merge-domains" help:"Let several files of --envoy-config configure one domain. Otherwise the second one is a mistake."`
 	EnvoyToken    string     `name:"envoy-token-file" placeholder:"FILE" help:"Bearer tokens for Envoy's rate limit service, one per line. Without it, and without --tls-client-ca, anyone who can connect may use it over gRPC, only callers on this host may POST to /json, and negative hits are refused."`

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/calendar"
 )
 
 const (
@@ -54,6 +55,9 @@ type Params struct {
 	// give that back.
 	unit, rate, tick int64
 	full, refill     int64
+
+	// calendar says where the slices of a calendar limit end, which its log has instead of Slice.
+	calendar *calendar.Calendar
 }
 
 // Of derives a limit's parameters. A limit that is not valid gets some, too: nothing panics, but
@@ -71,6 +75,8 @@ func Of(l *stint.Limit) Params {
 	switch l.Algorithm {
 	case stint.AlgorithmFixed:
 		p.Slice = p.Window
+	case stint.AlgorithmCalendar:
+		p.calendar = &calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}
 	case stint.AlgorithmSliding:
 		p.Span = p.Window
 		p.bound = int(min(p.Cap, stint.Resolution+1))
@@ -93,7 +99,8 @@ func Strikes(after int, within time.Duration) Params {
 		bound: min(max(after, 1), MaxEntries)}
 }
 
-// stamp is the instant until which, plus the span, a charge at t counts.
+// stamp is the instant until which, plus the span, a charge at t counts, unless the limit is a
+// calendar limit: see [View.stamp].
 func (p *Params) stamp(t int64) int64 {
 	if p.Slice == 0 {
 		return t

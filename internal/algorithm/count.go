@@ -35,8 +35,11 @@ func (c *Count) tidy() {
 	}
 }
 
-// StepBack follows a clock that stepped back to now.
+// StepBack follows a clock that stepped back to now. The periods of a calendar end when they do.
 func (c *Count) StepBack(back, now int64) {
+	if c.calendar {
+		return
+	}
 	c.shift(back)
 	if c.more != nil {
 		c.more.shift(back)
@@ -77,6 +80,9 @@ func (c *Count) Bytes() int {
 func (c *Count) Dead(p *Params, now int64) bool {
 	if c.n > 0 && c.newest()+p.Span >= now {
 		return false
+	}
+	if p.calendar != nil && (c.more != nil || c.n > 0 && c.newest() > p.calendar.Around(now).Last) {
+		return false // see periods
 	}
 	if c.more == nil {
 		return true

@@ -18,7 +18,7 @@ func (v *View) moreFits(cost int64) bool {
 // its window.
 func (v *View) logFits(cost int64) bool {
 	p, used, k, leaving := v.p, v.inWindow, v.expired, v.ahead
-	stamp := p.stamp(v.now)
+	stamp := v.stamp(v.now)
 	for _, b := range v.ahead {
 		cut := b.at - p.Span
 		if cut >= stamp {
@@ -32,7 +32,7 @@ func (v *View) logFits(cost int64) bool {
 			}
 			used -= n
 		}
-		for p.stamp(leaving[0].end) <= cut {
+		for v.stamp(leaving[0].end) <= cut {
 			used -= leaving[0].n
 			leaving = leaving[1:]
 		}
@@ -88,8 +88,8 @@ func (v *View) logRoom(cost int64) (t int64) {
 		if k < int(v.count.n) {
 			stamp, n = v.count.entry(k)
 		}
-		if len(leaving) > 0 && v.p.stamp(leaving[0].end) < stamp {
-			stamp, n = v.p.stamp(leaving[0].end), leaving[0].n
+		if len(leaving) > 0 && v.stamp(leaving[0].end) < stamp {
+			stamp, n = v.stamp(leaving[0].end), leaving[0].n
 			leaving = leaving[1:]
 		} else {
 			k++
@@ -129,7 +129,8 @@ func (v *View) Firm() {
 
 // HasCome reports whether the log has units that were booked until an instant, and count already.
 func (v *View) HasCome(end int64) bool {
-	return v.p.log && v.p.stamp(end) > v.now-v.p.Span && v.count.find(v.p.stamp(end)) >= v.expired
+	stamp := v.stamp(end)
+	return v.p.log && stamp > v.now-v.p.Span && v.count.find(stamp) >= v.expired
 }
 
 // BookedAt returns when the booking that ends at an instant comes, 0 if there is none.

@@ -22,6 +22,8 @@ type log struct {
 	first uint8    // where in the ring the oldest entry is
 	n     uint8    // number of entries
 	wide  bool     // entries are two words
+	// calendar says that the entries end with periods of the calendar.
+	calendar bool
 	// Owner is for the owner of the count: nothing here reads it. These bytes would be padding, and
 	// elsewhere they would make what the memory store keeps of a subject 8 % larger, 104 bytes
 	// instead of 96.

@@ -57,6 +57,9 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
 		return false
 	}
+	if p.calendar != nil {
+		return false
+	}
 	if p.log {
 		// A charge counts from the beginning of its slice until a span after the end of that.
 		q, length := Of(m), p.Span+p.Slice
@@ -87,7 +90,7 @@ const maxGrace = 20_000
 func slower(m, l *stint.Limit, p *Params) bool {
 	q := Of(m)
 	atOnce := q.Cap
-	if m.Algorithm == stint.AlgorithmFixed {
+	if m.Algorithm == stint.AlgorithmFixed || m.Algorithm == stint.AlgorithmCalendar {
 		atOnce = times(q.Cap, 2) // at the end of a window and at the beginning of the next
 	}
 	if p.tick != 1 || q.unit != 0 && q.tick != 1 || atOnce > p.Cap {
@@ -116,6 +119,9 @@ func within(l *stint.Limit, length, align int64) int64 {
 func (p *Params) logged(length, align int64) int64 {
 	if !p.log {
 		return noBound
+	}
+	if p.calendar != nil { // no period is shorter than three quarters of the longest
+		return times(p.Cap, length/(p.Window*3/4)+2)
 	}
 	period, rest := p.Span, length-1
 	if p.Slice > 0 {

@@ -13,7 +13,8 @@ type View struct {
 	most       int64 // what that may be at most; -1 if nothing ever fits
 	meter      meter // as of now
 	ahead      []booking
-	booked     int64 // the sum of their units
+	booked     int64   // the sum of their units
+	periods    periods // of a calendar limit
 }
 
 // Open brings a count up to date under p at now, without writing it. back is how far the clock has
@@ -32,6 +33,10 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 		c = c.Clone()
 		c.StepBack(back, now)
 		v.count = c
+	}
+	if p.calendar != nil {
+		v.openPeriods()
+		c = v.count
 	}
 	if c.more != nil {
 		v.openMore()
@@ -72,15 +77,14 @@ func (v *View) openMore() {
 		}
 		if v.count.n > 0 {
 			v.countExpired()
-			v.count.dropOldest(v.expired, v.expiredSum)
-			v.expired, v.expiredSum = 0, 0
+			v.dropExpired()
 		}
 		for i := range m.list[:n] {
 			b := &m.list[i]
 			if v.meter.unit > 0 {
 				v.meter.pass(p, b)
 			}
-			if stamp := p.stamp(b.end); p.log && stamp > v.now-p.Span {
+			if stamp := v.stamp(b.end); p.log && stamp > v.now-p.Span {
 				v.count.append(p, stamp, b.n)
 			}
 		}
@@ -149,7 +153,7 @@ func (v *View) moreReset() (reset int64) {
 			newest = v.count.newest()
 		}
 		if len(v.ahead) > 0 {
-			newest = max(newest, v.p.stamp(lastEnd(v.ahead)))
+			newest = max(newest, v.stamp(lastEnd(v.ahead)))
 		}
 		reset = newest + v.p.Span - v.now
 	}
@@ -185,7 +189,7 @@ func (v *View) At(t int64) (used, reset int64) {
 			count(v.count.entry(k))
 		}
 		for _, b := range v.ahead[:n] {
-			count(v.p.stamp(b.end), b.n)
+			count(v.stamp(b.end), b.n)
 		}
 		if used > 0 {
 			reset = newest + v.p.Span - t
@@ -201,8 +205,8 @@ func (v *View) At(t int64) (used, reset int64) {
 }
 
 // Each calls f with every entry in the window and every booking: when it was charged or is booked
-// for, when it leaves the window, and how many units it has. An entry of a fixed window was charged
-// at its start. Meters have none.
+// for, when it leaves the window, and how many units it has. An entry of a fixed window, or of a
+// period of the calendar, was charged at its start. Meters have none.
 func (v *View) Each(f func(at, until, n int64)) {
 	if !v.p.log {
 		return
@@ -210,12 +214,15 @@ func (v *View) Each(f func(at, until, n int64)) {
 	for k := v.expired; k < int(v.count.n); k++ {
 		stamp, n := v.count.entry(k)
 		at := stamp
-		if v.p.Span == 0 {
+		switch {
+		case v.p.calendar != nil:
+			at = v.periods.begin(stamp)
+		case v.p.Span == 0:
 			at -= v.p.Slice
 		}
 		f(at, stamp+v.p.Span, n)
 	}
 	for _, b := range v.ahead {
-		f(b.at, v.p.stamp(b.end)+v.p.Span, b.n)
+		f(b.at, v.stamp(b.end)+v.p.Span, b.n)
 	}
 }

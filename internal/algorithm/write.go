@@ -17,7 +17,7 @@ func (v *View) Lease(until, cost int64) int {
 		return 0
 	}
 	before := cap(c.words)
-	c.append(v.p, v.p.stamp(until), cost)
+	c.append(v.p, v.stamp(until), cost)
 	v.inWindow += cost
 	return 8 * (cap(c.words) - before)
 }
@@ -32,7 +32,7 @@ func (v *View) ChargeLate(at, cost, refilled int64) {
 		v.meter.level = min(v.meter.level+max(weight-p.given(0, refilled), 0), MaxUnits)
 	}
 	c := v.write()
-	if stamp := p.stamp(at); p.log && cost > 0 && stamp > v.now-p.Span {
+	if stamp := v.stamp(at); p.log && cost > 0 && stamp > v.now-p.Span {
 		c.append(p, stamp, cost)
 		v.inWindow += cost
 	}
@@ -97,7 +97,7 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 		}
 	}
 	if p.log {
-		return cost + delta, v.settleEntry(p.stamp(at), delta)
+		return cost + delta, v.settleEntry(v.stamp(at), delta)
 	}
 	given := p.given(at, v.now)
 	if given >= p.weight(cost) {
@@ -154,6 +154,7 @@ func (v *View) settleEntry(stamp, delta int64) bool {
 	}
 	k -= v.expired
 	c := v.write()
+	k += v.expired
 	v.inWindow += delta
 	if n+delta == 0 {
 		c.remove(k)
@@ -172,7 +173,7 @@ func (v *View) lower(weight int64) {
 // GiveBack takes up to so many units off what is used, but not off what lies ahead: off a log's
 // entries the oldest first. It reports whether there was anything.
 func (v *View) GiveBack(units int64) bool {
-	ahead := v.p.stamp(v.now)
+	ahead := v.stamp(v.now)
 	used := v.expired < int(v.count.n)
 	if used {
 		oldest, _ := v.count.entry(v.expired)
@@ -183,16 +184,16 @@ func (v *View) GiveBack(units int64) bool {
 	}
 	v.lower(v.p.weight(units))
 	c := v.write()
-	for units > 0 && c.n > 0 {
-		stamp, n := c.entry(0)
+	for units > 0 && int(c.n) > v.expired {
+		stamp, n := c.entry(v.expired)
 		if stamp > ahead {
 			break
 		}
 		taken := min(n, units)
 		if taken == n {
-			c.remove(0)
+			c.remove(v.expired)
 		} else {
-			c.set(0, stamp, n-taken)
+			c.set(v.expired, stamp, n-taken)
 			c.sum -= taken
 		}
 		units -= taken
@@ -203,7 +204,7 @@ func (v *View) GiveBack(units int64) bool {
 
 // write stores the opened count.
 func (v *View) write() *Count {
-	if v.count != v.stored || v.expired > 0 || v.p.unit > 0 {
+	if v.count != v.stored || v.expired > 0 || v.p.unit > 0 || v.p.calendar != nil {
 		v.commit()
 	}
 	return v.stored
@@ -216,10 +217,8 @@ func (v *View) commit() {
 		v.count = c
 		c.tidy()
 	}
-	if v.expired > 0 {
-		c.dropOldest(v.expired, v.expiredSum)
-		v.expired, v.expiredSum = 0, 0
-	}
+	v.dropExpired()
+	c.calendar = v.p.calendar != nil
 	if v.p.unit > 0 {
 		v.meter.keep(v.p, v.now)
 		c.extra().meter = v.meter

@@ -16,6 +16,7 @@ type counts struct {
 	booked  []booking
 	meter   *meter      // nil if there is none yet
 	limit   stint.Limit // that it was last written under; see Idle
+	ends    []int64     // of a calendar's periods; see openCalendar
 }
 
 // entry is n units of a log, by their stamp.
@@ -35,7 +36,7 @@ func hasMeter(l *stint.Limit) bool {
 func isOff(l *stint.Limit) bool { return !hasLog(l) && !hasMeter(l) }
 
 func (k *counts) clone() *counts {
-	c := &counts{entries: slices.Clone(k.entries), booked: slices.Clone(k.booked), limit: k.limit}
+	c := &counts{entries: slices.Clone(k.entries), booked: slices.Clone(k.booked), limit: k.limit, ends: k.ends}
 	if k.meter != nil {
 		c.meter = k.meter.clone()
 	}
@@ -46,6 +47,9 @@ func (k *counts) open(l *stint.Limit, now int64) {
 	if isOff(l) {
 		return
 	}
+	if l.Algorithm == stint.AlgorithmCalendar {
+		k.openCalendar(l, now)
+	}
 	var due []booking
 	for len(k.booked) > 0 && k.booked[0].from <= now {
 		due, k.booked = append(due, k.booked[0]), k.booked[1:]
@@ -54,10 +58,10 @@ func (k *counts) open(l *stint.Limit, now int64) {
 		k.meter.open(l, due, now)
 	}
 	if hasLog(l) {
-		k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now-span(l) })
+		k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now-span(l) && e.n > 0 })
 		for _, b := range due {
-			if stamp(l, b.until) > now-span(l) {
-				k.append(stamp(l, b.until), b.n)
+			if k.stamp(l, b.until) > now-span(l) {
+				k.append(k.stamp(l, b.until), b.n)
 			}
 		}
 	}
@@ -141,7 +145,7 @@ func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 // lease charges units that count as if they were charged at an instant: now, or the end of a lease.
 func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	if hasLog(l) {
-		k.append(stamp(l, until), cost)
+		k.append(k.stamp(l, until), cost)
 	}
 	if hasMeter(l) {
 		k.meter.add(cost)
@@ -168,8 +172,8 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	switch {
 	case cost == 0 || isOff(l):
 	case at == now:
-		if hasLog(l) && stamp(l, until) > now-span(l) {
-			k.append(stamp(l, until), cost)
+		if hasLog(l) && k.stamp(l, until) > now-span(l) {
+			k.append(k.stamp(l, until), cost)
 		}
 		if hasMeter(l) {
 			k.meter.addLate(l, cost, refilled)
@@ -260,10 +264,10 @@ func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) 
 
 // entryOf returns which entry has what was charged at an instant, -1 if none in the window has.
 func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
-	if stamp(l, at) <= now-span(l) {
+	if k.stamp(l, at) <= now-span(l) {
 		return -1
 	}
-	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == stamp(l, at) })
+	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == k.stamp(l, at) })
 }
 
 // mostRaise is by how many units a settlement may raise: of a meter to a debt, and no sum past
@@ -288,13 +292,14 @@ func (k *counts) giveBack(l *stint.Limit, now, units int64) bool {
 	if hasLog(l) {
 		left, rest := units, []entry(nil)
 		for _, e := range k.entries {
-			if e.at <= stamp(l, now) {
+			if had := e.n; e.at <= k.stamp(l, now) && had > 0 {
 				n := min(e.n, left)
 				left, e.n, given = left-n, e.n-n, true
+				if e.n == 0 {
+					continue
+				}
 			}
-			if e.n > 0 {
-				rest = append(rest, e)
-			}
+			rest = append(rest, e)
 		}
 		k.entries = rest
 	}
@@ -311,14 +316,19 @@ func (k *counts) show(l *stint.Limit) (entries []driver.Entry) {
 	}
 	for _, e := range k.entries {
 		at := e.at
-		if l.Algorithm == stint.AlgorithmFixed {
+		switch {
+		case e.n == 0:
+			continue // it says when a period began
+		case l.Algorithm == stint.AlgorithmCalendar:
+			at = k.ends[max(slices.Index(k.ends, at)-1, 0)]
+		case l.Algorithm == stint.AlgorithmFixed:
 			at -= l.Window.Microseconds()
 		}
 		entries = append(entries, driver.Entry{At: instant(at), Until: instant(e.at + span(l)), Units: e.n})
 	}
 	for _, b := range k.booked {
 		entries = append(entries, driver.Entry{
-			At: instant(b.from), Until: instant(stamp(l, b.until) + span(l)), Units: b.n})
+			At: instant(b.from), Until: instant(k.stamp(l, b.until) + span(l)), Units: b.n})
 	}
 	return entries
 }

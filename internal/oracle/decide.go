@@ -126,7 +126,8 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 			}
 		}
 	case r.Mode == stint.ModeReserve:
-		d.Allowed = d.RetryAfter <= contract.Longest(&r) && (at == now || come || !fullyBooked(parts))
+		d.Allowed = d.RetryAfter <= contract.Longest(&r) && (at == now || come || !fullyBooked(parts)) &&
+			(at == now || ahead(parts, at))
 	default:
 		d.Allowed = at == now
 	}
@@ -218,6 +219,14 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 		}
 		at = next
 	}
+}
+
+// ahead reports whether an instant lies before the end of the next period of every calendar limit:
+// more is not known of it.
+func ahead(parts []*part, at int64) bool {
+	return !slices.ContainsFunc(parts, func(p *part) bool {
+		return p.limit.Algorithm == stint.AlgorithmCalendar && at >= p.counts.(*counts).ends[2]
+	})
 }
 
 func fullyBooked(parts []*part) bool {

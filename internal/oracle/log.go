@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/calendar"
 )
 
 const maxEntries = 250
 
 // span and slice are those of the rules' table.
 func span(l *stint.Limit) int64 {
-	if l.Algorithm == stint.AlgorithmFixed {
+	if l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar {
 		return 0
 	}
 	return l.Window.Microseconds()
@@ -28,11 +29,51 @@ func slice(l *stint.Limit) int64 {
 	}
 }
 
-func stamp(l *stint.Limit, at int64) int64 {
-	if slice(l) == 0 {
+func (k *counts) stamp(l *stint.Limit, at int64) int64 {
+	switch {
+	case l.Algorithm == stint.AlgorithmCalendar:
+		ends := append(slices.Clone(k.ends), k.ends[2]+l.Window.Microseconds())
+		return ends[slices.IndexFunc(ends, func(end int64) bool { return at < end || end > k.ends[2] })]
+	case slice(l) == 0:
 		return at
 	}
 	return at - at%slice(l) + slice(l)
+}
+
+// openCalendar finds the ends of the periods around now: the one before, the one that runs and the
+// next one. What is stored comes first; the limit's own calendar says the rest.
+func (k *counts) openCalendar(l *stint.Limit, now int64) {
+	own := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}.Around(now)
+	far := now + 2*l.Window.Microseconds()
+	k.booked = slices.DeleteFunc(k.booked, func(b booking) bool { return b.from > far })
+	before := k.entries
+	k.entries = nil
+	for _, e := range before {
+		if e.at > far {
+			e.at = own.This
+		}
+		k.append(e.at, e.n)
+	}
+	last, ahead := own.Last, []int64(nil)
+	for _, e := range k.entries {
+		if e.at <= now {
+			last = max(last, e.at)
+		} else {
+			ahead = append(ahead, e.at)
+		}
+	}
+	for _, end := range []int64{own.This, own.Next} {
+		if len(ahead) == 0 || end > ahead[len(ahead)-1] {
+			ahead = append(ahead, end)
+		}
+	}
+	ahead = append(ahead, ahead[len(ahead)-1]+l.Window.Microseconds())
+	k.ends = []int64{last, ahead[0], ahead[1]}
+	// What has ended is forgotten, but for when, if the calendar does not know.
+	k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now })
+	if last > own.Last {
+		k.append(last, 0)
+	}
 }
 
 func sum(entries []entry) (n int64) {
@@ -58,10 +99,12 @@ func (k *counts) append(e, n int64) {
 // logEnd is when the last of a log's entries and bookings leaves; 0 if there is none.
 func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end int64) {
 	for _, e := range entries {
-		end = max(end, e.at+span(l))
+		if e.n > 0 {
+			end = max(end, e.at+span(l))
+		}
 	}
 	for _, b := range booked {
-		end = max(end, stamp(l, b.until)+span(l))
+		end = max(end, k.stamp(l, b.until)+span(l))
 	}
 	return end
 }
@@ -77,7 +120,7 @@ func (k *counts) amount(l *stint.Limit, t int64) (n int64) {
 		if b.from > t {
 			break
 		}
-		if stamp(l, b.until) > t-span(l) {
+		if k.stamp(l, b.until) > t-span(l) {
 			n += b.n
 		}
 	}
@@ -90,7 +133,7 @@ func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 		return false
 	}
 	for _, b := range k.booked {
-		if b.from-span(l) < stamp(l, now) && k.amount(l, b.from)+cost > l.Capacity() {
+		if b.from-span(l) < k.stamp(l, now) && k.amount(l, b.from)+cost > l.Capacity() {
 			return false
 		}
 	}
@@ -101,7 +144,7 @@ func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 func (k *counts) logEarliest(l *stint.Limit, from, cost int64) int64 {
 	all := slices.Clone(k.entries)
 	for _, b := range k.booked {
-		all = append(all, entry{stamp(l, b.until), b.n})
+		all = append(all, entry{k.stamp(l, b.until), b.n})
 	}
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
 	left := sum(all)

@@ -29,6 +29,9 @@ func (st *state) stepBack(now int64) bool {
 	}
 	step := st.last - now
 	for _, k := range st.limits {
+		if k.limit.Algorithm == stint.AlgorithmCalendar {
+			continue // its periods end when they do
+		}
 		for i := range k.entries {
 			k.entries[i].at -= step
 		}

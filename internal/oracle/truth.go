@@ -332,6 +332,8 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	switch {
 	case l.Algorithm == stint.AlgorithmFixed:
 		lt.maxLate = l.Window.Microseconds()
+	case l.Algorithm == stint.AlgorithmCalendar: // a period that began under another calendar may be as long again
+		lt.maxLate = 2 * l.Window.Microseconds()
 	case l.Algorithm == stint.AlgorithmSliding && l.Capacity() > stint.Resolution:
 		lt.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
 	}

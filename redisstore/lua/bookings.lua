@@ -58,6 +58,15 @@ local function first_booking(booked, which, instant)
   return low
 end
 
+-- drop_bookings drops those that come after an instant.
+function W.drop_bookings(c, t)
+  local n = first_booking(c.booked, 1, t + 1) * BOOKED
+  if n < #c.booked then
+    c.booked, c.led, c.booked_sum = c.booked:sub(1, n), nil, 2 * MAX_UNITS
+    unsum(c, 0)
+  end
+end
+
 -- take_due turns the bookings whose T has come into charges.
 function W.take_due(c)
   local limit, due, sum = c.limit, first_booking(c.booked, 1, now + 1), 0

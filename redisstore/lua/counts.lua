@@ -23,6 +23,10 @@ local W = { looking = false }
 
 -- stamp_of is the instant from which a charge at t counts for a span.
 local function stamp_of(limit, t)
+  if limit.this then -- periods of a calendar
+    return t < limit.ended and limit.ended or t < limit.this and limit.this or t < limit.following and limit.following
+      or limit.following + limit.window
+  end
   if limit.slice == 0 then return t end
   return t - t % limit.slice + limit.slice
 end
@@ -115,10 +119,56 @@ local function drop_old(c)
   if left < 0 or not from and left > 0 then error('the sum of a log is wrong') end
 end
 
+-- open_periods finds out which periods of the calendar are around now: what is stored says so, and
+-- where nothing is, the limit's own calendar. c.began is when the period began that runs, if the
+-- calendar does not know: an entry without units says so in the state.
+local function open_periods(c)
+  local limit, out, ended, this, following = c.limit, {}, c.limit.ended, nil, nil
+  local far, own, late = now + 2 * limit.window, limit.this, 0
+  local mark
+  each_entry(c, function(stamp, units)
+    if stamp > far then
+      late = late + units
+    else
+      if units == 0 then mark = stamp end
+      out[#out + 1] = { stamp, units }
+    end
+  end)
+  if late > 0 then -- a clock was far ahead
+    local i = 1
+    while out[i] and out[i][1] < own do i = i + 1 end
+    if out[i] and out[i][1] == own then out[i][2] = out[i][2] + late else table.insert(out, i, { own, late }) end
+  end
+  local kept = {}
+  for _, entry in ipairs(out) do
+    local stamp, units = entry[1], entry[2]
+    if stamp <= now then
+      ended = math.max(ended, stamp)
+    elseif not this then
+      this = stamp
+    elseif not following then
+      following = stamp
+    end
+    if units > 0 then
+      widen(c, units)
+      kept[#kept + 1] = struct.pack(limit.entry, stamp, units)
+    end
+  end
+  set_entries(c, table.concat(kept))
+  W.drop_bookings(c, far)
+  c.began = mark and mark > now and mark or ended > limit.ended and ended or nil
+  if this then
+    following = following or own > this and own or limit.following > this and limit.following or this + limit.window
+    limit.this, limit.following = this, following
+  end
+  limit.ended = ended
+end
+
 -- open brings a count up to date.
 local function open(c)
   local limit = c.limit
   local unit = limit.unit
+  if limit.this then open_periods(c) end
   if unit > 0 and c.unit > 0 and c.unit ~= unit then -- Max has changed
     c.level = math.min(math.ceil(c.level / c.unit), math.floor(MAX_UNITS / unit)) * unit
     c.unit, c.led = unit, nil

@@ -185,6 +185,7 @@ local function by_limits(r)
   if mode == RESERVE and t ~= now then
     if not whole then error('rare') end
     allowed = t ~= NEVER and r.retry <= options[LONGEST] and (old or come or not whole.full(r))
+      and not whole.beyond(r, t)
   end
   if old and (not allowed or t >= old) then -- its booking cannot be moved up
     r.flags, r.retry, r.at = ALLOWED, old - now, options[MOVES]

@@ -15,8 +15,8 @@ local LATE_SETTLE = 3600000000     -- microseconds after a charge in which it is
 local ID_STEP = 16                 -- the ends of request ids are multiples of it, in microseconds
 local NEVER = -1                   -- a wait that does not end
 
--- stint.Algorithm
-local SLIDING, BUCKET, FIXED = 0, 1, 2
+-- stint.Algorithm; of calendar limits it is what a state's directory has instead
+local SLIDING, BUCKET, FIXED, CALENDAR = 0, 1, 2, 3
 
 -- stint.Mode
 local TAKE, PEEK, RESERVE, FORCE = 0, 1, 2, 3
@@ -73,6 +73,8 @@ local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 --   BACK, OLD        offsets of the back and the front of its log in the value
 --   UNIT, RATE       weight of a unit, 0: no meter is asked for; what a tick gives back
 --   TICK             length of a tick
+--                    Of a calendar limit UNIT is below 0, and RATE, SLICE and TICK are where the
+--                    period before ends, the one that runs, and the next one, by its own calendar
 --   CUT, STAMP       now - span; the stamp of a charge now
 --   ENTRY            struct format of an entry
 local ASKED, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD = 0, 1, 2, 3, 4, 5, 6, 7

@@ -47,6 +47,10 @@ local function settle_limit(st, i, at, o, a, claim)
   end
   if width > 0 then
     local stamp = slice > 0 and claim.at - claim.at % slice + slice or claim.at
+    if unit < 0 then -- a calendar limit
+      if claim.at >= slice then error('rare') end
+      stamp = claim.at < set[at + RATE] and set[at + RATE] or slice
+    end
     local by = settle_log(st, i, at, o, stamp, delta)
     if not by then return end
     if unit > 0 then st[m + LEVEL] = math.max(0, st[m + LEVEL] + by * unit) end
@@ -82,7 +86,8 @@ local function settle(st, a, claim)
         need = math.max(need, til)
       end
       if width > 0 then
-        horizon = math.max(horizon, set[at + SPAN] + set[at + SLICE])
+        local slice = set[at + SLICE]
+        horizon = math.max(horizon, unit < 0 and 2 * (slice - set[at + RATE]) or set[at + SPAN] + slice)
       elseif unit > 0 then
         horizon = math.max(horizon, (math.ceil(cap * unit / set[at + RATE]) + 1) * set[at + TICK])
       end

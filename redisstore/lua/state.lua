@@ -141,6 +141,9 @@ local function read_state(key, set, cost, equal, now, generation)
         if not (sum >= st[o + NEWEST_UNITS] and sum <= FAR and newest <= FAR and sum % 1 + newest % 1 == 0) then
           error('damaged')
         end
+        if set[at + UNIT] < 0 and newest > set[at + RATE] and (newest ~= set[at + STAMP] or st[o + OLDEST] ~= newest) then
+          error('rare') -- the period that runs is another calendar's
+        end
         if newest <= cut then
           local shape = st[o + SHAPE]
           rewrite = rewrite or shape >= SHAPE_SLOTS -- the ring is too large

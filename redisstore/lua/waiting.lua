@@ -179,6 +179,15 @@ function W.full(r)
   return full
 end
 
+-- beyond reports whether an instant is after the next period of a calendar: no more is known of it.
+function W.beyond(r, t)
+  local beyond = false
+  each_count(r, function(c)
+    beyond = beyond or c.limit.this ~= nil and t >= c.limit.following
+  end)
+  return beyond
+end
+
 -- end_of returns when a booking at t ends. One between others stands before those that are booked
 -- for later, which are put behind: it ends no later than they do.
 local function end_of(r, t, between)

@@ -13,13 +13,13 @@ local function whole(v) return v >= 0 and v <= MAX_UNITS and v % 1 == 0 end
 -- read_count reads the head of a limit, given by its kind and window. It returns the count, its
 -- shape, and where the head ends; nil if it is damaged.
 local function read_count(value, at, kind, window)
-  local bytes, fixed = math.floor(kind / ENTRY_WIDTH), kind % HAS_METER == FIXED
+  local bytes, fixed = math.floor(kind / ENTRY_WIDTH), kind % HAS_METER >= FIXED
   local limit = { algorithm = kind % HAS_METER, window = window, asked = false, unit = 0, entry = '>I7I' .. bytes,
     span = fixed and 0 or window, slice = fixed and window or 0, width = bytes > 0 and bytes + ENTRY_STAMP or 0 }
   local c = { limit = limit, sum = 0, newest = 0, units = 0, level = 0, at = 0, unit = 0, oldest = FAR, entries = '',
     booked = '', booked_sum = 0 }
   local shape = 0
-  limit.cut = now - limit.span
+  limit.cut = now - (limit.algorithm == CALENDAR and 2 * window or limit.span)
   if bytes > 0 then
     c.sum, c.newest, c.units, c.oldest, shape, at = struct.unpack('<ddddI4', value, at)
     if bytes % 2 == 0 or bytes > 7 or not (whole(c.sum) and whole(c.newest) and whole(c.units)) then return nil end
@@ -102,11 +102,13 @@ local function step_back(st)
   local back = st.last - now
   st.stepped = true
   for _, c in ipairs(st.counts) do
-    local out = {}
-    each_entry(c, function(stamp, n) out[#out + 1] = struct.pack(c.limit.entry, math.max(0, stamp - back), n) end)
-    if c.limit.width > 0 then set_entries(c, table.concat(out)) end
-    if c.unit > 0 then c.at, c.led = math.min(c.at, now), nil end
-    shift_bookings(c, back)
+    if c.limit.algorithm ~= CALENDAR then
+      local out = {}
+      each_entry(c, function(stamp, n) out[#out + 1] = struct.pack(c.limit.entry, math.max(0, stamp - back), n) end)
+      if c.limit.width > 0 then set_entries(c, table.concat(out)) end
+      if c.unit > 0 then c.at, c.led = math.min(c.at, now), nil end
+      shift_bookings(c, back)
+    end
   end
 end
 
@@ -146,6 +148,10 @@ local function ask(c, set, at)
   local limit, width = c.limit, set[at + WIDTH]
   limit.asked, limit.cap, limit.span, limit.slice = true, set[at + CAP], set[at + SPAN], set[at + SLICE]
   limit.unit, limit.rate, limit.tick, limit.cut = set[at + UNIT], set[at + RATE], set[at + TICK], set[at + CUT]
+  if limit.unit < 0 then -- a calendar limit
+    limit.ended, limit.this, limit.following = limit.rate, limit.slice, limit.tick
+    limit.unit, limit.rate, limit.tick, limit.slice = 0, 0, 1, limit.window
+  end
   if width > 0 then widen(c, 0, width) end
 end
 
@@ -218,7 +224,11 @@ local function to_keep(st)
       stored = stored or W.read(st.key)
       counted = count_of(stored, c.limit.algorithm, c.limit.window)
     end
-    local log, limit = counted.entries ~= '', counted.limit
+    local limit, began = counted.limit, counted.began
+    if began and began ~= counted.oldest then
+      set_entries(counted, struct.pack(limit.entry, began, 0) .. counted.entries)
+    end
+    local log = counted.entries ~= ''
     if not counted.changed and #counted.booked == 0 and counted.newest <= limit.cut then
       log = false
       if counted.limit.width > 0 then set_entries(counted, '') end

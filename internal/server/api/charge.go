@@ -141,6 +141,8 @@ func (x *codec) claim(c *stint.Claim) {
 		number(x, &l.Burst, math.MaxUint64)
 		number(x, &l.Algorithm, math.MaxUint8)
 		x.boolean(&l.Leased)
+		number(x, &l.Start, math.MaxInt8)
+		x.text(&l.Zone)
 		x.text(&l.Name)
 	})
 }
@@ -164,7 +166,7 @@ func (x *codec) origin(c *driver.ChargeData) {
 	}
 }
 
-func number[T ~int | ~int64 | ~uint8 | ~uint16 | ~uint64](x *codec, n *T, most uint64) {
+func number[T ~int | ~int8 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *codec, n *T, most uint64) {
 	if !x.reads {
 		x.b = binary.AppendUvarint(x.b, uint64(*n))
 		return

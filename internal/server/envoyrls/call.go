@@ -83,9 +83,9 @@ func (it *item) cost() int64 {
 func (it *item) claim(w Window) stint.Claim {
 	c := stint.Claim{Subject: it.subject, Limits: it.rule.limits[w], Cost: it.cost()}
 	switch limit := it.rule.max(); {
-	case w != Fixed:
+	case w == Sliding:
 	case limit == 0:
-		c.Limits, c.Cost = it.rule.exceeded, min(c.Cost, 1)
+		c.Limits, c.Cost = it.rule.exceeded[w], min(c.Cost, 1)
 	case c.Cost > limit:
 		c.Cost = 0 // whose answer is of this window: that something never fits may be remembered from the one before
 	}

@@ -1,6 +1,7 @@
 package envoyrls
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -51,12 +52,12 @@ type rule struct {
 	// current is the limit as answers show it. Answers share it; nobody writes to it.
 	current *rlsv3.RateLimitResponse_RateLimit
 	// limits are the limit as stores count it, one for each [Window].
-	limits [2][]stint.Limit
-	// exceeded counts for a limit of zero in fixed windows, where a request that only looks learns
-	// whether it was exceeded: what has no room is not counted.
-	exceeded []stint.Limit
+	limits [3][]stint.Limit
+	// exceeded count for a limit of zero in windows that do not slide, where a request that only
+	// looks learns whether it was exceeded: what has no room is not counted.
+	exceeded [3][]stint.Limit
 	// observed are what an observer knows it as, one for each [Window].
-	observed [2]policy.Rule
+	observed [3]policy.Rule
 	// text is RequestsPerUnit as header fields show it.
 	text string
 
@@ -79,12 +80,16 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	r.limits[Sliding] = []stint.Limit{l}
 	l.Algorithm = stint.AlgorithmFixed
 	r.limits[Fixed] = []stint.Limit{l}
+	if current.GetUnit() == rlsv3.RateLimitResponse_RateLimit_MONTH && multiplierOf(current) == 1 {
+		l = stint.Monthly(l.Max)
+	}
+	r.limits[Calendar] = []stint.Limit{l}
 	for w := range r.observed {
 		r.observed[w] = policy.Rule{Tier: tier, Policy: r.key, Limits: r.limits[w], Index: -1}
-	}
-	if l.Max == 0 {
-		l.Max = 1
-		r.exceeded = []stint.Limit{l}
+		if l.Max == 0 {
+			r.exceeded[w] = slices.Clone(r.limits[w])
+			r.exceeded[w][0].Max = 1
+		}
 	}
 }
 

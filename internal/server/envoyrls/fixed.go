@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // countApart decides a request by fixed windows, in which every descriptor counts by itself.
@@ -51,15 +52,15 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 		it.usage.Used = max(it.usage.Used, limit) // nothing is left
 	}
 	if it.usage.ResetAfter <= 0 {
-		it.usage.ResetAfter = s.untilNextWindow(it.window())
+		_, it.usage.ResetAfter = s.inWindow(&it.rule.limits[s.options.Window][0])
 	}
 }
 
 // exceed charges hits that were denied. A counter is the same whatever its limit, so it charges
 // them under one that has room for everything.
 func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
-	before, window := it.usage, it.window()
-	claim := it.claim(Fixed)
+	before, limit := it.usage, &it.rule.limits[s.options.Window][0]
+	claim := it.claim(s.options.Window)
 	claim.Limits = slices.Clone(claim.Limits)
 	claim.Limits[0].Max, claim.Cost = stint.MaxUnits, it.cost()
 	r := s.request(deadline, []stint.Claim{claim}, stint.ModeTake)
@@ -72,7 +73,8 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 		}
 		later := d.Decisive().ResetAfter > before.ResetAfter
 		if before.Used == 0 {
-			later = window-d.Decisive().ResetAfter < s.options.Now().Sub(asked)
+			gone, left := s.inWindow(limit)
+			later = gone+left-d.Decisive().ResetAfter < s.options.Now().Sub(asked)
 		}
 		if reset = d.Decisive().ResetAfter; later {
 			// This window may have begun after the denial, which then must not use it up.
@@ -94,13 +96,16 @@ func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	if it.hits == 0 || it.usage.Used == 0 && !it.degraded {
 		return
 	}
-	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(Fixed)}) == nil {
+	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(s.options.Window)}) == nil {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
 		it.over = false // as above
 	}
 }
 
-// untilNextWindow is the time until the next window begins, by this host's clock.
-func (s *Service) untilNextWindow(window time.Duration) time.Duration {
-	return window - time.Duration(s.options.Now().UnixMicro()%window.Microseconds())*time.Microsecond
+// inWindow is for how long the window of a limit has run, and for how long it still runs, by this
+// host's clock.
+func (s *Service) inWindow(l *stint.Limit) (gone, left time.Duration) {
+	now := s.options.Now().UnixMicro()
+	begin, end := contract.Period(l, now)
+	return time.Duration(now-begin) * time.Microsecond, time.Duration(end-now) * time.Microsecond
 }

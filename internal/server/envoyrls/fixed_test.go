@@ -115,3 +115,26 @@ func TestUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// TestCalendarMonth: a month is 30 days from 1970 on, or that of the calendar.
+func TestCalendarMonth(t *testing.T) {
+	const monthly = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: month, requests_per_unit: 1}}]"
+	february := time.Date(2027, 2, 27, 23, 59, 50, 0, time.UTC)
+	for window, want := range map[envoyrls.Window]time.Duration{
+		envoyrls.Calendar: 24*time.Hour + 10*time.Second,
+		envoyrls.Fixed:    (30*24*time.Hour - time.Duration(february.Unix()%(30*86400))*time.Second),
+	} {
+		at := newClock(february)
+		service := newService(t, inMemory(t, at.now), parse(t, monthly), envoyrls.Options{Window: window, Now: at.now})
+		for _, code := range []rlsv3.RateLimitResponse_Code{ok, over, over} {
+			got, err := service.ShouldRateLimit(t.Context(), ask("d", "a=1"))
+			if err != nil || got.OverallCode != code || got.Statuses[0].DurationUntilReset.AsDuration() != want {
+				t.Errorf("%v: got %v, %v; want %v for %v", window, got, err, code, want)
+			}
+		}
+		at.advance(want)
+		if got, err := service.ShouldRateLimit(t.Context(), ask("d", "a=1")); err != nil || got.OverallCode != ok {
+			t.Errorf("%v: got %v, %v in the next month; want OK", window, got, err)
+		}
+	}
+}

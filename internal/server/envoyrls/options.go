@@ -25,18 +25,21 @@ const (
 	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, every
 	// descriptor by itself, whether it is denied or not.
 	Fixed
+	// Calendar is Fixed, but months are those of the calendar, in UTC, and not 30 days, as with the
+	// setting USE_CALENDAR_MONTH_RATE_LIMIT of envoyproxy/ratelimit.
+	Calendar
 )
 
-var windowNames = [...]string{"sliding", "fixed"}
+var windowNames = [...]string{"sliding", "fixed", "calendar"}
 
 // String returns the name that [ParseWindow] reads.
 func (w Window) String() string { return windowNames[w] }
 
-// ParseWindow reads "sliding" or "fixed". "" is the default.
+// ParseWindow reads "sliding", "fixed" or "calendar". "" is the default.
 func ParseWindow(name string) (Window, error) {
 	i := slices.Index(windowNames[:], cmp.Or(name, Sliding.String()))
 	if i < 0 {
-		return 0, fmt.Errorf("envoyrls: window %q; want sliding or fixed", name)
+		return 0, fmt.Errorf("envoyrls: window %q; want sliding, fixed or calendar", name)
 	}
 	return Window(i), nil
 }
@@ -45,12 +48,12 @@ func ParseWindow(name string) (Window, error) {
 type Options struct {
 	// Window is Sliding unless set.
 	Window Window
-	// StopOverLimit, with Fixed windows, charges nothing to the other descriptors of a request in
-	// which one is over its limit, like the setting STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of
-	// envoyproxy/ratelimit. As there, all are looked at before any is charged, so requests at the
-	// same moment may be charged in part, and limits that let a request through although they are
-	// exceeded, being in shadow or quota mode, stop the others too. Sliding windows, where it
-	// changes nothing, have neither flaw.
+	// StopOverLimit, with Fixed and Calendar windows, charges nothing to the other descriptors of a
+	// request in which one is over its limit, like the setting
+	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit. As there, all are looked at
+	// before any is charged, so requests at the same moment may be charged in part, and limits that
+	// let a request through although they are exceeded, being in shadow or quota mode, stop the
+	// others too. Sliding windows, where it changes nothing, have neither flaw.
 	StopOverLimit bool
 	// Failure says what becomes of requests that the store cannot decide. Its Budget is 15 ms
 	// unless set. With [stint.FailError] they fail with UNAVAILABLE, and Envoy does as its
@@ -105,7 +108,7 @@ func (o *Options) fill() {
 	o.Failure.Budget = cmp.Or(o.Failure.Budget, contract.DefaultBudget)
 	if o.Headers == HeadersDefault {
 		o.Headers = HeadersAll
-		if o.Window == Fixed {
+		if o.Window != Sliding {
 			o.Headers = HeadersNone
 		}
 	}

@@ -95,7 +95,7 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 }
 
 func (s *Service) decide(ctx context.Context, c *call) error {
-	if s.options.Window == Fixed {
+	if s.options.Window != Sliding {
 		return s.countApart(ctx, c)
 	}
 	s.giveBackHits(ctx, c)

@@ -63,7 +63,7 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
-	if s.options.Window == Fixed && it.neverFits() {
+	if s.options.Window != Sliding && it.neverFits() {
 		mode = stint.ModeTake // there is nothing to look for, and a limit of zero counts what exceeds it
 	}
 	it.asked[0] = it.claim(s.options.Window)

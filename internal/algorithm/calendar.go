@@ -1,0 +1,126 @@
+package algorithm
+
+import "github.com/stint-limiter/stint/internal/calendar"
+
+// periods are those of a calendar limit around the instant at which its count was opened: where the
+// one before, the one that runs and the next one end.
+type periods struct {
+	calendar.Ends
+	// noted says that the period that runs began when another one ended, and not where the calendar
+	// says: what was charged before must not be taken for a charge of this one. The log then keeps
+	// the end of the other one as its first entry, without units.
+	noted bool
+}
+
+// openPeriods finds out which periods are around now. An entry that counts says when the one that
+// runs ends, for everybody: another calendar, of a process with other settings, other data about
+// time zones or another clock, decides only where there is none.
+func (v *View) openPeriods() {
+	v.periods = periods{Ends: v.p.calendar.Around(v.now)}
+	v.dropFarAhead()
+	own := v.periods.Ends
+	last, this, next := own.Last, int64(0), int64(0)
+	for k := range int(v.count.n) {
+		switch stamp, _ := v.count.entry(k); {
+		case stamp <= v.now:
+			last = max(last, stamp)
+		case this == 0:
+			this = stamp
+		case next == 0:
+			next = stamp
+		}
+	}
+	v.periods.noted = last > own.Last
+	v.periods.Last = last
+	if this == 0 {
+		return
+	}
+	v.periods.This = this
+	switch {
+	case next > 0:
+		v.periods.Next = next
+	case own.This > this:
+		v.periods.Next = own.This
+	case own.Next <= this:
+		v.periods.Next = this + v.p.Window
+	}
+}
+
+// dropFarAhead corrects what a clock that was far ahead has left: units count until the period ends
+// that runs now, and bookings are forgotten.
+func (v *View) dropFarAhead() {
+	far := v.now + 2*v.p.Window
+	c := v.count
+	booked := c.more != nil && due(c.more.list, far) < len(c.more.list)
+	if (c.n == 0 || c.newest() <= far) && !booked {
+		return
+	}
+	c = c.Clone()
+	for c.n > 0 && c.newest() > far {
+		k := int(c.n) - 1
+		_, n := c.entry(k)
+		c.remove(k)
+		c.append(v.p, v.periods.This, n)
+	}
+	if booked {
+		for k := len(c.more.list) - 1; k >= due(c.more.list, far); k-- {
+			c.more.change(k, -c.more.list[k].n)
+		}
+	}
+	v.count = c
+}
+
+// begin is when the period begins that ends at an instant.
+func (p *periods) begin(end int64) int64 {
+	if end <= p.This {
+		return p.Last
+	}
+	return p.This
+}
+
+// stamp is the instant until which, plus the span, a charge at t counts.
+func (v *View) stamp(t int64) int64 {
+	if v.p.calendar == nil {
+		return v.p.stamp(t)
+	}
+	switch e := &v.periods; {
+	case t < e.Last:
+		return e.Last
+	case t < e.This:
+		return e.This
+	case t < e.Next:
+		return e.Next
+	default:
+		return e.Next + v.p.Window
+	}
+}
+
+// Horizon is the instant before which bookings have to come, or Never: of a calendar it is known
+// when the next period ends, and no more.
+func (v *View) Horizon() int64 {
+	if v.p.calendar == nil {
+		return Never
+	}
+	return v.periods.Next
+}
+
+// dropExpired drops the entries that have left the window from the opened count.
+func (v *View) dropExpired() {
+	keep := 0
+	if v.p.calendar != nil && v.periods.noted {
+		keep = 1 // without its units
+	}
+	if v.expired == keep && v.expiredSum == 0 {
+		return
+	}
+	c, units := v.count, v.expiredSum
+	stamp, last := c.entry(v.expired - 1)
+	if keep > 0 {
+		units -= last
+	}
+	if c.dropOldest(v.expired-keep, units); keep > 0 {
+		c.set(0, stamp, 0)
+		c.sum -= last
+	}
+	v.expired, v.expiredSum = keep, 0
+}

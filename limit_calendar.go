@@ -1,0 +1,97 @@
+package stint
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/calendar"
+)
+
+// calendarWindows are the windows of calendar limits, by the words for them.
+var calendarWindows = map[string]time.Duration{"day": calendar.Day, "week": calendar.Week, "month": calendar.Month,
+	"year": calendar.Year}
+
+var weekdays = [...]string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+
+// appendCalendar writes where the periods begin, if that is not the default.
+func (l *Limit) appendCalendar(b []byte) []byte {
+	switch {
+	case l.Start == 0:
+	case l.Window == calendar.Week && l.Start > 0 && int(l.Start) <= len(weekdays):
+		b = append(b, " from "+weekdays[l.Start-1]...)
+	default:
+		b = append(b, " on "+strconv.Itoa(int(l.Start))...)
+	}
+	if l.Zone != "" {
+		b = append(b, " in "+l.Zone...)
+	}
+	return b
+}
+
+// parseCalendar reads where the periods begin, and returns the words that follow.
+func (l *Limit) parseCalendar(words []string) ([]string, error) {
+	if len(words) > 0 && words[0] == "on" && l.Window == calendar.Month {
+		if len(words) == 1 || !isNumber(words[1]) || len(words[1]) > 2 {
+			return nil, errors.New(`"on" without a day; want "on 17", the day on which months begin`)
+		}
+		n, _ := strconv.Atoi(words[1])
+		if n == 0 {
+			n = -1 // refused by Validate
+		}
+		l.Start, words = int8(n), words[2:]
+	}
+	if len(words) > 0 && words[0] == "from" && l.Window == calendar.Week {
+		for i, name := range weekdays {
+			if len(words) > 1 && strings.EqualFold(name, words[1]) {
+				l.Start = int8(i + 1)
+			}
+		}
+		if l.Start == 0 {
+			return nil, errors.New(`"from" without a day; want "from sunday", the day on which weeks begin`)
+		}
+		words = words[2:]
+	}
+	if len(words) > 0 && words[0] == "in" {
+		if len(words) == 1 {
+			return nil, errors.New(`"in" without a time zone; want a name such as "in Europe/Berlin"`)
+		}
+		l.Zone, words = words[1], words[2:]
+	}
+	if len(words) > 0 && words[0] != leasedWord {
+		return nil, fmt.Errorf("%q after a period of the calendar; want %q, %q, %q or %q", words[0],
+			"on 17" /* of a month */, "from sunday" /* of a week */, "in Europe/Berlin", leasedWord)
+	}
+	return words, nil
+}
+
+// checkCalendar notes what is wrong with the periods.
+func (l *Limit) checkCalendar(m *mistakes) {
+	if l.Algorithm != AlgorithmCalendar {
+		if l.Start != 0 || l.Zone != "" {
+			m.add("a start or a time zone; a %v limit has none", l.Algorithm)
+		}
+		return
+	}
+	first, last := int8(0), int8(0)
+	switch l.Window {
+	case calendar.Day, calendar.Year:
+	case calendar.Week:
+		last = 7
+	case calendar.Month:
+		last = 31
+	default:
+		m.add("a window of %v; want that of a day, a week, a month or a year: 24 hours, 7, 31 or 366 days", l.Window)
+		return
+	}
+	if l.Start < first || l.Start > last {
+		m.add("it starts on day %d; want %d to %d", l.Start, first, last)
+	}
+	if l.Zone != "" {
+		if _, err := calendar.Location(l.Zone); err != nil {
+			m.add("%w", err)
+		}
+	}
+}

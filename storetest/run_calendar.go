@@ -1,0 +1,158 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// until is the time from now until an instant.
+func (k *tester) until(year int, month time.Month, day, hour int) time.Duration {
+	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Sub(k.Clock.Now())
+}
+
+// wantReset is when the first limit is unused.
+func (k *tester) wantReset(d stint.Decision, want time.Duration) {
+	k.Helper()
+	if got := d.Usages()[0].ResetAfter; got != want {
+		k.Errorf("%s: reset after %v, want %v", k.limit(), got, want)
+	}
+}
+
+// calendars are of every kind of period, in zones that differ by almost a day.
+var calendars = limits{
+	stint.Daily(7), stint.Daily(7).In("Pacific/Kiritimati"), stint.Daily(7).In("America/St_Johns"),
+	stint.Weekly(7).From(time.Sunday), stint.Weekly(7).In("Asia/Kathmandu"), stint.Monthly(7),
+	stint.Monthly(7).On(31).In("Europe/Berlin"), stint.Monthly(7).On(17).In("America/New_York"), stint.Yearly(7),
+}
+
+// The clock of a test begins on Wednesday, March 4, 2026, at 05:06:07.891011.
+var periods = []check{
+	clocked("a quota is full until its period ends", nil, func(k *tester) {
+		for _, c := range []struct {
+			limit stint.Limit
+			end   time.Duration
+		}{
+			{stint.Daily(2), k.until(2026, 3, 5, 0)},
+			{stint.Daily(2).In("Asia/Tokyo"), k.until(2026, 3, 4, 15)},
+			{stint.Weekly(2), k.until(2026, 3, 9, 0)},
+			{stint.Weekly(2).From(time.Sunday), k.until(2026, 3, 8, 0)},
+			{stint.Monthly(2).In("Europe/Berlin"), k.until(2026, 3, 31, 22)}, // in summer time by then
+			{stint.Monthly(2).On(17), k.until(2026, 3, 17, 0)},
+			{stint.Monthly(2).On(31), k.until(2026, 3, 31, 0)},
+			{stint.Yearly(2), k.until(2027, 1, 1, 0)},
+		} {
+			k := k.other().under(c.limit)
+			k.mustTake(1)
+			d := k.mustTake(1)
+			k.wantReset(d, c.end)
+			k.wantRetry(k.mustDeny(1), c.end)
+		}
+	}),
+	clocked("nothing is left of a period in the next", calendars, func(k *tester) {
+		for range 3 {
+			k.wantUsed(k.mustTake(7), 7)
+			d := k.mustDeny(1)
+			k.Clock.Advance(d.RetryAfter - us)
+			k.wantRetry(k.mustDeny(1), us)
+			k.Clock.Advance(us)
+		}
+	}),
+	clocked("beside another limit a quota is charged with it or not at all", nil, func(k *tester) {
+		k = k.under(stint.PerMinute(2), stint.Monthly(3))
+		k.wantUsed(k.mustTake(2), 2, 2)
+		k.wantUsed(k.mustDeny(1), 2, 2)
+		k.after(time.Minute).mustTake(1)
+		d := k.mustDeny(1)
+		k.wantUsed(d, 1, 3)
+		k.wantRetry(d, k.until(2026, 4, 1, 0))
+	}),
+	clocked("a period ends when its first charge says, for all", nil, func(k *tester) {
+		berlin, tokyo := k.under(stint.Daily(3).In("Europe/Berlin")), k.under(stint.Daily(3).In("Asia/Tokyo"))
+		k.wantReset(berlin.mustTake(1), k.until(2026, 3, 4, 23))
+		k.wantReset(tokyo.mustTake(2), k.until(2026, 3, 4, 23))
+		k.Clock.Advance(k.until(2026, 3, 4, 15)) // a day begins in Tokyo
+		k.wantRetry(tokyo.mustDeny(1), k.until(2026, 3, 4, 23))
+		k.Clock.Advance(k.until(2026, 3, 4, 23))
+		k.wantReset(tokyo.mustTake(3), k.until(2026, 3, 5, 15))
+		k.wantRetry(berlin.mustDeny(1), k.until(2026, 3, 5, 15))
+	}),
+	clocked("a refund gives back in its own period only", nil, func(k *tester) {
+		berlin, tokyo := k.under(stint.Daily(3).In("Europe/Berlin")), k.under(stint.Daily(3).In("Asia/Tokyo"))
+		k.under(stint.PerDay(9)).mustTake(1) // what keeps the state
+		k.Clock.Advance(k.until(2026, 3, 4, 16))
+		first := tokyo.mustTake(2) // until 15:00 of the next day
+		k.wantApplied(tokyo.settle(first, 1), true)
+		k.wantUsed(tokyo.peek(1), 1)
+		k.Clock.Advance(k.until(2026, 3, 5, 1))
+		second := berlin.mustTake(2)
+		k.Clock.Advance(k.until(2026, 3, 5, 15))
+		berlin.mustTake(3)                             // until 23:00
+		k.wantApplied(berlin.settle(second, 0), false) // though by its own calendar the day is the same
+		k.wantUsed(berlin.peek(1), 3)
+	}),
+	clocked("a clock that steps back ends no period early", nil, func(k *tester) {
+		k = k.under(stint.Daily(3))
+		k.mustTake(3)
+		k.Clock.Advance(-10 * time.Minute)
+		k.wantRetry(k.mustDeny(1), k.until(2026, 3, 5, 0))
+		k.Clock.Advance(k.until(2026, 3, 5, 0))
+		k.mustTake(3)
+	}),
+	clocked("a clock that was years ahead locks no one out", nil, func(k *tester) {
+		k = k.under(stint.Monthly(3))
+		k.Clock.Advance(4 * 366 * 24 * time.Hour)
+		k.mustTake(2)
+		k.Clock.Advance(-4 * 366 * 24 * time.Hour)
+		k.wantUsed(k.mustTake(1), 3)
+		k.wantRetry(k.mustDeny(1), k.until(2026, 4, 1, 0))
+		k.after(k.until(2026, 4, 1, 0)).mustTake(3)
+	}),
+	clocked("a booking lies in this period or the next", nil, func(k *tester) {
+		k = k.under(stint.Daily(1))
+		k.mustTake(1)
+		k.wantRetry(k.reserve(1, 0), k.until(2026, 3, 5, 0))
+		d := k.reserve(1, 0)
+		k.wantAllowed(d, false)
+		k.wantRetry(d, k.until(2026, 3, 6, 0))
+	}),
+	clocked("no more than a quota between two resets, in years of any calendars", nil, func(k *tester) {
+		for _, same := range []limits{calendars[:3], calendars[3:5], calendars[5:8]} {
+			k.other().anyCalendar(same)
+		}
+	}),
+}
+
+// anyCalendar has services with different calendars charge one subject for years, on clocks up to
+// ten minutes apart. It counts what they are granted between resets, as they are told of them.
+func (k *tester) anyCalendar(same limits) {
+	var end time.Time // of the period that runs
+	granted, capacity := int64(0), same[0].Max
+	for range 400 {
+		k := k.under(same[rand.IntN(len(same))])
+		apart := time.Duration(rand.Int64N(int64(10 * time.Minute))).Truncate(us)
+		k.Clock.Advance(apart)
+		now := k.Clock.Now()
+		if !now.Before(end) {
+			granted, end = 0, time.Time{}
+		}
+		d := k.take(1 + rand.Int64N(3))
+		if reset := now.Add(d.Usages()[0].ResetAfter); end.IsZero() {
+			end = reset
+		} else if !reset.Equal(end) {
+			k.Fatalf("%s at %v: the period that was to end at %v ends at %v", k.limit(), now, end, reset)
+		}
+		if d.Allowed {
+			granted += d.Charge.Claims()[0].Cost
+		}
+		if granted > capacity {
+			k.Fatalf("%s at %v: %d of %d before the reset at %v", k.limit(), now, granted, capacity, end)
+		}
+		if !d.Allowed && (d.RetryAfter != end.Sub(now) || d.RetryAfter > k.limit().Window+26*time.Hour) {
+			k.Fatalf("%s at %v: denied for %v, want until %v", k.limit(), now, d.RetryAfter, end)
+		}
+		k.Clock.Advance(-apart)
+		k.Clock.Advance(time.Duration(rand.Int64N(int64(k.limit().Window) / 4)).Truncate(us))
+	}
+}
