@@ -117,7 +117,7 @@ func TokenBucket(capacity, refill int64, interval time.Duration) Limit {
 	return Limit{Max: refill, Window: interval, Burst: capacity, Algorithm: AlgorithmBucket}
 }
 
-// Daily, Weekly, Monthly and Yearly return limits of max units per period of the calendar, in UTC
+// Daily returns a limit of max units per day of the calendar, in UTC
 // unless [Limit.In] says otherwise. What is used is forgotten when the period ends.
 func Daily(max int64) Limit { return calendarLimit(max, calendar.Day) }
 

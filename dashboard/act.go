@@ -126,7 +126,11 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 // decode reads a body that is one JSON object with known members. If it is not, it answers the
 // request.
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	return decodeUpTo(w, r, maxBody, into)
+}
+
+func decodeUpTo(w http.ResponseWriter, r *http.Request, most int64, into any) bool {
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	body.DisallowUnknownFields()
 	err := body.Decode(into)
 	if err == nil && !errors.Is(body.Decode(&struct{}{}), io.EOF) {
@@ -137,7 +141,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) bool {
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		answer.Refuse(w, http.StatusRequestEntityTooLarge, "too_large",
-			fmt.Sprintf("The body is too large; want at most %d bytes.", maxBody))
+			fmt.Sprintf("The body is too large; want at most %d bytes.", most))
 		return false
 	}
 	answer.Refuse(w, http.StatusBadRequest, "invalid",

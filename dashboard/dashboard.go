@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Store stint.Store
 	// Set returns the policies in force, as [policy.Guard.Set] does. Nil shows none.
 	Set func() *policy.Set
+	// Overrides are limits of single subjects, which operators change; nil has none.
+	Overrides *overrides.Table
 	// Envoy returns the limits of a subject of Envoy's rate limit service and the name of their
 	// rule. It is nil without that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
@@ -65,6 +68,8 @@ const (
 	worthZipping = 4 << 10
 	// maxBody is the largest body of a request in bytes.
 	maxBody = 2 * stint.MaxSubject
+	// maxImport is that of a body with many overrides.
+	maxImport = 16 << 20
 )
 
 // dashboard serves the page and its API.
@@ -104,7 +109,8 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 		closed:  ctx.Done(),
 	}
 	if c.Store != nil {
-		d.admin = control.New(control.Config{Store: c.Store, Set: c.Set, Envoy: c.Envoy})
+		d.admin = control.New(control.Config{Store: c.Store, Set: c.Set, Envoy: c.Envoy,
+			Overrides: c.Overrides})
 	}
 	var err error
 	if d.pages, err = readPages(); err != nil {
@@ -136,6 +142,11 @@ func (d *dashboard) route() (http.Handler, error) {
 	api.HandleFunc("POST /api/reset", d.requireOperator(d.acts("reset", d.admin.Reset)))
 	api.HandleFunc("POST /api/ban", d.requireOperator(d.ban))
 	api.HandleFunc("POST /api/unban", d.requireOperator(d.acts("unban", d.admin.Unban)))
+	api.Handle("GET /api/limits", compressed(d.showOverrides))
+	api.HandleFunc("GET /api/limits/export", d.exportOverrides)
+	api.HandleFunc("POST /api/limits/set", d.requireOperator(d.setOverride))
+	api.HandleFunc("POST /api/limits/unset", d.requireOperator(d.unsetOverride))
+	api.HandleFunc("POST /api/limits/import", d.requireOperator(d.importOverrides))
 	api.HandleFunc("POST /api/take", d.requireName(d.take)) // a peek only reads
 	api.HandleFunc("/", notFound)
 
@@ -148,7 +159,8 @@ func (d *dashboard) route() (http.Handler, error) {
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
-	case "/api/reset", "/api/ban", "/api/unban", "/api/take":
+	case "/api/reset", "/api/ban", "/api/unban", "/api/take",
+		"/api/limits/set", "/api/limits/unset", "/api/limits/import":
 		w.Header().Set("Allow", http.MethodPost)
 		answer.Refuse(w, http.StatusMethodNotAllowed, "method", "This address makes changes: use POST.")
 	default:

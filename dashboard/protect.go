@@ -56,6 +56,22 @@ func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	})
 }
 
+// operatorOf returns who sent a request, and whether they have a name. If not, it answers the
+// request.
+func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by operator, ok bool) {
+	if d.c.Who == nil || d.admin == nil {
+		answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)
+		return by, false
+	}
+	name, operates := d.c.Who(r)
+	if name == "" {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", needsName)
+		return by, false
+	}
+	return operator{name, callers.Peer(r), operates}, true
+}
+
 // mayChange reports whether somebody may make changes. If not, it answers the request and logs it.
 func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operator) bool {
 	if !by.operates {
@@ -70,14 +86,8 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 // requireName handles requests with a body from somebody with a name.
 func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if d.c.Who == nil || d.admin == nil {
-			answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)
-			return
-		}
-		name, operates := d.c.Who(r)
-		if name == "" {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer.Refuse(w, http.StatusUnauthorized, "unauthorized", needsName)
+		by, ok := d.operatorOf(w, r)
+		if !ok {
 			return
 		}
 		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
@@ -86,6 +96,6 @@ func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 				"The body is not declared as JSON; want Content-Type: application/json.")
 			return
 		}
-		act(w, r, operator{name, callers.Peer(r), operates})
+		act(w, r, by)
 	}
 }

@@ -53,6 +53,7 @@ func TestExamples(t *testing.T) {
 		"routers/gin":     testServer("GET", "/api/", 10),
 		"grpc":            testGRPC,
 		"outbound":        testOutbound,
+		"overrides":       testOverrides,
 		"regions":         testRegions,
 		"proxies/nginx":   testProxy(bin),
 		"proxies/caddy":   testProxy(bin),
@@ -152,6 +153,14 @@ func testGRPC(t *testing.T, e example) {
 	got := e.output(t)
 	want := regexp.MustCompile(`(?m)^call 1: <nil>\ncall 2: <nil>\ncall 3: .* code = ResourceExhausted .* retry in \S+$`)
 	if !want.MatchString(got) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func testOverrides(t *testing.T, e example) {
+	const want = "configured: 3 allowed, then denied by 3/1h\nraised until tomorrow: 2 allowed, then denied by 5/1h\n" +
+		"removed: 0 allowed, then denied by 3/1h\n"
+	if got := e.output(t); got != want {
 		t.Errorf("got\n%s", got)
 	}
 }

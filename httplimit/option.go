@@ -25,7 +25,7 @@ type Option struct {
 // foreign makes an Option a [stint.Option]. It is nil: [stint.New] reports an Option as a mistake.
 type foreign = stint.Option
 
-func option(set func(*responder)) Option { return Option{set: set} }
+func option(set func(*responder)) Option { return Option{foreign: nil, set: set} }
 
 // responder is how requests are answered, whoever decides on them.
 type responder struct {

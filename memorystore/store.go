@@ -95,6 +95,7 @@ type Store struct {
 	own      settled.Set // charges that were settled here
 	released settled.Set // those whose places were
 	resets   resets
+	tables   tables
 
 	announcements announce.List
 

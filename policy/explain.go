@@ -62,7 +62,10 @@ type Number struct {
 }
 
 // Explain explains how a request would be decided.
-func (s *Set) Explain(in *Input) *Explanation {
+func (s *Set) Explain(in *Input) *Explanation { return s.ExplainWith(in, nil) }
+
+// ExplainWith explains how a request would be decided with overrides; nil are none.
+func (s *Set) ExplainWith(in *Input, overrides Overrides) *Explanation {
 	var f facts
 	f.read(in, s)
 	e := &Explanation{Path: f.first.path, Client: unknownClient}
@@ -74,7 +77,7 @@ func (s *Set) Explain(in *Input) *Explanation {
 	if a := f.clientAddr(); a.IsValid() {
 		e.Client = string(f.resolver.AppendSubject(nil, a))
 	}
-	var v Verdict
+	v := Verdict{overrides: overrides}
 	var r stint.Request
 	only := s.ask(&f, &v, &r)
 	e.Skipped, e.Tier, e.Route, e.Cost = v.Skipped, v.Tier, v.Route, v.Cost

@@ -22,6 +22,7 @@ type Guard struct {
 	log      *guardLog
 
 	enforceAll bool
+	overrides  Overrides
 }
 
 // GuardConfig sets up a [Guard].
@@ -35,6 +36,16 @@ type GuardConfig struct {
 	// EnforceAll gives every rule consequences for everybody, whatever the set says of shadow and
 	// rollout: for those who want to know what would happen.
 	EnforceAll bool
+	// Overrides gives single subjects other limits than the set; nil gives none. See package
+	// overrides.
+	Overrides Overrides
+}
+
+// Overrides knows the limits of single subjects.
+type Overrides interface {
+	// Limits returns the limits of a subject under a policy or tier, given those that the set has
+	// for it: the same slice if there is nothing else to say. It is on the path of every request.
+	Limits(policy, subject string, configured []stint.Limit) []stint.Limit
 }
 
 // NewGuard returns a guard over a store.
@@ -50,7 +61,7 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{store: store, limiter: limiter, observer: c.Observer, log: &guardLog{logger: c.Logger},
-		enforceAll: c.EnforceAll}
+		enforceAll: c.EnforceAll, overrides: c.Overrides}
 	if g.observer != nil {
 		g.watch = newStopwatch()
 	}
@@ -95,7 +106,7 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
 	v.reset(set)
-	v.enforceAll = g.enforceAll
+	v.enforceAll, v.overrides = g.enforceAll, g.overrides
 	if g.observer != nil {
 		v.began = g.watch.begin()
 	}

@@ -44,7 +44,8 @@ type Verdict struct {
 	who        string           // the subject; one that asks again need not be named anew
 	began      time.Duration    // see [stopwatch]
 	after      *after
-	enforceAll bool // see [GuardConfig.EnforceAll]
+	enforceAll bool // see [GuardConfig]
+	overrides  Overrides
 	waited     bool // for the request's Content
 
 	claims     []stint.Claim // of the request

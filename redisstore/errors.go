@@ -34,8 +34,8 @@ func wrap(op string, err error) error {
 	return &stint.StoreError{Op: op, Kind: failureKind(err), Err: err}
 }
 
-// clockWord begins the error of a script that was sent other periods of a calendar than those around
-// the server's clock, which follows it.
+// clockWord begins the error of a script that was sent other periods of a calendar than those
+// around the server's clock, which follows it.
 const clockWord = "CLOCK"
 
 // kinds are the words that errors of the server begin with. Inside of a script, or behind a proxy,

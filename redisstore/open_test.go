@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
@@ -98,6 +99,20 @@ func TestOpenACL(t *testing.T) {
 		}
 	}
 	cancel()
+	version, err := s.Keep(t.Context(), "test", []driver.Row{{Name: "a", Text: "b"}}, 0, false)
+	if err != nil {
+		t.Error(err)
+	}
+	rows := []driver.Row{{Name: "a"}, {Name: "c", Text: "d"}}
+	if _, err = s.Keep(t.Context(), "test", rows, version, true); err != nil {
+		t.Error(err)
+	}
+	for _, since := range []int64{0, version} {
+		if _, _, err := s.Kept(t.Context(), "test", since, func(driver.Row) {}); err != nil {
+			t.Error(err)
+		}
+	}
+	server.CLI(t, "ACL", "SETUSER", "limiter", "-hset", "-hdel")
 	if _, err := redisstore.OpenNow(t.Context(),
 		redisstore.Config{URL: as("limiter:secret"), NameKeys: [][]byte{keyA}}); err == nil || !strings.HasSuffix(
 		err.Error(), "with a name key +hset and +hsetnx") {

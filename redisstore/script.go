@@ -43,6 +43,7 @@ var (
 	inspectScript = newScript("start sets bounds modules " + wholeFiles + "whole_inspect )W " + bansFiles +
 		holdersFiles + "inspect")
 	presentScript = newScript("present")
+	tableScript   = newScript("table")
 )
 
 // newScript joins files.

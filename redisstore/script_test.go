@@ -81,7 +81,7 @@ func TestScriptsAreValid(t *testing.T) {
 	}
 	for name, s := range map[string]*script{
 		"take": takeScript, "amend": amendScript, "command": commandScript, "inspect": inspectScript,
-		"present": presentScript,
+		"present": presentScript, "table": tableScript,
 	} {
 		// Errors of syntax, globals that are not known, and code that is never reached.
 		check := exec.Command(luacheck, "--std", "lua51", "--read-globals", "redis", "struct", "KEYS", "ARGV",

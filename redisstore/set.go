@@ -49,8 +49,8 @@ func (l *setLimit) order(m *setLimit) int {
 // number it is, have none.
 const storedCalendar = stint.AlgorithmConcurrency
 
-// limitOf says what a state has to have of a limit, and of a calendar limit which periods are around
-// the server's time.
+// limitOf says what a state has to have of a limit, and of a calendar limit which periods are
+// around the server's time.
 func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		c := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}

@@ -192,8 +192,8 @@ func TestFixedWindowOfAStoreAhead(t *testing.T) {
 	}
 }
 
-// An outage that is longer than any answer is waited for, and shorter than the window, adds nothing:
-// neither if what is owed is charged meanwhile nor if it is not.
+// An outage that is longer than any answer is waited for, and shorter than the window, adds
+// nothing: neither if what is owed is charged meanwhile nor if it is not.
 func TestOutagesInALongWindow(t *testing.T) {
 	for _, limit := range []stint.Limit{
 		stint.PerDay(20), stint.PerDay(5).WithBurst(4), stint.TokenBucket(20, 1, 24*time.Hour), stint.Monthly(20),

@@ -15,6 +15,7 @@ func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http
 		Monitor:      s.monitor,
 		Store:        s.store,
 		Set:          s.guard.Set,
+		Overrides:    s.overrides,
 		Phase:        s.health.current,
 		Sources:      s.sourceStates,
 		Guard:        guard,

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -48,6 +49,7 @@ type Server struct {
 	store       stint.Store
 	storeName   string
 	shared      sharedStore // nil for a store in memory
+	overrides   *overrides.Table
 	guard       *policy.Guard
 	envoy       *envoyrls.Service // nil without rules
 	envoyWindow envoyrls.Window

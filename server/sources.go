@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -28,11 +30,21 @@ type watcher interface {
 	Last() reload.Result
 }
 
+// overridesTime is how long a server that starts waits for overrides. It goes on without them, and
+// has them when they are there.
+const overridesTime = 5 * time.Second
+
 // openGuard makes the guard, which decides requests, and Envoy's service.
-func (s *Server) openGuard(context.Context) error {
+func (s *Server) openGuard(ctx context.Context) error {
+	reading, cancel := context.WithTimeout(ctx, overridesTime)
+	defer cancel()
 	var err error
-	if s.guard, err = policy.NewGuard(s.store, s.config.Set,
-		policy.GuardConfig{Observer: s.monitor, Logger: s.c.Logger}); err != nil {
+	if s.overrides, err = overrides.Open(reading, s.store, overrides.Config{Logger: s.c.Logger}); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	s.undo.push("overrides", func(context.Context) error { s.overrides.Close(); return nil })
+	if s.guard, err = policy.NewGuard(s.store, s.config.Set, policy.GuardConfig{
+		Observer: s.monitor, Logger: s.c.Logger, Overrides: s.overrides}); err != nil {
 		return err
 	}
 	if s.rules == nil {

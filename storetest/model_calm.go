@@ -11,8 +11,9 @@ import (
 // A store may forget what counts no more; the reference never does. The two can be told apart when
 // what counted no more counts again: under a slower refill, or after a step back of the clock; when
 // a meter that is empty starts anew with what its log has; when it is shown when a period of a
-// calendar began; and when a state that is empty begins again with another generation. The rules leave that open, so histories reset such limits on both
-// sides first, and amend no charges of such states any more, unless they have left their windows.
+// calendar began; and when a state that is empty begins again with another generation. The rules
+// leave that open, so histories reset such limits on both sides first, and amend no charges of such
+// states any more, unless they have left their windows.
 
 type subjectScope struct{ subject, scope string }
 
@@ -103,8 +104,8 @@ func (w *world) calmAll() error {
 		// Whether such a charge was settled may have been forgotten too.
 		w.forgetCharges(func(_ *stint.Charge, c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
 	}
-	// It would bring charges back into their windows, maybe with another generation, or into the time
-	// in which they can be raised, when it may be forgotten whether they were settled.
+	// It would bring charges back into their windows, maybe with another generation, or into the
+	// time in which they can be raised, when it may be forgotten whether they were settled.
 	w.forgetCharges(func(c *stint.Charge, _ *stint.Claim) bool {
 		return w.hasLeft(c) || c.Data().At+storebounds.LateSettle <= now
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
@@ -121,10 +122,17 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 		return nil, nil, err
 	}
 	c := control.Config{Store: store, Limits: f.Limit, Scope: scope}
+	closing := func() { _ = store.Close() }
 	if conf != nil {
 		c.Set = func() *policy.Set { return conf.Set }
+		logger := slog.New(slog.NewTextHandler(s.errors(), nil))
+		if c.Overrides, err = overrides.Open(ctx, store, overrides.Config{Logger: logger}); err != nil {
+			closing()
+			return nil, nil, err
+		}
+		closing = func() { c.Overrides.Close(); _ = store.Close() }
 	}
-	return control.New(c), func() { _ = store.Close() }, nil
+	return control.New(c), closing, nil
 }
 
 // direct asks Redis about every request. Commands come and go: they have nothing in memory to

@@ -4,16 +4,18 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
 
 type explainCommand struct {
-	Path    string       `arg:"" name:"path" help:"A file, a directory, or - for standard input."`
-	Request requestFlag  `required:"" placeholder:"'METHOD PATH'" help:"The request: a method and a path or URL. The method is GET by default. Queries are ignored."`
-	Header  []headerFlag `sep:"none" placeholder:"'NAME: VALUE'" help:"A header field of the request. Can be repeated."`
-	Claim   []claimFlag  `sep:"none" placeholder:"NAME=VALUE" help:"A claim about the caller that the application makes. Can be repeated."`
-	Peer    *peerFlag    `placeholder:"ADDRESS" help:"The other end of the connection, or unix for a Unix socket. Default: ${assumed_peer}."`
-	JSON    bool         `name:"json" help:"Print JSON."`
+	Path      string       `arg:"" name:"path" help:"A file, a directory, or - for standard input."`
+	Request   requestFlag  `required:"" placeholder:"'METHOD PATH'" help:"The request: a method and a path or URL. The method is GET by default. Queries are ignored."`
+	Header    []headerFlag `sep:"none" placeholder:"'NAME: VALUE'" help:"A header field of the request. Can be repeated."`
+	Claim     []claimFlag  `sep:"none" placeholder:"NAME=VALUE" help:"A claim about the caller that the application makes. Can be repeated."`
+	Peer      *peerFlag    `placeholder:"ADDRESS" help:"The other end of the connection, or unix for a Unix socket. Default: ${assumed_peer}."`
+	Overrides string       `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply whatever their ends."`
+	JSON      bool         `name:"json" help:"Print JSON."`
 }
 
 func (*explainCommand) Help() string {
@@ -33,8 +35,13 @@ func (c *explainCommand) Run(s *system) error {
 	if err != nil {
 		return err
 	}
-	in := c.input()
-	e := explanationOf(conf, in)
+	var over []overrides.Override
+	if c.Overrides != "" {
+		if over, err = s.overridesFor(conf.Set, c.Overrides); err != nil {
+			return err
+		}
+	}
+	e := explanationOf(conf, c.input(), over)
 	e.PeerAssumed = c.Peer == nil
 	return s.show(c.JSON, e, e.text)
 }

@@ -15,16 +15,12 @@ type attempt struct {
 	args       []string
 }
 
-// attempts are all commands that stint needs to decide, with a name key if names are hashed,
-// ordered so that none fails for another reason than its permission.
-func attempts(key, channel string, hashed bool) []attempt {
+// attempts are all commands that stint needs to decide, ordered so that none fails for another
+// reason than its permission.
+func attempts(key, channel string) []attempt {
 	const noScript = "0000000000000000000000000000000000000000"
-	log, names := key+":log", key+":names"
-	var list []attempt
-	if hashed {
-		list = []attempt{{"+hset", []string{"HSET", names, "a", "b"}}, {"+hsetnx", []string{"HSETNX", names, "a", "b"}}}
-	}
-	return append(list, []attempt{
+	log, hash := key+":log", key+":hash"
+	return []attempt{
 		{"+ping", []string{"PING"}},
 		{"+time", []string{"TIME"}},
 		{"+eval", []string{"EVAL", "return 1", "1", key}},
@@ -45,19 +41,25 @@ func attempts(key, channel string, hashed bool) []attempt {
 		{"+zremrangebyscore", []string{"ZREMRANGEBYSCORE", log, "0", "0"}},
 		{"+zremrangebyrank", []string{"ZREMRANGEBYRANK", log, "5", "5"}},
 		{"+zrem", []string{"ZREM", log, "a"}},
-		{"+hgetall", []string{"HGETALL", names}},
-		{"+del", []string{"DEL", key, log, names}},
+		{"+hset", []string{"HSET", hash, "a", "b"}},
+		{"+hsetnx", []string{"HSETNX", hash, "a", "b"}},
+		{"+hget", []string{"HGET", hash, "a"}},
+		{"+hexists", []string{"HEXISTS", hash, "a"}},
+		{"+hscan", []string{"HSCAN", hash, "0"}},
+		{"+hgetall", []string{"HGETALL", hash}},
+		{"+hdel", []string{"HDEL", hash, "a"}},
+		{"+del", []string{"DEL", key, log, hash}},
 		{"+publish", []string{"PUBLISH", channel, ""}}, // which nobody reads
-	}...)
+	}
 }
 
 // connectionCommands start and end connections, and listen.
 var connectionCommands = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
 
 // allPermissions are those of a user that stint can decide as.
-func allPermissions(prefix string, hashed bool) []string {
+func allPermissions(prefix string) []string {
 	list := []string{"~" + prefix + ":*", "&" + prefix + ":room"}
-	for _, a := range attempts("", "", hashed) {
+	for _, a := range attempts("", "") {
 		list = append(list, a.permission)
 	}
 	return append(list, connectionCommands...)
@@ -66,7 +68,7 @@ func allPermissions(prefix string, hashed bool) []string {
 // permissions tries everything that stint does, and reports what is not permitted.
 func (e *redisDiagnosis) permissions(ctx context.Context) {
 	key, channel := e.prefix+":{doctor}:"+e.user, e.prefix+":room"
-	if missing := e.missing(ctx, channel, attempts(key, channel, e.hashed)); len(missing) > 0 {
+	if missing := e.missing(ctx, channel, attempts(key, channel)); len(missing) > 0 {
 		e.found.fail("permissions", fmt.Sprintf("the user %q lacks %s", e.user, strings.Join(missing, " ")),
 			e.grant(missing))
 	} else {

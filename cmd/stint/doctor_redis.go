@@ -28,7 +28,6 @@ type redisDiagnosis struct {
 	info   redisstore.Info
 	text   string // of INFO; "" if that is not permitted
 	prefix string
-	hashed bool // there is a name key
 	user   string
 	// cli is how commands that fix something begin.
 	cli string
@@ -39,8 +38,7 @@ const defaultPrefix = "stint"
 
 func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	where := store.URL
-	e := &redisDiagnosis{found: found, prefix: cmp.Or(store.Prefix,
-		defaultPrefix), hashed: store.NameKeyFile != "", user: "default", cli: "redis-cli"}
+	e := &redisDiagnosis{found: found, prefix: cmp.Or(store.Prefix, defaultPrefix), user: "default", cli: "redis-cli"}
 	option, err := redisurl.Parse(where)
 	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
 		found.fail("connection", mistake.Err.Error(), "")
@@ -122,7 +120,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 			fmt.Sprintf("%s ACL SETUSER %s on '>PASSWORD'", e.cli, e.user))
 	case redisForbids:
 		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, err),
-			e.grant(allPermissions(e.prefix, e.hashed)))
+			e.grant(allPermissions(e.prefix)))
 	case redisSilent:
 		e.found.fail("connection", fmt.Sprintf("%s does not answer: %s", at, err),
 			withOrWithoutTLS(where))

@@ -114,7 +114,7 @@ func TestDoctorPermissions(t *testing.T) {
 		redis.CLI(t, append([]string{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}, rules...)...)
 	}
 	url := strings.Replace(redis.URL(), "redis://", "redis://limiter:secret@", 1)
-	setUser(append([]string{"-@all"}, allPermissions(defaultPrefix, false)...)...)
+	setUser(append([]string{"-@all"}, allPermissions(defaultPrefix)...)...)
 	found := examine(t, exitBad, "--store", url)
 	wantFinding(t, found, "looking", resultWarn, `the user "limiter" lacks +scan +info +dbsize`,
 		"ACL SETUSER limiter +scan +info +dbsize")
@@ -123,7 +123,7 @@ func TestDoctorPermissions(t *testing.T) {
 			t.Errorf("found without INFO: %+v", one)
 		}
 	}
-	all := append([]string{"-@all", "+scan", "+info", "+dbsize"}, allPermissions(defaultPrefix, false)...)
+	all := append([]string{"-@all", "+scan", "+info", "+dbsize"}, allPermissions(defaultPrefix)...)
 	setUser(all...)
 	wantFinding(t, examine(t, exitGood, "--store", url), "permissions", resultOK, `"limiter"`, "")
 
@@ -135,14 +135,6 @@ func TestDoctorPermissions(t *testing.T) {
 			t.Errorf("without %s: got %+v", missing, got)
 		}
 	}
-
-	// A name key needs more.
-	config := write(t, "hashed.yaml", "store: {name_key_file: "+write(t, "name.key", strings.Repeat("secret", 6))+"}\ntiers: [{name: all, identity: ip, limits: 9/1s}]\n")
-	setUser(all...)
-	wantFinding(t, examine(t, exitBad, "--store", url, "--config", config), "permissions", resultFail,
-		"lacks +hset +hsetnx", "ACL SETUSER limiter +hset +hsetnx")
-	redis.CLI(t, "ACL", "SETUSER", "limiter", "+hset", "+hsetnx")
-	wantFinding(t, examine(t, exitGood, "--store", url, "--config", config), "permissions", resultOK, `"limiter"`, "")
 
 	setUser("-@all", "+hello", "+auth", "+client|setname", "+ping", "+scan", "+info", "+dbsize")
 	for range 3 { // a key that may not be written hides what may not be done to it

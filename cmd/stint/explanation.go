@@ -7,6 +7,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -51,6 +52,9 @@ type charge struct {
 	Units  int64         `json:"units"`
 	Costs  bool          `json:"costs"` // units are costs, not requests
 	Shadow bool          `json:"shadow,omitempty"`
+	// Override is that of the subject; nil without one. Configured are the limits without it.
+	Override   *overrides.Override `json:"override,omitempty"`
+	Configured []stint.Limit       `json:"configured,omitempty"`
 }
 
 type requestID struct {
@@ -87,8 +91,8 @@ type bans struct {
 	Forgive   duration   `json:"forgive_seconds,omitempty"`
 }
 
-func explanationOf(c *config.Config, in *policy.Input) *explanation {
-	e := c.Set.Explain(in)
+func explanationOf(c *config.Config, in *policy.Input, over []overrides.Override) *explanation {
+	e := c.Set.ExplainWith(in, overrides.Fixed(over))
 	result := &explanation{Method: in.Method, Host: in.Host, Path: e.Path, Also: e.Also, Peer: unixPeer,
 		Client: e.Client, Skipped: e.Skipped}
 	if in.Peer.IsValid() {
@@ -100,7 +104,7 @@ func explanationOf(c *config.Config, in *policy.Input) *explanation {
 	result.verdict = &verdict{
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
 		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...),
-		Counts: chargesOf(e.Results), Numbers: e.Numbers,
+		Counts: chargesOf(e.Results, over), Numbers: e.Numbers,
 		RequestID: requestID{e.RequestID, e.Named, duration(e.Derived)}, Bans: bansOf(e.Bans), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
 			contract.DefaultBudget)), Breaker: breakerOf(c)},
@@ -108,12 +112,17 @@ func explanationOf(c *config.Config, in *policy.Input) *explanation {
 	return result
 }
 
-func chargesOf(results []policy.Result) []charge {
+func chargesOf(results []policy.Result, over []overrides.Override) []charge {
 	charges := make([]charge, len(results))
 	for i, r := range results {
 		charges[i] = charge{
 			Key: r.Key(), Tier: r.Rule.Tier, Policy: r.Rule.Policy,
 			Limits: r.Limits, Units: r.Cost, Costs: r.Rule.Costs, Shadow: r.Shadow,
+		}
+		for k := range over {
+			if over[k].Subject == r.Subject && over[k].Policy == r.Rule.Name() {
+				charges[i].Configured, charges[i].Override = r.Rule.Limits, &over[k]
+			}
 		}
 	}
 	return charges

@@ -94,6 +94,12 @@ func (e *explanation) counts(b *bytes.Buffer) {
 			line("  "+c.Key, c.amount(), c.origin(), label.List(c.Limits))
 		}
 	})
+	for _, c := range e.Counts {
+		if c.Override != nil {
+			fmt.Fprintf(b, "  %s: an override instead of %s, %s\n", oneLine(c.Key), label.List(c.Configured),
+				oneLine(overrideText(c.Override)))
+		}
+	}
 }
 
 func (e *explanation) numbers(b *bytes.Buffer) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/overrides"
 )
 
 // subjectText leaves out limits of which nothing is used, unless all are wanted.
@@ -30,7 +32,7 @@ func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var tiers []string
 	for i := range result.Limits {
 		l := &result.Limits[i]
-		if l.Used == 0 && !l.Divided && !all {
+		if l.Used == 0 && !l.Divided && l.Configured == "" && !all {
 			unused++
 			continue
 		}
@@ -39,6 +41,9 @@ func subjectText(s *system, result *control.Subject, all bool) []byte {
 		}
 		b.WriteByte('\n')
 		drawLimit(&b, s, result.Now, l)
+		if o := overrideOf(result, l); o != nil {
+			row(&b, "override", "instead of "+oneLine(l.Configured)+", "+oneLine(overrideText(o)))
+		}
 	}
 	if unused > 0 {
 		fmt.Fprintf(&b, "\nnothing is used of %s; --all shows them\n", count(unused, "other limit", "other limits"))
@@ -51,6 +56,19 @@ func subjectText(s *system, result *control.Subject, all bool) []byte {
 			oneLine(result.Subject), strings.Join(tiers, ", "))
 	}
 	return trimLines(b.Bytes())
+}
+
+// overrideOf returns the override that has changed a limit, or nil.
+func overrideOf(result *control.Subject, l *control.Limit) *overrides.Override {
+	if l.Configured == "" {
+		return nil
+	}
+	for i := range result.Overrides {
+		if o := &result.Overrides[i]; o.Policy == cmp.Or(l.Policy, l.Tier) {
+			return o
+		}
+	}
+	return nil
 }
 
 // banNumber returns the number of the ban, if it is not the first.

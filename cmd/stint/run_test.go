@@ -71,6 +71,7 @@ func TestHelp(t *testing.T) {
 		"help_doctor.txt":  {"doctor", "--help"},
 		"help_gateway.txt": {"gateway", "--help"},
 		"help_inspect.txt": {"inspect", "--help"},
+		"help_limits.txt":  {"limits", "set", "--help"},
 		"help_schema.txt":  {"config", "schema", "--help"},
 		"help_serve.txt":   {"serve", "--help"},
 		"help_tail.txt":    {"tail", "--help"},

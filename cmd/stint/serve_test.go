@@ -108,7 +108,7 @@ func TestDaemonMistakes(t *testing.T) {
 		{[]string{"serve", "--drain", "soon"}, exitUsage, `--drain: "soon" is not a length of time; want something like 500ms, 10s or 1m30s`},
 		{[]string{"serve", "--drain", "5"}, exitUsage, `want something like 500ms, 10s or 1m30s (did you mean 5s?)`},
 		{[]string{"serve", "--http", taken}, exitBad, `address already in use; stop what listens there, or choose another address`},
-		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window must be one of "sliding","fixed" but got "round"`},
+		{[]string{"serve", "--envoy-window", "round"}, exitUsage, `--envoy-window must be one of "sliding","fixed","calendar" but got "round"`},
 		{[]string{"serve", "--envoy-headers", "some"}, exitUsage, `--envoy-headers must be one of "default","none","upstream","all" but got "some"`},
 		{[]string{"serve", "--log-level", "loud"}, exitUsage, `--log-level: "loud" is not a level; want debug, info, warn or error`},
 		{[]string{"serve", "--log-format", "xml"}, exitUsage, `--log-format must be one of "text","json" but got "xml"`},

@@ -13,12 +13,14 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/internal/simulate/report"
+	"github.com/stint-limiter/stint/overrides"
 )
 
 type simulateCommand struct {
 	Logs       []string `arg:"" name:"log" help:"Access logs, compressed with gzip or zstd or not, in any order, or - for standard input."`
 	Config     string   `required:"" placeholder:"FILE" help:"The configuration: a file, a directory, or - for standard input."`
 	Against    string   `placeholder:"FILE" help:"Another configuration, such as the one in force, to compare with."`
+	Overrides  string   `name:"overrides" placeholder:"FILE" help:"Limits of single subjects, as limits export prints them. They apply all the time, whatever their ends."`
 	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
 
 	Format string       `name:"format" placeholder:"FORMAT" values:"combined,common,envoy,traefik,caddy,json" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
@@ -52,7 +54,7 @@ Lines that cannot be read are counted and shown by example. Nothing is changed a
 }
 
 func (c *simulateCommand) Validate() error {
-	if err := stdinOnce(append([]string{c.Config, c.Against}, c.Logs...)); err != nil {
+	if err := stdinOnce(append([]string{c.Config, c.Against, c.Overrides}, c.Logs...)); err != nil {
 		return err
 	}
 	switch {
@@ -145,6 +147,13 @@ func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 		return nil, err
 	}
 	o.Set = conf.Set
+	if c.Overrides != "" {
+		all, err := s.overridesFor(conf.Set, c.Overrides)
+		if err != nil {
+			return nil, err
+		}
+		o.Overrides = overrides.Fixed(all)
+	}
 	if c.Against != "" {
 		against, err := s.load(c.Against)
 		if err != nil {

@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
+// momentLayouts are those of a date and a time.
+var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"}
+
 // timeFlag is a moment: "2026-03-02", "2026-03-02T15:04:05", "2026-03-02T15:04:05+01:00".
 type timeFlag struct{ time.Time }
 
 // UnmarshalText reads a date, or a date and a time, in UTC unless it has a zone.
 func (t *timeFlag) UnmarshalText(text []byte) error {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime,
-		"2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range append(momentLayouts, time.DateOnly) {
 		if at, err := time.Parse(layout, string(text)); err == nil {
 			t.Time = at
 			return nil

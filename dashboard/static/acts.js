@@ -1,7 +1,7 @@
 // Operator actions, each after a confirmation. All require a token, and are in the server's audit log.
-import { confirm } from "./dialogs.js";
+import { askRaise, confirm } from "./dialogs.js";
 import { h } from "./dom.js";
-import { count, sentence } from "./words.js";
+import { count, sentence, tierAndPolicy } from "./words.js";
 
 const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["168h", "7 days"]];
 
@@ -33,6 +33,41 @@ export function ban(app, s) {
   });
 }
 
+/** rule is the policy or tier that has a limit, as overrides name it; null if it is neither. */
+const rule = (l) => (["envoy", "outbound"].includes(l.tier) ? null : l.policy || l.tier || null);
+
+/** raisable returns the limits of a subject that can be raised, each once, that of which most is used first. */
+export function raisable(s) {
+  const all = new Map();
+  const share = (l) => (l.capacity > 0 ? l.used / l.capacity : 1);
+  for (const l of [...s.limits ?? []].sort((a, b) => share(b) - share(a))) {
+    if (rule(l) !== null) all.set(JSON.stringify([rule(l), l.limit]), all.get(JSON.stringify([rule(l), l.limit])) ?? l);
+  }
+  return [...all.values()];
+}
+
+/** raise gives a subject a higher limit for a time. Others of the policy that are overridden stay so. */
+export async function raise(app, s) {
+  const limits = raisable(s);
+  const title = `Raise ${s.subject}?`;
+  const answer = await askRaise({ title, limits: limits.map((l) => ({ label: `${l.limit}, ${tierAndPolicy(l.tier, l.policy)}`, max: l.max })) });
+  if (answer === null) return false;
+  const chosen = limits[answer.index];
+  const others = limits.filter((l) => l !== chosen && l.configured && rule(l) === rule(chosen)).map((l) => l.limit);
+  return post(app, "api/limits/set", {
+    ...who(s), policy: rule(chosen), limits: [chosen.limit.replace(/(^|: )\d+\//, `$1${answer.max}/`), ...others],
+    until: answer.until.toISOString(), why: answer.why,
+  }, title);
+}
+
+/** unset removes an override. */
+export function unset(app, s, override) {
+  return ask(app, "api/limits/unset", { ...who(s), policy: override.policy }, {
+    title: `Remove the override of ${s.subject}?`, action: "Remove",
+    text: `The configured limits of ${override.policy} apply again. Usage stays.`,
+  });
+}
+
 /** actions are the buttons that ban and reset a subject, and what its ban has done. */
 export function actions(app, s) {
   const button = (label, call) => h("button", {
@@ -49,14 +84,19 @@ export const matched = (requests) => `The ban has matched ${count(requests ?? 0,
 async function ask(app, path, body, question) {
   const answer = await confirm(question);
   if (answer === null) return false;
+  return post(app, path, answer === true ? body : { ...body, for: answer }, question.title, question.failed);
+}
+
+/** post makes a change, and says what came of it. */
+async function post(app, path, body, title, failed = "failed") {
   let done;
   try {
-    done = await app.api.post(path, answer === true ? body : { ...body, for: answer });
+    done = await app.api.post(path, body);
   } catch (error) {
-    app.notice(`${question.title.replace("?", "")}: ${question.failed ?? "failed"}. ${sentence(error.message)}`, true);
+    app.notice(`${title.replace("?", "")}: ${failed}. ${sentence(error.message)}`, true);
     return false;
   }
-  app.notice(`${question.title.replace("?", "")}: done.${done.note ? ` ${done.subject}: ${done.note}.` : ""}`);
+  app.notice(`${title.replace("?", "")}: done.${done.note ? ` ${done.subject}: ${done.note}.` : ""}`);
   app.refresh().catch(() => {}); // the audit list; the stream notices when the server is gone
   return true;
 }

@@ -31,6 +31,45 @@ export async function confirm({ title, text, action, choices = [] }) {
   return choices.length > 0 ? form.elements.choice.value : true;
 }
 
+const DAY = "day";
+const ENDS = [["1h", "in an hour"], ["tomorrow", "at the end of tomorrow"], ["7d", "in a week"], [DAY, "on a day…"]];
+
+/**
+ * askRaise asks for a higher limit: {title, limits: [{label, max}]}. It returns a promise of {index, max, until, why}, of
+ * which until is a Date, or of null.
+ */
+export async function askRaise({ title, limits }) {
+  const dialog = find("raise");
+  const form = dialog.querySelector("form");
+  const { limit, max, end, date, why } = form.elements;
+  const suggest = () => (max.value = 2 * limits[limit.value].max || 1);
+  const dated = () => {
+    find("raise-date").hidden = end.value !== DAY;
+    date.required = end.value === DAY;
+  };
+  find("raise-title").textContent = title;
+  limit.replaceChildren(...limits.map((l, i) => new Option(l.label, i)));
+  end.replaceChildren(...ENDS.map(([value, label]) => new Option(label, value, false, value === "tomorrow")));
+  why.value = "";
+  date.value = "";
+  date.min = new Date(Date.now() - 60_000 * new Date().getTimezoneOffset()).toISOString().slice(0, 10);
+  form.querySelector("[value=cancel]").onclick = () => dialog.close("cancel");
+  limit.onchange = suggest;
+  end.onchange = dated;
+  suggest();
+  dated();
+  if (!(await answered(dialog))) return null;
+  return { index: Number(limit.value), max: Number(max.value), until: endOf(end.value, date.value), why: why.value.trim() };
+}
+
+/** endOf returns when something ends. Days last to their end, in the time zone of the browser. */
+function endOf(end, date, now = new Date()) {
+  if (end === "1h") return new Date(now.getTime() + 3600_000);
+  if (end === "7d") return new Date(now.getTime() + 7 * 86400_000);
+  const day = end === DAY ? new Date(`${date}T00:00`) : now;
+  return new Date(day.getFullYear(), day.getMonth(), day.getDate() + (end === DAY ? 1 : 2));
+}
+
 /** help shows the keys. */
 export function help(keys) {
   find("keys").replaceChildren(...keys.flatMap(([key, what]) => [

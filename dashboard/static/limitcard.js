@@ -34,7 +34,7 @@ export function limitCard(limit, now, width, unfolded) {
 export function whose(limit) {
   return [
     tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, not all shown)" : ""),
-    limit.claim ? `or by the claim ${limit.claim} of a request` : "", limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "shadow: denies no one" : "",
+    limit.configured ? `override, configured ${limit.configured}` : "", limit.claim ? `or by the claim ${limit.claim} of a request` : "", limit.costs ? "costs" : "", limit.algorithm, limit.shadow ? "shadow: denies no one" : "",
   ].filter(Boolean).join(" · ");
 }
 

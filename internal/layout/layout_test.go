@@ -31,6 +31,7 @@ var levels = [][]string{
 	{
 		".",
 		"internal/protocol",
+		"internal/calendar",
 		"internal/logsample",
 		"internal/label",
 		"internal/keypart",
@@ -41,7 +42,7 @@ var levels = [][]string{
 	{"memorystore", "redisstore", "resilience"},
 	{"outbound", "stores"},
 	{"policy", "internal/bykey", "internal/retryafter"},
-	{"httplimit", "grpclimit", "observe"},
+	{"httplimit", "grpclimit", "observe", "overrides"},
 	{"config"},
 	{"internal/simulate", "internal/server", "internal/setinfo", "dashboard"},
 	{"server"},

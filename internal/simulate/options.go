@@ -26,6 +26,8 @@ type Options struct {
 	// EnforceAll enforces all limits for everyone, whatever the configuration says about shadow and
 	// rollout.
 	EnforceAll bool
+	// Overrides gives single subjects other limits, in both configurations; nil gives none.
+	Overrides policy.Overrides
 
 	// Recommend are the shares of subjects to leave untouched, above 0 and up to 1, such as 0.999.
 	// Limits are recommended for each of them. If it is empty, nothing is measured for

@@ -29,7 +29,7 @@ func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
 	}
 	sizer := newSizer(set)
 	guard, err := policy.NewGuard(&countingStore{Timeless{store}, sizer}, set,
-		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: o.EnforceAll})
+		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: o.EnforceAll, Overrides: o.Overrides})
 	if err != nil {
 		_ = store.Close()
 		return nil, err

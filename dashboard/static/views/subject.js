@@ -1,5 +1,5 @@
 // One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
-import { ban, forget, lift, matched } from "../acts.js";
+import { ban, forget, lift, matched, raisable, raise, unset } from "../acts.js";
 import { watching } from "../attention.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
 import { full, limitCard, whose } from "../limitcard.js";
@@ -10,6 +10,7 @@ import { cells } from "./violations.js";
 const EVERY = 3000;
 const RECENT = 5; // denials that are listed
 const DENIALS = columns("Time | time", "Tier / policy", "Limit | code", "Reason", "Retry in | figure");
+const OVERRIDES = columns("Policy", "Limits | code", "Ends | time", "By", "Reason", "");
 const REF = "ref:"; // as the command line writes refs
 const HINT = "Enter a subject as kind:name, for example user:42, or select one in Violations or Offenders.";
 
@@ -26,11 +27,12 @@ export function subject(app) {
   const note = h("p", { class: "quiet note" });
   const banned = h("div", { class: "ban" });
   const denied = h("section", { class: "denials", "aria-label": "Denials" });
+  const overridden = h("section", { class: "overrides", "aria-label": "Overrides", hidden: true });
   const tier = h("select", { on: { change: () => { chosen = tier.value; render(known); } } });
   const tiers = h("p", { class: "tiers", hidden: true }, h("label", {}, "Tier ", tier), " ", h("span", { class: "quiet" }));
   const cards = h("div", { class: "cards" });
   const idle = h("details", { class: "idle" }, h("summary"), h("ul"));
-  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), denied, tiers, cards, idle);
+  const found = h("div", { hidden: true }, h("div", { class: "who" }, name, actions, note, banned), overridden, denied, tiers, cards, idle);
   const none = empty(HINT);
   const node = h("section", { class: "subject" },
     heading("Subject", "What one subject has used of every limit, and when it resets."), form, status, none, found);
@@ -99,6 +101,7 @@ export function subject(app) {
     buttons(s);
     fill(banned, banText(s.ban ?? {}, s.denials, now),
       writable !== false ? null : h("p", { class: "quiet" }, unwritable(app.model.state)));
+    showOverrides(s, now);
     showDenials(s);
     const limits = ofTier(s);
     const used = limits.filter((l) => !unused(l)).sort((a, b) => full(b) - full(a));
@@ -127,6 +130,18 @@ export function subject(app) {
     fill(body, list.map((v) => row(DENIALS, cells(v).filter((_, i) => i !== 1))));
     refill(denied, h("h3", {}, "Denials"), s.denials ? facts(s.denials) : null, list.length > 0 ? recent : null);
   }
+  /** showOverrides lists the limits that an operator has given to the subject. */
+  function showOverrides(s, now) {
+    const list = s.overrides ?? [];
+    overridden.hidden = list.length === 0;
+    const { node: given, body } = table("Overrides of the configuration", OVERRIDES);
+    fill(body, list.map((o) => row(OVERRIDES, [
+      o.policy, o.limits.join(", ") + (o.lower ? ", or lower" : ""), time(o.until) ? `${moment(time(o.until), now)} (${until(time(o.until), now)})` : "never",
+      o.by ?? "", o.why ?? "",
+      h("button", { type: "button", "aria-label": `Remove the override of ${o.policy}`, disabled: !writable, on: { click: async () => (await unset(app, s, o)) && watch.now() } }, "Remove"),
+    ])));
+    refill(overridden, list.length > 0 ? [h("h3", {}, "Overrides"), given] : null);
+  }
   /** ofTier returns the limits of the tier that is chosen; unless one is, of that in which the subject was last denied. */
   function ofTier(s) {
     const all = s.limits ?? [];
@@ -146,13 +161,14 @@ export function subject(app) {
   /** buttons do not move while somebody is about to press one. */
   function buttons(s) {
     const lifts = time(s.ban?.until) !== null;
-    const key = JSON.stringify([s.subject, s.ref, lifts, writable]);
+    const raises = raisable(s).length > 0;
+    const key = JSON.stringify([s.subject, s.ref, lifts, raises, writable]);
     if (actions.dataset.key === key) return;
     const button = (label, call, kind) => h("button", {
       type: "button", "data-act": label.toLowerCase(), class: kind, disabled: !writable,
-      on: { click: async () => (await call(app, s)) && watch.now() },
+      on: { click: async () => (await call(app, known ?? s)) && watch.now() },
     }, label);
-    if (refill(actions, button("Reset", forget), button("Ban", ban), lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
+    if (refill(actions, button("Reset", forget), button("Ban", ban), raises ? button("Raise", raise) : null, lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
   }
   /** cardWidth is the room in one of as many columns as there are; parts.css has the same numbers. */
   function cardWidth() {

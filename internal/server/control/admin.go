@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	// Envoy returns the limits of a subject of Envoy's rate limit service and the name of their
 	// rule. It is nil without that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
+	// Overrides gives single subjects other limits than the policies; nil gives none.
+	Overrides *overrides.Table
 	// Limits, if there are any, apply to every subject, in Scope, whatever the policies say.
 	Limits []stint.Limit
 	Scope  string
@@ -76,7 +79,7 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	if err != nil {
 		return Subject{}, err
 	}
-	result := Subject{Named: who, Limits: []Limit{}}
+	result := Subject{Named: who, Limits: []Limit{}, Overrides: d.overridesOf(who.Subject)}
 	for i := range counters {
 		in := seen[counters[i].key()]
 		if in.Now.After(result.Now) {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -14,9 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/overrides"
 )
 
 // Client asks a server's admin listener for what an [Admin] does, and for what the server observes.
@@ -202,6 +205,74 @@ func (c *Client) Unban(ctx context.Context, t Target) (Named, error) {
 // Take decides as a request would be decided.
 func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	return post[TakeResult](ctx, c, "/api/take", a)
+}
+
+// overridesPath is where overrides are listed, and changed below.
+const overridesPath = "/api/limits"
+
+// Overrides lists overrides whose subjects begin with a prefix.
+func (c *Client) Overrides(ctx context.Context, prefix string, n int) (OverrideList, error) {
+	return get[OverrideList](ctx, c, overridesPath, url.Values{"prefix": {prefix}, "n": {strconv.Itoa(n)}})
+}
+
+// SetRequest asks for an override.
+type SetRequest struct {
+	Target
+	Policy string        `json:"policy"`
+	Limits []stint.Limit `json:"limits"`
+	Lower  bool          `json:"lower,omitempty"`
+	Until  time.Time     `json:"until,omitzero"`
+	Why    string        `json:"why,omitempty"`
+}
+
+// SetOverride makes an override.
+func (c *Client) SetOverride(ctx context.Context, a SetRequest) (Named, error) {
+	return post[Named](ctx, c, overridesPath+"/set", a)
+}
+
+// UnsetRequest asks to remove an override.
+type UnsetRequest struct {
+	Target
+	Policy string `json:"policy"`
+}
+
+// UnsetOverride removes an override.
+func (c *Client) UnsetOverride(ctx context.Context, a UnsetRequest) (Named, error) {
+	return post[Named](ctx, c, overridesPath+"/unset", a)
+}
+
+// ExportOverrides calls f with every override as a line of JSON.
+func (c *Client) ExportOverrides(ctx context.Context, f func(line []byte) error) error {
+	r, err := c.request(ctx, http.MethodGet, overridesPath+"/export", nil, nil)
+	if err != nil {
+		return err
+	}
+	got, err := c.do(r)
+	if err != nil {
+		return err
+	}
+	defer got.Body.Close()
+	lines := bufio.NewScanner(got.Body)
+	for lines.Scan() {
+		if err := f(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return &UnreachableError{c.shown, err}
+	}
+	return nil
+}
+
+// ImportOverrides makes up to [MaxImport] overrides.
+func (c *Client) ImportOverrides(ctx context.Context, all []overrides.Override) error {
+	_, err := post[struct{}](ctx, c, overridesPath+"/import", ImportRequest{all})
+	return err
+}
+
+// ImportRequest asks for several overrides, as they were exported.
+type ImportRequest struct {
+	Overrides []overrides.Override `json:"overrides"`
 }
 
 func get[T any](ctx context.Context, c *Client, path string, query url.Values) (result T, err error) {

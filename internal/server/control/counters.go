@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
 	claimed             []policy.Limit // the same, if the number of any comes from a claim
+	configured          []stint.Limit  // the same without overrides
 	// costs means that it counts costs, divided that the scope has parts, shadow that nobody is
 	// denied, and bans that bans apply.
 	costs, divided, shadow, bans bool
@@ -45,6 +47,24 @@ func (p *counter) claim(l *stint.Limit) string {
 	return ""
 }
 
+// configuredAs returns the text of a limit without overrides, or "" if that is the same.
+func (p *counter) configuredAs(l *stint.Limit) string {
+	for i := range p.configured {
+		if c := &p.configured[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
+			return c.String()
+		}
+	}
+	return ""
+}
+
+// rule is the name of the policy or tier, as overrides have it; "" if it is neither.
+func (p *counter) rule() string {
+	if p.configured == nil {
+		return ""
+	}
+	return cmp.Or(p.policy, p.tier)
+}
+
 // counters returns where a subject may be counted, at least one.
 func (d *Admin) counters(subject string) ([]counter, error) {
 	if err := checkSubject(subject); err != nil {
@@ -62,14 +82,15 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 	set := d.set()
 	if set != nil {
 		found = append(found, outboundCounters(set, subject)...)
+		own, kind := d.overridesOf(subject), subject
 		if d.isHashed(subject) {
-			subject = strings.Replace(subject, "#", ":", 1) // its counters are those of its kind
+			kind = strings.Replace(subject, "#", ":", 1) // its counters are those of its kind
 		}
-		for _, p := range setinfo.Counts(set, subject) {
+		for _, p := range setinfo.Counts(set, kind) {
 			found = append(found, counter{
 				tier: p.Rule.Tier, policy: p.Rule.Policy, scope: p.Scope,
-				limits: p.Rule.Limits, claimed: p.Rule.Claimed, costs: p.Rule.Costs,
-				divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
+				limits: effective(own, p.Rule), claimed: p.Rule.Claimed, configured: p.Rule.Limits,
+				costs: p.Rule.Costs, divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
 			})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/overrides"
 )
 
 // Subject is what a store knows about a subject: its ban, and the usage of every limit under which
@@ -19,6 +20,8 @@ type Subject struct {
 	Limits []Limit `json:"limits"`
 	// LeftOut is how many limits there are beyond [MaxLimits].
 	LeftOut int `json:"left_out,omitempty"`
+	// Overrides are those in force.
+	Overrides []overrides.Override `json:"overrides,omitempty"`
 }
 
 // Limit is a limit with its usage. Times are in seconds.
@@ -35,9 +38,11 @@ type Limit struct {
 	Divided bool `json:"divided,omitempty"`
 	// Limit is its text, such as "10/1m burst 2x". With a Claim, this is the limit of requests that
 	// do not have it: only requests say what numbers their claims give.
-	Limit     string `json:"limit"`
-	Claim     string `json:"claim,omitempty"`
-	Algorithm string `json:"algorithm"`
+	Limit string `json:"limit"`
+	Claim string `json:"claim,omitempty"`
+	// Configured is the limit as the configuration has it, if an override has changed it; else "".
+	Configured string `json:"configured,omitempty"`
+	Algorithm  string `json:"algorithm"`
 	// Costs means that it counts costs, not requests.
 	Costs bool `json:"costs,omitempty"`
 	// Shadow means that it denies no one.
@@ -70,7 +75,8 @@ type Ban struct {
 func newLimit(p *counter, s stint.State) Limit {
 	return Limit{
 		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.costs, Shadow: p.shadow,
-		Limit: s.Limit.String(), Claim: p.claim(s.Limit), Algorithm: s.Limit.Algorithm.String(),
+		Limit: s.Limit.String(), Claim: p.claim(s.Limit),
+		Configured: p.configuredAs(s.Limit), Algorithm: s.Limit.Algorithm.String(),
 		Max: s.Limit.Max, Capacity: s.Limit.Capacity(), Window: s.Limit.Window.Seconds(),
 		Used: s.Used, Remaining: s.Remaining(), ResetAfter: s.ResetAfter.Seconds(), RetryAfter: seconds(s.RetryAfter),
 	}

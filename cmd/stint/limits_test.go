@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/server"
+)
+
+// TestLimits goes through the commands on a server.
+func TestLimits(t *testing.T) {
+	token := write(t, "tokens", "alice: token-of-alice-and-more\n")
+	s, err := server.New(server.Config{Policies: example, Admin: "127.0.0.1:0", AdminTokens: token,
+		Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = s.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	stdin := ""
+	do := func(args ...string) result {
+		where := "http://" + s.Addr(server.Admin).String()
+		return execute(t, stdin, append(args, "--server", where, "--token-file", token)...)
+	}
+	want := func(got result, code int, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if got.code != code || !strings.Contains(got.stdout+got.stderr, text) {
+				t.Errorf("exit code %d, errors %q, output:\n%s\nwant %d, %q", got.code, got.stderr, got.stdout, code, text)
+			}
+		}
+	}
+	want(do("limits", "list"), exitGood, "there are no overrides\n")
+	want(do("limits", "show", "user:42"), exitGood, "user:42 has the configured limits\n")
+	set := []string{"limits", "set", "user:42", "--policy", "simulation", "500/1m", "--until", "2099-12-31T18:00:00Z",
+		"--why", "TICKET-7"}
+	want(do(set...), exitGood, "user:42 has 500/1m under simulation until Thu 2099-12-31 ", ", in ")
+	want(do("limits", "show", "user:42"), exitGood, "user:42  simulation  500/1m  2099-12-31T18:00:00Z  alice  TICKET-7")
+	want(do("limits", "list", "user:"), exitGood, "user:42  simulation  500/1m  2099-12-31T18:00:00Z  alice  TICKET-7")
+	want(do("limits", "list", "ip:"), exitGood, "there are no overrides\n")
+	want(do("inspect", "user:42", "--policy", "simulation"), exitGood, "simulation", "500/1m",
+		"override instead of 10/1m, until Thu 2099-12-31 18:00", "by alice: TICKET-7")
+	var list control.OverrideList
+	if got := do("limits", "list", "--json"); json.Unmarshal([]byte(got.stdout), &list) != nil || list.Total != 1 ||
+		list.Overrides[0].Limits[0].Max != 500 {
+		t.Errorf("got %+v", got)
+	}
+
+	exported := do("limits", "export")
+	want(exported, exitGood, `{"subject":"user:42","policy":"simulation","limits":["500/1m"],"until":"2099-12-31T18:00:00Z","why":"TICKET-7","by":"alice",`)
+	want(do("limits", "unset", "user:42", "--policy", "simulation"), exitGood, "user:42 has the configured limits under simulation\n")
+	want(do("limits", "unset", "user:42", "--policy", "simulation"), exitUsage, `"user:42" has no override`)
+	stdin = exported.stdout
+	want(do("limits", "import", "-"), exitGood, "1 override is imported\n")
+	want(do("limits", "list"), exitGood, "TICKET-7")
+	stdin = strings.Replace(exported.stdout, "simulation", "simulatio", 1)
+	want(do("limits", "import", "-"), exitUsage, `there is no policy or tier "simulatio"; want`)
+	stdin = "{}\n"
+	want(do("limits", "import", "-"), exitBad, "<stdin>: line 1: the subject has 0 bytes")
+
+	// What is wrong gets an error that says what would be right.
+	for text, args := range map[string][]string{
+		`there is no policy or tier "nothing"; want`: {"limits", "set", "user:42", "--policy", "nothing",
+			"5/1h", "--until", "1h"},
+		"simulation has no limit like 5/1s; want the name, algorithm and window of one of": {"limits", "set", "user:42", "--policy",
+			"simulation", "5/1s", "--until", "1h"},
+		"and the larger applies; want more, or say that it may lower (--lower)": {"limits", "set", "user:42", "--policy", "simulation",
+			"5/1m", "--until", "1h"},
+		"--until=WHEN": {"limits", "set", "user:42", "--policy", "simulation", "500/1m"},
+		`"yesterday" is neither a day, a time nor a length; want something like friday`: {"limits", "set", "user:42", "--policy",
+			"simulation", "500/1m", "--until", "yesterday"},
+	} {
+		want(do(args...), exitUsage, text)
+	}
+
+	// Others use the file, too.
+	file := write(t, "overrides.jsonl", exported.stdout)
+	want(execute(t, "", "config", "explain", example, "--request", "POST /api/simulation/start", "--claim", "user=42",
+		"--claim", "plan=free", "--overrides", file), exitGood,
+		"user:42:simulation: an override instead of 10/1m, until Thu 2099-12-31 18:00", "by alice: TICKET-7")
+	log := write(t, "access.log", "")
+	want(execute(t, "", "simulate", "--config", example, "--overrides", write(t, "wrong.jsonl",
+		strings.Replace(exported.stdout, "simulation", "simulatio", 1)), log), exitUsage,
+		`there is no policy or tier "simulatio"; want`)
+}
+
+// TestUntil: a day lasts to its end, in the local time zone.
+func TestUntil(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 10, 21, 15, 4, 5, 6, berlin) // a Wednesday
+	for text, want := range map[string]string{
+		"friday":               "2026-10-24T00:00:00+02:00",
+		"Fri":                  "2026-10-24T00:00:00+02:00",
+		"wednesday":            "2026-10-22T00:00:00+02:00",
+		"tuesday":              "2026-10-28T00:00:00+01:00", // after the change of the clock
+		"today":                "2026-10-22T00:00:00+02:00",
+		"tomorrow":             "2026-10-23T00:00:00+02:00",
+		"2026-10-25":           "2026-10-26T00:00:00+01:00",
+		"2026-11-20T18:00":     "2026-11-20T18:00:00+01:00",
+		"2026-11-20 18:00":     "2026-11-20T18:00:00+01:00",
+		"2026-11-20T18:00:00Z": "2026-11-20T19:00:00+01:00",
+		"36h":                  "2026-10-23T03:04:05+02:00",
+		"7d":                   "2026-10-28T14:04:05+01:00",
+		"never":                "0001-01-01T00:53:28+00:53",
+	} {
+		got, err := parseUntil(text, now)
+		if err != nil || got.In(berlin).Format(time.RFC3339) != want {
+			t.Errorf("%s: got %s, %v, want %s", text, got.In(berlin).Format(time.RFC3339), err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"":           "want something like friday",
+		"next week":  "want something like friday",
+		"2026-10-20": "is past",
+		"2026-13-01": "want something like friday",
+	} {
+		if _, err := parseUntil(text, now); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// untilFlag is when something ends: "friday", "2026-11-20", "2026-11-20T18:00", "36h", "never". The
+// zero time is never.
+type untilFlag time.Time
+
+// UnmarshalText reads the end of a day, a time or a length from now.
+func (u *untilFlag) UnmarshalText(text []byte) error {
+	at, err := parseUntil(string(text), time.Now())
+	*u = untilFlag(at)
+	return err
+}
+
+// parseUntil reads an end as seen from a time, whose zone is that of times without one. A day lasts
+// to its end.
+func parseUntil(text string, now time.Time) (time.Time, error) {
+	day := func(days int) time.Time {
+		return time.Date(now.Year(), now.Month(), now.Day()+days+1, 0, 0, 0, 0, now.Location())
+	}
+	word := strings.ToLower(text)
+	switch word {
+	case "never":
+		return time.Time{}, nil
+	case "today":
+		return day(0), nil
+	case "tomorrow":
+		return day(1), nil
+	}
+	for n := range 7 {
+		at := (now.Weekday() + time.Weekday(n)) % 7
+		if name := strings.ToLower(at.String()); word == name || word == name[:3] {
+			return day(n), nil
+		}
+	}
+	at, ok := parseMoment(text, now)
+	if !ok {
+		var length durationFlag
+		if length.UnmarshalText([]byte(text)) != nil {
+			return at, fmt.Errorf("%q is neither a day, a time nor a length; want something like friday, tomorrow, 2026-11-20, 2026-11-20T18:00, 36h, 7d or never",
+				text)
+		}
+		at = now.Add(time.Duration(length))
+	}
+	if !at.After(now) {
+		return at, fmt.Errorf("%q is past; want a later day or time", text)
+	}
+	return at.Truncate(time.Second), nil
+}
+
+// parseMoment reads a date, which lasts to its end, or a date and a time.
+func parseMoment(text string, now time.Time) (time.Time, bool) {
+	if at, err := time.ParseInLocation(time.DateOnly, text, now.Location()); err == nil {
+		return at.AddDate(0, 0, 1), true
+	}
+	for _, layout := range momentLayouts {
+		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}

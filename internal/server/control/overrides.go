@@ -1,0 +1,194 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/overrides"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Bounds on lists of overrides.
+const (
+	// MaxOverrides is how many are listed.
+	MaxOverrides = 10_000
+	// MaxImport is how many are imported in one call.
+	MaxImport = 1000
+)
+
+// errNoOverrides means that there is no table of overrides.
+var errNoOverrides = fmt.Errorf("overrides are not in use here: %w", errors.ErrUnsupported)
+
+// OverrideList is a list of overrides, by subject and policy. Total is how many there are.
+type OverrideList struct {
+	Overrides []ListedOverride `json:"overrides"`
+	Total     int              `json:"total"`
+}
+
+// ListedOverride is an override in a list.
+type ListedOverride struct {
+	overrides.Override
+	// Ref stands for a subject that is shown shortened.
+	Ref string `json:"ref,omitempty"`
+}
+
+// Overrides lists the first n overrides whose subjects begin with a prefix. Subjects are hashes if
+// the store keeps no names.
+func (d *Admin) Overrides(_ context.Context, prefix string, n int) (OverrideList, error) {
+	list := OverrideList{Overrides: []ListedOverride{}}
+	if d.c.Overrides == nil {
+		return list, errNoOverrides
+	}
+	if n < 1 || n > MaxOverrides {
+		return list, invalid("%d overrides; want 1 to %d", n, MaxOverrides)
+	}
+	first, total := d.c.Overrides.List(prefix, n)
+	list.Total = total
+	for _, o := range first {
+		list.Overrides = append(list.Overrides, ListedOverride{Override: o})
+	}
+	return list, nil
+}
+
+// AllOverrides returns every override.
+func (d *Admin) AllOverrides() ([]overrides.Override, error) {
+	if d.c.Overrides == nil {
+		return nil, errNoOverrides
+	}
+	return d.c.Overrides.All(), nil
+}
+
+// SetOverride makes an override of a target, whose name takes the place of the override's subject.
+// One that changes nothing is an error.
+func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override) (Named, error) {
+	if d.c.Overrides == nil {
+		return Named{}, errNoOverrides
+	}
+	who, err := d.find(t)
+	if err != nil {
+		return Named{}, err
+	}
+	o.Subject = who.Subject
+	if err := o.Validate(); err != nil {
+		return who, &stint.InvalidError{Err: err}
+	}
+	if !o.Until.IsZero() && !o.Until.After(time.Now()) {
+		return who, invalid("the override ends at %s, which is past", o.Until.Format(time.RFC3339))
+	}
+	if err := d.checkOverride(&o, t.Raw); err != nil {
+		return who, err
+	}
+	return who, d.c.Overrides.Set(ctx, o)
+}
+
+// checkOverride reports why an override would change nothing.
+func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
+	if set := d.set(); set == nil {
+		return invalid("there are no policies here")
+	} else if err := o.Check(set); err != nil {
+		return &stint.InvalidError{Err: err}
+	}
+	counters, err := d.counters(o.Subject)
+	if _, unknown := errors.AsType[*UnknownError](err); unknown && raw {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var names, texts []string
+	changes := o.Lower
+	for i := range counters {
+		p := &counters[i]
+		if name := p.rule(); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if p.rule() != o.Policy {
+			continue
+		}
+		changes = changes || p.claimed != nil || !slices.Equal(o.Apply(p.configured), p.configured)
+		for _, l := range p.configured {
+			if text := l.String(); !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	switch {
+	case texts == nil:
+		return invalid("%q limits no subjects like %s; want one of %s%s", o.Policy, quoteSubject(o.Subject),
+			strings.Join(names, ", "), nearest.Hint(o.Policy, names))
+	case !changes:
+		return invalid("%s has %s, and the larger applies; want more, or say that it may lower (--lower)", o.Policy,
+			strings.Join(texts, ", "))
+	}
+	return nil
+}
+
+// UnsetOverride removes the override of a target under a policy. It is an error if there is none.
+func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Named, error) {
+	if d.c.Overrides == nil {
+		return Named{}, errNoOverrides
+	}
+	who, err := d.find(t)
+	if err != nil {
+		return Named{}, err
+	}
+	was, err := d.c.Overrides.Unset(ctx, who.Subject, policy)
+	if err == nil && !was {
+		var names []string
+		for _, o := range d.overridesOf(who.Subject) {
+			names = append(names, o.Policy)
+		}
+		if names == nil {
+			return who, invalid("%s has no override", quoteSubject(who.Subject))
+		}
+		return who, invalid("%s has no override under %q; it has one under %s", quoteSubject(who.Subject), shown(policy),
+			strings.Join(names, ", "))
+	}
+	return who, err
+}
+
+// ImportOverrides makes overrides as they were exported, and none of them if one is wrong. Subjects
+// are taken literally. Policies and windows that the configuration does not have are wrong.
+func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) error {
+	if d.c.Overrides == nil {
+		return errNoOverrides
+	}
+	if len(all) == 0 || len(all) > MaxImport {
+		return invalid("%d overrides; want 1 to %d at a time", len(all), MaxImport)
+	}
+	for i := range all {
+		o := &all[i]
+		err := o.Validate()
+		if set := d.set(); err == nil && set != nil {
+			err = o.Check(set)
+		}
+		if err != nil {
+			return invalid("number %d, of %s: %w", i+1, quoteSubject(o.Subject), err)
+		}
+	}
+	return d.c.Overrides.SetAll(ctx, all)
+}
+
+// overridesOf returns the overrides of a subject that are in force.
+func (d *Admin) overridesOf(subject string) []overrides.Override {
+	if d.c.Overrides == nil {
+		return nil
+	}
+	return d.c.Overrides.Of(subject)
+}
+
+// effective returns the limits of a rule for a subject with these overrides.
+func effective(own []overrides.Override, r *policy.Rule) []stint.Limit {
+	for i := range own {
+		if own[i].Policy == r.Name() {
+			return own[i].Apply(r.Limits)
+		}
+	}
+	return r.Limits
+}

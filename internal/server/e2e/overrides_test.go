@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/server"
+)
+
+// TestRaise: on the page of a subject, an operator raises its limit until tomorrow. That is in
+// force on another server, too, and what is used stays. A reader cannot.
+func TestRaise(t *testing.T) {
+	url := redistest.Start(t).URL()
+	shared := func(c *server.Config) { c.Store = url }
+	patient := "failure: {budget: 10s}\n" + five
+	one, two := start(t, patient, withToken(t), shared), start(t, patient, withToken(t), shared)
+	one.use("42", 5)
+	if one.take("42") || two.take("42") {
+		t.Fatal("the sixth of five is allowed")
+	}
+	page := browsertest.Start(t).Page(t, 1280, 900)
+	one.signIn(page, "subject/user:42", operator)
+	page.WaitText(".card", "5 of 5 used")
+	page.Click("[data-act=raise]")
+	page.Wait("document.querySelector('#raise').open")
+	page.Click("#raise [value=ok]")
+	page.WaitText("#notice", "Raise user:42: done.")
+	page.WaitText(".overrides tbody", "10/1h")
+	page.WaitText(".overrides tbody", "alice")
+	page.WaitText(".card header", "override, configured 5/1h")
+	eventually.True(t, "the other server knows of it", func() bool { return two.take("42") })
+
+	client, err := control.NewClient(two.admin, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := client.Subject(t.Context(), control.Target{Subject: "user:42"})
+	now := time.Now()
+	end := time.Date(now.Year(), now.Month(), now.Day()+2, 0, 0, 0, 0, time.Local)
+	if err != nil || len(s.Overrides) != 1 || s.Limits[0].Used != 6 || s.Limits[0].Max != 10 {
+		t.Fatalf("got %+v, %v", s, err)
+	}
+	if got := s.Overrides[0].Until; got.Sub(end).Abs() > 24*time.Hour { // the day may change meanwhile
+		t.Errorf("it ends at %s, want the end of tomorrow, %s", got, end)
+	}
+
+	// Higher, to a day, with a reason; then removed.
+	page.Click("[data-act=raise]")
+	page.Wait("document.querySelector('#raise').open")
+	browsertest.Eval[bool](page, `(() => {
+		const { end, date, max } = document.querySelector("#raise form").elements;
+		max.value = "20";
+		end.value = "day";
+		end.dispatchEvent(new Event("change"));
+		date.value = "2099-12-31";
+		return !document.querySelector("#raise-date").hidden;
+	})()`)
+	page.Type("#raise [name=why]", "TICKET-8"+kb.Enter)
+	page.WaitText(".overrides tbody", "TICKET-8")
+	page.WaitText(".overrides tbody", "20/1h")
+	page.Click(".overrides tbody button")
+	page.WaitText("#confirm-title", "Remove the override of user:42?")
+	page.Click("#confirm [value=ok]")
+	page.Wait("document.querySelector('.overrides').hidden")
+	eventually.True(t, "the other server has the configured limit", func() bool {
+		s, err := client.Subject(t.Context(), control.Target{Subject: "user:42"})
+		return err == nil && len(s.Overrides) == 0 && s.Limits[0].Max == 5 && s.Limits[0].Used == 6
+	})
+	page.Click("nav [data-view=audit]")
+	page.WaitText("section.audit tbody", "limits unset all")
+	page.WaitText("section.audit tbody", "TICKET-8")
+}

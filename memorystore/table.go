@@ -1,0 +1,94 @@
+package memorystore
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/stint-limiter/stint/driver"
+)
+
+var _ driver.Keeper = (*Store)(nil)
+
+// tables implement [driver.Keeper].
+type tables struct {
+	mu     sync.Mutex
+	byName map[string]*table
+}
+
+type table struct {
+	version int64
+	rows    map[string]tableRow
+	// removed is how many rows have no text, and purged the version at which such rows were dropped
+	// last.
+	removed int
+	purged  int64
+}
+
+// maxRemoved is how many removed rows a table remembers.
+const maxRemoved = 10_000
+
+// tableRow is a text and the version that wrote it. One that was removed stays, without a text.
+type tableRow struct {
+	text    string
+	version int64
+}
+
+// Keep implements [driver.Keeper].
+func (s *Store) Keep(_ context.Context, name string, rows []driver.Row, _ int64, missing bool) (int64, error) {
+	s.tables.mu.Lock()
+	defer s.tables.mu.Unlock()
+	if s.tables.byName == nil {
+		s.tables.byName = map[string]*table{}
+	}
+	t := s.tables.byName[name]
+	if t == nil {
+		t = &table{rows: map[string]tableRow{}}
+		s.tables.byName[name] = t
+	}
+	t.version++
+	for _, r := range rows {
+		before, known := t.rows[r.Name]
+		if missing && before.text != "" {
+			continue
+		}
+		if known && before.text == "" {
+			t.removed--
+		}
+		if r.Text == "" {
+			t.removed++
+		}
+		t.rows[r.Name] = tableRow{r.Text, t.version}
+	}
+	if t.removed > maxRemoved {
+		maps.DeleteFunc(t.rows, func(_ string, r tableRow) bool { return r.text == "" })
+		t.removed, t.purged = 0, t.version
+	}
+	return t.version, nil
+}
+
+// Kept implements [driver.Keeper].
+func (s *Store) Kept(_ context.Context, name string, since int64, f func(driver.Row)) (int64, driver.Rows, error) {
+	s.tables.mu.Lock()
+	defer s.tables.mu.Unlock()
+	t := s.tables.byName[name]
+	if t == nil {
+		return 0, driver.RowsAll, nil
+	}
+	if since == t.version {
+		return since, driver.RowsChanged, nil
+	}
+	which := driver.RowsChanged
+	if since == 0 || since < t.purged {
+		since, which = 0, driver.RowsAll
+	}
+	for name, r := range t.rows {
+		if r.version > since && (r.text != "" || which == driver.RowsChanged) {
+			f(driver.Row{Name: name, Text: r.text})
+		}
+	}
+	return t.version, which, nil
+}
+
+// StoredName implements [driver.Keeper]: this store has names as they are.
+func (s *Store) StoredName(subject string) string { return subject }

@@ -1,0 +1,33 @@
+package overrides_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/overrides"
+)
+
+// One customer gets more than the configuration, which has 100/1m for everybody.
+func Example() {
+	ctx := context.Background()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	table, err := overrides.Open(ctx, store, overrides.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer table.Close()
+	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
+		Limits: []stint.Limit{stint.PerMinute(500)}, Why: "TICKET-7", By: "ann"})
+	if err != nil {
+		panic(err)
+	}
+	configured := []stint.Limit{stint.PerMinute(100)}
+	fmt.Println(table.Limits("api", "user:42", configured), table.Limits("api", "user:43", configured))
+	// Output: [500/1m] [100/1m]
+}

@@ -1,0 +1,77 @@
+package overrides
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// maxLine is how long a line of an export may be in bytes.
+const maxLine = 16 << 10
+
+// Write writes overrides, a line of JSON for each.
+func Write(w io.Writer, all []Override) error {
+	out := json.NewEncoder(w)
+	for i := range all {
+		if err := out.Encode(&all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read calls f with every override of what Write has written. Its errors, and those of f, name the
+// line.
+func Read(r io.Reader, f func(Override) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for n := 1; lines.Scan(); n++ {
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		var o Override
+		in := json.NewDecoder(bytes.NewReader(text))
+		in.DisallowUnknownFields()
+		err := in.Decode(&o)
+		if err == nil && in.More() {
+			err = errors.New("there is more than one value; want an override in each line")
+		}
+		if err == nil {
+			err = o.Validate()
+		}
+		if err == nil {
+			err = f(o)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	return lines.Err()
+}
+
+// Fixed returns overrides that are always in force, whatever their ends: to try them out.
+func Fixed(all []Override) policy.Overrides {
+	f := fixed{}
+	for _, o := range all {
+		f[fixedKey{o.Subject, o.Policy}] = o
+	}
+	return f
+}
+
+type fixedKey struct{ subject, policy string }
+
+type fixed map[fixedKey]Override
+
+func (f fixed) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
+	if o, ok := f[fixedKey{subject, policy}]; ok {
+		return o.Apply(configured)
+	}
+	return configured
+}

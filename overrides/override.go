@@ -1,0 +1,241 @@
+package overrides
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/words"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Override gives one subject other limits. Its JSON form is that of exports.
+type Override struct {
+	// Subject is exactly who is counted, such as "user:42".
+	Subject string `json:"subject"`
+	// Policy is the name of the policy or tier whose limits it is about.
+	Policy string `json:"policy"`
+	// Limits replace those of the policy that have the same name, algorithm and window, wherever
+	// they are larger. The others stay.
+	Limits []stint.Limit `json:"limits"`
+	// Lower makes them replace larger ones, too.
+	Lower bool `json:"lower,omitempty"`
+	// Until is when it ends, in whole seconds; the zero time is never.
+	Until time.Time `json:"until,omitzero"`
+	// Why and By are for people: a ticket, and who made it.
+	Why string `json:"why,omitempty"`
+	By  string `json:"by,omitempty"`
+	// Made is when. [Table.Set] fills it in.
+	Made time.Time `json:"made,omitzero"`
+}
+
+// Apply returns what limits the subject has, given those that the configuration has for it. It
+// returns the same slice if nothing changes, and does not look at when the override ends.
+func (o *Override) Apply(configured []stint.Limit) []stint.Limit {
+	return apply(configured, o.Limits, o.Lower)
+}
+
+func apply(configured, limits []stint.Limit, lower bool) []stint.Limit {
+	effective, changed := configured, false
+	for i := range configured {
+		k := slices.IndexFunc(limits, func(m stint.Limit) bool { return contract.SameID(&m, &configured[i]) })
+		if k < 0 {
+			continue
+		}
+		l := effect(configured[i], limits[k], lower)
+		if l == configured[i] {
+			continue
+		}
+		if !changed {
+			effective, changed = slices.Clone(configured), true
+		}
+		effective[i] = l
+	}
+	return effective
+}
+
+// maxText bounds Why and By, in bytes.
+const maxText = 200
+
+// Validate reports everything that is wrong with the override itself.
+func (o *Override) Validate() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Subject == "" || len(o.Subject) > stint.MaxSubject {
+		add("the subject has %d bytes; want 1 to %d", len(o.Subject), stint.MaxSubject)
+	}
+	if !words.IsName(o.Policy) {
+		add("the policy %q; want the name of a policy or a tier", o.Policy)
+	}
+	if len(o.Limits) == 0 || len(o.Limits) > stint.MaxLimits {
+		add("%d limits; want 1 to %d", len(o.Limits), stint.MaxLimits)
+	}
+	for i, l := range o.Limits {
+		if err := l.Validate(); err != nil {
+			add("%s: %w", l, err)
+		}
+		if slices.ContainsFunc(o.Limits[:i], func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
+			add("%s has the name, algorithm and window of another one", l)
+		}
+	}
+	for _, text := range []string{o.Why, o.By} {
+		if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
+			add("%.20q…: want at most %d bytes in one line", text, maxText)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check reports whether the override has an effect in a configuration: there is such a policy or
+// tier, and it has limits with these windows.
+func (o *Override) Check(set *policy.Set) error {
+	var names, limits []string
+	var here []stint.Limit
+	for _, r := range set.Rules() {
+		if !slices.Contains(names, r.Name()) {
+			names = append(names, r.Name())
+		}
+		if r.Name() == o.Policy {
+			here = append(here, r.Limits...)
+		}
+	}
+	if here == nil {
+		return fmt.Errorf("there is no policy or tier %q; want %s", o.Policy, words.OneOf(names))
+	}
+	for _, l := range here {
+		if text := l.String(); !slices.Contains(limits, text) {
+			limits = append(limits, text)
+		}
+	}
+	for _, l := range o.Limits {
+		if !slices.ContainsFunc(here, func(m stint.Limit) bool { return contract.SameID(&l, &m) }) {
+			return fmt.Errorf("%s has no limit like %s; want the name, algorithm and window of one of %s",
+				o.Policy, l, strings.Join(limits, ", "))
+		}
+	}
+	return nil
+}
+
+// base is that of times in a text.
+const base = 36
+
+// text is the override without its subject and policy as a table has it: a line for each part. It
+// is short because every process keeps it, a million times.
+func (o *Override) text() string {
+	limits := make([]string, len(o.Limits))
+	for i, l := range o.Limits {
+		limits[i] = l.String()
+	}
+	verb, until := "raise", int64(0)
+	if o.Lower {
+		verb = "set"
+	}
+	if !o.Until.IsZero() {
+		until = o.Until.Unix()
+	}
+	return strings.Join([]string{verb + " " + strings.Join(limits, ", "), strconv.FormatInt(until, base),
+		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
+}
+
+// parts are those of a text.
+type parts struct {
+	head
+	made    int64 // microseconds
+	by, why string
+}
+
+// split takes a text apart. It does not parse the limits.
+func split(text string) (p parts, ok bool) {
+	lines := strings.SplitN(text, "\n", 5)
+	if len(lines) != 5 {
+		return p, false
+	}
+	h, ok := headOf(text)
+	made, err := strconv.ParseInt(lines[2], base, 64)
+	return parts{h, made, lines[3], lines[4]}, ok && err == nil
+}
+
+// head is what a decision needs of a text.
+type head struct {
+	limits string
+	lower  bool
+	until  int64 // seconds; 0 is never
+}
+
+// headOf takes the first two lines of a text apart.
+func headOf(text string) (h head, ok bool) {
+	first, rest, _ := strings.Cut(text, "\n")
+	until, _, _ := strings.Cut(rest, "\n")
+	verb, limits, _ := strings.Cut(first, " ")
+	n, err := strconv.ParseInt(until, base, 64)
+	return head{limits, verb == "set", n}, err == nil && (verb == "set" || verb == "raise")
+}
+
+// ended reports whether the override is over.
+func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
+
+// effect is the limit that applies if one is configured and another one overrides it: the larger
+// number and the larger capacity, unless it may lower.
+func effect(configured, over stint.Limit, lower bool) stint.Limit {
+	l := configured
+	if lower {
+		l.Max, l.Burst = over.Max, over.Burst
+		return l
+	}
+	if over.Max <= l.Max && over.Capacity() <= l.Capacity() {
+		return l
+	}
+	atOnce := max(l.Capacity(), over.Capacity())
+	l.Max = max(l.Max, over.Max)
+	if l.Algorithm == stint.AlgorithmSliding { // its burst is a multiple
+		atOnce = (atOnce + l.Max - 1) / l.Max * l.Max
+	}
+	if l.Burst = atOnce; atOnce == l.Max {
+		l.Burst = 0
+	}
+	if l.Validate() != nil { // both are good, but not together
+		l.Max, l.Burst = over.Max, over.Burst
+	}
+	return l
+}
+
+// parseLimits reads a list of limits.
+func parseLimits(text string) ([]stint.Limit, error) {
+	var limits []stint.Limit
+	for one := range strings.SplitSeq(text, ", ") {
+		l, err := stint.ParseLimit(one)
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, l)
+	}
+	return limits, nil
+}
+
+// read is the override that a row of a table holds.
+func read(name, text string) (o Override, err error) {
+	subject, of := cutName(name)
+	p, ok := split(text)
+	if !ok {
+		return o, fmt.Errorf("the override %q is damaged", name)
+	}
+	limits, err := parseLimits(p.limits)
+	o = Override{Subject: subject, Policy: of, Limits: limits, Lower: p.lower, Why: p.why, By: p.by,
+		Made: time.UnixMicro(p.made)}
+	if p.until > 0 {
+		o.Until = time.Unix(p.until, 0)
+	}
+	return o, err
+}
+
+// cutName returns the subject and the policy in the name of a row.
+func cutName(name string) (subject, policy string) {
+	i := strings.LastIndex(name, separator)
+	return name[:max(i, 0)], name[i+1:]
+}

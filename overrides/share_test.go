@@ -1,0 +1,180 @@
+package overrides_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/overrides"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
+)
+
+// onRedis returns a store on Redis.
+func onRedis(t *testing.T, url string) *redisstore.Store {
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// startStack starts a process as servers have it.
+func startStack(t *testing.T, url string) *process {
+	stack, err := resilience.New(onRedis(t, url), resilience.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stack.Close() })
+	return start(t, stack)
+}
+
+// number is the number of the first limit of a user.
+func (p *process) number(who string) int64 {
+	l := p.table.Limits("free", "user:"+who, []stint.Limit{stint.PerHour(2)})
+	return l[0].Max
+}
+
+// TestUnderLoad: while a customer keeps asking one process, another one raises and lowers it. No
+// more is admitted than the limit that was ever in force, and what is used stays. Redis loses
+// everything, and is away.
+func TestUnderLoad(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	one, two := startStack(t, server.URL()), startStack(t, proxy.URL())
+	var admitted, lowest atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	defer load.Wait()
+	defer stop()
+	for range 4 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				ok, l := two.take("42")
+				lowest.Store(l.Max)
+				if ok {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	eventually.True(t, "2 are admitted", func() bool { return admitted.Load() == 2 })
+	one.set(raise("42", stint.PerHour(50)))
+	eventually.True(t, "50 are admitted", func() bool { return admitted.Load() == 50 })
+	low := raise("42", stint.PerHour(1))
+	low.Lower = true
+	one.set(low)
+	eventually.True(t, "lowered", func() bool { return lowest.Load() == 1 })
+	one.set(raise("42", stint.PerHour(55)))
+	eventually.True(t, "55 are admitted", func() bool { return admitted.Load() == 55 })
+	stop()
+	load.Wait()
+
+	// Redis is away: the last known override applies, and no other can be made.
+	proxy.Silence()
+	one.set(raise("42", stint.PerHour(60)))
+	if n := two.number("42"); n != 55 {
+		t.Errorf("cut off: got %d, want the last known 55", n)
+	}
+	proxy.Cut()
+	proxy.Restore()
+	eventually.True(t, "known after a reconnect", func() bool { return two.number("42") == 60 })
+	if n := admitted.Load(); n != 55 {
+		t.Errorf("%d admitted, want 55", n)
+	}
+
+	// Redis loses everything: processes put it back.
+	server.Do("FLUSHALL")
+	eventually.True(t, "a process that starts has it", func() bool {
+		return start(t, onRedis(t, server.URL())).number("42") == 60
+	})
+	if a, b := one.number("42"), two.number("42"); a != 60 || b != 60 {
+		t.Errorf("got %d and %d, want 60", a, b)
+	}
+}
+
+// TestLostAtOnce: Redis loses everything, and before anybody notices a process that starts then
+// makes overrides, more than there were. All of them are there in the end, in all processes.
+func TestLostAtOnce(t *testing.T) {
+	server := redistest.Start(t)
+	one, two := start(t, onRedis(t, server.URL())), start(t, onRedis(t, server.URL()))
+	one.set(raise("old", stint.PerHour(50)))
+	eventually.True(t, "both know it", func() bool { return two.number("old") == 50 })
+	store := onRedis(t, server.URL())
+	server.Do("FLUSHALL")
+	table, err := overrides.Open(t.Context(), store, overrides.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(table.Close)
+	for i := range 10 {
+		if err := table.Set(t.Context(), raise(fmt.Sprint(i), stint.PerHour(50))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []*process{one, two, {t: t, table: table}} {
+		eventually.True(t, "all are known", func() bool { return p.table.Len() == 11 && p.number("old") == 50 })
+	}
+}
+
+// TestConcurrently: processes change the same overrides, and agree in the end.
+func TestConcurrently(t *testing.T) {
+	server := redistest.Start(t)
+	processes := []*process{start(t, onRedis(t, server.URL())), start(t, onRedis(t, server.URL()))}
+	var work sync.WaitGroup
+	for i, p := range processes {
+		for k := range 4 {
+			work.Go(func() {
+				for n := range 50 {
+					who := fmt.Sprint(n % 5)
+					if (n+k)%4 == 0 {
+						if _, err := p.table.Unset(t.Context(), "user:"+who, "free"); err != nil {
+							t.Error(err)
+						}
+						continue
+					}
+					if err := p.table.Set(t.Context(), raise(who, stint.PerHour(int64(100*n+10*k+i+3)))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	work.Wait()
+	fresh := start(t, onRedis(t, server.URL()))
+	for _, p := range processes {
+		for n := range 5 {
+			who := fmt.Sprint(n)
+			eventually.True(t, "they agree", func() bool { return p.number(who) == fresh.number(who) })
+		}
+	}
+}
+
+// TestManyChanges: a process that misses more changes than are remembered reads them all.
+func TestManyChanges(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	one, two := start(t, onRedis(t, server.URL())), start(t, onRedis(t, proxy.URL()))
+	one.set(raise("gone", stint.PerHour(50)))
+	eventually.True(t, "the other one knows it", func() bool { return two.number("gone") == 50 })
+	proxy.Silence()
+	if _, err := one.table.Unset(t.Context(), "user:gone", "free"); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]overrides.Override, 10_500)
+	for i := range all {
+		all[i] = raise(fmt.Sprint(i), stint.PerHour(50))
+	}
+	if err := one.table.SetAll(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	proxy.Restore()
+	eventually.True(t, "all are known", func() bool { return two.table.Len() == len(all) && two.number("gone") == 2 })
+}

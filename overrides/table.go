@@ -1,0 +1,461 @@
+// Package overrides gives single subjects other limits than the configuration does, at run time:
+// one customer may do more until Friday, without a deploy. The store keeps the overrides, and every
+// process that shares it has them in memory and asks twice a second whether they have changed. A
+// decision costs no further call.
+//
+//	table, err := overrides.Open(ctx, store, overrides.Config{})
+//	...
+//	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Overrides: table})
+//	...
+//	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
+//		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
+//
+// What a subject has used stays: only the number of a limit changes, which is not part of its
+// identity. The larger of the configured limit and that of the override applies, also if the
+// configuration is raised later, unless the override may lower.
+//
+// While the store is away, the last known overrides apply. A process that starts without the store
+// has none until it is there. A store that has lost its memory gets them back from the processes.
+package overrides
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+const (
+	// tableName is that of the overrides in the store.
+	tableName = "overrides"
+	// separator stands between subject and policy in the name of a row. Names of policies have
+	// none.
+	separator = "\x00"
+	// MaxOverrides is how many there may be.
+	MaxOverrides = 1_000_000
+
+	pollEvery  = 500 * time.Millisecond
+	sweepEvery = time.Minute
+	sweepMost  = 1000
+	sweepAfter = time.Hour // so that one that was extended meanwhile is not removed
+
+	// maxParsed is how many lists of limits are kept parsed. Customers share them, as a rule.
+	maxParsed = 10_000
+)
+
+// Config sets up a [Table]. The zero Config is ready for use.
+type Config struct {
+	// Logger receives what goes wrong; nil is slog.Default().
+	Logger *slog.Logger
+}
+
+// Table holds the overrides that processes share. It is safe for concurrent use.
+type Table struct {
+	store  driver.Keeper
+	config Config
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+
+	n    atomic.Int64 // of rows
+	none unlisted
+
+	// turn holds a value while a call reads or writes the table in the store: what is read first is
+	// taken over first.
+	turn    chan struct{}
+	version int64 // for whoever has the turn
+	failing bool  // the last poll failed; for follow
+
+	mu       sync.RWMutex
+	rows     map[string]string        // texts by the names of rows
+	limits   map[string][]stint.Limit // by their texts
+	policies map[string]struct{}      // that rows have had
+}
+
+// Open returns the overrides in a store, and follows them until it is closed. If the store does not
+// answer, there are none until it does.
+func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
+	keeper, ok := store.(driver.Keeper)
+	if !ok {
+		return nil, fmt.Errorf("overrides: a %T keeps no tables: %w", store, errors.ErrUnsupported)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	t := &Table{store: keeper, config: c, none: newUnlisted(), turn: make(chan struct{}, 1),
+		rows: map[string]string{}, limits: map[string][]stint.Limit{}, policies: map[string]struct{}{}}
+	err := t.update(ctx, t.poll)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, fmt.Errorf("overrides: %w", err)
+	}
+	t.complain(err)
+	life, stop := context.WithCancel(context.Background())
+	t.stop = stop
+	t.ended.Go(func() { t.follow(life) })
+	return t, nil
+}
+
+// Close stops following the store.
+func (t *Table) Close() {
+	t.stop()
+	t.ended.Wait()
+}
+
+// Len is how many overrides there are.
+func (t *Table) Len() int { return int(t.n.Load()) }
+
+// Limits returns what limits a subject has under a policy or tier, given those that the
+// configuration has for it. It returns the same slice if there is no override.
+func (t *Table) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
+	if t.n.Load() == 0 {
+		return configured
+	}
+	mark := t.none.mark(subject)
+	if t.none.has(mark) {
+		return configured
+	}
+	text, ok, others := t.find(policy, t.store.StoredName(subject))
+	if !ok {
+		if !others {
+			t.none.add(mark)
+		}
+		return configured
+	}
+	h, ok := headOf(text)
+	if !ok || h.ended(time.Now()) {
+		return configured
+	}
+	return apply(configured, t.parsed(h.limits), h.lower)
+}
+
+// find returns the text of the row of a subject, by its stored name, under a policy, and whether
+// there are any under others.
+func (t *Table) find(policy, name string) (text string, ok, others bool) {
+	var room [128]byte
+	key := append(append(room[:0], name...), separator...)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if text, ok = t.rows[string(append(key, policy...))]; ok {
+		return text, true, false
+	}
+	for policy := range t.policies {
+		if _, others = t.rows[string(append(key, policy...))]; others {
+			return "", false, true
+		}
+	}
+	return "", false, false
+}
+
+// parsed returns the limits of a text, which was found to be good.
+func (t *Table) parsed(text string) []stint.Limit {
+	t.mu.RLock()
+	limits, ok := t.limits[text]
+	t.mu.RUnlock()
+	if !ok {
+		limits, _ = parseLimits(text)
+	}
+	return limits
+}
+
+// Set makes an override, or replaces the one of the same subject and policy. It is in force in this
+// process when Set returns, and within a second in the others.
+func (t *Table) Set(ctx context.Context, o Override) error { return t.SetAll(ctx, []Override{o}) }
+
+// SetAll makes several overrides. If it fails, some of many may have been made.
+func (t *Table) SetAll(ctx context.Context, all []Override) error {
+	now := time.Now()
+	for i := range all {
+		if err := all[i].Validate(); err != nil {
+			return &stint.InvalidError{Err: fmt.Errorf("override of %s under %s: %w", label.Short(all[i].Subject),
+				all[i].Policy, err)}
+		}
+	}
+	return t.update(ctx, func(ctx context.Context) error {
+		if err := t.poll(ctx); err != nil {
+			return err
+		}
+		rows, more := make([]driver.Row, len(all)), 0
+		for i := range all {
+			o := all[i]
+			o.Made = now
+			rows[i] = driver.Row{Name: t.name(o.Subject, o.Policy), Text: o.text()}
+			if _, ok := t.text(rows[i].Name); !ok {
+				more++
+			}
+		}
+		if t.Len()+more > MaxOverrides {
+			return &stint.InvalidError{Err: fmt.Errorf("there are %d overrides, and at most %d; "+
+				"use limits from claims or from your database", t.Len(), MaxOverrides)}
+		}
+		return t.keep(ctx, rows)
+	})
+}
+
+// Unset removes the override of a subject under a policy, and reports whether there was one.
+func (t *Table) Unset(ctx context.Context, subject, policy string) (was bool, err error) {
+	err = t.update(ctx, func(ctx context.Context) error {
+		if err := t.poll(ctx); err != nil {
+			return err
+		}
+		name := t.name(subject, policy)
+		if _, was = t.text(name); !was {
+			return nil
+		}
+		return t.keep(ctx, []driver.Row{{Name: name}})
+	})
+	return was && err == nil, err
+}
+
+// All returns the overrides in force, by subject and policy. Subjects are as the store has them:
+// hashes if it has a name key.
+func (t *Table) All() []Override {
+	all, _ := t.List("", MaxOverrides)
+	return all
+}
+
+// List returns the first n overrides in force whose subjects begin with a prefix, by subject and
+// policy, and how many there are. Subjects are as the store has them.
+func (t *Table) List(prefix string, n int) (first []Override, total int) {
+	now := time.Now()
+	var names []string
+	t.mu.RLock()
+	for name, text := range t.rows {
+		if h, ok := headOf(text); ok && strings.HasPrefix(name, prefix) && !h.ended(now) {
+			names = append(names, name)
+		}
+	}
+	t.mu.RUnlock()
+	slices.Sort(names)
+	for _, name := range names[:min(n, len(names))] {
+		text, _ := t.text(name)
+		if o, err := read(name, text); err == nil { // it was there just now
+			first = append(first, o)
+		}
+	}
+	return first, len(names)
+}
+
+// Of returns the overrides of a subject that are in force, by policy.
+func (t *Table) Of(subject string) []Override {
+	t.mu.RLock()
+	policies := slices.Sorted(maps.Keys(t.policies))
+	t.mu.RUnlock()
+	var all []Override
+	for _, policy := range policies {
+		name := t.name(subject, policy)
+		text, ok := t.text(name)
+		if h, _ := headOf(text); !ok || h.ended(time.Now()) {
+			continue
+		}
+		if o, err := read(name, text); err == nil {
+			o.Subject = subject
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// name is that of the row of a subject and a policy. Subjects are written by people here, who may
+// name one as the store lists it.
+func (t *Table) name(subject, policy string) string {
+	stored := t.store.StoredName(subject)
+	if stored != subject && keypart.IsHashed(subject) {
+		stored = subject
+	}
+	return stored + separator + policy
+}
+
+// text returns the text of a row.
+func (t *Table) text(name string) (text string, ok bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	text, ok = t.rows[name]
+	return text, ok
+}
+
+// update calls a function that reads or writes the table in the store, when it is its turn.
+func (t *Table) update(ctx context.Context, do func(context.Context) error) error {
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-t.turn }()
+	return do(ctx)
+}
+
+// keep writes rows to the store, then here.
+func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
+	version, err := t.store.Keep(ctx, tableName, rows, t.version, false)
+	if err != nil {
+		return err
+	}
+	// What others have changed meanwhile is not known here, unless nothing has changed.
+	if version != t.version+1 {
+		version = t.version
+	}
+	t.apply(rows, version)
+	return nil
+}
+
+// apply takes over rows that the store has.
+func (t *Table) apply(rows []driver.Row, version int64) {
+	t.mu.Lock()
+	for _, r := range rows {
+		t.put(r)
+	}
+	t.n.Store(int64(len(t.rows)))
+	t.mu.Unlock()
+	t.version = version
+	t.none.clear()
+}
+
+// replace takes over a whole table.
+func (t *Table) replace(rows []driver.Row, version int64) {
+	t.mu.Lock()
+	t.rows, t.limits = map[string]string{}, map[string][]stint.Limit{} // it grows in smaller steps than by halves
+	for _, r := range rows {
+		t.put(r)
+	}
+	t.n.Store(int64(len(t.rows)))
+	t.mu.Unlock()
+	t.version = version
+	t.none.clear()
+}
+
+// put takes over one row.
+func (t *Table) put(r driver.Row) {
+	h, ok := headOf(r.Text)
+	if _, known := t.limits[h.limits]; ok && !known {
+		limits, err := parseLimits(h.limits)
+		if ok = err == nil; ok && len(t.limits) < maxParsed {
+			t.limits[strings.Clone(h.limits)] = limits
+		}
+	}
+	if !ok { // removed, or written by another version
+		delete(t.rows, r.Name)
+		return
+	}
+	both := r.Name + r.Text // in one piece
+	t.rows[both[:len(r.Name)]] = both[len(r.Name):]
+	_, policy := cutName(r.Name)
+	if _, known := t.policies[policy]; !known {
+		t.policies[strings.Clone(policy)] = struct{}{}
+	}
+}
+
+// follow asks for changes until the table is closed.
+func (t *Table) follow(life context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	swept := time.Now()
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-tick.C:
+		}
+		err := t.update(life, t.poll)
+		if err == nil && time.Since(swept) >= sweepEvery {
+			swept = time.Now()
+			err = t.update(life, t.sweep)
+		}
+		if life.Err() == nil {
+			t.complain(err)
+		}
+	}
+}
+
+// complain logs that the store does not answer, once.
+func (t *Table) complain(err error) {
+	if err != nil && !t.failing {
+		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)
+	}
+	t.failing = err != nil
+}
+
+// poll takes over what has changed in the store. If the store has lost some of it, that is put
+// back.
+func (t *Table) poll(ctx context.Context) error {
+	var rows []driver.Row
+	version, which, err := t.store.Kept(ctx, tableName, t.version, func(r driver.Row) { rows = append(rows, r) })
+	switch {
+	case err != nil:
+		return err
+	case which == driver.RowsLeft:
+		return t.restore(ctx, rows, version)
+	case version == t.version:
+	case which == driver.RowsAll:
+		t.replace(rows, version)
+	default:
+		t.apply(rows, version)
+	}
+	return nil
+}
+
+// restore puts back what the store has lost, given the rows that it still has: of both it is the
+// one that was made later that counts.
+func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) error {
+	has := make(map[string]string, len(left))
+	for _, r := range left {
+		has[r.Name] = r.Text
+	}
+	var lost, older []driver.Row
+	t.mu.RLock()
+	for name, text := range t.rows {
+		theirs, ok := split(has[name])
+		switch mine, _ := split(text); {
+		case !ok:
+			lost = append(lost, driver.Row{Name: name, Text: text})
+		case mine.made > theirs.made:
+			older = append(older, driver.Row{Name: name, Text: text})
+		}
+	}
+	t.mu.RUnlock()
+	if len(lost)+len(older) == 0 {
+		t.replace(left, version)
+		return nil
+	}
+	t.config.Logger.Warn("stint: the store has lost overrides; this process puts back those that it knows",
+		"lost", len(lost)+len(older))
+	_, err := t.store.Keep(ctx, tableName, lost, t.version, true)
+	if err == nil && len(older) > 0 {
+		_, err = t.store.Keep(ctx, tableName, older, 0, false)
+	}
+	if err != nil {
+		return err
+	}
+	var all []driver.Row
+	version, _, err = t.store.Kept(ctx, tableName, 0, func(r driver.Row) { all = append(all, r) })
+	if err == nil && version > 0 {
+		t.replace(all, version)
+	}
+	return err
+}
+
+// sweep removes some of the overrides that have ended.
+func (t *Table) sweep(ctx context.Context) error {
+	before := time.Now().Add(-sweepAfter)
+	var ended []driver.Row
+	t.mu.RLock()
+	for name, text := range t.rows {
+		if h, ok := headOf(text); ok && h.ended(before) && len(ended) < sweepMost {
+			ended = append(ended, driver.Row{Name: name})
+		}
+	}
+	t.mu.RUnlock()
+	if len(ended) == 0 {
+		return nil
+	}
+	return t.keep(ctx, ended)
+}

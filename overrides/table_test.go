@@ -1,0 +1,233 @@
+package overrides_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/overrides"
+	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+const text = `
+claims: {user: ""}
+tiers:
+  - {name: free, identity: [user, ip], limits: [2/1h, 100/1d]}
+policies:
+  - {name: login, match: {path: /login}, limits: 1/1h}
+`
+
+func set(t testing.TB) *policy.Set {
+	conf, err := config.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conf.Set
+}
+
+// process is one of those that share a store.
+type process struct {
+	t     testing.TB
+	table *overrides.Table
+	guard *policy.Guard
+}
+
+func start(t testing.TB, store stint.Store) *process {
+	table, err := overrides.Open(t.Context(), store, overrides.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(table.Close)
+	guard, err := policy.NewGuard(store, set(t), policy.GuardConfig{Overrides: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &process{t, table, guard}
+}
+
+type user string
+
+func (u user) Claim(name string) string { return string(u) }
+
+// take sends a request, and returns whether it is allowed and its first limit.
+func (p *process) take(who string) (bool, stint.Limit) {
+	var v policy.Verdict
+	in := policy.Input{Method: "GET", Host: "example.com", Path: "/", Claims: user(who)}
+	if err := p.guard.Decide(context.Background(), &in, &v); err != nil {
+		p.t.Fatal(err)
+	}
+	return v.Decision.Allowed, v.Results[0].Limits[0]
+}
+
+func (p *process) admitted(who string) (n int) {
+	for ok, _ := p.take(who); ok; ok, _ = p.take(who) {
+		n++
+	}
+	return n
+}
+
+func (p *process) set(o overrides.Override) {
+	p.t.Helper()
+	if err := p.table.Set(context.Background(), o); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func raise(who string, limits ...stint.Limit) overrides.Override {
+	return overrides.Override{Subject: "user:" + who, Policy: "free", Limits: limits, Why: "TICKET-7", By: "ann"}
+}
+
+// stores are those that keep tables: in memory, in Redis, and there under hashed names.
+func stores(t *testing.T, f func(t *testing.T, open func() stint.Store, lose func())) {
+	t.Run("memory", func(t *testing.T) {
+		store, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		f(t, func() stint.Store { return store }, nil)
+	})
+	for name, keys := range map[string][][]byte{"redis": nil, "hashed": {[]byte(strings.Repeat("k", 32))}} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			open := func() stint.Store {
+				store, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL(), NameKeys: keys})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { store.Close() })
+				return store
+			}
+			f(t, open, func() { server.Do("FLUSHALL") })
+		})
+	}
+}
+
+// TestOverrides: a customer's limits change in all processes, what is used stays, and the end of an
+// override is the end of it.
+func TestOverrides(t *testing.T) {
+	stores(t, func(t *testing.T, open func() stint.Store, lose func()) {
+		one, two := start(t, open()), start(t, open())
+		if a, b := one.admitted("42"), one.admitted("43"); a != 2 || b != 2 {
+			t.Fatalf("got %d and %d, want 2", a, b)
+		}
+		one.set(raise("42", stint.PerHour(5)))
+		if more := one.admitted("42"); more != 3 {
+			t.Errorf("raised from 2 to 5: got %d more, want 3", more)
+		}
+		eventually.True(t, "the other process knows of it", func() bool { _, l := two.take("42"); return l.Max == 5 })
+		if n := two.admitted("43"); n != 0 {
+			t.Errorf("another subject got %d more", n)
+		}
+		two.set(raise("42", stint.PerHour(1))) // no lower than the configuration
+		if _, l := two.take("42"); l.Max != 2 {
+			t.Errorf("got %s, want the larger of 2 and 1", l)
+		}
+		low := raise("42", stint.PerHour(1))
+		low.Lower = true
+		two.set(low)
+		if _, l := two.take("42"); l.Max != 1 {
+			t.Errorf("got %s, want 1/1h", l)
+		}
+		eventually.True(t, "lowered in the other process", func() bool { _, l := one.take("42"); return l.Max == 1 })
+		if all := two.table.Of("user:42"); len(all) != 1 || all[0].Why != "TICKET-7" || !all[0].Lower {
+			t.Errorf("got %+v", all)
+		}
+		if lose != nil {
+			lose()
+			eventually.True(t, "a process that starts after a loss of memory knows it", func() bool {
+				return start(t, open()).table.Len() == 1
+			})
+		}
+		if ok, err := one.table.Unset(t.Context(), "user:42", "free"); !ok || err != nil {
+			t.Errorf("got %v, %v", ok, err)
+		}
+		eventually.True(t, "removed in the other process", func() bool { return two.table.Len() == 0 })
+		if ok, err := one.table.Unset(t.Context(), "user:42", "free"); ok || err != nil {
+			t.Errorf("removed twice: got %v, %v", ok, err)
+		}
+		past := raise("42", stint.PerHour(9))
+		past.Until = time.Now().Add(-time.Second)
+		one.set(past)
+		if _, l := one.take("42"); l.Max != 2 {
+			t.Errorf("got %s after the end", l)
+		}
+	})
+}
+
+// TestCheck: an override that has no effect is refused, with what would have one.
+func TestCheck(t *testing.T) {
+	for want, o := range map[string]overrides.Override{
+		`there is no policy or tier "fre"; want`: {Subject: "user:1", Policy: "fre"},
+		`free has no limit like 5/1m; want the name, algorithm and window of one of 2/1h, 100/1d`: {Subject: "user:1",
+			Policy: "free", Limits: []stint.Limit{stint.PerMinute(5)}},
+	} {
+		if err := o.Check(set(t)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for want, o := range map[string]overrides.Override{
+		"the subject has 0 bytes": {Policy: "free", Limits: []stint.Limit{stint.PerHour(1)}},
+		"0 limits":                {Subject: "a", Policy: "free"},
+		"want at most 200 bytes":  {Subject: "a", Policy: "free", Limits: []stint.Limit{stint.PerHour(1)}, Why: "a\nb"},
+		"a maximum of -1":         {Subject: "a", Policy: "free", Limits: []stint.Limit{stint.PerHour(-1)}},
+	} {
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestMany: a process that starts has a hundred thousand overrides, in bounded memory.
+func TestMany(t *testing.T) {
+	const n = 100_000
+	server := redistest.Start(t)
+	open := func() *redisstore.Store {
+		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		return store
+	}
+	one := start(t, open())
+	all := make([]overrides.Override, n)
+	for i := range all {
+		all[i] = raise(fmt.Sprint(i), stint.PerHour(500))
+		all[i].Until = time.Now().Add(time.Hour)
+	}
+	if err := one.table.SetAll(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	one.table.Close() // so that it allocates nothing meanwhile
+	store := open()
+	before := heap()
+	two := start(t, store)
+	each := (heap() - before) / n
+	runtime.KeepAlive(one)
+	runtime.KeepAlive(all)
+	if two.table.Len() != n || each > 150 {
+		t.Errorf("got %d overrides of %d bytes, want %d of at most 150", two.table.Len(), each, n)
+	}
+	t.Logf("%d bytes each", each)
+	if _, l := two.take("777"); l.Max != 500 {
+		t.Errorf("got %s, want 500/1h", l)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what pools hold goes with the second
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
