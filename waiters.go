@@ -23,7 +23,7 @@ type announcer interface {
 // others if that is later. So a limiter asks at most a hundred times a second for one subject,
 // however many wait and however much is given back. Nobody overtakes another by asking, so a waiter
 // that could not move up asks once more: those ahead of it, in other processes too, may have moved
-// by then.
+// by then. One that joins a line that is moving asks, too: it has booked behind those who move.
 //
 // An announcement that is missed costs nothing but time, because a booking stands. Where the store
 // announces nothing, or while it cannot be listened to, a waiter asks when half of its wait is
@@ -85,10 +85,11 @@ func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 		}
 	}
 	for _, name := range w.names {
-		ws.lines[name] = append(ws.lines[name], w)
-		if asked.Before(ws.heard[name]) || asked.Before(ws.heard[""]) {
+		moving := slices.ContainsFunc(ws.lines[name], func(o *waiter) bool { return !o.askAt.IsZero() })
+		if moving || asked.Before(ws.heard[name]) || asked.Before(ws.heard[""]) {
 			w.askAt, w.again = time.Now().Add(moveUpPause), true
 		}
+		ws.lines[name] = append(ws.lines[name], w)
 	}
 	return w
 }

@@ -112,7 +112,7 @@ func TestOpenACL(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	server.CLI(t, "ACL", "SETUSER", "limiter", "-hset", "-hdel")
+	server.CLI(t, "ACL", "SETUSER", "limiter", "-hset", "-hsetnx")
 	if _, err := redisstore.OpenNow(t.Context(),
 		redisstore.Config{URL: as("limiter:secret"), NameKeys: [][]byte{keyA}}); err == nil || !strings.HasSuffix(
 		err.Error(), "with a name key +hset and +hsetnx") {

@@ -194,7 +194,8 @@ func TestARefundElsewhereEndsAWait(t *testing.T) {
 func TestThoseWhoGiveUpLeaveNoHoles(t *testing.T) {
 	const waiters, stay = 200, 10
 	l := stint.PerSecond(10)
-	lim, err := stint.New(asking{open(t, redistest.Start(t).URL())}, l)
+	server := redistest.Start(t)
+	lim, err := stint.New(asking{open(t, server.URL())}, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +223,9 @@ func TestThoseWhoGiveUpLeaveNoHoles(t *testing.T) {
 		last = wait()
 	}
 	booked := last.wait
+	eventually.True(t, "the limiter listens", func() bool {
+		return !strings.HasSuffix(strings.TrimSpace(server.CLI(t, "PUBSUB", "NUMSUB", "stint:room")), "0")
+	})
 	gaveUp := time.Now()
 	for i := 2 * stay; i < stay+waiters-1; i++ {
 		cancels[i]()

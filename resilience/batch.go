@@ -345,7 +345,7 @@ func (b *batch) fly(f *flight) {
 func (b *batch) land(f *flight) {
 	b.mu.Lock()
 	for _, w := range f.waiters {
-		w.early, w.answered = w.answered, true
+		w.early = !w.hasAnswer()
 	}
 	b.mu.Unlock()
 	if c := &f.waiters[0].call; c.Err == nil && b.op == opTake {
@@ -362,11 +362,20 @@ func (b *batch) land(f *flight) {
 	}
 }
 
+// hasAnswer notes that there is an answer, and reports whether that was not known. The lock is held:
+// those who see it see the whole answer.
+func (w *waiter) hasAnswer() (first bool) {
+	first, w.answered = !w.answered, true
+	if first && w.own != nil {
+		ownClaims(&w.call.Decision.Charge, w.own.Claims)
+	}
+	return first
+}
+
 // landEarly takes over an answer that came before others of its flight.
 func (b *batch) landEarly(w *waiter) {
 	b.mu.Lock()
-	first := !w.answered
-	w.answered = true
+	first := w.hasAnswer()
 	b.mu.Unlock()
 	if first {
 		b.deliver(w, b.ledger.now())
@@ -379,7 +388,6 @@ func (b *batch) deliver(w *waiter, now int64) {
 	late, r := w.gaveUp != nil, &w.call.Request // nothing changes that any more
 	if w.own != nil {
 		r = w.own
-		ownClaims(&w.call.Decision.Charge, r.Claims)
 	}
 	if w.follow != nil { // first, so that the ledger knows that the answer counts it
 		w.follow(w.call.Decision, w.call.Err, w.number)

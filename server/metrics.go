@@ -29,11 +29,8 @@ func (s *Server) newMetrics() (endpoint, error) {
 // scrapes returns what the monitor has counted, and metrics of the process, for Prometheus.
 func (s *Server) scrapes() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
-	overrides := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stint_overrides", Help: "Limits of single subjects that differ from the configuration.",
-	}, func() float64 { return float64(s.overrides.Len()) })
 	for _, c := range []prometheus.Collector{
-		s.monitor, overrides, collectors.NewGoCollector(),
+		s.monitor, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := registry.Register(c); err != nil {
