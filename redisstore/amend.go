@@ -103,8 +103,11 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 		}
 	}
 	if a.Kind == stint.AmendRelease {
+		places := placesOf(&c)
 		for i := range c.Claims() { // before sending: no later heartbeat takes it back
-			s.released.Add(c.Data().ID, &c.Claims()[i])
+			if places>>i&1 != 0 {
+				s.released.Add(c.Data().ID, &c.Claims()[i])
+			}
 		}
 	}
 	return &amending{AmendCall: call, charge: c}, nil

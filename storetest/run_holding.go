@@ -63,6 +63,13 @@ var holding = []check{
 			k.wantApplied(k.amend(old, release), true)
 			k.mustTake(1)
 		}),
+	clocked("the release of a part without a place gives none up", nil, func(k *tester) {
+		r := k.under(stint.PerSecond(4)).request(1)
+		r.Claims = append(r.Claims, k.under(stint.AtOnce(3, s)).request(1).Claims...)
+		d := k.mustDecide(r)
+		k.wantApplied(k.amend(part(d, 0), release), false)
+		k.wantApplied(k.after(s).amend(d, extend), true)
+	}),
 	clocked("no heartbeat takes back what was given up", limits{stint.AtOnce(2, s)}, func(k *tester) {
 		released, refunded, gone := k.mustTake(1), k.mustTake(1), k.other().mustTake(1)
 		k.wantApplied(k.amend(released, release), true)
