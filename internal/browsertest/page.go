@@ -77,10 +77,26 @@ func (p *Page) Problems() []string {
 	})
 }
 
-// Click clicks in the middle of an element, once it is visible.
+// Click clicks an element. If the page moves or replaces the element meanwhile, so that the click
+// does not reach it, Click clicks again.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
-	p.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	watch := `(() => {
+		window.missed = true;
+		const hit = (event) => { if (event.target.closest(` + Quote(selector) + `)) window.missed = false; };
+		addEventListener("click", hit, { capture: true, once: true });
+		return true;
+	})()`
+	deadline := time.Now().Add(waitTimeout)
+	for Eval[bool](p, watch) {
+		p.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+		if !Eval[bool](p, "window.missed === true") { // another page has no such variable
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("browsertest: no click reaches %s", selector)
+		}
+	}
 }
 
 // Type clicks an element and types a text.
