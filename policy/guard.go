@@ -123,11 +123,11 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	return nil
 }
 
-// LimitsOf returns what a request with the claims of an input is held to by a rule of the set, for
-// callers that name the rule themselves.
-func (g *Guard) LimitsOf(rule *Rule, in *Input) []stint.Limit {
+// LimitsOf returns the limits that a rule of the set has for a subject and a request with the
+// claims of an input, for callers that name the rule and the subject themselves.
+func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	f := facts{in: in}
-	limits := rule.limitsOf(&f)
+	limits := rule.limitsOf(&f, subject, g.overrides)
 	g.log.oddClaim(&f)
 	return limits
 }

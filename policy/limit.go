@@ -88,9 +88,9 @@ func (r *Rule) LimitTexts() []string {
 	return texts
 }
 
-// limitsOf returns what a request is held to by the rule. It notes a claim that is not as it should
-// be.
-func (r *Rule) limitsOf(f *facts) []stint.Limit {
+// limitsOf returns the limits that the rule has for a request of a subject. The overrides may be
+// nil. It notes a claim that is not as it should be.
+func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	limits, own := r.Limits, true
 	for i := range r.Claimed {
 		l := &r.Claimed[i]
@@ -109,6 +109,9 @@ func (r *Rule) limitsOf(f *facts) []stint.Limit {
 			limits, own = slices.Clone(limits), false // a store may keep them
 		}
 		limits[i] = l.with(n)
+	}
+	if o != nil {
+		limits = o.Limits(r.Name(), subject, limits)
 	}
 	return limits
 }

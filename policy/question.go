@@ -96,12 +96,9 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 		if shadow && len(v.Results)-v.enforced == stint.MaxClaims {
 			continue // more than anybody needs to know
 		}
-		limits := rule.limitsOf(f)
-		if v.overrides != nil {
-			limits = v.overrides.Limits(rule.Name(), who.subject, limits)
-		}
 		result := Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
-			Subject: who.subject, Scope: scope, Limits: limits, Cost: 1, Shared: who.by.shared(f),
+			Subject: who.subject, Scope: scope, Limits: rule.limitsOf(f, who.subject, v.overrides), Cost: 1,
+			Shared: who.by.shared(f),
 		}}
 		if shadow || v.enforced == len(v.Results) {
 			v.Results = append(v.Results, result)

@@ -167,7 +167,7 @@ func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 	}
 	in := &policy.Input{Claims: k.claims}
 	for _, rule := range rules {
-		q.claim(k.subject, scope, rule, a.guard.LimitsOf(rule, in))
+		q.claim(k.subject, scope, rule, a.guard.LimitsOf(rule, k.subject, in))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
@@ -52,6 +53,34 @@ func TestClaimedNumbers(t *testing.T) {
 	d := s.post("/v1/take", `{"subject":"user:2","policy":"tokens","cost":500,"claims":{"tpm":"600"}}`).decision(200)
 	if l := d.Limits[0]; l.Limit != "cost: 600/1m" || l.Used != 500 || l.Remaining != 100 {
 		t.Errorf("a budget: got %+v", l)
+	}
+}
+
+// raised is an override of one subject under one tier.
+type raised struct{ tier, subject string }
+
+func (r raised) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
+	if policy != r.tier || subject != r.subject {
+		return configured
+	}
+	return []stint.Limit{stint.PerMinute(7), configured[1]}
+}
+
+// TestOverridden: an override applies to a request by its attributes, and to a subject that is
+// named, alone or with others.
+func TestOverridden(t *testing.T) {
+	s := serveGuarded(t, memory(t), plans, policy.GuardConfig{Overrides: raised{"plan", "user:1"}})
+	for _, body := range []string{
+		`{"method":"GET","path":"/","peer":"::1","claims":{"user":"1","plan":"a","rpm":"3"}}`,
+		`{"subject":"user:1","tier":"plan","claims":{"rpm":"3"}}`,
+		`{"subject":"user:1","tier":"plan","and":[{"subject":"ip:::2","policy":"login"}]}`,
+	} {
+		if l := s.post("/v1/take", body).decision(200).Limits[0]; l.Limit != "7/1m" {
+			t.Errorf("%s: got %s, want 7/1m", body, l.Limit)
+		}
+	}
+	if l := s.post("/v1/take", `{"subject":"user:2","tier":"plan"}`).decision(200).Limits[0]; l.Limit != "2/1m" {
+		t.Errorf("another subject: got %s, want 2/1m", l.Limit)
 	}
 }
 
