@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -19,28 +20,46 @@ const maxField = 64 << 10
 // hash of the value without spaces around it and in lower case. The form is of the type
 // application/x-www-form-urlencoded; see [JSONField] for the other common one.
 //
-// All requests where the field cannot be told share one key: those with another type of body, with
-// a longer one, with no such field, and with several. So nobody avoids the limit of an account with
-// a body that the application reads in another way. Use it for the handler of the form alone.
+// All requests where the field cannot be told share one key: those with another method than POST,
+// PUT and PATCH, with another type of body, with a longer or a compressed one, with no such field,
+// and with several, in any case and also in the query. So no client avoids the limit of an account
+// with a request that the application reads in another way. Use it for the handler of the form
+// alone.
+//
+// Values that only the application takes for the same account have different keys, such as other
+// forms of Unicode, or dots in the address of a mailbox: for these, write a KeyFunc.
 //
 // How long a body may take to arrive is bounded by the server's ReadTimeout. It panics if the name
 // is empty.
 func FormField(name string) KeyFunc {
-	return field("FormField", name, func(r *http.Request, body []byte) []string {
+	return field("FormField", name, func(r *http.Request, body []byte) (found []string) {
+		switch r.Method {
+		case http.MethodPost, http.MethodPut, http.MethodPatch:
+		default: // net/http takes the field from the query
+			return nil
+		}
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if kind != "application/x-www-form-urlencoded" {
 			return nil
 		}
-		values, err := url.ParseQuery(string(body))
-		if err != nil {
-			return nil
+		for _, text := range []string{string(body), r.URL.RawQuery} {
+			values, err := url.ParseQuery(text)
+			if err != nil {
+				return nil
+			}
+			for member, all := range values {
+				if strings.EqualFold(member, name) {
+					found = append(found, all...)
+				}
+			}
 		}
-		return values[name]
+		return found
 	})
 }
 
 // JSONField is [FormField] for a member of the object that a body in JSON holds, whatever its
-// Content-Type: a string or a number. Like encoding/json it takes no notice of case in names.
+// Content-Type and the method: a string or a whole number. Like encoding/json it takes no notice of
+// case in names. It does not look at the query.
 func JSONField(name string) KeyFunc {
 	return field("JSONField", name, func(_ *http.Request, body []byte) (found []string) {
 		in := json.NewDecoder(bytes.NewReader(body))
@@ -63,8 +82,12 @@ func JSONField(name string) KeyFunc {
 			switch value := value.(type) {
 			case string:
 				found = append(found, value)
-			case json.Number:
-				found = append(found, value.String())
+			case json.Number: // 42.0 and 4.2e1 may be 42 to the application
+				n, err := value.Int64()
+				if err != nil {
+					return nil
+				}
+				found = append(found, strconv.FormatInt(n, 10))
 			default:
 				return nil
 			}
@@ -84,7 +107,7 @@ func field(of, name string, find func(r *http.Request, body []byte) []string) Ke
 	kind := strings.ToLower(name) + ":"
 	return func(r *http.Request) string {
 		body := peekBody(r)
-		if len(body) <= maxField {
+		if len(body) <= maxField && r.Header.Get("Content-Encoding") == "" {
 			if values := find(r, body); len(values) == 1 {
 				if value := strings.ToLower(strings.TrimSpace(values[0])); value != "" {
 					return kind + hashed(value)

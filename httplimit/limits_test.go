@@ -173,6 +173,9 @@ func TestField(t *testing.T) {
 		{"broken", "", `{"email":"decoy","x`, httplimit.JSONField("email")},
 		{"nothing", "", ``, httplimit.JSONField("email")},
 		{"too long", "", `{"email":"victim","x":"` + long + `"}`, httplimit.JSONField("email")},
+		{"in another case", form, "email=decoy&Email=victim", httplimit.FormField("email")},
+		{"a fraction", "", `{"email":42.0}`, httplimit.JSONField("email")},
+		{"an exponent", "", `{"email":4.2e1}`, httplimit.JSONField("email")},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body))
 		r.Header.Set("Content-Type", c.kind)
@@ -190,6 +193,33 @@ func TestField(t *testing.T) {
 	}
 	if len(keys) != 1 || keys["email:unknown"] {
 		t.Errorf("got %v, want one key of one account", keys)
+	}
+	keys = map[string]bool{}
+	for _, body := range []string{`{"id":42}`, `{"id":"42"}`} {
+		keys[httplimit.JSONField("id")(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))] = true
+	}
+	if len(keys) != 1 || keys["id:unknown"] {
+		t.Errorf("got %v, want one key of one number", keys)
+	}
+}
+
+// TestFieldElsewhere: no request has a field in its body for the key, and another value elsewhere
+// that the application takes.
+func TestFieldElsewhere(t *testing.T) {
+	for _, c := range []struct{ what, method, target, header string }{
+		{"in the query of a GET", http.MethodGet, "/?email=victim", "Accept: */*"},
+		{"in the query of a DELETE", http.MethodDelete, "/?email=victim", "Accept: */*"},
+		{"in the query of a POST", http.MethodPost, "/?email=victim", "Accept: */*"},
+		{"in a broken query", http.MethodPost, "/?email=victim&;", "Accept: */*"},
+		{"compressed", http.MethodPost, "/", "Content-Encoding: gzip"},
+	} {
+		r := httptest.NewRequest(c.method, c.target, strings.NewReader("x=\x1f\x8b&email=decoy&x="))
+		r.Header.Set("Content-Type", form)
+		name, value, _ := strings.Cut(c.header, ": ")
+		r.Header.Set(name, value)
+		if got := httplimit.FormField("email")(r); got != "email:unknown" {
+			t.Errorf("%s: got %q, want the key of what cannot be told; FormValue has %q", c.what, got, r.FormValue("email"))
+		}
 	}
 }
 
