@@ -15,10 +15,10 @@ import (
 // 0: it was never written, or the store has lost its memory.
 type Keeper interface {
 	stint.Store
-	// Keep writes rows, and removes those whose text is "", and returns the new version. That is
-	// seen + 1, seen being the version that the caller knows, only if the caller then knows all
-	// rows. With missing only those rows are written that the table does not have: to put back what
-	// was lost.
+	// Keep writes rows, and removes those whose text is "". Seen is the version that the caller
+	// knows. Keep returns the new version if that was the one before, so that the caller now knows
+	// all rows, and else seen. With missing only those rows are written that the table does not
+	// have: to put back what was lost.
 	Keep(ctx context.Context, table string, rows []Row, seen int64, missing bool) (version int64, err error)
 	// Kept calls f with the rows that have changed since a version, and returns the version now.
 	// The text of a row that was removed is "". Where it cannot tell what has changed, it calls f
@@ -29,7 +29,7 @@ type Keeper interface {
 	StoredName(subject string) string
 }
 
-// Row is a text in a table, by its name.
+// Row is a text in a table, by its name, which is not empty and does not begin with a zero byte.
 type Row struct{ Name, Text string }
 
 // Rows says which rows of a table [Keeper.Kept] has returned.

@@ -35,7 +35,7 @@ type tableRow struct {
 }
 
 // Keep implements [driver.Keeper].
-func (s *Store) Keep(_ context.Context, name string, rows []driver.Row, _ int64, missing bool) (int64, error) {
+func (s *Store) Keep(_ context.Context, name string, rows []driver.Row, seen int64, missing bool) (int64, error) {
 	s.tables.mu.Lock()
 	defer s.tables.mu.Unlock()
 	if s.tables.byName == nil {
@@ -63,6 +63,9 @@ func (s *Store) Keep(_ context.Context, name string, rows []driver.Row, _ int64,
 	if t.removed > maxRemoved {
 		maps.DeleteFunc(t.rows, func(_ string, r tableRow) bool { return r.text == "" })
 		t.removed, t.purged = 0, t.version
+	}
+	if seen != t.version-1 {
+		return seen, nil
 	}
 	return t.version, nil
 }

@@ -123,6 +123,35 @@ func TestLostAtOnce(t *testing.T) {
 	}
 }
 
+// TestOlderCopy: an older copy takes the place of Redis, and goes on with another change before a
+// process that knows the lost one asks. Both changes are there in the end, in all processes.
+func TestOlderCopy(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	one := start(t, onRedis(t, proxy.URL()))
+	one.set(raise("a", stint.PerHour(50)))
+	keys := []string{"stint:table:{overrides}", "stint:table:{overrides}:changes"}
+	for _, key := range keys {
+		if done, err := server.Do("COPY", key, key+"-older"); done != "1" || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	one.set(raise("b", stint.PerHour(50)))
+	proxy.Silence()
+	for _, key := range keys {
+		server.Do("COPY", key+"-older", key, "REPLACE")
+	}
+	two := start(t, onRedis(t, server.URL()))
+	two.set(raise("c", stint.PerHour(50)))
+	proxy.Cut()
+	proxy.Restore()
+	for _, p := range []*process{one, two} {
+		for _, who := range []string{"a", "b", "c"} {
+			eventually.True(t, who+" is known", func() bool { return p.number(who) == 50 })
+		}
+	}
+}
+
 // TestConcurrently: processes change the same overrides, and agree in the end.
 func TestConcurrently(t *testing.T) {
 	server := redistest.Start(t)

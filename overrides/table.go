@@ -297,15 +297,10 @@ func (t *Table) update(ctx context.Context, do func(context.Context) error) erro
 // keep writes rows to the store, then here.
 func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
 	version, err := t.store.Keep(ctx, tableName, rows, t.version, false)
-	if err != nil {
-		return err
+	if err == nil {
+		t.apply(rows, version)
 	}
-	// What others have changed meanwhile is not known here, unless nothing has changed.
-	if version != t.version+1 {
-		version = t.version
-	}
-	t.apply(rows, version)
-	return nil
+	return err
 }
 
 // apply takes over rows that the store has.

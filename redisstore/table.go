@@ -16,8 +16,8 @@ const (
 	// read, approximately.
 	tableRows = 1000
 	tablePage = 5000
-	// tableLives is the largest number of a life of a table. See table.lua.
-	tableLives = 1 << 30
+	// tableRandom is what random numbers for versions are below. See table.lua.
+	tableRandom = 1 << 32
 )
 
 // tableKeys are the keys of a table, which are in one slot.
@@ -39,10 +39,10 @@ func (s *Store) Keep(ctx context.Context, table string, rows []driver.Row, seen 
 	if missing {
 		verb = "restore"
 	}
-	life := strconv.Itoa(1 + rand.IntN(tableLives))
+	random := strconv.FormatInt(rand.Int64N(tableRandom), 10)
 	for first := true; first || len(rows) > 0; first = false {
 		n := min(len(rows), tableRows)
-		args := append(make([]string, 0, 3+2*n), verb, strconv.FormatInt(version, 10), life)
+		args := append(make([]string, 0, 3+2*n), verb, strconv.FormatInt(version, 10), random)
 		for _, r := range rows[:n] {
 			args = append(args, r.Name, r.Text)
 		}

@@ -1,61 +1,62 @@
 -- table keeps rows of texts. It writes rows, or answers what has changed since a version.
 --
 -- A version is the number of a life of the table times LIFE, plus a number that grows with every
--- change. A table that is created has a new life, and so has one that is found to be an older copy.
+-- change times STEP, plus a tag. A table that is created has a new life. Lives and tags are random,
+-- so that an older copy of the table, which went on from there, has other versions.
 --
 -- KEYS[1]  the rows by name, and the version by the empty name
--- KEYS[2]  the names of rows that changed last, scored by the version that did it
+-- KEYS[2]  the names of rows that changed last, scored by the version that did it, and these
+--          versions after a zero byte. Names of rows do not begin with one
 -- ARGV[1]  write, restore or read
 -- ARGV[2]  the version that the caller knows, 0 if none: read answers what has changed since
--- ARGV[3]  of write and restore, a random number for a new life
+-- ARGV[3]  of write and restore, a random number below 2^32
 -- ARGV[4…] of write and restore per row its name and its text; an empty text removes it. Restore
 --          writes only rows that are not there
--- Reply    the version; of a read, whole if all rows are to be read, or lost if the table has not
---          had the version that the caller knows; else per row that has changed its name and its
---          text, empty if it was removed
+-- Reply    of write and restore the new version if the caller knew the one before, else ARGV[2].
+--          Of a read the version, then whole if all rows are to be read, or lost if the table has
+--          not had the version that the caller knows; else per row that has changed its name and
+--          its text, empty if it was removed
 
 local CHANGES = 10000 -- as many are remembered
-local LIFE = 4194304
+local STEP, LIFE = 2 ^ 14, 2 ^ 34
 
 local rows, changes, seen = KEYS[1], KEYS[2], tonumber(ARGV[2])
 local version = tonumber(redis.call('HGET', rows, '') or 0)
-local same = math.floor(seen / LIFE) == math.floor(version / LIFE)
+local function text(v) return ('%d'):format(v) end
 
 if ARGV[1] ~= 'read' then
-  if version == 0 or same and seen > version then
-    version = tonumber(ARGV[3]) * LIFE
+  local random, known = tonumber(ARGV[3]), seen == version
+  if version == 0 then
+    version = (1 + math.floor(random / STEP)) * LIFE
     redis.call('DEL', changes)
   end
-  local text = ('%d'):format(version + 1)
+  local new = text(version - version % STEP + STEP + random % STEP)
   for i = 4, #ARGV, 2 do
     local name = ARGV[i]
     if ARGV[1] == 'write' or redis.call('HEXISTS', rows, name) == 0 then
       if ARGV[i + 1] == '' then redis.call('HDEL', rows, name) else redis.call('HSET', rows, name, ARGV[i + 1]) end
-      redis.call('ZADD', changes, text, name)
+      redis.call('ZADD', changes, new, name)
     end
   end
+  redis.call('ZADD', changes, new, '\0' .. new)
   redis.call('ZREMRANGEBYRANK', changes, 0, -CHANGES - 1)
-  redis.call('HSET', rows, '', text)
-  return { text }
+  redis.call('HSET', rows, '', new)
+  return { known and new or ARGV[2] }
 end
 
-local out = { ('%d'):format(version) }
+local out = { text(version) }
 if seen == version and version > 0 then return out end
-if seen > 0 and (not same or seen > version) then
-  out[2] = 'lost'
+if seen == 0 or not redis.call('ZSCORE', changes, '\0' .. text(seen)) then
+  local oldest = tonumber(redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')[2] or version)
+  local same = math.floor(seen / LIFE) == math.floor(version / LIFE)
+  out[2] = (seen == 0 or same and seen <= oldest) and 'whole' or 'lost'
   return out
 end
--- Of the version after the one that is known, some changes may be forgotten if there are as many as
--- are remembered.
-local oldest = tonumber(redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')[2] or version + 2)
-local forgotten = oldest > seen + 1 or oldest == seen + 1 and redis.call('ZCARD', changes) >= CHANGES
-if seen == 0 or forgotten then
-  out[2] = 'whole'
-  return out
-end
-local names = redis.call('ZRANGEBYSCORE', changes, ('(%d'):format(seen), '+inf')
+local names = redis.call('ZRANGEBYSCORE', changes, '(' .. text(seen), '+inf')
 for i = 1, #names do
-  out[#out + 1] = names[i]
-  out[#out + 1] = redis.call('HGET', rows, names[i]) or ''
+  if names[i]:byte() ~= 0 then
+    out[#out + 1] = names[i]
+    out[#out + 1] = redis.call('HGET', rows, names[i]) or ''
+  end
 end
 return out
