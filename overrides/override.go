@@ -137,7 +137,7 @@ func (o *Override) text() string {
 		verb = "set"
 	}
 	if !o.Until.IsZero() {
-		until = o.Until.Unix()
+		until = max(o.Until.Unix(), 1) // 0 is never
 	}
 	return strings.Join([]string{verb + " " + strings.Join(limits, ", "), strconv.FormatInt(until, base),
 		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
@@ -199,7 +199,11 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	if l.Burst = atOnce; atOnce == l.Max {
 		l.Burst = 0
 	}
-	if l.Validate() != nil { // both are good, but not together
+	switch {
+	case l.Validate() == nil:
+	case over.Max < configured.Max: // both are good, but not together
+		return configured
+	default:
 		l.Max, l.Burst = over.Max, over.Burst
 	}
 	return l

@@ -155,13 +155,31 @@ func TestOverrides(t *testing.T) {
 		if ok, err := one.table.Unset(t.Context(), "user:42", "free"); ok || err != nil {
 			t.Errorf("removed twice: got %v, %v", ok, err)
 		}
-		past := raise("42", stint.PerHour(9))
-		past.Until = time.Now().Add(-time.Second)
-		one.set(past)
-		if _, l := one.take("42"); l.Max != 2 {
-			t.Errorf("got %s after the end", l)
+		for _, end := range []time.Time{time.Now().Add(-time.Second), time.Unix(0, 0), time.Unix(-1, 0)} {
+			past := raise("42", stint.PerHour(9))
+			past.Until = end
+			one.set(past)
+			if _, l := one.take("42"); l.Max != 2 {
+				t.Errorf("got %s after the end at %s", l, end)
+			}
 		}
 	})
+}
+
+// TestNeverLower: where the larger number and the larger burst cannot be counted together, the
+// limit with the larger number applies.
+func TestNeverLower(t *testing.T) {
+	const year = 366 * 24 * time.Hour
+	configured, burst := stint.Per(200_000_033, year), stint.Per(126_489_600, year).WithBurst(2)
+	for _, c := range []struct{ configured, over, want stint.Limit }{
+		{configured, burst, configured},
+		{burst, configured, configured},
+	} {
+		o := overrides.Override{Limits: []stint.Limit{c.over}}
+		if got := o.Apply([]stint.Limit{c.configured}); got[0] != c.want {
+			t.Errorf("%s over %s: got %s, want %s", c.over, c.configured, got[0], c.want)
+		}
+	}
 }
 
 // TestCheck: an override that has no effect is refused, with what would have one.
