@@ -55,7 +55,7 @@ func (l *Limit) with(n int64) stint.Limit {
 	if limit.Burst > 0 && limit.Max > 0 {
 		hi, lo := bits.Mul64(uint64(limit.Burst), uint64(n))
 		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // it was checked that it fits
-		limit.Burst = int64(burst)
+		limit.Burst = max(int64(burst), min(n, 1))        // 0 would be n
 	}
 	limit.Max = n
 	return limit

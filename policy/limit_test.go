@@ -76,6 +76,24 @@ policies:
 	}
 }
 
+// TestSmallBurst: a small number does not make a burst larger.
+func TestSmallBurst(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: all, identity: user, limits: {limit: 60/1m burst 10 bucket, claim: rpm, max: 100}},
+  {name: rest, identity: everyone, limits: unlimited}]`)
+	in := get("/")
+	for rpm, want := range map[string]int64{"12": 2, "6": 1, "5": 1, "1": 1, "0": 0} {
+		in.Claims = claims{"user": "42", "rpm": rpm}
+		var v policy.Verdict
+		if err := w.withLog(new(bytes.Buffer)).Ask(&in, &v, new(stint.Request)); err != nil {
+			t.Fatal(err)
+		}
+		if l := v.Results[0].Limits[0]; l.Capacity() != want {
+			t.Errorf("rpm %s: got %s, want a burst of %d", rpm, l, want)
+		}
+	}
+}
+
 // TestUsageStaysWithTheNumber: what was used counts under another number, and 0 denies.
 func TestUsageStaysWithTheNumber(t *testing.T) {
 	w := newWorld(t, `
