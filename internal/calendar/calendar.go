@@ -3,6 +3,7 @@ package calendar
 
 import (
 	"fmt"
+	"path"
 	"sync"
 	"time"
 )
@@ -51,7 +52,7 @@ func Location(zone string) (*time.Location, error) {
 		return loc, nil
 	}
 	loc, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" {
+	if err != nil || zone == "Local" || path.Clean(zone) != zone { // a file has many names, and all are kept
 		return nil, fmt.Errorf("unknown time zone %q; want a name such as Europe/Berlin", zone)
 	}
 	mu.Lock()

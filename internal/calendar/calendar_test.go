@@ -94,7 +94,8 @@ func show(e Ends, loc *time.Location) string {
 }
 
 func TestLocation(t *testing.T) {
-	for _, zone := range []string{"Local", "Berlin", "../etc/passwd", "europe/berlin "} {
+	for _, zone := range []string{"Local", "Berlin", "../etc/passwd", "europe/berlin ", "Europe//Berlin",
+		"Europe/./Berlin", "./Europe/Berlin"} {
 		if _, err := Location(zone); err == nil {
 			t.Errorf("%q: no error", zone)
 		}
