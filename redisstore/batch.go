@@ -138,8 +138,8 @@ func (s *Store) concludeLater(ctx context.Context, c *scriptCall, reply string, 
 	s.decide(ctx, shared, c.rest)
 }
 
-// end ends the calls of a script call that was answered. Those that are late though they have time
-// left go once more: the server's clock was set, and its reply had the new time.
+// end ends the calls of a script call that was answered. Those that the server refused because its
+// clock was set go once more: its reply had the new time.
 func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error) {
 	if late := c.answer(reply, err); len(late) > 0 {
 		s.send(ctx, flight{connection: &s.conn}, late, s.nextCalls(ids(late)))
@@ -148,7 +148,7 @@ func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error)
 }
 
 // send makes one script call, under the first of as many ids as it needs. It returns the runs that
-// are late though they have time left.
+// the server refused because its clock was set.
 func (s *Store) send(ctx context.Context, by caller, runs []run, id uint64) (late []run) {
 	c, err := s.encodeTake(runs, id)
 	if err != nil {

@@ -57,14 +57,24 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 	}
 }
 
-// A clock that is set makes the first call late by mistake: it is made again.
+// A clock that is set makes the first call late by mistake, or sends it the wrong days: it is made
+// again.
 func TestAServersClockThatIsSetLosesNoCall(t *testing.T) {
+	for _, c := range []struct {
+		limit stint.Limit
+		by    time.Duration
+	}{{stint.PerHour(1000), time.Hour}, {stint.Daily(1000), 72 * time.Hour}} {
+		t.Run(c.limit.String(), func(t *testing.T) { clockIsSet(t, c.limit, c.by) })
+	}
+}
+
+func clockIsSet(t *testing.T, limit stint.Limit, by time.Duration) {
 	server := redistest.StartFakeTime(t)
 	s := open(t, server.URL())
-	limits := []stint.Limit{stint.PerHour(1000)}
+	limits := []stint.Limit{limit}
 	request := stint.Request{Claims: []stint.Claim{{Subject: "a", Limits: limits, Cost: 1}}}
 	used := int64(0)
-	for _, offset := range []time.Duration{0, time.Hour, -time.Hour, 0} {
+	for _, offset := range []time.Duration{0, by, -by, 0} {
 		server.SetClockOffset(t, offset)
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -45,14 +45,17 @@ const (
 )
 
 // answer fills in the decisions of a reply, or the error instead of one. It returns the runs, as
-// far as they are left, that the server refused as too late though they have time left.
+// far as they are left, that the server refused because its clock was set: as too late though they
+// have time left, or because of the periods of a calendar.
 func (c *scriptCall) answer(reply string, err error) (late []run) {
 	if err == nil {
 		late, err = c.decodeTake(reply)
 	}
 	if err != nil {
 		failRuns(c.runs, err)
-		return nil
+	}
+	if c.store.learnPeriods(err) {
+		return c.runs
 	}
 	return late
 }

@@ -161,16 +161,27 @@ func (s *Store) now() int64 {
 	return s.server.now()
 }
 
+// learnPeriods takes the server's time from the error of a call that had other periods of a
+// calendar than those around it, and reports whether it is one. Nothing ran then, and the next call
+// has the right ones.
+func (s *Store) learnPeriods(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return false
+	}
+	_, clock, ok := strings.Cut(refused.Error(), clockWord+" ")
+	now, err := strconv.ParseInt(clock, 10, 64)
+	if !ok || err != nil {
+		return false
+	}
+	s.learnTime(now, true)
+	return true
+}
+
 // wrap names what failed, and leaves a server that has become a replica and a connection that
 // answers with the replies of other calls: it would go on to.
 func (s *Store) wrap(op string, err error) error {
-	if refused, ok := rueidis.IsRedisErr(err); ok {
-		if _, clock, ok := strings.Cut(refused.Error(), clockWord+" "); ok {
-			if now, err := strconv.ParseInt(clock, 10, 64); err == nil {
-				s.learnTime(now, true) // the next call has the periods around it
-			}
-		}
-	}
+	s.learnPeriods(err)
 	err = wrap(op, err)
 	if err != nil {
 		switch errkind.Of(err) {
