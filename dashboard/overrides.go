@@ -20,7 +20,13 @@ func (d *dashboard) showOverrides(w http.ResponseWriter, r *http.Request) {
 	if !ok || !d.hasAdmin(w) {
 		return
 	}
-	list, err := d.admin.Overrides(r.Context(), r.FormValue("prefix"), n)
+	prefix := r.FormValue("prefix")
+	if label.Short(prefix) != label.Line(prefix) && !d.mayName(r) { // it would find out what is hidden
+		answer.Refuse(w, http.StatusForbidden, "forbidden",
+			"The prefix is longer than the names that you may see; shorten it, or use a token with the role operate.")
+		return
+	}
+	list, err := d.admin.Overrides(r.Context(), prefix, n)
 	if err != nil {
 		refuse(w, err)
 		return

@@ -106,6 +106,15 @@ func TestOverridesAreRefused(t *testing.T) {
 	if err := r.operate(reader).ExportOverrides(t.Context(), func([]byte) error { return nil }); err == nil {
 		t.Error("a reader may export names")
 	}
+	for prefix, ok := range map[string]bool{"ip:": true, "ip:192.0.2.1": false, "user:mallory": false} {
+		_, err := r.operate(reader).Overrides(t.Context(), prefix, 10)
+		if e, refused := err.(*control.RefusedError); refused == ok || refused && e.Status != http.StatusForbidden {
+			t.Errorf("a reader searches for %s: got %v", prefix, err)
+		}
+		if _, err := r.operate(operator).Overrides(t.Context(), prefix, 10); err != nil {
+			t.Errorf("an operator searches for %s: %v", prefix, err)
+		}
+	}
 	with := func(change func(*control.SetRequest)) control.SetRequest {
 		a := set
 		change(&a)
