@@ -74,8 +74,8 @@ func (r *rule) cost(c *stint.Claim) int64 {
 }
 
 // others is what other processes have used of a limit. It is known when the last of its units
-// leaves its window, and not when the others do. If processes share what is left, they are taken to
-// have been used evenly; else all of them to be the last one.
+// leaves its window, and not when the others do. If processes share what is left, and the window
+// slides, they are taken to have been used evenly; else all of them to be the last one.
 type others struct {
 	units       int64
 	from, until int64
@@ -95,6 +95,11 @@ func (c *count) ours(units, at int64) {
 		m.stored -= weight
 		m.raised -= weight
 	}
+}
+
+// evenly reports whether others are taken to have used a limit evenly.
+func (c *count) evenly() bool {
+	return c.ledger.instances() > 1 && c.Algorithm != stint.AlgorithmFixed && c.Algorithm != stint.AlgorithmCalendar
 }
 
 func (o *others) at(t int64, evenly bool) int64 {
@@ -266,7 +271,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	// our own units leave their window. What was known before stands if it is between them.
 	least := max(used-max(c.sum-uncounted, 0), 0)
 	most := max(used-max(c.surely()-uncounted, 0), 0)
-	before := c.others.at(now, c.ledger.instances() > 1)
+	before := c.others.at(now, c.evenly())
 	c.others.units = min(max(before, least), most)
 	c.others.from, c.others.until = now, now+int64(min(u.ResetAfter, maxAhead))
 }
@@ -291,7 +296,7 @@ func (c *count) logLeft(t, uncounted int64) int64 {
 	if c.Algorithm == stint.AlgorithmBucket {
 		return c.capacity
 	}
-	mine, others := c.mineAt(t), c.others.at(t, instances > 1)
+	mine, others := c.mineAt(t), c.others.at(t, c.evenly())
 	if instances == 1 {
 		return c.capacity - min(mine+others, c.usedAt(t))
 	}

@@ -205,6 +205,24 @@ func TestPartOfWhatIsLeft(t *testing.T) {
 	})
 }
 
+// What others have used of a fixed window or of a period of the calendar counts until its end,
+// however long ago the store's last answer was.
+func TestOthersCountUntilTheEnd(t *testing.T) {
+	fixed := stint.Limit{Max: 10, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}
+	for _, l := range []stint.Limit{stint.Daily(10), fixed} {
+		over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
+			r := oneUnit("a", l)
+			wantAdmitted(t, store, 9, r, 9)
+			wantAdmitted(t, s, 2, r, 1)
+			time.Sleep(12 * time.Hour)
+			store.down()
+			wantAdmitted(t, s, 10, r, 0)
+			time.Sleep(12 * time.Hour)
+			wantAdmitted(t, s, 10, r, 5)
+		})
+	}
+}
+
 // A ban that the store told of is known to those whom it concerns, until its end, whoever asks in
 // between without looking for bans. A command takes effect here although the store fails.
 func TestBansAndCommandsWithoutTheStore(t *testing.T) {
