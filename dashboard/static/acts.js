@@ -46,17 +46,21 @@ export function raisable(s) {
   return [...all.values()];
 }
 
-/** raise gives a subject a higher limit for a time. Others of the policy that are overridden stay so. */
+/** identity is a limit without its number: its name, window and algorithm. */
+const identity = (limit) => limit.replace(/(^|: )\d+\//, "$1/").replace(/ (burst|on|from|in) \S+| leased/g, "");
+
+/** raise gives a subject a higher limit for a time. Others of the policy that are overridden stay so, lowered ones too. */
 export async function raise(app, s) {
   const limits = raisable(s);
   const title = `Raise ${s.subject}?`;
   const answer = await askRaise({ title, limits: limits.map((l) => ({ label: `${l.limit}, ${tierAndPolicy(l.tier, l.policy)}`, max: l.max })) });
   if (answer === null) return false;
   const chosen = limits[answer.index];
-  const others = limits.filter((l) => l !== chosen && l.configured && rule(l) === rule(chosen)).map((l) => l.limit);
+  const before = (s.overrides ?? []).find((o) => o.policy === rule(chosen));
+  const others = (before?.limits ?? []).filter((l) => identity(l) !== identity(chosen.limit));
   return post(app, "api/limits/set", {
     ...who(s), policy: rule(chosen), limits: [chosen.limit.replace(/(^|: )\d+\//, `$1${answer.max}/`), ...others],
-    until: answer.until.toISOString(), why: answer.why,
+    lower: before?.lower ?? false, until: answer.until.toISOString(), why: answer.why,
   }, title);
 }
 
