@@ -82,7 +82,7 @@ type Limit struct {
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
 	// package resilience is in use. The limit stays strict everywhere; the price is that units
 	// count from when a block was taken until after its end, and that a process that is cut off
-	// from the store denies. For Sliding and Fixed.
+	// from the store denies. For Sliding, Fixed and Calendar.
 	Leased bool
 	// Start is where the periods of a calendar limit begin: the day of a month, 1 to 31, where 31
 	// is the last day of every month, or the day of a week, 1 for Monday to 7 for Sunday. 0 is 1.

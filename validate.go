@@ -174,7 +174,7 @@ func (r *Request) check(m *mistakes) {
 	}
 	if !r.leaseFits() {
 		m.add("Fit is %v and Lease is %v; want Take with one claim of a cost above 0, whole microseconds "+
-			"up to %d days, no request ID with a lease, and no limit but sliding and fixed ones "+
+			"up to %d days, no request ID with a lease, and no limit but sliding, fixed and calendar ones "+
 			"(Fit alone: but no concurrency)", r.terms.Fit, r.terms.Lease, MaxWindow/day)
 	}
 	if r.books() && slices.ContainsFunc(r.Claims, func(c Claim) bool { return c.hasConcurrency() }) {
