@@ -66,7 +66,7 @@ func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 
 // releasePlace gives up a holder's place, if it has one.
 func (q *query) releasePlace(v *view, id uint64) bool {
-	if !v.hold.Release(id) {
+	if !v.ReleasePlace(id) {
 		return false
 	}
 	q.write(v)
@@ -83,7 +83,7 @@ func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 			continue
 		}
 		places++
-		if v.hold.Extend(c.Data().ID) || !knownOnly && q.retake(v, c) {
+		if v.ExtendPlace(c.Data().ID) || !knownOnly && q.retake(v, c) {
 			held++
 			q.write(v)
 		}
@@ -95,7 +95,7 @@ func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 func (q *query) retake(v *view, c *stint.Charge) bool {
 	id := c.Data().ID
 	return !q.isSettled(v.claim, c) && !q.store.released.Has(id, v.claim.Claim) &&
-		v.hold.Retake(id, c.Data().AtOf(v.claim.number))
+		v.RetakePlace(id, c.Data().AtOf(v.claim.number))
 }
 
 // isSettled reports whether a claim of a charge is known to be settled.
@@ -164,10 +164,10 @@ func (q *query) settleState(v *view, id uint64, at int64, a stint.Amendment) (ch
 	}
 	p, cost := &q.parts[v.part], v.claim.Cost
 	if v.index >= 0 && !p.stale {
-		charged, ok = v.count.Settle(at, cost, a.Cost, a.MaxDebt)
+		charged, ok = v.Settle(at, cost, a.Cost, a.MaxDebt)
 	}
 	if !ok && a.Cost > cost && q.now < at+storebounds.LateSettle && !q.store.resets.since(p.hash, at, q.now) {
-		charged, ok = v.count.Raise(cost, a.Cost, a.MaxDebt) // now
+		charged, ok = v.Raise(cost, a.Cost, a.MaxDebt) // now
 	}
 	if ok {
 		q.write(v)

@@ -21,19 +21,19 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 			id = v.claim.shard.nextSerial()
 		}
 		if v.booked {
-			v.count.Unbook(r.Terms().Booked.At, cost)
+			v.Unbook(r.Terms().Booked.At, cost)
 		}
 		switch {
 		case v.holds():
-			v.hold.Charge(id)
+			v.TakePlace(id)
 		case r.Mode == driver.ModeForce:
 			v.force(at, end, cost, r.Terms().Refilled.Microseconds())
 		case at > q.now && come:
-			v.count.Insert(at, end, cost)
+			v.Insert(at, end, cost)
 		case at > q.now:
-			v.count.Book(at, end, cost)
+			v.Book(at, end, cost)
 		default:
-			v.count.Lease(end, cost)
+			v.Lease(end, cost)
 		}
 		q.write(v)
 	}
@@ -56,9 +56,7 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 		return q.endAmong(at, end)
 	}
 	for k := range q.views {
-		if v := &q.views[k]; !v.holds() {
-			end = max(end, v.count.LastEnd())
-		}
+		end = max(end, q.views[k].LastEnd())
 	}
 	return end
 }
@@ -68,10 +66,8 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 func (q *query) endAmong(at, end int64) int64 {
 	last := int64(0)
 	for k := range q.views {
-		if v := &q.views[k]; !v.holds() {
-			before, after := v.count.EndsAround(at)
-			last, end = max(last, before), min(end, after)
-		}
+		before, after := q.views[k].EndsAround(at)
+		last, end = max(last, before), min(end, after)
 	}
 	return max(last, end)
 }
@@ -79,10 +75,10 @@ func (q *query) endAmong(at, end int64) int64 {
 // force charges units now that were used at their end, or books them if their time ends later: as
 // many as the count can hold.
 func (v *view) force(at, end, units, refilled int64) {
-	if units = min(units, v.count.Spare()); at < end && units > 0 {
-		v.count.Insert(at, end, units)
+	if units = min(units, v.Spare()); at < end && units > 0 {
+		v.Insert(at, end, units)
 	} else {
-		v.count.ChargeLate(end, units, refilled)
+		v.ChargeLate(end, units, refilled)
 	}
 }
 

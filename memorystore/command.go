@@ -25,7 +25,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 		q.reset()
 	case stint.CommandGiveBack:
 		for k := range q.views {
-			if v := &q.views[k]; !v.holds() && v.index >= 0 && v.count.GiveBack(c.Units) {
+			if v := &q.views[k]; v.index >= 0 && v.GiveBack(c.Units) {
 				q.write(v)
 			}
 		}
@@ -57,12 +57,12 @@ func (q *query) reset() {
 			p.restart(q.now)
 		}
 		if v.index >= 0 {
-			p.claim.shard.free(p.rec, v.index, false)
+			p.claim.shard.free(p.rec, v.index)
 		}
 	}
 	for k := range q.views {
 		if v := &q.views[k]; v.holds() {
-			v.hold.Clear()
+			v.ClearPlaces()
 			q.write(v)
 		}
 	}
@@ -76,9 +76,6 @@ func (p *part) restart(now int64) {
 	if p.rec == nil {
 		return
 	}
-	if p.rec.last > now {
-		p.rec.stepBack(now)
-	}
-	p.rec.last = now
+	p.touch(now)
 	p.claim.shard.draw(p.rec)
 }

@@ -2,11 +2,15 @@ package memorystore
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
 const (
+	// roomyShare is the part of the store that records with room keep, one record in so many. Until
+	// loads are compared again it may be one record per shard more.
+	roomyShare = 32
 	// enough is the share of each of its limits that is left at least to a record with room.
 	enough = 0.5
 	// evictAmong is how many records are compared to evict one, evictFurther how many if they are
@@ -16,6 +20,144 @@ const (
 	// evictMost is how many are evicted under one lock.
 	evictMost = 64
 )
+
+// class is whether a record is noted as having room.
+type class int
+
+const (
+	near  class = iota // one of its limits has less than half left
+	roomy              // each has at least half left, or had when that was last looked at
+	classes
+)
+
+// loads is how many records of each class a shard has. It is written under the shard's lock and
+// read without.
+type loads [classes]atomic.Int32
+
+// bounds are how much the store may hold.
+type bounds struct{ subjects, bytes int64 }
+
+// written is what a call has written and what is not counted yet.
+type written struct {
+	subject        string // of its first claim
+	shard          uint32 // of that
+	now            int64
+	bytes, records int64
+	spare          []*record // not to be evicted for it
+}
+
+// add counts what was written, unless that would exceed the bounds. What is not positive never
+// does.
+func (s *Store) add(w *written) bool {
+	if !addWithin(&s.subjects, w.records, s.bounds.subjects) {
+		return false
+	}
+	if !addWithin(&s.bytes, w.bytes, s.bounds.bytes) {
+		s.subjects.Add(-w.records)
+		return false
+	}
+	return true
+}
+
+func addWithin(counter *atomic.Int64, n, most int64) bool {
+	for {
+		old := counter.Load()
+		if n > 0 && old > most-n {
+			return false
+		}
+		if n == 0 || counter.CompareAndSwap(old, old+n) {
+			return true
+		}
+	}
+}
+
+// over reports whether something has to go for what was written.
+func (s *Store) over(w *written) bool {
+	return s.bytes.Load() > s.bounds.bytes-w.bytes || s.subjects.Load() > s.bounds.subjects-w.records
+}
+
+// makeRoom counts what a call has written, after it has evicted records if that is too much. If
+// nothing else is left, what was written goes. The caller holds no lock: makeRoom locks one shard at
+// a time, so that calls cannot wait for each other in a circle.
+func (s *Store) makeRoom(w *written) {
+	for !s.add(w) {
+		if s.evict(w) {
+			continue
+		}
+		if w.spare == nil { // only what other calls have not counted yet is left
+			s.bytes.Add(w.bytes)
+			s.subjects.Add(w.records)
+			return
+		}
+		w.spare = nil
+	}
+}
+
+// evict evicts from the shard with the greatest load, or, if there is nothing to evict, from
+// another, and from the other class only if there is nothing of the first in any shard. It reports
+// false if there was nothing to evict at all.
+func (s *Store) evict(w *written) bool {
+	first, c := s.heaviest(w.shard)
+	for _, c := range [...]class{c, roomy - c} {
+		for i := range uint32(len(s.shards)) {
+			n := (first + i) & uint32(len(s.shards)-1)
+			if s.loads[n][c].Load() == 0 {
+				continue
+			}
+			sh := &s.shards[n]
+			sh.mu.Lock()
+			evicted := sh.evict(w, c)
+			sh.mu.Unlock()
+			if evicted {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// heaviest returns the class to evict from, and the shard: a call's own, if it does not have much
+// less of that class than the one that has the most, so that calls rarely meet.
+//
+// Loads are compared once in as many evictions as there are shards, and whenever the shard that had
+// the most has none.
+func (s *Store) heaviest(own uint32) (uint32, class) {
+	c := class(s.evictable.Load())
+	heavy := s.heavy[c].Load()
+	if s.turns.Add(1)%uint32(len(s.shards)) == 1 || s.loads[heavy][c].Load() == 0 {
+		c = s.compareLoads()
+		heavy = s.heavy[c].Load()
+	}
+	most, mine := s.loads[heavy][c].Load(), s.loads[own][c].Load()
+	if mine > 0 && mine >= most-most/4 {
+		return own, c
+	}
+	return heavy, c
+}
+
+// compareLoads notes which shard has the most records of each class, and which class is to be
+// evicted from.
+func (s *Store) compareLoads() class {
+	var most, total [classes]int64
+	var heavy [classes]uint32
+	for i := range s.loads {
+		for c := range classes {
+			n := int64(s.loads[i][c].Load())
+			if total[c] += n; n > most[c] {
+				most[c], heavy[c] = n, uint32(i)
+			}
+		}
+	}
+	c := near
+	if total[near] == 0 || total[roomy] > (total[near]+total[roomy])/roomyShare {
+		c = roomy
+	}
+	s.evictable.Store(uint32(c))
+	for c := range classes {
+		s.heavy[c].Store(heavy[c])
+	}
+	return c
+}
 
 // evict evicts records of a class from the shard while the store is too large. It reports false if
 // there was nothing to evict.
@@ -29,12 +171,6 @@ func (sh *shard) evict(w *written, c class) bool {
 		}
 	}
 	return true
-}
-
-// unfill evicts what the shard's index cannot name.
-func (sh *shard) unfill(w *written) {
-	for int(sh.count) > sh.store.perShard && (sh.evictOne(w, roomy) || sh.evictOne(w, near)) {
-	}
 }
 
 // evictOne forgets the record with the most left of its limits among the next ones of a class.
@@ -57,13 +193,9 @@ func (sh *shard) evictOne(w *written, c class) bool {
 
 // mostLeft returns the record with the most left among the next ones of a class, from the hand on
 // and around. It notes which of them no longer have room. Among equal ones that are near a limit it
-// is one of the subject that there has to be room for.
+// prefers one of the subject that needs the room.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
-	var own *record
-	if c == near && w.held && len(w.spare) > 0 {
-		own = w.spare[0]
-	}
-	bestLeft, seen, n := spared, 0, sh.hand
+	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {
 		if n++; n >= sh.count {
 			n = 0
@@ -79,8 +211,9 @@ func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bo
 		}
 		if left > bestLeft {
 			best, bestLeft = n, left
-		} else if left == bestLeft && own != nil && r.sameSubject(own) {
-			best, own = n, nil
+			own = false
+		} else if left == bestLeft && !own && c == near && r.isOf(w.subject) {
+			best, own = n, true
 		}
 		if seen++; seen >= evictAmong && bestLeft >= 0 || seen == evictFurther || left == 1 {
 			break
@@ -101,8 +234,8 @@ func (sh *shard) classify(r *record, now int64) class {
 	return near
 }
 
-// setClass notes of which class a record is. Charges do not: what has become near a limit since is
-// noted when it is looked at to be evicted, what has room again when the sweeper passes.
+// setClass notes the class of a record. Charges do not: a record that has come near a limit is noted
+// when it is considered for eviction, and one that has room again when the sweeper passes.
 func (sh *shard) setClass(n uint32, c class) {
 	old := sh.classOf(n)
 	if c == old {
@@ -131,25 +264,21 @@ func (sh *shard) left(r *record, now int64) float64 {
 		}
 		least = share(b.struck(now), b.counts.Cap)
 	}
-	for i := range r.states(true) {
-		if sh.alive(r, i, true, now) {
+	for i := range r.states() {
+		c := r.state(i)
+		if c.Owner == 0 {
+			continue
+		}
+		p := sh.params(c.Owner)
+		if !p.Places {
+			var v algorithm.View
+			v.Open(c, p, now, max(r.last-now, 0))
+			least = min(least, share(v.Used(), p.Cap))
+		} else if !c.Dead(p, now) {
 			return isHeld
 		}
 	}
-	for i := range r.states(false) {
-		if c := r.countAt(i); c.Owner != 0 {
-			least = min(least, sh.countLeft(r, c, now))
-		}
-	}
 	return least
-}
-
-// countLeft is the share that is left of the limit that a count of a record was last written under.
-func (sh *shard) countLeft(r *record, c *algorithm.Count, now int64) float64 {
-	var v algorithm.View
-	p := sh.params(c.Owner)
-	v.Open(c, p, now, max(r.last-now, 0))
-	return share(v.Used(), p.Cap)
 }
 
 // share is what is left of a capacity, from 0 to 1.

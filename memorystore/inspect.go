@@ -42,18 +42,18 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 // show fills in what is known of a limit.
 func (v *view) show(w *driver.Window, now int64) {
 	w.Limit = v.limit
-	w.Used, w.ResetAfter = v.used(), duration(v.reset())
-	if !v.fits(1) {
-		_, last := v.bookings()
-		w.RetryAfter = wait(v.earliest(max(now, last), 1), now)
+	w.Used, w.ResetAfter = v.Used(), duration(v.Reset())
+	if !v.Fits(1) {
+		_, last := v.Bookings()
+		w.RetryAfter = wait(v.Earliest(max(now, last), 1), now)
 	}
 	var entries []driver.Entry
-	if v.limit.Algorithm == stint.AlgorithmConcurrency {
-		w.LeftOut = v.hold.EachLast(storebounds.MaxEntries, func(expiry int64) {
+	if v.holds() {
+		w.LeftOut = v.EachPlace(storebounds.MaxEntries, func(expiry int64) {
 			entries = append(entries, driver.Entry{Until: instant(expiry), Units: 1})
 		})
 	} else {
-		v.count.Each(func(at, until, n int64) {
+		v.Each(func(at, until, n int64) {
 			entries = append(entries, driver.Entry{At: instant(at), Until: instant(until), Units: n})
 		})
 	}

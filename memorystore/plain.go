@@ -46,12 +46,12 @@ func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []s
 	fits := true
 	for i := range limits {
 		index, tag := sh.locate(r, &limits[i])
-		if tag == 0 || limits[i].Algorithm == stint.AlgorithmConcurrency || r.countAt(index).Booked() {
+		if tag == 0 || limits[i].Algorithm == stint.AlgorithmConcurrency || r.state(index).Booked() {
 			sh.mu.Unlock()
 			return
 		}
 		v := &sh.plain[i]
-		v.Open(r.countAt(index), sh.params(tag), now, 0)
+		v.Open(r.state(index), sh.params(tag), now, 0)
 		fits = fits && v.Fits(cost)
 	}
 	if !fits && bans {
@@ -77,10 +77,9 @@ func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []s
 		retry = wait(latest, now)
 	}
 	generation = r.generation
-	if grown != 0 && !s.add(int64(grown), 0, s.bounds) {
-		sh.unlockFull(r, now, int64(grown))
-	} else {
-		sh.mu.Unlock()
+	sh.mu.Unlock()
+	if grown != 0 {
+		s.makeRoom(&written{subject: subject, shard: sh.number, now: now, bytes: int64(grown), spare: []*record{r}})
 	}
 	return id, now, generation, retry, true, usages[0], usages[1], usages[2]
 }
@@ -108,12 +107,4 @@ func (s *Store) takePlain(ctx context.Context, r *stint.Request, d *stint.Decisi
 	usages := [...]stint.Usage{first, second, third}
 	copy(d.MakeUsages(len(c.Limits)), usages[:])
 	return true
-}
-
-// unlockFull gives the lock back and makes room for the bytes by which a record has grown.
-func (sh *shard) unlockFull(r *record, now, bytes int64) {
-	w := written{shard: sh.number, now: now, bytes: bytes, spare: []*record{r}}
-	sh.evictIfHeavy(&w)
-	sh.mu.Unlock()
-	sh.store.makeRoom(&w)
 }

@@ -35,15 +35,15 @@ type claim struct {
 
 // part is a record that a call reads or writes.
 type part struct {
-	claim  *claim  // whose it is
-	name   string  // of its limits
-	whole  bool    // it is of the subject outside of any scope, though the claim has one
-	rec    *record // nil if nothing is known
+	claim  *claim // whose it is
+	scope  string // that of the claim, or none for the ban
+	name   string // of its limits
 	hash   uint64
-	size   int    // of the record when the call began
-	added  bool   // the call has inserted the record
-	number uint32 // of a record that was added
-	stale  bool   // it is not the state that was charged, in an amendment
+	rec    *record // nil if nothing is known
+	size   int     // of the record when the call began
+	added  bool    // the call has inserted the record
+	number uint32  // of a record that was added
+	stale  bool    // it is not the state that was charged, in an amendment
 }
 
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
@@ -95,27 +95,17 @@ func (q *query) part(c *claim, scope, name string) int {
 	n := len(q.parts)
 	for i := range n {
 		p := &q.parts[i]
-		if p.hash == hash && p.name == name && p.scope() == scope && p.claim.Subject == c.Subject {
+		if p.hash == hash && p.name == name && p.scope == scope && p.claim.Subject == c.Subject {
 			return i
 		}
 	}
 	q.parts = slices.Grow(q.parts, 1)[:n+1]
 	p := &q.parts[n]
-	p.claim, p.name, p.whole = c, name, scope != c.Scope
-	p.hash, p.added, p.stale = hash, false, false
-	if p.rec = c.shard.find(hash, c.Subject, scope, name); p.rec != nil {
+	*p = part{claim: c, scope: scope, name: name, hash: hash, rec: c.shard.find(hash, c.Subject, scope, name)}
+	if p.rec != nil {
 		p.size = p.rec.bytes()
-	} else {
-		p.size = 0
 	}
 	return n
-}
-
-func (p *part) scope() string {
-	if p.whole {
-		return ""
-	}
-	return p.claim.Scope
 }
 
 // first returns the record of the first claim without a name: that of request ids.
@@ -124,10 +114,22 @@ func (q *query) first() *part { return &q.parts[q.claims[0].part] }
 // record returns the part's record, a new one if it has none.
 func (p *part) record() *record {
 	if p.rec == nil {
-		p.number, p.rec = p.claim.shard.insert(p.hash, p.claim.Subject, p.scope(), p.name)
+		p.number, p.rec = p.claim.shard.insert(p.hash, p.claim.Subject, p.scope, p.name)
 		p.added = true
 	}
 	return p.rec
+}
+
+// touch notes a write of a state of the part's record, concurrency limits apart.
+func (p *part) touch(now int64) {
+	r := p.rec
+	if r.generation == 0 {
+		p.claim.shard.draw(r)
+	}
+	if r.last > now {
+		r.stepBack(now)
+	}
+	r.last = now
 }
 
 // generation is that of the part's state, 0 if there is none.
@@ -140,8 +142,8 @@ func (p *part) generation() uint32 {
 
 // unlock counts what was written and gives the locks back. If that is too much, it evicts records.
 func (q *query) unlock() {
-	s, own := q.store, q.claims[0].shard
-	w := written{shard: own.number, now: q.now}
+	s := q.store
+	w := written{subject: q.claims[0].Subject, shard: q.claims[0].shard.number, now: q.now}
 	overfull := false
 	for i := range q.parts {
 		p := &q.parts[i]
@@ -156,7 +158,7 @@ func (q *query) unlock() {
 			overfull = overfull || int(sh.count) > s.perShard
 		}
 	}
-	if w.bytes == 0 && w.records == 0 || !overfull && s.add(w.bytes, w.records, s.bounds) {
+	if w.bytes == 0 && w.records == 0 || !overfull && s.add(&w) {
 		q.release()
 		return
 	}
@@ -168,10 +170,10 @@ func (q *query) unlock() {
 			}
 		}
 	}
-	for _, i := range q.locked {
-		s.shards[i].unfill(&w)
+	for _, i := range q.locked { // an index cannot name more
+		for sh := &s.shards[i]; int(sh.count) > s.perShard && (sh.evictOne(&w, roomy) || sh.evictOne(&w, near)); {
+		}
 	}
-	own.evictIfHeavy(&w)
 	q.release()
 	s.makeRoom(&w)
 }

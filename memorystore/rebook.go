@@ -20,7 +20,7 @@ func (q *query) behind(r *stint.Request) (old int64) {
 		if v.claim.Cost == 0 {
 			continue
 		}
-		at := v.bookedAt(booked.At)
+		at := v.BookedAt(booked.At)
 		if v.booked = at > 0 && !q.parts[v.part].stale; !v.booked {
 			whole = false
 		} else if old == 0 || at < old {
@@ -49,22 +49,19 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 		if v.booked || q.parts[v.part].stale {
 			return false
 		}
-		come = come || !v.holds() && v.count.HasCome(end)
+		come = come || v.HasCome(end)
 	}
 	if !come {
 		return false
 	}
 	for k := range q.views {
 		v := &q.views[k]
-		if v.holds() {
-			continue
-		}
 		if v.claim.Cost > 0 {
-			if _, found := v.count.Settle(end, v.claim.Cost, 0, 0); found {
+			if _, found := v.Settle(end, v.claim.Cost, 0, 0); found {
 				q.write(v)
 			}
 		}
-		v.count.Firm()
+		v.Firm()
 	}
 	return true
 }
@@ -72,9 +69,7 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 // only ignores the bookings that do not come before an instant.
 func (q *query) only(before int64) {
 	for k := range q.views {
-		if v := &q.views[k]; !v.holds() {
-			v.count.Only(before)
-		}
+		q.views[k].Only(before)
 	}
 }
 

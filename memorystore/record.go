@@ -1,7 +1,6 @@
 package memorystore
 
 import (
-	"bytes"
 	"hash/maphash"
 	"slices"
 	"unsafe"
@@ -33,9 +32,7 @@ type rest struct {
 	key         []byte
 	split, name int
 
-	// Of the limits that are not in the record. One without a tag is free.
-	counts  []algorithm.Count
-	holders []held
+	counts []algorithm.Count // of the other limits
 
 	// These are in the record without a name.
 	ids     ids
@@ -98,13 +95,6 @@ func (r *record) isOf(subject string) bool {
 	return string(key[:split]) == subject
 }
 
-// sameSubject reports whether two records are of one subject.
-func (r *record) sameSubject(other *record) bool {
-	a, i, _ := r.fullKey()
-	b, k, _ := other.fullKey()
-	return bytes.Equal(a[:i], b[:k])
-}
-
 // hash is that of the record's key. See withScope.
 func (r *record) hash(seed maphash.Seed) uint64 {
 	key, split, name := r.fullKey()
@@ -135,47 +125,28 @@ func spread(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 }
 // stepBack follows a clock that stepped back to now.
 func (r *record) stepBack(now int64) {
 	back := r.last - now
-	for i := range r.states(false) {
-		r.countAt(i).StepBack(back, now)
+	for i := range r.states() {
+		r.state(i).StepBack(back, now)
 	}
 	r.last = now
 }
 
-// A record has a state for each limit: a count, or the holders of a concurrency limit. A state is
-// in use while it names, by its tag, the limit that it was last written under. It is known of that
-// limit when the state has expired. Counts have the indexes from 0 on, the first is in the record;
-// and so have holders.
+// A record has a state for each limit, the first in the record itself. A state is in use while it
+// names, by its tag, the limit that it was last written under; this says when it has expired. A
+// free state has the tag 0. The tag is the owner of a count.
 
-// held is the state of a concurrency limit.
-type held struct {
-	algorithm.Concurrency
-	tag uint32
-}
-
-// states is how many counts, or holders, a record has that may be nil. Some may be free.
-func (r *record) states(holds bool) int {
+// states is how many states a record has that may be nil, the free ones included.
+func (r *record) states() int {
 	switch {
 	case r == nil:
 		return 0
-	case holds && r.rest == nil:
-		return 0
-	case holds:
-		return len(r.rest.holders)
 	case r.rest == nil:
 		return 1
 	}
 	return 1 + len(r.rest.counts)
 }
 
-// tagAt returns the tag of a state, which is 0 if the state is free.
-func (r *record) tagAt(i int, holds bool) *uint32 {
-	if holds {
-		return &r.rest.holders[i].tag
-	}
-	return &r.countAt(i).Owner
-}
-
-func (r *record) countAt(i int) *algorithm.Count {
+func (r *record) state(i int) *algorithm.Count {
 	if i == 0 {
 		return &r.count
 	}
@@ -183,13 +154,9 @@ func (r *record) countAt(i int) *algorithm.Count {
 }
 
 // free forgets a state.
-func (sh *shard) free(r *record, i int, holds bool) {
-	sh.untag(*r.tagAt(i, holds))
-	if holds {
-		r.rest.holders[i] = held{}
-	} else {
-		*r.countAt(i) = algorithm.Count{}
-	}
+func (sh *shard) free(r *record, i int) {
+	sh.untag(r.state(i).Owner)
+	*r.state(i) = algorithm.Count{}
 }
 
 // more returns the record's rest, a new one if it had none.
@@ -209,13 +176,9 @@ func (r *rest) bytes() int {
 	}
 	n := int(allocated(unsafe.Sizeof(*r))) + cap(r.key) +
 		cap(r.counts)*int(unsafe.Sizeof(algorithm.Count{})) +
-		cap(r.holders)*int(unsafe.Sizeof(held{})) +
 		r.ids.bytes() + r.settled.bytes() + r.ban.bytes()
 	for i := range r.counts {
 		n += r.counts[i].Bytes()
-	}
-	for i := range r.holders {
-		n += r.holders[i].Bytes()
 	}
 	return n
 }

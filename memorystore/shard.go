@@ -150,10 +150,8 @@ func (sh *shard) remove(n uint32) {
 	if banOf(r) != nil {
 		sh.bans--
 	}
-	for _, holds := range [...]bool{false, true} {
-		for i := range r.states(holds) {
-			sh.untag(*r.tagAt(i, holds))
-		}
+	for i := range r.states() {
+		sh.untag(r.state(i).Owner)
 	}
 	sh.count--
 	last := sh.record(sh.count)

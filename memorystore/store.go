@@ -34,7 +34,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"math/bits"
 	"runtime"
 	"sync/atomic"
@@ -62,16 +61,11 @@ const (
 type Config struct {
 	// MaxSubjects is how many subjects are remembered, each scope of one, each name of limits in it
 	// and each ban counted by itself. Zero means one million for every GiB of MaxBytes, at least
-	// one million and at most a billion, so that MaxBytes is the effective bound. It may be
-	// exceeded by one per shard while calls evict at the same time. There is at most one shard in
-	// 64 subjects.
+	// one million and at most a billion, so that MaxBytes is the effective bound.
 	MaxSubjects int
-	// MaxBytes is how much memory they take. Zero means 1 GiB. It is a cap: it may be exceeded by a
-	// tenth while calls evict at the same time, and never by more.
-	//
-	// It is counted from the sizes of what is kept, within about a tenth of what the heap has. What
-	// calls are writing is counted when they return. What is evicted is garbage until it is
-	// collected.
+	// MaxBytes is how much memory they take. Zero means 1 GiB. It is counted from the sizes of what
+	// is kept, within about a tenth of what the heap has. What calls are writing is counted when
+	// they return. What is evicted is garbage until it is collected.
 	MaxBytes int64
 	// Now replaces the clock, for tests and simulations. It must be safe for concurrent use, for
 	// the store's goroutine calls it too, and must not call the store. If it steps back, the rules
@@ -90,7 +84,6 @@ type Store struct {
 	epoch int64            // its wall time, in microseconds
 
 	bounds   bounds      // of Config: above them records are evicted
-	most     bounds      // nothing is added above them
 	perShard int         // records at most
 	own      settled.Set // charges that were settled here
 	released settled.Set // those whose places were
@@ -132,14 +125,12 @@ func New(cfg Config) (*Store, error) {
 	}
 	shards := shardsFor(cfg.MaxSubjects, cfg.MaxBytes)
 	s := &Store{
-		seed:   maphash.MakeSeed(),
-		shards: make([]shard, shards),
-		shift:  uint(64 - bits.TrailingZeros(uint(shards))),
-		clock:  cfg.Now,
-		start:  time.Now(),
-		bounds: bounds{int64(cfg.MaxSubjects), cfg.MaxBytes},
-		most: bounds{int64(cfg.MaxSubjects + shards),
-			cfg.MaxBytes + min(cfg.MaxBytes/10, math.MaxInt64-cfg.MaxBytes)},
+		seed:     maphash.MakeSeed(),
+		shards:   make([]shard, shards),
+		shift:    uint(64 - bits.TrailingZeros(uint(shards))),
+		clock:    cfg.Now,
+		start:    time.Now(),
+		bounds:   bounds{int64(cfg.MaxSubjects), cfg.MaxBytes},
 		perShard: maxPerShard,
 		loads:    make([]loads, shards),
 		stop:     make(chan struct{}),

@@ -79,11 +79,9 @@ func (sh *shard) sweep() (seen int, whole bool) {
 
 // dead reports that forgetting a record changes no later answer.
 func (sh *shard) dead(r *record, now int64) bool {
-	for _, holds := range [...]bool{false, true} {
-		for i := range r.states(holds) {
-			if sh.alive(r, i, holds, now) {
-				return false
-			}
+	for i := range r.states() {
+		if sh.alive(r, i, now) {
+			return false
 		}
 	}
 	x := r.rest
@@ -93,13 +91,9 @@ func (sh *shard) dead(r *record, now int64) bool {
 // counts reports whether something is counted in a record: beside limits there may be ids, what was
 // settled, and a ban.
 func (sh *shard) counts(r *record, now int64) bool {
-	for i := range r.states(false) {
-		if sh.alive(r, i, false, now) {
-			return true
-		}
-	}
-	for i := range r.states(true) {
-		if h := &r.rest.holders[i]; h.tag != 0 && !h.Empty(now) {
+	for i := range r.states() {
+		c := r.state(i)
+		if sh.alive(r, i, now) && !(sh.params(c.Owner).Places && c.Vacant(now)) {
 			return true
 		}
 	}
@@ -107,15 +101,9 @@ func (sh *shard) counts(r *record, now int64) bool {
 }
 
 // alive reports whether a state of a record must not be forgotten.
-func (sh *shard) alive(r *record, i int, holds bool, now int64) bool {
-	tag := *r.tagAt(i, holds)
-	switch {
-	case tag == 0:
-		return false
-	case holds:
-		return !r.rest.holders[i].Dead(now)
-	}
-	return now < r.last || !r.countAt(i).Dead(sh.params(tag), now)
+func (sh *shard) alive(r *record, i int, now int64) bool {
+	c := r.state(i)
+	return c.Owner != 0 && (now < r.last || !c.Dead(sh.params(c.Owner), now))
 }
 
 func (sh *shard) params(tag uint32) *algorithm.Params { return &sh.variants[tag].params }

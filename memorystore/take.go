@@ -113,7 +113,7 @@ func (q *query) fit(r *stint.Request) {
 	c := r.Claims[0]
 	for k := range q.views {
 		v := &q.views[k]
-		c.Cost = min(c.Cost, v.limit.Capacity()-v.used())
+		c.Cost = min(c.Cost, v.limit.Capacity()-v.Used())
 	}
 	c.Cost = max(c.Cost, 1)
 	r.Claims = []stint.Claim{c} // those of the caller stay as they are
@@ -125,7 +125,7 @@ func (q *query) fit(r *stint.Request) {
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	usages, promised := d.Usages(), false
 	for k := range q.views {
-		if v := &q.views[k]; v.used()+r.Claims[0].Cost > v.limit.Capacity() {
+		if v := &q.views[k]; v.Used()+r.Claims[0].Cost > v.limit.Capacity() {
 			usages[k].RetryAfter = r.Terms().Lease
 			promised = true
 		}
@@ -140,13 +140,13 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 	from, latest, fits := q.now, q.now, true
 	for k := range q.views {
 		v := &q.views[k]
-		n, last := v.bookings()
+		n, last := v.Bookings()
 		from = max(from, last)
-		if v.fits(v.claim.Cost) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {
+		if v.Fits(v.cost()) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {
 			continue
 		}
 		fits = false
-		t := v.earliest(max(q.now, last), v.claim.Cost)
+		t := v.Earliest(max(q.now, last), v.cost())
 		usages[k].RetryAfter = wait(t, q.now)
 		latest = max(latest, t)
 	}
@@ -163,7 +163,7 @@ func (q *query) together(at int64) int64 {
 		next := at
 		for k := range q.views {
 			v := &q.views[k]
-			next = max(next, v.earliest(at, v.claim.Cost))
+			next = max(next, v.Earliest(at, v.cost()))
 		}
 		if next == at || next == algorithm.Never {
 			return next
@@ -176,16 +176,14 @@ func (q *query) together(at int64) int64 {
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {
-		if v := &q.views[k]; !v.holds() {
-			at = min(at, v.count.Horizon())
-		}
+		at = min(at, q.views[k].Horizon())
 	}
 	return at
 }
 
 func (q *query) fullyBooked() bool {
 	for k := range q.views {
-		if n, _ := q.views[k].bookings(); n >= storebounds.MaxBookings {
+		if n, _ := q.views[k].Bookings(); n >= storebounds.MaxBookings {
 			return true
 		}
 	}
@@ -206,11 +204,10 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 	usages := d.Usages()
 	for k := range usages {
-		v, used, reset := &q.views[k], int64(0), int64(0)
-		if at > q.now && !v.holds() {
-			used, reset = v.count.At(at)
-		} else {
-			used, reset = v.used(), v.reset()
+		v := &q.views[k]
+		used, reset := v.Used(), v.Reset()
+		if at > q.now {
+			used, reset = v.At(at)
 		}
 		usages[k].Used, usages[k].ResetAfter = used, duration(reset)
 	}

@@ -16,20 +16,24 @@ type view struct {
 	part   int    // of the call: whose record has the limit's state
 	index  int    // of the state in that record, -1 if there is none
 	tag    uint32 // of the limit, 0 if no state in the shard has it
-	leads  bool   // it is the first of the claim's limits with its name that has a count
+	leads  bool   // it is the first of the claim's limits with its name, concurrency limits apart
 	booked bool   // it has the booking that the request replaces
 
-	params *algorithm.Params
-	state  algorithm.Count
-	count  algorithm.View // of the state
-	places algorithm.Concurrency
-	hold   algorithm.ConcurrencyView // of the places
-
-	noParams algorithm.Params // of the limit, if it has no tag
+	algorithm.View // of the state
+	state          algorithm.Count
+	untagged       algorithm.Params // of the limit, if it has no tag
 }
 
-// holds reports whether the limit is one on holders; else it has a count.
+// holds reports whether the limit is a concurrency limit.
 func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
+
+// cost is what the claim costs under the limit: one place, if it is a concurrency limit.
+func (v *view) cost() int64 {
+	if v.holds() {
+		return min(v.claim.Cost, 1)
+	}
+	return v.claim.Cost
+}
 
 // open opens every limit of every claim. It writes that the clock stepped back, but not if it only
 // looks, nor for a claim that costs nothing.
@@ -57,8 +61,8 @@ func (q *query) open(look bool) {
 	}
 }
 
-// leads reports whether none before the nth view is of the same claim and has a count in the same
-// record.
+// leads reports whether none before the nth view is of the same claim and the same record,
+// concurrency limits apart.
 func (q *query) leads(n int) bool {
 	v := &q.views[n]
 	for k := range n {
@@ -76,30 +80,24 @@ func (v *view) open(p *part, now int64, look bool) {
 	if v.tag == 0 {
 		v.tag = sh.tagOf(v.limit)
 	}
+	params := &v.untagged
 	if v.tag != 0 {
-		v.params = sh.params(v.tag)
+		params = sh.params(v.tag)
 	} else {
-		v.noParams = algorithm.Of(v.limit)
-		v.params = &v.noParams
+		v.untagged = algorithm.Of(v.limit)
 	}
-	if v.holds() {
-		v.places = algorithm.Concurrency{}
-		if v.index >= 0 {
-			v.places = r.rest.holders[v.index].Concurrency
-		}
-		v.hold.Open(&v.places, v.params, now, look)
-		return
-	}
-	if r != nil && now < r.last && !look {
+	if r != nil && now < r.last && !look && !v.holds() {
 		r.stepBack(now)
 	}
-	if v.index < 0 {
-		v.state = algorithm.Count{}
-		v.count.Open(&v.state, v.params, now, 0)
-		return
+	back := int64(0)
+	if v.state = (algorithm.Count{}); v.index >= 0 {
+		v.state = *r.state(v.index)
+		back = max(r.last-now, 0)
 	}
-	v.state = *r.countAt(v.index)
-	v.count.Open(&v.state, v.params, now, max(r.last-now, 0))
+	v.Open(&v.state, params, now, back)
+	if v.holds() && !look {
+		v.ShortenPlaces()
+	}
 }
 
 // write writes the view's state, which has changed. The record and the state are made if they do
@@ -108,68 +106,47 @@ func (q *query) write(v *view) {
 	p := &q.parts[v.part]
 	r := p.record()
 	if v.index < 0 {
-		v.index = q.newState(p, v)
+		v.index = q.newState(p)
 	}
-	if v.holds() {
-		h := &r.rest.holders[v.index]
-		h.Concurrency = v.places
-		p.claim.shard.retag(&h.tag, v)
-		return
+	if !v.holds() {
+		p.touch(q.now)
 	}
-	if r.generation == 0 {
-		p.claim.shard.draw(r)
-	}
-	if r.last > q.now {
-		r.stepBack(q.now)
-	}
-	r.last = q.now
-	c := r.countAt(v.index)
-	*c = v.state
-	p.claim.shard.retag(&c.Owner, v)
-	v.state.Owner = c.Owner // it may be written again
-}
-
-// retag gives the view's state the tag of the limit that it was written under.
-func (sh *shard) retag(tag *uint32, v *view) {
-	if *tag != v.tag || v.tag == 0 {
+	if v.state.Owner != v.tag || v.tag == 0 { // the state was last written under another limit
+		sh := p.claim.shard
 		v.tag = sh.tag(v.limit)
-		sh.untag(*tag)
-		*tag = v.tag
+		sh.untag(v.state.Owner)
+		v.state.Owner = v.tag
 	}
+	*r.state(v.index) = v.state
 }
 
 // tooManyStates is how many a record may have before those that have expired are looked for: more
 // limits on one subject than a request names.
 const tooManyStates = 8
 
-// newState returns the index of a state for the view that is free, a new one if none is.
-func (q *query) newState(p *part, v *view) int {
-	r, holds := p.rec, v.holds()
-	if r.rest != nil && len(r.rest.counts)+len(r.rest.holders) >= tooManyStates {
+// newState returns the index of a free state in the part's record, a new one if none is free.
+func (q *query) newState(p *part) int {
+	r := p.rec
+	if r.states() > tooManyStates {
 		q.dropDead(p)
 	}
-	for i := range r.states(holds) {
-		if *r.tagAt(i, holds) == 0 {
+	for i := range r.states() {
+		if r.state(i).Owner == 0 {
 			return i
 		}
 	}
-	if x := r.more(); holds {
-		x.holders = append(x.holders, held{})
-	} else {
-		x.counts = append(x.counts, algorithm.Count{})
-	}
-	return r.states(holds) - 1
+	x := r.more()
+	x.counts = append(x.counts, algorithm.Count{})
+	return r.states() - 1
 }
 
 // dropDead frees the states of a record that have expired, but for those that the query uses.
 func (q *query) dropDead(p *part) {
 	sh, r := p.claim.shard, p.rec
-	for _, holds := range [...]bool{false, true} {
-		for i := range r.states(holds) {
-			tag := *r.tagAt(i, holds)
-			if tag != 0 && !sh.alive(r, i, holds, q.now-grace) && !q.uses(&sh.variants[tag].limit) {
-				sh.free(r, i, holds)
-			}
+	for i := range r.states() {
+		tag := r.state(i).Owner
+		if tag != 0 && !sh.alive(r, i, q.now-grace) && !q.uses(&sh.variants[tag].limit) {
+			sh.free(r, i)
 		}
 	}
 }
@@ -187,9 +164,8 @@ func (q *query) uses(l *stint.Limit) bool {
 // locate returns the index of a limit's state in a record that may be nil, -1 if it has none, and
 // the tag of the limit if the state was last written under exactly this limit, else 0.
 func (sh *shard) locate(r *record, l *stint.Limit) (index int, tag uint32) {
-	holds := l.Algorithm == stint.AlgorithmConcurrency
-	for i := range r.states(holds) {
-		t := *r.tagAt(i, holds)
+	for i := range r.states() {
+		t := r.state(i).Owner
 		if t == 0 {
 			continue
 		}
@@ -203,49 +179,4 @@ func (sh *shard) locate(r *record, l *stint.Limit) (index int, tag uint32) {
 		return i, t
 	}
 	return -1, 0
-}
-
-func (v *view) used() int64 {
-	if v.holds() {
-		return v.hold.Used()
-	}
-	return v.count.Used()
-}
-
-func (v *view) reset() int64 {
-	if v.holds() {
-		return v.hold.Reset()
-	}
-	return v.count.Reset()
-}
-
-// fits reports whether a cost has room now.
-func (v *view) fits(cost int64) bool {
-	if v.holds() {
-		return v.hold.Fits(cost)
-	}
-	return v.count.Fits(cost)
-}
-
-// earliest is the first instant, from one on that no booking comes after, at which a cost has room.
-func (v *view) earliest(from, cost int64) int64 {
-	if v.holds() {
-		return v.hold.Earliest(from, cost)
-	}
-	return v.count.Earliest(from, cost)
-}
-
-func (v *view) bookings() (n int, latest int64) {
-	if v.holds() {
-		return 0, 0
-	}
-	return v.count.Bookings()
-}
-
-// bookedAt returns when the booking that ends at an instant comes, 0 if there is none.
-func (v *view) bookedAt(end int64) int64 {
-	if v.holds() {
-		return 0
-	}
-	return v.count.BookedAt(end)
 }

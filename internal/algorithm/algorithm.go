@@ -4,14 +4,11 @@
 // internal/oracle. Its name and its bounds are in the root package, and package resilience decides
 // what one process may grant of it while the store is down.
 //
-// A [Count] is what a store keeps of one limit: a log, a meter or both, and bookings. A
-// [Concurrency] is what it keeps of a concurrency limit. They are two types, because a count is
-// small and there are millions: room for holders in it would cost every subject with a meter 32
-// bytes.
+// A [Count] is what a store keeps of one limit: a log, a meter or both, and bookings; or the
+// holders of places, under a concurrency limit.
 //
-// A view is a count, or a concurrency limit's state, as the rules see it at one instant. Opening
-// and asking it writes nothing. Charging, leasing, booking, settling and giving back write the
-// opened state and the change.
+// A [View] is a count as the rules see it at one instant. Opening and asking it writes nothing.
+// Charging, leasing, booking, settling and giving back write the opened count and the change.
 //
 // Counts that share a clock make up a state. Its owner knows when it was last written, and calls
 // [Count.StepBack] on all of them when the clock has stepped back since.
@@ -43,6 +40,8 @@ type Params struct {
 	// Window is the limit's, in microseconds.
 	Window int64
 
+	// Places says that the limit is a concurrency limit: it has neither log nor meter, but holders.
+	Places bool
 	// log says that there is one. Its entries count for Span after their stamps; those in one Slice
 	// of time share a stamp, unless that is 0. bound is how many entries it needs at most, while
 	// nothing but this limit uses it and nobody is in debt.
@@ -66,9 +65,10 @@ func Of(l *stint.Limit) Params {
 	p := Params{
 		Cap:    min(max(l.Capacity(), 0), MaxUnits),
 		Window: min(max(l.Window, stint.MinWindow), stint.MaxWindow).Microseconds(),
-		log:    l.Algorithm != stint.AlgorithmBucket,
+		Places: l.Algorithm == stint.AlgorithmConcurrency,
 		bound:  1,
 	}
+	p.log = !p.Places && l.Algorithm != stint.AlgorithmBucket
 	if p.most = p.Cap; p.Cap == 0 {
 		p.most = -1
 	}
@@ -108,7 +108,8 @@ func (p *Params) stamp(t int64) int64 {
 	return t - t%p.Slice + p.Slice
 }
 
-// void reports that the limit is a bucket with Max 0: nothing is kept of it.
+// void reports that the limit has neither log nor meter: it is a concurrency limit, or a bucket with
+// Max 0, of which nothing is kept.
 func (p *Params) void() bool { return !p.log && p.unit == 0 }
 
 // ticks is how many ticks of the meter have passed at t.

@@ -1,7 +1,6 @@
 package algorithm
 
-// Count is what is kept of one limit that is not a concurrency limit. The zero Count has used
-// nothing.
+// Count is what is kept of one limit. The zero Count has used nothing.
 type Count struct {
 	log
 	more *more
@@ -78,6 +77,9 @@ func (c *Count) Bytes() int {
 // Dead reports that forgetting the count changes no later answer, given that it was last written
 // under p, and not after now.
 func (c *Count) Dead(p *Params, now int64) bool {
+	if p.Places {
+		return c.Vacant(now) && c.noRetake() < now
+	}
 	if c.n > 0 && c.newest()+p.Span >= now {
 		return false
 	}

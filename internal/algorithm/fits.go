@@ -1,6 +1,7 @@
 package algorithm
 
-// Fits reports whether there is room for a cost now, and for every booking after it.
+// Fits reports whether there is room for a cost now, and for every booking after it. Under a
+// concurrency limit the cost is 1, or 0 to look.
 func (v *View) Fits(cost int64) bool {
 	return v.inWindow+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
 }
@@ -73,6 +74,9 @@ func (v *View) Earliest(from, cost int64) int64 {
 	if p.unit > 0 {
 		m := v.meterAfter(len(v.ahead))
 		t = max(t, m.fallsTo(p, p.full-p.weight(cost)))
+	}
+	if p.Places {
+		t = max(t, v.placeRoom(cost))
 	}
 	return instant(t)
 }

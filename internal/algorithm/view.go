@@ -7,9 +7,9 @@ type View struct {
 	p      *Params
 	now    int64
 
-	expired    int   // how many of the oldest entries have left the window, and are still in the log
-	expiredSum int64 // of their units
-	inWindow   int64 // the sum of the units of the other entries
+	expired    int   // how many of the oldest entries, or holders, no longer count
+	expiredSum int64 // of the units of these entries
+	inWindow   int64 // the sum of the units of the other entries, or the number of the other holders
 	most       int64 // what that may be at most; -1 if nothing ever fits
 	meter      meter // as of now
 	ahead      []booking
@@ -27,6 +27,9 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 		v.ahead, v.booked = nil, 0
 	}
 	if p.void() {
+		if p.Places {
+			v.openPlaces()
+		}
 		return
 	}
 	if back > 0 {
@@ -136,7 +139,7 @@ func (v *View) Bookings() (n int, latest int64) {
 
 // Reset is the time until nothing is used, given that nothing else happens.
 func (v *View) Reset() int64 {
-	if v.p.unit > 0 || v.booked > 0 {
+	if !v.p.log || v.p.unit > 0 || v.booked > 0 {
 		return v.moreReset()
 	}
 	if v.inWindow == 0 {
@@ -145,8 +148,11 @@ func (v *View) Reset() int64 {
 	return v.count.newest() + v.p.Span - v.now
 }
 
-// moreReset is Reset with a meter or bookings.
+// moreReset is Reset with a meter, bookings or places.
 func (v *View) moreReset() (reset int64) {
+	if v.p.Places {
+		return v.placesReset()
+	}
 	if v.p.log && v.inWindow+v.booked > 0 {
 		newest := int64(0)
 		if v.inWindow > 0 {
@@ -176,6 +182,9 @@ func (v *View) meterAfter(n int) meter {
 // At is what is used at an instant to come, bookings after it left out, and the time from then
 // until nothing is.
 func (v *View) At(t int64) (used, reset int64) {
+	if v.p.Places { // places cannot be booked
+		return v.Used(), v.Reset()
+	}
 	n := due(v.ahead, t)
 	if v.p.log {
 		newest := int64(0)
@@ -206,7 +215,8 @@ func (v *View) At(t int64) (used, reset int64) {
 
 // Each calls f with every entry in the window and every booking: when it was charged or is booked
 // for, when it leaves the window, and how many units it has. An entry of a fixed window, or of a
-// period of the calendar, was charged at its start. Meters have none.
+// period of the calendar, was charged at its start. Meters have none, and for places see
+// [View.EachPlace].
 func (v *View) Each(f func(at, until, n int64)) {
 	if !v.p.log {
 		return
