@@ -53,7 +53,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 	return done, nil
 }
 
-// releasePlaces gives up the places of a charge, and reports whether there were any.
+// releasePlaces gives up the places of a charge, and reports whether it held any.
 func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	for k := range q.views {
 		if v := &q.views[k]; v.holds() && v.claim.Cost > 0 {
@@ -73,8 +73,8 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 	return true
 }
 
-// extend renews the places of a charge, and takes back those that are forgotten. It reports whether
-// all are held.
+// extend renews the places of a charge, and takes back those that were forgotten. It reports
+// whether the charge holds all of them.
 func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 	places, held := 0, 0
 	for k := range q.views {
@@ -91,7 +91,7 @@ func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
 	return places > 0 && held == places
 }
 
-// retake gives a place back that was forgotten, unless it was given up.
+// retake takes back a place that was forgotten, unless it was given up.
 func (q *query) retake(v *view, c *stint.Charge) bool {
 	id := c.Data().ID
 	return !q.isSettled(v.claim, c) && !q.store.released.Has(id, v.claim.Claim) &&
@@ -105,7 +105,7 @@ func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare notes which states are not those that were charged.
+// compare notes which states have another generation than when they were charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0
 	for k := range q.views {
@@ -157,7 +157,7 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) (done stint.Amended) 
 	return done
 }
 
-// settleState settles one limit. It returns what is charged to it then, and whether it applied.
+// settleState settles one limit. It returns the new charge, and whether the settlement applied.
 func (q *query) settleState(v *view, id uint64, at int64, a stint.Amendment) (charged int64, ok bool) {
 	if v.holds() {
 		return 0, a.Cost == 0 && q.releasePlace(v, id)
@@ -175,7 +175,7 @@ func (q *query) settleState(v *view, id uint64, at int64, a stint.Amendment) (ch
 	return charged, ok
 }
 
-// countsUntil is an instant by which a charge can no longer be settled.
+// countsUntil returns an instant from which on a charge cannot be settled.
 func countsUntil(v *view, at int64) int64 {
 	l := v.limit
 	if l.Algorithm != stint.AlgorithmBucket {

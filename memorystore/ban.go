@@ -8,9 +8,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// ban is a subject's ban and the denials that may lead to one.
+// ban is a subject's ban, and the strikes that may lead to one.
 type ban struct {
-	known    bool // there is a ban; the rest of its record is void otherwise
+	known    bool // whether there is a ban: until, at, level and forgive are of it
 	until    int64
 	at       int64 // when it was written
 	level    int
@@ -28,7 +28,7 @@ func (b *ban) stepped(now int64) (until, at int64) {
 	return b.until, b.at
 }
 
-// end is when the ban ends, 0 if there is none.
+// end returns the end of a ban that may be nil, 0 if there is none.
 func (b *ban) end(now int64) int64 {
 	if b == nil || !b.known {
 		return 0
@@ -37,7 +37,7 @@ func (b *ban) end(now int64) int64 {
 	return until
 }
 
-// strike counts a denial. It returns the end of the ban that it led to, or 0.
+// strike counts a denial. It returns the end of the ban that the denial leads to, or 0.
 func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
 	b.counts = algorithm.Strikes(p.After, p.Within)
 	if now < b.struckAt {
@@ -69,8 +69,8 @@ func (b *ban) struck(now int64) int64 {
 	return v.Used()
 }
 
-// byHand bans for a time at least: a ban that ends later stays. Its level stays, unless it is
-// forgiven.
+// byHand bans for at least a time: a ban that ends later stays. The level stays, unless the last
+// ban is forgiven.
 func (b *ban) byHand(length, now int64) {
 	until, _ := b.stepped(now)
 	if now-until >= b.forgive {
@@ -97,7 +97,7 @@ func (b *ban) bytes() int {
 	return int(allocated(unsafe.Sizeof(*b))) + b.strikes.Bytes()
 }
 
-// banned answers a request of which a subject is banned, unless that is shared.
+// banned answers a request that has a banned subject, shared ones apart. It reports whether it did.
 func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	if !contract.AppliesBans(r) {
 		return false
@@ -118,8 +118,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	return false
 }
 
-// stepBans writes that the clock stepped back to the bans of the subjects that the request was to
-// charge.
+// stepBans writes to the bans of the subjects with a cost that the clock stepped back.
 func (q *query) stepBans(r *stint.Request) {
 	if r.Mode == stint.ModePeek || !contract.AppliesBans(r) {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// charge charges, books or leases every claim that costs something, at an instant. A booking that
-// it replaces is given up; one that has come is booked between the others.
+// charge charges, books or leases every claim that costs something, at an instant. It gives up the
+// booking that the request replaces. If that has come, it books between the others.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
 	end := q.endOf(r, at, come)
 	id := uint64(0)
@@ -42,8 +42,8 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 	}
 }
 
-// endOf is when the time of a charge at an instant ends: that of a lease, or of a booking, which
-// ends no earlier than those that come before it. Of what was used before now it is when that was.
+// endOf returns the end of the time of a charge at an instant. A booking ends no earlier than those
+// before it. Units that were used before now have the time of their use.
 func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	switch {
 	case r.Terms().Lease > 0:
@@ -61,8 +61,8 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	return end
 }
 
-// endAmong is when a booking for an instant ends that others may come after: no earlier than those
-// before it and, as far as that allows, no later than those after it.
+// endAmong returns the end of a booking that others may come after: no earlier than those before it
+// and, as far as that allows, no later than those after it.
 func (q *query) endAmong(at, end int64) int64 {
 	last := int64(0)
 	for k := range q.views {
@@ -72,8 +72,8 @@ func (q *query) endAmong(at, end int64) int64 {
 	return max(last, end)
 }
 
-// force charges units now that were used at their end, or books them if their time ends later: as
-// many as the count can hold.
+// force charges units that were used at their end, or books them if they end later: as many as the
+// count can hold.
 func (v *view) force(at, end, units, refilled int64) {
 	if units = min(units, v.Spare()); at < end && units > 0 {
 		v.Insert(at, end, units)
@@ -82,7 +82,7 @@ func (v *view) force(at, end, units, refilled int64) {
 	}
 }
 
-// name fills in what names a charge.
+// name fills in the identity of a charge.
 func name(r *stint.Request, d *stint.Decision, id uint64, at int64) {
 	c := &d.Charge
 	c.Data().ID, c.Data().At, c.Claims()[0].Cost = id, at, r.Claims[0].Cost

@@ -8,46 +8,44 @@ import (
 )
 
 const (
-	// roomyShare is the part of the store that records with room keep, one record in so many. Until
-	// loads are compared again it may be one record per shard more.
+	// One record in roomyShare is kept for records with room. Until loads are compared again it may
+	// be one record per shard more.
 	roomyShare = 32
-	// enough is the share of each of its limits that is left at least to a record with room.
+	// A record with room has at least this share of each of its limits left.
 	enough = 0.5
-	// evictAmong is how many records are compared to evict one, evictFurther how many if they are
-	// all banned or hold places.
+	// evictAmong records are compared to evict one; evictFurther, if all are banned or hold places.
 	evictAmong   = 16
 	evictFurther = 512
-	// evictMost is how many are evicted under one lock.
+	// evictMost bounds the evictions under one lock.
 	evictMost = 64
 )
 
-// class is whether a record is noted as having room.
+// class notes whether a record has room.
 type class int
 
 const (
 	near  class = iota // one of its limits has less than half left
-	roomy              // each has at least half left, or had when that was last looked at
+	roomy              // each of its limits has at least half left, or had at the last look
 	classes
 )
 
-// loads is how many records of each class a shard has. It is written under the shard's lock and
-// read without.
+// loads counts a shard's records of each class. It is written under the shard's lock and read
+// without.
 type loads [classes]atomic.Int32
 
-// bounds are how much the store may hold.
+// bounds limit what the store holds.
 type bounds struct{ subjects, bytes int64 }
 
-// written is what a call has written and what is not counted yet.
+// written describes what a call has written and the store has not counted yet.
 type written struct {
 	subject        string // of its first claim
 	shard          uint32 // of that
 	now            int64
 	bytes, records int64
-	spare          []*record // not to be evicted for it
+	spare          []*record // the call's records: others go first
 }
 
-// add counts what was written, unless that would exceed the bounds. What is not positive never
-// does.
+// add counts what was written, unless that would exceed the bounds. It always counts a decrease.
 func (s *Store) add(w *written) bool {
 	if !addWithin(&s.subjects, w.records, s.bounds.subjects) {
 		return false
@@ -71,14 +69,14 @@ func addWithin(counter *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// over reports whether something has to go for what was written.
+// over reports whether records must be evicted for what was written.
 func (s *Store) over(w *written) bool {
 	return s.bytes.Load() > s.bounds.bytes-w.bytes || s.subjects.Load() > s.bounds.subjects-w.records
 }
 
 // makeRoom counts what a call has written, after it has evicted records if that is too much. If
-// nothing else is left, what was written goes. The caller holds no lock: makeRoom locks one shard at
-// a time, so that calls cannot wait for each other in a circle.
+// nothing else is left, it evicts what was written. The caller holds no lock: makeRoom locks one
+// shard at a time, so calls cannot wait for each other in a circle.
 func (s *Store) makeRoom(w *written) {
 	for !s.add(w) {
 		if s.evict(w) {
@@ -116,8 +114,8 @@ func (s *Store) evict(w *written) bool {
 	return false
 }
 
-// heaviest returns the class to evict from, and the shard: a call's own, if it does not have much
-// less of that class than the one that has the most, so that calls rarely meet.
+// heaviest returns the shard and the class to evict from. The shard is the call's own, unless
+// another has many more records of that class: so calls rarely meet.
 //
 // Loads are compared once in as many evictions as there are shards, and whenever the shard that had
 // the most has none.
@@ -135,8 +133,7 @@ func (s *Store) heaviest(own uint32) (uint32, class) {
 	return heavy, c
 }
 
-// compareLoads notes which shard has the most records of each class, and which class is to be
-// evicted from.
+// compareLoads notes the shard with the most records of each class, and the class to evict from.
 func (s *Store) compareLoads() class {
 	var most, total [classes]int64
 	var heavy [classes]uint32
@@ -226,7 +223,7 @@ func (sh *shard) classOf(n uint32) class {
 	return class(sh.roomy[n/pieceSize] >> (n % pieceSize) & 1)
 }
 
-// classify is the class that a record is of now.
+// classify returns the class that a record should have now.
 func (sh *shard) classify(r *record, now int64) class {
 	if sh.left(r, now) >= enough {
 		return roomy
@@ -234,8 +231,8 @@ func (sh *shard) classify(r *record, now int64) class {
 	return near
 }
 
-// setClass notes the class of a record. Charges do not: a record that has come near a limit is noted
-// when it is considered for eviction, and one that has room again when the sweeper passes.
+// setClass notes the class of a record. Charges do not call it: mostLeft finds out that a record
+// has no more room, and the sweeper that it has room again.
 func (sh *shard) setClass(n uint32, c class) {
 	old := sh.classOf(n)
 	if c == old {
@@ -248,14 +245,14 @@ func (sh *shard) setClass(n uint32, c class) {
 
 func (sh *shard) loads() *loads { return &sh.store.loads[sh.number] }
 
-// What is left to records that are evicted only if there is nothing else.
+// Values of left for records that go only if there is nothing else.
 const (
 	spared = -3.0
 	isBan  = -2.0
 	isHeld = -1.0
 )
 
-// left is the smallest share that is left of any of the record's limits.
+// left returns the smallest share that is left of any of the record's limits.
 func (sh *shard) left(r *record, now int64) float64 {
 	least := 1.0
 	if b := banOf(r); b != nil {
@@ -281,7 +278,7 @@ func (sh *shard) left(r *record, now int64) float64 {
 	return least
 }
 
-// share is what is left of a capacity, from 0 to 1.
+// share returns the unused share of a capacity, from 0 to 1.
 func share(used, capacity int64) float64 {
 	if used >= capacity {
 		return 0

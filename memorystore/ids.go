@@ -13,8 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// ids are the request ids of one subject and scope that were charged, in the order in which they
-// end.
+// ids are the charged request ids of one subject and scope, in order of their ends.
 type ids struct {
 	list []seenID
 	text int // bytes of all ids and their charges, as textBytes counts them
@@ -50,7 +49,7 @@ func (d *ids) index(seed maphash.Seed, id string) int {
 	return -1
 }
 
-// add records an id that is not in force and drops those that are not either.
+// add records an id that is not in force, and drops the others that are no longer in force.
 func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	d.forget(seed, id)
 	gone := 0
@@ -94,21 +93,20 @@ func (d *ids) remove(i int) {
 	d.list = slices.Delete(d.list, i, i+1)
 }
 
-// dead reports that no id is in force any more.
+// dead reports that no id is in force.
 func (d *ids) dead(now int64) bool {
 	return len(d.list) == 0 || d.list[len(d.list)-1].until <= now
 }
 
 func (s *seenID) bytes() int { return textBytes(s.id) + textBytes(s.charge) }
 
-// textBytes is about what a text takes: the allocator rounds up.
+// textBytes estimates the memory of a text: the allocator rounds up.
 func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
 
-// noteID records the request's id with what it was charged at an instant, unless the id is in
-// force: then it has been repeated too often. If a booking was to move up, its id remembers the
-// charge that it has now.
+// noteID records the request's id with its charge, unless the id is in force: then it has been
+// repeated too often. If the request was to move up a booking, its id gets the new charge.
 func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	if r.ID == "" || r.Claims[0].Cost == 0 || d.Charge.IsZero() || d.Repeat {
 		return
@@ -125,7 +123,7 @@ func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	}
 }
 
-// chargeText is what an id remembers of a charge.
+// chargeText returns the text that an id keeps of its charge.
 func chargeText(r *stint.Request, c *stint.Charge) string {
 	var buf [128]byte
 	note := contract.AppendNote(buf[:0], r, shapeOf(r.Claims), nil)

@@ -1,19 +1,19 @@
 package memorystore
 
 // index finds records by the hash of their key: open addressing with linear probing, four bytes per
-// slot, no tombstones. It grows by half when it is almost full, and shrinks when only three eighths
-// are in use.
+// slot, no tombstones. It grows by half when seven eighths are in use, and shrinks when fewer than
+// three eighths are.
 type index struct {
 	slots []uint32 // 8 bits of hash, 24 of record number plus one; 0 is empty
 	used  int
 }
 
-// home is where the search for a hash starts.
+// home returns the slot where the search for a hash starts.
 func (x *index) home(hash uint64) int {
 	return int(uint64(uint32(hash)) * uint64(len(x.slots)) >> 32)
 }
 
-// slot is the content of the slot of a record.
+// slot returns the content of a record's slot.
 func slot(hash uint64, n uint32) uint32 { return hashBits(hash) | (n + 1) }
 
 func hashBits(hash uint64) uint32 { return uint32(hash>>40) << 24 }
@@ -21,7 +21,7 @@ func hashBits(hash uint64) uint32 { return uint32(hash>>40) << 24 }
 // full reports that one more record needs a larger index.
 func (x *index) full() bool { return x.used >= len(x.slots)-len(x.slots)/8 }
 
-// clear empties the index and gives it another size. All records are to be put again.
+// clear empties the index and gives it another size. The caller puts all records again.
 func (x *index) clear(slots int) {
 	x.slots = make([]uint32, max(16, slots))
 	x.used = 0
@@ -53,7 +53,7 @@ func (x *index) move(hash uint64, from, to uint32) {
 	x.slots[i] = slot(hash, to)
 }
 
-// remove takes a record out and closes the gap. hashOf returns any record's hash.
+// remove removes a record and closes the gap. hashOf returns the hash of any record.
 func (x *index) remove(hash uint64, n uint32, hashOf func(n uint32) uint64) {
 	gap := x.home(hash)
 	for x.slots[gap] != slot(hash, n) {
@@ -61,7 +61,7 @@ func (x *index) remove(hash uint64, n uint32, hashOf func(n uint32) uint64) {
 	}
 	for i := x.next(gap); x.slots[i] != 0; i = x.next(i) {
 		home := x.home(hashOf(x.slots[i]&(1<<24-1) - 1))
-		// What is at i may move to the gap unless its home lies after it.
+		// The record at i may move to the gap, unless its home comes after the gap.
 		if gap <= i && (home <= gap || home > i) || gap > i && home <= gap && home > i {
 			x.slots[gap] = x.slots[i]
 			gap = i

@@ -8,24 +8,24 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// maxPlain is how many limits TakePlain decides on: as many as a Decision holds usages of itself.
+// maxPlain is the most limits that TakePlain decides on: a Decision holds their usages itself.
 const maxPlain = 3
 
-// plain is the store as a limiter asks it in Allow.
+// plain is the store with the method that a limiter calls in Allow.
 type plain Store
 
-// Plain returns the store and its shorter way to decide, for package stint. A limiter takes that
-// way if the store is its own, and not one that its own embeds.
+// Plain returns the store and its shorter way to decide, for package stint. A limiter uses that
+// only if the store is its own, and not embedded in it.
 func (s *Store) Plain() (store stint.Store, taker any) { return s, (*plain)(s) }
 
-// TakePlain decides what most requests are, for Take and for limiters: one known subject, a few
-// limits of one name that are not on holders, a clock that runs forward, nothing booked and no ban
-// to look for. It is what query.decide does, less everything that then cannot happen: it opens the
-// counts in their record, and its results fit into registers and a few words on the stack. It takes
-// half as long.
+// TakePlain decides most requests, for Take and for limiters: one known subject, a few limits with
+// one name, no concurrency limit, a clock that runs forward, nothing booked and no ban to look for.
+// It decides like query.decide, without everything that then cannot happen: it opens the counts in
+// their record, and its results fit into registers and a few words on the stack. It takes half as
+// long.
 //
-// It reports false, with nothing written, if a request is not like that: query.decide has to answer
-// it. So it does with failures.
+// It reports false, and writes nothing, if a request is not like that or fails: query.decide has to
+// answer it.
 func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []stint.Limit, cost int64, bans bool) (
 	id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third stint.Usage) {
 	s := (*Store)(p)

@@ -61,32 +61,6 @@ func openGeneral(t *testing.T) storetest.Harness {
 	return h
 }
 
-func TestContractWithoutTakePlain(t *testing.T) { storetest.Run(t, openGeneral) }
-
-func TestModelWithoutTakePlain(t *testing.T) { storetest.Model(t, openGeneral) }
-
-// denying embeds a memory store and overrides its Take.
-type denying struct{ *memorystore.Store }
-
-func (denying) Take(context.Context, stint.Request) (d stint.Decision, err error) { return d, nil }
-
-func TestAllowAsksTheStoreThatEmbedsAnother(t *testing.T) {
-	inner, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer inner.Close()
-	lim, err := stint.New(denying{inner}, stint.PerMinute(10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if d, err := lim.Allow(t.Context(), "a"); d.Allowed || err != nil {
-			t.Errorf("got %v, %v; want what the outer store says", d.Allowed, err)
-		}
-	}
-}
-
 // Allow and Take answer alike, whichever way they decide, with room and without, and beside a
 // booking.
 func TestAllowAndTakeAreTheSame(t *testing.T) {

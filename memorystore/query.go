@@ -7,12 +7,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// query is one call in progress. Each shard has one, so that a call allocates nothing; a call over
-// several shards uses that of the first.
+// query is one call in progress. Each shard has one, so that a call allocates nothing. A call over
+// several shards uses the query of the first.
 //
 // A call locks the shards of its claims, finds their records, opens a view of each limit, decides
-// on the views, writes those that change back to the records, and counts by how much these have
-// grown.
+// on the views, writes those that change back to the records, and counts the growth of these.
 type query struct {
 	store  *Store
 	now    int64
@@ -28,15 +27,15 @@ type claim struct {
 	number  int
 	shard   *shard
 	hash    uint64 // of the subject
-	part    int    // its record without a name: that of its ids, places and settled charges
-	settled bool   // it was, before this amendment
-	until   int64  // when that this amendment has settled it need not be known any more
+	part    int    // its record without a name, which has the ids, places and settled charges
+	settled bool   // it was settled before this amendment
+	until   int64  // how long the store must remember that this amendment has settled it
 }
 
 // part is a record that a call reads or writes.
 type part struct {
-	claim  *claim // whose it is
-	scope  string // that of the claim, or none for the ban
+	claim  *claim
+	scope  string // of the claim, or empty for a ban
 	name   string // of its limits
 	hash   uint64
 	rec    *record // nil if nothing is known
@@ -108,7 +107,7 @@ func (q *query) part(c *claim, scope, name string) int {
 	return n
 }
 
-// first returns the record of the first claim without a name: that of request ids.
+// first returns the first claim's record without a name, which has the request ids.
 func (q *query) first() *part { return &q.parts[q.claims[0].part] }
 
 // record returns the part's record, a new one if it has none.
@@ -132,7 +131,7 @@ func (p *part) touch(now int64) {
 	r.last = now
 }
 
-// generation is that of the part's state, 0 if there is none.
+// generation returns the generation of the part's state, 0 if there is none.
 func (p *part) generation() uint32 {
 	if p.rec == nil {
 		return 0
@@ -140,7 +139,7 @@ func (p *part) generation() uint32 {
 	return p.rec.generation
 }
 
-// unlock counts what was written and gives the locks back. If that is too much, it evicts records.
+// unlock counts what was written and gives the locks back. If the store is full, it evicts records.
 func (q *query) unlock() {
 	s := q.store
 	w := written{subject: q.claims[0].Subject, shard: q.claims[0].shard.number, now: q.now}
@@ -178,8 +177,8 @@ func (q *query) unlock() {
 	s.makeRoom(&w)
 }
 
-// release gives the locks back: that of the first shard last, for the call is in there. It keeps
-// nothing of the caller's.
+// release gives the locks back, the first shard's last, because the query is in that shard. It
+// drops the caller's claims.
 func (q *query) release() {
 	for i := range q.claims {
 		q.claims[i].Claim = nil

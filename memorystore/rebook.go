@@ -5,9 +5,9 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// behind finds the booking that the request is to move up, and ignores those that do not come
-// before it. It returns when that one comes, 0 if a limit does not have it: then it is not moved,
-// and given up where it is if another place is found.
+// behind finds the booking that the request wants to move up, and ignores the bookings behind it.
+// It returns the booking's instant, or 0 if a limit does not have the booking: then it is not
+// moved, but given up where it is if the request is booked again.
 func (q *query) behind(r *stint.Request) (old int64) {
 	booked := r.Terms().Booked
 	if booked == nil {
@@ -35,7 +35,7 @@ func (q *query) behind(r *stint.Request) (old int64) {
 }
 
 // giveUp takes the units of a booking that has come off all limits, if a log has them and no state
-// is another by now. Of the bookings it then ignores those that their owners ask about again.
+// has another generation. From then on it ignores the bookings that their owners ask about again.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false
@@ -73,7 +73,7 @@ func (q *query) only(before int64) {
 	}
 }
 
-// stay answers a request to move up a booking that stays where it is.
+// stay answers a request whose booking cannot move up.
 func (q *query) stay(r *stint.Request, d *stint.Decision, at int64) {
 	q.only(algorithm.Never)
 	d.Allowed, d.RetryAfter = true, wait(at, q.now)

@@ -8,14 +8,13 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// record is what is known of one subject in one scope, or of its limits with one name there: a
-// state of the rules. Most subjects have a short key and one limit without a name: that is all in
-// here.
+// record is a state of the rules: the counts of one subject in one scope, under limits with one
+// name or without. Most subjects have a short key and one limit without a name, and need no rest.
 type record struct {
 	count algorithm.Count // of the first limit; in use if it has a tag
 	last  int64           // the clock at the last write of a count
 	rest  *rest
-	// generation is that of the state, 0 until there is one.
+	// generation is 0 until a count is written.
 	generation uint32
 	// key is subject, scope and name, one after the other: size bytes, the scope from split on and
 	// the name from name on. A free record has none.
@@ -26,7 +25,7 @@ type record struct {
 // longKey is the size of a key that is in rest.
 const longKey = 255
 
-// rest is what is known of some subjects.
+// rest has what few records need.
 type rest struct {
 	// If the key is too long for the record: it, and where in it scope and name start.
 	key         []byte
@@ -95,7 +94,7 @@ func (r *record) isOf(subject string) bool {
 	return string(key[:split]) == subject
 }
 
-// hash is that of the record's key. See withScope.
+// hash returns the hash of the record's key. See withScope.
 func (r *record) hash(seed maphash.Seed) uint64 {
 	key, split, name := r.fullKey()
 	h := maphash.Bytes(seed, key[:split])
@@ -108,8 +107,8 @@ func (r *record) hash(seed maphash.Seed) uint64 {
 	return h
 }
 
-// withScope is the hash of a subject, scope and name, given that of the subject, which alone
-// decides the shard.
+// withScope returns the hash of a subject, scope and name, given the hash of the subject, which
+// alone decides the shard.
 func withScope(seed maphash.Seed, subject uint64, scope, name string) uint64 {
 	if scope != "" {
 		subject ^= spread(maphash.String(seed, scope))
@@ -135,7 +134,7 @@ func (r *record) stepBack(now int64) {
 // names, by its tag, the limit that it was last written under; this says when it has expired. A
 // free state has the tag 0. The tag is the owner of a count.
 
-// states is how many states a record has that may be nil, the free ones included.
+// states returns the number of states of a record that may be nil, the free ones included.
 func (r *record) states() int {
 	switch {
 	case r == nil:
@@ -167,7 +166,7 @@ func (r *record) more() *rest {
 	return r.rest
 }
 
-// bytes is what the record holds.
+// bytes returns the memory that the record takes.
 func (r *record) bytes() int { return recordBytes + r.count.Bytes() + r.rest.bytes() }
 
 func (r *rest) bytes() int {
@@ -183,7 +182,7 @@ func (r *rest) bytes() int {
 	return n
 }
 
-// allocated is what the allocator gives to a small value of some size.
+// allocated returns the memory that the allocator gives to a small value of some size.
 func allocated(size uintptr) uintptr { return (size + 15) &^ 15 }
 
 // banOf returns the ban in a record that may be nil.

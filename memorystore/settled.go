@@ -8,11 +8,10 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// settledList are the charges of one subject and scope that were settled, in order.
+// settledList are the settled charges of one subject and scope, in order.
 type settledList struct {
 	list []settledCharge
-	// until is when none of them would be found any more, so that nothing is lost if they are
-	// forgotten.
+	// From until on none of the charges can be settled, so that the list can be forgotten.
 	until int64
 }
 
@@ -25,14 +24,14 @@ func (c settledCharge) compare(d settledCharge) int {
 	return cmp.Or(cmp.Compare(c.at, d.at), cmp.Compare(c.id, d.id))
 }
 
-// has reports whether a charge was settled, as far as is known.
+// has reports whether a charge is known to be settled.
 func (s *settledList) has(at int64, id uint64) bool {
 	_, found := slices.BinarySearchFunc(s.list, settledCharge{at, id}, settledCharge.compare)
 	return found
 }
 
-// add remembers a charge until an instant at least. It may be there from an earlier claim on the
-// same subject and scope, whose limits need it for less long.
+// add remembers a charge until an instant at least. An earlier claim on the same subject and scope
+// may have added it, until an earlier instant.
 func (s *settledList) add(at int64, id uint64, until int64) {
 	s.until = max(s.until, until)
 	c := settledCharge{at, id}
@@ -50,11 +49,11 @@ func (s *settledList) dead(now int64) bool { return len(s.list) == 0 || s.until 
 
 func (s *settledList) bytes() int { return 16 * cap(s.list) }
 
-// maxResets is how many resets are remembered.
+// maxResets bounds the resets that are remembered.
 const maxResets = 4096
 
-// resets are the states that were reset last, so that no charge from before is raised: a state that
-// has expired has lost its generation.
+// resets are the states that were reset last. No charge from before a reset is raised; the
+// generation of a state cannot tell once the state has expired.
 type resets struct {
 	mu   sync.Mutex
 	list []resetState
@@ -81,7 +80,7 @@ func (r *resets) add(hash uint64, at int64) {
 	}
 }
 
-// since reports whether a state was reset at an instant or later, as far as that matters.
+// since reports whether a state was reset at an instant or later, while a raise can still come.
 func (r *resets) since(hash uint64, at, now int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

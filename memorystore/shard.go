@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// shard holds the subjects whose hash it is given, in all their scopes, under one lock.
+// shard holds the subjects in one range of hashes, with all their scopes, under one lock.
 type shard struct {
 	mu    sync.Mutex
 	clock int64 // the latest reading that was used, if the clock cannot step
@@ -45,7 +45,7 @@ func (sh *shard) open(s *Store, i, shards int) {
 	sh.variants = make([]*variant, 1, 4)
 	sh.variantOf = make(map[stint.Limit]uint32)
 	sh.serialStep = uint64(shards)
-	// Somewhere else in every process: a charge of an earlier one is not mistaken for its own.
+	// Random, so that a charge of an earlier process is not mistaken for one of this process.
 	sh.serial = (rand.Uint64N(1<<40)+1)*sh.serialStep + uint64(i)
 	sh.generation = rand.Uint32()
 }
@@ -105,7 +105,7 @@ func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *
 	return n, r
 }
 
-// reindex rebuilds the index with so many slots.
+// reindex rebuilds the index with another number of slots.
 func (sh *shard) reindex(slots int) {
 	sh.index.clear(slots)
 	for n := range sh.count {
@@ -113,7 +113,7 @@ func (sh *shard) reindex(slots int) {
 	}
 }
 
-// shrink gives back room, but for a sixteenth more records than there are.
+// shrink gives back memory, except for that of a sixteenth more records than there are.
 func (sh *shard) shrink() {
 	if sh.count == 0 {
 		sh.index, sh.pieces, sh.roomy, sh.sweepAt, sh.hand = index{}, nil, nil, 0, 0
@@ -132,7 +132,7 @@ func (sh *shard) shrink() {
 	}
 }
 
-// letGo clears what earlier calls have left that would keep records from being freed.
+// letGo clears what earlier calls have left and what would keep records from being freed.
 func (sh *shard) letGo() {
 	sh.plain = [maxPlain]algorithm.View{}
 	q := &sh.query
@@ -142,7 +142,7 @@ func (sh *shard) letGo() {
 	}
 }
 
-// remove forgets a record. The last one moves to where it was.
+// remove forgets a record. The last record moves to its number.
 func (sh *shard) remove(n uint32) {
 	r := sh.record(n)
 	bytes := int64(r.bytes())

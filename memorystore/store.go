@@ -13,12 +13,12 @@
 // for each name of limits there.
 //
 // A record has room while at least half of each of its limits is left, and it holds no place of a
-// concurrency limit and no ban. These are evicted first, wherever in the store they are: nobody who
-// is near a limit is evicted while more than one record in 20 has room. Between one in 32 and that
-// are kept for newcomers: without them, in a store full of subjects at their limits, newcomers
-// would be forgotten one for the other, and not limited at all. Whether records have room is noted
-// when they are inserted and when they are considered for eviction. What has room again by the
-// passing of time, or by a refund, is noted in the background, within about a minute.
+// concurrency limit and no ban. These are evicted first, wherever in the store they are: no subject
+// near a limit is evicted while more than one record in 20 has room. Between one record in 32 and
+// one in 20 are kept for new subjects: else, in a store full of subjects at their limits, each new
+// subject would be evicted for the next, and not be limited at all. Whether a record has room is
+// noted when it is inserted and when it is considered for eviction. That it has room again, by the
+// passing of time or by a refund, is noted in the background, within about a minute.
 //
 // Among records with room, and among those without, the one with the most left of 16 goes. A ban or
 // a place goes only if 512 records without room are all bans and places, places before bans.
@@ -48,24 +48,24 @@ import (
 var errClosed = errors.New("memory store closed")
 
 const (
-	// The defaults of Config: so many subjects for every so many bytes.
+	// The defaults of Config, and the ratio of MaxSubjects to MaxBytes.
 	defaultMaxSubjects = 1_000_000
 	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
 	maxSubjects = 1 << 30
-	// maxPerShard is how many records a shard's index can name, less what one call inserts at most.
+	// maxPerShard is the number of records that an index can name, less what one call inserts.
 	maxPerShard = 1<<24 - 1024
 )
 
 // Config sets up a store. The zero Config is ready for use.
 type Config struct {
-	// MaxSubjects is how many subjects are remembered, each scope of one, each name of limits in it
-	// and each ban counted by itself. Zero means one million for every GiB of MaxBytes, at least
-	// one million and at most a billion, so that MaxBytes is the effective bound.
+	// MaxSubjects bounds the subjects that are remembered. Each scope of a subject, each name of
+	// limits in it and each ban counts by itself. Zero means one million for every GiB of MaxBytes,
+	// at least one million and at most a billion, so that MaxBytes is the effective bound.
 	MaxSubjects int
-	// MaxBytes is how much memory they take. Zero means 1 GiB. It is counted from the sizes of what
-	// is kept, within about a tenth of what the heap has. What calls are writing is counted when
-	// they return. What is evicted is garbage until it is collected.
+	// MaxBytes bounds the memory that they take. Zero means 1 GiB. It is counted from the sizes of
+	// what is kept, within about a tenth of what the heap has. A call's writes are counted when it
+	// returns. Evicted records are garbage until they are collected.
 	MaxBytes int64
 	// Now replaces the clock, for tests and simulations. It must be safe for concurrent use, for
 	// the store's goroutine calls it too, and must not call the store. If it steps back, the rules
@@ -199,14 +199,14 @@ func (s *Store) ready(ctx context.Context, op string) error {
 	return nil
 }
 
-// Stats is how full a store is.
+// Stats describes how full a store is.
 type Stats struct {
 	// Subjects and Bytes are what is kept, counted as [Config] bounds it by MaxSubjects and
 	// MaxBytes.
 	Subjects, MaxSubjects int64
 	Bytes, MaxBytes       int64
-	// Evicted is how many subjects, counted likewise, were forgotten to make room since the store
-	// was made, although they had not expired.
+	// Evicted counts the subjects that were evicted before they had expired, since the store was
+	// made.
 	Evicted int64
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,73 +65,12 @@ func TestConfigMistakesAreAllReported(t *testing.T) {
 	}
 }
 
-func TestExactlyTheLimitIsAdmitted(t *testing.T) {
-	s := newStore(t, Config{})
-	lim := newLimiter(t, s, stint.PerHour(10))
-	var admitted atomic.Int64
-	var group sync.WaitGroup
-	for range 100 {
-		group.Go(func() {
-			for range 20 {
-				if allow(t, lim, "user:1").Allowed {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	group.Wait()
-	if n := admitted.Load(); n != 10 {
-		t.Errorf("admitted %d, want 10", n)
-	}
-}
-
-func TestSeveralSubjectsAllOrNothing(t *testing.T) {
-	s := newStore(t, Config{})
-	lim := newLimiter(t, s, stint.PerHour(1_000_000))
-	claim := func(n int, limit int64) stint.Claim {
-		return stint.Claim{Subject: fmt.Sprint("user:", n), Limits: []stint.Limit{stint.PerHour(limit)}, Cost: 1}
-	}
-	var admitted atomic.Int64
-	var group sync.WaitGroup
-	for g := range 20 {
-		group.Go(func() {
-			for i := range 50 {
-				r := stint.Request{Claims: []stint.Claim{claim((g+i)%7, 1000), claim(7+i%7, 1000), claim(99, 30)}}
-				d, err := lim.Take(context.Background(), r)
-				if err != nil {
-					t.Error(err)
-				}
-				if d.Allowed {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	group.Wait()
-	if n := admitted.Load(); n != 30 {
-		t.Errorf("admitted %d, want 30", n)
-	}
-	var used int64
-	for n := range 14 {
-		d, err := lim.Take(
-			context.Background(),
-			stint.Request{Claims: []stint.Claim{claim(n, 1000)}, Mode: stint.ModePeek},
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
-		used += d.States()[0].Used
-	}
-	if used != 60 {
-		t.Errorf("the other subjects were charged %d, want 60", used)
-	}
-}
-
 func TestNoAllocations(t *testing.T) {
-	limits := []stint.Option{stint.PerMinute(50), stint.PerHour(5000), stint.TokenBucket(1_000_000, 1000, time.Second)}
-	for n := 1; n <= len(limits); n++ {
+	minute, hour, bucket := stint.PerMinute(50), stint.PerHour(5000), stint.TokenBucket(1_000_000, 1000, time.Second)
+	for _, limits := range [][]stint.Option{{minute}, {minute, hour}, {minute, hour, bucket},
+		{minute.WithName("n"), stint.PerSecond(5).WithBurst(2).WithName("n")}} {
 		clock := newClock()
-		lim := newLimiter(t, newStore(t, Config{Now: clock.now}), limits[:n]...)
+		lim := newLimiter(t, newStore(t, Config{Now: clock.now}), limits...)
 		ctx := context.Background()
 		for range 1000 { // until the rings have their size
 			clock.advance(time.Second)
@@ -144,7 +82,7 @@ func TestNoAllocations(t *testing.T) {
 				t.Fatal("denied")
 			}
 		}); a != 0 {
-			t.Errorf("%d limits: %v allocations to allow", n, a)
+			t.Errorf("%v: %v allocations to allow", limits, a)
 		}
 		for allow(t, lim, "user:1").Allowed {
 		}
@@ -153,7 +91,7 @@ func TestNoAllocations(t *testing.T) {
 				t.Fatal("allowed")
 			}
 		}); a != 0 {
-			t.Errorf("%d limits: %v allocations to deny", n, a)
+			t.Errorf("%v: %v allocations to deny", limits, a)
 		}
 	}
 }
@@ -183,16 +121,6 @@ func TestClose(t *testing.T) {
 	}
 	if err = s.Command(context.Background(), stint.Command{}); !errors.Is(err, errClosed) {
 		t.Errorf("command after Close: %v", err)
-	}
-}
-
-func TestContextThatIsDone(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err := newLimiter(t, newStore(t, Config{}), stint.PerHour(1)).Allow(ctx, "user:1")
-	var failure *stint.StoreError
-	if !errors.Is(err, context.Canceled) || !errors.As(err, &failure) {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	// sweepEvery and sweepTurns say how often the sweeper works and how many times it has to until
-	// it has looked at everything: about a minute.
+	// The sweeper works once in sweepEvery, and looks at everything in sweepTurns turns: a minute.
 	sweepEvery = 100 * time.Millisecond
 	sweepTurns = 600
-	// sweepPiece is how many records it looks at under one lock.
+	// sweepPiece is the number of records that it looks at under one lock.
 	sweepPiece = 128
-	// grace is for how long something is kept after it has expired, microseconds: a clock that
-	// steps back by less finds it.
+	// Expired states are kept for grace, in microseconds: a clock that steps back by less still
+	// finds them.
 	grace = int64(time.Second / time.Microsecond)
 )
 
@@ -33,8 +32,8 @@ func (s *Store) sweepUntilStopped() {
 	}
 }
 
-// sweepSome looks at its share of the records, from a shard on. It returns the shard to go on with.
-// Shards cost something even if little is in them.
+// sweepSome looks at one turn's share of the records, starting at a shard. It returns the shard to
+// continue with. A shard counts as some records even if it has fewer.
 func (s *Store) sweepSome(next int) int {
 	left := int(s.subjects.Load())/sweepTurns + sweepPiece
 	for range s.shards {
@@ -51,8 +50,7 @@ func (s *Store) sweepSome(next int) int {
 }
 
 // sweep looks at the shard's next records, forgets those that have expired and notes which have
-// room again.
-// It returns how many it saw, and whether they were the shard's last.
+// room again. It returns how many it saw, and whether they were the shard's last.
 func (sh *shard) sweep() (seen int, whole bool) {
 	now := sh.store.read()
 	sh.mu.Lock()
@@ -77,7 +75,7 @@ func (sh *shard) sweep() (seen int, whole bool) {
 	return seen, false
 }
 
-// dead reports that forgetting a record changes no later answer.
+// dead reports that forgetting a record does not change any later answer.
 func (sh *shard) dead(r *record, now int64) bool {
 	for i := range r.states() {
 		if sh.alive(r, i, now) {
@@ -88,8 +86,7 @@ func (sh *shard) dead(r *record, now int64) bool {
 	return x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now)
 }
 
-// counts reports whether something is counted in a record: beside limits there may be ids, what was
-// settled, and a ban.
+// counts reports whether a record has usage of a limit, and not only ids, settled charges or a ban.
 func (sh *shard) counts(r *record, now int64) bool {
 	for i := range r.states() {
 		c := r.state(i)
@@ -100,7 +97,7 @@ func (sh *shard) counts(r *record, now int64) bool {
 	return false
 }
 
-// alive reports whether a state of a record must not be forgotten.
+// alive reports whether a state of a record is still needed.
 func (sh *shard) alive(r *record, i int, now int64) bool {
 	c := r.state(i)
 	return c.Owner != 0 && (now < r.last || !c.Dead(sh.params(c.Owner), now))

@@ -19,16 +19,15 @@ type tables struct {
 type table struct {
 	version int64
 	rows    map[string]tableRow
-	// removed is how many rows have no text, and purged the version at which such rows were dropped
-	// last.
+	// removed counts the rows without a text; purged is the version that last dropped such rows.
 	removed int
 	purged  int64
 }
 
-// maxRemoved is how many removed rows a table remembers.
+// maxRemoved bounds the removed rows that a table remembers.
 const maxRemoved = 10_000
 
-// tableRow is a text and the version that wrote it. One that was removed stays, without a text.
+// tableRow is a text and the version that wrote it. A removed row stays, without a text.
 type tableRow struct {
 	text    string
 	version int64
@@ -93,5 +92,5 @@ func (s *Store) Kept(_ context.Context, name string, since int64, f func(driver.
 	return t.version, which, nil
 }
 
-// StoredName implements [driver.Keeper]: this store has names as they are.
+// StoredName implements [driver.Keeper]: this store keeps names unchanged.
 func (s *Store) StoredName(subject string) string { return subject }

@@ -89,7 +89,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	q.noteID(r, d, at)
 }
 
-// force charges a request whether or not there is room: now, or so long from now.
+// force charges a request whether or not there is room: now, or after its MaxWait.
 func (q *query) force(r *stint.Request, d *stint.Decision) {
 	repeat := r.ID != "" && r.Claims[0].Cost > 0 && q.repeated(r, d)
 	q.open(repeat)
@@ -104,7 +104,7 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	q.noteID(r, d, at)
 }
 
-// fit lowers the cost of a request that asks for it to what every limit has left, but not below one
+// fit lowers the cost of a fitted or leased request to what every limit has left, but not below one
 // unit. Such a request has one claim.
 func (q *query) fit(r *stint.Request) {
 	if !r.Terms().Fit && r.Terms().Lease == 0 {
@@ -120,8 +120,8 @@ func (q *query) fit(r *stint.Request) {
 	q.claims[0].Claim = &r.Claims[0]
 }
 
-// promised reports whether what is left of a limit is booked: there may be room for the cost now,
-// but not during all of a lease. It fills in when such limits are to be asked again.
+// promised reports whether bookings leave no room for the cost during all of a lease, though there
+// is room now. It fills in when to ask such limits again.
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	usages, promised := d.Usages(), false
 	for k := range q.views {
@@ -133,8 +133,9 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	return promised
 }
 
-// earliest returns the first instant at which all limits have room, in Reserve mode not before any
-// booking, unless the request goes ahead of them. It fills in when each limit has room for its own.
+// earliest returns the first instant at which all limits have room. In Reserve mode that is not
+// before any booking, unless the request goes ahead of them. It fills in when each limit by itself
+// has room.
 func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
@@ -156,8 +157,8 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 	return q.together(max(from, latest))
 }
 
-// together returns the first instant, not before one that no booking comes after, at which all
-// limits have room at the same time.
+// together returns the first instant, from at on, at which all limits have room at the same time.
+// No booking comes after at.
 func (q *query) together(at int64) int64 {
 	for {
 		next := at
@@ -172,7 +173,7 @@ func (q *query) together(at int64) int64 {
 	}
 }
 
-// horizon is the instant before which bookings have to come.
+// horizon returns the instant before which bookings must come.
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {
@@ -190,7 +191,7 @@ func (q *query) fullyBooked() bool {
 	return false
 }
 
-// conclude fills in what is used, now or at the instant of a booking, and as of when.
+// conclude fills in the time, the generations, and the usages now or at the instant of a booking.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
 	if !d.Repeat || d.Charge.IsZero() { // else it has the generations of the first request
@@ -213,7 +214,7 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 }
 
-// deny names the claim that denied, and strikes its subject, unless that is shared.
+// deny names the claim that denied, and adds a strike to its subject unless it is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	c := &q.claims[0]
 	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {
@@ -231,7 +232,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// wait is the time from now until an instant.
+// wait returns the time from now until an instant.
 func wait(at, now int64) time.Duration {
 	if at == algorithm.Never {
 		return stint.Never
@@ -239,7 +240,7 @@ func wait(at, now int64) time.Duration {
 	return duration(at - now)
 }
 
-// duration turns microseconds into a duration, the longest there is if need be.
+// duration turns microseconds into a duration, at most the longest one.
 func duration(us int64) time.Duration {
 	if us > math.MaxInt64/1000 {
 		return math.MaxInt64

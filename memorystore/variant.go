@@ -7,16 +7,16 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// variant is a limit that some state in the shard was last charged under, with what the rules
-// derive from it. A state names its variant by tag, in four bytes; two variants may have the same
-// ID and differ in Max and Burst.
+// variant is a limit that some state in the shard was last written under, and its parameters. A
+// state names its variant by tag, in four bytes. Two variants may have the same ID and differ in
+// Max and Burst.
 type variant struct {
 	limit  stint.Limit
 	params algorithm.Params
 	states int // that have this tag
 }
 
-// bytes is what the variant takes, with its entries in the list and the map of variants.
+// bytes returns the memory of the variant, with its entries in the list and the map of variants.
 func (v *variant) bytes() int64 {
 	return int64(allocated(unsafe.Sizeof(*v))+2*unsafe.Sizeof(v.limit)+24) + int64(len(v.limit.Name))
 }
@@ -56,7 +56,7 @@ func (sh *shard) freeTag(v *variant) uint32 {
 	return uint32(len(sh.variants) - 1)
 }
 
-// untag forgets that a state has a tag. It is called for every state that is forgotten.
+// untag takes a tag from a state. It is called for every state that is forgotten.
 func (sh *shard) untag(t uint32) {
 	if t == 0 {
 		return

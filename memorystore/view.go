@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// view is one limit of one claim in the course of a call: a copy of its state, opened at the call's
-// instant. What changes it is written to the record by query.write.
+// view is one limit of one claim in a call: a copy of its state, opened at the call's instant. A
+// change of the copy is written to the record by query.write.
 type view struct {
 	claim  *claim
 	limit  *stint.Limit
@@ -27,7 +27,7 @@ type view struct {
 // holds reports whether the limit is a concurrency limit.
 func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
 
-// cost is what the claim costs under the limit: one place, if it is a concurrency limit.
+// cost returns the claim's cost under the limit: one place, if it is a concurrency limit.
 func (v *view) cost() int64 {
 	if v.holds() {
 		return min(v.claim.Cost, 1)
@@ -35,8 +35,8 @@ func (v *view) cost() int64 {
 	return v.claim.Cost
 }
 
-// open opens every limit of every claim. It writes that the clock stepped back, but not if it only
-// looks, nor for a claim that costs nothing.
+// open opens every limit of every claim. If the clock stepped back, it writes that, except to look
+// or for a claim without a cost.
 func (q *query) open(look bool) {
 	n := 0
 	for i := range q.claims {
@@ -100,8 +100,7 @@ func (v *view) open(p *part, now int64, look bool) {
 	}
 }
 
-// write writes the view's state, which has changed. The record and the state are made if they do
-// not exist.
+// write writes the view's changed state to its record. It makes both if they do not exist.
 func (q *query) write(v *view) {
 	p := &q.parts[v.part]
 	r := p.record()
@@ -120,8 +119,8 @@ func (q *query) write(v *view) {
 	*r.state(v.index) = v.state
 }
 
-// tooManyStates is how many a record may have before those that have expired are looked for: more
-// limits on one subject than a request names.
+// A record with more states than tooManyStates, more than most requests have limits, is searched
+// for expired ones before it gets another.
 const tooManyStates = 8
 
 // newState returns the index of a free state in the part's record, a new one if none is free.
@@ -140,7 +139,7 @@ func (q *query) newState(p *part) int {
 	return r.states() - 1
 }
 
-// dropDead frees the states of a record that have expired, but for those that the query uses.
+// dropDead frees the expired states of a record that the query does not use.
 func (q *query) dropDead(p *part) {
 	sh, r := p.claim.shard, p.rec
 	for i := range r.states() {

@@ -4,8 +4,8 @@
 // internal/oracle. Its name and its bounds are in the root package, and package resilience decides
 // what one process may grant of it while the store is down.
 //
-// A [Count] is what a store keeps of one limit: a log, a meter or both, and bookings; or the
-// holders of places, under a concurrency limit.
+// A [Count] is the state of one limit: a log, a meter or both, and bookings; or the holders of
+// places, under a concurrency limit.
 //
 // A [View] is a count as the rules see it at one instant. Opening and asking it writes nothing.
 // Charging, leasing, booking, settling and giving back write the opened count and the change.
@@ -33,7 +33,7 @@ const (
 	Never = int64(math.MaxInt64)
 )
 
-// Params is what the rules derive from a limit.
+// Params are derived from a limit.
 type Params struct {
 	// Cap is the capacity. most is, too, but -1 if that is 0: then nothing ever fits.
 	Cap, most int64
@@ -43,14 +43,14 @@ type Params struct {
 	// Places says that the limit is a concurrency limit: it has neither log nor meter, but holders.
 	Places bool
 	// log says that there is one. Its entries count for Span after their stamps; those in one Slice
-	// of time share a stamp, unless that is 0. bound is how many entries it needs at most, while
-	// nothing but this limit uses it and nobody is in debt.
+	// of time share a stamp, unless that is 0. The log needs at most bound
+	// entries while no other limit uses it and no subject is in debt.
 	log         bool
 	Span, Slice int64
 	bound       int
 
-	// unit is the weight of one unit of cost, 0 without a meter. rate is what one tick gives back;
-	// 0 if Max is. full is the weight of the capacity, and refill how long a meter takes at most to
+	// unit is the weight of one unit of cost, 0 without a meter. One tick gives back rate, 0 if Max
+	// is 0. full is the weight of the capacity, and refill how long a meter takes at most to
 	// give that back.
 	unit, rate, tick int64
 	full, refill     int64
@@ -108,11 +108,11 @@ func (p *Params) stamp(t int64) int64 {
 	return t - t%p.Slice + p.Slice
 }
 
-// void reports that the limit has neither log nor meter: it is a concurrency limit, or a bucket with
-// Max 0, of which nothing is kept.
+// void reports that the limit has neither log nor meter: it is a concurrency limit, or a bucket
+// with Max 0, which keeps nothing.
 func (p *Params) void() bool { return !p.log && p.unit == 0 }
 
-// ticks is how many ticks of the meter have passed at t.
+// ticks is the number of ticks of the meter until t.
 func (p *Params) ticks(t int64) int64 {
 	if p.tick == 1 {
 		return t
@@ -123,7 +123,7 @@ func (p *Params) ticks(t int64) int64 {
 // heaviest is more than any weight that a valid limit can count.
 const heaviest = int64(1) << 60
 
-// weight is that of n units, or heaviest.
+// weight is the weight of n units, at most heaviest.
 func (p *Params) weight(n int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(p.unit))
 	if hi != 0 || lo > uint64(heaviest) {

@@ -12,7 +12,7 @@ type bookings struct {
 	sum  int64
 }
 
-// due is how many bookings have come.
+// due is the number of bookings that have come.
 func due(list []booking, now int64) int {
 	i := 0
 	for i < len(list) && list[i].at <= now {

@@ -6,7 +6,7 @@ import "slices"
 // two words each: the id of a charge, and when its place expires. They are in order of expiry,
 // because all are kept for one window. The log's word is noRetake.
 
-// holders is how many there are, the expired ones included.
+// holders is the number of holders, the expired ones included.
 func (c *Count) holders() int { return len(c.words) / 2 }
 
 func (c *Count) expiry(i int) int64 { return int64(c.words[2*i+1]) }
@@ -39,7 +39,7 @@ func (v *View) ShortenPlaces() {
 	}
 }
 
-// expiry is when the i-th holder loses its place.
+// expiry is the instant at which the i-th holder loses its place.
 func (v *View) expiry(i int) int64 { return min(v.count.expiry(i), v.now+v.p.Window) }
 
 // placesReset is the time until the last holder expires.
@@ -50,7 +50,7 @@ func (v *View) placesReset() int64 {
 	return v.expiry(v.count.holders()-1) - v.now
 }
 
-// placeRoom is when enough holders have expired that there is room for a cost.
+// placeRoom is the instant at which enough holders have expired for a cost.
 func (v *View) placeRoom(cost int64) int64 {
 	over := v.inWindow + cost - v.p.Cap
 	if over <= 0 {
@@ -113,8 +113,8 @@ func (v *View) writePlaces() {
 	v.expired = 0
 }
 
-// EachPlace calls f with the expiry of each of the last so many holders to expire, the first of
-// them first. It returns how many others there are.
+// EachPlace calls f with the expiry of each holder in order, but only of the last ones if there are
+// more than most. It returns the number of the others.
 func (v *View) EachPlace(most int, f func(expiry int64)) (others int64) {
 	n := v.count.holders()
 	from := max(v.expired, n-most)

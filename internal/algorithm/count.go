@@ -1,12 +1,12 @@
 package algorithm
 
-// Count is what is kept of one limit. The zero Count has used nothing.
+// Count is the state of one limit. The zero Count has used nothing.
 type Count struct {
 	log
 	more *more
 }
 
-// more is what most counts do not have.
+// more is the part of a count that most counts do not need.
 type more struct {
 	meter
 	bookings
@@ -65,7 +65,7 @@ func (c *Count) CopyMeter(from *Count) {
 	}
 }
 
-// Bytes is what the count holds beside itself.
+// Bytes is the memory that the count holds beside itself.
 func (c *Count) Bytes() int {
 	n := 8 * cap(c.words)
 	if c.more != nil {

@@ -81,7 +81,7 @@ func (v *View) Earliest(from, cost int64) int64 {
 	return instant(t)
 }
 
-// logRoom is when enough has left the window that there is room for a cost.
+// logRoom is the instant at which enough has left the window for a cost.
 func (v *View) logRoom(cost int64) (t int64) {
 	over, k := v.inWindow+v.booked+cost-v.p.Cap, v.expired
 	if over <= 0 {

@@ -1,7 +1,6 @@
 package algorithm
 
-// MaxEntries is how many entries a log has at most: more than limits with different slices leave in
-// one.
+// MaxEntries bounds the entries of a log. Limits with different slices leave fewer in one log.
 const MaxEntries = 250
 
 // log is a ring of entries in order of time. An entry is a stamp and the units that count until a
@@ -30,7 +29,7 @@ type log struct {
 	Owner uint32
 }
 
-// size is how many entries the ring can hold.
+// size is the number of entries that the ring can hold.
 func (l *log) size() int {
 	if l.wide {
 		return len(l.words) / 2

@@ -1,7 +1,7 @@
 package algorithm
 
-// meter is a level that falls with time: that of a bucket, or of a sliding limit with a burst. The
-// zero meter is empty, and was never written.
+// meter is the level of a bucket, or of a sliding limit with a burst. It falls with time. The zero
+// meter is empty, and was never written.
 type meter struct {
 	level int64 // weight, at most MaxUnits
 	at    int64
@@ -35,7 +35,7 @@ func (m *meter) pass(p *Params, b *booking) {
 	m.level = min(m.level+p.weight(b.n), MaxUnits)
 }
 
-// fallsTo is when the meter has fallen to a level.
+// fallsTo is the instant at which the meter has fallen to a level.
 func (m *meter) fallsTo(p *Params, level int64) int64 {
 	if m.level <= level {
 		return m.at

@@ -109,14 +109,14 @@ func (v *View) countExpired() {
 	}
 }
 
-// Used is what is used now, all bookings included.
+// Used is the usage now, all bookings included.
 func (v *View) Used() int64 { return min(max(v.inWindow, v.meter.units())+v.booked, MaxUnits) }
 
-// Spare is how many units can be charged without room. Half of what can be counted is left for what
-// is charged and booked later.
+// Spare is the number of units that can be charged without room. Half of what can be counted is
+// left for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
-// LastEnd is when the last booking ends, 0 if there is none.
+// LastEnd is the end of the last booking, 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
 // EndsAround returns the last end of the bookings that come no later than an instant, 0 if there
@@ -179,8 +179,8 @@ func (v *View) meterAfter(n int) meter {
 	return m
 }
 
-// At is what is used at an instant to come, bookings after it left out, and the time from then
-// until nothing is.
+// At returns the usage at an instant to come, without later bookings, and the time from then until
+// nothing is used.
 func (v *View) At(t int64) (used, reset int64) {
 	if v.p.Places { // places cannot be booked
 		return v.Used(), v.Reset()

@@ -170,8 +170,8 @@ func (v *View) lower(weight int64) {
 	v.meter.level -= min(v.meter.level, max(weight, 0))
 }
 
-// GiveBack takes up to so many units off what is used, but not off what lies ahead: off a log's
-// entries the oldest first. It reports whether there was anything.
+// GiveBack takes up to units off the usage, but not off what lies ahead. Of a log it takes the
+// oldest entries first. It reports whether anything was used.
 func (v *View) GiveBack(units int64) bool {
 	ahead := v.stamp(v.now)
 	used := v.expired < int(v.count.n)
