@@ -42,7 +42,7 @@ type part struct {
 	size   int     // of the record when the call began
 	added  bool    // the call has inserted the record
 	number uint32  // of a record that was added
-	stale  bool    // it is not the state that was charged, in an amendment
+	stale  bool    // the state is not the one that was charged, in an amendment
 }
 
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
