@@ -31,6 +31,10 @@ type count struct {
 	holders []holder
 	meter   *meter
 
+	// stored is the period of a calendar that the store counts, if it ends at another instant than
+	// the limit's own: its end, in seconds of the store's clock, and since when that is known.
+	stored struct{ end, since int64 }
+
 	others others
 	heard  heard
 	owed   *owed
@@ -128,6 +132,9 @@ func (c *count) number(t int64) int64 {
 	case stint.AlgorithmFixed:
 		return c.ledger.wall(t) / c.Window.Microseconds() * (parts + 1)
 	case stint.AlgorithmCalendar: // the second in which it ends
+		if end := c.stored.end; t >= c.stored.since && c.ledger.wall(t) < end*1e6 {
+			return end
+		}
 		_, end := contract.Period(&c.Limit, c.ledger.wall(t))
 		return end / 1e6
 	}
@@ -263,6 +270,9 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 		next.used, next.until = max(next.used, c.heard.used), max(next.until, c.heard.until)
 	}
 	c.heard = next
+	if c.Algorithm == stint.AlgorithmCalendar && u.ResetAfter > 0 {
+		c.hearEnd((c.ledger.wall(next.until)+5e5)/1e6, now)
+	}
 	if c.unit > 0 {
 		c.hearMeter(u, cost, uncounted, at, call, now)
 		return
@@ -274,6 +284,26 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	before := c.others.at(now, c.evenly())
 	c.others.units = min(max(before, least), most)
 	c.others.from, c.others.until = now, now+int64(min(u.ResetAfter, maxAhead))
+}
+
+// hearEnd notes when the period of a calendar limit ends, in seconds of the store's clock. The
+// stored end wins: until then counts what was granted in the period that ends at another instant by
+// the limit's own calendar.
+func (c *count) hearEnd(end, now int64) {
+	if c.number(now) == end {
+		return
+	}
+	c.advance(now)
+	units := c.mine[slot(c.newest)]
+	c.mine, c.newest, c.sum = [parts + 1]int64{}, end, units
+	c.mine[slot(end)] = units
+	if c.owed != nil {
+		o := c.owes(now)
+		part := o.parts[slot(o.newest)]
+		o.parts, o.newest, o.sum = [parts + 1]owedPart{}, end, part
+		o.parts[slot(end)] = part
+	}
+	c.stored.end, c.stored.since = end, now
 }
 
 // maxAhead is the longest that anything counts.

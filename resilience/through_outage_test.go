@@ -317,3 +317,36 @@ func TestMemoryOfALongOutage(t *testing.T) {
 		})
 	}
 }
+
+// TestStoredEndWithoutTheStore: the zone of a limit has changed, and the store is away when a day
+// begins in the new one. The period that the store counts ends when it ends.
+func TestStoredEndWithoutTheStore(t *testing.T) {
+	utc, tokyo := oneUnit("a", stint.Daily(10)), oneUnit("a", stint.Daily(10).In("Asia/Tokyo"))
+	const almostMidnightInTokyo = 14*time.Hour + 59*time.Minute
+	t.Run("used", func(t *testing.T) {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			wantAdmitted(t, store, 5, utc, 5)
+			wantAdmitted(t, s, 20, tokyo, 5)
+			time.Sleep(almostMidnightInTokyo)
+			store.down()
+			wantAdmitted(t, s, 20, tokyo, 0)
+			time.Sleep(2 * time.Minute)
+			wantAdmitted(t, s, 20, tokyo, 0)
+			time.Sleep(9 * time.Hour) // it has ended
+			wantAdmitted(t, s, 20, tokyo, 10)
+		})
+	})
+	t.Run("owed", func(t *testing.T) {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			wantAdmitted(t, store, 1, utc, 1)
+			wantAdmitted(t, s, 1, tokyo, 1)
+			time.Sleep(almostMidnightInTokyo)
+			store.down()
+			wantAdmitted(t, s, 20, tokyo, 8)
+			time.Sleep(2 * time.Minute)
+			store.up()
+			time.Sleep(5 * time.Second)
+			wantAdmitted(t, s, 20, tokyo, 0)
+		})
+	})
+}
