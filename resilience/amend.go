@@ -21,7 +21,7 @@ const amendTime = time.Second
 func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	here := false
 	if s.leases != nil && c.Data().Leased {
-		here, done, err = s.leases.amend(ctx, &c, a)
+		here, done = s.leases.amend(ctx, &c, a)
 	}
 	if !here {
 		done, err = s.amend(ctx, c, a)

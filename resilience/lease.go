@@ -1,7 +1,7 @@
 package resilience
 
 import (
-	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,78 +10,72 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
+	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// lease is what one process holds for one kind of request: blocks of units that the store has
-// charged already. Requests are served from a snapshot of the blocks, without a lock.
+// lease holds units of one subject and scope, under the same limits, that the store has charged
+// already. It has one block of them at a time, from which requests take without a lock.
 type lease struct {
-	// Which requests it serves: those of one subject and scope, under the same limits, that apply
-	// bans or do not.
 	hash  uint64
 	claim stint.Claim // its Cost is not used
-	bans  bool
+	bans  bool        // whether it serves the requests that apply bans, or the others
+	name  string      // of the subject in announcements
 
 	next atomic.Pointer[lease] // in the table
 
-	window   time.Duration // the shortest of the limits'
-	capacity int64         // the smallest of the limits'
+	window   time.Duration // the shortest of its limits
+	capacity int64         // the smallest of its limits
 
-	snapshot atomic.Pointer[leaseSnapshot] // nil if there is nothing to serve from
-	misses   leaseMisses
-	renewal  leaseRenewal
+	block      atomic.Pointer[leaseBlock] // nil if there is none
+	renewAfter atomic.Int64               // renewals wait until then; renewing while one is under way
 
-	mu      sync.Mutex       // of all that follows
-	blocks  []*leaseBlock    // by their ends
-	settled map[uint64]int64 // charges that were settled, with their instants
-	spent   int64            // units of blocks that have ended
-	usage   leaseUsage
-	demand  leaseDemand
-	ended   bool // no longer in the table
-	returns bool // if ended: a block that a renewal still brings is given back
-}
-
-// leaseMisses counts requests that went to the store.
-type leaseMisses struct {
-	last    atomic.Int64 // when the last one came, monotonic
-	units   atomic.Int64 // of all of them
+	// Requests that found no unit:
+	missed  atomic.Int64 // their units
+	missAt  atomic.Int64 // the time of the latest
 	largest atomic.Int64 // the largest cost, fading
+
+	mu    sync.Mutex // guards what follows, and replacements of the block
+	ended bool       // no longer in the table
+	timer *time.Timer
+	spent int64 // units used from earlier blocks
+
+	// The demand, at the latest renewal:
+	rate      float64 // units per second
+	counted   int64   // units wanted until then
+	countedAt int64
 }
 
-// leaseRenewal is whether, and when, to ask the store for another block.
-type leaseRenewal struct {
-	underWay  atomic.Bool
-	notBefore atomic.Int64 // monotonic
+// renewing is the value of renewAfter during a renewal.
+const renewing = math.MaxInt64
+
+// leaseBlock is a number of units that the store has charged, to be used before its end. Only units
+// changes.
+type leaseBlock struct {
+	charge  stint.Charge
+	granted int64
+	end     leaseTime
+	usages  []stint.Usage // the store's answer,
+	at      int64         // and when it came
+
+	renewBelow int64 // a renewal is due with fewer units left,
+	renewAt    int64 // or from this time on
+
+	_     [64]byte // units has a cache line of its own: all cores write it
+	units atomic.Int64
+	_     [64]byte
 }
 
-// leaseUsage is what the store answered with the latest block, and when.
-type leaseUsage struct {
-	limits []stint.Usage
-	at     int64 // monotonic
-}
+// leaseTime is one reading of both clocks, in nanoseconds. All other times of leases are of the
+// monotonic clock.
+type leaseTime struct{ wall, mono int64 }
 
-// leaseSnapshot is what a lease serves from. It is replaced, never changed.
-type leaseSnapshot struct {
-	blocks []servedBlock // by their ends
-	usage  leaseUsage
-}
-
-// servedBlock is a block, and when to renew while serving from it.
-type servedBlock struct {
-	*leaseBlock
-	renewBelow int64 // with fewer units left
-	renewAt    int64 // from this instant on, monotonic
-}
+// blockClosed replaces the units of a block that has ended, so that late requests find none.
+const blockClosed = math.MinInt64 / 2
 
 func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
-	claim := stint.Claim{Subject: strings.Clone(c.Subject), Scope: strings.Clone(c.Scope),
-		Limits: slices.Clone(c.Limits)}
-	ls := &lease{
-		hash: hash, claim: claim, bans: bans,
-		window:   stint.MaxWindow,
-		capacity: stint.MaxUnits,
-	}
+	ls := &lease{hash: hash, bans: bans, window: stint.MaxWindow, capacity: stint.MaxUnits,
+		claim: stint.Claim{Subject: strings.Clone(c.Subject), Scope: strings.Clone(c.Scope), Limits: slices.Clone(c.Limits)}}
+	ls.name = keypart.Name(ls.claim.Subject)
 	for i := range c.Limits {
 		ls.window = min(ls.window, c.Limits[i].Window)
 		ls.capacity = min(ls.capacity, c.Limits[i].Capacity())
@@ -89,229 +83,134 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	return ls
 }
 
-// begin notes what led to the lease: a miss of that cost, the second within a time. The first is
-// taken to have cost as much.
-func (ls *lease) begin(cost, since int64, now leaseTime) {
-	ls.demand = leaseDemand{rate: float64(cost) / seconds(since), began: now.mono, countedAt: now.mono,
-		changedAt: now.mono}
-	ls.misses.units.Store(cost)
-	ls.misses.last.Store(now.mono)
-}
-
-// serve takes a request's cost from the block that ends first, for a process with a mark. It
-// reports whether it is time to renew.
+// serve answers a request from the block, in a zero decision. It reports whether it did, and whether
+// a renewal is due. Mark is that of this process.
 func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
-	s, c := ls.snapshot.Load(), &r.Claims[0]
-	if s == nil {
+	b, c := ls.block.Load(), &r.Claims[0]
+	if b == nil || !b.live(now) {
 		return false, false
 	}
-	for i := range s.blocks {
-		b := &s.blocks[i]
-		left, ok := b.take(c.Cost, now)
-		if !ok {
-			continue
-		}
-		unspent := left
-		for j := range s.blocks {
-			if j != i {
-				unspent += s.blocks[j].left()
-			}
-		}
-		d.Allowed = true
-		// A random id is as unique as a counter's, and cores do not contend for it.
-		d.Charge.SetClaims(r.Claims)
-		charge, block := d.Charge.Data(), b.charge.Data()
-		charge.ID, charge.At, charge.Now = mark<<markShift|rand.Uint64()>>markBits, block.At, block.Now
-		charge.Generation, charge.Others, charge.Leased = block.Generation, block.Others, true
-		usages := d.MakeUsages(len(s.usage.limits))
-		for k, u := range s.usage.limits {
-			usages[k].Used = max(c.Cost, u.Used-unspent)
-			usages[k].ResetAfter = max(0, u.ResetAfter-time.Duration(now.mono-s.usage.at))
-		}
-		return true, b.due(left, now)
+	left, ok := b.take(c.Cost)
+	if !ok {
+		return false, c.Cost <= ls.capacity
 	}
-	return false, false
+	d.Allowed = true
+	d.Charge.SetClaims(r.Claims)
+	charge, block := d.Charge.Data(), b.charge.Data()
+	// A random id is as unique as a counter's, and cores do not contend for it.
+	charge.ID, charge.At, charge.Now = mark<<markShift|rand.Uint64()>>markBits, block.At, block.Now
+	charge.Generation, charge.Others, charge.Leased = block.Generation, block.Others, true
+	usages := d.MakeUsages(len(b.usages))
+	for i, u := range b.usages {
+		usages[i].Used = max(c.Cost, u.Used-left)
+		usages[i].ResetAfter = max(0, u.ResetAfter-time.Duration(now.mono-b.at))
+	}
+	return true, left < b.renewBelow || now.mono >= b.renewAt
 }
 
-// due reports whether it is time to renew, with so many units left.
-func (b *servedBlock) due(left int64, now leaseTime) bool {
-	return left < b.renewBelow || now.mono >= b.renewAt
+func (b *leaseBlock) live(now leaseTime) bool { return now.mono < b.end.mono && now.wall < b.end.wall }
+
+// take takes n units if there are as many, and returns how many are left.
+func (b *leaseBlock) take(n int64) (left int64, ok bool) {
+	if b.units.Load() < n {
+		return 0, false
+	}
+	if left = b.units.Add(-n); left >= 0 {
+		return left, true
+	}
+	b.units.Add(n)
+	return 0, false
 }
 
-// missed notes a request that went to the store, and reports whether to renew: not for one alone in
-// the length of a lease.
-func (ls *lease) missed(cost int64, now leaseTime, length time.Duration) bool {
+// used is the number of units that were taken. Requests that are about to put back what was too
+// much for them may make it seem more.
+func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
+
+// miss notes that a request found no unit. It reports whether another did so within a length.
+func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bool) {
 	if cost > ls.capacity {
 		return false // it will never fit
 	}
-	m := &ls.misses
-	m.units.Add(cost)
-	if cost > m.largest.Load() {
-		m.largest.Store(cost)
+	ls.missed.Add(cost)
+	if cost > ls.largest.Load() {
+		ls.largest.Store(cost)
 	}
-	return now.mono-m.last.Swap(now.mono) <= int64(length) || ls.snapshot.Load() != nil
+	return now.mono-ls.missAt.Swap(now.mono) <= int64(length)
 }
 
-// may reports whether the lease may be renewed now.
-func (r *leaseRenewal) may(now leaseTime) bool {
-	return now.mono >= r.notBefore.Load() && !r.underWay.Load()
+// replace puts a block, or none, in place of the present one. It returns that one, and how many of
+// its units were used. The lock is held.
+func (ls *lease) replace(b *leaseBlock) (old *leaseBlock, used int64) {
+	if old = ls.block.Swap(b); old != nil {
+		used = old.granted - max(0, old.units.Swap(blockClosed))
+		ls.spent += used
+	}
+	return old, used
 }
 
-// wait puts the next renewal off.
-func (r *leaseRenewal) wait(now leaseTime, pause time.Duration) {
-	r.notBefore.Store(now.mono + int64(pause))
+// Bounds on the length of a lease.
+const (
+	minLease = 20 * time.Millisecond
+	maxLease = 5 * time.Second
+)
+
+// length is how long a block lasts: short, since its units count for that much longer, but long
+// enough for a few round trips. It is at most half a window.
+func (ls *lease) length(roundTrip time.Duration) time.Duration {
+	d := max(ls.window/20, 4*roundTrip, minLease)
+	return min(d, maxLease, ls.window/2).Truncate(time.Microsecond)
 }
 
-// add adds a new block. The lock is held, as for all that follows but settle and end.
-func (ls *lease) add(b *leaseBlock) {
-	ls.blocks = append(ls.blocks, b)
-	slices.SortStableFunc(ls.blocks, func(a, b *leaseBlock) int { return int(max(-1, min(1, a.end.mono-b.end.mono))) })
-	ls.coverDebts()
+// leasePlan is what to ask the store for. Units is 0 if a block does not pay.
+type leasePlan struct {
+	units  int64
+	length time.Duration
+	low    int64 // renew with fewer units left,
+	lead   int64 // or so much time before the end
 }
 
-// coverDebts pays the debts of blocks with the units of others.
-func (ls *lease) coverDebts() {
-	for _, b := range ls.blocks {
-		for _, other := range ls.blocks {
-			if b.debt > 0 && other != b {
-				b.debt -= other.takeUpTo(b.debt)
-			}
-		}
+// plan counts the demand, and returns what to ask for: units for half a length, with which a block
+// is renewed twice in its life. The lock is held.
+func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
+	p.length = ls.length(roundTrip)
+	total := ls.spent + ls.missed.Load()
+	if b := ls.block.Load(); b != nil {
+		total += b.used()
 	}
+	cost := max(1, ls.largest.Load())
+	ls.largest.Store(cost - cost/64)
+	if p.length < 2*roundTrip || total-ls.counted < 2*cost {
+		return p // it would be nearly over when it arrives, or so little is cheaper from the store
+	}
+	ls.count(total, cost, now, p.length)
+	// What is left must last for two round trips.
+	lead := min(2*roundTrip+min(5*time.Millisecond, p.length/8), p.length/2)
+	p.lead = int64(lead)
+	p.low = min(ls.capacity, max(cost, ls.expect(0, lead, cost)))
+	p.units = min(ls.capacity, max(p.low+cost, ls.expect(0.25, 2*roundTrip+p.length/2, cost)))
+	return p
 }
 
-// publish replaces the snapshot that requests are served from.
-func (ls *lease) publish(now leaseTime) {
-	s := &leaseSnapshot{usage: ls.usage}
-	later := int64(0) // units in blocks that end later
-	for _, b := range slices.Backward(ls.blocks) {
-		if !b.live(now) {
-			continue
-		}
-		s.blocks = append(s.blocks, servedBlock{b, ls.demand.low - later, ls.demand.renewAt(b, later)})
-		later += b.left()
+// count updates the rate, given how many units were ever wanted. It believes at once what chance
+// does not explain, and follows other changes slowly: a few requests in the same moment say little.
+func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
+	passed, fresh := now.mono-ls.countedAt, float64(total-ls.counted)
+	latest := fresh / seconds(max(passed, int64(length)/8))
+	weight := 1 - math.Exp(-float64(passed)/float64(max(length/2, 200*time.Millisecond)))
+	expected, one := ls.rate*seconds(passed), float64(cost)
+	if latest > ls.rate && fresh > expected+4*math.Sqrt((expected+one)*one) {
+		weight = 1
 	}
-	slices.Reverse(s.blocks)
-	if len(s.blocks) == 0 {
-		s = nil
-	}
-	ls.snapshot.Store(s)
+	ls.rate += weight * (latest - ls.rate)
+	ls.counted, ls.countedAt = total, now.mono
 }
 
-// total is how many units requests have ever wanted.
-func (ls *lease) total() int64 {
-	total := ls.spent + ls.misses.units.Load()
-	for _, b := range ls.blocks {
-		total += b.granted - b.left()
-	}
-	return total
+// expect is how many units will be wanted in a time, and a part more, or as many more as chance may
+// bring: independent requests spread by the square root of their number.
+func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
+	units := ls.rate * seconds(int64(in))
+	more := max(part*units, 2*math.Sqrt(units*float64(cost)))
+	return int64(math.Ceil(min(units+more, float64(ls.capacity))))
 }
 
-// usable is how many of the units held will be used before their block ends, at the present rate,
-// and how many are owed.
-func (ls *lease) usable(now leaseTime) (held, debt int64) {
-	for _, b := range ls.blocks {
-		debt += b.debt
-		if b.live(now) {
-			can := int64(ls.demand.rate*seconds(b.end.mono-now.mono)) - held
-			held += max(0, min(b.left(), can))
-		}
-	}
-	return held, debt
-}
-
-// makeRoom reports whether there is room for another block. If need be it ends one that is used up:
-// what that block served can no longer be settled.
-func (ls *lease) makeRoom() bool {
-	if len(ls.blocks) < maxBlocks {
-		return true
-	}
-	i := slices.IndexFunc(ls.blocks, func(b *leaseBlock) bool { return b.units.Load() == 0 && b.debt == 0 })
-	if i < 0 {
-		return false
-	}
-	ls.endBlock(i)
-	return true
-}
-
-// endBlock removes a block. What was taken from it counts as used; nothing can be taken from it any
-// more. It reports whether the store has charged another cost.
-func (ls *lease) endBlock(i int) (back giveBack, differs bool) {
-	b := ls.blocks[i]
-	ls.blocks = slices.Delete(ls.blocks, i, i+1)
-	used := b.close()
-	ls.spent += used
-	if !slices.ContainsFunc(ls.blocks, func(o *leaseBlock) bool { return o.charge.Data().At == b.charge.Data().At }) {
-		for id, at := range ls.settled {
-			if at == b.charge.Data().At {
-				delete(ls.settled, id)
-			}
-		}
-	}
-	return giveBack{b.charge, min(used+b.debt, stint.MaxUnits), b.debt}, used+b.debt != b.granted
-}
-
-// end ends the lease for good, and returns what there is to give back if that is wanted.
-func (ls *lease) end(back bool) (backs []giveBack) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.ended {
-		ls.returns = ls.returns && back
-		return nil
-	}
-	ls.ended, ls.returns = true, back
-	ls.snapshot.Store(nil)
-	for len(ls.blocks) > 0 {
-		if unused, differs := ls.endBlock(0); differs && back {
-			backs = append(backs, unused)
-		}
-	}
-	return backs
-}
-
-// settle replaces the cost of a charge by the true one, in the block that it came from. It reports
-// whether that block is there.
-func (ls *lease) settle(c *stint.Charge, a stint.Amendment) (found bool, done stint.Amended) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	i := slices.IndexFunc(ls.blocks, func(b *leaseBlock) bool { return b.charge.Data().At == c.Data().At })
-	if i < 0 {
-		return false, done
-	}
-	if _, again := ls.settled[c.Data().ID]; again || len(ls.settled) >= storebounds.MaxSettled*len(ls.blocks) {
-		return true, done
-	}
-	more := a.Cost - c.Claims()[0].Cost
-	if more > 0 {
-		more = min(more, ls.mostRaise(c.Claims()[0].Limits, a.MaxDebt))
-	}
-	if !ls.blocks[i].settle(more) {
-		return true, done
-	}
-	if more > 0 {
-		ls.coverDebts()
-	}
-	if ls.settled == nil {
-		ls.settled = map[uint64]int64{}
-	}
-	ls.settled[c.Data().ID] = c.Data().At
-	return true, stint.Amended{Changed: true, Charged: c.Claims()[0].Cost + more}
-}
-
-// mostRaise is by how many units a charge may be raised: of a burst to a debt, as far as its usage
-// is known. The lock is held.
-func (ls *lease) mostRaise(limits []stint.Limit, maxDebt int64) int64 {
-	most := stint.MaxUnits
-	for i := range limits {
-		l := &limits[i]
-		if !contract.HasMeter(l) {
-			continue
-		}
-		room := l.Capacity()
-		if i < len(ls.usage.limits) {
-			room = max(room-ls.usage.limits[i].Used, 0)
-		}
-		most = min(most, room+cmp.Or(maxDebt, l.Capacity()))
-	}
-	return most
-}
+func seconds(ns int64) float64 { return float64(ns) / float64(time.Second) }

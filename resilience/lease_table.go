@@ -1,34 +1,27 @@
 package resilience
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/keypart"
 )
 
 // leaseTable is a hash table of leases. Reading takes no lock: each slot is a linked list to which
 // leases are only added at the head, and a reader at a lease that is removed still gets to those
 // behind it. Changes are made under the lock of leases.
 type leaseTable struct {
-	heads     []atomic.Pointer[lease] // as many as a power of two
-	shift     uint                    // the index of a lease is its hash shifted by this
-	bySubject map[string][]*lease     // by the name under which a subject is announced
-	count     int
-	most      int
+	heads []atomic.Pointer[lease] // their number is a power of two
+	shift uint                    // the index of a lease is its hash shifted by this
+	count int
+	most  int
 }
 
 func newLeaseTable(most int) leaseTable {
 	width := max(bits.Len(uint(most-1)), 1)
-	return leaseTable{
-		heads:     make([]atomic.Pointer[lease], 1<<width),
-		shift:     uint(64 - width),
-		bySubject: map[string][]*lease{},
-		most:      most,
-	}
+	return leaseTable{heads: make([]atomic.Pointer[lease], 1<<width), shift: uint(64 - width), most: most}
 }
 
 func (t *leaseTable) find(hash uint64, c *stint.Claim, bans bool) *lease {
@@ -41,11 +34,14 @@ func (t *leaseTable) find(hash uint64, c *stint.Claim, bans bool) *lease {
 	return nil
 }
 
-// each calls f with every lease. It needs no lock.
-func (t *leaseTable) each(f func(*lease)) {
-	for i := range t.heads {
-		for ls := t.heads[i].Load(); ls != nil; ls = ls.next.Load() {
-			f(ls)
+func (t *leaseTable) all() iter.Seq[*lease] {
+	return func(yield func(*lease) bool) {
+		for i := range t.heads {
+			for ls := t.heads[i].Load(); ls != nil; ls = ls.next.Load() {
+				if !yield(ls) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -56,8 +52,6 @@ func (t *leaseTable) add(ls *lease) bool {
 		return false
 	}
 	t.count++
-	subject := keypart.Name(ls.claim.Subject)
-	t.bySubject[subject] = append(t.bySubject[subject], ls)
 	head := &t.heads[ls.hash>>t.shift]
 	ls.next.Store(head.Load())
 	head.Store(ls)
@@ -67,34 +61,17 @@ func (t *leaseTable) add(ls *lease) bool {
 // remove removes a lease, if it is there.
 func (t *leaseTable) remove(ls *lease) {
 	for at := &t.heads[ls.hash>>t.shift]; at.Load() != nil; at = &at.Load().next {
-		if at.Load() != ls {
-			continue
+		if at.Load() == ls {
+			at.Store(ls.next.Load())
+			t.count--
+			return
 		}
-		at.Store(ls.next.Load())
-		t.count--
-		subject := keypart.Name(ls.claim.Subject)
-		rest := slices.DeleteFunc(t.bySubject[subject], func(o *lease) bool { return o == ls })
-		if t.bySubject[subject] = rest; len(rest) == 0 {
-			delete(t.bySubject, subject)
-		}
-		return
 	}
 }
 
-// of returns the leases of a subject, or all of them if it is empty.
-func (t *leaseTable) of(mu *sync.Mutex, subject string) (all []*lease) {
-	mu.Lock()
-	defer mu.Unlock()
-	if subject != "" {
-		return slices.Clone(t.bySubject[keypart.Name(subject)])
-	}
-	t.each(func(ls *lease) { all = append(all, ls) })
-	return all
-}
-
-// leaseSketch remembers which requests missed last, and when, so that those that come once cost
-// neither memory nor time. A slot holds half of a hash and a time. Requests that share a slot may
-// be forgotten: they are leased a little later.
+// leaseSketch remembers which requests went to the store, and when, so that those that come once
+// cost neither memory nor time. A slot holds half of a hash and a time. Requests that share a slot
+// may be forgotten: they are leased a little later.
 type leaseSketch []atomic.Uint64
 
 // sketchBits make a unit of the sketch's clock 65 µs. It wraps around after three days: at worst a
@@ -105,7 +82,7 @@ func newLeaseSketch(leases int) leaseSketch {
 	return make(leaseSketch, 1<<bits.Len(uint(max(leases, 1024))))
 }
 
-// again notes a miss and returns the time since the one before, if that is remembered.
+// again notes a request, and returns the time since the one before, if that is remembered.
 func (s leaseSketch) again(hash uint64, now int64) (since int64, ok bool) {
 	tick := uint32(now>>sketchBits) | 1 // never zero, which is an empty slot
 	old := s[hash&uint64(len(s)-1)].Swap(hash>>32<<32 | uint64(tick))

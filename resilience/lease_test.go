@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/oracle"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // leasing is a configuration in which what leases do not serve is asked of the store.
@@ -61,24 +60,23 @@ func holding(t *testing.T, limit stint.Limit, test func(t *testing.T, store *fak
 func (l *leases) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.table.count == 0 && len(l.table.bySubject) != 0 {
-		panic("subjects without leases")
-	}
 	return l.table.count
 }
 
+// blockOf returns the block of a lease, or nil.
+func (l *leases) blockOf(c *stint.Claim) *leaseBlock {
+	if ls := l.table.find(l.hash(c, false), c, false); ls != nil {
+		return ls.block.Load()
+	}
+	return nil
+}
+
 // held is what a lease has in stock.
-func (l *leases) held(c *stint.Claim) (units int64) {
-	ls := l.table.find(l.hash(c, false), c, false)
-	if ls == nil {
-		return 0
+func (l *leases) held(c *stint.Claim) int64 {
+	if b := l.blockOf(c); b != nil {
+		return b.units.Load()
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, b := range ls.blocks {
-		units += b.left()
-	}
-	return units
+	return 0
 }
 
 // The first requests cost no more than without leases, and the first block not more than is wanted.
@@ -122,7 +120,7 @@ func TestLeaseLength(t *testing.T) {
 		{time.Millisecond, 0, 500 * time.Microsecond},
 	} {
 		ls := newLease(0, &stint.Claim{Limits: []stint.Limit{stint.PerDay(1), stint.Per(1, c.window)}}, false)
-		if got := ls.length(int64(c.roundTrip)); got != c.want {
+		if got := ls.length(c.roundTrip); got != c.want {
 			t.Errorf("window %v, %v away: %v, want %v", c.window, c.roundTrip, got, c.want)
 		}
 	}
@@ -164,6 +162,7 @@ func TestRequestsThatPassLeasesBy(t *testing.T) {
 // A block ends by the wall clock and by the monotonic one, whichever is first.
 func TestLeasesEndByBothClocks(t *testing.T) {
 	const d = 500 * time.Millisecond
+	const life = d - d/1024
 	for name, test := range map[string]struct {
 		wall, mono time.Duration
 		served     bool
@@ -178,10 +177,8 @@ func TestLeasesEndByBothClocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			holding(t, leased(10_000, 10*time.Second), func(t *testing.T, store *fake, s *Stack, r stint.Request) {
-				now := s.leases.now()
-				s.leases.clock = func() leaseTime {
-					return leaseTime{wall: now.wall + int64(test.wall), mono: now.mono + int64(test.mono)}
-				}
+				b, now := s.leases.blockOf(&r.Claims[0]), s.leases.now()
+				b.end = leaseTime{wall: now.wall + int64(life-test.wall), mono: now.mono + int64(life-test.mono)}
 				if d := mustDecide(t, s, r); fromLease(d) != test.served {
 					t.Errorf("from memory: %v, want %v", fromLease(d), test.served)
 				}
@@ -300,8 +297,7 @@ func TestLeasesGiveBack(t *testing.T) {
 	})
 }
 
-// There are so many leases at most. Those that nobody wants are forgotten, and with the last the
-// sweeper goes.
+// There are so many leases at most. Those without requests end.
 func TestIdleLeases(t *testing.T) {
 	c := leasing
 	c.Leases = 5
@@ -317,11 +313,9 @@ func TestIdleLeases(t *testing.T) {
 			t.Errorf("%d leases, want 5", n)
 		}
 		time.Sleep(3 * time.Second)
-		s.leases.mu.Lock()
-		if s.leases.table.count != 0 || len(s.leases.table.bySubject) != 0 || s.leases.sweeping {
-			t.Errorf("%d leases are left, sweeper at work: %v", s.leases.table.count, s.leases.sweeping)
+		if n := s.leases.count(); n != 0 {
+			t.Errorf("%d leases are left", n)
 		}
-		s.leases.mu.Unlock()
 		for i := range 10 {
 			wantUsed(t, store, fmt.Sprint(i), limit, 20)
 		}
@@ -493,23 +487,10 @@ func TestLeasesSettle(t *testing.T) {
 		debt := mustDecide(t, s, r)
 		charged := usedOf(t, store, "a", limit)
 		settle(s, debt, s.leases.held(&r.Claims[0])+101, true)
-		check(held)
+		check(held) // it ended the block: what was left is given back, and the store charges the raise
 		time.Sleep(time.Second)
 		wantUsed(t, store, "a", limit, charged+100)
 		settle(s, debt, 0, false)
-	})
-	// Only so many can be remembered.
-	holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
-		applied := 0
-		for range 20 * storebounds.MaxSettled {
-			if !mustAmend(t, s, mustDecide(t, s, r).Charge, stint.Amendment{}).Changed {
-				break
-			}
-			applied++
-		}
-		if applied == 0 || applied > maxBlocks*storebounds.MaxSettled {
-			t.Errorf("%d refunds were remembered", applied)
-		}
 	})
 	// A charge from a block of limits with different names has the generations of all their states.
 	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
@@ -545,41 +526,6 @@ func TestLeasesSettleAfterTheBlock(t *testing.T) {
 	})
 }
 
-// The next block pays a debt first.
-func TestNextBlockPaysADebt(t *testing.T) {
-	ls := newLease(0, &stint.Claim{Limits: []stint.Limit{stint.PerMinute(100)}}, false)
-	a := &leaseBlock{granted: 10, debt: 7, charge: driver.NewCharge(nil, driver.ChargeData{ID: 1, At: 1})}
-	b := &leaseBlock{granted: 20, end: leaseTime{1, 1}, charge: driver.NewCharge(nil, driver.ChargeData{ID: 2, At: 2})}
-	b.units.Store(20)
-	ls.add(a)
-	ls.add(b)
-	if a.debt != 0 || b.units.Load() != 13 {
-		t.Errorf("debt %d, units %d", a.debt, b.units.Load())
-	}
-	b.units.Add(-13)
-	charge := driver.NewCharge([]stint.Claim{{Cost: 4}}, driver.ChargeData{ID: 9, At: 2})
-	if _, ok := ls.settle(&charge, stint.Amendment{Cost: 14}); !ok.Changed || b.debt != 10 {
-		t.Errorf("debt %d, want 10", b.debt)
-	}
-	charge.Data().ID = 10
-	if _, ok := ls.settle(&charge, stint.Amendment{Cost: 1}); !ok.Changed || b.debt != 7 || b.units.Load() != 0 {
-		t.Errorf("debt %d, want 7", b.debt)
-	}
-	if g, differs := ls.endBlock(1); !differs || g.cost != 27 {
-		t.Errorf("settles to %d", g.cost)
-	}
-	b.units.Store(5)
-	ls.add(b)
-	if g, differs := ls.endBlock(1); !differs || g.cost != 22 {
-		t.Errorf("settles to %d", g.cost)
-	}
-	for range 3 {
-		if left, ok := b.take(1, leaseTime{}); ok {
-			t.Errorf("took from what was given back, %d left", left)
-		}
-	}
-}
-
 // A block is charged to the meter of a burst when it is taken. Used at its end, its units are
 // refilled sooner than if they were charged then, by the length of the lease. The limit itself
 // holds: a capacity in any window, and Max per window in the long run.
@@ -588,10 +534,12 @@ func TestLeasesOfABurst(t *testing.T) {
 		l, r := s.leases, oneUnit("a", stint.PerSecond(100).WithBurst(2).WithLease())
 		ls := newLease(l.hash(&r.Claims[0], false), &r.Claims[0], false)
 		l.table.add(ls)
-		ls.begin(1000, int64(time.Millisecond), l.now())
-		ls.renewal.notBefore.Store(math.MaxInt64) // only this one
+		ls.timer = time.AfterFunc(time.Hour, func() {})
+		ls.rate = 1e6
+		ls.renewAfter.Store(renewing) // only this one
+		ls.missed.Store(1000)
 		l.renewNow(ls, l.now())
-		length := ls.length(l.roundTrip.Load())
+		length := ls.length(l.distance())
 
 		truth := oracle.NewTruth()
 		truth.AnyDelay = true

@@ -2,28 +2,28 @@ package resilience
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"hash/maphash"
-	"log/slog"
-	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/settled"
 )
 
-// leases takes units of limits that are [stint.Limit.Leased] in blocks, ahead of
-// need, from the store it wraps, and serves them from memory. What cannot be served from a block
-// goes to the store as it is, and so does every request but a plain Take, without an ID, of one
-// subject, whose limits are all leased. The store knows of every unit that was leased, so its own
-// answers stay exact.
+// leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
+// need, and serves them from memory. The store decides on all other requests: those that find too
+// few units, and those that are not leasable. It knows of every unit that was leased, so its answers
+// stay exact.
 //
-// A subject is leased when two of its requests had to go to the store within the length of a lease:
-// a twentieth of its shortest window, or longer if the store is far away. From then on blocks are
-// renewed in the background, as large as the demand. What a block has left at its end is given
-// back.
+// A lease starts when two requests within its length had to go to the store. The length is a
+// twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
+// block in the background, as large as the demand; what the block before has left is given back.
 //
 // # Never over
 //
@@ -34,10 +34,10 @@ import (
 // used in any window was counted, all of it at once, at some instant, and the store never lets that
 // be more than the limit.
 //
-// The end of a block is measured by the wall clock and by the monotonic one, whichever comes first:
-// while a machine is suspended the monotonic clock may stand still, and the wall clock may be set
-// back. A thousandth of d is kept for clocks that run slow. (A virtual machine that is paused, with
-// both of its clocks, may serve what it held when it goes on.)
+// A block ends by the wall clock or by the monotonic one, whichever is first: the monotonic clock
+// may stop while a machine is suspended, and the wall clock may be set back. A thousandth of d is
+// kept for clocks that run slow. (A virtual machine that is paused with both of its clocks may serve
+// what it held when it resumes.)
 //
 // The refill of a burst is not as strict: its meter counts a block when that is taken, so it may be
 // ahead by what it refills during d, and by what it had refilled of units that are returned. It
@@ -46,102 +46,56 @@ import (
 // # The price
 //
 // Units count for d longer than they would otherwise: a limit that is always full admits some 5 %
-// less. A process that dies takes what it holds along, for d plus a window. One that cannot reach
-// the store serves what it has, for d at most; then the store within answers.
+// less. The block of a process that dies counts for d plus a window. A process that cannot reach the
+// store serves its block, for d at most; then the failure policy decides.
 //
-// A ban or a reset made elsewhere takes effect when the blocks in this process end: after d at
-// most, or at once if it is announced; see drop. Those made through leases take effect at once. A
-// limit with another Max or Burst is another lease.
+// A ban or a reset made elsewhere takes effect when the block ends: after d at most, or at once if it
+// is announced. Those made through this process take effect at once. A limit with another Max or
+// Burst is another lease.
 //
-// The usage that a decision from memory reports is that of the latest block, less what this process
-// has unspent: what others have used since is not known.
-//
-// A refund or settlement of a decision from memory applies in the process that made it: to its
-// block while that lives, and then to what the store has of the block. Its charge says so.
+// A decision from memory reports the usage in the store's latest answer, without the units that this
+// process still holds.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
-	store   leaseStore
-	log     *slog.Logger
+	stack   *Stack
 	seed    maphash.Seed
 	start   time.Time
-	clock   func() leaseTime // for tests; nil means the machine's
-	mark    uint64           // of this process, in the ids of charges: see markShift
-	settled settled.Set      // charges that were settled in their blocks
+	settled settled.Set // charges that were settled in their blocks
 
 	table     leaseTable
 	misses    leaseSketch
-	roundTrip atomic.Int64 // how long renewals take, in nanoseconds, smoothed; 0 if not known
-	warned    atomic.Int64 // when a failure was last logged, monotonic
+	roundTrip atomic.Int64 // how long the store takes to answer, smoothed; 0 if not known
 
-	renewing, returning atomic.Int32 // how many jobs of each kind are under way
-	jobs                sync.WaitGroup
-	ctx                 context.Context // of all jobs
-	cancel              context.CancelFunc
-
-	mu       sync.Mutex // of all below, of the start of jobs, and of changes to the table
+	mu       sync.Mutex // guards what follows, and changes to the table
 	closed   bool
-	sweeping bool // the sweeper runs
-	stop     chan struct{}
+	renewals sync.WaitGroup
 }
 
-// leaseStore is where blocks come from, and go back to.
-type leaseStore interface {
-	Take(context.Context, stint.Request) (stint.Decision, error)
-	Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error)
-}
+const (
+	failurePause = 250 * time.Millisecond // between renewals, after a failure, give or take a fifth
+	denialPause  = time.Second            // after a denial, at most
+	leaseIdle    = time.Second            // without requests, for a lease without a block to end, at least
+)
 
-// leaseTime is one look at both clocks, in nanoseconds.
-type leaseTime struct{ wall, mono int64 }
+// applyBans applies bans to a renewal, but its denials lead to none.
+var applyBans = stint.BanPolicy{}
 
-// newLeases returns leases over a store. Close them to give back what is unused.
-func newLeases(store leaseStore, c Config) *leases {
-	l := &leases{
-		store:  store,
-		log:    c.Logger,
-		seed:   maphash.MakeSeed(),
-		start:  time.Now(),
-		mark:   1 + rand.Uint64N(1<<markBits-1),
-		table:  newLeaseTable(c.Leases),
-		misses: newLeaseSketch(c.Leases),
-		stop:   make(chan struct{}),
-	}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	return l
+func newLeases(s *Stack) *leases {
+	return &leases{stack: s, seed: maphash.MakeSeed(), start: time.Now(), table: newLeaseTable(s.config.Leases),
+		misses: newLeaseSketch(s.config.Leases)}
 }
 
 func (l *leases) now() leaseTime { return l.at(time.Now()) }
 
-// at is an instant that was just read from the clock.
 func (l *leases) at(t time.Time) leaseTime {
-	if l.clock != nil {
-		return l.clock()
-	}
 	return leaseTime{wall: t.UnixNano(), mono: int64(t.Sub(l.start))}
 }
 
-// serve answers a request that may be leased and was just made, and reports whether it did.
-func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {
-	_, ls := l.find(r)
-	if ls == nil {
-		return false
-	}
-	now := l.at(asked)
-	served, renew := ls.serve(r, now, l.mark, d)
-	if renew && ls.renewal.may(now) {
-		l.renew(ls, now)
-	}
-	return served
-}
+func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
 
-// find returns the lease of a request, or nil, and its hash.
-func (l *leases) find(r *stint.Request) (uint64, *lease) {
-	bans := appliesBans(r)
-	hash := l.hash(&r.Claims[0], bans)
-	return hash, l.table.find(hash, &r.Claims[0], bans)
-}
-
-// leasable reports whether a request may be served from memory.
+// leasable reports whether a request may be served from memory: a plain one, without an ID, of one
+// subject whose limits are all leased.
 func leasable(r *stint.Request) bool {
 	if len(r.Claims) != 1 || r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || r.Terms().Fit ||
 		r.Terms().Lease != 0 {
@@ -155,96 +109,76 @@ func leasable(r *stint.Request) bool {
 	return len(r.Claims[0].Limits) > 0
 }
 
-// appliesBans reports whether the subject's ban concerns a request that can be leased: one with a
-// single claim.
-func appliesBans(r *stint.Request) bool { return r.Bans != nil && !r.Claims[0].Shared }
+// serve answers a leasable request, and reports whether it did.
+func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {
+	_, ls := l.find(r)
+	if ls == nil {
+		return false
+	}
+	now := l.at(asked)
+	served, renew := ls.serve(r, now, l.stack.ledger.mark, d)
+	if !served && ls.miss(r.Claims[0].Cost, now, ls.length(l.distance())) {
+		renew = true
+	}
+	if renew {
+		l.renew(ls, now)
+	}
+	return served
+}
 
-// hash is that of a lease. Requests that apply bans do not share with those that do not.
+// find returns the lease of a leasable request, or nil, and its hash.
+func (l *leases) find(r *stint.Request) (uint64, *lease) {
+	bans := r.Bans != nil && !r.Claims[0].Shared
+	hash := l.hash(&r.Claims[0], bans)
+	return hash, l.table.find(hash, &r.Claims[0], bans)
+}
+
+// hash is that of a lease.
 func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	key := *c
-	key.Cost, key.Shared = 0, false // bans says it
-	h := uint64(1)
-	if bans {
-		h = 2
-	}
-	return hashClaim(l.seed, h, maphash.String(l.seed, c.Subject), &key)
+	key.Cost, key.Shared = 0, bans
+	return hashClaim(l.seed, 0, maphash.String(l.seed, c.Subject), &key)
 }
 
-// leaseMiss is a request that has to go to the store although it may be leased.
-type leaseMiss struct {
-	lease *lease // nil if there is none
-	first bool   // the lease is new
-	at    leaseTime
+// learn learns from the store's decision on a leasable request. The second of a lease without a
+// block starts it.
+func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
+	now := l.now()
+	l.measure(now.mono - l.at(asked).mono)
+	hash, ls := l.find(r)
+	switch {
+	case d.Banned && ls != nil:
+		l.end(ls)
+	case d.Allowed && ls == nil:
+		if since, again := l.misses.again(hash, now.mono); again {
+			l.begin(r, hash, since, now)
+		}
+	}
 }
 
-// miss notes that there is demand for a lease.
-func (l *leases) miss(r *stint.Request) (m leaseMiss) {
-	m.at = l.now()
-	var hash uint64
-	if hash, m.lease = l.find(r); m.lease == nil {
-		// A new lease asks for its first block once this request has its unit. One that is there
-		// already has other requests waiting, and renews at once.
-		m.lease = l.again(r, hash, m.at)
-		m.first = m.lease != nil
-	}
-	if ls := m.lease; ls != nil && ls.missed(r.Claims[0].Cost, m.at, ls.length(l.roundTrip.Load())) &&
-		!m.first && ls.renewal.may(m.at) {
-		l.renew(ls, m.at)
-	}
-	return m
-}
-
-// missed takes over what was decided on a request that missed its lease.
-func (l *leases) missed(m leaseMiss, d *stint.Decision) {
-	if d.Degraded {
+// begin starts a lease, unless the request before was longer ago than its length.
+func (l *leases) begin(r *stint.Request, hash uint64, since int64, now leaseTime) {
+	ls := newLease(hash, &r.Claims[0], r.Bans != nil && !r.Claims[0].Shared)
+	length := ls.length(l.distance())
+	if since > int64(length) {
 		return
 	}
-	now := l.now()
-	if rt := l.roundTrip.Load(); rt == 0 || m.lease.tooShort(rt) {
-		l.measure(now.mono - m.at.mono) // else renewals do
-	}
-	switch {
-	case d.Banned:
-		l.dropLease(m.lease, true)
-	case m.first && d.Allowed && m.lease.renewal.may(now):
-		l.renew(m.lease, now)
-	}
-}
-
-// again notes a miss of a request that has no lease, and returns a new lease if it is the second
-// within its length.
-func (l *leases) again(r *stint.Request, hash uint64, now leaseTime) *lease {
-	since, ok := l.misses.again(hash, now.mono)
-	if !ok {
-		return nil
-	}
-	bans := appliesBans(r)
-	ls := newLease(hash, &r.Claims[0], bans)
-	length := ls.length(l.roundTrip.Load())
-	if since > int64(length) || r.Claims[0].Cost > ls.capacity {
-		return nil
-	}
-	ls.begin(r.Claims[0].Cost, max(since, int64(length)/8), now)
+	cost := r.Claims[0].Cost
+	ls.missed.Store(2 * cost) // as if the first had cost as much
+	ls.missAt.Store(now.mono)
+	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/8)), now.mono
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
+	if l.closed || l.table.find(hash, &ls.claim, ls.bans) != nil || !l.table.add(ls) {
+		l.mu.Unlock()
+		return
 	}
-	if other := l.table.find(hash, &r.Claims[0], bans); other != nil {
-		return other
-	}
-	if !l.table.add(ls) {
-		return nil
-	}
-	if !l.sweeping {
-		l.sweeping = true
-		l.jobs.Go(l.sweepUntilIdle)
-	}
-	return ls
+	ls.timer = time.AfterFunc(leaseIdle, func() { l.tend(ls) })
+	l.mu.Unlock()
+	l.renew(ls, now)
 }
 
-// measure learns how far away the store is. It follows what takes longer faster than what takes
-// less, for a renewal that comes too late costs more than one that is early.
+// measure learns how far away the store is. It follows longer times faster than shorter ones: a
+// renewal that is late costs more than one that is early.
 func (l *leases) measure(took int64) {
 	old := l.roundTrip.Load()
 	next := max(took, 1)
@@ -255,135 +189,214 @@ func (l *leases) measure(took int64) {
 	default:
 		next = old - (old-next)/16
 	}
-	l.roundTrip.CompareAndSwap(old, next) // else another renewal just did
+	l.roundTrip.CompareAndSwap(old, next) // else another call just did
 }
 
-// amend settles a charge from memory in the block that it came from, if that is still alive. Once
-// it has ended, what it used is in the store as one charge: a settlement of a part of that changes
-// it there, like any other.
-func (l *leases) amend(ctx context.Context, c *stint.Charge, a stint.Amendment) (
-	here bool, done stint.Amended, err error) {
-	if err := a.Validate(c); err != nil {
-		return true, done, err
+// renew gets the next block of a lease in the background, unless a renewal is under way or has to
+// wait.
+func (l *leases) renew(ls *lease, now leaseTime) {
+	after := ls.renewAfter.Load()
+	if now.mono < after || !ls.renewAfter.CompareAndSwap(after, renewing) {
+		return
 	}
-	if err := ctx.Err(); err != nil {
-		return true, done, &stint.StoreError{Op: opAmend, Err: err}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.renewals.Go(func() { ls.renewAfter.Store(l.renewNow(ls, now)) })
 	}
-	if a.Kind != stint.AmendSettle {
-		return true, done, nil
+}
+
+// renewNow asks the store for the next block, and returns when to do so again at the earliest. In a
+// busy process it starts some time after it was due: that counts as part of the round trip, within
+// reason.
+func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
+	asked := time.Now() // before anything else: the block's end counts from here
+	sent := l.at(asked)
+	ls.mu.Lock()
+	p := ls.plan(sent, l.distance())
+	ls.mu.Unlock()
+	if p.units == 0 {
+		return sent.mono + int64(max(p.length/32, time.Millisecond))
 	}
+	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{ls.claim}}, driver.Terms{Lease: p.length})
+	r.Claims[0].Cost = p.units
+	if ls.bans {
+		r.Bans = &applyBans
+	}
+	d, err := l.stack.take(l.stack.life, &r, asked)
+	now := l.now()
+	if err == nil || errors.Is(err, context.DeadlineExceeded) && errkind.Of(err) != errkind.Refused {
+		l.measure(max(now.mono-sent.mono, min(now.mono-due.mono, int64(p.length/4))))
+	}
+	switch {
+	case err != nil:
+		return now.mono + int64(jitter(failurePause))
+	case d.Banned:
+		l.end(ls)
+	case !d.Allowed && d.RetryAfter == stint.Never:
+		return now.mono + int64(denialPause)
+	case !d.Allowed:
+		return now.mono + int64(min(denialPause, d.RetryAfter))
+	default:
+		l.add(ls, newBlock(&d, &p, sent, now))
+		if d.Charge.Claims()[0].Cost < p.units { // what comes back meanwhile is for all processes
+			return now.mono + int64(p.length/4)
+		}
+	}
+	return now.mono
+}
+
+// newBlock is a block that the store granted.
+func newBlock(d *stint.Decision, p *leasePlan, sent, now leaseTime) *leaseBlock {
+	life := int64(p.length - p.length/1024) // a clock may run slow
+	b := &leaseBlock{charge: d.Charge, granted: d.Charge.Claims()[0].Cost,
+		end:    leaseTime{wall: sent.wall + life, mono: sent.mono + life},
+		usages: slices.Clone(d.Usages()), at: now.mono, renewBelow: p.low}
+	b.renewAt = b.end.mono - p.lead
+	b.units.Store(b.granted)
+	return b
+}
+
+// add gives a lease its next block.
+func (l *leases) add(ls *lease, b *leaseBlock) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.ended {
+		l.giveBack(b, 0)
+		return
+	}
+	l.replace(ls, b)
+	ls.timer.Reset(time.Duration(b.renewAt - l.now().mono))
+}
+
+// replace puts a block, or none, in place of the present one, and gives back what that has left. The
+// lock of the lease is held.
+func (l *leases) replace(ls *lease, b *leaseBlock) {
+	if old, used := ls.replace(b); old != nil && used < old.granted {
+		l.giveBack(old, used)
+	}
+}
+
+// giveBack gives back to the store what a block has left. After a reset the store ignores that, for
+// its state has another generation.
+func (l *leases) giveBack(b *leaseBlock, used int64) {
+	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: stint.Amendment{Cost: used}}}, 0)
+}
+
+// tend runs when the timer of a lease does: when its block is to be renewed, in case no request comes
+// in time to do that, when the block ends, and when there has been no block or request for some time.
+func (l *leases) tend(ls *lease) {
+	now := l.now()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	b := ls.block.Load()
+	next := ls.missAt.Load() + int64(max(ls.length(l.distance()), leaseIdle))
+	switch {
+	case ls.ended:
+		return
+	case b != nil && now.mono < b.end.mono:
+		l.renew(ls, now)
+		next = b.end.mono
+	case b != nil:
+		l.replace(ls, nil)
+	case next <= now.mono && ls.renewAfter.Load() != renewing:
+		l.endLocked(ls)
+		return
+	}
+	ls.timer.Reset(max(time.Duration(next-now.mono), time.Millisecond))
+}
+
+// amend settles a charge in the block that it came from, if that is still there, and reports whether
+// there is nothing more to do. Once the block has ended, its used units are one charge in the store:
+// a settlement of a part changes that, like any other. A charge of another process's lease is not
+// settled.
+func (l *leases) amend(ctx context.Context, c *stint.Charge, a stint.Amendment) (here bool, done stint.Amended) {
+	if a.Validate(c) != nil || ctx.Err() != nil {
+		return false, done
+	}
+	if a.Kind != stint.AmendSettle || c.Data().ID>>markShift != l.stack.ledger.mark {
+		return true, done
+	}
+	claim := &c.Claims()[0]
 	for _, bans := range []bool{false, true} {
-		ls := l.table.find(l.hash(&c.Claims()[0], bans), &c.Claims()[0], bans)
-		if ls == nil {
-			continue
+		ls := l.table.find(l.hash(claim, bans), claim, bans)
+		if ls != nil && l.settle(ls, c, a.Cost) {
+			return true, stint.Amended{Changed: true, Charged: a.Cost}
 		}
-		if found, done := ls.settle(c, a); found {
-			if done.Changed {
-				l.settled.Add(c.Data().ID, &c.Claims()[0])
-			}
-			return true, done, nil
-		}
-	}
-	if c.Data().ID>>markShift != l.mark || l.settled.Has(c.Data().ID, &c.Claims()[0]) {
-		return true, done, nil
 	}
 	c.Data().Leased = false
-	return false, done, nil
+	return l.settled.Has(c.Data().ID, claim), done
 }
 
-// commanded ends the leases that a command concerns: a reset or a ban. Units that are given back
-// are those of earlier times: what is held here is not used yet, and the store leaves it alone as
-// far as it can tell, see [stint.CommandGiveBack].
+// settle replaces the cost of a charge in the block of a lease, and reports whether it did. A raise
+// above what the block has left ends the block.
+func (l *leases) settle(ls *lease, c *stint.Charge, cost int64) bool {
+	claim := &c.Claims()[0]
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	b := ls.block.Load()
+	if b == nil || b.charge.Data().At != c.Data().At || l.settled.Has(c.Data().ID, claim) {
+		return false
+	}
+	if back := claim.Cost - cost; back >= 0 {
+		if back > b.used() {
+			return false // it is not of this block
+		}
+		b.units.Add(back)
+	} else if _, ok := b.take(-back); !ok {
+		l.replace(ls, nil)
+		return false
+	}
+	l.settled.Add(c.Data().ID, claim)
+	return true
+}
+
+// commanded ends the leases that a reset or a ban concerns. Units that are given back are those of
+// earlier times: what is held here is not used yet, and the store leaves it alone as far as it can
+// tell, see [stint.CommandGiveBack].
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return
 	}
-	concerned := func(ls *lease) bool { return c.Kind == stint.CommandBan || ls.claim.Scope == c.Scope }
-	l.dropAll(c.Subject, concerned, c.Kind == stint.CommandBan) // a reset forgets what was leased; see drop
-}
-
-// drop ends the leases of a subject at once, or all of them if it is empty: for announcements that
-// it was banned or reset, which would otherwise take effect only when its blocks end.
-//
-// What the blocks had left is not given back: it counts until a window after their end, unless the
-// subject was reset. After a reset it must not be, for the store finds what is given back by its
-// stamp alone, and others may have been charged at the same stamp since.
-func (l *leases) drop(subject string) {
-	l.dropAll(subject, func(*lease) bool { return true }, false)
-}
-
-func (l *leases) dropAll(subject string, concerned func(*lease) bool, back bool) {
-	for _, ls := range l.table.of(&l.mu, subject) {
-		if concerned(ls) {
-			l.dropLease(ls, back)
+	for ls := range l.table.all() {
+		if ls.claim.Subject == c.Subject && (c.Kind == stint.CommandBan || ls.claim.Scope == c.Scope) {
+			l.end(ls)
 		}
 	}
 }
 
-// dropLease ends one lease and forgets it. A renewal that is under way will find it gone.
-func (l *leases) dropLease(ls *lease, back bool) {
+// drop ends the leases of a subject, or all of them if it is empty: for announcements of a ban or a
+// reset.
+func (l *leases) drop(subject string) {
+	name := keypart.Name(subject)
+	for ls := range l.table.all() {
+		if subject == "" || ls.name == name {
+			l.end(ls)
+		}
+	}
+}
+
+// end ends a lease. A renewal that is under way finds it gone.
+func (l *leases) end(ls *lease) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.endLocked(ls)
+}
+
+func (l *leases) endLocked(ls *lease) {
 	l.mu.Lock()
 	l.table.remove(ls)
 	l.mu.Unlock()
-	for _, g := range ls.end(back) {
-		l.giveBackSoon(g)
-	}
+	ls.ended = true
+	ls.timer.Stop()
+	l.replace(ls, nil)
 }
 
-// closeTime bounds each of the two things that Close waits for.
-const closeTime = time.Second
-
-// Close gives back what is unused and ends all goroutines. It waits for renewals that are under
-// way, and then for the giving back, for a second each at most. What could not be given back is an
-// error; it counts until a window after its end. Later requests go to the store.
-func (l *leases) Close() error {
+// close gives back what is unused. Later requests go to the store.
+func (l *leases) close() {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
-	}
 	l.closed = true
-	close(l.stop)
 	l.mu.Unlock()
-	defer l.cancel()
-
-	waitFor(&l.jobs, closeTime)
-	var backs []giveBack
-	for _, ls := range l.table.of(&l.mu, "") {
-		l.mu.Lock()
-		l.table.remove(ls)
-		l.mu.Unlock()
-		backs = append(backs, ls.end(true)...)
-	}
-	var next, done atomic.Int64
-	var workers sync.WaitGroup
-	for range min(maxReturns, len(backs)) {
-		workers.Go(func() {
-			for i := next.Add(1); i <= int64(len(backs)); i = next.Add(1) {
-				if l.giveBack(backs[i-1]) == nil {
-					done.Add(1)
-				}
-			}
-		})
-	}
-	waitFor(&workers, closeTime)
-	if n := int64(len(backs)) - done.Load(); n > 0 {
-		return fmt.Errorf("stint: leases: %d of %d blocks could not be given back", n, len(backs))
-	}
-	return nil
-}
-
-// waitFor waits for a group, for some time at most.
-func waitFor(group *sync.WaitGroup, most time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		group.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
+	l.drop("")
+	l.renewals.Wait()
 }

@@ -92,7 +92,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	s.outage.logger, s.outage.rejected = c.Logger, make(chan struct{}, 1)
 	ledger.instances, ledger.later = func() int64 { return int64(s.Instances()) }, &s.sender
 	if !c.NoLeases {
-		s.leases = newLeases(lower{s}, c)
+		s.leases = newLeases(s)
 	}
 	if !c.NoDenyCache {
 		s.denials = newDenyCache(c)
@@ -124,19 +124,15 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 			return d, nil
 		}
 	}
-	var miss leaseMiss
-	if leased {
-		if s.leases.serve(&r, &d, asked) {
-			observeMemory(ctx, s.config.Observer, sourceLease, &r, &d)
-			return d, nil
-		}
-		miss = s.leases.miss(&r)
+	if leased && s.leases.serve(&r, &d, asked) {
+		observeMemory(ctx, s.config.Observer, sourceLease, &r, &d)
+		return d, nil
 	}
 	if d, err = s.take(ctx, &r, asked); err != nil {
 		return d, err
 	}
-	if miss.lease != nil {
-		s.leases.missed(miss, &d)
+	if leased && !d.Degraded {
+		s.leases.learn(&r, &d, asked)
 	}
 	if s.denials != nil {
 		s.denials.remember(id, &r, &d, asked)
@@ -234,17 +230,6 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// lower is the stack without what it remembers, for renewals of leases.
-type lower struct{ *Stack }
-
-func (l lower) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return l.take(ctx, &r, time.Now())
-}
-
-func (l lower) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	return l.amend(ctx, c, a)
-}
-
 // listen forgets what other processes announce to be outdated. While it cannot listen, denials are
 // remembered for a second at most, and leases until their end.
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
@@ -285,11 +270,10 @@ func (s *Stack) Breaker() string { return s.store.current() }
 // background work. It takes a few seconds at most if the store does not answer. It does not close
 // the store. From then on failures of the store are returned.
 func (s *Stack) Close() error {
-	var err error
-	if s.leases != nil {
-		err = s.leases.Close()
-	}
 	s.batch.Close()
+	if s.leases != nil {
+		s.leases.close()
+	}
 	s.amends.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), sendTime)
 	defer cancel()
@@ -302,7 +286,7 @@ func (s *Stack) Close() error {
 	s.sender.close()
 	s.ledger.close()
 	s.store.Close()
-	return err
+	return nil
 }
 
 // run starts a goroutine, unless the stack has been closed.

@@ -245,8 +245,7 @@ func TestAllocations(t *testing.T) {
 		local.Failure = &stint.FailurePolicy{}
 		mustDecide(t, s, denied)
 		leaseStarted(t, s, block, time.Millisecond)
-		ls := s.leases.table.find(s.leases.hash(&block.Claims[0], false), &block.Claims[0], false)
-		ls.snapshot.Load().blocks[0].units.Store(1 << 30)
+		s.leases.blockOf(&block.Claims[0]).units.Store(1 << 30)
 		allocates := func(what string, r stint.Request) {
 			t.Helper()
 			ctx := context.Background()
