@@ -16,62 +16,60 @@ import (
 // denialLife is the longest that a denial is repeated without asking the store.
 const denialLife = time.Second
 
-// denyCache remembers denials, and repeats them for as long as they are in force, but for no longer
-// than a second: subjects that keep asking above their limit hardly reach the store.
+// denyCache remembers denials of the store, and repeats them while they are in force, for a second
+// at most: subjects that keep asking above their limit hardly reach the store.
 //
-// It never admits anything by itself, and it never denies wrongly for more than a second. Most
-// changes take effect at once: a limit with another Max or Burst has another key, and a refund,
-// settlement, release, reset, ban or unban through this cache drops the denials of its subjects.
-// drop is for those that other processes make. Only what is not announced lasts until the second is
-// over.
+// It never admits anything, and it never denies wrongly for more than a second. Most changes take
+// effect at once: a limit with another Max or Burst has another key, and whatever may make room for
+// a subject drops its denials, in this process and, if it is announced, in others.
 //
-// Only what is sure to be denied again is remembered. Requests with an ID, peeks, reservations and
+// It remembers only what is sure to be denied again. Requests with an ID, peeks, reservations and
 // concurrency limits always go to the store, and so do requests whose denial counts towards a ban,
-// until they are banned. What is denied for a cost above half of a limit is not remembered either:
-// so a refund need not be announced while half of a limit is free.
+// until they are banned. A denial of a cost above half of a limit is not remembered either, so a
+// refund need not be announced while half of a limit is free.
 //
 // It is safe for concurrent use and takes no locks.
 type denyCache struct {
 	seed  maphash.Seed
 	start time.Time
+	sets  []denialSet // their number is a power of two
 
-	sets []denialSet // as many as a power of two
-
-	// What is dropped is not searched for: the generation of its subject outdates it. Many subjects
-	// share one, so a drop may hit another subject, which then asks the store once more.
-	gens   [1 << genBits]atomic.Uint32
-	allGen atomic.Uint32
+	// The generation of a subject outdates its denials. Many subjects share one, so a drop may hit
+	// another subject, which then asks the store once more.
+	gens [1 << genBits]atomic.Uint32
 }
 
 const genBits = 12
 
 // denialSet holds the denials of keys that share an index in the table. It is as large as a cache
-// line: to find that a key is not there costs no other access to memory.
-type denialSet [4]denialSlot
-
-// denialSlot holds one denial. The key beside the pointer is only a hint, for the two are not
-// written at once; the key in the denial counts.
-type denialSlot struct {
-	key    atomic.Uint64
+// line: finding that a key is not there costs no other access to memory.
+type denialSet [4]struct {
+	key    atomic.Uint64 // only a hint: it is not written together with the denial
 	denial atomic.Pointer[denial]
 }
 
-// denial is a denial of the store. It is not changed once it is in the table.
+// denial is a denial of the store. It does not change.
 //
-// When the store decided is not known: at some time between the sending of the request and the
-// arrival of its answer. Each use takes the end that is safe. The denial ends a life after the
-// sending, so it never outlasts its cause; and the wait that it reports shrinks only from the
-// arrival on, so no caller comes back too early.
+// The store decided between the sending of the request and the arrival of its answer. The denial
+// ends a life after the sending, so it does not outlast its cause, and the wait that it reports
+// shrinks from the arrival on, so no caller comes back too early.
 type denial struct {
 	denialID
-	until    time.Duration // sending + life
-	received time.Duration
-	// What the decision said: a whole one would keep the memory of its request.
+	until   time.Duration // sending + life
+	arrived time.Duration
+	// A part of the decision: all of it would keep the memory of its request.
 	banned, degraded bool
 	denier           uint8
 	banLeft          time.Duration
 	retryAfter       time.Duration
 	usages           []stint.Usage
+}
+
+// denialID is what a denial depends on.
+type denialID struct {
+	key  uint64 // the hash of the request
+	gen  uint32 // the sum of its subjects' generations, which only grow
+	held bool   // whether denials of the request are remembered
 }
 
 func newDenyCache(c Config) *denyCache {
@@ -83,63 +81,29 @@ func newDenyCache(c Config) *denyCache {
 	}
 }
 
-// repeat answers a request from memory, and reports whether it did.
-func (c *denyCache) repeat(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) bool {
-	now := asked.Sub(c.start)
-	e := c.find(id, now)
-	if e == nil {
-		return false
-	}
-	e.repeat(r, d, now)
-	return true
-}
-
-// remember keeps a decision if it is a denial. The generation and the time are those of before
-// sending: a give-back that the store may not have seen when it denied changes the generation
-// later.
-func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) {
-	if d.Allowed || !id.held {
+// drop forgets the denials of a subject, or all of them if it is "".
+func (c *denyCache) drop(subject string) {
+	if subject != "" {
+		c.dropSubject(subject)
 		return
 	}
-	if life := lifeOf(r, d); life > 0 {
-		c.keep(&denial{denialID: id, until: asked.Sub(c.start) + life, received: time.Since(c.start), banned: d.Banned,
-			degraded: d.Degraded, denier: d.Denier, banLeft: d.BanLeft, retryAfter: d.RetryAfter,
-			usages: slices.Clone(d.Usages())})
+	for i := range c.gens {
+		c.gens[i].Add(1)
 	}
 }
 
-// drop forgets the denials of a subject, or all of them if it is "". It is for changes that were
-// not made through this cache; see [New].
-func (c *denyCache) drop(subject string) {
-	if subject == "" {
-		c.allGen.Add(1)
-	} else {
-		c.dropSubject(subject)
-	}
-}
+// dropSubject is drop for a caller's subject: one that is empty by mistake drops no others.
+func (c *denyCache) dropSubject(subject string) { c.gen(c.hash(subject)).Add(1) }
 
-// dropSubject is drop for a caller's subject: if that is empty, by mistake, nobody else pays.
-func (c *denyCache) dropSubject(subject string) {
-	c.gen(c.hash(subject)).Add(1)
-}
-
-// hash is that of a subject, by the name under which its changes are announced.
+// hash is that of a subject, by its name in announcements.
 func (c *denyCache) hash(subject string) uint64 { return maphash.String(c.seed, keypart.Name(subject)) }
 
-// gen returns the generation of a subject, given its hash.
-func (c *denyCache) gen(subject uint64) *atomic.Uint32 {
-	return &c.gens[subject>>(64-genBits)]
-}
+func (c *denyCache) gen(subject uint64) *atomic.Uint32 { return &c.gens[subject>>(64-genBits)] }
 
-// denialID is what a denial depends on.
-type denialID struct {
-	key  uint64 // the hash of the request
-	gen  uint32 // the generation of its subjects
-	held bool   // denials of the request are remembered
-}
+func (c *denyCache) set(key uint64) *denialSet { return &c.sets[key&uint64(len(c.sets)-1)] }
 
-// identify returns what a denial of the request depends on. Generations only grow, so their sum
-// changes whenever one of them does.
+// identify returns what a denial of the request depends on, as of now: what gives room back after
+// this outdates it, also if the store denies the request later.
 func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 {
 		return id
@@ -151,13 +115,12 @@ func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	default: // denials count, unlike those of requests that only apply bans
 		id.key = 2
 	}
-	id.gen = c.allGen.Load()
 	costs := false
 	for i := range r.Claims {
 		claim := &r.Claims[i]
 		for k := range claim.Limits {
 			if claim.Limits[k].Algorithm == stint.AlgorithmConcurrency {
-				return denialID{} // when a holder leaves is not known
+				return denialID{} // a holder may leave at any time
 			}
 		}
 		costs = costs || claim.Cost > 0
@@ -169,14 +132,85 @@ func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	return id
 }
 
-// lifeOf is how long a denial is sure to be one, or zero if it is not to be held.
+// repeat answers a request from memory, in a zero decision, and reports whether it did. For one claim
+// with few limits it does not allocate.
+func (c *denyCache) repeat(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) bool {
+	if !id.held {
+		return false
+	}
+	now, set := asked.Sub(c.start), c.set(id.key)
+	for i := range set {
+		if set[i].key.Load() != id.key {
+			continue
+		}
+		if e := set[i].denial.Load(); e != nil && e.denialID == id && now < e.until {
+			e.repeat(r, d, now)
+			return true
+		}
+	}
+	return false
+}
+
+func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) {
+	d.Banned, d.Degraded, d.Denier, d.RetryAfter = e.banned, e.degraded, e.denier, e.retryAfter
+	d.Charge = contract.ChargeOf(r)
+	// In whole microseconds, as stores count, rounded down: no wait ends early. A denial that has
+	// arrived after now is as it was.
+	passed := max(now-e.arrived, 0).Truncate(time.Microsecond)
+	if d.RetryAfter != stint.Never {
+		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would be no denial
+	}
+	d.BanLeft = max(e.banLeft-passed, 0)
+	usages := d.MakeUsages(len(e.usages))
+	for i, u := range e.usages {
+		if u.RetryAfter != stint.Never {
+			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may have room before the others
+		}
+		u.ResetAfter = max(u.ResetAfter-passed, 0)
+		usages[i] = u
+	}
+}
+
+// remember keeps the decision on a request that was identified and asked before, if it is a denial.
+// It replaces one of the same key, else the one in the set that ends first. Of goroutines that do so
+// at the same time, one may lose its denial.
+func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) {
+	if d.Allowed || !id.held {
+		return
+	}
+	life := lifeOf(r, d)
+	if life <= 0 {
+		return
+	}
+	e := &denial{denialID: id, until: asked.Sub(c.start) + life, arrived: time.Since(c.start), banned: d.Banned,
+		degraded: d.Degraded, denier: d.Denier, banLeft: d.BanLeft, retryAfter: d.RetryAfter,
+		usages: slices.Clone(d.Usages())}
+	set, slot, soonest := c.set(id.key), 0, time.Duration(math.MaxInt64)
+	for i := range set {
+		old := set[i].denial.Load()
+		if old != nil && old.key == id.key {
+			slot = i
+			break
+		}
+		if old == nil {
+			old = &denial{}
+		}
+		if old.until < soonest {
+			slot, soonest = i, old.until
+		}
+	}
+	set[slot].denial.Store(e)
+	set[slot].key.Store(id.key)
+}
+
+// lifeOf is how long a request is sure to be denied again, zero if its denial is not remembered.
 func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	if d.Unavailable || d.Repeat {
 		return 0
 	}
 	life := denialLife
 	if anyLeased(r) || d.Degraded {
-		life /= 10 // our own next block may be what denied, or the decision was made without the store
+		life /= 10 // the next block of this process may have used the room, or the store was not asked
 	}
 	if d.RetryAfter != stint.Never {
 		life = min(life, d.RetryAfter)
@@ -199,9 +233,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced is for how long the request is denied by limits whose refunds are announced: those of
-// which it wants no more than half, rounded up. A limit that is smaller than the cost never has
-// room.
+// announced is how long limits deny the request whose refunds are announced: it wants no more than
+// half of them, rounded up. A limit that is smaller than the cost never has room.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {
@@ -233,68 +266,48 @@ func strikes(r *stint.Request) bool {
 	return false
 }
 
-// find returns the denial that is still in force, or nil.
-func (c *denyCache) find(id denialID, now time.Duration) *denial {
-	if !id.held {
-		return nil
+// Odd numbers without a pattern, one for each kind of step in a hash. No field of a valid claim
+// reaches their highest bits, so equal values in different fields hash differently, and no factor
+// is zero.
+const (
+	oddSubject = 0xa0761d6478bd642f
+	oddScope   = 0xe7037ed1a0b428db
+	oddWindow  = 0x8ebc6af09c88c6e3
+	oddKind    = 0x9fb21c651e98df25
+	oddName    = 0xd6e8feb86659fd93
+
+	// sharedBit is set beside the cost of a claim that is Shared: above any cost, below those bits.
+	sharedBit = 1 << 54
+)
+
+// hashClaim adds all fields of a claim to a hash, given the hash of its subject. The seed of strings
+// is secret, so two claims that collide cannot be chosen.
+func hashClaim(seed maphash.Seed, h, subject uint64, c *stint.Claim) uint64 {
+	cost := uint64(c.Cost)
+	if c.Shared {
+		cost |= sharedBit
 	}
-	set := c.set(id.key)
-	for i := range set {
-		if set[i].key.Load() != id.key {
-			continue
+	h = mix(h^subject, oddSubject^cost)
+	if c.Scope != "" {
+		h = mix(h^maphash.String(seed, c.Scope), oddScope)
+	}
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		kind := uint64(l.Algorithm) << 1
+		if l.Leased {
+			kind++
 		}
-		if e := set[i].denial.Load(); e != nil && e.denialID == id && now < e.until {
-			return e
+		h = mix(h^uint64(l.Max), oddWindow^uint64(l.Window))
+		h = mix(h^uint64(l.Burst), oddKind^kind)
+		if l.Name != "" {
+			h = mix(h^maphash.String(seed, l.Name), oddName)
 		}
 	}
-	return nil
+	return h
 }
 
-// keep puts a denial into the table: it replaces an older one of the same key, else the one that
-// ends first. If several goroutines do so at the same time, at worst a denial is lost or held
-// twice.
-func (c *denyCache) keep(e *denial) {
-	set := c.set(e.key)
-	slot, soonest := 0, time.Duration(math.MaxInt64)
-	for i := range set {
-		until := time.Duration(-1) // of a free slot
-		if old := set[i].denial.Load(); old != nil {
-			if old.key == e.key {
-				slot = i
-				break
-			}
-			until = old.until
-		}
-		if until < soonest {
-			slot, soonest = i, until
-		}
-	}
-	set[slot].denial.Store(e)
-	set[slot].key.Store(e.key)
-}
-
-func (c *denyCache) set(key uint64) *denialSet {
-	return &c.sets[key&uint64(len(c.sets)-1)]
-}
-
-// repeat answers a request with the denial as it is now, in a zero decision. For one claim with few
-// limits it does not allocate.
-func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) {
-	d.Banned, d.Degraded, d.Denier, d.RetryAfter = e.banned, e.degraded, e.denier, e.retryAfter
-	d.Charge = contract.ChargeOf(r)
-	// Whole microseconds, as stores count; rounded down, so that no wait ends early. The denial may
-	// be newer than now: then no time has passed.
-	passed := max(now-e.received, 0).Truncate(time.Microsecond)
-	if d.RetryAfter != stint.Never {
-		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would be no denial
-	}
-	d.BanLeft = max(e.banLeft-passed, 0)
-	usages := d.MakeUsages(len(e.usages))
-	for i, u := range e.usages {
-		if u.RetryAfter != stint.Never {
-			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may have room before the others
-		}
-		u.ResetAfter = max(u.ResetAfter-passed, 0)
-		usages[i] = u
-	}
+// mix multiplies and folds, as wyhash does: every bit of the result depends on every bit of both.
+func mix(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	return high ^ low
 }

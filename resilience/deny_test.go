@@ -1,7 +1,6 @@
 package resilience
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -424,32 +422,6 @@ func TestDenialDuringACommand(t *testing.T) {
 	})
 }
 
-// F26: what is deleted in the store itself, or changed by its clock, is wrong for a second at most.
-func TestDenialIsWrongForASecondAtMost(t *testing.T) {
-	for name, change := range map[string]func(*fake, stint.Request){
-		"deleted": func(f *fake, r stint.Request) {
-			_ = f.Store.Command(context.Background(), resetOf(r.Claims[0]))
-		},
-		"clock forward": func(f *fake, _ stint.Request) { f.ahead.Add(int64(48 * time.Hour)) },
-		"clock back":    func(f *fake, _ stint.Request) { f.ahead.Add(-int64(48 * time.Hour)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			remembering(t, func(t *testing.T, g denyRig) {
-				r := ask("a", 1, stint.PerDay(1))
-				g.full(r)
-				change(g.store, r)
-				time.Sleep(time.Second - 1)
-				g.want(r, false, fromMemory)
-				time.Sleep(time.Nanosecond)
-				r.Mode = stint.ModePeek
-				truth := mustDecide(t, g.store, r)
-				r.Mode = stint.ModeTake
-				g.want(r, truth.Allowed, fromStore)
-			})
-		})
-	}
-}
-
 // A subject that is too long to be announced as it is is known by its hash.
 func TestLongSubjectsAreDropped(t *testing.T) {
 	remembering(t, func(t *testing.T, g denyRig) {
@@ -590,43 +562,6 @@ func (c *denyCache) held() (n int) {
 		}
 	}
 	return n
-}
-
-// F26: denied keys take no more room than the table has, however many they are, and each is told
-// its own. Package faults measures a million.
-func TestDenialsOfManyKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const keys, entries = 200_000, 1 << 14
-		c := newDenyCache(Config{Denials: entries - 100}.withDefaults())
-		memory := func() int64 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			return int64(m.HeapAlloc)
-		}
-		before := memory()
-		for n := range keys {
-			r := ask(strconv.Itoa(n), 1, stint.PerDay(1))
-			id := c.identify(&r)
-			var d stint.Decision
-			if c.repeat(id, &r, &d, time.Now()) {
-				t.Fatalf("key %d was denied before", n)
-			}
-			denied := deniedFor(&r, n)
-			c.remember(id, &r, &denied, time.Now())
-			if !c.repeat(id, &r, &d, time.Now()) || d.RetryAfter != denied.RetryAfter ||
-				d.Usages()[0].Used != int64(n) || d.Key() != r.Claims[0].Subject {
-				t.Fatalf("key %d: retry-after %v, used %d, key %s", n, d.RetryAfter, d.Usages()[0].Used, d.Key())
-			}
-		}
-		if held := c.held(); held != entries {
-			t.Errorf("%d denials are held, want a full table of %d", held, entries)
-		}
-		if grown := memory() - before; grown > entries*256 {
-			t.Errorf("grown by %d bytes, want at most 256 for each of %d entries", grown, entries)
-		}
-		runtime.KeepAlive(c)
-	})
 }
 
 // A denial takes the place of an older one of the same key, and keeps nothing of its request alive.

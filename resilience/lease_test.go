@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/oracle"
 )
 
 // leasing is a configuration in which what leases do not serve is asked of the store.
@@ -224,28 +223,6 @@ func TestLeasesCutOff(t *testing.T) {
 		store.up()
 		time.Sleep(time.Second)
 		leaseStarted(t, s, r, 5*time.Millisecond)
-	})
-}
-
-// What a process that died held comes back after the length of its lease and a window.
-func TestLeasesOfAProcessThatDied(t *testing.T) {
-	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-		limit := leased(100, 10*time.Second)
-		for range 40 {
-			mustDecide(t, s, ask("a", 1, limit))
-			time.Sleep(5 * time.Millisecond)
-		}
-		store.down()
-		held := usedOf(t, store, "a", limit) - 40
-		if held <= 0 {
-			t.Fatalf("%d held", held)
-		}
-		time.Sleep(10*time.Second - 10*time.Millisecond)
-		if used := usedOf(t, store, "a", limit); used < held {
-			t.Errorf("%d used just before a window has passed, %d were held", used, held)
-		}
-		time.Sleep(510 * time.Millisecond)
-		wantUsed(t, store, "a", limit, 0)
 	})
 }
 
@@ -523,56 +500,5 @@ func TestLeasesSettleAfterTheBlock(t *testing.T) {
 		settle(s, less, 6000, stint.Amended{})
 		settle(s, more, 6000, stint.Amended{})
 		wantUsed(t, store, "a", limit, used-6+4992)
-	})
-}
-
-// A block is charged to the meter of a burst when it is taken. Used at its end, its units are
-// refilled sooner than if they were charged then, by the length of the lease. The limit itself
-// holds: a capacity in any window, and Max per window in the long run.
-func TestLeasesOfABurst(t *testing.T) {
-	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
-		l, r := s.leases, oneUnit("a", stint.PerSecond(100).WithBurst(2).WithLease())
-		ls := newLease(l.hash(&r.Claims[0], false), &r.Claims[0], false)
-		l.table.add(ls)
-		ls.timer = time.AfterFunc(time.Hour, func() {})
-		ls.rate = 1e6
-		ls.renewAfter.Store(renewing) // only this one
-		ls.missed.Store(1000)
-		l.renewNow(ls, l.now())
-		length := ls.length(l.distance())
-
-		truth := oracle.NewTruth()
-		truth.AnyDelay = true
-		take := func() stint.Decision {
-			t.Helper()
-			d := mustDecide(t, s, r)
-			if err := truth.Took(time.Now().UnixMicro(), r, d); err != nil {
-				t.Fatal(err)
-			}
-			return d
-		}
-		time.Sleep(length - time.Millisecond)
-		for i := range 200 {
-			if d := take(); !fromLease(d) {
-				t.Fatalf("%d of 200 came from memory", i)
-			}
-		}
-		used := time.Now()
-		for range 200 {
-			time.Sleep(5 * time.Millisecond)
-			if d := take(); d.Allowed {
-				t.Fatalf("201 within %v", time.Since(used))
-			}
-		}
-		time.Sleep(20 * time.Millisecond) // the block leaves the log
-		n := int64(0)
-		for take().Allowed {
-			n++
-		}
-		since := time.Since(used)
-		if least, most := (100*since).Milliseconds()/1000, (100*(since+length)).Milliseconds()/1000; n <= least ||
-			n > most {
-			t.Errorf("%d more after %v, want more than %d and at most %d", n, since, least, most)
-		}
 	})
 }

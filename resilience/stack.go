@@ -39,7 +39,10 @@ type Stack struct {
 	work  sync.WaitGroup
 }
 
-var _ stint.Store = (*Stack)(nil)
+var (
+	_ stint.Store      = (*Stack)(nil)
+	_ driver.Announcer = (*Stack)(nil)
+)
 
 // What a store may have beside the methods of [driver.BatchStore]; see [New].
 type (
@@ -107,10 +110,10 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	return s, nil
 }
 
-// Take implements [stint.Store]. A request is answered from what is remembered of denials, from a
-// lease, by the store within the time budget, or else without it: in that order.
+// Take implements [stint.Store]. The first of these that can answers a request: the deny cache, a
+// lease, the store within the time budget, this process without the store.
 //
-// What is in memory is answered without a [question], which would take half as long again.
+// Answers from memory need no [question], which would take half as long again.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
@@ -159,11 +162,11 @@ func (s *Stack) take(ctx context.Context, r *stint.Request, asked time.Time) (d 
 	q := questions.Get().(*question)
 	q.request, q.decision, q.asked = *r, stint.Decision{}, asked
 	q.event.Source = sourceStore
-	late, err := s.ask(ctx, q)
+	sent, err := s.ask(ctx, q)
 	if err != nil {
-		err = s.without(ctx, q, late, err)
+		err = s.without(ctx, q, sent, err)
 	}
-	if s.config.Observer != nil && r.Terms().Lease == 0 { // a renewal is nobody's decision
+	if s.config.Observer != nil && r.Terms().Lease == 0 { // renewals of leases are not observed
 		q.event.Took = time.Since(asked)
 		q.observe(ctx, s.config.Observer, err)
 	}
@@ -175,11 +178,11 @@ func (s *Stack) take(ctx context.Context, r *stint.Request, asked time.Time) (d 
 	return d, err
 }
 
-// ask has the store decide within the time budget. After an error, the answer may still come if
-// there is a waiter.
-func (s *Stack) ask(ctx context.Context, q *question) (late *waiter, err error) {
+// ask has the store decide within the time budget. After an error, the answer of a request that was
+// sent may still come.
+func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err // nobody waits for an answer
+		return nil, err // no caller waits for an answer
 	}
 	if err := s.store.refused(opTake); err != nil {
 		return nil, err
@@ -189,7 +192,7 @@ func (s *Stack) ask(ctx context.Context, q *question) (late *waiter, err error) 
 		budget = r.Failure.Budget
 	}
 	if r.Terms().Lease > 0 {
-		budget = max(budget, r.Terms().Lease/2) // no caller waits for it, and its length counts from now
+		budget = max(budget, r.Terms().Lease/2) // no caller waits for a renewal, and half of the lease is left then
 	}
 	// A caller with less time than that gets its answer a little late. Its deadline says nothing
 	// about the store, and clients choose it: they must not be able to avoid the store that way.
@@ -207,7 +210,7 @@ func (s *Stack) ask(ctx context.Context, q *question) (late *waiter, err error) 
 	return s.batch.ask(ctx, q, owed, deadline)
 }
 
-// askStore asks the store alone, for nobody's decision.
+// askStore asks the store alone. It is for probes.
 func (s *Stack) askStore(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	q := &question{request: *r, asked: time.Now()}
 	_, err := s.ask(ctx, q)
@@ -248,6 +251,15 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	}
 }
 
+// Announcements implements [driver.Announcer] with what the stack hears itself: it needs no
+// connection of its own. It ends when the stack cannot listen any more.
+func (s *Stack) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
+	if !s.hears.Load() {
+		return announce.ErrSilent
+	}
+	return s.listeners.Listen(ctx, f)
+}
+
 // drop forgets what is remembered of a subject that got room back elsewhere.
 func (s *Stack) drop(subject string, commanded bool) {
 	s.listeners.Tell(subject, commanded)
@@ -266,7 +278,7 @@ func (s *Stack) drop(subject string, commanded bool) {
 // does, and "half-open" while one call finds out whether the store works again.
 func (s *Stack) Breaker() string { return s.store.current() }
 
-// Close gives back leased units, answers callers who wait, charges what is owed, and ends all
+// Close answers callers that wait, gives back leased units, charges what is owed, and ends all
 // background work. It takes a few seconds at most if the store does not answer. It does not close
 // the store. From then on failures of the store are returned.
 func (s *Stack) Close() error {
