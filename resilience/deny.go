@@ -132,8 +132,8 @@ func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	return id
 }
 
-// repeat answers a request from memory, in a zero decision, and reports whether it did. For one claim
-// with few limits it does not allocate.
+// repeat answers a request from memory, in a zero decision, and reports whether it did. For one
+// claim with few limits it does not allocate.
 func (c *denyCache) repeat(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	if !id.held {
 		return false
@@ -172,8 +172,8 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 }
 
 // remember keeps the decision on a request that was identified and asked before, if it is a denial.
-// It replaces one of the same key, else the one in the set that ends first. Of goroutines that do so
-// at the same time, one may lose its denial.
+// It replaces one of the same key, else the one in the set that ends first. Of goroutines that do
+// so at the same time, one may lose its denial.
 func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) {
 	if d.Allowed || !id.held {
 		return
@@ -280,8 +280,8 @@ const (
 	sharedBit = 1 << 54
 )
 
-// hashClaim adds all fields of a claim to a hash, given the hash of its subject. The seed of strings
-// is secret, so two claims that collide cannot be chosen.
+// hashClaim adds all fields of a claim to a hash, given the hash of its subject. The seed of
+// strings is secret, so two claims that collide cannot be chosen.
 func hashClaim(seed maphash.Seed, h, subject uint64, c *stint.Claim) uint64 {
 	cost := uint64(c.Cost)
 	if c.Shared {

@@ -74,7 +74,8 @@ const blockClosed = math.MinInt64 / 2
 
 func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	ls := &lease{hash: hash, bans: bans, window: stint.MaxWindow, capacity: stint.MaxUnits,
-		claim: stint.Claim{Subject: strings.Clone(c.Subject), Scope: strings.Clone(c.Scope), Limits: slices.Clone(c.Limits)}}
+		claim: stint.Claim{Subject: strings.Clone(c.Subject), Scope: strings.Clone(c.Scope),
+			Limits: slices.Clone(c.Limits)}}
 	ls.name = keypart.Name(ls.claim.Subject)
 	for i := range c.Limits {
 		ls.window = min(ls.window, c.Limits[i].Window)
@@ -83,8 +84,8 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	return ls
 }
 
-// serve answers a request from the block, in a zero decision. It reports whether it did, and whether
-// a renewal is due. Mark is that of this process.
+// serve answers a request from the block, in a zero decision. It reports whether it did, and
+// whether a renewal is due. Mark is that of this process.
 func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
 	b, c := ls.block.Load(), &r.Claims[0]
 	if b == nil || !b.live(now) {

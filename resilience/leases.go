@@ -18,8 +18,8 @@ import (
 
 // leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
 // need, and serves them from memory. The store decides on all other requests: those that find too
-// few units, and those that are not leasable. It knows of every unit that was leased, so its answers
-// stay exact.
+// few units, and those that are not leasable. It knows of every unit that was leased, so its
+// answers stay exact.
 //
 // A lease starts when two requests within its length had to go to the store. The length is a
 // twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
@@ -36,8 +36,8 @@ import (
 //
 // A block ends by the wall clock or by the monotonic one, whichever is first: the monotonic clock
 // may stop while a machine is suspended, and the wall clock may be set back. A thousandth of d is
-// kept for clocks that run slow. (A virtual machine that is paused with both of its clocks may serve
-// what it held when it resumes.)
+// kept for clocks that run slow. (A virtual machine that is paused with both of its clocks may
+// serve what it held when it resumes.)
 //
 // The refill of a burst is not as strict: its meter counts a block when that is taken, so it may be
 // ahead by what it refills during d, and by what it had refilled of units that are returned. It
@@ -46,15 +46,15 @@ import (
 // # The price
 //
 // Units count for d longer than they would otherwise: a limit that is always full admits some 5 %
-// less. The block of a process that dies counts for d plus a window. A process that cannot reach the
-// store serves its block, for d at most; then the failure policy decides.
+// less. The block of a process that dies counts for d plus a window. A process that cannot reach
+// the store serves its block, for d at most; then the failure policy decides.
 //
-// A ban or a reset made elsewhere takes effect when the block ends: after d at most, or at once if it
-// is announced. Those made through this process take effect at once. A limit with another Max or
+// A ban or a reset made elsewhere takes effect when the block ends: after d at most, or at once if
+// it is announced. Those made through this process take effect at once. A limit with another Max or
 // Burst is another lease.
 //
-// A decision from memory reports the usage in the store's latest answer, without the units that this
-// process still holds.
+// A decision from memory reports the usage in the store's latest answer, without the units that
+// this process still holds.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
@@ -269,8 +269,8 @@ func (l *leases) add(ls *lease, b *leaseBlock) {
 	ls.timer.Reset(time.Duration(b.renewAt - l.now().mono))
 }
 
-// replace puts a block, or none, in place of the present one, and gives back what that has left. The
-// lock of the lease is held.
+// replace puts a block, or none, in place of the present one, and gives back what that has left.
+// The lock of the lease is held.
 func (l *leases) replace(ls *lease, b *leaseBlock) {
 	if old, used := ls.replace(b); old != nil && used < old.granted {
 		l.giveBack(old, used)
@@ -283,8 +283,9 @@ func (l *leases) giveBack(b *leaseBlock, used int64) {
 	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: stint.Amendment{Cost: used}}}, 0)
 }
 
-// tend runs when the timer of a lease does: when its block is to be renewed, in case no request comes
-// in time to do that, when the block ends, and when there has been no block or request for some time.
+// tend runs when the timer of a lease does: when its block is to be renewed, in case no request
+// comes in time to do that, when the block ends, and when there has been no block or request for
+// some time.
 func (l *leases) tend(ls *lease) {
 	now := l.now()
 	ls.mu.Lock()
@@ -306,10 +307,10 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(max(time.Duration(next-now.mono), time.Millisecond))
 }
 
-// amend settles a charge in the block that it came from, if that is still there, and reports whether
-// there is nothing more to do. Once the block has ended, its used units are one charge in the store:
-// a settlement of a part changes that, like any other. A charge of another process's lease is not
-// settled.
+// amend settles a charge in the block that it came from, if that is still there, and reports
+// whether there is nothing more to do. Once the block has ended, its used units are one charge in
+// the store: a settlement of a part changes that, like any other. A charge of another process's
+// lease is not settled.
 func (l *leases) amend(ctx context.Context, c *stint.Charge, a stint.Amendment) (here bool, done stint.Amended) {
 	if a.Validate(c) != nil || ctx.Err() != nil {
 		return false, done
