@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -420,6 +421,33 @@ func TestDenialDuringACommand(t *testing.T) {
 		}
 		g.want(r, true, fromStore)
 	})
+}
+
+// A denial that is outdated because a key was deleted in the store itself, or because the store's
+// clock stepped, is repeated for a second at most.
+func TestDenialIsWrongForASecondAtMost(t *testing.T) {
+	for name, change := range map[string]func(*fake, stint.Request){
+		"deleted": func(f *fake, r stint.Request) {
+			_ = f.Store.Command(context.Background(), resetOf(r.Claims[0]))
+		},
+		"clock forward": func(f *fake, _ stint.Request) { f.ahead.Add(int64(48 * time.Hour)) },
+		"clock back":    func(f *fake, _ stint.Request) { f.ahead.Add(-int64(48 * time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			remembering(t, func(t *testing.T, g denyRig) {
+				r := ask("a", 1, stint.PerDay(1))
+				g.full(r)
+				change(g.store, r)
+				time.Sleep(time.Second - 1)
+				g.want(r, false, fromMemory)
+				time.Sleep(time.Nanosecond)
+				r.Mode = stint.ModePeek
+				truth := mustDecide(t, g.store, r)
+				r.Mode = stint.ModeTake
+				g.want(r, truth.Allowed, fromStore)
+			})
+		})
+	}
 }
 
 // A subject that is too long to be announced as it is is known by its hash.

@@ -250,7 +250,8 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 		}
 		for j := range c.Limits {
 			m := &c.Limits[j]
-			if n := rec.of(m, j); m.Algorithm == stint.AlgorithmCalendar && n != nil && n.number(o.at) == n.number(now) {
+			if n := rec.of(m, j); m.Algorithm == stint.AlgorithmCalendar && n != nil &&
+				n.number(o.at) == n.number(now) {
 				// By its own calendar, the store may take it for a charge of the period before.
 				begin, _ := contract.Period(m, l.wall(now))
 				age = max(min(age, now-l.instant(begin, now)), 0)
