@@ -70,7 +70,7 @@ lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 	@if [ -z "$(LUAC)" ]; then echo "lint: no luac5.1 and no luac found: install lua5.1 (make setup does), or set LUAC" >&2; exit 1; fi
 	find . -name '*.lua' -print0 | xargs -0 -n 1 $(LUAC) -p
 	@command -v luacheck >/dev/null || { echo "lint: no luacheck found: install lua-check (make setup does)" >&2; exit 1; }
-	$(GO) test -vet=off -count=1 -run 'TestScriptsAreValid|TestNumbers' ./redisstore # the scripts as Redis runs them
+	$(GO) test -vet=off -count=1 -run 'TestScriptsAreValid|TestFunctionsAreShort|TestNumbers' ./redisstore # the scripts as Redis runs them
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...

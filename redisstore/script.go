@@ -25,22 +25,22 @@ type script struct {
 // of a script again at each call, and that takes time. So what a plain take does not need is in the
 // body of a function that is called only where it is needed.
 const (
-	quickFiles   = "start sets state charge "
-	wholeFiles   = "make_whole( counts bookings whole "
+	stateFiles   = "start sets state charge limits "
+	wholeFiles   = "make_whole( whole entries bookings save "
 	bansFiles    = "make_bans( bans )bans "
 	idsFiles     = "make_ids( ids )ids "
 	holdersFiles = "make_holders( holders )holders "
-	decideFiles  = "make_decide(args,sets,now,generation,read_state,usage,charge,write bounds modules " +
-		bansFiles + idsFiles + holdersFiles + wholeFiles + "changes whole_settle waiting )W decide )decide_run "
+	decideFiles  = "make_decide(args,sets,now,generation,base base bounds modules " +
+		bansFiles + idsFiles + holdersFiles + wholeFiles + "settle whole_settle waiting )W decide )decide_run "
 )
 
 var (
-	takeScript  = newScript(quickFiles + "limits " + decideFiles + "take")
-	amendScript = newScript(quickFiles + "bounds modules changes settle " + wholeFiles + "whole_settle )W " +
+	takeScript  = newScript(stateFiles + decideFiles + "take")
+	amendScript = newScript(stateFiles + "bounds modules settle " + wholeFiles + "whole_settle )W " +
 		idsFiles + holdersFiles + "resets amend")
-	commandScript = newScript("start sets bounds modules " + wholeFiles + "whole_command )W " + bansFiles +
+	commandScript = newScript(stateFiles + "bounds modules " + wholeFiles + "whole_command )W " + bansFiles +
 		"resets command")
-	inspectScript = newScript("start sets bounds modules " + wholeFiles + "whole_inspect )W " + bansFiles +
+	inspectScript = newScript(stateFiles + "bounds modules " + wholeFiles + "whole_inspect )W " + bansFiles +
 		holdersFiles + "inspect")
 	presentScript = newScript("present")
 	tableScript   = newScript("table")

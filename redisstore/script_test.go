@@ -50,6 +50,7 @@ func TestNumbers(t *testing.T) {
 		"PLAIN_STATE": plainState, "BOOKED_STATE": 'B',
 		"DIRECTORY_START": directoryStart, "DIRECTORY_LIMIT": directoryLimit,
 		"HEADER_SIZE": headerSize, "LOG_HEAD": logHead, "METER_HEAD": meterHead,
+		"FIRST_HEAD": firstHead, "LOG_FIELDS": logFields, "METER_FIELDS": meterFields,
 		"HAS_METER": hasMeter, "ENTRY_WIDTH": entryWidth, "ENTRY_STAMP": entryStamp,
 		"BAN_MARK": banMark, "BAN_SIZE": banSize,
 	}
@@ -91,4 +92,54 @@ func TestScriptsAreValid(t *testing.T) {
 			t.Errorf("%s.lua, joined: %v\n%s", name, err, out)
 		}
 	}
+}
+
+// A function of the scripts can be read at once: it has at most 80 lines and 8 parameters.
+func TestFunctionsAreShort(t *testing.T) {
+	files, err := sources.ReadDir("lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		functions := functionsIn(file(strings.TrimSuffix(f.Name(), ".lua")))
+		for _, fn := range functions {
+			if fn.lines > 80 || fn.parameters > 8 {
+				t.Errorf("%s: %s has %d lines, %d parameters", f.Name(), fn.name, fn.lines, fn.parameters)
+			}
+		}
+	}
+	if got := functionsIn("local function f(a, b)\n  x()\nend\nfunction W.g() end\n"); len(got) != 2 || got[0].lines != 3 ||
+		got[0].parameters != 2 || got[1].lines != 1 || got[1].parameters != 0 {
+		t.Error("functions are not found:", got)
+	}
+}
+
+type luaFunction struct {
+	name              string
+	lines, parameters int
+}
+
+// functionsIn returns the functions of a source that are in no other function. They begin and end in
+// the first column.
+func functionsIn(source string) (found []luaFunction) {
+	open := false
+	for line := range strings.Lines(source) {
+		line = strings.TrimSuffix(line, "\n")
+		head, begins := strings.CutPrefix(strings.TrimPrefix(line, "local "), "function ")
+		if begins {
+			name, rest, _ := strings.Cut(head, "(")
+			parameters, body, _ := strings.Cut(rest, ")")
+			fn := luaFunction{name: name, lines: 1}
+			if parameters != "" {
+				fn.parameters = 1 + strings.Count(parameters, ",")
+			}
+			found, open = append(found, fn), !strings.HasSuffix(body, " end")
+			continue
+		}
+		if open {
+			found[len(found)-1].lines++
+			open = line != "end"
+		}
+	}
+	return found
 }

@@ -95,6 +95,9 @@ const (
 	logHead        = 4*8 + 4
 	meterHead      = 3 * 8
 
+	// Fields of a state as the scripts read it: before the first head, and of a log and a meter.
+	firstHead, logFields, meterFields = 12, 5, 3
+
 	// In the directory, added to a limit's algorithm:
 	hasMeter   = 4
 	entryWidth = 8 // times the bytes of an entry less its stamp
@@ -192,12 +195,20 @@ func (s *set) pack() {
 	b = le.AppendUint16(b, uint16(heads))
 	b = le.AppendUint16(b, uint16(front))
 	b = append(b, 0) // its number, see appendTo
+	field := byte(firstHead)
 	for _, text := range []string{s.directory, string(format), strconv.Itoa(len(directory)), last, all} {
 		b = append(append(b, byte(len(text))), text...)
 	}
 	for i := range s.limits {
 		l := &s.limits[i]
-		b = append(b, oneIf(l.index >= 0), 3*oneIf(l.meter))
+		log, meter := byte(0), byte(0)
+		if l.width > 0 {
+			log, field = field, field+logFields
+		}
+		if l.meter {
+			meter, field = field, field+meterFields
+		}
+		b = append(b, oneIf(l.index >= 0), log, meter)
 		b = appendInt(appendInt(appendInt(b, l.capacity), l.span), l.slice)
 		b = append(b, byte(l.width))
 		b = le.AppendUint16(b, uint16(back))

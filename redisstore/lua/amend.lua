@@ -27,16 +27,16 @@
 local base, next_id = 0, 2 -- the keys before an amendment's own, and the next request id
 
 -- read_amendment reads the amendment that begins at pos: an array of claims, which are arrays of
--- parts.
+-- parts. The nil makes room for the first: to make it later costs as much as a command.
 local function read_amendment()
   local kind, cost, debt, charge_id, life, late, retake, has_id, claims, at =
     struct.unpack('<Bddc8ddI2BB', args, pos)
-  local a = { kind = kind, cost = cost, debt = debt, charge_id = charge_id, life = life, late = late, id = false,
+  local a = { nil, kind = kind, cost = cost, debt = debt, charge_id = charge_id, life = life, late = late, id = false,
     id_key = false, settles = kind == SETTLE or kind == UNDO, whole = false, writing = false, least = false }
   for i = 1, claims do
     local claim_cost, charged_at, parts
     claim_cost, charged_at, parts, at = struct.unpack('<ddB', args, at)
-    local claim = { settled = KEYS[base + 1], retake = retake % 2 == 1, cost = claim_cost, at = charged_at,
+    local claim = { nil, settled = KEYS[base + 1], retake = retake % 2 == 1, cost = claim_cost, at = charged_at,
       open = false, applied = false, tight = false, horizon = 0 }
     retake, base = math.floor(retake / 2), base + 1
     for p = 1, parts do
@@ -71,8 +71,7 @@ local function remember(a, claim)
   local key, at = claim.settled, claim.at
   redis.call('ZADD', key, ('%d'):format(at), a.charge_id)
   if redis.call('ZCARD', key) > MAX_SETTLED then redis.call('ZREMRANGEBYRANK', key, '0', '0') end
-  local life = ttl(math.max(math.max(0, at - now) + claim.horizon, at + LATE_SETTLE - now))
-  if redis.call('PTTL', key) < tonumber(life) then redis.call('PEXPIRE', key, life) end
+  keep(key, math.max(math.max(0, at - now) + claim.horizon, at + LATE_SETTLE - now))
 end
 
 -- limit_of is how the key of a part ends: the limit, or the state.
@@ -115,8 +114,8 @@ local function settle_part(a, claim, part)
     local counts
     local raises = may_raise(a, claim, part)
     st, counts = whole.open(part.key, part.set, a.states[part.key])
-    if st.generation == part.of or raises then
-      least, horizon, tight = whole.settle(counts, a, claim, st.generation == part.of, raises)
+    if st[GENERATION] == part.of or raises then
+      least, horizon, tight = whole.settle(counts, a, claim, st[GENERATION] == part.of, raises)
     end
   else
     if a.states and a.states[part.key] then error('rare') end

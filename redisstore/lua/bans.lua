@@ -61,9 +61,9 @@ end
 function bans.strike(r, claim)
   local key, ban = KEYS[r.base + r.options[CLAIMS] + claim], r.bans[claim]
   local st, c = r.whole.strikes(key, r.options[WITHIN])
-  if c.sum + 1 < r.options[AFTER] then
+  if st[st[SET][c.at + LOG] + SUM] + 1 < r.options[AFTER] then
     c.changed = true
-    r.whole.insert(c, now, 1)
+    add(st, c.at, now, 1)
     return r.whole.save(st)
   end
   redis.call('DEL', key)

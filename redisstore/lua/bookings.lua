@@ -5,7 +5,6 @@
 --   c.led         { level, at, rate } of the meter behind the last of them, if that is known
 
 local BOOKING = '>I7I2I7'
-local BOOKED = 16 -- bytes of a record
 
 -- booking returns T, E and the units of the record at i, which counts from 0; nothing if there is
 -- none.
@@ -67,17 +66,35 @@ function W.drop_bookings(c, t)
   end
 end
 
+-- leaked returns the level of a meter at t, given that at another instant. After a step back of the
+-- clock that may be later: a booking that had come by then is before it.
+local function leaked(c, level, from, t)
+  local set, at = c.st[SET], c.at
+  if t <= from then return level end
+  local tick = set[at + TICK]
+  return math.max(0, level - (math.floor(t / tick) - math.floor(from / tick)) * set[at + RATE])
+end
+
+-- falls_to is when a level at t has fallen to what is given as room.
+function W.falls_to(c, level, t, room)
+  local set, at = c.st[SET], c.at
+  if level <= room then return t end
+  return (math.floor(t / set[at + TICK]) + math.ceil((level - room) / set[at + RATE])) * set[at + TICK]
+end
+
 -- take_due turns the bookings whose T has come into charges.
 function W.take_due(c)
-  local limit, due, sum = c.limit, first_booking(c.booked, 1, now + 1), 0
+  local st, set, at, due, sum = c.st, c.st[SET], c.at, first_booking(c.booked, 1, now + 1), 0
+  local unit, m = set[at + UNIT], set[at + METER]
   for i = 0, due - 1 do
     local t, e, n = booking(c, i)
-    local stamp = stamp_of(limit, e)
-    if limit.width > 0 and stamp > limit.cut then W.insert(c, stamp, n) end
-    if limit.unit == 0 then
+    local stamp = stamp_of(set, at, e)
+    if set[at + WIDTH] > 0 and stamp > set[at + CUT] then add(st, at, stamp, n) end
+    if unit <= 0 then
       c.led = nil
-    elseif c.unit > 0 then
-      c.level, c.at = math.min(MAX_UNITS, leak(limit, c.level, c.at, t) + n * limit.unit), math.max(c.at, t)
+    elseif st[m + LEVEL_UNIT] > 0 then
+      st[m + LEVEL] = math.min(MAX_UNITS, leaked(c, st[m + LEVEL], st[m + LEVEL_AT], t) + n * unit)
+      st[m + LEVEL_AT] = math.max(st[m + LEVEL_AT], t)
     end
     sum = sum + n
   end
@@ -89,25 +106,28 @@ end
 
 -- lead returns level and instant of the meter, led through all bookings. That is remembered with
 -- them, for there may be many.
-local function lead(c)
-  local limit = c.limit
-  if c.led and c.led[3] == limit.rate then return c.led[1], c.led[2] end
-  local level, at, i = c.level, c.at, 0
+function W.lead(c)
+  local st, set, at = c.st, c.st[SET], c.at
+  local rate, m = set[at + RATE], set[at + METER]
+  if c.led and c.led[3] == rate then return c.led[1], c.led[2] end
+  local level, led_at, i = st[m + LEVEL], st[m + LEVEL_AT], 0
   local t, _, n = booking(c, 0)
   while t do
-    level, at, i = math.min(MAX_UNITS, leak(limit, level, at, t) + n * limit.unit), math.max(at, t), i + 1
+    level = math.min(MAX_UNITS, leaked(c, level, led_at, t) + n * set[at + UNIT])
+    led_at, i = math.max(led_at, t), i + 1
     t, _, n = booking(c, i)
   end
-  c.led = { level, at, limit.rate }
-  return level, at
+  c.led = { level, led_at, rate }
+  return level, led_at
 end
 
 -- book books n units at t, behind all others.
 function W.book(c, t, e)
-  local limit, n, rest, i = c.limit, c.cost, c.booked, last_index(c)
-  if limit.unit > 0 then
-    local level, at = lead(c)
-    c.led = { math.min(MAX_UNITS, leak(limit, level, at, t) + n * limit.unit), t, limit.rate }
+  local set, n, rest, i = c.st[SET], c.cost, c.booked, last_index(c)
+  local unit = set[c.at + UNIT]
+  if unit > 0 then
+    local level, led_at = W.lead(c)
+    c.led = { math.min(MAX_UNITS, leaked(c, level, led_at, t) + n * unit), t, set[c.at + RATE] }
   else
     c.led = nil
   end
@@ -133,24 +153,35 @@ function W.change_booking(c, i, delta)
   unsum(c, n - left)
 end
 
--- log_fits reports whether n more fit into the log now, beside all that is booked.
+-- dead reports whether a limit is never refilled. It has used nothing.
+function W.dead(c)
+  local set = c.st[SET]
+  return set[c.at + WIDTH] == 0 and set[c.at + UNIT] == 0
+end
+
+-- used is what is used of a limit, bookings included.
+function W.used(c)
+  if W.dead(c) then return 0 end
+  return (usage_of(c.st, c.at, -FAR, now)) + c.booked_sum
+end
+
+-- log_fits reports whether n more fit into the log beside all that is booked.
 local function log_fits(c, n)
-  local limit = c.limit
-  local span, entry, width = limit.span, limit.entry, limit.width
-  local room = limit.cap - n - c.sum
-  local ends, gone, at = stamp_of(limit, now), 0, 1 -- at is where the next entry to leave is
+  local set, at = c.st[SET], c.at
+  local span, room = set[at + SPAN], set[at + CAP] - n - c.st[set[at + LOG] + SUM]
+  local ends, gone, oldest = stamp_of(set, at, now), 0, W.entries(c)
+  local stamp, left = oldest() -- the next entry to leave
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
     if t - span >= ends then return true end
-    while at < #c.entries do
-      local oldest, left = struct.unpack(entry, c.entries, at)
-      if oldest > t - span then break end
-      room, at = room + left, at + width
+    while stamp and stamp <= t - span do
+      room = room + left
+      stamp, left = oldest()
     end
     while gone < i do
-      local _, e, left = booking(c, gone)
-      if stamp_of(limit, e) > t - span then break end
-      room, gone = room + left, gone + 1
+      local _, e, back = booking(c, gone)
+      if stamp_of(set, at, e) > t - span then break end
+      room, gone = room + back, gone + 1
     end
     if units > room then return false end
     room = room - units
@@ -158,107 +189,103 @@ local function log_fits(c, n)
   return true
 end
 
--- meter_fits reports whether n more fit into the meter now, beside all that is booked.
+-- meter_fits reports whether n more fit into the meter beside all that is booked.
 local function meter_fits(c, n)
-  local limit = c.limit
-  local full, level, at = limit.cap * limit.unit, c.level + n * limit.unit, now
+  local set, at = c.st[SET], c.at
+  local unit = set[at + UNIT]
+  local full, level, from = set[at + CAP] * unit, c.st[set[at + METER] + LEVEL] + n * unit, now
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
-    level = leak(limit, level, at, t)
+    level = leaked(c, level, from, t)
     if level == 0 then return true end -- what is taken now is forgotten by then
-    if units * limit.unit > full - level then return false end
-    level, at = level + units * limit.unit, t
+    if units * unit > full - level then return false end
+    level, from = level + units * unit, t
   end
   return true
 end
 
--- fits reports whether n more fit now, beside all that is booked. A limit without capacity admits
--- nothing.
+-- fits reports whether n more fit now, beside all that is booked.
 function W.fits(c, n)
-  local limit = c.limit
-  local room = limit.cap - n
-  if limit.cap == 0 or room < 0 or c.sum > room or limit.unit > 0 and c.level > room * limit.unit then return false end
-  return (limit.width == 0 or log_fits(c, n)) and (limit.unit == 0 or meter_fits(c, n))
+  local set, at = c.st[SET], c.at
+  local _, _, wait = usage_of(c.st, at, n, now)
+  if wait ~= 0 then return false end
+  return (set[at + WIDTH] == 0 or log_fits(c, n)) and (set[at + UNIT] <= 0 or meter_fits(c, n))
 end
 
--- latest returns an iterator over the stamps and units of all entries and bookings, the latest
--- first.
+-- latest iterates over the stamps and units of all entries and bookings, the latest first.
 local function latest(c)
-  local limit, i, at = c.limit, last_index(c), #c.entries - c.limit.width + 1
+  local list, set, i = {}, c.st[SET], last_index(c)
+  for stamp, units in W.entries(c) do list[#list + 1] = { stamp, units } end
+  local last = #list
   return function()
-    local stamp, units, e, n, _
-    if at > 0 then stamp, units = struct.unpack(limit.entry, c.entries, at) end
+    local entry, e, n, _ = list[last], nil, nil, nil
     if i >= 0 then _, e, n = booking(c, i) end
-    if e then e = stamp_of(limit, e) end
-    if e and (not stamp or e >= stamp) then
+    if e then e = stamp_of(set, c.at, e) end
+    if e and (not entry or e >= entry[1]) then
       i = i - 1
       return e, n
-    elseif stamp then
-      at = at - limit.width
-      return stamp, units
+    elseif entry then
+      last = last - 1
+      return entry[1], entry[2]
     end
   end
 end
 
 -- earliest is the first instant from t on at which n more fit; t is not before the last booking.
 function W.earliest(c, t, n)
-  local limit = c.limit
-  local room = limit.cap - n
-  if limit.cap == 0 or room < 0 then return NEVER end
-  if limit.width > 0 then -- the latest stay, as many as there is room for
+  local set, at = c.st[SET], c.at
+  local room = set[at + CAP] - n
+  if set[at + CAP] == 0 or room < 0 then return NEVER end
+  if set[at + WIDTH] > 0 then -- the latest stay, as many as there is room for
     local left = room
     for stamp, units in latest(c) do
-      if stamp + limit.span <= t then break end
+      if stamp + set[at + SPAN] <= t then break end
       if units > left then
-        t = stamp + limit.span
+        t = stamp + set[at + SPAN]
         break
       end
       left = left - units
     end
   end
-  if limit.unit > 0 then
-    local level, at = lead(c)
-    t = falls_to(limit, leak(limit, level, at, t), t, room * limit.unit)
+  if set[at + UNIT] > 0 then
+    local level, led_at = W.lead(c)
+    t = W.falls_to(c, leaked(c, level, led_at, t), t, room * set[at + UNIT])
   end
   return t > MAX_UNITS and NEVER or t
 end
 
--- resets is the time until nothing is used.
-function W.resets(c)
-  local limit, til = c.limit, now
-  if dead(c) then return 0 end
-  if limit.width > 0 then
-    local _, e = W.last_booking(c)
-    til = math.max(til, c.newest > 0 and c.newest + limit.span or 0, e > 0 and stamp_of(limit, e) + limit.span or 0)
+-- resets is the time from t on until nothing is used.
+function W.resets(c, t)
+  local set, at, til = c.st[SET], c.at, t
+  if W.dead(c) then return 0 end
+  local newest, _, e = c.st[set[at + LOG] + NEWEST], W.last_booking(c)
+  if newest > 0 then til = math.max(til, newest + set[at + SPAN]) end
+  if e > 0 and set[at + WIDTH] > 0 then til = math.max(til, stamp_of(set, at, e) + set[at + SPAN]) end
+  if set[at + UNIT] > 0 then
+    local level, led_at = W.lead(c)
+    local from = math.max(led_at, t)
+    til = math.max(til, W.falls_to(c, leaked(c, level, led_at, from), from, 0))
   end
-  if limit.unit > 0 then
-    local level, at = lead(c)
-    local from = math.max(at, now)
-    til = math.max(til, falls_to(limit, leak(limit, level, at, from), from, 0))
-  end
-  return math.min(til, MAX_UNITS) - now
+  return math.min(til, MAX_UNITS) - t
 end
 
 -- at returns what is used at t, and how long after that nothing is; t is not before the last
 -- booking.
 function W.at(c, t)
-  local limit, inside, til = c.limit, 0, t
-  if limit.width > 0 then
-    for stamp, units in latest(c) do
-      if stamp + limit.span <= t then break end
-      inside, til = inside + units, math.max(til, stamp + limit.span)
-    end
+  local set, at, inside = c.st[SET], c.at, 0
+  for stamp, units in latest(c) do
+    if set[at + WIDTH] == 0 or stamp + set[at + SPAN] <= t then break end
+    inside = inside + units
   end
-  if limit.unit > 0 then
-    local level, at = lead(c)
-    level = leak(limit, level, at, t)
-    inside, til = math.max(inside, math.ceil(level / limit.unit)), math.max(til, falls_to(limit, level, t, 0))
+  if set[at + UNIT] > 0 then
+    local level, led_at = W.lead(c)
+    inside = math.max(inside, math.ceil(leaked(c, level, led_at, t) / set[at + UNIT]))
   end
-  return inside, math.min(til, MAX_UNITS) - t
+  return inside, W.resets(c, t)
 end
 
 -- shift_bookings follows a clock that stepped back.
-local function shift_bookings(c, back)
+function W.shift_bookings(c, back)
   local out = {}
   for i = 0, last_index(c) do
     local e, grace, n = struct.unpack(BOOKING, c.booked, i * BOOKED + 1)

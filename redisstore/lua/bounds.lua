@@ -1,4 +1,4 @@
--- bounds: numbers as replies and commands hold them.
+-- bounds: numbers as replies and commands hold them, and times.
 
 -- bounded is a number as a reply may hold it; only a damaged state has others.
 local function bounded(v, least)
@@ -8,3 +8,21 @@ end
 
 -- ttl turns a duration from now into milliseconds, as text, with a second to spare.
 local function ttl(micros) return ('%d'):format(math.ceil(micros / 1000) + 1000) end
+
+-- keep has a key expire no sooner than in so many microseconds. The TTL is set an eighth ahead, so
+-- that not every call has to.
+local function keep(key, micros)
+  if redis.call('PTTL', key) < micros / 1000 + 1000 then redis.call('PEXPIRE', key, ttl(micros + micros / 8)) end
+end
+
+-- stamp_of is the instant from which a charge at t counts for a span.
+local function stamp_of(set, at, t)
+  local slice = set[at + SLICE]
+  if set[at + UNIT] < 0 then -- periods of a calendar
+    if t < set[at + ENDED] then return set[at + ENDED] end
+    if t < slice then return slice end
+    if not set.windows then error('rare') end
+    return t < set[at + FOLLOWING] and set[at + FOLLOWING] or set[at + FOLLOWING] + set.windows[at]
+  end
+  return slice > 0 and t - t % slice + slice or t
+end

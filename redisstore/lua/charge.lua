@@ -1,69 +1,72 @@
 -- charge: units are added to the limits that are asked about, and their state is written.
 
--- add_block adds the back of the ith limit and its newest entry as a block: it becomes the front if
--- that is empty, else the last block of the ring. It returns the shape.
-local function add_block(st, i, at, shape, entry)
-  local back = st[SET][at + BACK]
+-- add_block adds the back of a log and an entry behind it as a block: it becomes the front if that
+-- is empty, else the last block of the ring.
+local function add_block(st, at, entry)
+  local back, o = st[SET][at + BACK], st[SET][at + LOG]
   local block = st[VALUE]:sub(back + 1, back + BACK_MOST * #entry) .. entry
-  shape = shape - BACK_MOST * SHAPE_BACK
+  local shape = st[o + SHAPE] - BACK_MOST * SHAPE_BACK
   if shape % SHAPE_BACK == 0 then
     st[FRONTS] = st[FRONTS] or {}
-    st[FRONTS][i] = block
-    return shape + BLOCK
+    st[FRONTS][at], st[o + SHAPE] = block, shape + BLOCK
+    return
   end
   local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
   local slots = math.floor(shape / SHAPE_SLOTS)
   if blocks == slots or blocks == MOST_BLOCKS then error('rare') end -- the ring is full
   st[BLOCKS] = st[BLOCKS] or {}
-  st[BLOCKS][slot_of(st, i, (first + blocks) % slots)] = block
-  return shape + SHAPE_BLOCKS
+  st[BLOCKS][slot_of(st, at, (first + blocks) % slots)] = block
+  st[o + SHAPE] = shape + SHAPE_BLOCKS
+end
+
+-- add adds units to the log of a limit at a stamp. The entry with the newest stamp is in the head;
+-- a newer one moves it to the back.
+local function add(st, at, stamp, units)
+  local set, whole = st[SET], st[WHOLE]
+  local o = set[at + LOG]
+  local newest, shape = st[o + NEWEST], st[o + SHAPE]
+  st[o + SUM] = st[o + SUM] + units
+  if newest == stamp then
+    units = st[o + NEWEST_UNITS] + units
+  elseif newest == 0 then
+    st[o + OLDEST] = stamp
+  elseif whole then
+    if whole.insert(st, at, stamp, units) then return end
+  elseif newest > stamp then
+    error('rare') -- something is charged ahead
+  else
+    local entry, n = struct.pack(set[at + ENTRY], newest, st[o + NEWEST_UNITS]), math.floor(shape / SHAPE_BACK) % BLOCK
+    if n < BACK_MOST then
+      put(st, set[at + BACK] + n * #entry, entry)
+      st[o + SHAPE] = shape + SHAPE_BACK
+    else
+      add_block(st, at, entry)
+    end
+  end
+  st[o + NEWEST], st[o + NEWEST_UNITS] = stamp, units
+  if whole then whole.widen(st, at, units) end
 end
 
 -- charge adds units to the limits of a state that are asked about. It returns until when the state
 -- must be kept.
 local function charge(st, units, now)
-  local set, o, at = st[SET], FIRST_HEAD, LIMITS
+  local set = st[SET]
   local need = set[NEED]
   if st[REWRITE] then error('rare') end
-  for i = 1, set[N] do
-    local asked = set[at + ASKED] == 1
-    if set[at + WIDTH] > 0 then
-      if asked then
-        local stamp, newest = set[at + STAMP], st[o + NEWEST]
-        st[o + SUM] = st[o + SUM] + units
-        if newest == stamp then
-          st[o + NEWEST_UNITS] = st[o + NEWEST_UNITS] + units
-        else
-          if newest > stamp then error('rare') end -- something is charged ahead
-          if newest == 0 then
-            st[o + OLDEST] = stamp
-          else -- the newest goes to the back
-            local shape, entry = st[o + SHAPE], struct.pack(set[at + ENTRY], newest, st[o + NEWEST_UNITS])
-            local n = (shape % SHAPE_FIRST - shape % SHAPE_BACK) / SHAPE_BACK
-            if n < BACK_MOST then
-              put(st, set[at + BACK] + n * #entry, entry)
-              st[o + SHAPE] = shape + SHAPE_BACK
-            else
-              st[o + SHAPE] = add_block(st, i, at, shape, entry)
-            end
-          end
-          st[o + NEWEST], st[o + NEWEST_UNITS] = stamp, units
-        end
-      end
-      o = o + LOG_FIELDS
-    end
-    if set[at + METER] > 0 then
-      local unit = set[at + UNIT]
-      if asked and unit > 0 then
-        local level = st[o + LEVEL] + units * unit
-        st[o + LEVEL] = level
-        need = math.max(need, now + (math.ceil(level / set[at + RATE]) + 1) * set[at + TICK] + KEPT)
-      elseif asked and set[at + WIDTH] == 0 then
+  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
+    if set[at + ASKED] == 1 then
+      local unit, m = set[at + UNIT], set[at + METER]
+      if set[at + WIDTH] > 0 then
+        add(st, at, set[at + STAMP], units)
+      elseif unit == 0 then
         error('rare') -- it is never refilled
       end
-      o = o + METER_FIELDS
+      if unit > 0 then
+        local level = st[m + LEVEL] + units * unit
+        st[m + LEVEL] = level
+        need = math.max(need, now + (math.ceil(level / set[at + RATE]) + 1) * set[at + TICK] + KEPT)
+      end
     end
-    at = at + STRIDE
   end
   return need
 end
@@ -83,8 +86,8 @@ local function write(st, need, now)
     redis.call('SET', key, set[SIG] .. heads, 'PX', renew)
     return heads
   end
-  for i = 1, st[FRONTS] and set[N] or 0 do
-    local front, at = st[FRONTS][i], LIMITS + (i - 1) * STRIDE
+  for at = LIMITS, st[FRONTS] and LIMITS + (set[N] - 1) * STRIDE or 0, STRIDE do
+    local front = st[FRONTS][at]
     if front then put(st, set[at + OLD] + BLOCK * set[at + WIDTH] - #front, front) end
   end
   if st[BLOCKS] then

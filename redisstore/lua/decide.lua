@@ -12,8 +12,8 @@
 -- limit, cap, window and c, the holders. Of a state, free is how many of the requests fit, text is
 -- what is used if they do not, and counts what is used if it was read as a whole.
 
--- read_run reads the parts of a run, of which the first is given, and what it says beyond them, from
--- an offset on.
+-- read_run reads the parts of a run, of which the first is given, and what it says beyond them,
+-- from an offset on.
 local function read_run(r, kind, which, cost, at)
   local parts, keys, rest, ends, claim, _ = 1, 1, nil, at, 1, nil
   if kind ~= PLAIN then
@@ -203,12 +203,19 @@ local function by_limits(r)
   end
 end
 
+-- generation_of is that of the state of a part, 0 if there is none.
+local function generation_of(r, part)
+  local st, charged = part.st, r.flags % 2 == ALLOWED and r.at > 0 and part.cost > 0
+  if r.whole then charged = (st.saved or '') ~= '' end
+  return (st[VALUE] ~= '' or charged) and st[GENERATION] or 0
+end
+
 -- remember has the request's id remember its charge, as of an instant, or that a booking was moved.
 local function remember(r, t)
   local charged = struct.pack('<c8dd', r.options[CHARGE_ID], r.at, r.charged) .. r.note
   for _, part in ipairs(r) do
     local st = part.st
-    if st then charged = charged .. struct.pack('<I4', r.whole and (st.generation or 0) or st[GENERATION]) end
+    if st then charged = charged .. struct.pack('<I4', generation_of(r, part)) end
   end
   if r.options[MOVES] > 0 then
     ids.rebook(r.id_key, r.id, charged)
@@ -234,14 +241,13 @@ local function answer(r)
     if not st then
       out = struct.pack('<c0ddd', out, part.c.held, part.c.resets, part.retry)
     elseif r.whole then
-      local directory = st.saved or st.stored or ''
+      local directory = st.saved or st[VALUE]:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (st[VALUE]:byte(2) or 0))
       if directory == part.set[SIG] or directory:byte() ~= PLAIN_STATE
         or #directory > DIRECTORY_START + DIRECTORY_LIMIT * MAX_KNOWN then directory = '' end
       other, directories = other or directory ~= '', directories .. struct.pack('B', #directory) .. directory
-      out = out .. struct.pack('<I4', st.generation or 0) .. r.whole.usage(part)
+      out = out .. struct.pack('<I4', generation_of(r, part)) .. r.whole.usage(part)
     else
-      local none = st[VALUE] == '' and (r.flags ~= ALLOWED or r.at == 0 or part.cost == 0)
-      out = out .. struct.pack('<I4', none and 0 or st[GENERATION]) .. (part.text or usage(st, -FAR, now))
+      out = out .. struct.pack('<I4', generation_of(r, part)) .. (part.text or usage(st, -FAR, now))
     end
   end
   local flags = r.flags
@@ -291,7 +297,7 @@ end
 -- decide_run decides a run that take.lua did not, whose rest begins at an offset of args. Its first
 -- state may have been read. If it is rare, or a state is damaged, states are read as a whole.
 local function decide_run(kind, which, cost, late, from, base, id, st)
-  local r = { equal = 1, options = false, base = base, id = id, id_key = false, note = false, bans = false,
+  local r = { nil, equal = 1, options = false, base = base, id = id, id_key = false, note = false, bans = false,
     whole = false, writing = false, flags = 0, decider = 1, retry = 0, at = 0, charged = cost }
   local out = ''
   read_run(r, kind, which, cost, from)

@@ -44,8 +44,7 @@ function ids.record(key, id, at, life, charged)
   local til = math.ceil((at + life) / ID_STEP) * ID_STEP
   redis.call('ZADD', key, ('%d'):format(til), id, ('%d'):format(til + ID_STEP - 1), hash_of(id) .. charged)
   while redis.call('ZCARD', key) > 2 * MAX_IDS do ids.forget(key, redis.call('ZRANGE', key, '0', '0')[1]) end
-  local life_left = ttl(at - now + life)
-  if redis.call('PTTL', key) < tonumber(life_left) then redis.call('PEXPIRE', key, life_left) end
+  keep(key, at - now + life)
 end
 
 -- rebook has an id, if it is known, remember another charge.

@@ -43,7 +43,7 @@ local function show_count(c)
     entries[#entries + 1] = struct.pack('<ddd', bounded(at, 0), bounded(ends, 0), bounded(units, 0))
   end)
   if not whole.fits(c, 1) then retry = whole.earliest(c, math.max(now, (whole.last_booking(c))), 1) end
-  show(bounded(whole.used(c), 0), bounded(whole.resets(c), 0),
+  show(bounded(whole.used(c), 0), bounded(whole.resets(c, now), 0),
     bounded(retry > 0 and retry - now or retry, NEVER), 0, entries)
 end
 
@@ -65,6 +65,6 @@ local ban = bans.read(KEYS[1], true)
 if ban then til, level = ban.til > now and ban.til or 0, ban.level end
 -- A log of strikes does not say for how long they count; its window is that of the policy that
 -- counted the last.
-local _, strikes = whole.strikes(KEYS[2])
-out[1] = struct.pack('<c8dddd', args, now, til, level, strikes.sum)
+local st, strikes = whole.strikes(KEYS[2])
+out[1] = struct.pack('<c8dddd', args, now, til, level, st[st[SET][strikes.at + LOG] + SUM])
 return table.concat(out)

@@ -40,6 +40,9 @@ local LATE, CHARGED, FAILED = 16, 64, 255
 local PLAIN_STATE, BOOKED_STATE = 83, 66 -- 'S', 'B'
 local DIRECTORY_START, DIRECTORY_LIMIT, HEADER_SIZE, LOG_HEAD, METER_HEAD = 2, 8, 20, 36, 24
 
+-- A state as it is read (state.lua): its first field of a head, and the fields of a log and a meter
+local FIRST_HEAD, LOG_FIELDS, METER_FIELDS = 12, 5, 3
+
 -- In the directory, added to a limit's algorithm: has a meter, and the bytes of an entry less
 -- ENTRY_STAMP
 local HAS_METER, ENTRY_WIDTH, ENTRY_STAMP = 4, 8, 7
@@ -63,32 +66,34 @@ local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 local SIG, N, FORMAT, FROM, HEADS, FRONT = 1, 2, 3, 4, 5, 6
 local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 
--- The fields of one limit.
+-- The fields of one limit. The limit at `at` of a set has the field set[at + CAP], for instance.
 --
 --   ASKED            1 if the request asks about it, else 0
---   METER            number of its meter's fields in the state: 0 or 3
+--   LOG, METER       where the fields of its log and its meter begin in a state; 0: it has none
 --   CAP, SPAN        capacity; for how long after its stamp an entry counts
 --   SLICE            entries in one slice share a stamp; 0: every instant has its own
 --   WIDTH            bytes of an entry; 0: it has no log
 --   BACK, OLD        offsets of the back and the front of its log in the value
 --   UNIT, RATE       weight of a unit, 0: no meter is asked for; what a tick gives back
 --   TICK             length of a tick
---                    Of a calendar limit UNIT is below 0, and RATE, SLICE and TICK are where the
---                    period before ends, the one that runs, and the next one, by its own calendar
 --   CUT, STAMP       now - span; the stamp of a charge now
 --   ENTRY            struct format of an entry
-local ASKED, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD = 0, 1, 2, 3, 4, 5, 6, 7
-local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 8, 9, 10, 11, 12, 13, 14
+--
+-- Of a calendar limit UNIT is below 0, and three others are ends of periods by its own calendar:
+-- ENDED of the one before, THIS of the one that runs, FOLLOWING of the next.
+local ASKED, LOG, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 9, 10, 11, 12, 13, 14, 15
+local THIS, ENDED, FOLLOWING = 5, 10, 11
 
--- A state is an array of these fields, then header and heads as FORMAT reads them (state.lua). A log
--- has LOG_FIELDS in them, from its SUM on, a meter METER_FIELDS, from its LEVEL on.
-local KEY, SET, VALUE, BODY, FRONTS, BLOCKS, REWRITE = 1, 2, 3, 4, 5, 6, 7
-local GENERATION, WRITTEN, EXPIRES, FIRST_HEAD = 8, 9, 10, 11
-local SUM, NEWEST, NEWEST_UNITS, OLDEST, SHAPE, LOG_FIELDS = 0, 1, 2, 3, 4, 5
-local LEVEL, LEVEL_AT, LEVEL_UNIT, METER_FIELDS = 0, 1, 2, 3
+-- A state is an array of these fields (state.lua), then of header and heads: GENERATION and so on,
+-- and for each limit the fields of its log, from SUM on, and of its meter, from LEVEL on.
+local KEY, SET, VALUE, BODY, FRONTS, BLOCKS, WHOLE, REWRITE = 1, 2, 3, 4, 5, 6, 7, 8
+local GENERATION, WRITTEN, EXPIRES = 9, 10, 11
+local SUM, NEWEST, NEWEST_UNITS, OLDEST, SHAPE = 0, 1, 2, 3, 4
+local LEVEL, LEVEL_AT, LEVEL_UNIT = 0, 1, 2
 
--- The options of a run (take.lua) are an array of these fields. DURATIONS is where those begin; only
--- those of a FORCE have AGE and REFILLED.
+-- The options of a run (take.lua) are an array of these fields. DURATIONS is where those begin;
+-- only those of a FORCE have AGE and REFILLED.
 local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5, 6, 7, 8
 local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, CHARGE_ID, STEPS, DURATIONS = 9, 10, 11, 12, 13, 14, 15, 16
 local AGE, REFILLED = 17, 18
@@ -104,6 +109,9 @@ local MOST_BLOCKS = 28        -- with more, there may be MAX_ENTRIES
 
 -- CHARGED as a character.
 local CHARGED_MARK = '\64'
+
+-- Bytes of a booking (bookings.lua).
+local BOOKED = 16
 
 -- A state is kept for so much longer than it counts, in microseconds.
 local KEPT = 1000000

@@ -5,7 +5,7 @@
 local function note_reset(settled, limit, window)
   if type(redis.pcall('ZSCORE', settled, 'reset ' .. limit)) == 'table' then redis.call('DEL', settled) end
   redis.call('ZADD', settled, now + MAX_UNITS / 2, 'reset ' .. limit)
-  redis.call('PEXPIRE', settled, math.max(redis.call('PTTL', settled), ttl(window)))
+  keep(settled, window)
 end
 
 -- was_reset reports whether what was charged at an instant was lost in a reset less than a window

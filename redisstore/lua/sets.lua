@@ -4,13 +4,14 @@
 --            number of the set that it replaces where a state has its directory (1; 0: none)
 --            N (1), HEADS (2), FRONT (2), NUMBER (1)
 --            SIG, FORMAT, FROM, LAST and ALL, each with its length (1) before it
---            per limit ASKED (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), OLD (2), UNIT,
---            RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here. Of a
---            calendar limit the instants at which four periods in a row end: -UNIT, RATE, SLICE,
---            TICK. Now should be in the third one, and has to be in one of the last three
+--            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), OLD
+--            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here.
+--            Of a calendar limit the instants at which four periods in a row end: -UNIT, ENDED,
+--            THIS, FOLLOWING. Now should be in the third one, and has to be in one of the last
+--            three
 
 -- The struct formats of one limit, and of three.
-local limit, three = '<BBdddBI2I2dddBBB', '<BBdddBI2I2dddBBBBBdddBI2I2dddBBBBBdddBI2I2dddBBB'
+local limit, three = '<BBBdddBI2I2dddBBB', '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
 local sets = {}
 for i = 1, count do
   local of, n, heads, front, number, sig, format, from, last, all
@@ -22,7 +23,7 @@ for i = 1, count do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]
     local stamp = slice > 0 and now - now % slice + slice or now
     if set[at + UNIT] < 0 then
-      local ended, following = set[at + RATE], set[at + TICK]
+      local ended, following = set[at + ENDED], set[at + FOLLOWING]
       if now < ended then
         ended, stamp, following = -set[at + UNIT], ended, slice
       elseif now < slice then
@@ -31,7 +32,7 @@ for i = 1, count do
         ended, stamp = slice, following -- what follows is not known
       end
       if now < ended or now >= stamp then return redis.error_reply(('CLOCK %d'):format(now)) end
-      set[at + RATE], set[at + SLICE], set[at + TICK] = ended, stamp, following
+      set[at + ENDED], set[at + THIS], set[at + FOLLOWING] = ended, stamp, following
     end
     set[at + CUT], set[at + STAMP] = now - span, stamp
     set[at + ENTRY] = width == 8 and '>I7I1' or width == 10 and '>I7I3' or width == 12 and '>I7I5' or '>I7I7'

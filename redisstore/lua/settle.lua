@@ -1,18 +1,41 @@
 -- settle: changing what a limit was charged, see docs/rules.md. What was charged a moment ago is
--- the newest entry of a log, or in its back; otherwise see whole_settle.lua.
+-- the newest entry of a log, or in its back; otherwise the state is read as a whole.
 
--- settle_log changes the charge of the ith limit that is stamped so by delta units. It returns by
--- how many it did, nothing if there is none.
-local function settle_log(st, i, at, o, stamp, delta)
+-- most_raise is by how many units a charge can be raised at most, beside what is booked: a meter
+-- only so far above its capacity, and no sum or level past MAX_UNITS.
+local function most_raise(st, at, debt, booked)
   local set = st[SET]
-  local entry, width, shape = set[at + ENTRY], set[at + WIDTH], st[o + SHAPE]
-  if stamp <= set[at + CUT] or stamp < st[o + OLDEST] or stamp > st[o + NEWEST] then return end
-  local found, units = st[o + NEWEST], st[o + NEWEST_UNITS]
-  if found == stamp and units + delta > 0 and units + delta <= set[at + CAP] then -- only the head changes
+  local cap, unit, sum = set[at + CAP], set[at + UNIT], set[at + WIDTH] > 0 and st[set[at + LOG] + SUM] or 0
+  local most = MAX_UNITS
+  if set[at + WIDTH] > 0 then most = MAX_UNITS - (sum + booked) end
+  if unit > 0 then
+    local level = st[set[at + METER] + LEVEL]
+    local used = math.max(sum, math.ceil(level / unit)) + booked
+    most = math.min(most, math.max(0, cap - used) + (debt > 0 and debt or cap),
+      math.floor((MAX_UNITS - level) / unit) - booked)
+  end
+  return math.max(0, most)
+end
+
+-- settle_log changes the entry of a log that is stamped so by delta units. It returns by how many
+-- it did, nothing if there is none.
+local function settle_log(st, at, stamp, delta)
+  local set, whole = st[SET], st[WHOLE]
+  local o = set[at + LOG]
+  local shape, found, units = st[o + SHAPE], st[o + NEWEST], st[o + NEWEST_UNITS]
+  if stamp <= set[at + CUT] or stamp < st[o + OLDEST] or stamp > found then return end
+  if found == stamp and units + delta > 0 then -- only the head changes
+    if whole then
+      whole.widen(st, at, units + delta)
+    elseif units + delta > set[at + CAP] then
+      error('rare') -- entries have to be wider
+    end
     st[o + NEWEST_UNITS], st[o + SUM] = units + delta, st[o + SUM] + delta
     return delta
   end
-  local text, first, ends = piece(st, i, at, o, math.floor(shape / SHAPE_BLOCKS) % 32 + 1)
+  if whole and delta > 0 then whole.widen(st, at, st[o + SUM] + delta) end
+  local entry, width = set[at + ENTRY], set[at + WIDTH]
+  local text, first, ends = piece(st, at, whole and 0 or math.floor(shape / SHAPE_BLOCKS) % 32 + 1)
   local last = text:sub(first, ends) .. struct.pack(entry, found, units)
   local from = #last - width + 1
   while found > stamp and from > 1 do
@@ -20,50 +43,61 @@ local function settle_log(st, i, at, o, stamp, delta)
     found, units = struct.unpack(entry, last, from)
   end
   local left = math.max(0, units + delta)
-  if left == 0 and st[o + SUM] == units and found == stamp then -- nothing is left
-    st[o + SUM], st[o + NEWEST], st[o + OLDEST], st[o + SHAPE] = 0, 0, FAR, 0
+  if found ~= stamp then
+    if whole then return end
+    error('rare')
+  end
+  if left == 0 and st[o + SUM] == units then -- nothing is left
+    st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS], st[o + OLDEST], st[o + SHAPE] = 0, 0, 0, FAR, 0
+    if whole then st[FRONTS][at] = '' end
     return -units
   end
-  if found ~= stamp or left > set[at + CAP] or left == 0 and #last == width then error('rare') end
+  if not whole and (left > set[at + CAP] or left == 0 and #last == width) then error('rare') end
   last = last:sub(1, from - 1) .. (left > 0 and struct.pack(entry, stamp, left) or '') .. last:sub(from + width)
   local before = #last / width - 1
   st[o + NEWEST], st[o + NEWEST_UNITS] = struct.unpack(entry, last, before * width + 1)
-  if before > 0 then put(st, set[at + BACK], last:sub(1, before * width)) end
-  st[o + SHAPE] = shape + SHAPE_BACK * (before - math.floor(shape / SHAPE_BACK) % BLOCK)
-  if shape % SHAPE_BACK == 0 then st[o + OLDEST] = struct.unpack(entry, last) end -- there is nothing before
+  if whole then
+    st[FRONTS][at] = last:sub(1, before * width)
+  else
+    if before > 0 then put(st, set[at + BACK], last:sub(1, before * width)) end
+    st[o + SHAPE] = shape + SHAPE_BACK * (before - math.floor(shape / SHAPE_BACK) % BLOCK)
+  end
+  if whole or shape % SHAPE_BACK == 0 then st[o + OLDEST] = struct.unpack(entry, last) end -- nothing is before
   st[o + SUM] = st[o + SUM] + (left - units)
   return left - units
 end
 
--- settle_limit changes what the ith limit was charged, by an amendment to a claim. It returns what
--- is charged then, nothing if that was not found.
-local function settle_limit(st, i, at, o, a, claim)
+-- settle_limit changes what a limit was charged at an instant by delta units. It returns whether
+-- that was found.
+local function settle_limit(st, at, claim, delta)
   local set = st[SET]
-  local unit, width, slice, delta = set[at + UNIT], set[at + WIDTH], set[at + SLICE], a.cost - claim.cost
-  local m = width > 0 and o + LOG_FIELDS or o -- its meter
-  if delta > 0 then
-    local level = set[at + METER] > 0 and st[m + LEVEL] or 0
-    delta = math.min(delta, most_raise(width > 0 and st[o + SUM] or nil, level, unit, set[at + CAP], 0, a.debt))
+  local unit, m = set[at + UNIT], set[at + METER]
+  if set[at + WIDTH] > 0 then
+    local by = settle_log(st, at, stamp_of(set, at, claim.at), delta)
+    if by and unit > 0 then st[m + LEVEL] = math.max(0, st[m + LEVEL] + by * unit) end
+    return by ~= nil
+  elseif unit <= 0 then
+    return false
   end
-  if width > 0 then
-    local stamp = slice > 0 and claim.at - claim.at % slice + slice or claim.at
-    if unit < 0 then -- a calendar limit
-      if claim.at >= slice then error('rare') end
-      stamp = claim.at < set[at + RATE] and set[at + RATE] or slice
-    end
-    local by = settle_log(st, i, at, o, stamp, delta)
-    if not by then return end
-    if unit > 0 then st[m + LEVEL] = math.max(0, st[m + LEVEL] + by * unit) end
-  elseif unit > 0 then
-    local tick = set[at + TICK]
-    local refilled = math.max(0, math.floor(now / tick) - math.floor(claim.at / tick)) * set[at + RATE]
-    local level = settled_level(st[m + LEVEL], claim.cost, delta, unit, refilled)
-    if not level then return end
-    st[m + LEVEL] = level
+  local tick, level = set[at + TICK], st[m + LEVEL]
+  local refilled = math.max(0, math.floor(now / tick) - math.floor(claim.at / tick)) * set[at + RATE]
+  if refilled >= claim.cost * unit then return false end -- it was refilled wholly
+  if delta < 0 then
+    level = level - math.min(level, math.max(0, -delta * unit - refilled))
   else
-    return
+    level = level + delta * unit
   end
-  return claim.cost + delta
+  st[m + LEVEL] = level
+  return true
+end
+
+-- horizon_of is for how long after its time a charge to a limit can be settled.
+local function horizon_of(set, at)
+  local unit, slice = set[at + UNIT], set[at + SLICE]
+  if unit < 0 then return 2 * (slice - set[at + ENDED]) end
+  if set[at + WIDTH] > 0 then return set[at + SPAN] + slice end
+  if unit == 0 then return 0 end
+  return (math.ceil(set[at + CAP] * unit / set[at + RATE]) + 1) * set[at + TICK]
 end
 
 -- settle settles all limits of a state that are asked about, with those that a claim was charged
@@ -71,29 +105,26 @@ end
 -- time the charge can be settled; whether one of them was more than half used; and until when the
 -- state must be kept, nil if nothing is left of it.
 local function settle(st, a, claim)
-  local set, o, at = st[SET], FIRST_HEAD, LIMITS
-  local least, horizon, tight, missed, empty = nil, 0, false, false, 0
-  local need = set[NEED]
-  for i = 1, set[N] do
+  local set = st[SET]
+  local least, horizon, tight, missed, empty, need = nil, 0, false, false, 0, set[NEED]
+  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
     local width, unit, cap = set[at + WIDTH], set[at + UNIT], set[at + CAP]
-    local meter = width > 0 and o + LOG_FIELDS or o
+    local o, m = set[at + LOG], set[at + METER]
     if set[at + ASKED] == 1 then
-      local crowded = width > 0 and 2 * st[o + SUM] > cap or unit > 0 and 2 * st[meter + LEVEL] > cap * unit
-      local units = settle_limit(st, i, at, o, a, claim)
-      if units then least, tight = math.min(least or units, units), tight or crowded else missed = true end
+      local crowded = width > 0 and 2 * st[o + SUM] > cap or unit > 0 and 2 * st[m + LEVEL] > cap * unit
+      local delta = a.cost - claim.cost
+      if delta > 0 then delta = math.min(delta, most_raise(st, at, a.debt, 0)) end
+      if settle_limit(st, at, claim, delta) then
+        least, tight = math.min(least or MAX_UNITS, claim.cost + delta), tight or crowded
+      else
+        missed = true
+      end
       if unit > 0 then
-        local til = now + (math.ceil(st[meter + LEVEL] / set[at + RATE]) + 1) * set[at + TICK] + KEPT
-        need = math.max(need, til)
+        need = math.max(need, now + (math.ceil(st[m + LEVEL] / set[at + RATE]) + 1) * set[at + TICK] + KEPT)
       end
-      if width > 0 then
-        local slice = set[at + SLICE]
-        horizon = math.max(horizon, unit < 0 and 2 * (slice - set[at + RATE]) or set[at + SPAN] + slice)
-      elseif unit > 0 then
-        horizon = math.max(horizon, (math.ceil(cap * unit / set[at + RATE]) + 1) * set[at + TICK])
-      end
+      horizon = math.max(horizon, horizon_of(set, at))
     end
-    if width > 0 and st[o + SUM] == 0 and set[at + METER] == 0 then empty = empty + 1 end
-    o, at = meter + set[at + METER], at + STRIDE
+    if width > 0 and st[o + SUM] == 0 and m == 0 then empty = empty + 1 end
   end
   if empty == set[N] then need = nil end
   if empty > 0 and need or st[REWRITE] or missed and (least or a.cost > claim.cost) then error('rare') end

@@ -1,6 +1,16 @@
 -- state: that of a subject in one scope, all limits of one name except concurrency limits, in one
 -- string. As a rule only its beginning is read and written, as here. Otherwise see whole.lua.
 --
+-- A sliding window is a log: every charge is an entry, a stamp and units, which counts until it is
+-- a window (SPAN) old. Charges in one slice of the window share a stamp, so there are few entries.
+-- What is used is their sum. A decision drops the entries that have left the window (drop_left),
+-- compares sum and cost with the capacity (read_state), adds an entry (add in charge.lua), and
+-- writes the part of the string that has changed (write). A fixed window is a log with one slice
+-- and no span. A bucket is a meter: a level, which a charge raises, and which falls with time
+-- (leak). A window with a burst has a log and a meter.
+--
+-- The value of the key:
+--
 --   directory  PLAIN_STATE or, if anything is booked, BOOKED_STATE; number of limits (1 byte); of
 --              each its kind (1) and its window (7, big-endian), in order of windows, then of
 --              algorithms. Kind: algorithm, HAS_METER if it has one, ENTRY_WIDTH times the bytes of
@@ -25,42 +35,49 @@
 --   KEY, SET  its key; the set of its limits (sets.lua)
 --   VALUE     what was read of it; '' if there was none
 --   BODY      what has changed behind the heads
---   FRONTS    by the number of a limit: fronts that have changed; false if there are none
+--   FRONTS    by limit: fronts that have changed; false if there are none
 --   BLOCKS    by offset: blocks to be added to rings; false if there are none
---   REWRITE   true if it can only be written as a whole
+--   WHOLE     the functions of whole.lua if it was read as a whole, else false. Then FRONTS has all
+--             entries of a log but for the newest, and no shape counts
+--   REWRITE   true if it has to be read as a whole to be written
 --
--- and of header and heads. The ith limit of a state is set[at + …], from LIMITS on, and st[o + …].
+-- and of header and heads. The functions below and those of other files name a limit by `at`, where
+-- its fields begin in the set: its capacity is set[at + CAP], and the sum of its log is
+-- st[set[at + LOG] + SUM].
+--
+-- What cannot be done with the beginning of a state fails with the error 'rare' before anything is
+-- written, and is done again with the state as a whole.
 
 -- put notes that there is a text at an offset behind the heads, and behind what was put before.
-local function put(st, at, text)
+local function put(st, offset, text)
   local value, cursor = st[VALUE], st[SET][HEADS] + #st[BODY]
-  if #value < at then value = value .. ('\0'):rep(at - #value) end
-  st[BODY] = st[BODY] .. value:sub(cursor + 1, at) .. text
+  if #value < offset then value = value .. ('\0'):rep(offset - #value) end
+  st[BODY] = st[BODY] .. value:sub(cursor + 1, offset) .. text
 end
 
--- slot_of returns where a slot of the ring of the ith limit begins, and where it ends.
-local function slot_of(st, i, slot)
-  local set, o, at = st[SET], FIRST_HEAD, LIMITS
+-- slot_of returns where a slot of the ring of a limit begins, and where it ends.
+local function slot_of(st, at, slot)
+  local set = st[SET]
   local ring = set[FRONT]
-  for _ = 1, i - 1 do
-    if set[at + WIDTH] > 0 then
-      ring, o = ring + math.floor(st[o + SHAPE] / SHAPE_SLOTS) * BLOCK * set[at + WIDTH], o + LOG_FIELDS
+  for before = LIMITS, at - 1, STRIDE do
+    if set[before + WIDTH] > 0 then
+      ring = ring + math.floor(st[set[before + LOG] + SHAPE] / SHAPE_SLOTS) * BLOCK * set[before + WIDTH]
     end
-    o, at = o + set[at + METER], at + STRIDE
   end
   local size = BLOCK * set[at + WIDTH]
   return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
 end
 
--- piece returns a piece of the ith limit's entries: a text, and where they begin and end in it. It
+-- piece returns a piece of the entries of a limit: a text, and where they begin and end in it. It
 -- returns nil if there is none. 0 is the front, then come the blocks of the ring, the back, and the
 -- newest entry. If only the heads of the state were read, it is read up to its rings.
-local function piece(st, i, at, o, k)
-  local set, shape = st[SET], st[o + SHAPE]
-  local width = set[at + WIDTH]
+local function piece(st, at, k)
+  local set = st[SET]
+  local o, width = set[at + LOG], set[at + WIDTH]
+  local shape = st[o + SHAPE]
   if #st[VALUE] == set[HEADS] then st[VALUE] = redis.call('GETRANGE', st[KEY], '0', set[ALL]) end
   if k == 0 then
-    local front = st[FRONTS] and st[FRONTS][i]
+    local front = st[FRONTS] and st[FRONTS][at]
     if front then return front, 1, #front end
     local ends = set[at + OLD] + BLOCK * width
     return st[VALUE], ends - shape % SHAPE_BACK * width + 1, ends
@@ -68,7 +85,7 @@ local function piece(st, i, at, o, k)
   local slots, blocks = math.floor(shape / SHAPE_SLOTS), math.floor(shape / SHAPE_BLOCKS) % 32
   if k <= blocks then
     local first = math.floor(shape / SHAPE_FIRST) % 32
-    return redis.call('GETRANGE', st[KEY], slot_of(st, i, (first + k - 1) % slots)), 1, BLOCK * width
+    return redis.call('GETRANGE', st[KEY], slot_of(st, at, (first + k - 1) % slots)), 1, BLOCK * width
   elseif k == blocks + 1 then
     local back = set[at + BACK]
     return st[VALUE], back + 1, back + math.floor(shape / SHAPE_BACK) % BLOCK * width
@@ -77,24 +94,37 @@ local function piece(st, i, at, o, k)
   end
 end
 
--- drop_old drops what has left the window of the ith limit: not all of it has. What is left of a
--- piece becomes the front.
-local function drop_old(st, i, at, o)
-  local set, shape = st[SET], st[o + SHAPE]
-  local entry, width, cut, sum = set[at + ENTRY], set[at + WIDTH], set[at + CUT], st[o + SUM]
-  local k, text, ends, stamp, units = 0, st[VALUE], set[at + OLD] + BLOCK * width, nil, nil
-  local from = ends - shape % SHAPE_BACK * width + 1
+-- drop_left drops the entries that have left the window of a limit. What is left of a piece becomes
+-- the front.
+local function drop_left(st, at)
+  local set = st[SET]
+  local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]
+  local shape, sum, k = st[o + SHAPE], st[o + SUM], 0
+  if st[o + NEWEST] <= cut then -- all of them
+    st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- the ring is too large
+    st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = 0, 0, 0
+    st[o + OLDEST], st[o + SHAPE] = FAR, shape - shape % SHAPE_SLOTS
+    if st[WHOLE] then st[FRONTS][at] = '' end
+    return
+  end
+  local text = st[FRONTS] and st[FRONTS][at] or st[VALUE]
+  local ends = st[WHOLE] and #text or set[at + OLD] + BLOCK * width
+  local from = st[WHOLE] and 1 or ends - shape % SHAPE_BACK * width + 1
   while true do
     if from > ends then
       k = k + 1
-      text, from, ends = piece(st, i, at, o, k)
+      text, from, ends = piece(st, at, k)
     else
-      stamp, units = struct.unpack(entry, text, from)
-      if stamp > cut then break end
+      local stamp, units = struct.unpack(entry, text, from)
+      if stamp > cut then
+        st[o + OLDEST] = stamp
+        break
+      end
       sum, from = sum - units, from + width
     end
   end
   if sum < st[o + NEWEST_UNITS] then error('damaged') end
+  st[o + SUM] = sum
   local n = (ends - from + 1) / width
   if k > 0 then
     local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
@@ -105,17 +135,30 @@ local function drop_old(st, i, at, o)
       if k > blocks + 1 then n = 0 end -- the newest is in the head
       shape = shape - (math.floor(shape / SHAPE_BACK) % BLOCK) * SHAPE_BACK - blocks * SHAPE_BLOCKS
     end
-    st[FRONTS] = st[FRONTS] or {}
-    st[FRONTS][i] = n > 0 and text:sub(from, ends) or ''
   end
-  st[o + SUM], st[o + OLDEST], st[o + SHAPE] = sum, stamp, shape - shape % SHAPE_BACK + n
+  if k > 0 or st[WHOLE] then
+    st[FRONTS] = st[FRONTS] or {}
+    st[FRONTS][at] = n > 0 and text:sub(from, ends) or ''
+  end
+  if not st[WHOLE] then st[o + SHAPE] = shape - shape % SHAPE_BACK + n end
+end
+
+-- leak brings the level of a meter up to date: it falls by RATE with every tick.
+local function leak(st, at, now)
+  local set = st[SET]
+  local m, tick = set[at + METER], set[at + TICK]
+  if st[m + LEVEL_AT] < now then
+    local ticks = math.floor(now / tick) - math.floor(st[m + LEVEL_AT] / tick)
+    st[m + LEVEL] = math.max(0, st[m + LEVEL] - ticks * set[at + RATE])
+  end
+  st[m + LEVEL_AT] = now
 end
 
 -- read_state reads the beginning of a state, and brings the limits that are asked about up to date.
 -- It also returns how many of so many requests of a cost fit.
 local function read_state(key, set, cost, equal, now, generation)
   local value = redis.pcall('GETRANGE', key, '0', set[LAST])
-  local from, rewrite = value, false
+  local from = value
   if value == '' then
     from = set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
   elseif type(value) ~= 'string' then
@@ -126,55 +169,42 @@ local function read_state(key, set, cost, equal, now, generation)
     value = redis.call('GETRANGE', key, '0', set[LAST])
     from = value
   end
-  local st = { key, set, value, '', false, false, false, struct.unpack(set[FORMAT], from, #set[SIG] + 1) }
+  local st = { key, set, value, '', false, false, false, false, struct.unpack(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back
   if value == '' then st[GENERATION] = generation end
-  local o, at, free = FIRST_HEAD, LIMITS, equal
-  for i = 1, set[N] do
-    local asked, width, cap = set[at + ASKED] == 1, set[at + WIDTH], set[at + CAP]
-    if asked and (cost > cap or cap == 0) then free = 0 end
-    if width > 0 then
-      local sum, newest, cut = st[o + SUM], st[o + NEWEST], set[at + CUT]
-      if not asked then
-        rewrite = rewrite or newest <= cut and set[at + METER] == 0
-      else
+  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
+    local o, m, unit, cut, cap = set[at + LOG], set[at + METER], set[at + UNIT], set[at + CUT], set[at + CAP]
+    if set[at + ASKED] == 0 then
+      if o > 0 and m == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- it counts no more
+    else
+      if cost > cap or cap == 0 then equal = 0 end
+      if o > 0 then
+        local sum, newest, oldest, stamp = st[o + SUM], st[o + NEWEST], st[o + OLDEST], set[at + STAMP]
         if not (sum >= st[o + NEWEST_UNITS] and sum <= FAR and newest <= FAR and sum % 1 + newest % 1 == 0) then
           error('damaged')
         end
-        if set[at + UNIT] < 0 and newest > set[at + RATE] and (newest ~= set[at + STAMP] or st[o + OLDEST] ~= newest) then
+        if unit < 0 and newest > set[at + ENDED] and (newest ~= stamp or oldest ~= newest) then
           error('rare') -- the period that runs is another calendar's
         end
-        if newest <= cut then
-          local shape = st[o + SHAPE]
-          rewrite = rewrite or shape >= SHAPE_SLOTS -- the ring is too large
-          st[o + SUM], st[o + NEWEST], st[o + OLDEST], st[o + SHAPE] = 0, 0, FAR, shape - shape % SHAPE_SLOTS
-        else
-          local oldest = st[o + OLDEST]
-          if (oldest <= cut or newest ~= set[at + STAMP]) and #st[VALUE] == set[HEADS] then -- entries are to be moved
-            st[VALUE] = redis.call('GETRANGE', key, '0', set[ALL])
-          end
-          if oldest <= cut then drop_old(st, i, at, o) end
+        if newest > cut and (oldest <= cut or newest ~= stamp) and #st[VALUE] == set[HEADS] then -- entries move
+          st[VALUE] = redis.call('GETRANGE', key, '0', set[ALL])
         end
-        local left = cap - st[o + SUM]
-        if left < cost then free = 0 elseif left < free * cost then free = math.floor(left / cost) end
+        if newest <= cut or oldest <= cut then
+          drop_left(st, at)
+          sum = st[o + SUM]
+        end
+        local left = cap - sum
+        if left < cost then equal = 0 elseif left < equal * cost then equal = math.floor(left / cost) end
       end
-      o = o + LOG_FIELDS
-    end
-    if set[at + METER] > 0 then
-      local unit, tick, level = set[at + UNIT], set[at + TICK], st[o + LEVEL]
-      if asked and unit > 0 then
-        if value == '' then st[o + LEVEL_UNIT] = unit end
-        if st[o + LEVEL_UNIT] ~= unit or not (level >= 0 and level <= FAR and level % 1 == 0
-          and st[o + LEVEL_AT] <= now) then error('rare') end
-        level = level - (math.floor(now / tick) - math.floor(st[o + LEVEL_AT] / tick)) * set[at + RATE]
-        if level < 0 then level = 0 end
-        st[o + LEVEL], st[o + LEVEL_AT] = level, now
-        if level > (cap - cost) * unit then free = 0 end
+      if unit > 0 then
+        if value == '' then st[m + LEVEL_UNIT] = unit end
+        local level = st[m + LEVEL]
+        if st[m + LEVEL_UNIT] ~= unit or st[m + LEVEL_AT] > now then error('rare') end
+        if not (level >= 0 and level <= FAR and level % 1 == 0) then error('damaged') end
+        leak(st, at, now)
+        if st[m + LEVEL] > (cap - cost) * unit then equal = 0 end
       end
-      o = o + METER_FIELDS
     end
-    at = at + STRIDE
   end
-  st[REWRITE] = rewrite
-  return st, free
+  return st, equal
 end

@@ -87,7 +87,8 @@ for run = 1, runs do
     ok, reply, st = pcall(take_plain, KEYS[base + 1], sets[which], cost, kind, now, generation)
   end
   if not ok or not reply then
-    decide = decide or make_decide(args, sets, now, generation, read_state, usage, charge, write)
+    decide = decide or make_decide(args, sets, now, generation,
+      { read_state, usage, charge, write, piece, drop_left, leak, add, usage_of })
     reply = decide(kind, which, cost, late, from, base, has_id == 1 and ARGV[next_id], ok and st)
   end
   out[run + 1], base, next_id = reply, base + keys, next_id + has_id

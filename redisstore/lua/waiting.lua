@@ -18,7 +18,7 @@ end
 function W.least(part, step)
   local room = MAX_UNITS
   for _, c in ipairs(part.counts) do
-    room = math.min(room, step and c.booked ~= '' and step or c.limit.cap - used(c))
+    room = math.min(room, step and c.booked ~= '' and step or c.st[SET][c.at + CAP] - W.used(c))
   end
   return room
 end
@@ -45,7 +45,7 @@ end
 function W.over(r)
   local over, lease = false, r.options[LEASE]
   each_count(r, function(c)
-    if used(c) + r.charged > c.limit.cap then over, r.retry, c.retry = true, lease, lease end
+    if W.used(c) + r.charged > c.st[SET][c.at + CAP] then over, r.retry, c.retry = true, lease, lease end
   end)
   for _, part in ipairs(r) do
     if part.c and part.c.held + r.charged > part.cap then over, r.retry, part.retry = true, lease, lease end
@@ -61,20 +61,24 @@ local function let_go(c)
   c.led = nil
 end
 
+-- bounded_cost is what a limit can be charged by a Force.
+local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
+
 -- charge charges the counts of a part now: their logs as of an instant, if that counts, and their
 -- meters without what these have refilled in some time.
-function W.charge(part, at, r)
+function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
-    local limit, stamp = c.limit, stamp_of(c.limit, at)
+    local st, set, at = c.st, c.st[SET], c.at
+    local unit, m, stamp = set[at + UNIT], set[at + METER], stamp_of(set, at, instant)
     let_go(c)
-    if r.options[MODE] == FORCE then c.cost = math.min(c.cost, math.max(0, MAX_UNITS / 2 - used(c))) end
-    if not dead(c) then
+    if r.options[MODE] == FORCE then c.cost = bounded_cost(c) end
+    if not W.dead(c) then
       c.changed = true
-      if limit.width > 0 and c.cost > 0 and stamp > limit.cut then W.insert(c, stamp, c.cost) end
-      if limit.unit > 0 then
-        local weight = math.min(c.cost, math.floor(MAX_UNITS / limit.unit)) * limit.unit
-          - math.floor((r.options[REFILLED] or 0) / limit.tick) * limit.rate
-        c.level, c.led = math.min(MAX_UNITS, c.level + math.max(0, weight)), nil
+      if set[at + WIDTH] > 0 and c.cost > 0 and stamp > set[at + CUT] then add(st, at, stamp, c.cost) end
+      if unit > 0 then
+        local weight = math.min(c.cost, math.floor(MAX_UNITS / unit)) * unit
+          - math.floor((r.options[REFILLED] or 0) / set[at + TICK]) * set[at + RATE]
+        st[m + LEVEL], c.led = math.min(MAX_UNITS, st[m + LEVEL] + math.max(0, weight)), nil
       end
     end
     if c.behind then c.booked, c.led = c.booked .. c.behind, nil end
@@ -85,7 +89,7 @@ end
 function W.usage(part)
   local out = ''
   for _, c in ipairs(part.counts) do
-    out = out .. struct.pack('<ddd', bounded(c.used or used(c), 0), bounded(c.resets or W.resets(c), 0),
+    out = out .. struct.pack('<ddd', bounded(c.used or W.used(c), 0), bounded(c.resets or W.resets(c, now), 0),
       bounded(c.retry or 0, NEVER))
   end
   return out
@@ -102,7 +106,7 @@ function W.leave(r)
   local t, missed = nil, false
   for _, part in ipairs(r) do
     for _, c in ipairs(part.counts or {}) do
-      c.found = c.cost > 0 and part.st.generation == part.booked_in and find_booking(c, r.options[MOVES])
+      c.found = c.cost > 0 and part.st[GENERATION] == part.booked_in and find_booking(c, r.options[MOVES])
       if c.found then
         local own = booking(c, c.found)
         t = math.min(t or own, own)
@@ -120,16 +124,22 @@ function W.leave(r)
   return t
 end
 
+-- has_entry reports whether the log of a limit has an entry for a charge at an instant.
+local function has_entry(c, instant)
+  local set, at = c.st[SET], c.at
+  return set[at + WIDTH] > 0 and settle_log(c.st, at, stamp_of(set, at, instant), 0) ~= nil
+end
+
 -- give_up takes the units of a booking that has come off all limits, if a log has them and no state
 -- is another by now. Of the bookings it leaves those that are used without asking again, which have
 -- a grace. It reports whether it did.
 function W.give_up(r)
   local at, come = r.options[MOVES], false
   for _, part in ipairs(r) do
-    if part.cost > 0 and part.st.generation ~= part.booked_in then return false end
+    if part.cost > 0 and part.st[GENERATION] ~= part.booked_in then return false end
     for _, c in ipairs(part.counts) do
       if c.found then return false end
-      come = come or part.cost > 0 and c.limit.width > 0 and settle_entry(c, stamp_of(c.limit, at), 0) ~= nil
+      come = come or part.cost > 0 and has_entry(c, at)
     end
   end
   if not come then return false end
@@ -183,7 +193,8 @@ end
 function W.beyond(r, t)
   local beyond = false
   each_count(r, function(c)
-    beyond = beyond or c.limit.this ~= nil and t >= c.limit.following
+    local set = c.st[SET]
+    beyond = beyond or set[c.at + UNIT] < 0 and t >= set[c.at + FOLLOWING]
   end)
   return beyond
 end
@@ -234,10 +245,10 @@ function W.book_all(r, t, come)
   each_count(r, function(c)
     if c.cost == 0 then return end
     let_go(c)
-    if force then c.cost = math.min(c.cost, math.max(0, MAX_UNITS / 2 - used(c))) end
+    if force then c.cost = bounded_cost(c) end
     if not between then
       W.book(c, t, e)
-    elseif not dead(c) then
+    elseif not W.dead(c) then
       insert_booking(c, t, e)
     end
   end)

@@ -4,21 +4,20 @@
 -- booked for, when it leaves the window, and how many units it has. An entry of a fixed window, or
 -- of a period, was charged at its start.
 function W.each(c, f)
-  local limit = c.limit
-  if limit.width == 0 then return end
-  each_entry(c, function(stamp, n)
+  local set, at = c.st[SET], c.at
+  local span = set[at + SPAN]
+  if set[at + WIDTH] == 0 then return end
+  for stamp, units in W.entries(c) do
     local from = stamp
-    if limit.this then
-      from = stamp <= limit.this and limit.ended or limit.this
-    elseif limit.span == 0 then
-      from = stamp - limit.slice
+    if set[at + UNIT] < 0 then
+      from = stamp <= set[at + THIS] and set[at + ENDED] or set[at + THIS]
+    elseif span == 0 then
+      from = stamp - set[at + SLICE]
     end
-    f(from, stamp + limit.span, n)
-  end)
+    f(from, stamp + span, units)
+  end
   for i = 0, last_index(c) do
     local t, e, n = booking(c, i)
-    f(t, stamp_of(limit, e) + limit.span, n)
+    f(t, stamp_of(set, at, e) + span, n)
   end
 end
-
-W.used = used
