@@ -119,8 +119,8 @@ type luaFunction struct {
 	lines, parameters int
 }
 
-// functionsIn returns the functions of a source that are in no other function. They begin and end in
-// the first column.
+// functionsIn returns the functions of a source that are in no other function. They begin and end
+// in the first column.
 func functionsIn(source string) (found []luaFunction) {
 	open := false
 	for line := range strings.Lines(source) {

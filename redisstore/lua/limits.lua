@@ -11,7 +11,7 @@ local function usage_of(st, at, cost, now)
     used, reset = st[o + SUM], math.min(FAR, st[o + NEWEST] + set[at + SPAN]) - now
     if used > cap - cost and wait == 0 then
       local left, k, text, from, ends = used, 0, piece(st, at, 0)
-      while left > cap - cost do -- the oldest have to leave, one after the other
+      while text and left > cap - cost do -- the oldest have to leave, one after the other
         if from > ends then
           k = k + 1
           text, from, ends = piece(st, at, k)
