@@ -407,6 +407,7 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 		default:
 			b.Decision, b.Err = calls[i].Decision, calls[i].Err
 		}
+		c.sabotage.answered(b)
 	}
 	return late
 }

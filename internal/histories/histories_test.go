@@ -117,7 +117,8 @@ func (c *tally) add(t *testing.T, seed uint64, h *history, found []string) {
 			c.kinds = map[string]int{}
 		}
 		if c.kinds[what]++; c.kinds[what] <= 20 {
-			t.Errorf("%s\nto run it alone: go test ./internal/histories -run TestHistories -args -seed %d -again 10", f, seed)
+			t.Errorf("%s\nto run it alone: go test ./internal/histories -run TestHistories -args -seed %d -again 10\n"+
+				"as it was this time: faults %v\n%v", f, seed, draft(seed).faults, h)
 		}
 	}
 	t.Fail()

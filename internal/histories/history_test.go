@@ -89,6 +89,7 @@ type op struct {
 	id       string
 	mode     stint.FailureMode
 	deadline time.Duration // how long its caller wants to wait for the answer; 0 is for as long as it takes
+	ahead    time.Duration // how far ahead a waiter may book: it may give up before
 	call     time.Duration
 	ret      time.Duration
 	told     outcome

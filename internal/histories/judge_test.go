@@ -48,13 +48,15 @@ const (
 	// back what nobody used: its outcome is followed up for a second, then it goes in the
 	// background.
 	settling = 4 * time.Second
-	// sending is how long what a process owes may take to the server: it is not charged after that,
-	// and until then as of its age when it was sent.
+	// sending is how long what a process owes may take to the server. Its age is that at its
+	// sending, and the server subtracts it from the instant of its arrival: so it counts longer by
+	// the time that it is under way, also if that is spent in a process that is starved just then.
+	// The server does not charge it after its deadline, which is that long after the age was taken.
 	sending = 250 * time.Millisecond
 	// steady is how long a process that is well may take to notice.
 	steady = 3 * time.Second
-	// starting is how long a process may take to start, before its decisions have to keep to the
-	// budget.
+	// starting is for how long after its start a process may wait, beyond the budget, until the
+	// server has counted it: it would else take itself to be alone, and admit whole limits.
 	starting = time.Second
 	// remembered is how long a denial is repeated.
 	remembered = time.Second
@@ -143,9 +145,9 @@ func (j *judge) admissions(s int) []item {
 	return items
 }
 
-// instant is when an admission happened. A place that was waited for is used at the end, unless its
-// process was starved then and had been admitted without the server before, or it was starting and
-// waited for the answer.
+// instant is when an admission happened. A waiter uses its booking at the end. It has none if it was
+// admitted without the server: then it was admitted at some instant before its process was starved,
+// and told so after that; or while its process was starting, and told so once that had started.
 func (j *judge) instant(o *op) span {
 	from, p := o.call, &j.processes[o.process]
 	if o.kind == wait && !(o.degraded && p.isStarved(span{o.call, o.ret})) && o.ret > p.born+starting {
@@ -204,8 +206,10 @@ func (j *judge) rate(s int, l *stint.Limit, all []item) {
 			}
 			a.n = a.op.least(s, x.to)
 			if back := a.op.cost(s) - a.n; back > 0 && l.Algorithm == stint.AlgorithmSliding {
-				a.back = j.applied(a.op, a.op.amends[0])
-				a.credit = min(float64(back), leaked(l, a.back-a.from))
+				applied := j.applied(a.op, a.op.amends[0])
+				credit := item{span: a.span, op: a.op, back: applied,
+					credit: min(float64(back), leaked(l, applied-a.from))}
+				server, own, known = append(server, credit), append(own, credit), append(known, credit)
 			}
 			before := a.to < x.op.call // when its place was given, if it waited
 			mine := a.op.process == x.op.process
@@ -234,7 +238,9 @@ func (j *judge) rate(s int, l *stint.Limit, all []item) {
 }
 
 // returned are requests that nobody was admitted with by an instant, and that the server may have
-// charged and given back: the meter beside a log gives back what it has refilled all the same.
+// charged and given back. The log has what they were charged, so the meter beside it takes all of
+// that off its level, also what it has refilled since: docs/rules.md, settle. So much more is
+// admitted than the meter alone would have.
 func (j *judge) returned(s int, l *stint.Limit, at time.Duration) (items []item) {
 	if l.Algorithm != stint.AlgorithmSliding || !contract.HasMeter(l) {
 		return nil
@@ -276,8 +282,8 @@ func (j *judge) share(s int, l *stint.Limit, x item, own []item) {
 			lost = max(lost, o.ret)
 		}
 	}
-	// The server may have answered late meanwhile, or in the background. Then what is left is
-	// divided anew.
+	// Unless no answer of the server's could reach the process between two admissions, one may have,
+	// late or to what was charged in the background. Then what is left is divided anew.
 	p := &j.processes[x.op.process]
 	heard := func(a item) bool {
 		return !slices.ContainsFunc(p.dark, func(d span) bool { return d.from <= a.op.call && x.op.call <= d.to })
@@ -427,13 +433,16 @@ func (j *judge) reading(r reading) {
 		}
 		p := &j.processes[o.process]
 		dies := p.charged(o.ret) == never
-		if o.kind == wait && (dies || !p.well(o.call, o.ret+time.Second) || j.forgotten(s, o.call, o.ret)) {
+		// A waiter that was answered within the budget has asked once, and moved no booking.
+		moved := o.ret > o.call+j.budget+late && !p.well(o.call, o.ret)
+		if o.kind == wait && (dies || moved || j.forgotten(s, o.call, o.ret)) {
 			// Bookings that it gave back, or moved to a place that no reply told; or that stay, on
 			// limits that were not reset, since charges from before a reset cannot be amended.
 			most += 2 * cost
 		}
 		turnedAway := o.told == failed || o.told == denied && o.degraded
 		switch {
+		case o.told == allowed && o.flat && o.kind == wait && !dies: // what it was charged is given back
 		case o.told == allowed && o.flat, o.told == nothing, turnedAway && dies:
 			most += cost // whether it was charged, and not given back, nobody can tell
 		case turnedAway && o.id != "" && asked[o.id] > 1:

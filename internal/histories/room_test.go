@@ -41,11 +41,9 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		case o.told == denied && !o.degraded && o.kind != wait, o.repeat && !o.degraded:
 		case o.told == allowed && !o.degraded && o.kind != wait:
 			all = append(all, stay{from: o.call, until: o.ret, n: most, op: o})
-		case o.kind == wait && o.told == allowed:
-			// A booking counts as of its end, and those that were given up until that is known: for
-			// ever if it never is, since how far ahead they are is not known either.
+		case o.kind == wait && o.told == allowed && !o.degraded:
 			all = append(all, stay{from: o.call, until: max(j.decided(o), o.ret+j.grace(o)), n: most, op: o},
-				unsettled(o, j.unbooked(o), cost, j.unbooked(o)))
+				j.unbooked(o, cost))
 		case o.told == allowed:
 			twice := unsettled(o, j.decided(o), cost, settled)
 			twice.here = true
@@ -54,12 +52,14 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 				// Others may have used all that was refilled.
 				until = max(until, settled)
 			}
-			if p.isDelayed(span{o.ret, settled}) { // how old it is does not count the time that it is sent in
+			if p.isDelayed(span{o.ret, settled}) { // it may have been under way
 				until += sending
 			}
-			all = append(all, stay{from: o.call, until: until, n: most, op: o}, twice)
+			if all = append(all, stay{from: o.call, until: until, n: most, op: o}, twice); o.kind == wait {
+				all = append(all, j.unbooked(o, cost))
+			}
 		case o.kind == wait:
-			all = append(all, unsettled(o, j.unbooked(o), cost, j.unbooked(o)))
+			all = append(all, j.unbooked(o, cost))
 		case o.id != "": // what was repeated is not refunded
 			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:
@@ -82,9 +82,10 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 	return all
 }
 
-// blind reports whether a process may not know what of a limit that refills was used before it
-// began: the server has not told it anything of the subject yet. A process before it may have used
-// what was refilled, so it charges all that it granted, as of when it does.
+// blind reports whether a process cannot know how full a limit that refills was when it began. The
+// server has not answered it about the subject, and not all that a process before it may have used
+// has been refilled since. What was refilled may have been of that: so the process charges the
+// server with all that it granted, and not only with what its own count says is left of that.
 func (j *judge) blind(o *op, s int, l *stint.Limit) bool {
 	if leaked(l, o.ret-j.processes[o.process].born) > float64(l.Capacity()) {
 		return false
@@ -95,14 +96,20 @@ func (j *judge) blind(o *op, s int, l *stint.Limit) bool {
 	})
 }
 
-// unbooked is when the bookings that a waiter gave up are surely gone: never, if it may not know
-// where they are.
-func (j *judge) unbooked(o *op) time.Duration {
+// unbooked is the bookings that a waiter made and did not use. They count as of their end, which is
+// not after the waiter's deadline, until they are given back: never, if the answer to a move was
+// lost, for then nobody knows where they are.
+func (j *judge) unbooked(o *op, cost int64) stay {
 	p := &j.processes[o.process]
-	if !p.well(o.call, o.ret+time.Second) {
-		return never
+	gone := p.charged(o.ret)
+	if !p.well(o.call, o.ret) {
+		gone = never
 	}
-	return p.charged(o.ret)
+	asked := o.call + j.budget
+	if p.heard > o.call { // it may run when its time is up
+		asked = p.settled(o.call)
+	}
+	return unsettled(o, max(asked+o.ahead, o.ret)+j.grace(o), cost, gone)
 }
 
 // unsettled is what an op may have been charged by the server until an instant, without its caller

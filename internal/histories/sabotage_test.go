@@ -13,26 +13,45 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// sabotage is a lie of the server's, with which the judge is tried.
+// sabotage is a defect with which the judge is tried: the server lies, or a process treats its
+// callers or the server's answers wrongly.
 type sabotage uint8
 
 const (
-	honest          sabotage = iota
-	dropsDebts               // what is charged above capacity is acknowledged and dropped
-	keepsRefunds             // what is given back is acknowledged and kept
-	dropsPlaces              // places are taken, and free again at once
-	admitsEverybody          // denials are turned into charges
-	deniesSome               // every limit is one unit too small
-	admitsBanned             // a ban is announced, and not in force
-	bansLonger               // a ban lasts for longer than its policy says
-	chargesTwice             // what is owed is charged twice
-	keepsBookings            // what is booked ahead stays when it is given up
-	dropsRaises              // what a charge is raised by is acknowledged and dropped
+	honest sabotage = iota
+
+	// Of the server.
+	dropsDebts      // what is charged above capacity is acknowledged and dropped
+	boundsDebts     // of a debt, two units are charged at most
+	chargesTwice    // what is owed is charged twice
+	chargesNow      // what is owed is charged as of now, not as of when it was granted
+	keepsRefunds    // what is given back is acknowledged and kept
+	refundsAged     // the refund of a charge that has left its window takes units of others
+	refundsReset    // the refund of a charge from before a reset takes units of others
+	dropsRaises     // what a charge is raised by is acknowledged and dropped
+	dropsPlaces     // places are taken, and free again at once
+	admitsEverybody // denials are turned into charges
+	deniesSome      // every limit is one unit too small
+	admitsBanned    // a ban is announced, and not in force
+	bansLonger      // a ban lasts for longer than its policy says
+	bansUntilRetry  // a ban seems to last until the limit has room
+	keepsBookings   // what is booked ahead stays when it is given up
+	dropsBookings   // what is booked ahead is not counted
+	movesUnchecked  // a booking that is moved is admitted at once
+
+	// Of a process.
+	ignoresLate   // what a late answer has charged is charged again, or not given back
+	ignoresBooked // a booking whose answer is late stays under the failure mode allow
+	hurries       // a caller's short deadline is the time budget
+	dawdles       // settlements and decisions wait for the server for a second
+	hidesRefunds  // a refund without the server is made, and reported as not applied
 )
 
-var sabotageNames = [...]string{"honest", "drops debts", "keeps refunds", "drops places", "admits everybody",
-	"denies some", "admits banned", "bans longer", "charges twice",
-	"keeps bookings", "drops raises"}
+var sabotageNames = [...]string{"honest", "drops debts", "bounds debts", "charges twice", "charges as of now",
+	"keeps refunds", "refunds aged charges", "refunds charges from before a reset", "drops raises", "drops places",
+	"admits everybody", "denies some", "admits banned", "bans longer", "bans until there is room", "keeps bookings",
+	"drops bookings", "moves bookings unchecked", "ignores late answers", "ignores late bookings",
+	"hurries with its callers", "dawdles", "hides refunds"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
@@ -45,6 +64,19 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 		d, err := e.Take(ctx, r)
 		d.Allowed, d.Charge.Data().ID = true, 1
 		return d, err
+	case s == boundsDebts && r.Mode == driver.ModeForce:
+		for i := range r.Claims {
+			r.Claims[i].Cost = min(r.Claims[i].Cost, 2)
+		}
+	case s == chargesNow && r.Mode == driver.ModeForce:
+		r.Terms().Age, r.Terms().Refilled = 0, 0
+	case s == movesUnchecked && r.Terms().Booked != nil:
+		c := driver.NewCharge(r.Claims, *r.Terms().Booked)
+		if _, err := e.Amend(ctx, c, stint.Amendment{Kind: stint.AmendSettle}); err != nil {
+			return stint.Decision{}, err
+		}
+		*r.Terms() = driver.Terms{}
+		r.Mode, r.MaxWait = driver.ModeForce, 0
 	case s == deniesSome:
 		r.Claims[0].Limits = slices.Clone(r.Claims[0].Limits)
 		if l := &r.Claims[0].Limits[0]; l.Max > 1 && l.Burst == 0 {
@@ -58,6 +90,10 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 	d, err := e.Take(ctx, r)
 	switch {
 	case err != nil:
+	case s == bansUntilRetry && d.Banned:
+		for _, u := range d.Usages() {
+			d.BanLeft = max(d.BanLeft, u.ResetAfter)
+		}
 	case s == chargesTwice && r.Mode == driver.ModeForce && !d.Repeat:
 		r.ID += "again"
 		_, err = e.Take(ctx, r)
@@ -67,6 +103,8 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 	case s == admitsEverybody && !d.Allowed && r.Mode == stint.ModeTake && d.RetryAfter != stint.Never:
 		r.Mode = driver.ModeForce
 		return e.Take(ctx, r)
+	case s == dropsBookings && d.Allowed && d.RetryAfter > 0:
+		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 	case s == dropsPlaces && d.Allowed &&
 		slices.ContainsFunc(r.Claims[0].Limits, func(l stint.Limit) bool {
 			return l.Algorithm == stint.AlgorithmConcurrency
@@ -77,35 +115,61 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 }
 
 func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if s == dropsRaises && a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
+	settles, claim := a.Kind == stint.AmendSettle, c.Claims()[0]
+	lowers := settles && a.Cost < claim.Cost
+	switch {
+	case s == dropsRaises && settles && a.Cost > claim.Cost, s == keepsRefunds && lowers,
+		s == keepsBookings && settles && time.UnixMicro(c.Data().At).After(time.Now()),
+		s == dropsPlaces && !settles:
 		return stint.Amended{Changed: true, Charged: a.Cost}, nil
 	}
-	if s == keepsBookings && a.Kind == stint.AmendSettle && time.UnixMicro(c.Data().At).After(time.Now()) {
-		return stint.Amended{Changed: true}, nil
+	done, err := e.Amend(context.Background(), c, a)
+	aged := time.Since(time.UnixMicro(c.Data().At)) >= claim.Limits[0].Window
+	if lowers && (s == refundsAged && aged || s == refundsReset && !aged && !done.Changed) {
+		err = e.Command(context.Background(), stint.Command{Kind: stint.CommandGiveBack, Subject: claim.Subject,
+			Limits: claim.Limits[:1], Units: claim.Cost - a.Cost})
 	}
-	if s == keepsRefunds && a.Kind == stint.AmendSettle && a.Cost < c.Claims()[0].Cost || s == dropsPlaces &&
-		a.Kind != stint.AmendSettle {
-		return stint.Amended{Changed: true, Charged: a.Cost}, nil
-	}
-	return e.Amend(context.Background(), c, a)
+	return done, err
 }
 
-// The judge finds out a server that lies, by what callers were told.
+// answered says what a process makes of the answer to a call that it asked the server.
+func (s sabotage) answered(c *driver.Call) {
+	late := c.Err == nil && !c.Deadline.IsZero() && time.Now().After(c.Deadline)
+	booked := c.Request.Mode == stint.ModeReserve && c.Request.Failure != nil &&
+		c.Request.Failure.Mode == stint.FailAllow
+	if late && (s == ignoresLate || s == ignoresBooked && booked) {
+		c.Decision, c.Err = stint.Decision{}, failure("take", context.DeadlineExceeded)
+	}
+}
+
+// The judge finds every defect, by what callers were told.
 func TestSabotageIsFound(t *testing.T) {
 	for _, test := range []struct {
 		sabotage sabotage
 		want     []string
 	}{
 		{dropsDebts, []string{"ledger", "over"}},
+		{boundsDebts, []string{"ledger", "over"}},
+		{chargesTwice, []string{"ledger", "room"}},
+		{chargesNow, []string{"room"}},
 		{keepsRefunds, []string{"ledger", "room"}},
+		{refundsAged, []string{"over"}},
+		{refundsReset, []string{"over"}},
+		{dropsRaises, []string{"ledger"}},
 		{dropsPlaces, []string{"places"}},
 		{admitsEverybody, []string{"over"}},
 		{deniesSome, []string{"room"}},
 		{admitsBanned, []string{"ban"}},
 		{bansLonger, []string{"ban"}},
-		{chargesTwice, []string{"ledger", "room"}},
+		{bansUntilRetry, []string{"ban"}},
 		{keepsBookings, []string{"ledger"}},
-		{dropsRaises, []string{"ledger"}},
+		{dropsBookings, []string{"over"}},
+		{movesUnchecked, []string{"over"}},
+		{ignoresLate, []string{"ledger", "room"}},
+		{ignoresBooked, []string{"ledger"}},
+		{hurries, []string{"calm"}},
+		{dawdles, []string{"budget"}},
+		{hidesRefunds, []string{"ledger"}},
 	} {
 		t.Run(test.sabotage.String(), func(t *testing.T) {
 			left := slices.Clone(test.want)
@@ -116,6 +180,11 @@ func TestSabotageIsFound(t *testing.T) {
 				h := watched(t, fmt.Sprintf("seed %d, %s", s, test.sabotage), func() *history {
 					p := draft(s)
 					p.sabotage = test.sabotage
+					if test.sabotage == ignoresBooked {
+						for i := range p.subjects {
+							p.subjects[i].mode = stint.FailAllow
+						}
+					}
 					return p.happen()
 				})
 				for _, found := range verdict(h) {

@@ -33,7 +33,10 @@ func (o *op) settledUnknown(call, ret time.Duration, cost int64) *op {
 }
 
 // waited makes an op one that waits, for as long as it did.
-func (o *op) waited() *op { o.kind, o.deadline = wait, o.ret-o.call; return o }
+func (o *op) waited() *op {
+	o.kind, o.deadline, o.ahead = wait, o.ret-o.call, o.ret-o.call
+	return o
+}
 
 // allowedFlat makes an op one that the failure mode allowed.
 func (o *op) allowedFlat() *op {
@@ -244,7 +247,10 @@ func TestVerdict(t *testing.T) {
 			ops:       list(asked(0, allowed, 0, 15).alone(), asked(0, denied, 1330, 1331)), ledger: 1, want: "room"},
 		{name: "given up by a waiter that may not know where its booking is", limit: perSecond(1),
 			processes: []process{{troubles: trouble}},
-			ops:       list(asked(0, failed, 0, 15).waited(), asked(0, denied, 1200, 1200).alone()), ledger: 1},
+			ops:       list(asked(0, failed, 0, 40).waited(), asked(0, denied, 1080, 1080).alone()), ledger: 1},
+		{name: "given up by a waiter whose booking has left its window, wherever it was", limit: perSecond(1),
+			processes: []process{{troubles: trouble}},
+			ops:       list(asked(0, failed, 0, 40).waited(), asked(0, denied, 1300, 1300).alone()), ledger: 1, want: "room"},
 		{name: "a refund by a process that died before it could make it", limit: perSecond(1),
 			processes: []process{{troubles: []span{{0, 20 * time.Second}}, died: 500 * ms}, {}},
 			ops:       list(asked(0, allowed, 0, 15).settled(20, 20, 0), asked(1, denied, 900, 901)), ledger: 1},

@@ -71,11 +71,15 @@ func (w *world) bear(slot int) {
 		closing: make(chan struct{}), dead: make(chan struct{}),
 	}
 	i.client.sabotage = w.plan.sabotage
-	var err error
-	i.stack, err = resilience.New(i.client, resilience.Config{
+	config := resilience.Config{
 		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client},
 		Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	if w.plan.sabotage == dawdles {
+		config.Failure.Budget = time.Second
+	}
+	var err error
+	i.stack, err = resilience.New(i.client, config)
 	if err != nil {
 		panic(err)
 	}
@@ -221,6 +225,9 @@ func (w *world) request(s step) stint.Request {
 	if s.id != "" {
 		r.IDLife = time.Minute
 	}
+	if w.plan.sabotage == hurries && s.kind == take && s.deadline > 0 {
+		r.Failure.Budget = s.deadline
+	}
 	return r
 }
 
@@ -240,6 +247,9 @@ func (w *world) ask(s step) {
 		ctx, cancel := context.Background(), func() {}
 		if s.deadline > 0 {
 			ctx, cancel = context.WithTimeout(ctx, s.deadline)
+		}
+		if s.kind == wait {
+			o.ahead = s.deadline
 		}
 		if s.cancel > 0 {
 			o.deadline = s.cancel
@@ -328,6 +338,9 @@ func (w *world) settle(i *instance, o *op, d stint.Decision, s step) {
 	a := amend{call: w.now(), cost: s.cost}
 	applied, err := i.limiter.Settle(context.Background(), d, s.cost)
 	a.ret, a.applied, a.failed = w.now(), applied.Changed, err != nil
+	if w.plan.sabotage == hidesRefunds && d.Degraded {
+		a.applied = false
+	}
 	if i.isDead() {
 		a.applied, a.failed = false, true
 	}
