@@ -203,16 +203,12 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 			}
 		}
 	}
-	err := s.commandStore(ctx, c)
+	ctx, cancel := context.WithTimeout(ctx, amendTime)
+	defer cancel()
+	err := s.store.command(ctx, c)
 	s.noteFailure(err, &stint.Claim{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits})
 	s.ledger.commanded(&c, err == nil)
 	return err
-}
-
-func (s *Stack) commandStore(ctx context.Context, c stint.Command) error {
-	ctx, cancel := context.WithTimeout(ctx, amendTime)
-	defer cancel()
-	return s.store.command(ctx, c)
 }
 
 // noteFailure notes a failure that is returned to the caller, and what it was about; nil if it was

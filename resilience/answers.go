@@ -74,7 +74,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			more := n.uncounted(at, call, now)
 			uncounted = uncounted || more > 0
 			part := n.cost(&stint.Claim{Cost: cost})
-			if late || r.Terms().Booked != nil { // who follows it counts it, or it is counted as booked
+			if late || r.Terms().Booked != nil { // its debt counts it, or it is counted as booked
 				part = 0
 			}
 			if newer && !ahead { // else it says what is used then
@@ -100,21 +100,21 @@ func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
-// amongOthers reports whether a charge of the store's is known already, and counted among what
-// others have used: a newer answer was heard, or its own, late.
-func (it *item) amongOthers(d *stint.Decision, late bool) bool {
-	return late || d.Charge.Data().NowOf(it.i) < it.heard.at
+// amongOthers reports whether a charge of the store's is counted among what others have used: the
+// answer that made it was heard before, when its caller had given up, or a newer one was.
+func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
+	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
 // fits reports whether a charge of the store, now or ahead, is within the limits although the store
 // did not count all that this process was granted. Of several processes none knows what the
 // others were granted: what the store counted and what it did not must fit together.
-func (l *ledger) fits(d *stint.Decision, call uint64, now int64, late bool) bool {
+func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
 		more, t := it.uncounted(d.Charge.Data().NowOf(it.i), call, now), now+int64(d.RetryAfter)
 		log, meter := it.cost, it.cost
-		switch among := it.amongOthers(d, late); {
+		switch among := it.amongOthers(d, heard); {
 		case among && it.unit > 0:
 			meter = 0
 		case among:
@@ -129,8 +129,8 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, late bool) bool
 }
 
 // overrule denies what the store has charged, and refunds it.
-func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, late bool) {
-	l.later.refund(d.Charge, late)
+func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard bool) {
+	l.later.refund(d.Charge, heard)
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
 	if l.deny(&denied); fits { // only the store can allow it
@@ -141,9 +141,9 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, late b
 }
 
 // granted counts a charge of the store.
-func (l *ledger) granted(d *stint.Decision, now int64, late bool) {
+func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	for it := range l.each(d.Charge.Claims()) {
-		if it.amongOthers(d, late) {
+		if it.amongOthers(d, heard) {
 			it.ours(it.cost, d.Charge.Data().NowOf(it.i))
 		}
 		if it.Algorithm == stint.AlgorithmConcurrency {
@@ -188,14 +188,14 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	l.granted(d, now, true)
 }
 
-// returned notes that the store has refunded a charge that nobody was granted, in a call that was
-// sent at an instant. If the newest answer came before that, and counted the charge, it is taken
-// off: of a late one its own answer did.
-func (l *ledger) returned(c *stint.Charge, late bool, sent int64) {
+// returned notes that the store has refunded a charge whose caller was not admitted, in a call that
+// was sent at an instant. If the newest answer came before that, and counted the charge, it is
+// taken off. The charge's own answer counts it, if it was heard.
+func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
-		if at := c.Data().NowOf(it.i); it.rec.heard <= sent && (it.heard.at > at || late && it.heard.at == at) {
+		if at := c.Data().NowOf(it.i); it.rec.heard <= sent && (it.heard.at > at || heard && it.heard.at == at) {
 			it.others.units = max(it.others.units-it.claim.Cost, 0)
 			it.drain(it.claim.Cost, l.instant(c.Data().AtOf(it.i), now), now, true)
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// count is what a process knows of one limit of a subject: what it was granted itself, by the store
-// and without it, and what others had used when the store last answered. Together they are at least
-// what is used, as long as the store and this process are the only ones who grant anything.
+// count says how much of one limit of a subject is used. It adds up the units that this process was
+// granted, by the store and without it, and those that others had used when the store last
+// answered. The sum is never too small, unless other processes grant something without the store.
 //
-// Times are nanoseconds since the start of the ledger, but for those of the store's clock, which
-// are its microseconds and said to be its instants.
+// Times are nanoseconds since the start of the ledger. Instants of the store are microseconds of
+// the store's clock.
 type count struct {
 	*rule
 	since int64 // what was granted before was reset
@@ -40,9 +40,9 @@ type count struct {
 	owed   *owed
 }
 
-// heard is what the store's newest answer on a limit said was used, at its instant, and until when
-// some of that counts. With what it does not count it bounds what is used, too. If it denied a
-// cost, there is no room for that until an instant, whatever is taken of what others have used.
+// heard is the store's newest answer on a limit: used units at an instant of the store, the last of
+// which counts until a time of ours. Together with what it does not count, it is a second upper
+// bound of what is used. If it denied a cost, there is no room for that cost before full.
 type heard struct {
 	used, until, at, denied, full int64
 	call                          uint64
@@ -77,9 +77,9 @@ func (r *rule) cost(c *stint.Claim) int64 {
 	return c.Cost
 }
 
-// others is what other processes have used of a limit. It is known when the last of its units
-// leaves its window, and not when the others do. If processes share what is left, and the window
-// slides, they are taken to have been used evenly; else all of them to be the last one.
+// others are the units of a limit that other processes have used. The store says when the last of
+// them leaves its window, and not when the rest does. Among several processes, and if the window
+// slides, they are assumed to leave evenly until then. Else all of them leave at the end.
 type others struct {
 	units       int64
 	from, until int64
@@ -319,8 +319,8 @@ func (c *count) left(t, uncounted int64) int64 {
 	return left
 }
 
-// logLeft is what is left but for the meter, which alone counts what others have used if there is
-// one.
+// logLeft is what is left by the log. Under a limit with a meter, only the meter counts what others
+// have used.
 func (c *count) logLeft(t, uncounted int64) int64 {
 	instances := c.ledger.instances()
 	if c.Algorithm == stint.AlgorithmBucket {

@@ -25,10 +25,10 @@ const (
 	maxDebtLife = time.Hour
 )
 
-// debt is something that the store has to be charged with, in one request. It has an ID, so that it
-// is charged once, however often it is sent. What is due together under a limit becomes a debt, a
-// group, when it is to be sent. What has an ID of its own, or whose answer is late, is a debt of
-// its own, and can be amended in the store afterwards.
+// debt is a request that charges the store with what was granted without it. It has an ID, so that
+// it is charged once, however often it is sent. There are two kinds. A group is made of all units
+// of a limit that are due, when they are sent. A request with an ID, or whose answer is late, has a
+// debt of its own, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
 	subjects []stint.Claim // of its claims and of its home, for their locks
@@ -71,7 +71,7 @@ type amendment struct {
 func (l *ledger) noteOwing(rec *record) {
 	owing := false
 	for i := 0; i < len(rec.counts) && !owing; i++ {
-		owing = rec.counts[i].owed != nil && rec.counts[i].owed.sum.due > 0
+		owing = rec.counts[i].owed != nil && rec.counts[i].owed.due() > 0
 	}
 	owing = owing || slices.ContainsFunc(rec.debts, func(o *debt) bool { return o.state == dueDebt })
 	switch {

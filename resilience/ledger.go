@@ -18,9 +18,9 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// ledger is what a process has to know to decide without the store: see count. There is a record of
-// every subject and scope that it asked about, as far as memory goes; of what was granted without
-// the store, it also knows what the store has to be charged with.
+// ledger knows what a process needs to decide without the store. It has a record of every subject
+// and scope that the process asked about, as far as memory goes, with a [count] per limit. It also
+// knows what the store has yet to be charged with.
 type ledger struct {
 	instances func() int64
 	later     *sender
@@ -29,7 +29,8 @@ type ledger struct {
 	seed    maphash.Seed
 	mark    uint64 // of this process, in the ids of local charges
 	stripes [stripes]stripe
-	most    int // records in a stripe
+	most    int64        // records
+	records atomic.Int64 // that there are
 	rules   [256]atomic.Pointer[rule]
 	calls   atomic.Uint64 // numbers of calls to the store
 	owing   atomic.Int64  // records with something to charge
@@ -62,8 +63,8 @@ type stripe struct {
 	_       [32]byte // the next lock is on another cache line
 }
 
-// recordBytes is about what a record takes.
-const recordBytes = 512
+// recordBytes is about what a record takes, of one limit under which something is owed.
+const recordBytes = 640
 
 // record is what is known of a subject in a scope.
 type record struct {
@@ -84,7 +85,7 @@ type record struct {
 func newLedger(c *Config) (*ledger, error) {
 	l := &ledger{
 		seed: maphash.MakeSeed(), mark: 1 + rand.Uint64N(1<<markBits-1),
-		most: int(max(c.LocalBytes/recordBytes/stripes, 4)),
+		most: max(c.LocalBytes/recordBytes, 4*stripes),
 	}
 	l.start = time.Now()
 	for i := range l.stripes {
@@ -98,8 +99,8 @@ func newLedger(c *Config) (*ledger, error) {
 }
 
 // nextCall returns the number of the first request of the next call to the store. The others have
-// the numbers after it: what a request is charged with first has its number, and of one call, at
-// one instant, an answer counts what has no greater one.
+// the numbers after it. A debt that a request carries has the number of the request. Within a call,
+// which has one instant, an answer counts the charges with its own number or a smaller one.
 func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
@@ -155,7 +156,7 @@ func (l *ledger) record(c *stint.Claim, now int64) *record {
 	s, key := l.identify(c)
 	r := s.records[key]
 	if r == nil {
-		if len(s.records) >= l.most {
+		if l.records.Add(1) > l.most {
 			l.evict(s, now)
 		}
 		r = &record{stripe: s, born: now, subject: strings.Clone(c.Subject), scope: strings.Clone(c.Scope),
@@ -175,7 +176,7 @@ type item struct {
 	cost  int64 // a place is one, whatever it costs
 }
 
-// each goes through the limits of claims that cost something, and of which something is known.
+// each goes through the limits of claims that cost something, if they have a count.
 func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		k := 0
@@ -204,8 +205,8 @@ func (l *ledger) make(claims []stint.Claim, now int64) {
 	}
 }
 
-// evict forgets the record that matters least, of a few: of which the least is used, and if there
-// is any, one that owes nothing.
+// evict looks at a few records of a stripe, and forgets the one with the least used. One that owes
+// nothing goes before one that does.
 func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
@@ -238,6 +239,7 @@ func (l *ledger) evict(s *stripe, now int64) {
 	l.noteOwing(r)
 	l.unname(r)
 	delete(s.records, victim)
+	l.records.Add(-1)
 }
 
 // used is the largest part of a limit that is used.

@@ -13,10 +13,10 @@ import (
 // outageRetry is after how long to try again if only the store can allow it.
 const outageRetry = time.Second
 
-// decide decides a request without the store. If it was sent, and its answer may still come, what
-// is granted is not owed before that is known: it is the debt that is returned.
+// decide decides a request without the store. If the request was sent, and its answer may still
+// come, it returns an open debt: the answer says whether the store has charged it.
 //
-// Nobody waits for a place without the store: a Reserve that would have to wait is denied.
+// There are no bookings without the store: a Reserve that would have to wait is denied.
 func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *debt, err error) {
 	if l.closed.Load() {
 		return d, nil, errClosed

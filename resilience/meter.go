@@ -7,10 +7,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// meter is the level of a limit that refills, in weights as docs/rules.md has them: what the store
-// counts, by whomever it was used, and what it does not count of what this process was granted.
-// What is left beside the former is divided among processes; what refills empties the former first,
-// and then each process's part of it the latter.
+// meter is the level of a limit that refills, in weights as docs/rules.md has them. Stored is what
+// the store counts, for all processes. Local is what the store does not count of what this process
+// was granted. Processes divide what stored leaves free. A refill lowers stored first; after that,
+// each process lowers its local by its part of the refill.
 type meter struct {
 	stored, local int64
 	raised        int64 // by how much answers have raised stored, which may have counted others to come

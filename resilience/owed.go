@@ -1,7 +1,6 @@
 package resilience
 
 import (
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -9,15 +8,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// owed is what the store does not count, or may not, of what this process was granted under a
-// limit.
+// owed are the units of a limit that this process was granted and that the store has not counted,
+// or may not have.
 type owed struct {
-	// parts are what was granted in each part of the window, as in [count], and older what has left
-	// it, which a limit that refills may still count.
-	parts  [parts + 1]owedPart
-	older  owedPart
-	newest int64
-	sum    owedPart // of all of them
+	parts []owedPart // the oldest first
 	// refilled is the weight of what is due that the meter has given back.
 	refilled int64
 	// charged are those that were charged lately: answers of an earlier instant do not count them.
@@ -26,8 +20,10 @@ type owed struct {
 	paid []paidGroup
 }
 
-// owedPart is units that were granted without the store from one instant to another, and are not
-// known to be charged. Those of them that are due are to be charged together, and no debt yet.
+// owedPart is units that were granted without the store in a part of the window, from one instant
+// to another, and are not known to be charged. A limit that refills may still count what has left
+// the window: all of that is one part. Those that are due are to be charged together, and no debt
+// yet.
 type owedPart struct{ uncharged, due, from, at int64 }
 
 type charged struct {
@@ -60,64 +56,47 @@ func (c *count) owes(now int64) *owed {
 	if c.owed == nil {
 		c.owed = new(owed)
 	}
-	o, n := c.owed, c.number(now)
-	for skip := max(o.newest+1, n-parts); skip <= n; skip++ {
-		p := &o.parts[slot(skip)]
-		if c.unit > 0 && p.uncharged > 0 {
-			if o.older.uncharged == 0 {
-				o.older.from = p.from
-			}
-			o.older.add(p.uncharged, p.due)
-			o.older.at = p.at
-		} else {
-			o.sum.add(-p.uncharged, -p.due)
-		}
-		*p = owedPart{}
-	}
-	if o.newest = max(o.newest, n); now-o.older.at > meterLife(&c.Limit) {
-		o.sum.add(-o.older.uncharged, -o.older.due)
-		o.older = owedPart{}
+	o, first := c.owed, c.number(now)-parts
+	o.parts = slices.DeleteFunc(o.parts, func(p owedPart) bool { return p.uncharged == 0 || c.owedUntil(&p) <= now })
+	for len(o.parts) > 1 && c.number(o.parts[1].at) < first {
+		old, p := o.parts[0], &o.parts[1]
+		p.uncharged, p.due, p.from = p.uncharged+old.uncharged, p.due+old.due, old.from
+		o.parts = slices.Delete(o.parts, 0, 1)
 	}
 	return o
 }
 
-func (p *owedPart) add(uncharged, due int64) { p.uncharged, p.due = p.uncharged+uncharged, p.due+due }
-
-// each goes through the parts, the oldest first, and until when they count.
-func (c *count) eachOwed() iter.Seq2[int64, *owedPart] {
-	return func(yield func(until int64, p *owedPart) bool) {
-		life := meterLife(&c.Limit)
-		if !yield(c.owed.older.at+life, &c.owed.older) {
-			return
-		}
-		for n := c.owed.newest - parts; n <= c.owed.newest; n++ {
-			p := &c.owed.parts[slot(n)]
-			until := p.at + life
-			if c.unit == 0 {
-				until = c.until(n)
-			}
-			if p.uncharged > 0 && !yield(until, p) {
-				return
-			}
-		}
+// owedUntil is until when a part counts.
+func (c *count) owedUntil(p *owedPart) int64 {
+	if c.unit > 0 {
+		return p.at + meterLife(&c.Limit)
 	}
+	return c.until(c.number(p.at))
 }
 
-// owedAt returns the part of an instant; nil if nothing of that counts any more.
+// due is how many units are to be charged together.
+func (o *owed) due() (units int64) {
+	for i := range o.parts {
+		units += o.parts[i].due
+	}
+	return units
+}
+
+// owedAt returns the part of an instant at which something was granted; nil if that does not count
+// any more.
 func (c *count) owedAt(t int64) *owedPart {
-	switch {
-	case c.owed == nil:
-		return nil
-	case c.number(t) >= c.owed.newest-parts:
-		return &c.owed.parts[slot(min(c.number(t), c.owed.newest))]
-	case c.unit > 0:
-		return &c.owed.older
+	if c.owed != nil {
+		for i := range c.owed.parts {
+			if p := &c.owed.parts[i]; p.from <= t && t <= p.at {
+				return p
+			}
+		}
 	}
 	return nil
 }
 
-// uncounted is how many units that count the store's answer of an instant, to a call, does not. The
-// largest instant is for all that was ever charged.
+// uncounted is how many of the units that count now are missing from the store's answer of an
+// instant, to a call. With the largest instant it is those that the store has not charged at all.
 func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency {
 		for i := range c.holders {
@@ -135,11 +114,9 @@ func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 		arrived = c.heard.arrived
 	}
 	units, _ = c.owed.after(at, call, arrived, now)
-	if c.owed.sum.uncharged > 0 {
-		for until, p := range c.eachOwed() {
-			if until > now {
-				units += p.uncharged
-			}
+	for i := range c.owed.parts {
+		if p := &c.owed.parts[i]; c.owedUntil(p) > now {
+			units += p.uncharged
 		}
 	}
 	return units
@@ -164,12 +141,14 @@ func (c *count) owe(units, at, now int64) {
 		return
 	}
 	c.grant(units, at, now, false)
-	p := &c.owes(now).parts[slot(c.owed.newest)]
-	if p.at = now; p.uncharged == 0 {
-		p.from = now
+	o := c.owes(now)
+	last := len(o.parts) - 1
+	if last < 0 || c.number(o.parts[last].at) != c.number(now) {
+		o.parts = append(o.parts, owedPart{from: now})
+		last++
 	}
-	p.add(units, 0)
-	c.owed.sum.add(units, 0)
+	p := &o.parts[last]
+	p.uncharged, p.at = p.uncharged+units, now
 }
 
 // unowe notes that units that were granted at a time are not owed any more, and returns how many
@@ -180,17 +159,14 @@ func (c *count) unowe(units, granted int64) int64 {
 		return 0
 	}
 	units = max(min(units, p.uncharged-p.due), 0)
-	p.add(-units, 0)
-	c.owed.sum.add(-units, 0)
+	p.uncharged -= units
 	return units
 }
 
 // together adds units that were granted at an instant, and are owed, to what is due.
 func (c *count) together(units, at int64) {
 	if p := c.owedAt(at); p != nil {
-		units = min(units, p.uncharged-p.due)
-		p.add(0, units)
-		c.owed.sum.add(0, units)
+		p.due += min(units, p.uncharged-p.due)
 	}
 }
 
@@ -200,19 +176,17 @@ func (c *count) cancel(units, from, to int64) int64 {
 	if c.owed == nil {
 		return units
 	}
-	for _, p := range c.eachOwed() {
-		if p.from <= to && from <= p.at {
+	for i := range c.owed.parts {
+		if p := &c.owed.parts[i]; p.from <= to && from <= p.at {
 			gone := min(units, p.due)
-			p.add(-gone, -gone)
-			c.owed.sum.add(-gone, -gone)
-			units -= gone
+			p.uncharged, p.due, units = p.uncharged-gone, p.due-gone, units-gone
 		}
 	}
 	return units
 }
 
-// repaid notes that the store has charged units that were granted at a time, but for what meters
-// had refilled for some time.
+// repaid notes that the store has charged units that were granted at a time. It has charged a meter
+// with less: what that refills in some time was taken off.
 func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return
@@ -235,8 +209,10 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64, refille
 	o.charged = append(o.charged, charged{at, call, until, now + int64(answerTime), units, weight})
 }
 
-// keep remembers what was charged together.
-func (o *owed) keep(g paidGroup) {
+// keep remembers units that were charged together, as long as they can be given back.
+func (c *count) keep(g paidGroup, now int64) {
+	o := c.owed
+	o.paid = slices.DeleteFunc(o.paid, func(old paidGroup) bool { return now-old.at > int64(c.Window)+c.part })
 	if len(o.paid) == maxPaid {
 		o.paid = slices.Delete(o.paid, 0, 1)
 	}

@@ -52,7 +52,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []amendment)
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
 			it.repaid(it.cost, o.at, charge.Data().NowOf(i), call, now, o.refilled)
 			if it.owed != nil && o.charge == 0 {
-				it.owed.keep(paidGroup{o.from, o.at, it.cost - o.back, charge})
+				it.keep(paidGroup{o.from, o.at, it.cost - o.back, charge}, now)
 			}
 		case o.charge == 0:
 			o.back = it.cost // it was reset since
@@ -201,26 +201,26 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 
 // makeDebts makes debts of what is due under a limit.
 func (l *ledger) makeDebts(rec *record, n *count) {
-	for _, p := range n.eachOwed() {
+	for i := range n.owed.parts {
+		p := &n.owed.parts[i]
 		if p.due == 0 || !l.mayAdd(rec) {
 			continue
 		}
 		claims := []stint.Claim{rec.claim(&n.Limit, min(p.due, stint.MaxUnits))}
-		n.owed.sum.add(0, -p.due)
 		p.due = 0
 		l.addDebt(&debt{home: rec, id: crypto.Text(), life: min(max(n.Window, minDebtLife), maxDebtLife),
 			from: p.from, at: p.at, state: dueDebt, claims: claims})
 	}
 }
 
-// refilled notes the weight that the meter has given back of what is to be charged and surely was
-// not: below zero if it has not given back that of other debts, which may have been charged. Of
-// these the store's meter has given back their part then.
+// refilled notes how much weight the meter has given back of the units that surely were not charged
+// yet. It is below zero if the local level is above their weight: then the level has units of debts
+// that may have been charged, and of which the store's meter gives back its own part.
 func (c *count) refilled(rec *record, now int64) {
 	if c.meter == nil {
 		return
 	}
-	units := c.owed.sum.due
+	units := c.owed.due()
 	for _, o := range rec.debts {
 		for i := range o.claims {
 			same := func(l stint.Limit) bool { return contract.SameID(&l, &c.Limit) }
@@ -233,9 +233,9 @@ func (c *count) refilled(rec *record, now int64) {
 	c.owed.refilled = c.weight(units) - c.metered(now).local
 }
 
-// request is what charges a debt now, and whether anything of it still counts. Limits that were
-// reset since are left out. What meters have given back is taken off the oldest debts first; off
-// one that may have been charged, what the others like it leave of that.
+// request returns the request that charges a debt now, and whether any of it still counts. It
+// leaves out limits that were reset since. What meters have given back is taken off the oldest
+// debts first.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	rec, age, given, metered := o.home, max(now-o.at, 0), time.Duration(maxAhead), false
 	claims, meters := slices.Clone(o.claims), []*count(nil)
@@ -304,9 +304,8 @@ func (c *count) givenBack(o *debt, units, now int64) time.Duration {
 	return time.Duration(max(left, 0)/c.rate*c.tick) * time.Microsecond
 }
 
-// meterLife is how long a unit may count in a limit that refills, if how much of it was refilled is
-// not known: what others used may take all that is refilled. So it is a few times what it takes to
-// refill all of it.
+// meterLife is how long a unit may count in a limit that refills, if others may have used what was
+// refilled: four times what it takes to refill all of it.
 func meterLife(m *stint.Limit) int64 {
 	return int64(m.Window) * min(4*max(ceilDiv(m.Capacity(), max(m.Max, 1)), 1), int64(maxAhead/stint.MaxWindow))
 }

@@ -241,7 +241,8 @@ func TestDueOutOfOrder(t *testing.T) {
 		n.together(1, at)
 	}
 	due := int64(0)
-	for until, p := range n.eachOwed() {
+	for _, p := range n.owed.parts {
+		until := n.owedUntil(&p)
 		if due += p.due; p.due > 0 && (p.at-p.from >= n.part || until < p.at+int64(n.Window)) {
 			t.Errorf("%d units of %v to %v count until %v", p.due, time.Duration(p.from), time.Duration(p.at),
 				time.Duration(until))

@@ -127,11 +127,11 @@ func (s *sender) logDropped() {
 	}
 }
 
-// refund gives a charge back to the store that nobody was granted: not before the answers of the
-// same call are counted.
-func (s *sender) refund(c stint.Charge, late bool) {
+// refund gives back a charge of the store whose caller was not admitted. It waits until the answers
+// of the same call are counted.
+func (s *sender) refund(c stint.Charge, heard bool) {
 	j := &job{AmendCall: driver.AmendCall{Charge: c, Amendment: stint.Amendment{Kind: stint.AmendSettle}}}
-	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, late, j.sent) }
+	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, heard, j.sent) }
 	s.add(j, time.Millisecond)
 }
 

@@ -82,9 +82,9 @@ func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	return max(units, 0)
 }
 
-// settlement is what settling a local charge means: what to tell the caller, the store's charge if
-// that is to be settled, how to give back what it was charged with others, and what to call when it
-// has counted a raise.
+// settlement is the outcome of settling a local charge: the answer to the caller; the store's
+// charge, if that is to be settled too; amendments that give back units of groups; and a function
+// to call when the store has charged a raise.
 type settlement struct {
 	done    stint.Amended
 	stored  stint.Charge
@@ -92,8 +92,9 @@ type settlement struct {
 	charged func(stint.Amended)
 }
 
-// settle settles a local charge, or a part of it, or releases its place, which it held or not. It
-// may have a debt of its own, whose charge in the store is amended when there is one.
+// settle settles a local charge, or a part of it, or releases its place; held says whether it had
+// one. If the charge has a debt of its own, the debt's charge in the store is amended once there is
+// one.
 func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) (s settlement) {
 	now, subjects := l.now(), c.Claims()
 	if o != nil {

@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -285,17 +284,11 @@ func TestMemoryOfALongOutage(t *testing.T) {
 						t.Fatal("denied")
 					}
 				}
-				heap := func() int64 {
-					var m runtime.MemStats
-					runtime.GC()
-					runtime.ReadMemStats(&m)
-					return int64(m.HeapAlloc)
-				}
 				for i := range subjects {
 					take(i) // with the store
 				}
 				store.down()
-				before := heap()
+				before := heapInUse()
 				for n := range seconds {
 					for i := range calls {
 						take(n*calls + i)
@@ -304,7 +297,7 @@ func TestMemoryOfALongOutage(t *testing.T) {
 						}
 					}
 				}
-				if grown := heap() - before; grown > 16<<20 {
+				if grown := heapInUse() - before; grown > 16<<20 {
 					t.Errorf("%d KiB more in use after the outage", grown>>10)
 				}
 				store.up()
