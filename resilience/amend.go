@@ -92,9 +92,7 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 	if done, err = s.amends.amended(ctx, store, a, deadline); err == nil {
 		return done, nil
 	}
-	switch errkind.Of(err) {
-	case errkind.Refused, errkind.Auth, errkind.Full, errkind.ReadOnly, errkind.Busy: // it was not executed
-	default:
+	if !neverRan(err) {
 		s.ledger.unanswered(c, time.Until(deadline))
 	}
 	return done, err

@@ -3,6 +3,7 @@ package resilience
 import (
 	crypto "crypto/rand"
 	"errors"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // resolve settles an open debt: the store has charged it, or not.
@@ -132,10 +134,23 @@ type owedCall struct {
 	debt   *debt
 	ledger *ledger
 	number uint64 // of the call to the store
+	first  bool   // the debt was not sent before
 	ended  atomic.Bool
 }
 
 var errNotSent = errors.New("not sent")
+
+// neverRan reports whether an error proves that the store has not executed a call.
+func neverRan(err error) bool {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" || errors.Is(err, errNotSent) {
+		return true
+	}
+	switch errkind.Of(err) {
+	case errkind.Refused, errkind.Auth, errkind.Full, errkind.ReadOnly, errkind.Busy:
+		return true
+	}
+	return false
+}
 
 // giveUp ends calls that are not sent.
 func giveUp(calls []*owedCall) {
@@ -154,8 +169,11 @@ func (c *owedCall) end() {
 	_, invalid := errors.AsType[*stint.InvalidError](c.Err)
 	l, o := c.ledger, c.debt
 	set := l.lock(o.subjects)
-	if o.flying = false; (c.Err == nil || invalid) && o.state == dueDebt { // what is invalid would always fail
+	switch o.flying = false; {
+	case (c.Err == nil || invalid) && o.state == dueDebt: // what is invalid would always fail
 		due = l.paid(o, &c.Decision, c.number)
+	case c.first && neverRan(c.Err):
+		o.sent = false
 	}
 	l.unlock(set)
 	l.later.finish(due)
@@ -182,8 +200,8 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 		}
 		switch r, ok := l.request(o, now); {
 		case ok:
+			c := &owedCall{Call: driver.Call{Request: r}, debt: o, ledger: l, first: !o.sent}
 			o.sent, o.flying = true, true
-			c := &owedCall{Call: driver.Call{Request: r}, debt: o, ledger: l}
 			c.Call.Done = c.end
 			calls = append(calls, c)
 		default: // all of it has left its windows

@@ -1,7 +1,9 @@
 package resilience
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -218,6 +220,29 @@ func TestUncountedUnitsBesideAPlace(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				wantUsed(t, store, "a", hour, 60)
 				wantUsed(t, store, "a", place, 0)
+			})
+		})
+	}
+}
+
+// A debt that surely did not reach the store is charged less what was refilled since.
+func TestDebtThatWasNotSent(t *testing.T) {
+	for name, cause := range map[string]error{
+		"no connection": &stint.StoreError{Op: "take", Kind: errkind.Unreachable,
+			Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}},
+		"refused": refusedCall(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				limit := stint.TokenBucket(10, 1, time.Second)
+				store.fail(cause)
+				wantAdmitted(t, s, 12, oneUnit("a", limit), 10) // each tries to charge those before it
+				time.Sleep(3 * time.Second)
+				store.up()
+				time.Sleep(2 * time.Second)
+				if used := usedOf(t, store, "a", limit); used < 5 || used > 6 {
+					t.Errorf("%d used after 5 seconds, want 5 of 10", used)
+				}
 			})
 		})
 	}

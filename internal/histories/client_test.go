@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 var (
 	errCut     = errors.New("the connection was lost")
-	errRefused = errors.New("connection refused")
+	errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	errLate    = errors.New("the request came too late")
 )
 

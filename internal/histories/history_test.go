@@ -51,6 +51,7 @@ type process struct {
 	troubles   []span        // when the server, its way there or the process itself was not well
 	starved    []span
 	delayed    []span        // when a message may have been under way for long
+	unsure     []span        // when a message may not have been answered, and have been executed
 	dark       []span        // when no answer of the server's could reach it
 	heard      time.Duration // when it had its first answer of the server's; never if it had none
 }

@@ -48,8 +48,10 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 			twice := unsettled(o, j.decided(o), cost, settled)
 			twice.here = true
 			until := j.decided(o) + l.Window/16 // what was granted in that time is charged as of its end
-			if contract.HasMeter(l) && (j.present(p, settled) > 1 || j.blind(o, s, l)) {
-				// Others may have used all that was refilled.
+			if contract.HasMeter(l) && (j.present(p, settled) > 1 || j.blind(o, s, l) ||
+				overlaps(p.unsure, span{o.ret, settled})) {
+				// Others may have used all that was refilled, or a charge that was sent and not
+				// answered is taken to have.
 				until = max(until, settled)
 			}
 			if p.isDelayed(span{o.ret, settled}) { // it may have been under way
