@@ -145,9 +145,10 @@ func (j *judge) admissions(s int) []item {
 	return items
 }
 
-// instant is when an admission happened. A waiter uses its booking at the end. It has none if it was
-// admitted without the server: then it was admitted at some instant before its process was starved,
-// and told so after that; or while its process was starting, and told so once that had started.
+// instant is when an admission happened. A waiter uses its booking at the end. It has none if it
+// was admitted without the server: then it was admitted at some instant before its process was
+// starved, and told so after that; or while its process was starting, and told so once that had
+// started.
 func (j *judge) instant(o *op) span {
 	from, p := o.call, &j.processes[o.process]
 	if o.kind == wait && !(o.degraded && p.isStarved(span{o.call, o.ret})) && o.ret > p.born+starting {
@@ -282,8 +283,8 @@ func (j *judge) share(s int, l *stint.Limit, x item, own []item) {
 			lost = max(lost, o.ret)
 		}
 	}
-	// Unless no answer of the server's could reach the process between two admissions, one may have,
-	// late or to what was charged in the background. Then what is left is divided anew.
+	// Unless no answer of the server's could reach the process between two admissions, one may
+	// have, late or to what was charged in the background. Then what is left is divided anew.
 	p := &j.processes[x.op.process]
 	heard := func(a item) bool {
 		return !slices.ContainsFunc(p.dark, func(d span) bool { return d.from <= a.op.call && x.op.call <= d.to })
