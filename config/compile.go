@@ -47,6 +47,7 @@ func compile(doc *document, r *reader) *Config {
 	c.log()
 	c.outbound()
 	c.gateway()
+	c.webhooks()
 	c.spec.Bans = c.bans("bans", doc.Bans)
 	c.tiers()
 	c.policies()
@@ -123,6 +124,20 @@ func (c *compiler) store() {
 		s.URL = files.AddTo(where, false)
 	}
 	c.config.Store = s
+}
+
+// webhooks checks addresses as far as they can be without the keys.
+func (c *compiler) webhooks() {
+	for i, doc := range c.doc.Webhooks {
+		key := item("webhooks", i)
+		if wrong := words.WrongWebhook(doc.URL); wrong != "" && !c.lacks(key+".url") {
+			c.mistake(key+".url", "%s", wrong)
+		}
+		if doc.KeyFile == "" && !c.has(key+".key_file") {
+			c.mistake(key+".key_file", "is missing; want a file with a secret text of at least 16 bytes, by which the receiver knows who posts")
+		}
+		c.config.Webhooks = append(c.config.Webhooks, Webhook{URL: doc.URL, KeyFile: c.file(key+".key_file", doc.KeyFile)})
+	}
 }
 
 // file returns the path of a file that a key names, relative to the file with the key.

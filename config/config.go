@@ -23,8 +23,18 @@ type Config struct {
 	BreakerProbe, BreakerRetry time.Duration
 	// Outbound are the APIs that are called, by name.
 	Outbound []outbound.API
+	// Webhooks are where shares of quotas are posted that subjects reach.
+	Webhooks []Webhook
 	// Warnings are what is probably not intended, in the order of the files and their lines.
 	Warnings []Mistake
 	// Gateway is what the configuration says about a gateway.
 	Gateway Gateway
+}
+
+// Webhook is an address that events are posted to. Those of package observe have the key itself.
+type Webhook struct {
+	// URL begins with https://, or with http:// on a loopback address.
+	URL string
+	// KeyFile is the file with the secret that signs what is posted.
+	KeyFile string
 }

@@ -24,6 +24,7 @@ const (
 	oneText   = "a text"
 	oneStatus = "a status such as 404 or a class such as 5xx"
 	oneLimit  = "a limit such as 100/1m"
+	oneShare  = "a share such as 80%"
 )
 
 // scalars calls f with every element of a list of scalars, or with the one that stands for itself.
@@ -104,6 +105,23 @@ func (v *statuses) read(d *decoder, n *yaml.Node, key string) {
 		// The pattern leaves nothing to fail.
 		status, _ := strconv.Atoi(strings.TrimSuffix(n.Value, "xx"))
 		*v = append(*v, status)
+	})
+}
+
+func (v *shares) want() string { return orSeveral(oneShare) }
+
+func (v *shares) read(d *decoder, n *yaml.Node, key string) {
+	d.scalars(n, key, oneShare, func(n *yaml.Node, key string) {
+		number, isShare := strings.CutSuffix(n.Value, "%")
+		share, err := strconv.Atoi(number)
+		switch {
+		case err != nil || !integerText.MatchString(number):
+			d.bad(n, key, "want a whole percentage such as 80%%; got %s", got(n))
+		case !isShare:
+			d.bad(n, key, "want %s; got %s: write %d%%", oneShare, got(n), share)
+		default:
+			*v = append(*v, share)
+		}
 	})
 }
 

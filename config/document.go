@@ -47,6 +47,8 @@ type document struct {
 	Log logDoc `yaml:"log"`
 	// Other people's APIs that we call, by name.
 	Outbound map[string]outboundDoc `yaml:"outbound"`
+	// Where the shares of quotas that subjects reach are posted (see notify). Read at the start.
+	Webhooks []webhookDoc `yaml:"webhooks"`
 	// Where `stint gateway` forwards requests, and how long that may take. Nothing else reads it,
 	// and flags take precedence.
 	Gateway *gatewayDoc `yaml:"gateway"`
@@ -159,6 +161,10 @@ type tierDoc struct {
 	Limits ruleLimits `yaml:"limits"`
 	// Limits on the sum of the requests' costs.
 	Budget ruleLimits `yaml:"budget"`
+	// Shares of its limits and budgets of a calendar or with fixed windows: 50%, 80%, 100%. When a
+	// member reaches one, that is logged, counted and posted to the webhooks, once a period. 100% is
+	// the first denial. Not for limits in shadow.
+	Notify shares `yaml:"notify"`
 	// Decide and count, but deny no one for this tier's limits.
 	Shadow bool `yaml:"shadow"`
 	// The share of members whose limits are enforced; they are in shadow for the others. Default:
@@ -192,6 +198,8 @@ type policyDoc struct {
 	Limits tierLimits `yaml:"limits"`
 	// Limits on the sum of the requests' costs; or for each tier.
 	Budget tierLimits `yaml:"budget"`
+	// Shares of its limits and budgets that are reported, as in a tier.
+	Notify shares `yaml:"notify"`
 	// What a request costs: a number, or taken from a header. Default: 1.
 	Cost *costDoc `yaml:"cost"`
 	// The true cost, known after the response: the budgets are corrected by it.
@@ -335,6 +343,14 @@ type outboundDoc struct {
 	Failure *failureDoc `yaml:"failure"`
 }
 
+type webhookDoc struct {
+	// The address, https://, or http:// on this machine. Redirects are not followed.
+	URL string `yaml:"url"`
+	// A file with a secret text of at least 16 bytes, which signs what is posted. A relative path
+	// starts at the directory of this file.
+	KeyFile string `yaml:"key_file"`
+}
+
 type gatewayDoc struct {
 	// Which requests go where. Routes of a request's host come before those of any host, and of
 	// these the one with the longest path is taken. If flags name any, these are not used.
@@ -402,6 +418,9 @@ type tierLimits struct {
 	All    ruleLimits
 	ByTier map[string]ruleLimits
 }
+
+// shares are whole percentages, of which a single one may stand for itself.
+type shares []int
 
 // statuses are codes such as 404, and classes such as 5xx, which is 5.
 type statuses []int

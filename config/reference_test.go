@@ -64,7 +64,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{},
 		policyDoc{}, limitDoc{}, matchDoc{},
 		costDoc{}, settleDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{}, outboundDoc{},
-		gatewayDoc{}, routeDoc{},
+		gatewayDoc{}, routeDoc{}, webhookDoc{},
 	} {
 		name := reflect.TypeOf(v).Name()
 		var got, want []string
@@ -81,7 +81,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	if got, want := len(l.structs), 19; got != want {
+	if got, want := len(l.structs), 20; got != want {
 		t.Errorf("document.go has %d structures with keys, this test knows %d", got, want)
 	}
 }
@@ -206,6 +206,6 @@ func valueOf(typ string, titles map[string]string) string {
 		"string": "text", "bool": "true or false", "int64": "whole number", "duration": "duration",
 		"percent": "percentage", "budget": "duration or `strict`",
 		"size": "size", "failureMode": "word", "list": "text or list", "limitList": "limit or list",
-		"statuses": "status or list",
+		"statuses": "status or list", "shares": "percentage or list",
 	}[elementOf(typ)]
 }

@@ -31,6 +31,7 @@ var beyond = map[string]string{
 	"limits: 20/30s concurrency leased": "which limits can be leased",
 	"bytes: 99999999999999GiB":          "it does not multiply",
 	"bytes: 99999999999999999999":       "it does not multiply",
+	"notify: [80%, 50%]":                "it does not compare values",
 	"limits: [10/1m, 20/1m]":            "limits that would share their count",
 	"bytes: 01":                         "it is of values, not of how they are written",
 	"identities: {a: {}}":               "which keys go together",
@@ -73,6 +74,13 @@ var forms = []struct {
 		"15ms", "1m30s", "1h", "1d", "1d12h", "0s", "0d", "1.5h", "100us", "100µs", `"1s"`, "366d",
 		"15", "0", "1.5", "1w", "-1s", "+1s", "1 s", "s", "d", ".5s", "1.s", `""`, "[1s]", "{}", "~", "true", "1s1d",
 		"367d", "9999999h",
+	}},
+	{"notify", "tiers: [{name: a, identity: ip, limits: 10/month, notify: VALUE}]", []string{
+		"80%", "[50%, 80%, 100%]", "[80%]", `"5%"`, "1%",
+		"80", "0.8", "0%", "101%", "99.5%", "-1%", "05%", "%", "80 %", "[]", "[[80%]]", "{}", "~", "true", "[80%, 50%]",
+	}},
+	{"webhooks", base + "webhooks: VALUE", []string{
+		"[{url: https://example.com, key_file: k}]", "[{url: https://example.com}]", "[{key_file: k}]", "[]", "{}", "~",
 	}},
 	{"rollout", "tiers: [{name: a, identity: ip, limits: 1/1s, rollout: VALUE}]", []string{
 		"0%", "25%", "100%", "0.5%", "99.9%", "100.0%", `"5%"`, "05%",

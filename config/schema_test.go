@@ -77,6 +77,7 @@ const (
 		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?|` + calendarForm + `)(\s+leased)?\s*`
 	limitPattern   = `^(unlimited(/` + windowForm + `)?|` + limitForm + `)$`
 	claimedPattern = `^` + limitForm + `$`
+	sharePattern   = `^([1-9][0-9]?|100)%$`
 )
 
 type object = map[string]any
@@ -89,7 +90,7 @@ var (
 	names = map[string]bool{"tierDoc.name": true, "tierDoc.scope": true, "policyDoc.name": true}
 	// required are the keys that a structure cannot do without.
 	required = map[string][]string{"limitDoc": {"limit", "claim", "max"}, "tierDoc": {"name", "identity"},
-		"policyDoc": {"name"}, "routeDoc": {"upstream"}}
+		"policyDoc": {"name"}, "routeDoc": {"upstream"}, "webhookDoc": {"url", "key_file"}}
 )
 
 // schema returns the JSON Schema of a file. A file may be one of several, so that nothing is
@@ -115,6 +116,7 @@ func (l *language) schema(t *testing.T) []byte {
 		"duration": object{"type": "string", "minLength": 1, "pattern": durationPattern,
 			"examples": []string{"15ms", "1m30s", "1h", "1d"}},
 		"budget":  object{"anyOf": []object{ref("duration"), {"const": strictBudget}}},
+		"shares":  orList(object{"type": "string", "pattern": sharePattern, "examples": []string{"80%"}}),
 		"percent": object{"type": "string", "pattern": percentPattern, "examples": []string{"25%", "0.5%"}},
 		"size": object{"anyOf": []object{{"type": "integer", "minimum": 1},
 			{"type": "string", "pattern": words.SizePattern}}},

@@ -48,6 +48,9 @@ func (c *compiler) warnings() {
 				"not on routes that take them, unless names are hashed (store.name_key_file)")
 		}
 	}
+	if len(c.doc.Webhooks) > 0 && !c.notifies() {
+		c.warn("webhooks", "nothing is posted: no tier and no policy has notify, such as notify: [80%%, 100%%]")
+	}
 	if c.config.Set != nil {
 		c.chosenIdentities()
 	}
@@ -56,6 +59,12 @@ func (c *compiler) warnings() {
 			c.oddPaths(item("gateway.routes", i)+".path", r.Path)
 		}
 	}
+}
+
+// notifies reports whether any shares of quotas are reported.
+func (c *compiler) notifies() bool {
+	return slices.ContainsFunc(c.doc.Tiers, func(t tierDoc) bool { return len(t.Notify) > 0 }) ||
+		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })
 }
 
 // listsClaims reports whether every claim should be listed. Without any, those of identities may

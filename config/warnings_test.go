@@ -33,6 +33,9 @@ policies:
 		`stint.yaml:4: warning: client_ip.trusted_proxies[3]: "2000::/3" is a very wide range: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
 		`stint.yaml:4: warning: client_ip.trusted_proxies[4]: "::ffff:0.0.0.0/96" is every IPv4 address: anyone in it can write the client's address, and claims, in a header; list only your own proxies`,
 	}},
+	{"webhooks without notify", base + "webhooks: [{url: https://example.com, key_file: key}]\n", []string{
+		`stint.yaml:3: warning: webhooks: nothing is posted: no tier and no policy has notify, such as notify: [80%, 100%]`,
+	}},
 	{"path syntax of other routers", base + `policies:
   - {name: a, match: {path: /users/:id}, limits: 1/1s}
   - {name: b, match: {path: [/a, "/<int:org>/[slug]/x"]}, limits: 1/1s}

@@ -100,14 +100,14 @@ var wrong = []struct {
 		`stint.yaml:1: stroe: unknown key (did you mean "store"?)`,
 		`stint.yaml:4: tiers[0].Identity: unknown key (did you mean "identity"?)`,
 		`stint.yaml:5: tiers[0].limit: unknown key (did you mean "limits"?)`,
-		`stint.yaml:6: tiers[0].colour: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure, contact`,
+		`stint.yaml:6: tiers[0].colour: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, notify, shadow, rollout, bans, failure, contact`,
 	}},
 	{"unknown key that is near is read as what was meant", base + "policys:\n  - name: a\n    identity: usr\n    limits: 5/1m\n", []string{
 		`stint.yaml:3: policys: unknown key (did you mean "policies"?)`,
 		`stint.yaml:5: policies[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)`,
 	}},
 	{"unknown key that is near, and the right one", "tiers:\n  - {name: all, identity: ip, limits: 10/1m, limit: 20/1m}\n", []string{
-		`stint.yaml:2: tiers[0].limit: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, shadow, rollout, bans, failure, contact`,
+		`stint.yaml:2: tiers[0].limit: unknown key; the keys here are name, match, unless, identity, scope, limits, budget, notify, shadow, rollout, bans, failure, contact`,
 	}},
 	{"keys twice", "tiers:\n  - name: all\n    identity: ip\n    name: some\n    limits: 10/1m\ntiers: []\n", []string{
 		`stint.yaml:4: tiers[0].name: duplicate key, first set at stint.yaml:2`,
@@ -165,7 +165,7 @@ policies:
 		`stint.yaml:1: tiers: the tag !!seq; values here have none`,
 	}},
 	{"merge key", "x: &x {name: all}\ntiers:\n  - <<: *x\n    identity: ip\n    limits: 10/1m\n", []string{
-		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, log, outbound, gateway`,
+		`stint.yaml:1: x: unknown key; the keys here are store, failure, client_ip, claims, identities, tiers, policies, bans, request_id, contact, headers, log, outbound, webhooks, gateway`,
 		`stint.yaml:3: tiers[0]: merge keys ("<<") are not read; write the keys out, or use an alias for a whole value`,
 	}},
 
@@ -194,6 +194,33 @@ policies:
 		`stint.yaml:12: tiers[0].limits[7]: "unlimited/1h burst 2x": want nothing but a window after unlimited/, as in unlimited/1d`,
 		`stint.yaml:13: tiers[0].limits[8]: "Unlimited": no window; want "units/window", such as "100/1m" or "10/1s burst 2x" (did you mean "unlimited"?)`,
 		`stint.yaml:14: tiers[0].budget: "-1/1h": a maximum of -1; want 0 to 9007199254740992`,
+	}},
+	{"notify", `claims: {plan: ""}
+tiers:
+  - {name: a, identity: user, limits: 100/1m, notify: [50%, 80%]}
+  - {name: b, identity: user, match: {claim: {plan: b}}, limits: [10/1s, 100/month], notify: [80%, 50%, 101%]}
+  - {name: c, identity: user, match: {claim: {plan: c}}, limits: 100/30s fixed, notify: 80}
+  - {name: d, identity: user, match: {claim: {plan: d}}, limits: unlimited, notify: 0.8}
+  - {name: e, identity: ip, limits: unlimited, notify: 80%}
+policies:
+  - {name: p, match: {path: /p}, limits: {a: 5/1s, default: 10/1m burst 2x bucket}, budget: 3/30s, notify: 100%}
+  - {name: q, match: {path: /q}, skip: true, notify: 100%}
+  - {name: r, match: {path: /r}, limits: 100/30s fixed, notify: 80%}
+webhooks:
+  - {url: http://example.com, key_file: a}
+  - {url: https://example.com}
+`, []string{
+		`stint.yaml:3: tiers[0].notify: 100/1m has no period in which its use could be reported; want a quota of a day, week, month or year, such as 100/month, or a fixed window, such as 100/1h fixed`,
+		`stint.yaml:4: tiers[1].notify[1]: 50% after 80%; want each share once, in ascending order`,
+		`stint.yaml:4: tiers[1].notify[2]: 101%; want 1% to 100%, which is the first denial`,
+		`stint.yaml:5: tiers[2].notify: want a share such as 80%; got "80": write 80%`,
+		`stint.yaml:6: tiers[3].notify: want a whole percentage such as 80%; got "0.8"`,
+		`stint.yaml:7: tiers[4].notify: there is no limit whose use could be reported; want a quota, such as 10000/month`,
+		`stint.yaml:9: policies[0].notify: 3/30s has no period in which its use could be reported; want a quota of a day, week, month or year, such as 3/month, or a fixed window, such as 3/1h fixed`,
+		`stint.yaml:10: policies[1].notify: has no effect in a policy that skips`,
+		`stint.yaml:11: policies[2].notify: 100/30s fixed: its periods are too short to be reported; want a window of 1m or more`,
+		`stint.yaml:13: webhooks[0].url: with http:// others could read and change what is posted; want https://, or this machine, such as http://localhost:9000`,
+		`stint.yaml:14: webhooks[1].key_file: is missing; want a file with a secret text of at least 16 bytes, by which the receiver knows who posts`,
 	}},
 	{"limits by claim", `tiers:
   - name: a

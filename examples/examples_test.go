@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,6 +54,9 @@ func TestExamples(t *testing.T) {
 		"routers/gin":     testServer("GET", "/api/", 10),
 		"grpc":            testGRPC,
 		"outbound":        testOutbound,
+		"login":           testLogin,
+		"plans":           testPlans,
+		"quota":           testQuota,
 		"overrides":       testOverrides,
 		"regions":         testRegions,
 		"proxies/nginx":   testProxy(bin),
@@ -162,6 +166,69 @@ func testOverrides(t *testing.T, e example) {
 		"removed: 0 allowed, then denied by 3/1h\n"
 	if got := e.output(t); got != want {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+// testLogin attempts an account too often, then another, and the first one in another spelling.
+func testLogin(t *testing.T, e example) {
+	url := e.serve(t)
+	attempt := func(email string) int {
+		resp, err := http.PostForm(url+"/login", map[string][]string{"email": {email}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for i, test := range []struct {
+		email string
+		want  int
+	}{
+		{"ann@example.com", 200}, {"ann@example.com", 200}, {"ann@example.com", 200}, {"ann@example.com", 200},
+		{"ann@example.com", 200}, {"ann@example.com", 429}, {" Ann@Example.com", 429}, {"bob@example.com", 200},
+	} {
+		if got := attempt(test.email); got != test.want {
+			t.Errorf("attempt %d, of %s: got %d, want %d", i+1, test.email, got, test.want)
+		}
+	}
+}
+
+// testPlans asks as customers with plans of their own.
+func testPlans(t *testing.T, e example) {
+	url := e.serve(t)
+	for i, test := range []struct {
+		user, path       string
+		status           int
+		limit, remaining string
+	}{
+		{"ann", "/", 200, "500", "499"}, {"ann", "/report", 200, "500", "497"},
+		{"bob", "/report", 200, "2", "0"}, {"bob", "/", 429, "2", "0"},
+		{"eve", "/", 200, "1", "0"}, {"eve", "/", 429, "1", "0"},
+	} {
+		r, err := http.NewRequest(http.MethodGet, url+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth(test.user, "")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		limit, remaining := resp.Header.Get("X-RateLimit-Limit"), resp.Header.Get("X-RateLimit-Remaining")
+		if resp.StatusCode != test.status || limit != test.limit || remaining != test.remaining {
+			t.Errorf("request %d: got %d, %s of %s left; want %+v", i+1, resp.StatusCode, remaining, limit, test)
+		}
+	}
+}
+
+func testQuota(t *testing.T, e example) {
+	lines := strings.Split(strings.TrimSpace(e.output(t)), "\n")
+	slices.Sort(lines) // events arrive in any order
+	want := []string{"received: user:42 has used 100 % of 5/month in Europe/Berlin",
+		"received: user:42 has used 80 % of 5/month in Europe/Berlin", "request 6 is denied"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got %q", lines)
 	}
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
@@ -17,10 +18,11 @@ const (
 // alerts finds out every second which alerts fire. It notifies the log, and the webhook if there is
 // one, when one begins to fire and when it ends.
 type alerts struct {
-	logger  *slog.Logger
-	webhook *webhook // nil if there is none
-	each    []*alertState
-	dropped int64 // log records, as of the last second
+	logger   *slog.Logger
+	webhook  *webhook // nil if there is none
+	instance string
+	each     []*alertState
+	dropped  int64 // log records, as of the last second
 }
 
 // alertState is where an alert is.
@@ -39,9 +41,9 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	if c.For == 0 {
 		c.For = alertFor
 	}
-	a := &alerts{logger: logger}
+	a := &alerts{logger: logger, instance: instanceName(c.Instance)}
 	if c.Webhook != "" {
-		a.webhook = newWebhook(c.Webhook, c.Instance, logger)
+		a.webhook = newWebhook(c.Webhook, alertPlan(), logger).start()
 	}
 	for i := range alertRules {
 		rule := &alertRules[i]
@@ -167,8 +169,39 @@ func (a *alerts) notify(before string, alert *Alert) {
 		return
 	}
 	if a.webhook != nil {
-		a.webhook.send(*alert)
+		a.webhook.send(a.message(alert))
 	}
+}
+
+// alertPlan says how alerts are posted: in their order, and three times at most.
+func alertPlan() webhookPlan {
+	return webhookPlan{name: "alerts", kind: "alerts", media: "application/json", queue: 64, workers: 1,
+		pauses: []time.Duration{time.Second, 5 * time.Second}}
+}
+
+// notice is an alert as it is posted.
+type notice struct {
+	Alert
+	Instance string `json:"instance"`
+	// Text says it all in a line, as chats like it.
+	Text string `json:"text"`
+}
+
+func (a *alerts) message(alert *Alert) message {
+	body, err := json.Marshal(notice{*alert, a.instance, a.text(alert)})
+	if err != nil { // a value that is no number
+		a.logger.Error("stint: an alert cannot be posted", "alert", alert.Name, "cause", err)
+	}
+	return message{what: alert.Name + " " + alert.State, body: body}
+}
+
+// text is an alert in a line.
+func (a *alerts) text(alert *Alert) string {
+	if alert.State == alertFiring {
+		return fmt.Sprintf("[%s] stint on %s: %s (%s): %s", alert.Severity, a.instance, alert.Name,
+			amount(alert.Value, alert.Unit), alert.Summary)
+	}
+	return fmt.Sprintf("[ended] stint on %s: %s (%s)", a.instance, alert.Name, amount(alert.Value, alert.Unit))
 }
 
 // close ends the webhook.

@@ -24,8 +24,8 @@ type AlertConfig struct {
 	// Webhook is an address that every alert is posted to when it begins to fire, and when it ends;
 	// "" is none. See docs/alerts.md for what is posted.
 	Webhook string
-	// Instance is how this process is called in what is posted. It is the name of the host unless
-	// set.
+	// Instance is how this process is called in what is posted, also of thresholds. It is the name
+	// of the host unless set.
 	Instance string
 }
 

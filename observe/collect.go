@@ -2,6 +2,7 @@ package observe
 
 import (
 	"runtime"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,6 +32,12 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for _, u := range m.cuts.all() {
 		c.counter("settlement_units_lost_total", u.units.Load(), u.tier, u.policy)
 	}
+	for _, t := range m.reached.counts.all() {
+		c.counter("thresholds_total", t.count.Load(), t.tier, t.policy, strconv.Itoa(t.percent))
+	}
+	for _, w := range append(m.reached.webhooks[:len(m.reached.webhooks):len(m.reached.webhooks)], m.alerts.webhook) {
+		c.webhook(w)
+	}
 	c.histogram("decision_duration_seconds", m.decisions)
 	c.storeCounters(m.store)
 	health := m.watch.health()
@@ -47,6 +54,17 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 		c.gauge("alert", truth(a.State == alertFiring), a.Name)
 	}
 	c.gauge("build_info", 1, m.version, runtime.Version())
+}
+
+// webhook collects what became of messages; nil is no webhook.
+func (c *collection) webhook(w *webhook) {
+	if w == nil {
+		return
+	}
+	c.counter("webhook_messages_total", w.posted.Load(), w.name, "posted")
+	c.counter("webhook_messages_total", w.failed.Load(), w.name, "failed")
+	c.counter("webhook_messages_total", w.dropped.Load(), w.name, "dropped")
+	c.gauge("webhook_waiting", float64(len(w.queue)), w.name)
 }
 
 func (c *collection) counter(name string, n int64, labels ...string) {

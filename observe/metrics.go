@@ -11,6 +11,9 @@ var metrics = []struct {
 	{"decision_duration_seconds", "How long decisions took. Of many the first 32 in every 20 ms are timed, so the count is not that of decisions.", nil},
 	{"settlements_lost_total", "Refunds and settlements after a response that were not applied.", []string{"tier", "policy", "op", "reason"}},
 	{"settlement_units_lost_total", "Units of true costs that were not charged because the debt would have been too large.", []string{"tier", "policy"}},
+	{"thresholds_total", "Shares of quotas that subjects have reached, by the share in percent.", []string{"tier", "policy", "percent"}},
+	{"webhook_messages_total", "Alerts and thresholds for webhooks, by what came of them. Thresholds have a webhook with a number.", []string{"webhook", "result"}},
+	{"webhook_waiting", "Alerts and thresholds that wait to be posted.", []string{"webhook"}},
 
 	{"store_call_duration_seconds", "How long calls to the store took.", []string{"op"}},
 	{"store_errors_total", "Calls to the store that failed.", []string{"op", "kind"}},

@@ -24,6 +24,8 @@ type Config struct {
 	// Alerts says when alerts fire, and who is notified. It is taken to be valid; see
 	// [AlertConfig.Validate].
 	Alerts AlertConfig
+	// Webhooks are where thresholds are posted. They are taken to be valid; see [Webhook.Validate].
+	Webhooks []Webhook
 	// Version is that of the program, for stint_build_info. It is what the program was built with
 	// unless set.
 	Version string
@@ -49,7 +51,7 @@ type Config struct {
 // does not. A stack that limiters ask directly is given [Monitor.Limiters] instead.
 //
 // It is safe for concurrent use, and its part in a decision is a few dozen nanoseconds. It has one
-// goroutine, and one more for the store it watches.
+// goroutine, one more for the store it watches, and some for each webhook.
 type Monitor struct {
 	version    string
 	logDropped func() int64
@@ -69,6 +71,7 @@ type Monitor struct {
 	offenders *offenders
 	history   *history
 	alerts    *alerts
+	reached   *thresholds
 	watch     *storeWatch
 
 	sampling sync.Mutex // so that [Monitor.Status] has all of a second, or nothing of it
@@ -108,6 +111,7 @@ func New(c Config) *Monitor {
 		names:      newNames(label.Line),
 		history:    newHistory(),
 		alerts:     newAlerts(c.Alerts, c.Logger),
+		reached:    newThresholds(&c),
 		watch:      newStoreWatch(),
 		stop:       make(chan struct{}),
 	}
@@ -123,14 +127,16 @@ func New(c Config) *Monitor {
 	return m
 }
 
-// Close ends what goes on in the background, and the channels of subscribers. What is counted can
-// still be read. It never fails.
+// Close ends what goes on in the background, and the channels of subscribers. What waits to be
+// posted to webhooks is posted first, for five seconds at most. What is counted can still be read.
+// It never fails.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
 		m.work.Wait()
 		m.watch.close()
 		m.alerts.close()
+		m.reached.close()
 		m.subscribers.close()
 	})
 	return nil

@@ -20,6 +20,8 @@ func (m *Monitor) Observe(_ context.Context, event any) {
 	switch e := event.(type) {
 	case *policy.Verdict:
 		m.verdict(e)
+	case *policy.Threshold:
+		m.reached.add(e, m.names)
 	case *policy.Settlement:
 		m.settlement(e)
 	case *resilience.Decided:

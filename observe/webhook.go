@@ -3,7 +3,9 @@ package observe
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -11,132 +13,192 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/internal/words"
 )
+
+// Webhook is an address that a [Monitor] posts a [policy.Threshold] to. docs/thresholds.md says
+// what is posted, and what can be lost or repeated.
+type Webhook struct {
+	// URL begins with https://, or with http:// on a loopback address. Redirects are not followed.
+	URL string
+	// Key signs what is posted, so that the receiver knows who it is from. It has at least 16
+	// bytes.
+	Key []byte
+}
+
+// minWebhookKey is the shortest key in bytes.
+const minWebhookKey = 16
+
+// Validate reports every mistake there is. It does not show the address, which may be a secret.
+func (w *Webhook) Validate() error {
+	var errs []error
+	if wrong := words.WrongWebhook(w.URL); wrong != "" {
+		errs = append(errs, fmt.Errorf("observe: the address of a webhook: %s", wrong))
+	}
+	if len(w.Key) < minWebhookKey {
+		errs = append(errs, fmt.Errorf("observe: the key of a webhook has %d bytes; want at least %d", len(w.Key), minWebhookKey))
+	}
+	return errors.Join(errs...)
+}
 
 const (
-	// webhookQueue is how many alerts may wait to be posted. There are never many, unless nobody
-	// takes them.
-	webhookQueue = 64
 	// webhookTime is how long a receiver may take to answer.
 	webhookTime = 5 * time.Second
+	// webhookDrain is how long what waits may take to be posted when a webhook is closed.
+	webhookDrain = 5 * time.Second
 )
 
-// webhookPauses are those before the second attempt to post an alert, and the third, which is the
-// last.
-func webhookPauses() []time.Duration { return []time.Duration{time.Second, 5 * time.Second} }
+// message is something to post.
+type message struct {
+	id   string // of the event
+	what string // it is about, for the log
+	body []byte
+}
 
-// webhook posts alerts to an address, in their order, in the background. A receiver that is slow or
-// gone holds up nobody but itself: what it does not take is dropped and logged. The address is a
-// secret, because those of chats are, and is not logged.
+// webhookPlan says how messages of a kind are posted.
+type webhookPlan struct {
+	name    string // of the webhook in metrics
+	kind    string // of messages, such as "alerts"
+	media   string // type of the bodies
+	key     []byte // signs them; nil does not
+	queue   int    // how many may wait
+	workers int    // how many are posted at the same time: one posts them in their order
+	// pauses are those before the second attempt to post a message, and so on.
+	pauses []time.Duration
+}
+
+// webhook posts messages to an address, in the background. A receiver that is slow or gone holds up
+// only itself: what it does not take is dropped, counted and logged. The address is a secret,
+// because those of chats are, and is not logged.
 type webhook struct {
-	address, instance string
-	client            *http.Client
-	pauses            []time.Duration
-	logger            *slog.Logger
-	dropped           logsample.Sampler
-	queue             chan Alert
-	cancel            context.CancelFunc
-	done              chan struct{}
+	webhookPlan
+	address string
+	drain   time.Duration
+	client  *http.Client
+	logger  *slog.Logger
+	log     logsample.Sampler
+	queue   chan message
+	cancel  context.CancelFunc
+	closing chan struct{}
+	work    sync.WaitGroup
+
+	posted, failed, dropped atomic.Int64
 }
 
-type notice struct {
-	Alert
-	Instance string `json:"instance"`
-	// Text says it all in a line, as chats like it.
-	Text string `json:"text"`
-}
-
-// newWebhook returns a webhook that runs until it is closed.
-func newWebhook(address, instance string, logger *slog.Logger) *webhook {
-	w := &webhook{
-		address: address, instance: instance, pauses: webhookPauses(), logger: logger,
+// newWebhook returns a webhook that is to be started.
+func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook {
+	return &webhook{webhookPlan: plan, address: address, logger: logger, drain: webhookDrain,
+		queue: make(chan message, plan.queue), closing: make(chan struct{}),
 		client: &http.Client{
 			Timeout: webhookTime,
-			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1,
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: plan.workers,
 				IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	if w.instance == "" {
-		w.instance, _ = os.Hostname() // without one there is nothing better than ""
+}
+
+// start begins to post, until the webhook is closed.
+func (w *webhook) start() *webhook {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	for range w.workers {
+		w.work.Go(func() { w.run(ctx) })
 	}
-	w.start()
 	return w
 }
 
-func (w *webhook) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	w.queue, w.cancel, w.done = make(chan Alert, webhookQueue), cancel, make(chan struct{})
-	go w.run(ctx)
-}
-
-// send posts an alert when its turn comes, unless too many are waiting.
-func (w *webhook) send(a Alert) {
+// send posts a message when its turn comes, unless too many are waiting.
+func (w *webhook) send(m message) {
 	select {
-	case w.queue <- a:
+	case w.queue <- m:
 	default:
-		if unlogged, ok := w.dropped.Allow(1, time.Minute); ok {
-			w.logger.Error("stint: alerts are not posted because too many are waiting for the webhook", "alert", a.Name, "unlogged", unlogged)
+		w.dropped.Add(1)
+		if unlogged, ok := w.log.Allow(1, time.Minute); ok {
+			w.logger.Error("stint: "+w.kind+" are not posted because too many are waiting for the webhook", "about", m.what,
+				"unlogged", unlogged)
 		}
 	}
 }
 
-// close ends the posting. What has not been posted is not.
+// close posts what waits, for some seconds, and ends.
 func (w *webhook) close() {
+	close(w.closing)
+	late := time.AfterFunc(w.drain, w.cancel)
+	w.work.Wait()
+	late.Stop()
 	w.cancel()
-	<-w.done
+	if n := len(w.queue); n > 0 {
+		w.dropped.Add(int64(n))
+		w.logger.Error("stint: "+w.kind+" were not posted before the end", "count", n)
+	}
 	w.client.CloseIdleConnections()
 }
 
 func (w *webhook) run(ctx context.Context) {
-	defer close(w.done)
-	for {
+	for ctx.Err() == nil {
 		select {
-		case <-ctx.Done():
+		case m := <-w.queue:
+			w.deliver(ctx, &m)
+			continue
+		case <-w.closing:
+		}
+		select {
+		case m := <-w.queue:
+			w.deliver(ctx, &m)
+		default:
 			return
-		case a := <-w.queue:
-			if err := w.deliver(ctx, a); err != nil && ctx.Err() == nil {
-				w.logger.Error("stint: an alert was not posted to the webhook", "alert", a.Name, "state",
-					a.State, "cause", err)
-			}
 		}
 	}
 }
 
-// deliver posts an alert, several times if that may help.
-func (w *webhook) deliver(ctx context.Context, a Alert) error {
-	body, err := json.Marshal(notice{a, w.instance, w.text(&a)})
-	if err != nil {
-		return err
-	}
+// deliver posts a message, several times if that may help. Once the webhook is closing, there is
+// one more attempt.
+func (w *webhook) deliver(ctx context.Context, m *message) {
+	last := false
 	for i := 0; ; i++ {
-		again, err := w.post(ctx, body)
-		if err == nil || !again || i == len(w.pauses) {
-			return err
+		again, err := w.post(ctx, m)
+		if err == nil {
+			w.posted.Add(1)
+			return
+		}
+		if !again || last || i == len(w.pauses) || ctx.Err() != nil {
+			w.failed.Add(1)
+			if unlogged, ok := w.log.Allow(logsample.Few, time.Second); ok {
+				w.logger.Error("stint: "+w.kind+" were not posted to the webhook", "about", m.what, "id", m.id, "attempts", i+1,
+					"cause", err, "unlogged", unlogged)
+			}
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+		case <-w.closing:
+			last = true
 		case <-time.After(w.pauses[i]):
 		}
 	}
 }
 
 // post posts once. It reports whether to try again.
-func (w *webhook) post(ctx context.Context, body []byte) (again bool, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.address, bytes.NewReader(body))
+func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.address, bytes.NewReader(m.body))
 	if err != nil {
-		return false, errors.New("the address is none")
+		return false, errors.New("the address is not a URL")
 	}
-	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Type", w.media)
 	r.Header.Set("User-Agent", "stint")
+	if w.key != nil {
+		w.sign(r.Header, m, time.Now())
+	}
 	answer, err := w.client.Do(r)
 	if err != nil {
-		var withAddress *url.Error
-		if errors.As(err, &withAddress) {
+		if withAddress, ok := errors.AsType[*url.Error](err); ok {
 			err = withAddress.Err
 		}
 		return true, err
@@ -151,11 +213,22 @@ func (w *webhook) post(ctx context.Context, body []byte) (again bool, err error)
 	}
 }
 
-// text is an alert in a line.
-func (w *webhook) text(a *Alert) string {
-	if a.State == alertFiring {
-		return fmt.Sprintf("[%s] stint on %s: %s (%s): %s", a.Severity, w.instance, a.Name,
-			amount(a.Value, a.Unit), a.Summary)
+// sign adds a signature of id, time and body, in the form of https://www.standardwebhooks.com, for
+// which there are libraries in many languages.
+func (w *webhook) sign(header http.Header, m *message, now time.Time) {
+	at := strconv.FormatInt(now.Unix(), 10)
+	mac := hmac.New(sha256.New, w.key)
+	_, _ = io.WriteString(mac, m.id+"."+at+".") // never fails
+	_, _ = mac.Write(m.body)
+	header.Set("Webhook-Id", m.id)
+	header.Set("Webhook-Timestamp", at)
+	header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+}
+
+// instanceName is how this process is called in what it posts.
+func instanceName(configured string) string {
+	if configured == "" {
+		configured, _ = os.Hostname() // without one there is nothing better than ""
 	}
-	return fmt.Sprintf("[ended] stint on %s: %s (%s)", w.instance, a.Name, amount(a.Value, a.Unit))
+	return configured
 }

@@ -28,13 +28,21 @@ func hook(t *testing.T, receiver http.HandlerFunc) (*webhook, *logtest.Buffer) {
 	server := httptest.NewServer(receiver)
 	t.Cleanup(server.Close)
 	log := &logtest.Buffer{}
-	w := newWebhook(server.URL+"/SECRET", "web-1", slog.New(slog.NewTextHandler(log, nil)))
-	w.close()
-	w.pauses = []time.Duration{0, 0}
-	w.start()
-	t.Cleanup(w.close)
+	plan := alertPlan()
+	plan.pauses = []time.Duration{0, 0}
+	w := newWebhook(server.URL+"/SECRET", plan, slog.New(slog.NewTextHandler(log, nil))).start()
+	t.Cleanup(func() {
+		select {
+		case <-w.closing:
+		default:
+			w.close()
+		}
+	})
 	return w, log
 }
+
+// sent is an alert as it is posted.
+func sent(a Alert) message { return (&alerts{instance: "web-1"}).message(&a) }
 
 func TestWebhookPosts(t *testing.T) {
 	type posted struct {
@@ -52,8 +60,8 @@ func TestWebhookPosts(t *testing.T) {
 	})
 	ended := fire
 	ended.State, ended.Value = alertOK, 0
-	w.send(fire)
-	w.send(ended)
+	w.send(sent(fire))
+	w.send(sent(ended))
 	want := []map[string]any{
 		{
 			"name": "StoreDown", "severity": "page", "state": "firing", "summary": "The store is down.", "value": 61.0,
@@ -113,8 +121,8 @@ func TestWebhookTriesAgain(t *testing.T) {
 				rw.Header().Set("Location", "/")
 				rw.WriteHeader(code)
 			})
-			w.send(fire)
-			w.send(Alert{Name: "TheEnd"})
+			w.send(sent(fire))
+			w.send(sent(Alert{Name: "TheEnd"}))
 			<-end
 			if got := attempts.Load(); got != test.attempts {
 				t.Errorf("%d attempts, want %d", got, test.attempts)
@@ -135,15 +143,37 @@ func TestWebhookNeverBlocks(t *testing.T) {
 		asked <- struct{}{}
 		<-release
 	})
-	w.send(fire)
+	w.send(sent(fire))
 	<-asked
-	for range webhookQueue + 100 {
-		w.send(fire)
+	for range w.webhookPlan.queue + 100 {
+		w.send(sent(fire))
 	}
 	if got := log.String(); strings.Count(got, "too many are waiting") != 1 {
 		t.Errorf("the log is %q, want one line about what was dropped", got)
 	}
+	w.drain = 0
 	w.close()
+	if got := log.String(); !strings.Contains(got, "not posted before the end") || w.dropped.Load() != 100+64 {
+		t.Errorf("the log is %q, and %d were dropped", got, w.dropped.Load())
+	}
+}
+
+// What waits when a webhook is closed is posted first.
+func TestWebhookDrains(t *testing.T) {
+	got, first := make(chan string, 10), make(chan struct{})
+	w, log := hook(t, func(_ http.ResponseWriter, r *http.Request) {
+		<-first
+		text, _ := io.ReadAll(r.Body)
+		got <- string(text)
+	})
+	for range 5 {
+		w.send(sent(fire))
+	}
+	time.AfterFunc(10*time.Millisecond, func() { close(first) })
+	w.close()
+	if len(got) != 5 || log.String() != "" {
+		t.Errorf("%d of 5 were posted, and the log is %q", len(got), log)
+	}
 }
 
 // Alerts reach the webhook when they begin to fire and when they end, and not when they are

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/redisstore"
 )
 
 // BenchmarkDecide is a verdict on the memory store about a subject without an override: without a
@@ -54,6 +56,34 @@ func BenchmarkLimits(b *testing.B) {
 	for b.Loop() {
 		table.Limits("free", "user:none", limits)
 	}
+}
+
+// BenchmarkOpen is the start of a process that finds a million overrides in Redis: how long it takes,
+// and how much memory they use.
+func BenchmarkOpen(b *testing.B) {
+	const n = 1_000_000
+	server := redistest.Start(b)
+	store, err := redisstore.Open(b.Context(), redisstore.Config{URL: server.URL()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { store.Close() })
+	fill(b, store, n).Close()
+	var bytes int64
+	for b.Loop() {
+		b.StopTimer()
+		before := heap()
+		b.StartTimer()
+		table, err := overrides.Open(b.Context(), store, overrides.Config{})
+		b.StopTimer()
+		if err != nil || table.Len() != n {
+			b.Fatalf("%d overrides, %v", table.Len(), err)
+		}
+		bytes = heap() - before
+		table.Close()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(bytes)/1e6, "MB")
 }
 
 // fill opens a table with so many overrides.

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,6 +88,7 @@ func (c *compiler) skip(key string, from *Policy) {
 		{"per", from.Per != nil},
 		{"limits", from.requests().Set()},
 		{"budget", from.budget().Set()},
+		{"notify", from.Notify != nil},
 		{"cost", from.Cost != nil},
 		{"settle", from.settles()},
 		{"refund", from.Refund != nil},
@@ -107,12 +109,15 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	requests, budget := from.requests(), from.budget()
 	c.tierLimits(key+".limits", requests)
 	c.tierLimits(key+".budget", budget)
+	c.notify(key+".notify", from.Notify, slices.Concat(slices.Collect(maps.Values(from.TierLimits))...),
+		slices.Concat(slices.Collect(maps.Values(from.TierBudget))...), from.Limits, from.Budget)
 	limited := requests.Set() || budget.Set()
 	for _, t := range c.set.tiers {
 		p.tiers = append(p.tiers, tierlimits.For(t.name, requests, budget))
 		limits, _ := requests.Of(t.name)
 		costs, _ := budget.Of(t.name)
-		like := Rule{Policy: from.Name, Tier: t.name, Contact: cmp.Or(from.Contact, t.contact), unit: &p.unit}
+		like := Rule{Policy: from.Name, Tier: t.name, Contact: cmp.Or(from.Contact, t.contact), Notify: from.Notify,
+			unit: &p.unit}
 		r := c.rules(key, like, limits, costs)
 		p.rules = append(p.rules, r)
 		c.noClash(key, p, r, t)

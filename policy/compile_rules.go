@@ -49,7 +49,9 @@ func (c *compiler) tiers() {
 		}
 		c.claimed(key+".limits", from.Limits)
 		c.claimed(key+".budget", from.Budget)
-		t.rules = c.rules(key, Rule{Tier: from.Name, Contact: t.contact, unit: &t.unit}, from.Limits, from.Budget)
+		c.notify(key+".notify", from.Notify, from.Limits, from.Budget)
+		t.rules = c.rules(key, Rule{Tier: from.Name, Contact: t.contact, Notify: from.Notify, unit: &t.unit}, from.Limits,
+			from.Budget)
 		c.set.tiers = append(c.set.tiers, t)
 	}
 	last := c.set.tiers[len(c.set.tiers)-1]
@@ -137,6 +139,7 @@ func (r *Rule) hold(limits []Limit) {
 			r.Claimed = limits
 		}
 	}
+	r.Notify = notifiesOf(r.Notify, r.Limits)
 }
 
 // limitsOK reports limits that do not go together.

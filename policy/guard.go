@@ -3,8 +3,10 @@ package policy
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,12 +25,14 @@ type Guard struct {
 
 	enforceAll bool
 	overrides  Overrides
+	reached    func() *reached // made when it is first needed
 }
 
 // GuardConfig sets up a [Guard].
 type GuardConfig struct {
-	// Observer receives every [*Verdict], also of a request that could not be decided, and a
-	// [*Settlement] for every correction that was not applied wholly. It may be nil.
+	// Observer receives every [*Verdict], also of a request that could not be decided, a
+	// [*Settlement] for every correction that was not applied wholly, and a [*Threshold] when a
+	// subject has used a share of a limit that is to be reported. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at the level ERROR, at most five per second, and denials and admissions
 	// as the Spec says. It is slog.Default() unless set.
@@ -61,7 +65,8 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{store: store, limiter: limiter, observer: c.Observer, log: &guardLog{logger: c.Logger},
-		enforceAll: c.EnforceAll, overrides: c.Overrides}
+		enforceAll: c.EnforceAll, overrides: c.Overrides,
+		reached: sync.OnceValue(func() *reached { return &reached{seed: maphash.MakeSeed()} })}
 	if g.observer != nil {
 		g.watch = newStopwatch()
 	}
@@ -155,6 +160,9 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 		v.Took = g.watch.took(v.began)
 	}
 	g.Observe(ctx, v)
+	if g.observer != nil && v.Err == nil {
+		g.reportThresholds(ctx, v)
+	}
 }
 
 // Observe implements [stint.Observer], for others that decide in the same process, such as Envoy's

@@ -46,6 +46,9 @@ type Rule struct {
 	// Claimed are the limits as the Spec has them, in the same order, if the number of any comes
 	// from a claim; else nil.
 	Claimed []Limit
+	// Notify are the shares of limits that are reported, in percent; nil if none are. See
+	// [Rule.Notifies].
+	Notify []int
 	// Enforced is the share of subjects for whom the rule has consequences: 1 is all of them, and 0
 	// none, for a rule in shadow.
 	Enforced float64

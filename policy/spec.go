@@ -78,6 +78,11 @@ type Tier struct {
 	// Limits are on the number of requests, Budget on the sum of their costs. Nil is not set; an
 	// empty list is explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
+	// Notify are shares of these limits, in percent and in ascending order, that the observer of a
+	// guard is told of when a member has used them: 80, and 100 for the first denial. They are
+	// those of fixed and calendar limits with a window of a minute or more, of which there has to
+	// be one. Limits in shadow are not reported. See [Threshold].
+	Notify []int
 	// Shadow decides and counts, but denies no one. Rollout is the share of members for whom limits
 	// are enforced, from 0 to 1; 0 is all of them.
 	Shadow  bool
@@ -109,6 +114,8 @@ type Policy struct {
 	// "default" for the tiers that are not named. The policy is not for tiers that neither has
 	// anything for.
 	TierLimits, TierBudget map[string][]Limit
+	// Notify are shares of the limits that are reported, as in a [Tier].
+	Notify []int
 	// Cost is what a request costs; nil is 1.
 	Cost *Cost
 	// SettleHeader is the response header that says the true cost, by which budgets are corrected.

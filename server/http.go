@@ -31,6 +31,7 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.HandleFunc("GET /healthcheck", s.health.healthcheck)
 	mux.Handle("/auth", a.Auth())
 	mux.Handle("GET /openapi.json", a.Handler())
+	mux.Handle("/v1/usage", a.Handler()) // for callers that a proxy or a certificate names
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
 	if s.envoy != nil {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))

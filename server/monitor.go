@@ -2,8 +2,12 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -11,7 +15,7 @@ import (
 // openMonitor makes the monitor. It opens before everything that it watches, and closes after it.
 func (s *Server) openMonitor(context.Context) error {
 	c := s.c.Observe
-	c.Logger = s.c.Logger
+	c.Logger, c.Webhooks = s.c.Logger, s.webhooks
 	s.monitor = observe.New(c)
 	s.undo.push("the monitor", func(context.Context) error { return s.monitor.Close() })
 	return nil
@@ -62,4 +66,22 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 	}
 	c.at, c.busy = now, busy
 	return min(share, 1)
+}
+
+// readWebhooks reads the keys of the webhooks that a configuration names.
+func readWebhooks(c *config.Config, logger *slog.Logger) ([]observe.Webhook, error) {
+	var all []observe.Webhook
+	for _, w := range c.Webhooks {
+		key, err := callers.ReadSecret(w.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("server: the key of a webhook: %w", err)
+		}
+		hook := observe.Webhook{URL: w.URL, Key: key}
+		if err := hook.Validate(); err != nil {
+			return nil, fmt.Errorf("server: %s: %w", w.KeyFile, err)
+		}
+		callers.WarnReadable(logger, "key of a webhook", w.KeyFile)
+		all = append(all, hook)
+	}
+	return all, nil
 }

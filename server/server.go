@@ -33,6 +33,7 @@ type Server struct {
 	// What New reads.
 	config      *config.Config // as of the start; the guard has the set in force
 	rules       *envoyrls.Config
+	webhooks    []observe.Webhook
 	chargeKey   []byte  // nil without one
 	apiTokens   *tokens // of the API
 	envoyTokens *tokens // of Envoy's service
@@ -85,6 +86,9 @@ func New(c Config) (*Server, error) {
 	}
 	var err error
 	if s.config, err = c.load(); err != nil {
+		return nil, err
+	}
+	if s.webhooks, err = readWebhooks(s.config, c.Logger); err != nil {
 		return nil, err
 	}
 	if c.Envoy.Rules != "" {

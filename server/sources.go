@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,6 +131,9 @@ func (s *Server) policiesChanged(r config.Reload) {
 	}
 	if is != was {
 		s.c.Logger.Warn("server: the policies name another store, prefix, certificate or name key; it takes effect at the next start")
+	}
+	if !slices.Equal(now.Webhooks, s.config.Webhooks) {
+		s.c.Logger.Warn("server: the policies name other webhooks; they take effect at the next start")
 	}
 	if now.Instances != s.config.Instances || now.LocalBytes != s.config.LocalBytes ||
 		now.BreakerFailures != s.config.BreakerFailures || now.BreakerProbe != s.config.BreakerProbe ||

@@ -64,6 +64,12 @@ func totalText(rules []*policy.Rule, parts int) string {
 	if parts > 1 {
 		text = fmt.Sprintf("%s, on each of %d routes: up to %s in total", times(1), parts, times(int64(parts)))
 	}
+	for _, r := range rules {
+		if len(r.Notify) > 0 {
+			text += "; notifies at " + sharesText(r.Notify)
+			break
+		}
+	}
 	switch share := rules[0].Enforced; { // all rules of a tier have the tier's shadow and rollout
 	case share == 0:
 		text += "; in shadow: denies no one"

@@ -136,9 +136,21 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	case l.RetryAfter > 0:
 		row(b, "room", "for another in "+inSeconds(l.RetryAfter))
 	}
+	if len(l.Notify) > 0 {
+		row(b, "notifies", "at "+sharesText(l.Notify))
+	}
 	if l.Divided {
 		row(b, "", "the policy counts in parts, some of which are not shown")
 	}
+}
+
+// sharesText lists percentages: "50 %, 80 %".
+func sharesText(percents []int) string {
+	texts := make([]string, len(percents))
+	for i, n := range percents {
+		texts[i] = strconv.Itoa(n) + " %"
+	}
+	return strings.Join(texts, ", ")
 }
 
 // drawLog draws the charges between two timelines: when they were made, and when they come back.

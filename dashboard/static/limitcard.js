@@ -19,6 +19,7 @@ export function limitCard(limit, now, width, unfolded) {
     h("p", { class: "use" },
       h("b", {}, number(limit.used)), ` of ${number(limit.capacity)} used, ${number(limit.remaining)} left`,
       limit.reset_after_seconds <= 0 ? null : `, fully reset in ${duration(limit.reset_after_seconds * 1000)}`),
+    limit.notify ? h("p", { class: "quiet notify" }, thresholds(limit)) : null,
     bar(document, { share: used, kind: full(limit) ? "denied" : "used", label }),
     windowLine(document, {
       label, now, width, entries, used: limit.used, capacity: limit.capacity,
@@ -28,6 +29,14 @@ export function limitCard(limit, now, width, unfolded) {
       logged: (limit.left_out ?? 0) + entries.reduce((sum, e) => sum + e.units, 0),
     }),
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
+}
+
+/** thresholds says which shares of a limit are reported when they are used, and which have been. */
+function thresholds({ notify, used, max }) {
+  const reached = (n) => 100 * used >= n * max;
+  const list = (found) => found.map((n) => `${n} %`).join(", ");
+  const [done, next] = [list(notify.filter(reached)), list(notify.filter((n) => !reached(n)))];
+  return `Thresholds: ${[done ? `${done} reached` : "", next ? `${next} to come` : ""].filter(Boolean).join(", ")}`;
 }
 
 /** whose says where a limit is from, and of what kind it is. */

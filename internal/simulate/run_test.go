@@ -377,3 +377,45 @@ func TestNumbersFromClaims(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 }
+
+// TestCalendar: quotas start over with the periods of their time zone, over changes of daylight
+// saving and months of different lengths.
+func TestCalendar(t *testing.T) {
+	for limits, zone := range map[string]string{"3/day in Europe/Berlin": "Europe/Berlin", "3/week from sunday": "UTC",
+		"3/month on 31 in America/New_York": "America/New_York"} {
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, left, allowed, end := new(records), 0, int64(0), time.Time{}
+		for at := start; at.Before(start.AddDate(1, 0, 0)); at = at.Add(5 * time.Hour) {
+			if local := at.In(loc); !at.Before(end) {
+				left, end = 3, periodEnd(limits, local)
+			}
+			if left--; left >= 0 {
+				allowed++
+			}
+			log.add(1, ann, at.Sub(start), 0)
+		}
+		r := replay(t, log, simulate.Options{Set: parse(t, "tiers: [{name: all, identity: ip, limits: "+limits+"}]")})
+		n := int64(len(log.list))
+		wantCount(t, limits, r.Outcome.Total, simulate.Count{Requests: n, Allowed: allowed, Denied: n - allowed})
+	}
+}
+
+// periodEnd walks to the end of the period around a local time, hour by hour.
+func periodEnd(limits string, local time.Time) time.Time {
+	at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), 0, 0, 0, local.Location())
+	for day := at.YearDay(); ; {
+		at = at.Add(time.Hour)
+		if at.YearDay() == day {
+			continue
+		}
+		day = at.YearDay()
+		lastDay := at.AddDate(0, 0, 1).Day() == 1
+		if strings.Contains(limits, "day in") || strings.Contains(limits, "week") && at.Weekday() == time.Sunday ||
+			strings.Contains(limits, "month") && lastDay {
+			return at
+		}
+	}
+}

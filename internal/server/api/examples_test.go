@@ -14,7 +14,9 @@ import (
 )
 
 // exampleRules is the configuration that the document's examples are decided by.
-const exampleRules = `tiers:
+const exampleRules = `client_ip: {trusted_proxies: loopback}
+claims: {user: X-User-ID, rpm: ""}
+tiers:
   - {name: free, identity: user, limits: 10/1m, budget: 100/1h}
   - {name: anonymous, identity: ip, limits: 3/1m}
 policies:
@@ -73,8 +75,15 @@ func TestExamples(t *testing.T) {
 		id := operation["operationId"].(string)
 		if specification(t).method(path) == "get" {
 			s := exampleServer(t)
-			if a := s.send(httptest.NewRequest(http.MethodGet, path, nil), ""); a.Code != http.StatusOK {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("X-User-Id", "42")
+			a := s.send(r, "")
+			if a.Code != http.StatusOK {
 				t.Errorf("%s: %d", path, a.Code)
+			}
+			if specification(t).example(path, a.Code) != nil {
+				compare(path, a)
 			}
 			continue
 		}

@@ -37,7 +37,7 @@ func TestDocumentIsTheCode(t *testing.T) {
 			t.Errorf("%s:\nthe document has %v\nthe code has     %v", what, got, want)
 		}
 	}
-	equal("paths", slices.Collect(maps.Keys(doc.Paths)), append(slices.Collect(maps.Keys(posts)), documentPath))
+	equal("paths", slices.Collect(maps.Keys(doc.Paths)), append(slices.Collect(maps.Keys(posts)), documentPath, usagePath))
 
 	properties := func(name string) []string {
 		return slices.Collect(maps.Keys(doc.Components.Schemas[name].Properties))
@@ -72,7 +72,7 @@ func TestDocumentIsTheCode(t *testing.T) {
 
 	for name, value := range map[string]any{
 		"Decision": decision{}, "Limit": limitState{}, "Problem": problem{}, "Mistake": mistake{}, "Changed": changed{},
-		"BatchResults": results{}, "BatchResult": result{},
+		"BatchResults": results{}, "BatchResult": result{}, "Usage": usage{}, "UsedLimit": usageState{},
 	} {
 		var all, required []string
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {

@@ -218,6 +218,14 @@ func TestEveryStatus(t *testing.T) {
 			note(path, s.send(httptest.NewRequest(http.MethodGet, path, nil), ""))
 			continue
 		}
+		if path == "/v1/usage" {
+			note(path, s.usage("203.0.113.9", "42"))
+			for range 61 {
+				note(path, s.usage("10.0.0.1", "42"))
+			}
+			note(path, broken.usage("10.0.0.1", "42"))
+			continue
+		}
 		note(path, s.post(path, good[path]))
 		note(path, s.post(path, `{`))
 		note(path, private.post(path, good[path]))

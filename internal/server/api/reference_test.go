@@ -85,7 +85,11 @@ func (p *page) operation(path, method string) {
 	p.line("\n### %s\n", id)
 	p.line("`%s %s`: %s\n", strings.ToUpper(method), path, p.text(at("description")...))
 	if method == "get" {
-		p.line("```sh\ncurl -s %s%s\n```\n", p.host(), path)
+		header := ""
+		if id == "usage" {
+			header = "-H 'X-User-ID: 42' "
+		}
+		p.line("```sh\ncurl -s %s%s%s\n```\n", header, p.host(), path)
 	} else {
 		schema := at("requestBody", "content", "application/json", "schema")
 		p.line("The body is a %s.\n", p.typeOf(schema...))
@@ -122,6 +126,7 @@ func (p *page) operation(path, method string) {
 		switch {
 		case status == "429":
 			what = "A denial:"
+		case method == "get":
 		case len(p.keys(at("requestBody", "content", "application/json", "examples")...)) > 1:
 			what = "The answer to the first example, on a new server:"
 		}

@@ -46,6 +46,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		serveDocument(w, r)
 		return
 	}
+	if r.URL.Path == usagePath {
+		a.serveUsage(w, r)
+		return
+	}
 	p, ok := posts[r.URL.Path]
 	if !ok {
 		answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here. See "+documentPath+".")

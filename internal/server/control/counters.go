@@ -17,6 +17,7 @@ type counter struct {
 	limits              []stint.Limit
 	claimed             []policy.Limit // the same, if the number of any comes from a claim
 	configured          []stint.Limit  // the same without overrides
+	of                  *policy.Rule   // that has them; nil if they do not belong to policies
 	// costs means that it counts costs, divided that the scope has parts, shadow that nobody is
 	// denied, and bans that bans apply.
 	costs, divided, shadow, bans bool
@@ -57,6 +58,14 @@ func (p *counter) configuredAs(l *stint.Limit) string {
 	return ""
 }
 
+// notifies returns the shares of a limit that are reported.
+func (p *counter) notifies(l *stint.Limit) []int {
+	if p.of == nil || p.shadow {
+		return nil
+	}
+	return p.of.Notifies(l)
+}
+
 // rule is the name of the policy or tier, as overrides have it; "" if it is neither.
 func (p *counter) rule() string {
 	if p.configured == nil {
@@ -89,7 +98,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 		for _, p := range setinfo.Counts(set, kind) {
 			found = append(found, counter{
 				tier: p.Rule.Tier, policy: p.Rule.Policy, scope: p.Scope,
-				limits: effective(own, p.Rule), claimed: p.Rule.Claimed, configured: p.Rule.Limits,
+				limits: effective(own, p.Rule), claimed: p.Rule.Claimed, configured: p.Rule.Limits, of: p.Rule,
 				costs: p.Rule.Costs, divided: p.Divided, shadow: p.Shadow, bans: p.Bans,
 			})
 		}

@@ -45,6 +45,8 @@ type Limit struct {
 	Algorithm  string `json:"algorithm"`
 	// Costs means that it counts costs, not requests.
 	Costs bool `json:"costs,omitempty"`
+	// Notify are the shares of it that are reported when they are used, in percent.
+	Notify []int `json:"notify,omitempty"`
 	// Shadow means that it denies no one.
 	Shadow   bool  `json:"shadow,omitempty"`
 	Max      int64 `json:"max"`
@@ -75,7 +77,7 @@ type Ban struct {
 func newLimit(p *counter, s stint.State) Limit {
 	return Limit{
 		Tier: p.tier, Policy: p.policy, Scope: p.scope, Divided: p.divided, Costs: p.costs, Shadow: p.shadow,
-		Limit: s.Limit.String(), Claim: p.claim(s.Limit),
+		Limit: s.Limit.String(), Claim: p.claim(s.Limit), Notify: p.notifies(s.Limit),
 		Configured: p.configuredAs(s.Limit), Algorithm: s.Limit.Algorithm.String(),
 		Max: s.Limit.Max, Capacity: s.Limit.Capacity(), Window: s.Limit.Window.Seconds(),
 		Used: s.Used, Remaining: s.Remaining(), ResetAfter: s.ResetAfter.Seconds(), RetryAfter: seconds(s.RetryAfter),

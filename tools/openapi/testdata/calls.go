@@ -21,6 +21,7 @@ func main() {
 	decisions(client)
 	batch(client)
 	charges(client)
+	usage(client)
 	problems(client)
 	if err := example(os.Getenv("STINT_URL"), os.Getenv("STINT_TOKEN")); err != nil {
 		fail("the example of docs/api.md: %v", err)
@@ -152,6 +153,15 @@ func charges(client *stint.ClientWithResponses) {
 	check("take: together", both.Limits[1].Subject, "go:7")
 	refund := stint.ChargeRequest{Charge: both.Charge}
 	check("refund: together", got(client.RefundWithResponse(ctx, refund)).JSON200.Changed, true)
+}
+
+func usage(client *stint.ClientWithResponses) {
+	of := got(client.UsageWithResponse(ctx, setHeader("X-User-ID", "go")))
+	check("usage: tier", of.JSON200.Tier, "free")
+	check("usage: limit", of.JSON200.Limits[0].Limit, "10/1m")
+	check("usage: subject", of.JSON200.Limits[0].Subject, "user:go")
+	check("usage: used", of.JSON200.Limits[0].Used, 1)
+	check("usage: unknown", got(client.UsageWithResponse(ctx)).JSON401.Error, stint.ProblemErrorUnauthorized)
 }
 
 // problems makes calls that fail, each with a body of the same form.

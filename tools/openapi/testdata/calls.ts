@@ -13,6 +13,7 @@ const client = createClient<paths>({ baseUrl: url, headers: { ...agent, Authoriz
 await decisions();
 await batch();
 await charges();
+await usage();
 await problems();
 await example(url, token);
 
@@ -111,6 +112,15 @@ async function charges() {
 }
 
 // Calls that fail, each with a body of the same form.
+async function usage() {
+  const { data } = await client.GET("/v1/usage", { headers: { "X-User-ID": "ts" } });
+  check("usage: tier", data!.tier, "free");
+  check("usage: limit", data!.limits[0].limit, "10/1m");
+  check("usage: subject", data!.limits[0].subject, "user:ts");
+  check("usage: used", data!.limits[0].used, 1);
+  check("usage: unknown", (await client.GET("/v1/usage")).error!.error, "unauthorized");
+}
+
 async function problems() {
   check("describe", (await client.GET("/openapi.json")).data!.openapi, "3.1.0");
   const body = { subject: "ts:5", tier: "free" };

@@ -1,0 +1,33 @@
+// Command login limits a login form by address and by account, in one decision: an address has 20
+// attempts a minute, and an account 5 in a quarter of an hour, from whatever addresses. An attempt
+// that one of them denies is not charged to the other.
+//
+//	go run ./examples/login
+//	for i in 1 2 3 4 5 6; do curl -si -d email=ann@example.com localhost:8080/login | head -1; done
+//
+// The sixth attempt at the account is denied; another account of the same address is not.
+package main
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/httplimit"
+)
+
+func main() {
+	limit := httplimit.ByIP(stint.PerMinute(20),
+		httplimit.AndBy("account", httplimit.FormField("email"), stint.Per(5, 15*time.Minute)))
+	mux := http.NewServeMux()
+	mux.Handle("POST /login", limit(http.HandlerFunc(login)))
+	server := &http.Server{Addr: "localhost:8080", Handler: mux, ReadTimeout: 10 * time.Second}
+	log.Fatal(server.ListenAndServe())
+}
+
+// login checks a password. FormField has put the body back.
+func login(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "the password of %s is wrong\n", r.PostFormValue("email"))
+}

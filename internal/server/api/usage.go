@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/setinfo"
+	"github.com/stint-limiter/stint/policy"
+)
+
+const usagePath = "/v1/usage"
+
+// usageLimit is how often a caller may ask for its usage. It is counted in a scope that no policy
+// may be named.
+var usageLimit = []stint.Limit{stint.PerMinute(60)}
+
+// usage is what a caller has used.
+type usage struct {
+	Tier string `json:"tier"`
+	// Limits are those of the tier, then those of policies.
+	Limits []usageState `json:"limits"`
+}
+
+type usageState struct {
+	limitState
+	Scope string `json:"scope"`
+	// Costs means that it counts costs, and not requests.
+	Costs bool `json:"costs"`
+}
+
+// serveUsage answers what the caller itself has used. It needs no token: a trusted proxy says who
+// the caller is, or its certificate does.
+func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		answer.Refuse(w, http.StatusMethodNotAllowed, "method_not_allowed", "Want GET.")
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	set := a.guard.Set()
+	tier, counts := a.guard.Counts(caller(set, r))
+	if tier == "" {
+		answer.Refuse(w, http.StatusUnauthorized, "unauthorized", "It is not known who is asking: want claims from a trusted proxy "+
+			"(client_ip.trusted_proxies and claims in the configuration), or a client certificate.")
+		return
+	}
+	out := usage{Tier: tier, Limits: []usageState{}}
+	ctx, failure := r.Context(), setinfo.FailureOf(set, "", tier)
+	if len(counts) > 0 {
+		claim := stint.Claim{Subject: counts[0].Subject, Scope: usagePath, Limits: usageLimit, Cost: 1}
+		d, err := a.store.Take(ctx, stint.Request{Claims: []stint.Claim{claim}, Failure: &failure})
+		switch {
+		case err != nil || d.Unavailable:
+			fail(w)
+			return
+		case !d.Allowed:
+			w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
+			answer.Refuse(w, http.StatusTooManyRequests, "limited", "Usage may be asked for "+
+				strconv.FormatInt(usageLimit[0].Max, 10)+" times a minute.")
+			return
+		}
+	}
+	for len(counts) > 0 {
+		n := atOnce(counts)
+		if !a.peekAll(ctx, counts[:n], &failure, &out) {
+			fail(w)
+			return
+		}
+		counts = counts[n:]
+	}
+	answer.JSON(w, http.StatusOK, &out)
+}
+
+// caller is what is known of who is asking: what a trusted proxy says, or else the certificate,
+// whose common name is the claim "user".
+func caller(set *policy.Set, r *http.Request) *policy.Input {
+	peer := clientip.PeerOf(r)
+	in := &policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, Peer: peer}
+	switch {
+	case set.Trusts(peer):
+		in.Header = r.Header
+	case r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
+		in.Claims = claims{setinfo.User: r.TLS.VerifiedChains[0][0].Subject.CommonName}
+	}
+	return in
+}
+
+// atOnce returns how many of the first counts one request may be about.
+func atOnce(counts []policy.Result) (n int) {
+	for limits := 0; n < min(len(counts), stint.MaxClaims); n++ {
+		if limits += len(counts[n].Limits); limits > stint.MaxTotal {
+			break
+		}
+	}
+	return n
+}
+
+// peekAll adds what is used of some counts. It reports false if the store does not tell.
+func (a *API) peekAll(ctx context.Context, counts []policy.Result, failure *stint.FailurePolicy, out *usage) bool {
+	request := stint.Request{Mode: stint.ModePeek, Failure: failure}
+	for i := range counts {
+		request.Claims = append(request.Claims, counts[i].Claim)
+	}
+	d, err := a.store.Take(ctx, request)
+	if err != nil || d.Unavailable {
+		return false
+	}
+	for i := range counts {
+		c := &counts[i]
+		c.Usages = d.UsagesOf(i)
+		for k := range c.Usages {
+			out.Limits = append(out.Limits, usageState{stateOf(c, c.State(k)), c.Scope, c.Rule.Costs})
+		}
+	}
+	return true
+}

@@ -1,0 +1,20 @@
+package words
+
+import (
+	"net/netip"
+	"net/url"
+)
+
+// WrongWebhook says what is wrong with the address of a webhook, and what would be right; "" if
+// nothing is. It does not show the address, which may be a secret.
+func WrongWebhook(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "not a URL; want one such as https://example.com/quotas"
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return "with http:// others could read and change what is posted; want https://, or this machine, such as http://localhost:9000"
+	}
+	return ""
+}

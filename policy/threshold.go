@@ -1,0 +1,228 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/maphash"
+	"io"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Threshold is the event that a subject has used a share of a limit in a period; see [Tier.Notify].
+// The observer of a guard receives it at least once per subject, share and period, and as a rule
+// once: of the processes that share a store, the first one that sees it reports it.
+type Threshold struct {
+	// ID is made of all that identifies the event, and is the same in every process: receivers that
+	// have seen it before drop the event.
+	ID string
+	// Rule is the rule that the Limit belongs to.
+	Rule *Rule
+	// Subject and Scope say who has used it.
+	Subject, Scope string
+	// Limit is the limit as it applied to the request, with numbers from claims and overrides.
+	Limit stint.Limit
+	// Percent is the share of the limit, 1 to 100. At 100 a request was denied.
+	Percent int
+	// Used is how many units were used.
+	Used int64
+	// Until is when the period ends.
+	Until time.Time
+}
+
+const (
+	// maxNotify is how many shares of a limit may be reported.
+	maxNotify = 10
+	// minNotify is the shortest window whose shares are reported.
+	minNotify = time.Minute
+	// markTime is how long a request that reaches a threshold waits for the store to mark it.
+	markTime = 10 * time.Millisecond
+	// markType is what the subjects begin with under which the store keeps marks.
+	markType = "threshold:"
+	// longestShift is more than clocks are put back by within a period.
+	longestShift = 2 * time.Hour
+)
+
+// hasPeriod reports whether a limit counts in periods that begin with nothing used.
+func hasPeriod(l *stint.Limit) bool {
+	return l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar
+}
+
+// notify checks which shares of limits are to be reported.
+func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
+	if shares == nil {
+		return
+	}
+	if len(shares) == 0 || len(shares) > maxNotify {
+		c.mistake(key, "there are %d shares; want 1 to %d, such as [50%%, 80%%, 100%%]", len(shares), maxNotify)
+	}
+	for i, n := range shares {
+		switch {
+		case n < 1 || n > 100:
+			c.mistake(at(key, i, shares), "%d%%; want 1%% to 100%%, which is the first denial", n)
+		case i > 0 && n <= shares[i-1]:
+			c.mistake(at(key, i, shares), "%d%% after %d%%; want each share once, in ascending order", n, shares[i-1])
+		}
+	}
+	var other *stint.Limit
+	for _, l := range slices.Concat(lists...) {
+		switch {
+		case !hasPeriod(&l.Limit):
+			other = &l.Limit
+		case l.Limit.Window >= minNotify:
+			return
+		default:
+			c.mistake(key, "%s: its periods are too short to be reported; want a window of 1m or more", l.Limit)
+			return
+		}
+	}
+	if other == nil {
+		c.mistake(key, "there is no limit whose use could be reported; want a quota, such as 10000/month")
+		return
+	}
+	c.mistake(key, "%s has no period in which its use could be reported; want a quota of a day, week, month or year, such as %d/month, "+
+		"or a fixed window, such as %d/1h fixed", other, max(other.Max, 1), max(other.Max, 1))
+}
+
+// notifiesOf returns the shares that are to be reported of limits, if there is a period to report.
+func notifiesOf(shares []int, limits []stint.Limit) []int {
+	if slices.ContainsFunc(limits, func(l stint.Limit) bool { return hasPeriod(&l) && l.Window >= minNotify }) {
+		return shares
+	}
+	return nil
+}
+
+// Notifies returns the shares of one of the rule's limits that are reported, in percent; nil if
+// none are.
+func (r *Rule) Notifies(l *stint.Limit) []int {
+	if hasPeriod(l) && l.Window >= minNotify {
+		return r.Notify
+	}
+	return nil
+}
+
+// reached remembers of some thresholds that this process has marked them in the store, so that
+// decisions need not ask. What it forgets is asked again.
+type reached struct {
+	seed  maphash.Seed
+	marks [1 << 16]atomic.Uint64
+}
+
+// add remembers a mark, and reports whether it is new.
+func (r *reached) add(mark uint64) bool {
+	slot := &r.marks[mark%uint64(len(r.marks))]
+	return slot.Load() != mark && slot.Swap(mark) != mark
+}
+
+// reportThresholds reports the thresholds that a decision of the store has found to be reached.
+// Decisions that were made without the store are none: they know a part of what is used. Neither
+// are those on a later time.
+func (g *Guard) reportThresholds(ctx context.Context, v *Verdict) {
+	d := &v.Decision
+	if d.Degraded || d.Allowed && d.RetryAfter > 0 {
+		return
+	}
+	for i := range v.Results[:v.enforced] {
+		r := &v.Results[i]
+		if r.Rule.Notify == nil {
+			continue
+		}
+		for k := range r.Usages {
+			if l := &r.Limits[k]; r.Rule.Notifies(l) != nil {
+				g.reportUse(ctx, v, i, k)
+			}
+		}
+	}
+}
+
+// reportUse reports the thresholds of one limit, by the indexes of its result and of the limit.
+func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int) {
+	r := &v.Results[i]
+	l, u := &r.Limits[k], r.Usages[k]
+	until, hash := time.Time{}, uint64(0)
+	for _, percent := range r.Rule.Notify {
+		if !isReached(percent, l, &u) {
+			continue
+		}
+		if until.IsZero() {
+			until = endOf(v, i, l, u.ResetAfter)
+			hash = g.hash(r, l, until)
+		}
+		if !g.reached().add(hash + uint64(percent)*0x9e3779b97f4a7c15) { // 2^64 by the golden ratio
+			continue
+		}
+		t := Threshold{Rule: r.Rule, Subject: r.Subject, Scope: r.Scope, Limit: *l, Percent: percent, Used: u.Used,
+			Until: until}
+		t.ID = t.id()
+		if g.mark(ctx, &t) {
+			g.observer.Observe(ctx, &t)
+		}
+	}
+}
+
+// isReached reports whether a share of a limit is used. All of it is when it denies a request, but
+// not one that costs more than there ever is.
+func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
+	if percent == 100 {
+		return u.RetryAfter != 0 && u.RetryAfter != stint.Never
+	}
+	return l.Max > 0 && 100*u.Used >= int64(percent)*l.Max
+}
+
+// endOf returns when the period of a limit ends, in the store's clock. A decision that this process
+// made from memory has only our clock, which may be some seconds off: ends are whole windows, or
+// minutes.
+func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
+	now := time.Now()
+	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.Leased {
+		now = time.UnixMicro(data.NowOf(i))
+	}
+	unit := time.Minute.Microseconds()
+	if l.Algorithm == stint.AlgorithmFixed {
+		unit = l.Window.Microseconds()
+	}
+	end := now.Add(left).UnixMicro() + unit/2
+	return time.UnixMicro(end - end%unit).UTC()
+}
+
+// hash stands for a limit of a subject in a period, in this process.
+func (g *Guard) hash(r *Result, l *stint.Limit, until time.Time) uint64 {
+	var h maphash.Hash
+	h.SetSeed(g.reached().seed)
+	for _, part := range [...]string{r.Subject, r.Scope, r.Rule.Name(), l.Name} {
+		_, _ = h.WriteString(part) // never fails
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64() + uint64(until.Unix())*0xff51afd7ed558ccd + uint64(l.Window)*uint64(1+l.Algorithm)
+}
+
+// id is the ID of an event.
+func (t *Threshold) id() string {
+	h := sha256.New()
+	for _, part := range [...]string{t.Subject, t.Scope, t.Rule.Name(), t.Limit.Name, t.Limit.Algorithm.String(),
+		t.Limit.Window.String(), strconv.Itoa(t.Percent), strconv.FormatInt(t.Until.Unix(), 10)} {
+		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) // never fails
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// mark reports whether an event is to be reported by this process: it is the first to mark it in
+// the store, or does not know.
+func (g *Guard) mark(ctx context.Context, t *Threshold) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
+	defer cancel()
+	window := t.Limit.Window
+	if t.Limit.Algorithm == stint.AlgorithmCalendar {
+		window = min(window+longestShift, stint.MaxWindow)
+	}
+	d, err := g.store.Take(ctx, stint.Request{
+		Claims:  []stint.Claim{{Subject: markType + t.ID, Limits: []stint.Limit{stint.Per(1, window)}, Cost: 1}},
+		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: markTime},
+	})
+	return err != nil || d.Allowed
+}
