@@ -136,7 +136,8 @@ func (c *compiler) webhooks() {
 		if doc.KeyFile == "" && !c.has(key+".key_file") {
 			c.mistake(key+".key_file", "is missing; want a file with a secret text of at least 16 bytes, by which the receiver knows who posts")
 		}
-		c.config.Webhooks = append(c.config.Webhooks, Webhook{URL: doc.URL, KeyFile: c.file(key+".key_file", doc.KeyFile)})
+		c.config.Webhooks = append(c.config.Webhooks,
+			Webhook{URL: doc.URL, KeyFile: c.file(key+".key_file", doc.KeyFile)})
 	}
 }
 

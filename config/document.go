@@ -162,8 +162,8 @@ type tierDoc struct {
 	// Limits on the sum of the requests' costs.
 	Budget ruleLimits `yaml:"budget"`
 	// Shares of its limits and budgets of a calendar or with fixed windows: 50%, 80%, 100%. When a
-	// member reaches one, that is logged, counted and posted to the webhooks, once a period. 100% is
-	// the first denial. Not for limits in shadow.
+	// member reaches one, that is logged, counted and posted to the webhooks, once a period. 100%
+	// is the first denial. Not for limits in shadow.
 	Notify shares `yaml:"notify"`
 	// Decide and count, but deny no one for this tier's limits.
 	Shadow bool `yaml:"shadow"`

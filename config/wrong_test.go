@@ -195,7 +195,7 @@ policies:
 		`stint.yaml:13: tiers[0].limits[8]: "Unlimited": no window; want "units/window", such as "100/1m" or "10/1s burst 2x" (did you mean "unlimited"?)`,
 		`stint.yaml:14: tiers[0].budget: "-1/1h": a maximum of -1; want 0 to 9007199254740992`,
 	}},
-	{"notify", `claims: {plan: ""}
+	{"notify", `claims: {user: "", plan: ""}
 tiers:
   - {name: a, identity: user, limits: 100/1m, notify: [50%, 80%]}
   - {name: b, identity: user, match: {claim: {plan: b}}, limits: [10/1s, 100/month], notify: [80%, 50%, 101%]}

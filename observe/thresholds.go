@@ -49,7 +49,7 @@ func newThresholds(c *Config) *thresholds {
 // thresholdPlan says how thresholds are posted: for about an hour.
 func thresholdPlan(name string, key []byte) webhookPlan {
 	plan := webhookPlan{name: name, kind: "thresholds", media: "application/cloudevents+json", key: key,
-		queue: 10_000, workers: 8}
+		queue: 50_000, workers: 8}
 	pause, all := time.Second, time.Duration(0)
 	for all < time.Hour {
 		plan.pauses, all = append(plan.pauses, pause), all+pause
@@ -63,8 +63,8 @@ func (t *thresholds) add(e *policy.Threshold, names *names) {
 	name := thresholdName{clean(e.Rule.Tier), clean(e.Rule.Policy), e.Percent}
 	t.counts.get(name).count.Add(1)
 	if unlogged, ok := t.log.Allow(logsample.Few, time.Second); ok {
-		t.logger.Info(fmt.Sprintf("stint: %d %% of a quota is used", e.Percent), "policy", e.Rule.Name(), "tier", e.Rule.Tier,
-			"subject", names.label(names.kept(e.Subject)), "limit", e.Limit.String(), "used", e.Used,
+		t.logger.Info(fmt.Sprintf("stint: %d %% of a quota is used", e.Percent), "policy", e.Rule.Name(),
+			"tier", e.Rule.Tier, "subject", names.label(names.kept(e.Subject)), "limit", e.Limit.String(), "used", e.Used,
 			"until", e.Until.Format(time.RFC3339), "id", e.ID, "unlogged", unlogged)
 	}
 	if len(t.webhooks) == 0 {

@@ -28,7 +28,10 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-var webhookKey = []byte("0123456789abcdef")
+var (
+	webhookKey = []byte("0123456789abcdef")
+	silent     = slog.New(slog.DiscardHandler)
+)
 
 // signed returns the event in a request if its signature is good.
 func signed(r *http.Request) (cloudEvent, error) {
@@ -39,7 +42,8 @@ func signed(r *http.Request) (cloudEvent, error) {
 	}
 	mac := hmac.New(sha256.New, webhookKey)
 	fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp"), body)
-	if got, want := r.Header.Get("Webhook-Signature"), "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)); got != want {
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	if got := r.Header.Get("Webhook-Signature"); got != want {
 		return e, fmt.Errorf("the signature is %q, want %q", got, want)
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -56,7 +60,7 @@ func quota(t *testing.T, store stint.Store, observer stint.Observer) *policy.Gua
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: observer, Logger: slog.New(slog.DiscardHandler)})
+	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: observer, Logger: silent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +78,8 @@ func (u user) Claim(name string) string {
 
 func ask(t *testing.T, g *policy.Guard, of string) {
 	t.Helper()
-	if err := g.Decide(context.Background(), &policy.Input{Method: "GET", Path: "/", Claims: user(of)}, &policy.Verdict{}); err != nil {
+	in := policy.Input{Method: "GET", Path: "/", Claims: user(of)}
+	if err := g.Decide(context.Background(), &in, &policy.Verdict{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -84,7 +89,8 @@ func TestThresholdsArePosted(t *testing.T) {
 	got := make(chan cloudEvent, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		e, err := signed(r)
-		if err != nil || r.Header.Get("Webhook-Id") != e.ID || r.Header.Get("Content-Type") != "application/cloudevents+json" {
+		if err != nil || r.Header.Get("Webhook-Id") != e.ID ||
+			r.Header.Get("Content-Type") != "application/cloudevents+json" {
 			t.Errorf("%v in %v", err, r.Header)
 		}
 		got <- e
@@ -100,7 +106,8 @@ func TestThresholdsArePosted(t *testing.T) {
 	if err := hook.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	m := New(Config{Webhooks: []Webhook{hook}, Logger: slog.New(slog.NewTextHandler(log, nil)), Alerts: AlertConfig{Instance: "web-1"}})
+	m := New(Config{Webhooks: []Webhook{hook}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Alerts: AlertConfig{Instance: "web-1"}})
 	guard := quota(t, store, m)
 	for range 12 {
 		ask(t, guard, "42")
@@ -118,9 +125,10 @@ func TestThresholdsArePosted(t *testing.T) {
 	}
 	for percent, used := range map[int]int64{50: 5, 80: 8, 100: 10} {
 		e := events[percent]
-		want := thresholdData{Subject: "user:42", Tier: "pro", Scope: "global", Limit: "10/day", Percent: percent, Used: used, Max: 10,
-			Until: time.Date(2023, 11, 15, 0, 0, 0, 0, time.UTC), Instance: "web-1"}
-		if e.Data != want || e.SpecVersion != "1.0" || e.Source != "/stint" || e.Subject != "user:42" || e.ID == "" || e.Time.IsZero() {
+		want := thresholdData{Subject: "user:42", Tier: "pro", Scope: "global", Limit: "10/day",
+			Percent: percent, Used: used, Max: 10, Until: time.Date(2023, 11, 15, 0, 0, 0, 0, time.UTC), Instance: "web-1"}
+		if e.Data != want || e.SpecVersion != "1.0" || e.Source != "/stint" || e.Subject != "user:42" ||
+			e.ID == "" || e.Time.IsZero() {
 			t.Errorf("%d %%: got %+v, want %+v", percent, e, want)
 		}
 	}
@@ -129,7 +137,8 @@ func TestThresholdsArePosted(t *testing.T) {
 	}
 	registry, text := prometheus.NewPedanticRegistry(), httptest.NewRecorder()
 	registry.MustRegister(m)
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(text, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(
+		text, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	var scraped []string
 	for _, line := range strings.Split(text.Body.String(), "\n") {
 		if strings.HasPrefix(line, "stint_thresholds") || strings.HasPrefix(line, "stint_webhook") {
@@ -184,8 +193,8 @@ func TestThresholdsOfMany(t *testing.T) {
 		var monitors []*Monitor
 		var guards []*policy.Guard
 		for range processes {
-			m := New(Config{Logger: slog.New(slog.DiscardHandler)})
-			w := newWebhook("https://receiver.test", thresholdPlan("1", webhookKey), slog.New(slog.DiscardHandler))
+			m := New(Config{Logger: silent})
+			w := newWebhook("https://receiver.test", thresholdPlan("1", webhookKey), silent)
 			w.client.Transport = to
 			m.reached.webhooks = append(m.reached.webhooks, w.start())
 			monitors, guards = append(monitors, m), append(guards, quota(t, store, m))
@@ -227,7 +236,8 @@ func TestThresholdsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logtest.Buffer{}
 		to := &receiver{until: time.Now().Add(24 * time.Hour), ids: map[string]int{}}
-		w := newWebhook("https://receiver.test/SECRET", thresholdPlan("1", webhookKey), slog.New(slog.NewTextHandler(log, nil)))
+		w := newWebhook("https://receiver.test/SECRET", thresholdPlan("1", webhookKey),
+			slog.New(slog.NewTextHandler(log, nil)))
 		w.client.Transport = to
 		w.start()
 		w.send((&thresholds{}).message(&policy.Threshold{ID: "a", Rule: &policy.Rule{}, Subject: "user:42"}))
@@ -238,7 +248,8 @@ func TestThresholdsAreGivenUp(t *testing.T) {
 		if took := time.Since(began); took < time.Hour || took > 65*time.Minute {
 			t.Errorf("it was given up after %v", took)
 		}
-		if got := log.String(); !strings.Contains(got, "thresholds were not posted") || strings.Contains(got, "SECRET") {
+		got := log.String()
+		if !strings.Contains(got, "thresholds were not posted") || strings.Contains(got, "SECRET") {
 			t.Errorf("the log is %s", got)
 		}
 		w.close()

@@ -171,8 +171,8 @@ func (w *webhook) deliver(ctx context.Context, m *message) {
 		if !again || last || i == len(w.pauses) || ctx.Err() != nil {
 			w.failed.Add(1)
 			if unlogged, ok := w.log.Allow(logsample.Few, time.Second); ok {
-				w.logger.Error("stint: "+w.kind+" were not posted to the webhook", "about", m.what, "id", m.id, "attempts", i+1,
-					"cause", err, "unlogged", unlogged)
+				w.logger.Error("stint: "+w.kind+" were not posted to the webhook", "about", m.what, "id", m.id,
+					"attempts", i+1, "cause", err, "unlogged", unlogged)
 			}
 			return
 		}

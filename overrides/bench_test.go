@@ -58,8 +58,8 @@ func BenchmarkLimits(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen is the start of a process that finds a million overrides in Redis: how long it takes,
-// and how much memory they use.
+// BenchmarkOpen is the start of a process that finds a million overrides in Redis: how long it
+// takes, and how much memory they use.
 func BenchmarkOpen(b *testing.B) {
 	const n = 1_000_000
 	server := redistest.Start(b)

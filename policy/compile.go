@@ -50,7 +50,8 @@ func (c *compiler) compile() {
 	c.logged("log.rejections", c.spec.LogRejections)
 	if tiers, policies := len(c.spec.Tiers), len(c.spec.Policies); tiers > maxTiers || policies > maxPolicies {
 		c.mistake("", "there are %d tiers and %d policies; want at most %d and %d: numbers that differ from customer to customer come from "+
-			"a claim, as in {limit: 60/1m, claim: rpm, max: 10000}, or in Go from httplimit.WithLimits", tiers, policies, maxTiers, maxPolicies)
+			"a claim, as in {limit: 60/1m, claim: rpm, max: 10000}, or in Go from httplimit.WithLimits; exceptions for single customers are "+
+			"overrides, as in stint limits set user:42 --policy api 500/1m --until friday", tiers, policies, maxTiers, maxPolicies)
 		return
 	}
 	c.tiers()

@@ -50,8 +50,8 @@ func (c *compiler) tiers() {
 		c.claimed(key+".limits", from.Limits)
 		c.claimed(key+".budget", from.Budget)
 		c.notify(key+".notify", from.Notify, from.Limits, from.Budget)
-		t.rules = c.rules(key, Rule{Tier: from.Name, Contact: t.contact, Notify: from.Notify, unit: &t.unit}, from.Limits,
-			from.Budget)
+		like := Rule{Tier: from.Name, Contact: t.contact, Notify: from.Notify, unit: &t.unit}
+		t.rules = c.rules(key, like, from.Limits, from.Budget)
 		c.set.tiers = append(c.set.tiers, t)
 	}
 	last := c.set.tiers[len(c.set.tiers)-1]

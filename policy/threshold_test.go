@@ -65,7 +65,8 @@ func newProcess(t *testing.T, store stint.Store, spec policy.Spec) *process {
 		t.Fatal(err)
 	}
 	p := &process{T: t}
-	if p.guard, err = policy.NewGuard(store, set, policy.GuardConfig{Observer: &p.reports, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	c := policy.GuardConfig{Observer: &p.reports, Logger: slog.New(slog.DiscardHandler)}
+	if p.guard, err = policy.NewGuard(store, set, c); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -101,8 +102,8 @@ func (h headers) Values(name string) []string { return h[name] }
 // monthly is a budget of a month beside a limit that slides.
 func monthly(limit stint.Limit) policy.Spec {
 	return policy.Spec{
-		Tiers: []policy.Tier{{Name: "pro", Identity: []string{"user", "ip"}, Limits: policy.Limits(stint.PerMinute(1000)),
-			Budget: policy.Limits(limit), Notify: []int{50, 80, 100}}},
+		Tiers: []policy.Tier{{Name: "pro", Identity: []string{"user", "ip"},
+			Limits: policy.Limits(stint.PerMinute(1000)), Budget: policy.Limits(limit), Notify: []int{50, 80, 100}}},
 		Policies: []policy.Policy{{Name: "cost", Cost: &policy.Cost{Units: 1, Header: "X-Cost", Min: 1, Max: 1000},
 			Refund: []int{5}}},
 	}
@@ -117,7 +118,8 @@ func TestThresholds(t *testing.T) {
 		}
 		defer memory.Close()
 		store := &marking{Store: memory}
-		for _, limit := range []stint.Limit{stint.Monthly(100).In("Europe/Berlin"), {Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}} {
+		fixed := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
+		for _, limit := range []stint.Limit{stint.Monthly(100).In("Europe/Berlin"), fixed} {
 			limit.Name = "cost"
 			text := limit.String()
 			one, two := newProcess(t, store, monthly(limit)), newProcess(t, store, monthly(limit))
@@ -227,13 +229,14 @@ func (s degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 
 func TestNotifies(t *testing.T) {
 	month, second := stint.Monthly(5), stint.PerSecond(5)
-	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "a", Identity: []string{"ip"}, Limits: policy.Limits(second, month),
-		Budget: policy.Limits(stint.PerMinute(3)), Notify: []int{80}}}})
+	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "a", Identity: []string{"ip"},
+		Limits: policy.Limits(second, month), Budget: policy.Limits(stint.PerMinute(3)), Notify: []int{80}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rules := set.Rules()
-	if got := rules[0].Notifies(&month); !slices.Equal(got, []int{80}) || rules[0].Notifies(&second) != nil || rules[1].Notify != nil {
+	got := rules[0].Notifies(&month)
+	if !slices.Equal(got, []int{80}) || rules[0].Notifies(&second) != nil || rules[1].Notify != nil {
 		t.Errorf("got %v and %v", got, rules[1].Notify)
 	}
 }

@@ -1,6 +1,6 @@
-// Command quota gives a customer a quota per calendar month in its time zone, and posts to a webhook
-// when 80 % of it is used and when a request is denied. The receiver, which is a part of this
-// program, checks the signature.
+// Command quota gives a customer a quota per calendar month in its time zone, and posts to a
+// webhook when 80 % of it is used and when a request is denied. The receiver, which is a part of
+// this program, checks the signature.
 //
 //	go run ./examples/quota
 //
@@ -45,14 +45,14 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer store.Close() // nothing is lost
-	monitor := observe.New(observe.Config{Webhooks: []observe.Webhook{{URL: receiver.URL, Key: key}},
-		Logger: slog.New(slog.DiscardHandler)})
+	quiet := slog.New(slog.DiscardHandler)
+	monitor := observe.New(observe.Config{Webhooks: []observe.Webhook{{URL: receiver.URL, Key: key}}, Logger: quiet})
 	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "pro", Identity: []string{"user", "ip"},
 		Limits: policy.Limits(stint.Monthly(5).In("Europe/Berlin")), Notify: []int{80, 100}}}})
 	if err != nil {
 		return err
 	}
-	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: monitor, Logger: slog.New(slog.DiscardHandler)})
+	guard, err := policy.NewGuard(store, set, policy.GuardConfig{Observer: monitor, Logger: quiet})
 	if err != nil {
 		return err
 	}

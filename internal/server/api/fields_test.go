@@ -37,7 +37,8 @@ func TestDocumentIsTheCode(t *testing.T) {
 			t.Errorf("%s:\nthe document has %v\nthe code has     %v", what, got, want)
 		}
 	}
-	equal("paths", slices.Collect(maps.Keys(doc.Paths)), append(slices.Collect(maps.Keys(posts)), documentPath, usagePath))
+	equal("paths", slices.Collect(maps.Keys(doc.Paths)),
+		append(slices.Collect(maps.Keys(posts)), documentPath, usagePath))
 
 	properties := func(name string) []string {
 		return slices.Collect(maps.Keys(doc.Components.Schemas[name].Properties))

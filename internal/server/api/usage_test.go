@@ -87,8 +87,8 @@ func TestUsage(t *testing.T) {
 		}
 		rows = append(rows, row{l.Policy, l.Limit, l.Used, l.Remaining, l.Costs})
 	}
-	want := []row{{"free", "20/1m", 3, 17, false}, {"free", "200/month", 3, 197, false}, {"free", "cost: 40/1h", 6, 34, true},
-		{"search", "5/1m", 3, 2, false}}
+	want := []row{{"free", "20/1m", 3, 17, false}, {"free", "200/month", 3, 197, false},
+		{"free", "cost: 40/1h", 6, 34, true}, {"search", "5/1m", 3, 2, false}}
 	if got.Tier != "free" || !slices.Equal(rows, want) {
 		t.Errorf("got %s %v, want %v", got.Tier, rows, want)
 	}
