@@ -64,8 +64,8 @@ func (t *thresholds) add(e *policy.Threshold, names *names) {
 	t.counts.get(name).count.Add(1)
 	if unlogged, ok := t.log.Allow(logsample.Few, time.Second); ok {
 		t.logger.Info(fmt.Sprintf("stint: %d %% of a quota is used", e.Percent), "policy", e.Rule.Name(),
-			"tier", e.Rule.Tier, "subject", names.label(names.kept(e.Subject)), "limit", e.Limit.String(), "used", e.Used,
-			"until", e.Until.Format(time.RFC3339), "id", e.ID, "unlogged", unlogged)
+			"tier", e.Rule.Tier, "subject", names.label(names.kept(e.Subject)), "limit", e.Limit.String(),
+			"used", e.Used, "until", e.Until.Format(time.RFC3339), "id", e.ID, "unlogged", unlogged)
 	}
 	if len(t.webhooks) == 0 {
 		return

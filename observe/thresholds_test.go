@@ -126,7 +126,8 @@ func TestThresholdsArePosted(t *testing.T) {
 	for percent, used := range map[int]int64{50: 5, 80: 8, 100: 10} {
 		e := events[percent]
 		want := thresholdData{Subject: "user:42", Tier: "pro", Scope: "global", Limit: "10/day",
-			Percent: percent, Used: used, Max: 10, Until: time.Date(2023, 11, 15, 0, 0, 0, 0, time.UTC), Instance: "web-1"}
+			Percent: percent, Used: used, Max: 10, Until: time.Date(2023, 11, 15, 0, 0, 0, 0, time.UTC),
+			Instance: "web-1"}
 		if e.Data != want || e.SpecVersion != "1.0" || e.Source != "/stint" || e.Subject != "user:42" ||
 			e.ID == "" || e.Time.IsZero() {
 			t.Errorf("%d %%: got %+v, want %+v", percent, e, want)

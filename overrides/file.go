@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
@@ -39,7 +41,7 @@ func Read(r io.Reader, f func(Override) error) error {
 		var o Override
 		in := json.NewDecoder(bytes.NewReader(text))
 		in.DisallowUnknownFields()
-		err := in.Decode(&o)
+		err := plain(in.Decode(&o))
 		if err == nil && in.More() {
 			err = errors.New("there is more than one value; want an override in each line")
 		}
@@ -54,6 +56,21 @@ func Read(r io.Reader, f func(Override) error) error {
 		}
 	}
 	return lines.Err()
+}
+
+// plain returns an error of decoding a line in words for those who write such lines.
+func plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if wrong, ok := errors.AsType[*time.ParseError](err); ok {
+		return fmt.Errorf("%s is not a time; want one such as %q", wrong.Value, "2026-11-20T18:00:00Z")
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("%s is a %s", wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("%s; want an override such as %s", strings.TrimPrefix(err.Error(), "json: "),
+		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 
 // Fixed returns overrides that are always in force, whatever their ends: to try them out.

@@ -249,3 +249,21 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// TestRead: what is wrong with a line of a file is said with what would be right.
+func TestRead(t *testing.T) {
+	const user = `{"subject":"user:42","policy":"free",`
+	for text, want := range map[string]string{
+		user + `"limits":["500/1h"],"until":"friday"}`: `line 1: "friday" is not a time; want one such as "2026-`,
+		user + `"limit":["500/1h"]}`:                   `line 1: unknown field "limit"; want an override such as {"subject"`,
+		user + `"limits":"500/1h"}`:                    `line 1: limits is a string; want an override such as`,
+		"\n" + user + `"limits":["5"]}`:                `line 2: stint: limit "5": no window; want "units/window"`,
+		user + `"limits":["5/1h"]} {}`:                 `line 1: there is more than one value`,
+		`user:42,free,500/1h`:                          `line 1: invalid character 'u'`,
+	} {
+		err := overrides.Read(strings.NewReader(text), func(overrides.Override) error { return nil })
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}

@@ -240,3 +240,38 @@ func TestNotifies(t *testing.T) {
 		t.Errorf("got %v and %v", got, rules[1].Notify)
 	}
 }
+
+// BenchmarkThresholds is a verdict on the memory store about a subject that has reached two of its
+// three thresholds: without any, and with them.
+func BenchmarkThresholds(b *testing.B) {
+	for name, notify := range map[string][]int{"none": nil, "reached": {1, 2, 100}} {
+		b.Run(name, func(b *testing.B) {
+			memory, err := memorystore.New(memorystore.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { memory.Close() })
+			set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "pro", Identity: []string{"user", "ip"},
+				Limits: policy.Limits(stint.Yearly(1 << 40)), Notify: notify}}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			guard, err := policy.NewGuard(memory, set, policy.GuardConfig{Observer: &reports{}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			_, err = memory.Take(b.Context(), stint.Request{Claims: []stint.Claim{{Subject: "user:42", Scope: "global",
+				Limits: []stint.Limit{stint.Yearly(1 << 40)}, Cost: 1 << 38}}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			in := policy.Input{Method: "GET", Path: "/", Claims: claimed{"user": "42"}}
+			v := new(policy.Verdict)
+			for b.Loop() {
+				if err := guard.Decide(context.Background(), &in, v); err != nil || !v.Decision.Allowed {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -145,7 +145,7 @@ func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Nam
 			names = append(names, o.Policy)
 		}
 		if names == nil {
-			return who, invalid("%s has no override", quoteSubject(who.Subject))
+			return who, invalid("%s has no override; it has the configured limits", quoteSubject(who.Subject))
 		}
 		return who, invalid("%s has no override under %q; it has one under %s", quoteSubject(who.Subject), shown(policy),
 			strings.Join(names, ", "))
