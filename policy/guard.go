@@ -161,7 +161,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	}
 	g.Observe(ctx, v)
 	if g.observer != nil && v.Err == nil {
-		g.reportThresholds(ctx, v)
+		g.reportThresholds(ctx, v, r)
 	}
 }
 

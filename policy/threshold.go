@@ -40,8 +40,6 @@ const (
 	maxNotify = 10
 	// minNotify is the shortest window whose shares are reported.
 	minNotify = time.Minute
-	// markTime is how long a request that reaches a threshold waits for the store to mark it.
-	markTime = 10 * time.Millisecond
 	// markType is what the subjects begin with under which the store keeps marks.
 	markType = "threshold:"
 	// longestShift is more than clocks are put back by within a period.
@@ -122,8 +120,11 @@ func (r *reached) add(mark uint64) bool {
 // reportThresholds reports the thresholds that a decision of the store has found to be reached.
 // Decisions that were made without the store are none: they know a part of what is used. Neither
 // are those on a later time.
-func (g *Guard) reportThresholds(ctx context.Context, v *Verdict) {
-	d := &v.Decision
+func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Request) {
+	d, budget := &v.Decision, time.Duration(0) // the store's
+	if r.Failure != nil {
+		budget = r.Failure.Budget
+	}
 	if d.Degraded || d.Allowed && d.RetryAfter > 0 {
 		return
 	}
@@ -134,14 +135,15 @@ func (g *Guard) reportThresholds(ctx context.Context, v *Verdict) {
 		}
 		for k := range r.Usages {
 			if l := &r.Limits[k]; r.Rule.Notifies(l) != nil {
-				g.reportUse(ctx, v, i, k)
+				g.reportUse(ctx, v, i, k, budget)
 			}
 		}
 	}
 }
 
-// reportUse reports the thresholds of one limit, by the indexes of its result and of the limit.
-func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int) {
+// reportUse reports the thresholds of one limit, by the indexes of its result and of the limit. To
+// mark each may take as long as a decision.
+func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time.Duration) {
 	r := &v.Results[i]
 	l, u := &r.Limits[k], r.Usages[k]
 	until, hash := time.Time{}, uint64(0)
@@ -159,7 +161,7 @@ func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int) {
 		t := Threshold{Rule: r.Rule, Subject: r.Subject, Scope: r.Scope, Limit: *l, Percent: percent, Used: u.Used,
 			Until: until}
 		t.ID = t.id()
-		if g.mark(ctx, &t) {
+		if g.mark(ctx, &t, budget) {
 			g.observer.Observe(ctx, &t)
 		}
 	}
@@ -213,8 +215,8 @@ func (t *Threshold) id() string {
 
 // mark reports whether an event is to be reported by this process: it is the first to mark it in
 // the store, or does not know.
-func (g *Guard) mark(ctx context.Context, t *Threshold) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTime)
+func (g *Guard) mark(ctx context.Context, t *Threshold, budget time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
 	defer cancel()
 	window := t.Limit.Window
 	if t.Limit.Algorithm == stint.AlgorithmCalendar {
@@ -222,7 +224,7 @@ func (g *Guard) mark(ctx context.Context, t *Threshold) bool {
 	}
 	d, err := g.store.Take(ctx, stint.Request{
 		Claims:  []stint.Claim{{Subject: markType + t.ID, Limits: []stint.Limit{stint.Per(1, window)}, Cost: 1}},
-		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: markTime},
+		Failure: &stint.FailurePolicy{Mode: stint.FailError, Budget: budget},
 	})
 	return err != nil || d.Allowed
 }

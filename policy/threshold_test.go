@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -111,68 +111,68 @@ func monthly(limit stint.Limit) policy.Spec {
 
 // Each share is reported once a period by whichever process sees it first, whatever the steps.
 func TestThresholds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
+	var now atomic.Int64 // in seconds
+	now.Store(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Unix())
+	memory, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	store := &marking{Store: memory}
+	fixed := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
+	for _, limit := range []stint.Limit{stint.Monthly(100).In("Europe/Berlin"), fixed} {
+		limit.Name = "cost"
+		text := limit.String()
+		one, two := newProcess(t, store, monthly(limit)), newProcess(t, store, monthly(limit))
+		store.marks = 0
+		one.ask("42", 49)
+		one.want("")
+		one.ask("42", 1)
+		one.want("user:42 50% of " + text + " with 50")
+		two.ask("42", 29)
+		two.want("") // the other has reported it
+		if store.marks != 2 {
+			t.Errorf("%d calls for one event in two processes", store.marks)
 		}
-		defer memory.Close()
-		store := &marking{Store: memory}
-		fixed := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
-		for _, limit := range []stint.Limit{stint.Monthly(100).In("Europe/Berlin"), fixed} {
-			limit.Name = "cost"
-			text := limit.String()
-			one, two := newProcess(t, store, monthly(limit)), newProcess(t, store, monthly(limit))
-			store.marks = 0
-			one.ask("42", 49)
-			one.want("")
-			one.ask("42", 1)
-			one.want("user:42 50% of " + text + " with 50")
-			two.ask("42", 29)
-			two.want("") // the other has reported it
-			if store.marks != 2 {
-				t.Errorf("%d calls for one event in two processes", store.marks)
-			}
-			for range 5 {
-				one.ask("43", 1)
-			}
-			if store.marks != 2 {
-				t.Errorf("%d calls, want none per decision", store.marks)
-			}
-			// What is given back is not reported again when it is used again.
-			v := two.ask("42", 1)
-			two.want("user:42 80% of " + text + " with 80")
-			two.guard.Follow(context.Background(), v)(policy.Outcome{Status: 500})
-			one.ask("42", 1)
-			one.want("")
-			// All of it is used when a request is denied, and not when nothing is left.
-			one.ask("42", 20)
-			one.want("")
-			if v := two.ask("42", 1); v.Decision.Allowed {
-				t.Fatal("more than the limit")
-			}
-			two.want("user:42 100% of " + text + " with 100")
-			one.ask("42", 1)
-			one.want("")
-			// One request may reach several.
-			one.ask("44", 85)
-			one.want("user:44 50% of " + text + " with 85; user:44 80% of " + text + " with 85")
-			// One that costs more than there ever is says nothing of what is used.
-			one.ask("45", 101)
-			one.want("")
-			first := one.all
-			// In the next period all of it begins again, with other ids.
-			two.ask("46", 60)
-			id := two.all[0].ID
-			time.Sleep(two.all[0].Until.Sub(time.Now()))
-			two.next()
-			two.ask("46", 60)
-			if len(two.all) != 1 || two.all[0].ID == id || len(first) > 0 {
-				t.Errorf("in the next period: %+v", two.all)
-			}
-			two.want("user:46 50% of " + text + " with 60")
+		for range 5 {
+			one.ask("43", 1)
 		}
-	})
+		if store.marks != 2 {
+			t.Errorf("%d calls, want none per decision", store.marks)
+		}
+		// What is given back is not reported again when it is used again.
+		v := two.ask("42", 1)
+		two.want("user:42 80% of " + text + " with 80")
+		two.guard.Follow(context.Background(), v)(policy.Outcome{Status: 500})
+		one.ask("42", 1)
+		one.want("")
+		// All of it is used when a request is denied, and not when nothing is left.
+		one.ask("42", 20)
+		one.want("")
+		if v := two.ask("42", 1); v.Decision.Allowed {
+			t.Fatal("more than the limit")
+		}
+		two.want("user:42 100% of " + text + " with 100")
+		one.ask("42", 1)
+		one.want("")
+		// One request may reach several.
+		one.ask("44", 85)
+		one.want("user:44 50% of " + text + " with 85; user:44 80% of " + text + " with 85")
+		// One that costs more than there ever is says nothing of what is used.
+		one.ask("45", 101)
+		one.want("")
+		first := one.all
+		// In the next period all of it begins again, with other ids.
+		two.ask("46", 60)
+		id := two.all[0].ID
+		now.Store(two.all[0].Until.Unix())
+		two.next()
+		two.ask("46", 60)
+		if len(two.all) != 1 || two.all[0].ID == id || len(first) > 0 {
+			t.Errorf("in the next period: %+v", two.all)
+		}
+		two.want("user:46 50% of " + text + " with 60")
+	}
 }
 
 // A process that cannot mark reports all the same: at least once, and once by itself.

@@ -31,7 +31,7 @@ func TestThresholds(t *testing.T) {
 			event.Data.Percent != 50 && event.Data.Percent != 100 {
 			t.Errorf("%v in %+v", err, event)
 		}
-		if attempts.Add(1) <= 200 {
+		if attempts.Add(1) <= 40 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
