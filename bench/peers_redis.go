@@ -68,7 +68,7 @@ const (
 	plain     = 0
 	stack     = 1
 	firstPeer = 2
-	lastPeer  = 4
+	rival     = 4
 )
 
 // floor is the name of the contender that limits nothing.
@@ -92,10 +92,9 @@ func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) red
 	return openLimiter(store, limits)
 }
 
-// openStack is stint as recommended: with all that package resilience has. Its budget is longer
-// than the 15 ms of the default, for the others wait for as long as it takes.
+// openStack is stint as [stores.Open] opens it.
 func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
-	return openLimiter(openStore(ctx, addr, stint.FailurePolicy{Budget: 100 * time.Millisecond}), limits)
+	return openLimiter(openStore(ctx, addr, stint.FailurePolicy{}), limits)
 }
 
 // openStore opens the recommended store over Redis. Failure says what happens when Redis is slow.

@@ -55,19 +55,17 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
 	keys := subjectKeys(subjects)
 	rand.Shuffle(subjects, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 
-	cpu := func(l load) float64 { return l.cpu }
-	rate := func(l load) float64 { return l.perSecond }
 	single := r.AtLeast(1.5, "×", "tiers: decisions a second with one window, to rueidislimiter")
 	triple := r.AtLeast(2.5, "×", "tiers: decisions a second with three windows, to three calls of rueidislimiter")
 	var cpus, rates, unbatched [][]string
 	for _, row := range tierRows(minute) {
 		l := row.compete(ctx, s, server, keys, minute)
-		line, ratio := against(row.name, l.stint, l.call, cpu)
+		line, ratio := against(row.name, l.stint, l.call, serverTime)
 		live := over(l.stint, func(l load) float64 { return l.used }).Median()
 		cpus = append(cpus, append(line, contest.Number(round(live, 1)), contest.Number(over(l.stint, share).Median())))
 		r.AtMost(row.cpu, "×", "tiers: "+row.name+", server time per decision to one call of rueidislimiter").Judge(ratio)
 
-		line, ratio = against(row.name, l.stint, l.calls, rate)
+		line, ratio = against(row.name, l.stint, l.calls, perSecond)
 		rates = append(rates, line)
 		if len(row.limits) == 1 {
 			single.Judge(ratio, row.name)
@@ -75,7 +73,7 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
 			triple.Judge(ratio, row.name)
 		}
 		if row.unbatched > 0 {
-			line, ratio = against(row.name, l.plain, l.alone, cpu)
+			line, ratio = against(row.name, l.plain, l.alone, serverTime)
 			unbatched = append(unbatched, line)
 			r.AtMost(row.unbatched, "×", "tiers: "+row.name+", plain store, 1 caller, server time per decision to rueidislimiter").Judge(ratio)
 		}
@@ -94,12 +92,8 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
 // against returns a row of medians and the median of the ratios that two contenders had in the same
 // round.
 func against(name string, ours, theirs []load, value func(load) float64) ([]string, float64) {
-	var ratios contest.Series
-	for i := range ours {
-		ratios = append(ratios, value(ours[i])/value(theirs[i]))
-	}
-	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(ratios)},
-		ratios.Median()
+	all := ratios(over(ours, value), over(theirs, value))
+	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(all)}, all.Median()
 }
 
 // share is the part of decisions that were allowed.
