@@ -63,7 +63,6 @@ type batch struct {
 	since   time.Time     // when the first of them came, or a flight last left
 	took    time.Duration // how long the last flight did
 	flights []*flight
-	late    int // of the flights
 	check   *time.Timer
 	checkAt time.Time    // zero if the timer is not set
 	resting int          // goroutines that have nothing to do,
@@ -229,13 +228,13 @@ func (b *batch) free(w *waiter) {
 func (b *batch) enqueue(w *waiter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	endsBefore := func(f *flight) bool { return f.end.Before(w.until) }
+	busy := func(f *flight) bool { return !f.late || f.end.Before(w.until) }
 	switch {
 	case b.closed:
 		return errClosed
 	case len(b.waiting) >= b.most:
 		return errTooMany
-	case b.late == maxFlights && !slices.ContainsFunc(b.flights, endsBefore):
+	case len(b.flights) == maxFlights && !slices.ContainsFunc(b.flights, busy):
 		return errAllLate
 	}
 	if b.waiting = append(b.waiting, w); len(b.waiting) == 1 {
@@ -293,9 +292,9 @@ func (b *batch) fill(f *flight) *flight {
 	now, number := time.Now(), b.ledger.nextCall()
 	b.catchUp(now)
 	f.begun, f.over = now, now.Add(b.budget) // one with less time than the budget has chosen so
-	n := 0
+	n, most := 0, b.share()
 	for _, w := range b.waiting {
-		if len(f.waiters) == maxBatch {
+		if len(f.waiters) == most {
 			break
 		}
 		if n++; b.ended(w, now) {
@@ -323,6 +322,23 @@ func (b *batch) fill(f *flight) *flight {
 	f.late, f.attempt, f.end = false, new(attempt), f.over.Add(lateTime)
 	b.flights = append(b.flights, f)
 	return f
+}
+
+// share is how many requests the next flight takes: its part of those that wait and those in time
+// on their way. If it took more, the store would have little to do while this process lands it. The
+// lock is held.
+func (b *batch) share() int {
+	n, flights := len(b.waiting), 0
+	for _, f := range b.flights {
+		if !f.late {
+			n += len(f.waiters)
+			flights++
+		}
+	}
+	if flights >= eagerFlights {
+		return maxBatch
+	}
+	return min((n+eagerFlights-1)/eagerFlights, maxBatch)
 }
 
 // fly makes flights for as long as requests wait.
@@ -430,9 +446,6 @@ func (b *batch) next(f *flight) *flight {
 	b.flights = slices.DeleteFunc(b.flights, func(g *flight) bool { return g == f })
 	now := time.Now()
 	b.took = min(now.Sub(f.begun), b.budget)
-	if f.late {
-		b.late--
-	}
 	for _, w := range f.waiters {
 		b.free(w)
 	}
@@ -458,7 +471,13 @@ func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlight
 
 // mayStart reports whether another flight may start. The lock is held.
 func (b *batch) mayStart(now time.Time) bool {
-	return len(b.flights) < maxFlights && (len(b.flights)-b.late < eagerFlights || now.Sub(b.since) >= b.gather())
+	late := 0
+	for _, f := range b.flights {
+		if f.late {
+			late++
+		}
+	}
+	return len(b.flights) < maxFlights && (len(b.flights)-late < eagerFlights || now.Sub(b.since) >= b.gather())
 }
 
 // look ends the wait of callers whose time is up, and sends requests that have waited for long
@@ -480,7 +499,6 @@ func (b *batch) look() {
 			b.checkBy(f.over)
 		default:
 			f.late = true
-			b.late++
 			overdue = append(overdue, f.attempt)
 		}
 	}
