@@ -115,9 +115,9 @@ func (s *redisServer) memoryOf(ctx context.Context, pattern string) float64 {
 	return float64(sum)
 }
 
-// await waits until something is ready, for ten seconds at most.
+// await waits until something is ready, for half a minute at most.
 func await(failure string, ready func() bool) {
-	for range 200 {
+	for range 600 {
 		if ready() {
 			return
 		}

@@ -146,7 +146,7 @@ func workloads() []workload {
 			map[int]loadBars{1: {p50: 1.3}, 64: {rate: 3.5, p99: 1}, 256: {rate: 5, p99: 1}}},
 		{"hot key denied", []stint.Limit{stint.PerHour(exact)}, hot, false, inMemory},
 		{"100,000 keys allowed", []stint.Limit{minute}, many, true,
-			map[int]loadBars{1: {p50: 1.3}, 64: {rate: 1.25, cpu: 0.7, p99: 1}, 256: {rate: 1.25, cpu: 0.7, p99: 1}}},
+			map[int]loadBars{1: {p50: 1.3}, 64: {rate: 1.25, cpu: 0.6, p99: 1}, 256: {rate: 1.25, cpu: 0.6, p99: 1}}},
 		{"the same, three windows",
 			[]stint.Limit{minute, stint.PerHour(10 * exact), stint.PerDay(100 * exact)}, many, true,
 			map[int]loadBars{1: {p50: 0.5}, 64: {rate: 2.5, p99: 1}, 256: {rate: 2.5, p99: 1}}},
@@ -232,16 +232,18 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 		}
 		samples = append(samples, func() float64 {
 			l := press(ctx, server, d, walkers, pressTime(s))
-			limits := peer.name != floor
-			// A machine that stands still for a moment has stint fall back: no more than that.
-			if limits && (w.allowed && l.allowed < 0.95 || !w.allowed && l.allowed > 0.01) {
-				contest.Failf("%s: %s allowed a share of %.3f", w.name, peer.name, l.allowed)
-			}
 			loads[i] = append(loads[i], l)
 			return l.perSecond
 		})
 	}
 	alternate(ctx, s.Rounds, samples...)
+	for i, peer := range redisPeers {
+		// A machine that stands still for a moment has stint fall back: no more than that.
+		allowed := over(loads[i], share).Median()
+		if peer.name != floor && (w.allowed && allowed < 0.95 || !w.allowed && allowed > 0.01) {
+			contest.Failf("%s: %s allowed a share of %.3f", w.name, peer.name, allowed)
+		}
+	}
 	return loads
 }
 

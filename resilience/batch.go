@@ -3,7 +3,6 @@ package resilience
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,18 +14,6 @@ import (
 )
 
 const (
-	// eagerFlights is how many flights there are before requests wait to go together: one on its
-	// way while the other is processed.
-	eagerFlights = 2
-	// maxFlights is how many there are at most, late ones included. Each has a connection.
-	maxFlights = 8
-	// maxBatch is how many requests go together at most.
-	maxBatch = 1024
-	// gatherTime is how long requests wait at least for a flight to come back before another
-	// starts.
-	gatherTime = 500 * time.Microsecond
-	// lateTime is how long after its callers' deadlines a flight is still followed.
-	lateTime = time.Second
 	// lagTime is by how much a timer has to be late for this process to be taken to lag behind, and
 	// maxLag by how much that puts off a deadline at most.
 	lagTime = time.Millisecond
@@ -107,18 +94,6 @@ type waiter struct {
 	done    chan struct{} // it is answered, or gave up, or both one after the other
 	isDone  func()        // its call's Done
 	holders atomic.Int32  // of caller and flight: the last one frees it
-}
-
-// flight is one call to the store.
-type flight struct {
-	waiters []*waiter
-	calls   []*driver.Call
-	amends  []*driver.AmendCall
-	begun   time.Time
-	over    time.Time // when the store has failed to answer in time
-	end     time.Time // until when it is followed
-	late    bool
-	attempt *attempt
 }
 
 // ask has the store decide a request by a deadline, after charging what is owed in the same call.
@@ -253,167 +228,6 @@ func (b *batch) checkBy(t time.Time) {
 	}
 }
 
-// send sends the waiting requests, as soon as another flight may start. The lock is held.
-func (b *batch) send(now time.Time) {
-	if len(b.waiting) > 0 && b.mayStart(now) {
-		b.start()
-	}
-	if len(b.waiting) > 0 && len(b.flights) < maxFlights {
-		b.checkBy(b.since.Add(b.gather()))
-	}
-}
-
-// start starts a flight with the waiting requests. The lock is held.
-func (b *batch) start() {
-	f := b.fill(&flight{})
-	if f == nil {
-		return
-	}
-	switch {
-	case b.closed:
-		b.work.Go(func() { b.fly(f) })
-		return
-	case b.resting > 0:
-		b.resting--
-	default:
-		b.work.Go(func() { // it stays: the stack of a new one would have to grow, which takes 10 µs
-			for f := range b.rest {
-				b.fly(f)
-			}
-		})
-	}
-	b.rest <- f
-}
-
-// fill fills a flight with the waiting requests whose callers still want an answer, and returns nil
-// if there are none. The lock is held.
-func (b *batch) fill(f *flight) *flight {
-	f.waiters, f.calls, f.amends = f.waiters[:0], f.calls[:0], f.amends[:0]
-	now, number := time.Now(), b.ledger.nextCall()
-	b.catchUp(now)
-	f.begun, f.over = now, now.Add(b.budget) // one with less time than the budget has chosen so
-	n, most := 0, b.share()
-	for _, w := range b.waiting {
-		if len(f.waiters) == most {
-			break
-		}
-		if n++; b.ended(w, now) {
-			continue
-		}
-		w.sent, w.number, w.call.Deadline = true, number+uint64(len(f.waiters)), w.until
-		w.holders.Add(1)
-		f.waiters = append(f.waiters, w)
-		f.over = later(f.over, w.until)
-		if b.op == opAmend {
-			f.amends = append(f.amends, &w.amend)
-			continue
-		}
-		for _, o := range w.first {
-			o.Call.Deadline, o.number = w.until, w.number
-			f.calls = append(f.calls, &o.Call)
-		}
-		f.calls = append(f.calls, &w.call)
-	}
-	b.waiting = slices.Delete(b.waiting, 0, n)
-	b.since = now
-	if len(f.waiters) == 0 {
-		return nil
-	}
-	f.late, f.attempt, f.end = false, new(attempt), f.over.Add(lateTime)
-	b.flights = append(b.flights, f)
-	return f
-}
-
-// share is how many requests the next flight takes: its part of those that wait and those in time
-// on their way. If it took more, the store would have little to do while this process lands it. The
-// lock is held.
-func (b *batch) share() int {
-	n, flights := len(b.waiting), 0
-	for _, f := range b.flights {
-		if !f.late {
-			n += len(f.waiters)
-			flights++
-		}
-	}
-	if flights >= eagerFlights {
-		return maxBatch
-	}
-	return min((n+eagerFlights-1)/eagerFlights, maxBatch)
-}
-
-// fly makes flights for as long as requests wait.
-func (b *batch) fly(f *flight) {
-	for f != nil {
-		ctx, cancel := context.WithDeadline(context.Background(), f.end)
-		if b.op == opAmend {
-			b.store.amend(ctx, f.amends, f.attempt)
-		} else {
-			b.store.take(ctx, f.calls, f.attempt)
-		}
-		cancel()
-		b.land(f)
-		runtime.Gosched() // callers that were answered may ask again
-		f = b.next(f)
-	}
-}
-
-// land takes over the answers of a flight, in the order of its calls.
-func (b *batch) land(f *flight) {
-	b.mu.Lock()
-	for _, w := range f.waiters {
-		w.early = !w.hasAnswer()
-	}
-	b.mu.Unlock()
-	if c := &f.waiters[0].call; c.Err == nil && b.op == opTake {
-		b.ledger.synchronize(&c.Decision, f.begun)
-	}
-	now := b.ledger.now()
-	for _, w := range f.waiters {
-		for _, o := range w.first { // before the answer to the request they came with
-			o.end()
-		}
-		if !w.early {
-			b.deliver(w, now)
-		}
-	}
-}
-
-// hasAnswer notes that there is an answer, and reports whether that was not known. The lock is
-// held: those who see it see the whole answer.
-func (w *waiter) hasAnswer() (first bool) {
-	first, w.answered = !w.answered, true
-	if first && w.own != nil {
-		ownClaims(&w.call.Decision.Charge, w.own.Claims)
-	}
-	return first
-}
-
-// landEarly takes over an answer that came before others of its flight.
-func (b *batch) landEarly(w *waiter) {
-	b.mu.Lock()
-	first := w.hasAnswer()
-	b.mu.Unlock()
-	if first {
-		b.deliver(w, b.ledger.now())
-	}
-}
-
-// deliver counts an answer that came at an instant, and lets its caller go on. If that has given
-// up, what it left to do is done.
-func (b *batch) deliver(w *waiter, now int64) {
-	late, r := w.gaveUp != nil, &w.call.Request // nothing changes that any more
-	if w.own != nil {
-		r = w.own
-	}
-	if w.follow != nil { // first, so that the ledger knows that the answer counts it
-		w.follow(w.call.Decision, w.call.Err, w.number)
-	}
-	if w.call.Err == nil && b.op == opTake {
-		b.ledger.answered(r, &w.call.Decision, w.number, now, late)
-	}
-	w.done <- struct{}{}
-}
-
 // whenAnswered calls f with what becomes of a request whose caller gave up: at once if that is
 // known.
 func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call uint64)) {
@@ -437,47 +251,6 @@ func (b *batch) arrived(w *waiter) (d stint.Decision, ok bool) {
 		return d, false
 	}
 	return w.call.Decision, true
-}
-
-// next ends a flight, and returns the next one if there is something to send.
-func (b *batch) next(f *flight) *flight {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.flights = slices.DeleteFunc(b.flights, func(g *flight) bool { return g == f })
-	now := time.Now()
-	b.took = min(now.Sub(f.begun), b.budget)
-	for _, w := range f.waiters {
-		b.free(w)
-	}
-	clear(f.waiters)
-	clear(f.calls)
-	clear(f.amends)
-	if len(b.waiting) > 0 && b.mayStart(now) {
-		f = b.fill(f)
-	} else {
-		f = nil
-	}
-	if len(b.waiting) > 0 {
-		b.checkBy(b.since.Add(b.gather()))
-	}
-	if f == nil {
-		b.resting++
-	}
-	return f
-}
-
-// gather is how long requests wait before another flight starts.
-func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlights) }
-
-// mayStart reports whether another flight may start. The lock is held.
-func (b *batch) mayStart(now time.Time) bool {
-	late := 0
-	for _, f := range b.flights {
-		if f.late {
-			late++
-		}
-	}
-	return len(b.flights) < maxFlights && (len(b.flights)-late < eagerFlights || now.Sub(b.since) >= b.gather())
 }
 
 // look ends the wait of callers whose time is up, and sends requests that have waited for long

@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string) error {
 		Name: "bench-server",
 		Suites: []contest.Suite{
 			{Name: "rls", Run: p.runRLS},
+			{Name: "rls-cpu", Run: p.runRLSCPU},
 			{Name: "gateway", Run: p.runGateway},
 			{Name: "api", Run: p.runAPI},
 			{Name: "memory", Run: p.runMemory},

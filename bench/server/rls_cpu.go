@@ -3,16 +3,24 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint/bench/internal/contest"
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// runCPU reports what each of the processes that take part in a decision computes for it: where
+// mostOfEcho is how much of the echo's CPU time stint's server may take for an allowed decision.
+const mostOfEcho = 1.15
+
+// runRLSCPU reports what each of the processes that take part in a decision computes for it: where
 // they share the cores, that is what rates are made of.
-func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.Report) {
-	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection, in as many rounds again: medians, also of the sums. "+
+func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest.Report) {
+	rack := process.NewRack()
+	defer rack.Stop()
+	all := startServices(ctx, p, rack)
+	defer all.close()
+	r.Heading("Envoy's rate limit service, CPU time a decision", "In µs, with 64 callers on 1 connection: medians, also of the sums. "+
 		"Cores that are shared by everything in a row make its rate: two of them do 20,000 decisions a second of 100 µs.")
 	var rows [][]string
 	for _, row := range rlsRows {
@@ -27,6 +35,14 @@ func (all *services) runCPU(ctx context.Context, s contest.Settings, r *contest.
 			for i, v := range one.spend(ctx, 64, length(s), calls[which]) {
 				spent[which][i] = append(spent[which][i], v)
 			}
+		}
+		if row.allowed > 0 {
+			var ratios contest.Series
+			stint, echo := spent[slices.Index(all.names(), stintName)][1], spent[slices.Index(all.names(), echoName)][1]
+			for i := range stint {
+				ratios = append(ratios, stint[i]/echo[i])
+			}
+			r.AtMost(mostOfEcho, "×", "rls-cpu: "+row.what+", CPU time of the server to the echo's").Judge(ratios.Median())
 		}
 		for which, one := range all.list {
 			cells := []string{row.what, one.name}

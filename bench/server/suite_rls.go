@@ -69,7 +69,6 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table(append(header[:len(header):len(header)], "× ratelimit", "of echo"), rates)
 	r.Heading("Envoy's rate limit service, ms", "p50 and p99 in the same rounds.")
 	r.Table(header, times)
-	services.runCPU(ctx, s, r)
 }
 
 // rlsBars judge rows. Those on ratelimit are nil without it.
