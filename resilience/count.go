@@ -32,7 +32,8 @@ type count struct {
 	meter   *meter
 
 	// stored is the period of a calendar that the store counts, if it ends at another instant than
-	// the limit's own: its end, in seconds of the store's clock, and since when that is known.
+	// the limit's own: its end, in seconds of the store's clock, and since when this process counts
+	// by it.
 	stored struct{ end, since int64 }
 
 	others others
@@ -297,13 +298,11 @@ func (c *count) hearEnd(end, now int64) {
 	units := c.mine[slot(c.newest)]
 	c.mine, c.newest, c.sum = [parts + 1]int64{}, end, units
 	c.mine[slot(end)] = units
-	if c.owed != nil {
-		o := c.owes(now)
-		part := o.parts[slot(o.newest)]
-		o.parts, o.newest, o.sum = [parts + 1]owedPart{}, end, part
-		o.parts[slot(end)] = part
+	since := now
+	if c.owed != nil && len(c.owes(now).parts) > 0 {
+		since = c.owed.parts[0].from
 	}
-	c.stored.end, c.stored.since = end, now
+	c.stored.end, c.stored.since = end, since
 }
 
 // maxAhead is the longest that anything counts.
