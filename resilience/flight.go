@@ -200,8 +200,8 @@ func (b *batch) mayStart(now time.Time) bool {
 	return len(b.flights) < maxFlights && (flights < eagerFlights || now.Sub(b.since) >= b.gather())
 }
 
-// hasAnswer notes that there is an answer, and reports whether that was not known. The lock is held:
-// those who see it see the whole answer.
+// hasAnswer notes that there is an answer, and reports whether that was not known. The lock is
+// held: those who see it see the whole answer.
 func (w *waiter) hasAnswer() (first bool) {
 	first, w.answered = !w.answered, true
 	if first && w.own != nil {

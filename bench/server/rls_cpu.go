@@ -38,7 +38,8 @@ func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest
 		}
 		if row.allowed > 0 {
 			var ratios contest.Series
-			stint, echo := spent[slices.Index(all.names(), stintName)][1], spent[slices.Index(all.names(), echoName)][1]
+			stint := spent[slices.Index(all.names(), stintName)][1]
+			echo := spent[slices.Index(all.names(), echoName)][1]
 			for i := range stint {
 				ratios = append(ratios, stint[i]/echo[i])
 			}
