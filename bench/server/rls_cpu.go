@@ -43,7 +43,8 @@ func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest
 			for i := range stint {
 				ratios = append(ratios, stint[i]/echo[i])
 			}
-			r.AtMost(mostOfEcho, "×", "rls-cpu: "+row.what+", CPU time of the server to the echo's").Judge(ratios.Median())
+			r.AtMost(mostOfEcho, "×", "rls-cpu: "+row.what+", CPU time of the server to the echo's").
+				Judge(ratios.Median())
 		}
 		for which, one := range all.list {
 			cells := []string{row.what, one.name}
