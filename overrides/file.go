@@ -64,7 +64,8 @@ func plain(err error) error {
 		return nil
 	}
 	if wrong, ok := errors.AsType[*time.ParseError](err); ok {
-		return fmt.Errorf("%q is not a time; want one such as %q", strings.Trim(wrong.Value, `"`), "2026-11-20T18:00:00Z")
+		return fmt.Errorf("%q is not a time; want one such as %q", strings.Trim(wrong.Value, `"`),
+			"2026-11-20T18:00:00Z")
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("%s is a %s", wrong.Field, wrong.Value)
