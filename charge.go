@@ -46,7 +46,7 @@ func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
 // check notes what keeps the charge from being that of a decision.
 func (c *Charge) check(m *mistakes) {
-	r := Request{Claims: c.Claims(), ID: c.data.RequestID, IDLife: c.data.IDLife}
+	r := Request{Claims: c.Claims(), ID: c.data.RequestID, IDLife: c.data.IDLife, Hold: c.data.Hold}
 	if r.check(m); m.errs != nil {
 		return
 	}

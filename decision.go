@@ -123,7 +123,7 @@ func (d *Decision) state(i int) State {
 	for k := range claims {
 		limits := claims[k].Limits
 		if i < len(limits) {
-			s.Limit, s.Cost = &limits[i], claims[k].Cost
+			s.Limit, s.Cost = &limits[i], claims[k].CostOf(&limits[i])
 			break
 		}
 		i -= len(limits)

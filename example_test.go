@@ -470,3 +470,79 @@ func ExampleCharge_Part() {
 	// 1
 	// 320
 }
+
+// A stream is admitted before its tokens are known. The day holds the estimate until the stream is
+// settled; the minute is charged it at once. Heartbeats keep the hold while the stream lasts.
+func ExampleLimiter_Extend() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerMinute(100_000), stint.PerDay(2_000_000))
+	ctx := context.Background()
+
+	d, _ := lim.Take(ctx, stint.Request{
+		Claims: []stint.Claim{{Subject: "key:7", Cost: 4096}},
+		Hold:   time.Minute,
+	})
+	fmt.Println(d.Allowed, d.Usages()[1].Used)
+
+	extended, _ := lim.Extend(ctx, d, 1500) // so many tokens so far
+	fmt.Println("open:", extended.Changed)
+
+	settled, _ := lim.Settle(ctx, d, 2310)
+	fmt.Println("charged:", settled.Charged)
+	d, _ = lim.Peek(ctx, "key:7")
+	fmt.Println(d.Usages()[0].Used, d.Usages()[1].Used)
+	// Output:
+	// true 4096
+	// open: true
+	// charged: 2310
+	// 2310 2310
+}
+
+// A claim may have several quantities, each under limits with its name.
+func ExampleLimiter_Amend() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store,
+		stint.PerMinute(60).WithName("requests"),
+		stint.PerMinute(10_000).WithName("input_tokens"),
+		stint.PerDay(50_000).WithName("output_tokens"))
+	ctx := context.Background()
+
+	d, _ := lim.Take(ctx, stint.Request{
+		Claims: []stint.Claim{{
+			Subject: "key:7",
+			Costs:   stint.Costs{"requests": 1, "input_tokens": 912, "output_tokens": 4096},
+		}},
+		Hold: 5 * time.Minute,
+	})
+	fmt.Println(d.Allowed)
+	settled, _ := lim.Amend(ctx, d, stint.Amendment{Costs: stint.Costs{"input_tokens": 905, "output_tokens": 377}})
+	fmt.Println("charged:", settled.Charged)
+	d, _ = lim.Peek(ctx, "key:7")
+	for _, s := range d.States() {
+		fmt.Println(s.Limit.Name, s.Used)
+	}
+	// Output:
+	// true
+	// charged: 1282
+	// requests 1
+	// input_tokens 905
+	// output_tokens 377
+}
+
+// Usage that was not asked about before is charged in any case.
+func ExampleLimiter_Charge() {
+	store, _ := memorystore.New(memorystore.Config{})
+	defer store.Close()
+	lim, _ := stint.New(store, stint.PerHour(1000))
+	ctx := context.Background()
+
+	d, _ := lim.Charge(ctx, stint.Request{Claims: []stint.Claim{{Subject: "job:3", Cost: 1200}}})
+	fmt.Println(d.Allowed, d.Usages()[0].Used)
+	d, _ = lim.Allow(ctx, "job:3")
+	fmt.Println(d.Allowed)
+	// Output:
+	// true 1200
+	// false
+}

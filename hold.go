@@ -23,8 +23,8 @@ const (
 // heartbeat got through in time, or the subject was reset.
 var ErrPlaceLost = errors.New("stint: the place is lost")
 
-// Hold keeps the place that an allowed request took under concurrency limits, by sending
-// heartbeats, until release is called; release gives the place back:
+// Hold keeps the place that an allowed request took under concurrency limits, and its hold, see
+// [Request.Hold], by sending heartbeats, until release is called; release gives the place back:
 //
 //	d, err := lim.Allow(ctx, "report:7")
 //	...
@@ -45,15 +45,26 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // then the place is given back in the background. Over a store without package resilience it waits
 // for a heartbeat under way: at most two seconds, including its own call.
 //
-// If the decision holds no place, Hold returns ctx as it is, and a release that does nothing: after
-// a denial, a peek or a repeat, under limits that are not concurrency limits, and under [FailAllow]
-// while the store is down.
+// The hold of a request is not released: settle it, before release or after. If it is not settled,
+// it expires after release has ended the heartbeats. A hold that expires does not end the context.
+//
+// If the decision has neither a place nor a hold, Hold returns ctx as it is, and a release that
+// does nothing: after a denial or a peek, under limits that are not concurrency limits, and under
+// [FailAllow] while the store is down. A repeat keeps no place, only the hold.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
-	window := d.Charge.place()
-	if window == 0 || d.Charge.IsZero() || d.Repeat {
-		return ctx, releaseNothing
+	window, life := d.Charge.place(), d.Charge.data.Hold
+	if d.Repeat {
+		window = 0
 	}
-	return hold(ctx, l.store, d.Charge, window)
+	switch {
+	case d.Charge.IsZero() || window == 0 && life == 0:
+		return ctx, releaseNothing
+	case window == 0:
+		return hold(ctx, l.store, d.Charge, life, false)
+	case life > 0:
+		window = min(window, life)
+	}
+	return hold(ctx, l.store, d.Charge, window, true)
 }
 
 // releaseNothing is the release of a decision that holds no place.
@@ -64,6 +75,7 @@ type holder struct {
 	store  Store
 	charge Charge
 	window time.Duration
+	place  bool // it has one, not only a hold
 
 	expires *time.Timer             // ends the context when the place is lost
 	lose    context.CancelCauseFunc // of that context
@@ -76,13 +88,14 @@ type holder struct {
 
 // hold does what Hold does for a charge that has a place. It is a function of its own so that other
 // charges cost nothing.
-func hold(ctx context.Context, store Store, c Charge, window time.Duration) (context.Context, func() error) {
+func hold(ctx context.Context, store Store, c Charge, window time.Duration, place bool) (
+	context.Context, func() error) {
 	held, end := context.WithCancelCause(ctx)
 	ctx = context.WithoutCancel(ctx)
 	beats, stopBeat := context.WithCancel(ctx)
 	inOrder, ordered := store.(interface{ AmendsInOrder() bool }) // see package driver
 	ordered = ordered && inOrder.AmendsInOrder()
-	h := &holder{store: store, charge: c, window: window, lose: end}
+	h := &holder{store: store, charge: c, window: window, place: place, lose: end}
 	h.expires = time.AfterFunc(window-window/10, h.loses)
 	stop := make(chan struct{})
 	var work sync.WaitGroup
@@ -109,6 +122,9 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration) (con
 		work.Wait()
 		stopBeat()
 		h.expires.Stop()
+		if !place {
+			return nil
+		}
 		if !ordered {
 			time.Sleep(time.Until(h.until))
 		}
@@ -116,8 +132,12 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration) (con
 	}
 }
 
-// loses notes that the place is lost, once.
+// loses notes that the place is lost, once. A hold alone may expire: the work goes on, and is
+// settled.
 func (h *holder) loses() {
+	if !h.place {
+		return
+	}
 	h.once.Do(func() {
 		h.lost = true
 		h.lose(ErrPlaceLost)
@@ -136,7 +156,7 @@ func (h *holder) beat(ctx context.Context) bool {
 		h.expires.Reset(time.Until(sent.Add(h.window)))
 	case err == nil:
 		h.loses()
-		return false
+		return !h.place // a hold that has expired can be settled for as long as heartbeats come
 	case !notRun(err):
 		h.until, _ = ctx.Deadline()
 	}
@@ -180,7 +200,7 @@ func (c *Charge) place() time.Duration {
 	for i := range claims {
 		claim := &claims[i]
 		for k := range claim.Limits {
-			if l := &claim.Limits[k]; l.Algorithm == AlgorithmConcurrency && claim.Cost > 0 &&
+			if l := &claim.Limits[k]; l.Algorithm == AlgorithmConcurrency && claim.CostOf(l) > 0 &&
 				(shortest == 0 || l.Window < shortest) {
 				shortest = l.Window
 			}

@@ -53,7 +53,7 @@ func (p *places) Take(_ context.Context, r Request) (Decision, error) {
 }
 
 func (p *places) Amend(_ context.Context, c Charge, a Amendment) (Amended, error) {
-	if a != (Amendment{}) {
+	if a.Kind != AmendSettle || a.Cost != 0 {
 		return Amended{}, fmt.Errorf("amendment %+v, want a refund", a)
 	}
 	p.asked = append(p.asked, fmt.Sprint("return ", c.data.ID))

@@ -84,6 +84,13 @@ type Limit struct {
 	// count from when a block was taken until after its end, and that a process that is cut off
 	// from the store denies. For Sliding, Fixed and Calendar.
 	Leased bool
+	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
+	// settled, though its window is no longer than the hold: never more than Max is then in flight.
+	// For limits without a burst that are not buckets.
+	HoldThrough bool
+	// ChargeExpired charges the whole estimate of a hold that expires, instead of what heartbeats
+	// have reported. For limits that hold.
+	ChargeExpired bool
 	// Start is where the periods of a calendar limit begin: the day of a month, 1 to 31, where 31
 	// is the last day of every month, or the day of a week, 1 for Monday to 7 for Sunday. 0 is 1.
 	Start int8
@@ -246,8 +253,10 @@ func (l Limit) String() string {
 		b = append(b, ' ')
 		b = append(b, l.Algorithm.String()...)
 	}
-	if l.Leased {
-		b = append(b, " "+leasedWord...)
+	for _, option := range l.options() {
+		if *option.set {
+			b = append(b, " "+option.word...)
+		}
 	}
 	return string(b)
 }
@@ -273,15 +282,18 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //	10/1s burst 25 bucket
 //	20/30s concurrency
 //	100000/1m leased
+//	100000/1m hold-through
+//	2000000/1d charge-expired
 //	10000/month in Europe/Berlin
 //	5000000/month on 17
 //	1000/week from sunday
 //
 // that is: an optional name and colon, units per window, an optional burst as a multiple ("2x") or
-// in units ("25", for buckets), an algorithm other than sliding, and whether it is leased. A window
-// is a Go duration or a number of days ("1d"); "100/s" means 100/1s. Or it is a day, week, month or
-// year of the calendar, with the day on which months begin (31 is the last), that on which weeks
-// begin, and a time zone, if these are not the first, Monday and UTC. The limit is validated.
+// in units ("25", for buckets), an algorithm other than sliding, and whether it is leased and how
+// it holds. A window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. Or it is a
+// day, week, month or year of the calendar, with the day on which months begin (31 is the last),
+// that on which weeks begin, and a time zone, if these are not the first, Monday and UTC. The limit
+// is validated.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
@@ -295,7 +307,28 @@ func ParseLimit(text string) (Limit, error) {
 	return l, nil
 }
 
-const leasedWord = "leased"
+// limitOption is a word at the end of a limit.
+type limitOption struct {
+	word string
+	set  *bool
+}
+
+// options are the words that may end a limit, in their order.
+func (l *Limit) options() [3]limitOption {
+	return [...]limitOption{
+		{"leased", &l.Leased}, {"hold-through", &l.HoldThrough}, {"charge-expired", &l.ChargeExpired}}
+}
+
+// isOption reports whether a word is one of the options.
+func isOption(word string) bool {
+	var l Limit
+	for _, option := range l.options() {
+		if option.word == word {
+			return true
+		}
+	}
+	return false
+}
 
 const limitForm = `want "units/window", such as "100/1m" or "10/1s burst 2x"`
 
@@ -338,16 +371,18 @@ func parseLimit(text string) (Limit, error) {
 		}
 		words = words[2:]
 	}
-	if len(words) > 0 && words[0] != leasedWord && l.Algorithm != AlgorithmCalendar {
+	if len(words) > 0 && !isOption(words[0]) && l.Algorithm != AlgorithmCalendar {
 		if l.Algorithm, ok = algorithmByName(words[0]); !ok {
-			return l, fmt.Errorf("unknown word %q; want burst, %s, %s", words[0],
-				strings.Join(algorithmNames[:AlgorithmCalendar], ", "), leasedWord)
+			return l, fmt.Errorf("unknown word %q; want burst, %s, leased, hold-through, charge-expired", words[0],
+				strings.Join(algorithmNames[:AlgorithmCalendar], ", "))
 		}
 		words = words[1:]
 	}
-	if len(words) > 0 && words[0] == leasedWord {
-		l.Leased = true
-		words = words[1:]
+	for _, option := range l.options() {
+		if len(words) > 0 && words[0] == option.word {
+			*option.set = true
+			words = words[1:]
+		}
 	}
 	if len(words) > 0 {
 		return l, fmt.Errorf("%q is more than a limit; %s", strings.Join(words, " "), limitForm)

@@ -60,9 +60,9 @@ func (l *Limit) parseCalendar(words []string) ([]string, error) {
 		}
 		l.Zone, words = words[1], words[2:]
 	}
-	if len(words) > 0 && words[0] != leasedWord {
+	if len(words) > 0 && !isOption(words[0]) {
 		return nil, fmt.Errorf("%q after a period of the calendar; want %q, %q, %q or %q", words[0],
-			"on 17" /* of a month */, "from sunday" /* of a week */, "in Europe/Berlin", leasedWord)
+			"on 17" /* of a month */, "from sunday" /* of a week */, "in Europe/Berlin", "leased")
 	}
 	return words, nil
 }

@@ -31,8 +31,10 @@ import (
 //
 // Allow charges one unit. [Limiter.AllowN] charges several: tokens, bytes, credits. Once the true
 // cost is known, [Limiter.Settle] corrects the charge, and [Limiter.Refund] gives all of it back.
-// Under a concurrency limit, see [AtOnce], a request takes a place, and [Limiter.Hold] keeps it
-// until it is released.
+// If the work takes longer than a window, or must not be charged if its process dies, a
+// [Request.Hold] holds an estimate until the true cost is settled. What was not asked about is
+// charged by [Limiter.Charge]. Under a concurrency limit, see [AtOnce], a request takes a place,
+// and [Limiter.Hold] keeps it until it is released.
 type Limiter struct {
 	store   Store
 	limits  []Limit
@@ -168,33 +170,72 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
+// Charge charges a request whether or not there is room, also above the capacity: for usage that
+// was not asked about before, which is known only when it has happened. Later decisions see it. It
+// ignores bans and causes no denial. The decision is always allowed, and its charge can be settled
+// like any other.
+func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
+	r.Mode, r.MaxWait = modeForce, 0
+	return l.Take(ctx, r)
+}
+
 // Refund gives back what a decision charged, to the limits in whose window it still is. A charge is
-// refunded or settled once.
+// refunded or settled once. Of a hold it gives back what heartbeats have not reported.
 func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 	return l.Settle(ctx, d, 0)
 }
 
 // Settle replaces the cost that a decision charged by the true one, once. If that is more, it may
-// take a limit above its capacity: a debt that later decisions see. If the charge has left the
-// window by then, the difference is charged now, until an hour after the charge. A bucket, or a
-// limit with a burst, takes a debt of one capacity at most; the answer says how much is charged:
+// take a limit above its capacity: a debt that later decisions see. It changes the limits in whose
+// window the charge still is. If the work may take longer than that, ask with a [Request.Hold]:
+// then the true cost is charged in any case, until the hold has expired for as long as it lasts.
+//
+// A bucket, or a limit with a burst, takes a debt of one capacity at most; the answer says how much
+// is charged:
 //
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //	if settled.Changed && settled.Charged < tokens {
 //		// the rest of the tokens is not charged
 //	}
 func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, error) {
-	a := Amendment{Kind: AmendSettle, Cost: cost}
+	return l.Amend(ctx, d, Amendment{Kind: AmendSettle, Cost: cost})
+}
+
+// Extend is a heartbeat of a hold, see [Request.Hold], for callers that do not use [Limiter.Hold]:
+// the hold lasts as long again from now. Used is what the work has used so far, or 0: what is more
+// than is charged is charged, so that no more than that is lost if the process dies. It also renews
+// places under concurrency limits. The answer says whether the hold is open. If it has expired, it
+// can still be settled.
+func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, error) {
+	return l.Amend(ctx, d, Amendment{Kind: AmendExtend, Cost: used})
+}
+
+// Amend is the general form of Settle and Extend. With Costs it settles or extends several
+// quantities at once, by the names of their limits, or some of them:
+//
+//	limiter.Amend(ctx, d, stint.Amendment{Costs: stint.Costs{"input_tokens": 912, "output_tokens": 3050}})
+func (l *Limiter) Amend(ctx context.Context, d Decision, a Amendment) (Amended, error) {
 	var m mistakes
 	if a.check(&m); m.errs != nil || d.Charge.data.ID == 0 {
 		return Amended{}, m.invalid()
 	}
-	settled, err := l.store.Amend(ctx, d.Charge, a)
+	done, err := l.store.Amend(ctx, d.Charge, a)
 	l.log.failed(ctx, "a charge could not be corrected", &d.Charge.Claims()[0], err)
-	if settled.Changed && settled.Charged < cost {
-		l.log.cut(ctx, &d.Charge.Claims()[0], cost, settled.Charged)
+	if cost := a.total(); a.Kind == AmendSettle && done.Changed && done.Charged < cost {
+		l.log.cut(ctx, &d.Charge.Claims()[0], cost, done.Charged)
 	}
-	return settled, err
+	return done, err
+}
+
+// total is the true cost, that of all names together.
+func (a *Amendment) total() (sum int64) {
+	if a.Costs == nil {
+		return a.Cost
+	}
+	for _, cost := range a.Costs {
+		sum += cost
+	}
+	return sum
 }
 
 // Reset forgets what the subject has used of the limiter's limits, in the given scopes, or outside

@@ -34,9 +34,25 @@ type Claim struct {
 	Limits []Limit
 	// Cost is the number of units to charge to each limit; zero only looks.
 	Cost int64
+	// Costs are those of the limits with a name, by that name, where they differ from Cost:
+	// {"input_tokens": 900, "output_tokens": 4096} beside a Cost of 1 for all others.
+	Costs Costs
 	// Shared says that the subject is not one caller but all of them together, a global ceiling for
 	// instance: bans neither apply to it nor are made of it.
 	Shared bool
+}
+
+// Costs are units by the names of limits. See [Limit.Name].
+type Costs map[string]int64
+
+// CostOf returns the units that the claim charges to one of its limits.
+func (c *Claim) CostOf(l *Limit) int64 {
+	if c.Costs != nil {
+		if cost, ok := c.Costs[l.Name]; ok {
+			return cost
+		}
+	}
+	return c.Cost
 }
 
 // Request is one question to a store: may this happen? All of its claims are granted together or
@@ -52,6 +68,14 @@ type Request struct {
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration
+	// Hold says that the costs are estimates, and for how long the work may go on without a sign of
+	// life: at most [MaxHold]. The true cost is charged by [Limiter.Settle], also when the charge
+	// has left its window. Until then a limit whose window is longer than Hold holds the estimate.
+	// If no heartbeat comes for that long, see [Limiter.Hold] and [Limiter.Extend], the hold
+	// expires: what heartbeats have reported is charged, and the rest is given back. A limit with a
+	// shorter window is charged the estimate at once, as a request without Hold is. Zero means no
+	// hold. It goes with Take.
+	Hold time.Duration
 	// Mode is Take unless set.
 	Mode Mode
 	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
@@ -77,6 +101,8 @@ const (
 	MaxTotal  = 128
 	// MaxSubject is the largest length of a subject, a scope or a request ID in bytes.
 	MaxSubject = 64 << 10
+	// MaxHold is the longest [Request.Hold].
+	MaxHold = 24 * time.Hour
 )
 
 // BanPolicy bans a subject that keeps being denied. The zero policy applies bans made by hand and
@@ -99,7 +125,8 @@ func (r *Request) leaseFits() bool {
 	if !t.Fit && t.Lease == 0 {
 		return true
 	}
-	if r.Mode != ModeTake || len(r.Claims) != 1 || r.Claims[0].Cost == 0 || r.Claims[0].hasConcurrency() {
+	if r.Mode != ModeTake || len(r.Claims) != 1 || r.Claims[0].Cost == 0 || r.Claims[0].Costs != nil ||
+		r.Claims[0].hasConcurrency() || r.Hold != 0 {
 		return false
 	}
 	limits := r.Claims[0].Limits
@@ -142,6 +169,24 @@ func (c *Claim) sharesLimit(d *Claim) bool {
 	for i := range c.Limits {
 		for j := range d.Limits {
 			if c.Limits[i].sameID(&d.Limits[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sharesState reports whether claim i has a limit with the name of one of an earlier claim for the
+// same subject and scope: the two then share a state.
+func (r *Request) sharesState(i int) bool {
+	d := &r.Claims[i]
+	for j := range i {
+		c := &r.Claims[j]
+		if c.Subject != d.Subject || c.Scope != d.Scope {
+			continue
+		}
+		for k := range c.Limits {
+			if slices.ContainsFunc(d.Limits, func(l Limit) bool { return l.Name == c.Limits[k].Name }) {
 				return true
 			}
 		}

@@ -31,14 +31,16 @@ type Store interface {
 type Amendment struct {
 	// Kind is what to do.
 	Kind AmendmentKind
-	// Cost is the true cost, for Settle. Less than was charged applies to the limits in whose
-	// window the charge still is. What is more is charged to all of them, and becomes a debt if
-	// need be: at the instant of the charge, or now if its window has passed, until an hour after
-	// the charge.
+	// Cost is the true cost, for Settle. It applies to the limits in whose window the charge still
+	// is; what is more than was charged becomes a debt if need be. If the request had a Hold, it is
+	// charged in any case. For Extend of a hold it is what was used so far.
 	Cost int64
-	// MaxDebt bounds, for Settle, how many units above its capacity a bucket or a limit with a
-	// burst may be taken by this settlement, because they need time to recover from a debt; what is
-	// more is not charged, see [Amended]. Zero means one capacity of each limit. Other limits take
+	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is not among
+	// them stay as they are, and can be settled later.
+	Costs Costs
+	// MaxDebt bounds how many units above its capacity a bucket or a limit with a burst may be
+	// taken by this amendment, because they need time to recover from a debt; what is more is not
+	// charged, see [Amended]. Zero means one capacity of each limit. Other limits take
 	// the whole cost: they forget it after a window.
 	MaxDebt int64
 	// KnownOnly keeps Extend from taking back a place that the store has forgotten. It is for
@@ -49,11 +51,11 @@ type Amendment struct {
 // Amended is what an amendment did.
 type Amended struct {
 	// Changed says whether anything changed; after Extend, whether all places of the charge are
-	// held.
+	// held or, if it has none, all of its holds are open.
 	Changed bool
-	// Charged is the cost that a Settle left charged: the least of the limits to which it applied,
-	// and 0 if nothing changed. It is less than the true cost if MaxDebt kept a limit from taking
-	// all of it.
+	// Charged is the cost that a Settle left charged, that of all names together with Costs: what
+	// the limit has that took the least of it, among those to which it applied, and 0 if nothing
+	// changed. It is less than the true cost if MaxDebt kept a limit from taking all of it.
 	Charged int64
 }
 
@@ -64,7 +66,8 @@ const (
 	// AmendSettle replaces the cost that was charged by the true one; zero gives everything back,
 	// places under concurrency limits included.
 	AmendSettle AmendmentKind = iota
-	// AmendExtend is a heartbeat: it renews a holder's place under concurrency limits. One that the
+	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
+	// What was used so far beyond what is charged is charged. A place that the
 	// store has forgotten it takes back, above the maximum if need be; but not after the context's
 	// deadline, not if the charge was released or settled, and not for as long as a place lasts
 	// after a [CommandReset].

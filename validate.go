@@ -3,6 +3,7 @@ package stint
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"time"
@@ -82,6 +83,12 @@ func (l *Limit) check(m *mistakes) {
 	if l.Leased && !l.canLease() {
 		m.add("a %v limit cannot be leased; want sliding, fixed or calendar", l.Algorithm)
 	}
+	if l.HoldThrough && !l.canHold() {
+		m.add("a %v limit cannot hold through; want sliding without a burst, fixed or calendar", l.Algorithm)
+	}
+	if l.ChargeExpired && !l.canHold() {
+		m.add("a %v limit holds nothing that expires; want sliding without a burst, fixed or calendar", l.Algorithm)
+	}
 	if l.Name != "" && !validName(l.Name) {
 		m.add("the name %q; want at most %d letters, digits, '_', '-' or '.'", l.Name, maxName)
 	}
@@ -97,6 +104,7 @@ func (c *Claim) check(m *mistakes) {
 	if c.Cost < 0 || c.Cost > MaxUnits {
 		m.add("Cost is %d; want 0 to %d", c.Cost, MaxUnits)
 	}
+	c.Costs.check(m, c.Limits)
 	if len(c.Limits) == 0 || len(c.Limits) > MaxLimits {
 		m.add("%d limits; want 1 to %d", len(c.Limits), MaxLimits)
 	}
@@ -108,6 +116,21 @@ func (c *Claim) check(m *mistakes) {
 		if c.repeats(i) {
 			m.add("Limits[%d] (%s) has the same name, algorithm and window as an earlier one; "+
 				"give one of them a Name", i, c.Limits[i])
+		}
+	}
+}
+
+// check notes costs that are out of bounds, or of no limit.
+func (c Costs) check(m *mistakes, limits []Limit) {
+	if c == nil {
+		return // the keys of no map are allocated, too
+	}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if cost := c[name]; cost < 0 || cost > MaxUnits {
+			m.add("Costs[%q] is %d; want 0 to %d", name, cost, MaxUnits)
+		}
+		if !slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == name }) {
+			m.add("Costs[%q]: no limit has that name", name)
 		}
 	}
 }
@@ -142,7 +165,10 @@ func (r *Request) check(m *mistakes) {
 		r.Claims[i].check(m)
 		m.claim = 0
 		total += len(r.Claims[i].Limits)
-		if r.sameStateBefore(i) {
+		if r.Hold != 0 && r.sharesState(i) {
+			m.add("Claims[%d] and an earlier one hold units of limits with one name on subject %s; want one claim, "+
+				"with Costs by names if they differ", i, quote(r.Claims[i].Subject))
+		} else if r.sameStateBefore(i) {
 			m.add("Claims[%d] repeats a limit of an earlier claim on subject %s; want each once",
 				i, quote(r.Claims[i].Subject))
 		}
@@ -155,6 +181,12 @@ func (r *Request) check(m *mistakes) {
 	}
 	if r.IDLife < 0 || r.IDLife > MaxWindow || r.IDLife%time.Microsecond != 0 {
 		m.add("IDLife is %v; want whole microseconds from 0 to %d days", r.IDLife, MaxWindow/day)
+	}
+	if r.Hold < 0 || r.Hold > MaxHold || r.Hold%time.Microsecond != 0 || r.Hold != 0 && r.Hold < MinWindow {
+		m.add("Hold is %v; want whole microseconds from %v to %v, or 0", r.Hold, MinWindow, MaxHold)
+	}
+	if r.Hold != 0 && (r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait != 0) {
+		m.add("Hold is %v; want 0 with Reserve: a hold begins at once. Take again after RetryAfter", r.Hold)
 	}
 	if r.MaxWait < 0 || r.MaxWait > MaxWindow*MaxBurst {
 		m.add("MaxWait is %v; want 0 to %v", r.MaxWait, MaxWindow*MaxBurst)
@@ -233,6 +265,11 @@ func (a Amendment) Validate(c *Charge) error {
 }
 
 func (a Amendment) check(m *mistakes) {
+	for name, cost := range a.Costs {
+		if uint64(cost) > uint64(MaxUnits) {
+			m.add("Costs[%q] is %d; want 0 to %d", name, cost, MaxUnits)
+		}
+	}
 	if a.Kind > AmendRelease || uint64(a.Cost) > uint64(MaxUnits) || uint64(a.MaxDebt) > uint64(MaxUnits) {
 		m.add("amendment %d to the cost %d with a debt of at most %d; want Settle, Extend or Release, and 0 to %d",
 			a.Kind, a.Cost, a.MaxDebt, MaxUnits)
@@ -262,6 +299,10 @@ func (c *Command) Validate() error {
 func (l *Limit) canLease() bool {
 	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed || l.Algorithm == AlgorithmCalendar
 }
+
+// canHold reports whether the limit can hold units until they are settled: a meter cannot, for it
+// gives units back with time.
+func (l *Limit) canHold() bool { return l.canLease() && !l.hasMeter() }
 
 // meterHint says what a limit whose meter cannot be counted exactly should be instead.
 const meterHint = "a rounder rate or window: capacity × window/gcd(maximum, window) of at most 2^53, " +

@@ -23,8 +23,12 @@ func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 }
 
 // WaitFor is Wait for any request. It sets the Mode to [ModeReserve]. It waits no longer than the
-// request's MaxWait, if that is not zero.
+// request's MaxWait, if that is not zero. A request with a Hold books nothing: it asks again after
+// the time that each denial says, and earlier if the store announces that there may be room.
 func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
+	if r.Hold > 0 {
+		return l.waitToHold(ctx, r)
+	}
 	r.Mode = ModeReserve
 	if err := l.prepare(&r); err != nil {
 		return Decision{}, err
@@ -55,6 +59,48 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
 		}
 	}
+}
+
+// waitToHold takes until it is allowed, or until no wait that the caller has time for helps.
+func (l *Limiter) waitToHold(ctx context.Context, r Request) (Decision, error) {
+	longest := MaxWindow * MaxBurst
+	if r.MaxWait > 0 {
+		longest = r.MaxWait
+	}
+	r.Mode, r.MaxWait = ModeTake, 0
+	for start := time.Now(); ; {
+		asked := time.Now()
+		d, err := l.Take(ctx, r)
+		if err != nil || d.Allowed {
+			return d, err
+		}
+		deadline, limited := ctx.Deadline()
+		hurried := limited && asked.Add(d.RetryAfter).After(deadline)
+		if d.RetryAfter == Never || d.Unavailable || asked.Add(d.RetryAfter).Sub(start) > longest {
+			return d, d.Err()
+		} else if hurried && !d.Banned {
+			return d, fmt.Errorf("%w: %w", d.Err(), context.DeadlineExceeded)
+		}
+		if err := l.awaitRoom(ctx, r.Claims, &d, asked); err != nil {
+			return Decision{}, err
+		}
+	}
+}
+
+// awaitRoom sleeps until the time that a denial says, or until it is time to ask earlier.
+func (l *Limiter) awaitRoom(ctx context.Context, claims []Claim, d *Decision, asked time.Time) error {
+	w := l.waiters.join(claims, d, asked)
+	defer l.waiters.leave(w)
+	for left := d.RetryAfter; left > 0; {
+		took, err := l.sleep(ctx, l.waiters.pause(w, left), w.wake())
+		if err != nil {
+			return err
+		}
+		if left -= took; l.waiters.told(w) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // outcome is what becomes of a booking when its waiter stops waiting.
@@ -145,7 +191,7 @@ func (r *Request) tentative() bool {
 	shortest := MaxWindow
 	for i := range r.Claims {
 		for _, limit := range r.Claims[i].Limits {
-			if limit.Algorithm == AlgorithmSliding && r.Claims[i].Cost > 0 {
+			if limit.Algorithm == AlgorithmSliding && r.Claims[i].CostOf(&limit) > 0 {
 				shortest = min(shortest, limit.Window)
 			}
 		}

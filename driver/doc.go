@@ -14,8 +14,9 @@
 //   - 1,000 settlements of one subject and scope, so that each applies once. A process also
 //     remembers the last 65,536 that it sent itself. A first settlement is never refused for lack
 //     of memory. A second one is applied only if it comes from another process after that many
-//     later ones. They are remembered for an hour after the charge at least: for so long what a
-//     charge cost more is charged though it has left its window.
+//     later ones.
+//   - 20,000 open holds of one subject, scope and name of limits. The next request with a hold is
+//     denied.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
 //

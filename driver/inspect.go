@@ -56,6 +56,9 @@ type BanState struct {
 type Window struct {
 	// State is the usage that a Peek of one unit would report.
 	stint.State
+	// Held is how many of the units in Used are held until they are settled, see
+	// [stint.Request.Hold]. They are not among the Entries.
+	Held int64
 	// Entries are what was charged, oldest first, and what is booked for later. It is nil for
 	// limits that keep no times of charges, such as buckets.
 	Entries []Entry

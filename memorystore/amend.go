@@ -3,12 +3,12 @@ package memorystore
 import (
 	"context"
 	"math/bits"
+	"slices"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 var _ driver.Announcer = (*Store)(nil)
@@ -38,14 +38,14 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 	case stint.AmendSettle:
 		done = q.settle(&c, a)
 	case stint.AmendExtend:
-		done.Changed = q.extend(&c, a.KnownOnly)
+		done.Changed = q.extend(&c, &a)
 	default:
 		done.Changed = q.releasePlaces(&c)
 	}
 	q.unlock()
 	if a.Kind == stint.AmendSettle && done.Changed {
 		for i := range c.Claims() {
-			if claim := &c.Claims()[i]; a.Cost < claim.Cost {
+			if claim := &c.Claims()[i]; lowers(&a, claim) {
 				s.announcements.Tell(claim.Subject, false)
 			}
 		}
@@ -53,10 +53,18 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 	return done, nil
 }
 
+// lowers reports whether a settlement charges less than a claim did.
+func lowers(a *stint.Amendment, c *stint.Claim) bool {
+	return slices.ContainsFunc(c.Limits, func(l stint.Limit) bool {
+		total, named := contract.TotalOf(a, l.Name)
+		return named && total < c.CostOf(&l)
+	})
+}
+
 // releasePlaces gives up the places of a charge, and reports whether it held any.
 func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	for k := range q.views {
-		if v := &q.views[k]; v.holds() && v.claim.Cost > 0 {
+		if v := &q.views[k]; v.holds() && v.cost > 0 {
 			q.store.released.Add(c.Data().ID, v.claim.Claim)
 			changed = q.releasePlace(v, c.Data().ID) || changed
 		}
@@ -73,22 +81,23 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 	return true
 }
 
-// extend renews the places of a charge, and takes back those that were forgotten. It reports
-// whether the charge holds all of them.
-func (q *query) extend(c *stint.Charge, knownOnly bool) bool {
+// extend renews the holds of a charge and its places, and takes back those that are forgotten. It
+// reports whether all places are held or, if there are none, all holds are open.
+func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	places, held := 0, 0
+	holding := c.Data().Hold > 0 && q.extendHolds(c, a)
 	for k := range q.views {
 		v := &q.views[k]
-		if !v.holds() || v.claim.Cost == 0 {
+		if !v.holds() || v.cost == 0 {
 			continue
 		}
 		places++
-		if v.ExtendPlace(c.Data().ID) || !knownOnly && q.retake(v, c) {
+		if v.ExtendPlace(c.Data().ID) || !a.KnownOnly && q.retake(v, c) {
 			held++
 			q.write(v)
 		}
 	}
-	return places > 0 && held == places
+	return held == places && (places > 0 || holding)
 }
 
 // retake takes back a place that was forgotten, unless it was given up.
@@ -117,33 +126,55 @@ func (q *query) compare(c *driver.ChargeData) {
 	}
 }
 
-// settle replaces what a charge cost by the true cost, where it still counts. A raise is charged
-// now where it does not.
+// settle replaces what a charge cost by the true cost: where it still counts, or with a hold.
 func (q *query) settle(c *stint.Charge, a stint.Amendment) (done stint.Amended) {
-	id, data := c.Data().ID, c.Data()
-	if seen := q.seen(data.RequestID, data.IDLife); a.Cost == 0 && seen != nil && seen.repeats > 0 {
+	data, refund := c.Data(), a.Cost == 0 && a.Costs == nil
+	if seen := q.seen(data.RequestID, data.IDLife); refund && seen != nil && seen.repeats > 0 {
 		return done
 	}
+	if data.Hold > 0 {
+		done = q.settleHolds(c, &a)
+	} else {
+		done = q.settleCharge(c, &a)
+	}
+	if rec := q.first().rec; done.Changed && refund && data.RequestID != "" && rec != nil && rec.rest != nil {
+		rec.rest.ids.forget(q.store.seed, data.RequestID)
+	}
+	return done
+}
+
+// settleCharge settles a charge without holds.
+func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Amended) {
+	id, data := c.Data().ID, c.Data()
 	q.compare(data)
 	for i := range q.claims {
 		// Claims may share a record: whether the charge was settled before is asked of all of them
 		// before the first is settled.
 		q.claims[i].settled = q.isSettled(&q.claims[i], c)
 	}
+	dropped := int64(0)
 	for k := range q.views {
 		v := &q.views[k]
-		if v.claim.settled || v.claim.Cost == 0 {
+		total, named := contract.TotalOf(a, v.limit.Name)
+		if v.claim.settled || v.cost == 0 || !named {
 			continue
 		}
 		at := data.AtOf(v.claim.number)
-		charged, ok := q.settleState(v, id, at, a)
+		charged, ok := q.settleState(v, id, at, total, a.MaxDebt)
 		if !ok {
 			continue
 		}
-		if !done.Changed || charged < done.Charged {
-			done = stint.Amended{Changed: true, Charged: charged}
+		done.Changed, dropped = true, max(dropped, total-charged)
+		v.claim.until = max(v.claim.until, 1)
+		if lead := q.lead(k); !v.holds() && !q.views[lead].summed {
+			q.views[lead].summed = true
+			v.claim.addTotal(a, total)
 		}
-		v.claim.until = max(v.claim.until, at+storebounds.LateSettle, countsUntil(v, at))
+	}
+	for k := range q.views { // the other names of the claim must not be settled later
+		if v := &q.views[k]; v.claim.until > 0 && v.cost > 0 {
+			v.claim.until = max(v.claim.until, countsUntil(v, data.AtOf(v.claim.number)))
+		}
 	}
 	for i := range q.claims {
 		if claim := &q.claims[i]; claim.until > 0 {
@@ -151,23 +182,19 @@ func (q *query) settle(c *stint.Charge, a stint.Amendment) (done stint.Amended) 
 			q.store.own.Add(id, claim.Claim)
 		}
 	}
-	if rec := q.first().rec; done.Changed && a.Cost == 0 && data.RequestID != "" && rec != nil && rec.rest != nil {
-		rec.rest.ids.forget(q.store.seed, data.RequestID)
+	if done.Changed {
+		done.Charged = max(q.total()-dropped, 0)
 	}
 	return done
 }
 
-// settleState settles one limit. It returns the new charge, and whether the settlement applied.
-func (q *query) settleState(v *view, id uint64, at int64, a stint.Amendment) (charged int64, ok bool) {
+// settleState settles one limit. It returns what is charged to it then, and whether it applied.
+func (q *query) settleState(v *view, id uint64, at, total, debt int64) (charged int64, ok bool) {
 	if v.holds() {
-		return 0, a.Cost == 0 && q.releasePlace(v, id)
+		return 0, total == 0 && q.releasePlace(v, id)
 	}
-	p, cost := &q.parts[v.part], v.claim.Cost
-	if v.index >= 0 && !p.stale {
-		charged, ok = v.Settle(at, cost, a.Cost, a.MaxDebt)
-	}
-	if !ok && a.Cost > cost && q.now < at+storebounds.LateSettle && !q.store.resets.since(p.hash, at, q.now) {
-		charged, ok = v.Raise(cost, a.Cost, a.MaxDebt) // now
+	if v.index >= 0 && !q.parts[v.part].stale {
+		charged, ok = v.Settle(at, v.cost, total, debt)
 	}
 	if ok {
 		q.write(v)
@@ -182,7 +209,7 @@ func countsUntil(v *view, at int64) int64 {
 		return at + 2*l.Window.Microseconds()
 	}
 	unit, rate, tick := l.Meter()
-	hi, lo := bits.Mul64(uint64(v.claim.Cost), uint64(unit))
+	hi, lo := bits.Mul64(uint64(v.cost), uint64(unit))
 	if rate == 0 || hi != 0 || lo/uint64(rate) >= uint64(algorithm.MaxInstant/tick) {
 		return at
 	}

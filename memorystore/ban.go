@@ -125,7 +125,7 @@ func (q *query) stepBans(r *stint.Request) {
 	}
 	for i := range q.claims {
 		c := &q.claims[i]
-		if c.Cost == 0 || c.Shared {
+		if !contract.Charges(c.Claim) || c.Shared {
 			continue
 		}
 		if b := q.ban(c); b != nil && b.known {

@@ -3,6 +3,7 @@ package memorystore
 import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -13,7 +14,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 	id := uint64(0)
 	for k := range q.views {
 		v := &q.views[k]
-		cost := v.claim.Cost
+		cost := v.cost
 		if cost == 0 {
 			continue
 		}
@@ -26,6 +27,11 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 		switch {
 		case v.holds():
 			v.TakePlace(id)
+		case r.Hold > 0 && algorithm.Stock(v.limit, r.Hold.Microseconds()):
+			if r.Mode == driver.ModeForce {
+				cost = min(cost, v.Spare())
+			}
+			v.Hold(algorithm.Expiry(end, r.Hold.Microseconds()), cost, v.limit.ChargeExpired)
 		case r.Mode == driver.ModeForce:
 			v.force(at, end, cost, r.Terms().Refilled.Microseconds())
 		case at > q.now && come:
@@ -38,6 +44,9 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 		q.write(v)
 	}
 	if id != 0 {
+		if r.Hold > 0 {
+			q.noteHolds(id, r.Hold.Microseconds(), end)
+		}
 		name(r, d, id, end)
 	}
 }

@@ -53,7 +53,6 @@ func (q *query) reset() {
 		}
 		p := &q.parts[v.part]
 		if v.leads {
-			q.store.resets.add(p.hash, q.now)
 			p.restart(q.now)
 		}
 		if v.index >= 0 {

@@ -261,6 +261,9 @@ func (sh *shard) left(r *record, now int64) float64 {
 		}
 		least = share(b.struck(now), b.counts.Cap)
 	}
+	if r.rest != nil && !r.rest.holds.dead(now) {
+		return isHeld
+	}
 	for i := range r.states() {
 		c := r.state(i)
 		if c.Owner == 0 {

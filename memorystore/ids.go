@@ -108,7 +108,7 @@ func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.
 // noteID records the request's id with its charge, unless the id is in force: then it has been
 // repeated too often. If the request was to move up a booking, its id gets the new charge.
 func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
-	if r.ID == "" || r.Claims[0].Cost == 0 || d.Charge.IsZero() || d.Repeat {
+	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
 	}
 	ids, life := &q.first().record().more().ids, contract.Life(r).Microseconds()

@@ -42,6 +42,7 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 // show fills in what is known of a limit.
 func (v *view) show(w *driver.Window, now int64) {
 	w.Limit = v.limit
+	w.Held = v.Held()
 	w.Used, w.ResetAfter = v.Used(), duration(v.Reset())
 	if !v.Fits(1) {
 		_, last := v.Bookings()

@@ -87,8 +87,8 @@ func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []s
 // takePlain decides a request that can be decided by TakePlain.
 func (s *Store) takePlain(ctx context.Context, r *stint.Request, d *stint.Decision) bool {
 	c, terms := &r.Claims[0], r.Terms()
-	if len(r.Claims) != 1 || r.Mode != stint.ModeTake || r.ID != "" || terms.Fit || terms.Lease != 0 ||
-		c.Subject == "" || len(c.Limits) == 0 || len(c.Limits) > maxPlain {
+	if len(r.Claims) != 1 || r.Mode != stint.ModeTake || r.ID != "" || r.Hold != 0 || c.Costs != nil ||
+		terms.Fit || terms.Lease != 0 || c.Subject == "" || len(c.Limits) == 0 || len(c.Limits) > maxPlain {
 		return false
 	}
 	id, now, generation, retry, ok, first, second, third :=

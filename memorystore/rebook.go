@@ -17,7 +17,7 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	whole := true
 	for k := range q.views {
 		v := &q.views[k]
-		if v.claim.Cost == 0 {
+		if v.cost == 0 {
 			continue
 		}
 		at := v.BookedAt(booked.At)
@@ -43,7 +43,7 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 	end := r.Terms().Booked.At
 	for k := range q.views {
 		v := &q.views[k]
-		if v.claim.Cost == 0 {
+		if v.cost == 0 {
 			continue
 		}
 		if v.booked || q.parts[v.part].stale {
@@ -56,8 +56,8 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 	}
 	for k := range q.views {
 		v := &q.views[k]
-		if v.claim.Cost > 0 {
-			if _, found := v.Settle(end, v.claim.Cost, 0, 0); found {
+		if v.cost > 0 {
+			if _, found := v.Settle(end, v.cost, 0, 0); found {
 				q.write(v)
 			}
 		}

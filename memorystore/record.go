@@ -33,6 +33,8 @@ type rest struct {
 
 	counts []algorithm.Count // of the other limits
 
+	holds holds // of the state
+
 	// These are in the record without a name.
 	ids     ids
 	settled settledList
@@ -175,7 +177,7 @@ func (r *rest) bytes() int {
 	}
 	n := int(allocated(unsafe.Sizeof(*r))) + cap(r.key) +
 		cap(r.counts)*int(unsafe.Sizeof(algorithm.Count{})) +
-		r.ids.bytes() + r.settled.bytes() + r.ban.bytes()
+		r.holds.bytes() + r.ids.bytes() + r.settled.bytes() + r.ban.bytes()
 	for i := range r.counts {
 		n += r.counts[i].Bytes()
 	}

@@ -3,7 +3,6 @@ package memorystore
 import (
 	"cmp"
 	"slices"
-	"sync"
 
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -48,43 +47,3 @@ func (s *settledList) add(at int64, id uint64, until int64) {
 func (s *settledList) dead(now int64) bool { return len(s.list) == 0 || s.until < now }
 
 func (s *settledList) bytes() int { return 16 * cap(s.list) }
-
-// maxResets bounds the resets that are remembered.
-const maxResets = 4096
-
-// resets are the states that were reset last. No charge from before a reset is raised; the
-// generation of a state cannot tell once the state has expired.
-type resets struct {
-	mu   sync.Mutex
-	list []resetState
-	next int // to replace, once there are maxResets
-}
-
-type resetState struct {
-	hash uint64 // of subject, scope and name
-	at   int64
-}
-
-// add remembers a reset, instead of an earlier one of the same state.
-func (r *resets) add(hash uint64, at int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch i := slices.IndexFunc(r.list, func(s resetState) bool { return s.hash == hash }); {
-	case i >= 0:
-		r.list[i].at = at
-	case len(r.list) < maxResets:
-		r.list = append(r.list, resetState{hash, at})
-	default:
-		r.list[r.next] = resetState{hash, at}
-		r.next = (r.next + 1) % maxResets
-	}
-}
-
-// since reports whether a state was reset at an instant or later, while a raise can still come.
-func (r *resets) since(hash uint64, at, now int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.list, func(s resetState) bool {
-		return s.hash == hash && at <= s.at && s.at <= now && now < s.at+storebounds.LateSettle
-	})
-}

@@ -87,7 +87,6 @@ type Store struct {
 	perShard int         // records at most
 	own      settled.Set // charges that were settled here
 	released settled.Set // those whose places were
-	resets   resets
 	tables   tables
 
 	announcements announce.List

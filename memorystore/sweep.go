@@ -83,7 +83,7 @@ func (sh *shard) dead(r *record, now int64) bool {
 		}
 	}
 	x := r.rest
-	return x == nil || x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now)
+	return x == nil || x.holds.dead(now) && x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now)
 }
 
 // counts reports whether a record has usage of a limit, and not only ids, settled charges or a ban.

@@ -44,7 +44,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 		q.conclude(d, q.now)
 		return
 	}
-	if r.ID != "" && r.Claims[0].Cost > 0 && r.Terms().Booked == nil && q.repeated(r, d) {
+	if r.ID != "" && contract.Charges(&r.Claims[0]) && r.Terms().Booked == nil && q.repeated(r, d) {
 		q.open(true)
 		d.MakeUsages(len(q.views))
 		q.conclude(d, q.now)
@@ -52,10 +52,15 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	}
 	peek := r.Mode == stint.ModePeek
 	q.open(peek)
+	if r.Mode == stint.ModeReserve {
+		for k := range q.views {
+			q.views[k].Books()
+		}
+	}
 	q.fit(r)
 	old := q.behind(r)
 	come := old == 0 && !peek && q.giveUp(r)
-	at := q.earliest(r, come, d)
+	at := q.holdsFull(r, d, q.earliest(r, come, d))
 	if come {
 		q.only(algorithm.Never)
 	}
@@ -91,7 +96,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 
 // force charges a request whether or not there is room: now, or after its MaxWait.
 func (q *query) force(r *stint.Request, d *stint.Decision) {
-	repeat := r.ID != "" && r.Claims[0].Cost > 0 && q.repeated(r, d)
+	repeat := r.ID != "" && contract.Charges(&r.Claims[0]) && q.repeated(r, d)
 	q.open(repeat)
 	d.MakeUsages(len(q.views))
 	at := q.now
@@ -118,6 +123,9 @@ func (q *query) fit(r *stint.Request) {
 	c.Cost = max(c.Cost, 1)
 	r.Claims = []stint.Claim{c} // those of the caller stay as they are
 	q.claims[0].Claim = &r.Claims[0]
+	for k := range q.views {
+		q.views[k].cost = c.Cost
+	}
 }
 
 // promised reports whether bookings leave no room for the cost during all of a lease, though there
@@ -143,11 +151,11 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 		v := &q.views[k]
 		n, last := v.Bookings()
 		from = max(from, last)
-		if v.Fits(v.cost()) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {
+		if v.Fits(v.cost) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {
 			continue
 		}
 		fits = false
-		t := v.Earliest(max(q.now, last), v.cost())
+		t := v.Earliest(max(q.now, last), v.cost)
 		usages[k].RetryAfter = wait(t, q.now)
 		latest = max(latest, t)
 	}
@@ -164,7 +172,7 @@ func (q *query) together(at int64) int64 {
 		next := at
 		for k := range q.views {
 			v := &q.views[k]
-			next = max(next, v.Earliest(at, v.cost()))
+			next = max(next, v.Earliest(at, v.cost))
 		}
 		if next == at || next == algorithm.Never {
 			return next
@@ -221,7 +229,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 		c = q.views[k].claim
 	}
 	d.Denier = uint8(c.number + 1)
-	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.ModeTake || c.Cost == 0 || c.Shared {
+	if r.Bans == nil || r.Bans.After == 0 || r.Mode != stint.ModeTake || !contract.Charges(c.Claim) || c.Shared {
 		return
 	}
 	if until := q.newBan(c).strike(r.Bans, q.now); until > 0 {

@@ -13,11 +13,13 @@ import (
 type view struct {
 	claim  *claim
 	limit  *stint.Limit
+	cost   int64  // of the claim under the limit: at most one place of a concurrency limit
 	part   int    // of the call: whose record has the limit's state
 	index  int    // of the state in that record, -1 if there is none
 	tag    uint32 // of the limit, 0 if no state in the shard has it
 	leads  bool   // it is the first of the claim's limits with its name, concurrency limits apart
 	booked bool   // it has the booking that the request replaces
+	summed bool   // that a settlement applied to its state is noted
 
 	algorithm.View // of the state
 	state          algorithm.Count
@@ -26,14 +28,6 @@ type view struct {
 
 // holds reports whether the limit is a concurrency limit.
 func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
-
-// cost returns the claim's cost under the limit: one place, if it is a concurrency limit.
-func (v *view) cost() int64 {
-	if v.holds() {
-		return min(v.claim.Cost, 1)
-	}
-	return v.claim.Cost
-}
 
 // open opens every limit of every claim. If the clock stepped back, it writes that, except to look
 // or for a claim without a cost.
@@ -50,15 +44,30 @@ func (q *query) open(look bool) {
 			q.views = q.views[:n+1]
 			v := &q.views[n]
 			v.claim, v.limit, v.part, v.leads, v.booked = c, &c.Limits[k], c.part, false, false
-			if !v.holds() {
+			v.summed = false
+			v.cost = c.CostOf(v.limit)
+			if v.holds() {
+				v.cost = min(v.cost, 1)
+			} else {
 				if v.limit.Name != "" {
 					v.part = q.part(c, c.Scope, v.limit.Name)
 				}
 				v.leads = q.leads(n)
 			}
-			v.open(&q.parts[v.part], q.now, look || c.Cost == 0)
+			v.open(&q.parts[v.part], q.now, look || v.cost == 0)
 		}
 	}
+}
+
+// lead returns the number of the view that leads the state of the nth.
+func (q *query) lead(n int) int {
+	v := &q.views[n]
+	for k := range n {
+		if w := &q.views[k]; w.leads && w.claim == v.claim && w.part == v.part {
+			return k
+		}
+	}
+	return n
 }
 
 // leads reports whether none before the nth view is of the same claim and the same record,

@@ -95,14 +95,14 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 	if err := a.Validate(&c); err != nil || !contract.FromStore(&c) {
 		return nil, err
 	}
-	if a.Kind == stint.AmendSettle {
+	if a.Kind == stint.AmendSettle && c.Data().Hold == 0 {
 		// Claims that were settled before are left out, as if they had cost nothing.
 		c = s.unsettled(c)
-		if !slices.ContainsFunc(c.Claims(), func(claim stint.Claim) bool { return claim.Cost > 0 }) {
+		if !slices.ContainsFunc(c.Claims(), func(claim stint.Claim) bool { return contract.Charges(&claim) }) {
 			return nil, nil
 		}
 	}
-	if a.Kind == stint.AmendRelease {
+	if a.Kind == stint.AmendRelease || a.Kind == stint.AmendSettle && c.Data().Hold > 0 && contract.Total(&a) == 0 {
 		places := placesOf(&c)
 		for i := range c.Claims() { // before sending: no later heartbeat takes it back
 			if places>>i&1 != 0 {
@@ -117,22 +117,37 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 func (s *Store) finishAmend(q *amending) {
 	c, kind := &q.charge, q.Amendment.Kind
 	for i := range c.Claims() {
-		if kind == stint.AmendSettle && q.done.claims>>i&1 != 0 {
+		if kind == stint.AmendSettle && q.done.claims>>i&1 != 0 && c.Data().Hold == 0 {
 			s.settled.Add(c.Data().ID, &c.Claims()[i])
 		}
 	}
 	changed := q.done.claims != 0
 	if kind == stint.AmendExtend {
-		changed = changed && q.done.claims == placesOf(c)
+		wanted := extended(c)
+		changed = changed && q.done.claims&wanted == wanted
 	}
-	q.Amended, q.Err = stint.Amended{Changed: changed, Charged: q.done.charged}, s.wrap("amend", q.err)
+	q.Amended = stint.Amended{Changed: changed, Charged: max(q.done.total-q.done.dropped, 0)}
+	q.Err = s.wrap("amend", q.err)
 }
 
 // placesOf has a bit for each claim that took a place.
 func placesOf(c *stint.Charge) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
-		if claim.Cost > 0 && slices.ContainsFunc(claim.Limits, isPlace) {
+		if slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool { return isPlace(l) && claim.CostOf(&l) > 0 }) {
+			claims |= 1 << i
+		}
+	}
+	return claims
+}
+
+// extended has a bit for each claim that took a place or, if none did, that has a hold.
+func extended(c *stint.Charge) (claims uint16) {
+	if claims = placesOf(c); claims != 0 || c.Data().Hold == 0 {
+		return claims
+	}
+	for i := range c.Claims() {
+		if contract.Charges(&c.Claims()[i]) {
 			claims |= 1 << i
 		}
 	}
@@ -145,7 +160,7 @@ func (s *Store) unsettled(c stint.Charge) stint.Charge {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
 		if s.settled.Has(c.Data().ID, claim) {
-			claim.Cost = 0
+			claim.Cost, claim.Costs = 0, nil
 		}
 	}
 	return c
@@ -205,6 +220,9 @@ func heartbeatDeadline(ctx context.Context, q *amending) time.Time {
 		if isPlace(*l) {
 			shortest = min(shortest, l.Window)
 		}
+	}
+	if hold := q.charge.Data().Hold; hold > 0 {
+		shortest = min(shortest, hold)
 	}
 	deadline := time.Now().Add(shortest)
 	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {

@@ -166,7 +166,9 @@ func (in *reader) decision(
 		contract.SetGeneration(&d.Charge, state, in.uint32())
 		state++
 		for _, l := range p.set.limits {
-			usages[p.position(l.index)] = in.usage()
+			if l.index >= 0 {
+				usages[p.position(l.index)] = in.usage()
+			}
 		}
 	}
 	for i := range parts {
@@ -239,9 +241,17 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
 	generation = le.Uint32([]byte(text))
 	text = text[headerSize:]
+	held := stint.Usage{} // of the limit that follows
 	for i := range s.limits {
 		l := &s.limits[i]
 		var u stint.Usage
+		if l.held {
+			if held.Used = double(text); held.Used > 0 {
+				held.ResetAfter = time.Duration(double(text[8:])-now) * time.Microsecond
+			}
+			text = text[logHead:]
+			continue
+		}
 		if l.width > 0 {
 			if u.Used = double(text); u.Used > 0 {
 				u.ResetAfter = time.Duration(double(text[8:])+l.span-now) * time.Microsecond
@@ -259,6 +269,8 @@ func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (gen
 			}
 			text = text[meterHead:]
 		}
+		u.Used, u.ResetAfter = u.Used+held.Used, max(u.ResetAfter, held.ResetAfter)
+		held = stint.Usage{}
 		if l.index >= 0 {
 			usages[p.position(l.index)] = u
 		}
@@ -280,10 +292,10 @@ func double(text string) int64 {
 // Amendments
 
 // amended is to which claims of a charge an amendment applied, a bit each, the lowest for the
-// first, and what a settlement left charged: the least of the limits.
+// first, the true cost of a settlement there, and how much of it was not charged.
 type amended struct {
-	claims  uint16
-	charged int64
+	claims         uint16
+	total, dropped int64
 }
 
 // decodeAmend fills in the answers to amendments. It returns those that came too late.
@@ -298,7 +310,7 @@ func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amend
 			q.done, q.err = amended{}, serverError(in.take(in.uint16()))
 			continue
 		}
-		q.done, q.err = amended{uint16(in.uint16()), in.int(0)}, nil
+		q.done, q.err = amended{uint16(in.uint16()), in.int(0), in.int(0)}, nil
 		if mark != 0 {
 			q.err = errLate
 			late = append(late, q)
@@ -338,7 +350,7 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
 			continue
 		}
-		for _, l := range p.set.limits {
+		for _, l := range p.set.limits { // none is held: that is part of its limit
 			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
 		}
 	}
@@ -348,6 +360,7 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 // window reads what is shown of one limit.
 func (in *reader) window(w *driver.Window, l *stint.Limit) {
 	w.State = stint.State{Limit: l, Usage: in.usage()}
+	w.Held = in.int(0)
 	w.LeftOut = in.int(0)
 	var entries []driver.Entry
 	for n := in.uint16(); n > 0 && !in.bad; n-- {

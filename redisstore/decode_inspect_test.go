@@ -22,7 +22,7 @@ func inspectReply(call uint64, now, until, level, strikes int64, windows ...wind
 		b = appendInt(b, n)
 	}
 	for _, w := range windows {
-		for _, n := range []int64{w.used, w.reset, w.retry, w.hidden} {
+		for _, n := range []int64{w.used, w.reset, w.retry, 0, w.hidden} {
 			b = appendInt(b, n)
 		}
 		b = le.AppendUint16(b, uint16(len(w.entries)))
@@ -38,7 +38,7 @@ func inspectReply(call uint64, now, until, level, strikes int64, windows ...wind
 // decodeInspect reads the reply of inspect.lua about limits.
 func decodeInspect(limits []stint.Limit, reply string) (driver.Inspection, error) {
 	c := callOfTests(nil)
-	c.divide([]stint.Claim{{Limits: limits}})
+	c.divide([]stint.Claim{{Limits: limits}}, 0)
 	return c.decodeInspect(limits, reply)
 }
 

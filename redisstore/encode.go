@@ -83,7 +83,7 @@ func isPlain(r *stint.Request) bool {
 			return false
 		}
 	}
-	return r.ID == "" && !r.Terms().Fit && r.Terms().Lease == 0
+	return r.ID == "" && r.Hold == 0 && !r.Terms().Fit && r.Terms().Lease == 0
 }
 
 func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
@@ -117,10 +117,15 @@ const (
 // addRun adds a run, whose charges have ids from the given one on.
 func (c *scriptCall) addRun(q *run, id uint64) {
 	r, equal := &q.calls[0].Request, len(q.calls)
-	parts, keys := c.divide(r.Claims), len(c.ends)
+	parts, keys := c.divide(r.Claims, r.Hold), len(c.ends)
 	q.parts = len(parts)
 	for i := range parts {
 		c.partKey(&parts[i])
+	}
+	for i := range parts {
+		if r.Hold > 0 && !parts[i].holders() {
+			c.holdsKey(&parts[i])
+		}
 	}
 	if contract.AppliesBans(r) {
 		for _, what := range [...]string{banKey, strikesKey} {
@@ -148,7 +153,7 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 		form = runPlainBans
 	}
 	b := append(c.body, form, c.number(parts[0].set))
-	b = appendInt(appendInt(b, parts[0].claim.Cost), c.store.notAfter(q.deadline))
+	b = appendInt(appendInt(b, parts[0].cost()), c.store.notAfter(q.deadline))
 	if form == runPlain {
 		c.body = b
 		return
@@ -161,7 +166,7 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 		p := &parts[i]
 		if i > 0 {
 			b = append(b, byte(p.index+1), c.number(p.set))
-			b = appendInt(b, p.claim.Cost)
+			b = appendInt(b, p.cost())
 		}
 		if p.holders() {
 			b = appendTime(appendInt(b, p.limits[0].Max), p.limits[0].Window)
@@ -205,7 +210,7 @@ func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 		b = appendInt(b, 0)
 	}
 	for _, d := range [...]time.Duration{
-		contract.Life(r), r.Terms().Lease, contract.Grace(r), bans.Within, bans.Forgive,
+		contract.Life(r), r.Terms().Lease, contract.Grace(r), bans.Within, bans.Forgive, r.Hold,
 	} {
 		b = appendTime(b, d)
 	}
@@ -260,23 +265,32 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 // addAmendment adds an amendment. Retake has a bit for each claim that may take places back.
 func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAfter int64, retake uint16) {
 	data, claims := charge.Data(), charge.Claims()
-	b := append(c.body, byte(a.Kind))
-	b = appendInt(appendInt(b, a.Cost), a.MaxDebt)
+	b := append(c.body, byte(a.Kind), oneIf(a.Cost == 0 && a.Costs == nil), oneIf(a.Costs != nil))
+	b = appendInt(appendTime(b, data.Hold), a.MaxDebt)
 	b = appendTime(le.AppendUint64(b, data.ID), data.IDLife)
 	b = le.AppendUint16(appendInt(b, notAfter), retake)
 	b = append(b, oneIf(data.RequestID != ""), byte(len(claims)))
 	state := 0
 	for i := range claims {
-		parts := c.divide(claims[i : i+1])
-		b = appendInt(appendInt(b, claims[i].Cost), data.AtOf(i))
-		b = append(b, byte(len(parts)))
+		parts := c.divide(claims[i:i+1], data.Hold)
+		b = append(appendInt(b, data.AtOf(i)), byte(len(parts)))
 		c.key(claims[i].Subject, claims[i].Scope, settledKey)
 		for j := range parts {
 			p := &parts[j]
 			c.partKey(p)
-			if b = append(b, c.number(p.set)); p.holders() {
+			total, named := contract.TotalOf(&a, p.limits[0].Name)
+			if !named && a.Kind == stint.AmendExtend {
+				total = 0 // nothing is reported of it
+			} else if !named {
+				total = -1
+			}
+			b = appendInt(appendInt(append(b, c.number(p.set)), p.cost()), total)
+			if p.holders() {
 				b = appendTime(b, p.limits[0].Window)
 				continue
+			}
+			if data.Hold > 0 {
+				c.holdsKey(p)
 			}
 			b = le.AppendUint32(b, data.GenerationAt(state))
 			state++
@@ -299,7 +313,7 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 	}
 	var states, places []part
 	if command.Kind == stint.CommandReset || command.Kind == stint.CommandGiveBack {
-		parts := c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}})
+		parts := c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}}, 0)
 		n := 0
 		for n < len(parts) && !parts[n].holders() {
 			n++
@@ -320,13 +334,10 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 	case stint.CommandReset:
 		c.key(command.Subject, command.Scope, settledKey)
 		c.key(command.Subject, command.Scope, seenKey)
-		c.body = append(c.body, byte(len(c.parts)))
+		c.body = append(c.body, byte(len(places)))
 		for i := range places {
 			c.addReset(&places[i], places[i].limits[0].Window)
 			c.partKey(&places[i])
-		}
-		for i := range states {
-			c.addReset(&states[i], storebounds.LateSettle*time.Microsecond)
 		}
 	case stint.CommandGiveBack:
 		if c.body = append(c.body, 0); len(states) == 0 {
@@ -359,7 +370,7 @@ func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
 	}
 	c.key(claim.Subject, "", banKey)
 	c.key(claim.Subject, "", strikesKey)
-	parts := c.divide([]stint.Claim{claim})
+	parts := c.divide([]stint.Claim{claim}, 0)
 	c.body = append(le.AppendUint16(c.body, storebounds.MaxEntries), byte(len(parts)))
 	for i := range parts {
 		p := &parts[i]
@@ -382,7 +393,11 @@ type part struct {
 	positions []uint8 // where each is among the claim's limits; nil: in the same order
 	first     int     // where the claim's limits begin among those of all claims
 	set       *set    // nil if it is a concurrency limit
+	hold      time.Duration
 }
+
+// cost is what the claim costs under the limits of the part.
+func (p *part) cost() int64 { return p.claim.CostOf(&p.limits[0]) }
 
 // holders reports whether the part is a concurrency limit.
 func (p *part) holders() bool { return isPlace(p.limits[0]) }
@@ -395,13 +410,13 @@ func (p *part) position(i int) int {
 	return p.first + i
 }
 
-// divide adds and returns the parts of claims: of each those with a state in the order of its
-// StateNames, then its concurrency limits.
-func (c *scriptCall) divide(claims []stint.Claim) []part {
+// divide adds and returns the parts of claims, with a hold of some length or without: of each those
+// with a state in the order of its StateNames, then its concurrency limits.
+func (c *scriptCall) divide(claims []stint.Claim, hold time.Duration) []part {
 	before, first := len(c.parts), 0
 	for i := range claims {
 		claim := &claims[i]
-		p := part{claim: claim, index: i, first: first}
+		p := part{claim: claim, index: i, first: first, hold: hold}
 		first += len(claim.Limits)
 		if p.limits = claim.Limits; len(p.limits) > 0 && uniform(p.limits) { // as a rule
 			c.addPart(p)
@@ -430,10 +445,11 @@ func (c *scriptCall) divide(claims []stint.Claim) []part {
 // addPart adds a part with its set.
 func (c *scriptCall) addPart(p part) {
 	n := len(c.parts) - 1
-	if n >= 0 && len(c.parts[n].limits) == len(p.limits) && &c.parts[n].limits[0] == &p.limits[0] {
+	if n >= 0 && len(c.parts[n].limits) == len(p.limits) && &c.parts[n].limits[0] == &p.limits[0] &&
+		c.parts[n].hold == p.hold {
 		p.set = c.parts[n].set // as a rule, in a batch
 	} else if !p.holders() {
-		p.set = c.store.sets.of(p.limits, c.store.now)
+		p.set = c.store.sets.of(p.limits, p.hold, c.store.now)
 	}
 	c.parts = append(c.parts, p)
 }
@@ -453,6 +469,7 @@ func uniform(limits []stint.Limit) bool {
 // How keys end: that of a state, but for the name of its limits, and those of a subject or scope.
 const (
 	stateKey   = "limits"
+	holdsKey   = "holds" // and so that of its holds
 	seenKey    = "seen"
 	settledKey = "settled"
 	banKey     = "ban"
@@ -471,13 +488,24 @@ func (c *scriptCall) partKey(p *part) {
 	c.ends = append(c.ends, len(c.keyText))
 }
 
+// holdsKey adds the key of the holds of a part with a state.
+func (c *scriptCall) holdsKey(p *part) {
+	c.keyText = p.appendName(append(c.beginKey(c.keyText, p.claim.Subject, p.claim.Scope), holdsKey...))
+	c.ends = append(c.ends, len(c.keyText))
+}
+
 // appendEnd adds how the key of a part ends.
 func (p *part) appendEnd(b []byte) []byte {
 	if p.holders() {
 		return append(b, p.limits[0].ID()...)
 	}
-	if b = append(b, stateKey...); p.limits[0].Name != "" {
-		b = append(append(b, '/'), p.limits[0].Name...)
+	return p.appendName(append(b, stateKey...))
+}
+
+// appendName adds the name of the limits, if they have one.
+func (p *part) appendName(b []byte) []byte {
+	if name := p.limits[0].Name; name != "" {
+		b = append(append(b, '/'), name...)
 	}
 	return b
 }

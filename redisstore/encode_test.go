@@ -74,7 +74,7 @@ func TestReadableKeysStayReadable(t *testing.T) {
 		{"user:42", "", places, "stint:{user:42}:concurrency/1m"},
 	} {
 		c := callOfTests(nil)
-		c.partKey(&c.divide([]stint.Claim{{Subject: test.subject, Scope: test.scope, Limits: test.limits}})[0])
+		c.partKey(&c.divide([]stint.Claim{{Subject: test.subject, Scope: test.scope, Limits: test.limits}}, 0)[0])
 		if got := string(c.keyText); got != test.want {
 			t.Errorf("%q in %q: key %s, want %s", test.subject, test.scope, got, test.want)
 		}

@@ -93,7 +93,8 @@ func (p *plan) add(c *driver.Call) {
 // a charge must have no request ID, and what each request would have seen must follow from what the
 // last one sees. With a meter it does not.
 func canJoin(r *stint.Request) bool {
-	if r.Mode != stint.ModeTake || r.ID != "" || len(r.Claims) > 1 || r.Terms().Fit || r.Terms().Lease > 0 ||
+	if r.Mode != stint.ModeTake || r.ID != "" || r.Hold != 0 || len(r.Claims) > 1 || r.Claims[0].Costs != nil ||
+		r.Terms().Fit || r.Terms().Lease > 0 ||
 		r.Bans != nil && r.Bans.After > 0 {
 		return false
 	}

@@ -26,18 +26,18 @@ type script struct {
 // body of a function that is called only where it is needed.
 const (
 	stateFiles   = "start sets state charge limits "
-	wholeFiles   = "make_whole( whole entries bookings save "
+	wholeFiles   = "make_whole( whole entries held bookings save "
 	bansFiles    = "make_bans( bans )bans "
 	idsFiles     = "make_ids( ids )ids "
 	holdersFiles = "make_holders( holders )holders "
-	decideFiles  = "make_decide(args,sets,now,generation,base base bounds modules " +
+	decideFiles  = "make_decide(args,sets,now,generation,base base bounds holds modules " +
 		bansFiles + idsFiles + holdersFiles + wholeFiles + "settle whole_settle waiting )W decide )decide_run "
 )
 
 var (
 	takeScript  = newScript(stateFiles + decideFiles + "take")
-	amendScript = newScript(stateFiles + "bounds modules settle " + wholeFiles + "whole_settle )W " +
-		idsFiles + holdersFiles + "resets amend")
+	amendScript = newScript(stateFiles + "bounds modules settle holds amend_holds " + wholeFiles +
+		"whole_settle whole_holds )W " + idsFiles + holdersFiles + "resets amend")
 	commandScript = newScript(stateFiles + "bounds modules " + wholeFiles + "whole_command )W " + bansFiles +
 		"resets command")
 	inspectScript = newScript(stateFiles + "bounds modules " + wholeFiles + "whole_inspect )W " + bansFiles +

@@ -25,6 +25,7 @@ type scriptBench struct {
 	adjust func(r *stint.Request, i int)
 	settle *int64 // to settle to at once; what is measured is both
 	flight int    // requests of other subjects in one batch
+	held   int    // open holds of the subject before that
 }
 
 func scriptBenches() []scriptBench {
@@ -65,6 +66,12 @@ func scriptBenches() []scriptBench {
 			adjust: func(r *stint.Request, i int) { r.ID = strconv.Itoa(i) }},
 		{name: "flight", limits: one, step: step, flight: 64},
 		{name: "flight3", limits: three, step: step, flight: 64},
+		{name: "holds", limits: []stint.Limit{stint.PerMinute(1000)}, step: step, flight: 64, settle: &two,
+			adjust: func(r *stint.Request, _ int) { r.Hold = 5 * time.Minute }},
+		{name: "holds-stock", limits: []stint.Limit{stint.PerDay(1_000_000)}, step: step, flight: 64, settle: &two,
+			adjust: func(r *stint.Request, _ int) { r.Hold = 5 * time.Minute }},
+		{name: "unheld", limits: []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}, step: step},
+		{name: "held", limits: []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}, step: step, held: 10_000},
 		{name: "settles", limits: []stint.Limit{stint.PerMinute(1000)}, step: step, flight: 64, settle: &two},
 	}
 }
@@ -138,6 +145,15 @@ func BenchmarkScript(b *testing.B) {
 	}
 	for k := range kinds {
 		clocks[k] = now
+		for i := range kinds[k].held {
+			now += 5_000_000 // over half a day
+			r := stint.Request{Hold: stint.MaxHold, Claims: []stint.Claim{{Subject: kinds[k].name + "0", Cost: 1,
+				Limits: kinds[k].limits}}}
+			if d, err := s.Take(b.Context(), r); err != nil || !d.Allowed {
+				b.Fatal(i, d, err)
+			}
+			clocks[k] = now
+		}
 		for range 15 {
 			measure(k, 20)
 		}

@@ -28,7 +28,8 @@ func TestNumbers(t *testing.T) {
 		"MAX_IDS":      storebounds.MaxIDs,
 		"MAX_REPEATS":  storebounds.MaxRepeats,
 		"MAX_SETTLED":  storebounds.MaxSettled,
-		"LATE_SETTLE":  storebounds.LateSettle,
+		"MAX_HOLDS":    storebounds.MaxHolds,
+		"LONGEST_HOLD": storebounds.LongestHold,
 		"MAX_KNOWN":    maxKnown,
 		"ID_STEP":      idStep,
 		"NEVER":        int64(stint.Never),
@@ -52,6 +53,7 @@ func TestNumbers(t *testing.T) {
 		"HEADER_SIZE": headerSize, "LOG_HEAD": logHead, "METER_HEAD": meterHead,
 		"FIRST_HEAD": firstHead, "LOG_FIELDS": logFields, "METER_FIELDS": meterFields,
 		"HAS_METER": hasMeter, "ENTRY_WIDTH": entryWidth, "ENTRY_STAMP": entryStamp,
+		"HELD": isHeld, "CHARGES": isCharged,
 		"BAN_MARK": banMark, "BAN_SIZE": banSize,
 	}
 	got := map[string]int64{}

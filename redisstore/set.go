@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/algorithm"
@@ -18,7 +19,6 @@ import (
 type set struct {
 	directory string // of a state with just these
 	limits    []setLimit
-	asked     int    // how many of them are asked about
 	size      int    // of what follows the directory, to the end of the heads
 	packed    []byte // for lua/sets.lua, but for the first byte
 	// others are to be used where a state has another directory: it has more limits than these, or
@@ -33,16 +33,30 @@ type setLimit struct {
 	width     int  // of an entry of its log, 0 if it has none
 	meter     bool // that the state has one
 	index     int  // which limit of the part it is, -1 if that is not asked about
+	asked     byte // see ASKED in lua/numbers.lua
+	// held says that it is what is held of the limit with that algorithm and window, and charges
+	// that what expires of it is charged.
+	held, charges bool
 
 	capacity, span, slice int64
 	// unit, rate and tick are 0 if no meter is asked for. A calendar limit has ends of periods
-	// there, see lua/sets.lua.
+	// there, see lua/sets.lua, and what is held other times, see lua/numbers.lua.
 	unit, rate, tick int64
 }
 
-// order is that of limits in a state.
+// How limits are asked about, see ASKED in lua/numbers.lua.
+const (
+	askedNot = iota
+	askedFor
+	askedCounted
+	askedHolding
+	askedChecked
+)
+
+// order is that of limits in a state. What is held comes before its limit.
 func (l *setLimit) order(m *setLimit) int {
-	return cmp.Or(cmp.Compare(l.window, m.window), cmp.Compare(l.algorithm, m.algorithm))
+	return cmp.Or(cmp.Compare(l.window, m.window), cmp.Compare(l.algorithm, m.algorithm),
+		cmp.Compare(oneIf(m.held), oneIf(l.held)))
 }
 
 // storedCalendar is the algorithm of calendar limits in directories. Concurrency limits, whose
@@ -55,12 +69,12 @@ func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		c := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}
 		ends := c.Around(now)
-		return setLimit{algorithm: storedCalendar, window: l.Window.Microseconds(), index: index,
+		return setLimit{algorithm: storedCalendar, window: l.Window.Microseconds(), index: index, asked: askedFor,
 			capacity: l.Capacity(), width: contract.EntryBytes(l.Capacity()),
 			unit: -c.Around(ends.Last - 1).Last, rate: ends.Last, slice: ends.This, tick: ends.Next}
 	}
 	m := setLimit{
-		algorithm: l.Algorithm, window: l.Window.Microseconds(), index: index,
+		algorithm: l.Algorithm, window: l.Window.Microseconds(), index: index, asked: askedFor,
 		capacity: l.Capacity(), meter: contract.HasMeter(l),
 	}
 	if m.meter {
@@ -75,11 +89,21 @@ func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	return m
 }
 
-// newSet returns the set of a part's limits.
-func newSet(limits []stint.Limit, now int64) *set {
-	s := &set{asked: len(limits)}
+// newSet returns the set of a part's limits, for requests with a hold of some length, or without.
+func newSet(limits []stint.Limit, now, hold int64) *set {
+	s := new(set)
 	for i := range limits {
-		s.limits = append(s.limits, limitOf(&limits[i], i, now))
+		l := limitOf(&limits[i], i, now)
+		if hold > 0 && algorithm.Stock(&limits[i], hold) {
+			l.asked = askedChecked
+			held := setLimit{algorithm: l.algorithm, window: l.window, width: l.width, index: -1, asked: askedHolding,
+				held: true, charges: limits[i].ChargeExpired, capacity: l.capacity, slice: ceil(hold, 64), rate: hold}
+			if held.charges {
+				held.tick = 2 * l.window
+			}
+			s.limits = append(s.limits, held)
+		}
+		s.limits = append(s.limits, l)
 	}
 	slices.SortFunc(s.limits, func(a, b setLimit) int { return a.order(&b) })
 	s.pack()
@@ -102,6 +126,8 @@ const (
 	hasMeter   = 4
 	entryWidth = 8 // times the bytes of an entry less its stamp
 	entryStamp = 7
+	isHeld     = 64 // it is what is held of a limit
+	isCharged  = 128
 )
 
 // withDirectory returns the same set for a state with another directory, nil if that does not have
@@ -111,31 +137,37 @@ func (s *set) withDirectory(directory string) *set {
 		len(directory) != directoryStart+directoryLimit*int(directory[1]) {
 		return nil
 	}
-	other := &set{asked: s.asked}
+	other := new(set)
 	found := 0
 	for rest := directory[directoryStart:]; rest != ""; rest = rest[directoryLimit:] {
 		kind := int(rest[0])
 		l := setLimit{
 			algorithm: stint.Algorithm(kind % hasMeter), window: readInt7(rest[1:]),
-			meter: kind&hasMeter != 0, index: -1,
+			meter: kind&hasMeter != 0, index: -1, held: kind&isHeld != 0, charges: kind&isCharged != 0,
 		}
-		if kind >= entryWidth {
-			l.width = entryStamp + kind/entryWidth
+		if bytes := kind / entryWidth % 8; bytes > 0 {
+			l.width = entryStamp + bytes
 		}
-		switch l.algorithm {
-		case stint.AlgorithmSliding:
+		switch {
+		case l.held && l.charges:
+			l.span = 2 * l.window // it may have to be charged for as long
+		case l.held:
+		case l.algorithm == stint.AlgorithmSliding:
 			l.span = l.window
-		case stint.AlgorithmFixed:
+		case l.algorithm == stint.AlgorithmFixed:
 			l.slice = l.window
-		case storedCalendar:
+		case l.algorithm == storedCalendar:
 			l.span = 2 * l.window // when a period began may matter for as long
 		}
 		for i := range s.limits {
 			m := &s.limits[i]
+			if l.held && l.asked == askedNot && !m.held && m.algorithm == l.algorithm && m.window == l.window {
+				l.asked, l.capacity, l.span, l.tick = askedCounted, m.capacity, 0, int64(oneIf(l.charges))
+			}
 			if m.order(&l) != 0 {
 				continue
 			}
-			if l.width < m.width || m.meter && !l.meter {
+			if l.width < m.width || m.meter && !l.meter || l.charges != m.charges {
 				return nil
 			}
 			width, meter := l.width, l.meter
@@ -145,7 +177,7 @@ func (s *set) withDirectory(directory string) *set {
 		}
 		other.limits = append(other.limits, l)
 	}
-	if found != s.asked {
+	if found != len(s.limits) {
 		return nil
 	}
 	other.pack()
@@ -163,7 +195,7 @@ func (s *set) pack() {
 	wide := false
 	for i := range s.limits {
 		l := &s.limits[i]
-		kind := byte(l.algorithm)
+		kind := byte(l.algorithm) + isHeld*oneIf(l.held) + isCharged*oneIf(l.charges)
 		if l.width > 0 {
 			kind += byte(entryWidth * (l.width - entryStamp))
 			format = append(format, "ddddI4"...)
@@ -208,7 +240,7 @@ func (s *set) pack() {
 		if l.meter {
 			meter, field = field, field+meterFields
 		}
-		b = append(b, oneIf(l.index >= 0), log, meter)
+		b = append(b, l.asked, log, meter)
 		b = appendInt(appendInt(appendInt(b, l.capacity), l.span), l.slice)
 		b = append(b, byte(l.width))
 		b = le.AppendUint16(b, uint16(back))
@@ -272,12 +304,15 @@ type sets struct {
 // maxSets bounds how many are kept.
 const maxSets = 10_000
 
-// of returns the set of a part's limits, with the periods of calendars that are around the server's
-// time.
-func (s *sets) of(limits []stint.Limit, clock func() int64) *set {
+// of returns the set of a part's limits, for requests with a hold of some length, or without, with
+// the periods of calendars that are around the server's time.
+func (s *sets) of(limits []stint.Limit, hold time.Duration, clock func() int64) *set {
 	now := int64(0)
 	var buf [256]byte
 	key := buf[:0]
+	if hold > 0 {
+		key = le.AppendUint64(append(key, 255), uint64(hold))
+	}
 	for i := range limits {
 		l := &limits[i]
 		key = append(key, byte(l.Algorithm))
@@ -290,6 +325,9 @@ func (s *sets) of(limits []stint.Limit, clock func() int64) *set {
 			key = append(le.AppendUint64(key, uint64(end)), byte(l.Start), byte(len(l.Zone)))
 			key = append(key, l.Zone...)
 		}
+		if hold > 0 {
+			key = append(key, oneIf(l.HoldThrough), oneIf(l.ChargeExpired))
+		}
 	}
 	s.mu.RLock()
 	known := s.known[string(key)]
@@ -297,7 +335,7 @@ func (s *sets) of(limits []stint.Limit, clock func() int64) *set {
 	if known != nil {
 		return known
 	}
-	made := newSet(limits, now)
+	made := newSet(limits, now, hold.Microseconds())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.known[string(key)]; known != nil {

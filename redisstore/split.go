@@ -296,7 +296,7 @@ func (q *split) merge() stint.Decision {
 	for c, usages := range perClaim {
 		for i := range usages {
 			if at[c] != 0 && d.Charge.Data().ID == 0 { // charged, and given back
-				own[i].Used = max(0, own[i].Used-r.Claims[c].Cost)
+				own[i].Used = max(0, own[i].Used-r.Claims[c].CostOf(&r.Claims[c].Limits[i]))
 			}
 		}
 		own = own[len(usages):]
@@ -323,9 +323,7 @@ func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendme
 		if one.claims == 0 {
 			continue
 		}
-		if done.claims == 0 || one.charged < done.charged {
-			done.charged = one.charged
-		}
+		done.total, done.dropped = max(done.total, one.total), max(done.dropped, one.dropped)
 		for j, index := range parts[i].indexes {
 			done.claims |= one.claims >> j & 1 << index
 		}

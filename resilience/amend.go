@@ -77,7 +77,7 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	}
 	_, void := s.ledger.released(&c, a)
 	return s.finish(ctx, c, a, void, amended, func() func(stint.Amended) {
-		if a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost && contract.FromStore(&c) {
+		if a.Kind == stint.AmendSettle && contract.FromStore(&c) && raises(&c, &a) {
 			return s.ledger.raise(&c, a)
 		}
 		return amended
@@ -119,11 +119,11 @@ func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, v
 	}
 	s.sender.add(&job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: queued(), promised: true}, void)
 	for i := range c.Claims() {
-		if a.Kind == stint.AmendSettle {
+		if a.Kind == stint.AmendSettle && (a.Costs == nil || c.Data().Hold == 0) { // else other quantities may follow
 			s.ledger.settled.Add(c.Data().ID, &c.Claims()[i])
 		}
 	}
-	return stint.Amended{Changed: true, Charged: a.Cost}, nil
+	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
 }
 
 // amendOwn amends a local charge, here, and in the store if that has been charged with it.
@@ -160,15 +160,17 @@ func stored(c *stint.Charge) stint.Charge {
 // makes its holder one there too.
 func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	store := stored(&c)
-	if !s.ledger.extended(&c, false) {
+	if !s.ledger.extended(&c, false) && c.Data().Hold == 0 {
 		return stint.Amended{}, nil
 	}
 	if o := s.ledger.entries.get(c.Data().ID); o != nil {
 		if charge, open := s.ledger.storedOf(o); charge.Data().ID != 0 {
 			store = partOf(&charge, &c)
-		} else if open {
+		} else if open || c.Data().Hold > 0 { // it is held here, and in the store once that is charged
 			return stint.Amended{Changed: true}, nil
 		}
+	} else if c.Data().Hold > 0 {
+		return stint.Amended{}, nil // it is settled, or forgotten
 	}
 	done, err := s.beat(ctx, &c, store, a)
 	if err != nil { // it is held here

@@ -52,9 +52,9 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late bool, now int64) (uncounted bool) {
 	data, ahead, rest := d.Charge.Data(), d.Allowed && d.RetryAfter > 0, d.Usages()
 	for i := range r.Claims {
-		c, at, cost := &r.Claims[i], data.NowOf(i), int64(0)
+		c, at, charged := &r.Claims[i], data.NowOf(i), &stint.Claim{}
 		if d.Allowed && data.ID != 0 {
-			cost = d.Charge.Claims()[i].Cost
+			charged = &d.Charge.Claims()[i]
 		}
 		usages := rest[:len(c.Limits)]
 		rest = rest[len(c.Limits):]
@@ -62,7 +62,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			continue // it was not asked about
 		}
 		used := func(u stint.Usage) bool { return u.Used > 0 }
-		if cost == 0 && l.find(c) == nil && !slices.ContainsFunc(usages, used) {
+		if !contract.Charges(charged) && l.find(c) == nil && !slices.ContainsFunc(usages, used) {
 			continue // there is nothing to know
 		}
 		rec := l.record(c, now)
@@ -73,7 +73,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			n.advance(now)
 			more := n.uncounted(at, call, now)
 			uncounted = uncounted || more > 0
-			part := n.cost(&stint.Claim{Cost: cost})
+			part := n.cost(charged)
 			if late || r.Terms().Booked != nil { // its debt counts it, or it is counted as booked
 				part = 0
 			}
@@ -81,7 +81,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					n.meter.local = max(n.meter.local, n.weight(more)) // what was refilled was not ours
 				}
-				n.hear(&usages[j], c.Cost, part, more, at, call, now)
+				n.hear(&usages[j], n.cost(c), part, more, at, call, now)
 			}
 		}
 		if newer && !ahead {
@@ -162,10 +162,10 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 		if o.bookedUntil < now {
 			o.booked = 0
 		}
-		o.booked, o.bookedUntil = o.booked+it.claim.Cost, max(o.bookedUntil, gone)
-		o.units, o.from, o.until = o.at(now, false)+it.claim.Cost, now, max(o.until, gone)
-		it.heard.used, it.heard.until = it.heard.used+it.claim.Cost, max(it.heard.until, o.until)
-		it.fill(it.claim.Cost, now, true)
+		o.booked, o.bookedUntil = o.booked+it.cost, max(o.bookedUntil, gone)
+		o.units, o.from, o.until = o.at(now, false)+it.cost, now, max(o.until, gone)
+		it.heard.used, it.heard.until = it.heard.used+it.cost, max(it.heard.until, o.until)
+		it.fill(it.cost, now, true)
 	}
 }
 
@@ -196,8 +196,8 @@ func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
 		if at := c.Data().NowOf(it.i); it.rec.heard <= sent && (it.heard.at > at || heard && it.heard.at == at) {
-			it.others.units = max(it.others.units-it.claim.Cost, 0)
-			it.drain(it.claim.Cost, l.instant(c.Data().AtOf(it.i), now), now, true)
+			it.others.units = max(it.others.units-it.cost, 0)
+			it.drain(it.cost, l.instant(c.Data().AtOf(it.i), now), now, true)
 		}
 	}
 	for it := range l.each(c.Claims()) { // an answer from before the refund that is yet to come counts the charge

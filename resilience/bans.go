@@ -45,7 +45,7 @@ var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 // strike counts a denial towards a ban.
 func (l *ledger) strike(r *stint.Request, d *stint.Decision) {
 	c := &r.Claims[d.Denier-1]
-	if r.Mode != stint.ModeTake || !strikes(r) || c.Cost == 0 || c.Shared {
+	if r.Mode != stint.ModeTake || !strikes(r) || !contract.Charges(c) || c.Shared {
 		return
 	}
 	struck, err := l.bans.Take(context.Background(), stint.Request{

@@ -73,9 +73,9 @@ func newRule(l *stint.Limit, of *ledger) *rule {
 // cost is what a claim costs under the limit.
 func (r *rule) cost(c *stint.Claim) int64 {
 	if r.Algorithm == stint.AlgorithmConcurrency {
-		return min(c.Cost, 1)
+		return min(c.CostOf(&r.Limit), 1)
 	}
-	return c.Cost
+	return c.CostOf(&r.Limit)
 }
 
 // others are the units of a limit that other processes have used. The store says when the last of

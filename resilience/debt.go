@@ -35,6 +35,7 @@ type debt struct {
 	charge   uint64        // the local one; 0 of a group
 	id       string
 	life     time.Duration // of the ID
+	hold     time.Duration // of the request
 	claims   []stint.Claim
 	from, at int64 // when it was granted
 	state    debtState
@@ -169,8 +170,11 @@ func (l *ledger) mayAdd(rec *record) bool {
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
 	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}
-	if r.Claims[0].Cost > 0 { // else a store does not remember the ID
+	if contract.Charges(&r.Claims[0]) { // else a store does not remember the ID
 		o.id, o.life = r.ID, contract.Life(r)
+	}
+	if o.hold = r.Hold; o.hold > 0 && o.id == "" && state == dueDebt {
+		o.rename()
 	}
 	l.name(o, now)
 	if state != goneDebt {
@@ -236,7 +240,7 @@ func ownClaims(c *stint.Charge, claims []stint.Claim) {
 	}
 	own := slices.Clone(claims)
 	for i := range own {
-		own[i].Cost = c.Claims()[i].Cost
+		own[i].Cost, own[i].Costs = c.Claims()[i].Cost, c.Claims()[i].Costs
 	}
 	c.SetClaims(own)
 }

@@ -123,7 +123,7 @@ func (c *denyCache) identify(r *stint.Request) (id denialID) {
 				return denialID{} // a holder may leave at any time
 			}
 		}
-		costs = costs || claim.Cost > 0
+		costs = costs || contract.Charges(claim)
 		subject := c.hash(claim.Subject)
 		id.key = hashClaim(c.seed, id.key, subject, claim)
 		id.gen += c.gen(subject).Load()
@@ -244,7 +244,7 @@ func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 			switch capacity := c.Limits[k].Capacity(); {
 			case u.RetryAfter == stint.Never:
 				return denialLife
-			case c.Cost <= capacity/2+capacity%2:
+			case c.CostOf(&c.Limits[k]) <= capacity/2+capacity%2:
 				longest = max(longest, u.RetryAfter)
 			}
 		}
@@ -301,6 +301,9 @@ func hashClaim(seed maphash.Seed, h, subject uint64, c *stint.Claim) uint64 {
 		h = mix(h^uint64(l.Burst), oddKind^kind)
 		if l.Name != "" {
 			h = mix(h^maphash.String(seed, l.Name), oddName)
+		}
+		if c.Costs != nil {
+			h = mix(h^uint64(c.CostOf(l)), oddName)
 		}
 	}
 	return h

@@ -126,7 +126,7 @@ func anyPlace(claims []stint.Claim) bool {
 	for i := range claims {
 		c := &claims[i]
 		for k := range c.Limits {
-			if c.Limits[k].Algorithm == stint.AlgorithmConcurrency && c.Cost > 0 {
+			if c.Limits[k].Algorithm == stint.AlgorithmConcurrency && c.CostOf(&c.Limits[k]) > 0 {
 				return true
 			}
 		}

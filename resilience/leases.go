@@ -98,7 +98,7 @@ func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Loa
 // subject whose limits are all leased.
 func leasable(r *stint.Request) bool {
 	if len(r.Claims) != 1 || r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || r.Terms().Fit ||
-		r.Terms().Lease != 0 {
+		r.Terms().Lease != 0 || r.Hold != 0 || r.Claims[0].Costs != nil {
 		return false
 	}
 	for i := range r.Claims[0].Limits {
@@ -321,7 +321,7 @@ func (l *leases) amend(ctx context.Context, c *stint.Charge, a stint.Amendment) 
 	claim := &c.Claims()[0]
 	for _, bans := range []bool{false, true} {
 		ls := l.table.find(l.hash(claim, bans), claim, bans)
-		if ls != nil && l.settle(ls, c, a.Cost) {
+		if ls != nil && a.Costs == nil && l.settle(ls, c, a.Cost) {
 			return true, stint.Amended{Changed: true, Charged: a.Cost}
 		}
 	}

@@ -184,7 +184,7 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 			c := &claims[i]
 			rec := l.find(c)
 			for j := range c.Limits {
-				if n := rec.of(&c.Limits[j], j); n != nil && c.Cost > 0 && !yield(item{n, i, k, c, rec, n.cost(c)}) {
+				if n := rec.of(&c.Limits[j], j); n != nil && n.cost(c) > 0 && !yield(item{n, i, k, c, rec, n.cost(c)}) {
 					return
 				}
 				k++
@@ -196,7 +196,7 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 // make sees to it that the limits of claims that cost something are counted.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
-		if c := &claims[i]; c.Cost > 0 {
+		if c := &claims[i]; contract.Charges(c) {
 			rec := l.record(c, now)
 			for j := range c.Limits {
 				l.count(rec, &c.Limits[j], j)

@@ -93,7 +93,7 @@ func (l *ledger) deny(d *stint.Decision) {
 func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64) *debt {
 	data, usages, age := d.Charge.Data(), d.Usages(), r.Terms().Age
 	data.Fallback, data.Now = true, l.wall(now)
-	if !slices.ContainsFunc(r.Claims, func(c stint.Claim) bool { return c.Cost > 0 }) {
+	if !slices.ContainsFunc(r.Claims, func(c stint.Claim) bool { return contract.Charges(&c) }) {
 		return nil
 	}
 	data.ID, data.At = l.mark<<markShift|rand.Uint64()>>markBits, max(l.wall(now)-age.Microseconds(), 1)
@@ -112,7 +112,10 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 		}
 		u.ResetAfter = it.reset(now)
 	}
-	id := r.ID != "" && r.Claims[0].Cost > 0
+	id := r.ID != "" && contract.Charges(&r.Claims[0])
+	if id = id || r.Hold > 0; r.Hold > 0 && !sent && !l.mayAdd(l.find(&r.Claims[0])) {
+		data.Hold = 0 // it is charged with others, at once
+	}
 	switch {
 	case sent:
 		return l.oweAlone(r, data.ID, openDebt, now)
@@ -128,7 +131,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 
 // named returns what a request with the same ID owes.
 func (l *ledger) named(r *stint.Request, now int64) *debt {
-	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != nil {
+	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil {
 		return nil
 	}
 	rec := l.find(&r.Claims[0])

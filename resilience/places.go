@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // holder is who holds a place, until when without a heartbeat. The store may not know of it.
@@ -78,7 +79,7 @@ func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 // released takes the places of a charge away, if an amendment does. It reports whether there was
 // one, and after how long no heartbeat can arrive any more.
 func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void time.Duration) {
-	if a.Kind != stint.AmendRelease && a.Cost > 0 {
+	if a.Kind != stint.AmendRelease && contract.Total(&a) > 0 {
 		return false, 0
 	}
 	now := l.now()

@@ -24,7 +24,7 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	case o.state != openDebt:
 	case charged && !ahead:
 		due = l.paid(o, d, call)
-	case o.id == "" && len(o.pending) == 0:
+	case o.id == "" && len(o.pending) == 0 && o.hold == 0:
 		l.remove(o, goneDebt)
 		l.oweTogether(o.claims, o.at)
 	default:
@@ -244,7 +244,7 @@ func (c *count) refilled(rec *record, now int64) {
 			same := func(l stint.Limit) bool { return contract.SameID(&l, &c.Limit) }
 			if o.state == dueDebt && o.isFresh() && !rec.isOther(o.claims[i]) &&
 				slices.ContainsFunc(o.claims[i].Limits, same) {
-				units += o.claims[i].Cost - o.back
+				units += c.cost(&o.claims[i]) - o.back
 			}
 		}
 	}
@@ -280,27 +280,28 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 				back := time.Duration(0) // others may have used all that was refilled
 				if n := rec.of(m, j); l.instances() == 1 && len(claims) == 1 && n != nil && n.meter != nil &&
 					n.owed != nil && !rec.blind(n, o.at) {
-					if back = n.givenBack(o, c.Cost, now); o.isFresh() {
+					if back = n.givenBack(o, c.CostOf(m), now); o.isFresh() {
 						meters = append(meters, n)
 					}
 				}
 				metered, given = true, min(given, back)
 				counts = counts || back < maxAhead && age < meterLife(m)
 			}
-			ok = ok || counts && c.Cost > 0
+			counts = counts || o.hold > 0 && age < 2*int64(o.hold) // it can be settled
+			ok = ok || counts && c.CostOf(m) > 0
 		}
 	}
 	if !metered {
 		given = 0
 	}
 	for _, n := range meters {
-		n.owed.refilled -= min(n.weight(claims[0].Cost), n.given(given))
+		n.owed.refilled -= min(n.weight(n.cost(&claims[0])), n.given(given))
 	}
 	claims = slices.DeleteFunc(claims, func(c stint.Claim) bool { return len(c.Limits) == 0 })
 	if !o.renamed && o.charge != 0 && now-o.at >= int64(o.life) { // the store may have forgotten the ID
 		o.rename()
 	}
-	r = stint.Request{Claims: claims, ID: o.id, IDLife: o.life, Mode: driver.ModeForce}
+	r = stint.Request{Claims: claims, ID: o.id, IDLife: o.life, Hold: o.hold, Mode: driver.ModeForce}
 	r.Terms().Age, r.Terms().Refilled = time.Duration(age).Truncate(time.Microsecond), given
 	o.refilled = given
 	return r, ok

@@ -47,8 +47,10 @@ const (
 	sendPause = time.Second
 
 	maxJobs = 65_536
-	// jobTime is for how long a job is repeated at least.
-	jobTime = time.Minute
+	// jobTime is for how long a job is repeated at least, and longestJob at most, unless it settles
+	// a hold.
+	jobTime    = time.Minute
+	longestJob = time.Hour
 )
 
 // start sees to it that debts are charged.
@@ -157,9 +159,9 @@ func (s *sender) add(j *job, after time.Duration) {
 		s.dropped.Add(1)
 		return
 	}
-	longest := jobTime
+	longest := max(jobTime, 2*j.Charge.Data().Hold)
 	for _, l := range contract.Limits(j.Charge.Claims()) {
-		longest = max(longest, min(l.Window, lateRaise))
+		longest = max(longest, min(l.Window, longestJob))
 	}
 	j.from = time.Now().Add(after)
 	j.until = j.from.Add(longest)

@@ -12,20 +12,22 @@ import (
 // amended counts an amendment of a charge that the store made, and that was sent at an instant. An
 // answer that came since may say what is used without it.
 func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64) {
-	now := l.now()
+	now, dropped := l.now(), max(contract.Total(&a)-charged, 0)
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
 		at := l.instant(c.Data().AtOf(it.i), now)
+		truth, named := contract.TotalOf(&a, it.Name)
+		truth = min(truth, max(it.cost, truth-dropped))
 		switch {
-		case a.Kind != stint.AmendSettle || it.Algorithm == stint.AlgorithmConcurrency || it.wasReset(at):
-		case charged > it.cost:
-			it.grant(charged-it.cost, at, now, true)
-			it.heard.used, it.heard.until = it.heard.used+charged-it.cost, max(it.heard.until, now+int64(it.Window))
-		case a.Cost < it.cost:
+		case a.Kind != stint.AmendSettle || it.Algorithm == stint.AlgorithmConcurrency || it.wasReset(at) || !named:
+		case truth > it.cost:
+			it.grant(truth-it.cost, at, now, true)
+			it.heard.used, it.heard.until = it.heard.used+truth-it.cost, max(it.heard.until, now+int64(it.Window))
+		case truth < it.cost:
 			if it.rec.heard <= sent {
-				it.drain(it.cost-a.Cost, at, now, true)
+				it.drain(it.cost-truth, at, now, true)
 			}
-			it.ungrant(it.cost-a.Cost, at, now)
+			it.ungrant(it.cost-truth, at, now)
 		}
 	}
 }
@@ -39,24 +41,30 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
-		if it.Algorithm != stint.AlgorithmConcurrency {
-			it.owe(min(a.Cost-it.cost, it.mostRaise(a.MaxDebt, now)), l.instant(c.Data().AtOf(it.i), now), now)
+		truth, _ := contract.TotalOf(&a, it.Name)
+		if it.Algorithm != stint.AlgorithmConcurrency && truth > it.cost {
+			it.owe(min(truth-it.cost, it.mostRaise(a.MaxDebt, now)), l.instant(c.Data().AtOf(it.i), now), now)
 		}
 	}
-	return l.whenRaised(*c, a.Cost, now)
+	return l.whenRaised(*c, a, now)
 }
 
 // whenRaised returns what is to be called when the store has charged a raise that was counted at an
 // instant.
-func (l *ledger) whenRaised(c stint.Charge, cost, now int64) func(stint.Amended) {
+func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(stint.Amended) {
 	c.SetClaims(copied(c.Claims()))
 	return func(done stint.Amended) {
-		later, charged := l.now(), cost
+		later, dropped := l.now(), int64(0)
 		if done.Changed { // a limit that refills may not take all of it
-			charged = min(cost, done.Charged)
+			dropped = max(contract.Total(&a)-done.Charged, 0)
 		}
 		defer l.unlock(l.lock(c.Claims()))
 		for it := range l.each(c.Claims()) {
+			truth, _ := contract.TotalOf(&a, it.Name)
+			charged := truth - dropped
+			if truth <= it.cost {
+				continue
+			}
 			at := l.instant(c.Data().AtOf(it.i), later)
 			it.repaid(charged-it.cost, now, l.wall(later), 0, later, 0)
 			if it.advance(later); it.number(at) <= it.newest-parts && it.number(at) > it.number(now)-parts {
@@ -104,7 +112,7 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	if a.Kind == stint.AmendRelease {
 		s.done.Changed = held
 	} else {
-		if o != nil && a.Cost == 0 {
+		if o != nil && a.Cost == 0 && a.Costs == nil {
 			if o.repeated {
 				return s
 			}
@@ -117,8 +125,8 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	if o == nil {
 		return s
 	}
-	if a.Kind == stint.AmendSettle && a.Cost > c.Claims()[0].Cost {
-		s.charged = l.whenRaised(*c, a.Cost, now)
+	if a.Kind == stint.AmendSettle && raises(c, &a) {
+		s.charged = l.whenRaised(*c, a, now)
 	}
 	switch o.state {
 	case paidDebt:
@@ -135,20 +143,25 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	claims, at := c.Claims(), l.instant(c.Data().At, now)
 	alone := o != nil && o.state != goneDebt
 	changed := make([]bool, len(claims))
-	s.done.Charged = a.Cost
+	s.done.Charged = contract.Total(&a)
 	l.make(claims, now)
 	for it := range l.each(claims) {
 		if l.settled.Has(c.Data().ID, it.claim) {
 			continue
 		}
-		units, changes := a.Cost-it.claim.Cost, alone
+		truth, named := contract.TotalOf(&a, it.Name)
+		if !named {
+			continue
+		}
+		units, changes := truth-it.cost, alone
 		switch {
 		case it.Algorithm == stint.AlgorithmConcurrency:
-			changes = alone || a.Cost == 0
+			changes = alone || truth == 0
 		case it.wasReset(at):
-		case units > 0 && now-at < int64(lateRaise):
-			units, changes = min(units, it.mostRaise(a.MaxDebt, now)), true
-			s.done.Charged = min(s.done.Charged, it.cost+units)
+		case units > 0 && (c.Data().Hold > 0 || stillIn(&it.Limit, it.cost, c.Data().At, l.wall(now)) > 0):
+			most := it.mostRaise(a.MaxDebt, now)
+			s.done.Charged = min(s.done.Charged, contract.Total(&a)-max(units-most, 0))
+			units, changes = min(units, most), true
 			if alone { // it is charged as of then
 				it.owe(units, at, now)
 			} else {
@@ -168,13 +181,22 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	for i := range claims { // two may be of one subject and scope
 		if changed[i] {
 			s.done.Changed = true
-			l.settled.Add(c.Data().ID, &claims[i])
+			if a.Costs == nil || c.Data().Hold == 0 { // else other quantities may follow
+				l.settled.Add(c.Data().ID, &claims[i])
+			}
 		}
 	}
 }
 
-// lateRaise is until when after a charge its cost can be raised.
-const lateRaise = time.Hour
+// raises reports whether an amendment charges more than a charge did.
+func raises(c *stint.Charge, a *stint.Amendment) bool {
+	for claim, l := range contract.Limits(c.Claims()) {
+		if truth, named := contract.TotalOf(a, l.Name); named && truth > claim.CostOf(l) {
+			return true
+		}
+	}
+	return false
+}
 
 // mostRaise is by how many units a charge may be raised: of a limit that refills to a debt.
 func (c *count) mostRaise(maxDebt, now int64) int64 {

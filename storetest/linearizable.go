@@ -32,12 +32,21 @@ func Linearizable(t *testing.T, store stint.Store) {
 	// A raise of what was given back is charged at an instant that the answer does not have: the
 	// first half of the subjects is given back to, and only charges of the others are raised.
 	givenBack := names[:len(names)/2]
+	// The last ones hold, report and settle instead.
+	var holding []string
+	for range callers * calls / 120 {
+		holding = append(holding, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
+	}
 	r := &recorder{store: store, limits: limits, start: time.Now()}
 	var group sync.WaitGroup
 	for caller := range callers {
 		group.Go(func() {
-			var mine []stint.Charge
+			var mine, held []stint.Charge
 			for range calls {
+				if rand.IntN(3) == 0 {
+					held = r.hold(t, caller, holding[rand.IntN(len(holding))], held)
+					continue
+				}
 				subject := names[rand.IntN(len(names))]
 				switch n := rand.IntN(20); {
 				case n < 12:
@@ -90,7 +99,7 @@ type recorder struct {
 // asked and reply are a call and its reply.
 type asked struct {
 	subject string
-	verb    string // take, peek, settle, give back or reset
+	verb    string // take, peek, settle, give back or reset; hold, report or settle hold
 	cost    int64
 	charge  stint.Charge // that is settled
 }
@@ -129,6 +138,37 @@ func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mod
 		return err
 	})
 	return c
+}
+
+// hold takes with a hold, or reports or settles one that was taken before, any number of times.
+func (r *recorder) hold(t *testing.T, caller int, subject string, held []stint.Charge) []stint.Charge {
+	if n := rand.IntN(5); n < 2 || len(held) == 0 {
+		in := asked{subject: subject, verb: "hold", cost: 1 + rand.Int64N(12)}
+		r.do(t, caller, in, func(ctx context.Context, out *reply) error {
+			d, err := r.store.Take(ctx, stint.Request{
+				Claims: []stint.Claim{{Subject: subject, Limits: r.limits, Cost: in.cost}}, Hold: time.Hour})
+			if out.ok, out.charge = d.Allowed, d.Charge; d.Allowed {
+				held = append(held, d.Charge)
+			}
+			for i, s := range d.States() {
+				out.used[i] = s.Used
+			}
+			return err
+		})
+	} else {
+		c := held[rand.IntN(len(held))]
+		in := asked{subject: c.Claims()[0].Subject, verb: "report", cost: rand.Int64N(16), charge: c}
+		kind := stint.AmendExtend
+		if n > 2 {
+			in.verb, kind = "settle hold", stint.AmendSettle
+		}
+		r.do(t, caller, in, func(ctx context.Context, out *reply) error {
+			done, err := r.store.Amend(ctx, c, stint.Amendment{Kind: kind, Cost: in.cost, MaxDebt: stint.MaxUnits})
+			out.ok = done.Changed
+			return err
+		})
+	}
+	return held
 }
 
 func (r *recorder) settle(t *testing.T, caller int, c stint.Charge, cost int64) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,12 +18,21 @@ type ledger struct {
 	third   int64
 	current []uint64 // charges since the last reset
 	settled []uint64
+
+	holds []openHold // that are open
+	held  int64      // what they and those that were settled count, under every limit
+}
+
+// openHold is an open hold: its estimate, or what was reported if that is more.
+type openHold struct {
+	id              uint64
+	units, reported int64
 }
 
 type unitsAt struct{ at, n int64 }
 
 func (g ledger) used() [3]int64 {
-	u := [3]int64{0, g.second, g.third}
+	u := [3]int64{g.held, g.second + g.held, g.third + g.held}
 	for _, e := range g.first {
 		u[0] += e.n
 	}
@@ -84,6 +94,21 @@ func apply(limits []stint.Limit, g ledger, in asked, out reply) (bool, ledger) {
 		g.third += more
 		g.settled = append(slices.Clone(g.settled), c.Data().ID)
 		return out.ok, g
+	case "report", "settle hold":
+		i := slices.IndexFunc(g.holds, func(h openHold) bool { return h.id == in.charge.Data().ID })
+		if i < 0 {
+			return !out.ok, g
+		}
+		h := g.holds[i]
+		h.reported = max(h.reported, in.cost)
+		g.held -= g.holds[i].units
+		if g.holds = slices.Clone(g.holds); in.verb == "report" {
+			h.units = max(h.units, h.reported)
+			g.held, g.holds[i] = g.held+h.units, h
+		} else {
+			g.held, g.holds = g.held+h.reported, slices.Delete(g.holds, i, i+1)
+		}
+		return out.ok, g
 	default:
 		fits := true
 		for i, u := range g.used() {
@@ -95,12 +120,20 @@ func apply(limits []stint.Limit, g ledger, in asked, out reply) (bool, ledger) {
 			g.third += in.cost
 			g.current = append(slices.Clone(g.current), out.charge.Data().ID)
 		}
+		if fits && in.verb == "hold" {
+			g.held += in.cost
+			g.holds = append(slices.Clone(g.holds), openHold{out.charge.Data().ID, in.cost, 0})
+		}
 		return out.ok == fits && out.used == g.used(), g
 	}
 }
 
 func sameLedger(a, b ledger) bool {
-	return a.second == b.second && a.third == b.third && slices.Equal(a.first, b.first) &&
+	byID := func(holds []openHold) []openHold {
+		return slices.SortedFunc(slices.Values(holds), func(a, b openHold) int { return cmp.Compare(a.id, b.id) })
+	}
+	return a.held == b.held && slices.Equal(byID(a.holds), byID(b.holds)) &&
+		a.second == b.second && a.third == b.third && slices.Equal(a.first, b.first) &&
 		slices.Equal(sorted(a.current), sorted(b.current)) && slices.Equal(sorted(a.settled), sorted(b.settled))
 }
 

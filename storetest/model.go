@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/oracle"
 	"pgregory.net/rapid"
 )
@@ -222,7 +223,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 			w.charges = w.charges[1:]
 		}
 		if r.ID != "" && r.Terms().Booked == nil && !want.Repeat {
-			until := max(want.Charge.Data().At, want.Charge.Data().Now) + r.IDLife.Microseconds()
+			until := max(want.Charge.Data().At, want.Charge.Data().Now) + contract.Life(&r).Microseconds()
 			w.ids[subjectScopeOf(&r.Claims[0])] = append(w.ids[subjectScopeOf(&r.Claims[0])], until)
 		}
 	}
@@ -230,7 +231,7 @@ func (w *world) remember(r stint.Request, got, want stint.Decision) {
 		denier := &r.Claims[want.Denier-1]
 		if want.Banned {
 			w.wasBanned[denier.Subject] = true
-		} else if !denier.Shared && denier.Cost > 0 {
+		} else if !denier.Shared && contract.Charges(denier) {
 			w.denied[denier.Subject] = w.h.Clock.micros() // a strike
 		}
 	}
@@ -244,6 +245,9 @@ func (w *world) amend(s step) error {
 	c, a := w.charges[i].part(s.part), s.amendment
 	if s.relative {
 		a.Cost = min(max(0, c.oracle.Claims()[0].Cost+a.Cost), stint.MaxUnits)
+	}
+	if limits := c.oracle.Claims()[0].Limits; s.name > 0 {
+		a.Costs, a.Cost = stint.Costs{limits[s.name%len(limits)].Name: a.Cost}, 0
 	}
 	if err := w.calm(stint.Request{Claims: c.oracle.Claims()}); err != nil {
 		return err
@@ -260,8 +264,8 @@ func (w *world) amend(s step) error {
 	if a.KnownOnly {
 		kind = "renew"
 	}
-	w.note("%d: %s charge of %d (%d claims) to %d with a debt up to %d → %v",
-		w.at(), kind, c.oracle.Data().At-epoch.UnixMicro(), len(c.oracle.Claims()), a.Cost, a.MaxDebt, want)
+	w.note("%d: %s charge of %d (%d claims) to %d %v with a debt up to %d → %v",
+		w.at(), kind, c.oracle.Data().At-epoch.UnixMicro(), len(c.oracle.Claims()), a.Cost, a.Costs, a.MaxDebt, want)
 	got, err := w.h.Store.Amend(w.t.Context(), c.store, a)
 	if err != nil {
 		return fmt.Errorf("amend: %w", err)
@@ -273,7 +277,7 @@ func (w *world) amend(s step) error {
 		// For how long that keeps the rest of a subject from being settled is open.
 		w.charges[i] = c
 	}
-	if got.Changed {
+	if got.Changed || c.oracle.Data().Hold > 0 {
 		w.truth.Amended(now, c.store, a)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
 // A store may forget what counts no more; the reference never does. The two can be told apart when
@@ -35,6 +34,7 @@ func (w *world) calm(r stint.Request) error {
 		}
 		plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
 		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, "" // no part of its identity
+		l.HoldThrough, l.ChargeExpired = false, false
 		key := stateKey{subjectScopeOf(c), l}
 		if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l) ||
 			l.Algorithm == stint.AlgorithmCalendar) {
@@ -45,7 +45,7 @@ func (w *world) calm(r stint.Request) error {
 		if l.Algorithm != stint.AlgorithmConcurrency && w.oracle.IdleState(&look, &l) {
 			w.forgetCharges(func(c *stint.Charge, claim *stint.Claim) bool {
 				return subjectScopeOf(claim) == key.subjectScope &&
-					slices.Contains(contract.StateNames(claim, nil), l.Name) && !w.hasLeft(c)
+					slices.Contains(contract.StateNames(claim, nil), l.Name) && !w.hasLeft(c) && c.Data().Hold == 0
 			})
 		}
 		w.limits[key] = true
@@ -88,7 +88,7 @@ func (w *world) calmAll() error {
 	var idle []stateKey
 	for key := range w.limits {
 		c := stint.Claim{Subject: key.subject, Scope: key.scope}
-		if w.oracle.Idle(&c, &key.limit) {
+		if w.oracle.Idle(&c, &key.limit) || w.oracle.HoldExpired(&c, &key.limit) {
 			idle = append(idle, key)
 		}
 	}
@@ -104,11 +104,9 @@ func (w *world) calmAll() error {
 		// Whether such a charge was settled may have been forgotten too.
 		w.forgetCharges(func(_ *stint.Charge, c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
 	}
-	// It would bring charges back into their windows, maybe with another generation, or into the
-	// time in which they can be raised, when it may be forgotten whether they were settled.
-	w.forgetCharges(func(c *stint.Charge, _ *stint.Claim) bool {
-		return w.hasLeft(c) || c.Data().At+storebounds.LateSettle <= now
-	})
+	// It would bring charges back into their windows, maybe with another generation, and holds back
+	// that have ended or expired.
+	w.forgetCharges(func(c *stint.Charge, _ *stint.Claim) bool { return w.hasLeft(c) || c.Data().Hold > 0 })
 	for n := range w.plan.subjects {
 		subject := w.subject(n)
 		banned, err := w.banned(subject)

@@ -30,9 +30,9 @@ func (w *world) inspect(s step) error {
 	}
 	for i, g := range got.Windows {
 		v := want.Windows[i]
-		if stateText(g.State) != stateText(v.State) || entriesText(g) != entriesText(v) {
-			return fmt.Errorf("store and reference differ: %s is %s with %s; want %s with %s",
-				v.Limit, stateText(g.State), entriesText(g), stateText(v.State), entriesText(v))
+		if stateText(g.State) != stateText(v.State) || entriesText(g) != entriesText(v) || g.Held != v.Held {
+			return fmt.Errorf("store and reference differ: %s is %s with %s, %d held; want %s with %s, %d held",
+				v.Limit, stateText(g.State), entriesText(g), g.Held, stateText(v.State), entriesText(v), v.Held)
 		}
 	}
 	return nil

@@ -54,6 +54,7 @@ type step struct {
 	bans      bool
 	fit       bool
 	lease     time.Duration
+	hold      time.Duration
 	tentative bool
 	age       time.Duration // of a force
 	refilled  time.Duration
@@ -62,6 +63,7 @@ type step struct {
 	amendment stint.Amendment
 	relative  bool
 	part      uint // claims to amend, a bit each; 0 is all
+	name      int  // the limit whose name is amended alone; 0 is all
 	advance   int64
 	toHint    bool
 	units     int64 // to give back
@@ -72,6 +74,7 @@ type claimPick struct {
 	subject, scope int
 	limits         [][2]int // family, variant
 	cost           int64
+	named          []int64 // costs of the names of limits, if they are not cost
 	shared         bool
 }
 
@@ -110,6 +113,9 @@ func families() [][]stint.Limit {
 		{stint.Daily(3), stint.Daily(5).In("Pacific/Auckland"), stint.Daily(300).In("America/St_Johns"),
 			stint.Daily(0)},
 		{stint.Monthly(4), stint.Monthly(9).On(17), stint.Monthly(4).On(31).In("Asia/Kathmandu")},
+		{chargeExpired(stint.Per(7, time.Minute).WithName("x")),
+			chargeExpired(stint.Per(300, time.Minute).WithName("x"))},
+		{holdThrough(stint.Per(50, time.Second).WithName("h")), stint.Per(500, time.Second).WithName("h")},
 		{stint.AtOnce(2, time.Second), stint.AtOnce(5, time.Second), stint.AtOnce(1, time.Second),
 			stint.AtOnce(0, time.Second)},
 		{stint.AtOnce(3, time.Minute), stint.AtOnce(1, time.Minute)},
@@ -190,6 +196,11 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 			if s.fit && rapid.IntRange(0, 2).Draw(t, "lease") > 0 {
 				s.id, s.lease = "", micros(advanceGenerator(p).Draw(t, "until"))
 			}
+			if !s.fit && s.mode != stint.ModeReserve && rapid.IntRange(0, 2).Draw(t, "holds") == 2 {
+				s.maxWait = 0
+				s.hold = rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Millisecond, 90 * time.Second,
+					stint.MaxHold}).Draw(t, "hold")
+			}
 			if s.mode == driver.ModeForce && rapid.IntRange(0, 2).Draw(t, "late") > 0 {
 				s.maxWait, s.age = 0, micros(advanceGenerator(p).Draw(t, "age"))
 				s.refilled = rapid.OneOf(rapid.Map(advanceGenerator(p), micros),
@@ -212,7 +223,9 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 				s.amendment.Cost = max(s.amendment.Cost, map[bool]int64{true: -1}[s.relative])
 				s.amendment.MaxDebt = rapid.SampledFrom([]int64{0, 0, 0, 1, 5, 300, huge}).Draw(t, "max debt")
 			}
+			s.name = rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(t, "name")
 			if s.amendment.Kind == stint.AmendExtend {
+				s.amendment.Cost = rapid.SampledFrom([]int64{0, 0, 1, 2, 7, 300, huge}).Draw(t, "total")
 				s.amendment.KnownOnly = rapid.IntRange(0, 3).Draw(t, "known only") == 3
 			}
 		case stepAdvance:
@@ -270,6 +283,9 @@ func claimGenerator(p plan) *rapid.Generator[claimPick] {
 			}
 			c.limits = append(c.limits, [2]int{f, v})
 		}
+		if rapid.IntRange(0, 3).Draw(t, "several costs") == 3 {
+			c.named = rapid.SliceOfN(rapid.SampledFrom([]int64{1, 2, 0, 5, 127, huge}), 4, 4).Draw(t, "costs")
+		}
 		return c
 	})
 }
@@ -286,6 +302,14 @@ func (w *world) claim(p claimPick) stint.Claim {
 		Shared: p.shared}
 	for _, l := range p.limits {
 		c.Limits = append(c.Limits, w.plan.families[l[0]][l[1]])
+	}
+	for i := range p.named {
+		if i < len(c.Limits) {
+			if c.Costs == nil {
+				c.Costs = stint.Costs{}
+			}
+			c.Costs[c.Limits[i].Name] = p.named[i]
+		}
 	}
 	return c
 }
@@ -311,7 +335,7 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool
 // take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
 func (w *world) request(s step) stint.Request {
 	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
-		MaxWait: s.maxWait}, driver.Terms{Fit: s.fit, Lease: s.lease, Tentative: s.tentative,
+		MaxWait: s.maxWait, Hold: s.hold}, driver.Terms{Fit: s.fit, Lease: s.lease, Tentative: s.tentative,
 		Age: s.age, Refilled: s.refilled})
 	for _, p := range s.claims[1:] {
 		c := w.claim(p)
@@ -338,6 +362,9 @@ func (w *world) request(s step) stint.Request {
 	}
 	if r.Terms().Fit && r.Validate() != nil {
 		r.Terms().Fit = false
+	}
+	if r.Hold > 0 && r.Validate() != nil {
+		r.Hold = 0
 	}
 	return r
 }

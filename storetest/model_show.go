@@ -48,7 +48,7 @@ func describe(r stint.Request, prefix string) string {
 		if i > 0 {
 			b.WriteString(" and")
 		}
-		fmt.Fprintf(&b, " %d of %q", c.Cost, short(c.Subject, prefix))
+		fmt.Fprintf(&b, " %d %v of %q", c.Cost, c.Costs, short(c.Subject, prefix))
 		if c.Scope != "" {
 			fmt.Fprintf(&b, " in %q", c.Scope)
 		}
@@ -61,6 +61,9 @@ func describe(r stint.Request, prefix string) string {
 		fmt.Fprintf(&b, " leased for %v", r.Terms().Lease)
 	} else if r.Terms().Fit {
 		b.WriteString(" fitted")
+	}
+	if r.Hold > 0 {
+		fmt.Fprintf(&b, " held for %v", r.Hold)
 	}
 	if r.Terms().Tentative {
 		b.WriteString(" tentatively")

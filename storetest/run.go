@@ -17,6 +17,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, group := range [][]check{
 		basics, scenarioTests, bursts, states, reservations, settlements, holding, requestIDs, bans, changes, subjects,
 		extremes, concurrent, golden, corners, leases, givingBack, forcing, lateCharges, inspecting, answers, periods,
+		holds,
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

@@ -103,83 +103,13 @@ var settlements = []check{
 		k.wantApplied(k.settle(late, 4), false)
 		k.wantUsed(k.peek(1), 0)
 	}),
-	clocked("what a charge cost more is charged when it has left its window, once", limits{stint.PerSecond(10),
-		stint.PerSecond(1000), stint.PerSecond(10).WithBurst(2), stint.TokenBucket(10, 10, s), fixed(10, s)},
-		func(k *tester) {
-			for _, between := range []func(){
-				func() {},
-				func() { k.mustTake(1) }, // perhaps in a new state
-				func() { k.mustTake(1); k.after(3 * s) },
-			} {
-				k = k.other()
-				k.toFull(s)
-				d := k.mustTake(5)
-				k.after(3 * s)
-				between()
-				look := k.peek(1)
-				before := look.Usages()[0].Used
-				k.wantSettled(d, stint.Amendment{Cost: 12}, 12)
-				k.wantUsed(k.peek(1), before+7)
-				k.wantApplied(k.settle(d, 12), false)
-				k.wantApplied(k.settle(d, 50), false)
-				k.wantApplied(k.settle(d, 0), false)
-				k.wantUsed(k.peek(1), before+7)
-				k.after(3 * s)
-				k.wantApplied(k.settle(d, 12), false) // not even when that has left its window
-				k.wantUsed(k.peek(1), 0)
-			}
-		}),
-	clocked("a late raise takes a meter no further into debt", limits{
-		stint.TokenBucket(10, 10, s), stint.PerSecond(5).WithBurst(2)}, func(k *tester) {
-		d := k.mustTake(5)
-		k.after(5*s).wantSettled(d, stint.Amendment{Cost: 100}, 25)
-		k.wantUsed(k.peek(1), 20)
-		d = k.after(10 * s).mustTake(5)
-		k.after(5*s).wantSettled(d, stint.Amendment{Cost: 100, MaxDebt: 3}, 18)
-		k.wantUsed(k.peek(1), 13)
-	}),
-	clocked("a charge is raised for an hour", limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s), fixed(10, s)},
-		func(k *tester) {
-			early, late := k.mustTake(1), k.mustTake(1)
-			k.wantApplied(k.after(time.Hour-us).settle(early, 4), true)
-			k.wantUsed(k.peek(1), 3)
-			k.wantApplied(k.after(us).settle(late, 4), false)
-			k.wantApplied(k.settle(early, 9), false) // it is remembered for as long
-			k.wantUsed(k.peek(1), 3)
-		}),
 	clocked("each limit is raised in its own window", nil, func(k *tester) {
 		short, long := stint.PerSecond(10), stint.PerMinute(10)
 		under := k.under(short, long)
 		d := under.mustTake(5)
 		under.after(2*s).wantSettled(d, stint.Amendment{Cost: 9}, 9)
-		k.wantUsed(under.peek(1), 4, 9)
+		k.wantUsed(under.peek(1), 0, 9)
 		k.wantUsed(under.after(58*s).peek(1), 0, 0) // in the minute it counts from when it was charged
-	}),
-	clocked("what was charged before a reset is not raised", limits{stint.PerSecond(10), stint.TokenBucket(10, 10, s),
-		fixed(10, s), stint.PerSecond(10).WithName("n")}, func(k *tester) {
-		d := k.mustTake(5)
-		k.after(2 * s)
-		k.reset() // its state may have expired
-		k.wantApplied(k.settle(d, 9), false)
-		k.mustTake(1)
-		k.wantApplied(k.after(2*s).settle(d, 9), false)
-		k.wantUsed(k.peek(1), 0)
-		after := k.mustTake(5)
-		k.wantApplied(k.after(2*s).settle(after, 9), true)
-		k.wantUsed(k.peek(1), 4)
-	}),
-	clocked("a reset of other limits lets a charge be raised", nil, func(k *tester) {
-		a, b := stint.PerSecond(10), stint.PerSecond(10).WithName("b")
-		d := k.under(a, b).mustTake(5)
-		k.after(2 * s).under(b).reset()
-		k.wantApplied(k.settle(d, 9), true)
-		k.wantUsed(k.under(a, b).peek(1), 4, 0)
-	}),
-	clocked("what was given back is charged again by what it cost more", limits{stint.PerHour(10)}, func(k *tester) {
-		d := k.mustTake(5)
-		k.command(stint.Command{Kind: stint.CommandGiveBack, Subject: k.subject, Limits: k.limits, Units: 5})
-		k.wantSettled(d, stint.Amendment{Cost: 8}, 8)
-		k.wantUsed(k.peek(1), 3)
 	}),
 	clocked("a bucket gives back no more than has not been refilled",
 		limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {

@@ -44,6 +44,7 @@ func attempts(key, channel string) []attempt {
 		{"+hset", []string{"HSET", hash, "a", "b"}},
 		{"+hsetnx", []string{"HSETNX", hash, "a", "b"}},
 		{"+hget", []string{"HGET", hash, "a"}},
+		{"+hlen", []string{"HLEN", hash}},
 		{"+hexists", []string{"HEXISTS", hash, "a"}},
 		{"+hscan", []string{"HSCAN", hash, "0"}},
 		{"+hgetall", []string{"HGETALL", hash}},

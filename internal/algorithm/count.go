@@ -1,5 +1,7 @@
 package algorithm
 
+import "slices"
+
 // Count is the state of one limit. The zero Count has used nothing.
 type Count struct {
 	log
@@ -10,6 +12,7 @@ type Count struct {
 type more struct {
 	meter
 	bookings
+	held held
 }
 
 // Booked reports whether places are booked.
@@ -25,10 +28,10 @@ func (c *Count) extra() *more {
 
 // tidy gives back room that is not needed.
 func (c *Count) tidy() {
-	if c.more == nil || len(c.more.list) > 0 {
+	if c.more == nil || len(c.more.list) > 0 || len(c.more.held.units) > 0 {
 		return
 	}
-	c.more.list = nil
+	c.more.list, c.more.held.units = nil, nil
 	if c.more.unit == 0 {
 		c.more = nil
 	}
@@ -53,6 +56,7 @@ func (c *Count) Clone() *Count {
 	if c.more != nil {
 		m := *c.more
 		m.list = append(make([]booking, 0, len(m.list)+1), m.list...)
+		m.held.units = slices.Clone(m.held.units)
 		d.more = &m
 	}
 	return &d
@@ -69,7 +73,7 @@ func (c *Count) CopyMeter(from *Count) {
 func (c *Count) Bytes() int {
 	n := 8 * cap(c.words)
 	if c.more != nil {
-		n += 64 + 24*cap(c.more.list)
+		n += 96 + 24*cap(c.more.list) + 16*cap(c.more.held.units)
 	}
 	return n
 }
@@ -88,6 +92,15 @@ func (c *Count) Dead(p *Params, now int64) bool {
 	}
 	if c.more == nil {
 		return true
+	}
+	if h := c.more.held.units; len(h) > 0 {
+		until := h[len(h)-1].until
+		if c.more.held.charges {
+			until = p.stamp(until) + p.Span
+		}
+		if until >= now {
+			return false
+		}
 	}
 	if end := lastEnd(c.more.list); end > 0 && p.stamp(end)+p.Span >= now {
 		return false

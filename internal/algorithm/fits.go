@@ -3,7 +3,7 @@ package algorithm
 // Fits reports whether there is room for a cost now, and for every booking after it. Under a
 // concurrency limit the cost is 1, or 0 to look.
 func (v *View) Fits(cost int64) bool {
-	return v.inWindow+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
+	return v.inWindow+v.held.total+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
 }
 
 // moreFits is Fits for the meter and the bookings.
@@ -18,7 +18,7 @@ func (v *View) moreFits(cost int64) bool {
 // logFits reports whether a cost that is charged now leaves room in the log for the bookings within
 // its window.
 func (v *View) logFits(cost int64) bool {
-	p, used, k, leaving := v.p, v.inWindow, v.expired, v.ahead
+	p, used, k, leaving, held := v.p, v.inWindow+v.held.total, v.expired, v.ahead, v.held.units
 	stamp := v.stamp(v.now)
 	for _, b := range v.ahead {
 		cut := b.at - p.Span
@@ -36,6 +36,10 @@ func (v *View) logFits(cost int64) bool {
 		for v.stamp(leaving[0].end) <= cut {
 			used -= leaving[0].n
 			leaving = leaving[1:]
+		}
+		for len(held) > 0 && v.stamp(held[0].until) <= cut {
+			used -= held[0].n
+			held = held[1:]
 		}
 		if used+cost > p.Cap {
 			return false
@@ -83,23 +87,35 @@ func (v *View) Earliest(from, cost int64) int64 {
 
 // logRoom is the instant at which enough has left the window for a cost.
 func (v *View) logRoom(cost int64) (t int64) {
-	over, k := v.inWindow+v.booked+cost-v.p.Cap, v.expired
+	over, k := v.inWindow+v.booked+v.held.total+cost-v.p.Cap, v.expired
 	if over <= 0 {
 		return 0
 	}
-	for leaving := v.ahead; over > 0 && (k < int(v.count.n) || len(leaving) > 0); {
-		stamp, n := Never, int64(0)
+	leaving, held := v.ahead, v.held.units
+	for over > 0 && (k < int(v.count.n) || len(leaving)+len(held) > 0) {
+		entry, booked, expires := Never, Never, Never // when the next of each leaves
 		if k < int(v.count.n) {
-			stamp, n = v.count.entry(k)
+			stamp, _ := v.count.entry(k)
+			entry = stamp + v.p.Span
 		}
-		if len(leaving) > 0 && v.stamp(leaving[0].end) < stamp {
-			stamp, n = v.stamp(leaving[0].end), leaving[0].n
-			leaving = leaving[1:]
-		} else {
+		if len(leaving) > 0 {
+			booked = v.stamp(leaving[0].end) + v.p.Span
+		}
+		if len(held) > 0 {
+			expires = v.goes(&held[0], v.books)
+		}
+		switch t = min(entry, booked, expires); t {
+		case entry:
+			_, n := v.count.entry(k)
+			over -= n
 			k++
+		case booked:
+			over -= leaving[0].n
+			leaving = leaving[1:]
+		default:
+			over -= held[0].n
+			held = held[1:]
 		}
-		t = stamp + v.p.Span
-		over -= n
 	}
 	return t
 }

@@ -14,6 +14,8 @@ type View struct {
 	meter      meter // as of now
 	ahead      []booking
 	booked     int64   // the sum of their units
+	held       held    // until later than now
+	books      bool    // what is asked is for a booking; see goes
 	periods    periods // of a calendar limit
 }
 
@@ -26,6 +28,10 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 	if v.ahead != nil { // writing a pointer is expensive
 		v.ahead, v.booked = nil, 0
 	}
+	if v.held.total > 0 {
+		v.held = held{}
+	}
+	v.books = false
 	if p.void() {
 		if p.Places {
 			v.openPlaces()
@@ -96,6 +102,9 @@ func (v *View) openMore() {
 	if len(m.list) > 0 {
 		v.ahead, v.booked = m.list, m.sum
 	}
+	if len(m.held.units) > 0 && p.log {
+		v.openHeld()
+	}
 }
 
 // countExpired counts the entries that have left the window.
@@ -109,12 +118,18 @@ func (v *View) countExpired() {
 	}
 }
 
-// Used is the usage now, all bookings included.
-func (v *View) Used() int64 { return min(max(v.inWindow, v.meter.units())+v.booked, MaxUnits) }
+// Used is the usage now, all bookings and held units included.
+func (v *View) Used() int64 {
+	return min(max(v.inWindow, v.meter.units())+v.booked+v.held.total, MaxUnits)
+}
 
 // Spare is the number of units that can be charged without room. Half of what can be counted is
 // left for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
+
+// Books says that what is asked from now on is for a booking: what is held may be charged until it
+// expires, and so count after that.
+func (v *View) Books() { v.books = true }
 
 // LastEnd is the end of the last booking, 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
@@ -139,7 +154,7 @@ func (v *View) Bookings() (n int, latest int64) {
 
 // Reset is the time until nothing is used, given that nothing else happens.
 func (v *View) Reset() int64 {
-	if !v.p.log || v.p.unit > 0 || v.booked > 0 {
+	if !v.p.log || v.p.unit > 0 || v.booked > 0 || v.held.total > 0 {
 		return v.moreReset()
 	}
 	if v.inWindow == 0 {
@@ -162,6 +177,9 @@ func (v *View) moreReset() (reset int64) {
 			newest = max(newest, v.stamp(lastEnd(v.ahead)))
 		}
 		reset = newest + v.p.Span - v.now
+	}
+	if h := v.held.units; len(h) > 0 {
+		reset = max(reset, v.goes(&h[len(h)-1], false)-v.now)
 	}
 	if v.p.unit > 0 {
 		m := v.meterAfter(len(v.ahead))
@@ -202,6 +220,13 @@ func (v *View) At(t int64) (used, reset int64) {
 		}
 		if used > 0 {
 			reset = newest + v.p.Span - t
+		}
+		for i := range v.held.units {
+			u := &v.held.units[i]
+			if v.stamp(u.until) > t-v.p.Span {
+				used += u.n
+			}
+			reset = max(reset, v.goes(u, false)-t)
 		}
 	}
 	if v.p.unit > 0 {

@@ -112,23 +112,12 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	return cost + delta, true
 }
 
-// Raise charges now by what the true cost of an earlier charge is more than it cost, with a debt as
-// for Settle. It returns what is charged then, and whether the limit charges anything.
-func (v *View) Raise(cost, truth, debt int64) (charged int64, ok bool) {
-	if v.p.void() {
-		return 0, false
-	}
-	more := min(truth-cost, v.raise(debt))
-	v.Charge(more)
-	return cost + more, true
-}
-
 // raise is by how many units a charge can be raised at most, with a debt as for Settle. No sum and
 // no level passes MaxUnits.
 func (v *View) raise(debt int64) int64 {
 	most := MaxUnits
 	if v.p.log {
-		most -= v.inWindow + v.booked
+		most -= v.inWindow + v.booked + v.held.total
 	}
 	if v.p.unit > 0 {
 		if debt == 0 {

@@ -8,6 +8,7 @@ import (
 // ChargeOf returns the claims of a request as a charge that is yet to be made.
 func ChargeOf(r *stint.Request) (c stint.Charge) {
 	c.SetClaims(r.Claims)
+	c.Data().Hold = r.Hold
 	if r.ID != "" {
 		c.Data().RequestID, c.Data().IDLife = r.ID, Life(r)
 	}

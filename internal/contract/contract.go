@@ -21,9 +21,37 @@ func AppliesBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != driv
 // claim.
 func Life(r *stint.Request) time.Duration {
 	if r.IDLife > 0 {
-		return r.IDLife
+		return max(r.IDLife, r.Hold)
 	}
-	return shortest(&r.Claims[0])
+	return max(shortest(&r.Claims[0]), r.Hold)
+}
+
+// Charges reports whether a claim costs anything.
+func Charges(c *stint.Claim) bool {
+	if c.Costs == nil {
+		return c.Cost > 0
+	}
+	return slices.ContainsFunc(c.Limits, func(l stint.Limit) bool { return c.CostOf(&l) > 0 })
+}
+
+// Total is the true cost of an amendment: that of all names together.
+func Total(a *stint.Amendment) (sum int64) {
+	if a.Costs == nil {
+		return a.Cost
+	}
+	for _, cost := range a.Costs {
+		sum += cost
+	}
+	return sum
+}
+
+// TotalOf is the true cost that an amendment has of the limits with a name, and whether it has one.
+func TotalOf(a *stint.Amendment, name string) (cost int64, ok bool) {
+	if a.Costs == nil {
+		return a.Cost, true
+	}
+	cost, ok = a.Costs[name]
+	return cost, ok
 }
 
 // Grace is how long after its instant a booking may be used: it counts as if it were charged at the
@@ -72,7 +100,7 @@ func StateNames(c *stint.Claim, names []string) []string {
 // ValidateInspect reports, in a [*stint.InvalidError], everything that is wrong with a claim that
 // is to be inspected.
 func ValidateInspect(c stint.Claim) error {
-	c.Cost = 0
+	c.Cost, c.Costs = 0, nil
 	if len(c.Limits) == 0 {
 		c.Limits = []stint.Limit{stint.PerSecond(1)} // it need not have any
 	}

@@ -2,8 +2,10 @@ package contract
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -23,18 +25,26 @@ var little = binary.LittleEndian
 const headSize = 24
 
 // AppendNote adds what is known of a charge before it is made: the shape of the request, see Shape,
-// and the costs of the claims after the first. If the claims of other subjects were charged before,
-// in calls of their own, it adds their instants and generations, which are in that charge.
+// the costs of the claims after the first, and those of names. If the claims of other subjects were
+// charged before, in calls of their own, it adds their instants and generations, which are in that
+// charge.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {
 		b[len(b)-1] = 1
 	}
+	if r.Hold > 0 {
+		b[len(b)-1] |= 2
+		b = binary.AppendUvarint(b, uint64(r.Hold.Microseconds()))
+	}
 	state := 0
 	for i := range r.Claims {
 		c := &r.Claims[i]
-		if i > 0 {
+		if i > 0 || c.Costs != nil {
 			b = binary.AppendUvarint(b, uint64(c.Cost))
+		}
+		for _, name := range costNames(c) {
+			b = binary.AppendUvarint(b, uint64(c.Costs[name]))
 		}
 		own := elsewhere == nil || c.Subject == r.Claims[0].Subject
 		if !own {
@@ -74,7 +84,8 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	data.ID = little.Uint64(b)
 	data.At = int64(math.Float64frombits(little.Uint64(b[8:])))
 	claims[0].Cost = int64(math.Float64frombits(little.Uint64(b[16:])))
-	of, split := little.Uint32(b[headSize:]), b[headSize+4] == 1
+	of, split := little.Uint32(b[headSize:]), b[headSize+4]&1 != 0
+	held := b[headSize+4]&2 != 0
 	b = b[headSize+5:]
 	number := func() int64 {
 		v, n := binary.Uvarint(b)
@@ -85,12 +96,23 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 		b = b[n:]
 		return int64(v)
 	}
+	hold := time.Duration(0)
+	if held {
+		hold = time.Duration(number()) * time.Microsecond
+	}
 	var own []int // states of the call that recorded it
 	var at []int64
 	state := 0
 	for i := range claims {
-		if i > 0 {
+		if i > 0 || claims[i].Costs != nil {
 			claims[i].Cost = number()
+		}
+		if names := costNames(&claims[i]); names != nil {
+			costs := make(stint.Costs, len(names))
+			for _, name := range names {
+				costs[name] = number()
+			}
+			claims[i].Costs = costs
 		}
 		here := !split || claims[i].Subject == claims[0].Subject
 		instant := data.At
@@ -110,7 +132,7 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 			state++
 		}
 	}
-	if of != shape || len(b) != 4*len(own) {
+	if of != shape || len(b) != 4*len(own) || data.Hold != hold {
 		return stint.Charge{}, false
 	}
 	for k, state := range own {
@@ -122,9 +144,17 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	return c, (stint.Amendment{}).Validate(&c) == nil
 }
 
+// costNames are the names for which a claim has costs of their own, in order.
+func costNames(c *stint.Claim) []string {
+	if c.Costs == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(c.Costs))
+}
+
 // Shape hashes what the claims of a request have to have in common for one to recall the charge of
-// the other: their limits by name, algorithm and window, and names, which are those of subjects and
-// scopes as the store has them.
+// the other: their limits by name, algorithm and window, the names of their costs, and names, which
+// are those of subjects and scopes as the store has them.
 func Shape(claims []stint.Claim, names []byte) uint32 {
 	h := uint32(2166136261) // FNV-1a
 	add := func(bytes ...byte) {
@@ -142,6 +172,10 @@ func Shape(claims []stint.Claim, names []byte) uint32 {
 			add(byte(l.Algorithm), byte(len(l.Name)))
 			add(window[:]...)
 			add([]byte(l.Name)...)
+		}
+		for _, name := range costNames(&claims[i]) {
+			add([]byte(name)...)
+			add(0)
 		}
 	}
 	return h

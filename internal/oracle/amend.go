@@ -47,11 +47,15 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	if a.Kind == stint.AmendSettle {
 		return s.settle(c, claims, a, now), nil
 	}
+	holding := false
+	if a.Kind == stint.AmendExtend && c.Data().Hold > 0 {
+		holding = s.extendHolds(&c, claims, a, now)
+	}
 	places, applied := 0, 0
 	for i, claim := range claims {
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
 			h, ok := p.counts.(*holders)
-			if !ok || claim.Cost == 0 {
+			if !ok || p.cost() == 0 {
 				continue
 			}
 			places++
@@ -70,7 +74,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 		}
 	}
 	if a.Kind == stint.AmendExtend {
-		return stint.Amended{Changed: places > 0 && applied == places}, nil
+		return stint.Amended{Changed: applied == places && (places > 0 || holding)}, nil
 	}
 	return stint.Amended{Changed: applied > 0}, nil
 }
@@ -88,13 +92,28 @@ func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.L
 }
 
 func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
-	if a.Cost == 0 && c.Data().RequestID != "" {
+	refund := a.Cost == 0 && a.Costs == nil && c.Data().RequestID != ""
+	if refund {
 		k := s.inForce(claims[0], c.Data().RequestID, c.Data().IDLife.Microseconds(), now)
 		if k != nil && k.repeats > 0 {
 			return stint.Amended{}
 		}
 	}
-	touched, least := map[ownSettled]bool{}, most
+	var done stint.Amended
+	if c.Data().Hold > 0 {
+		done = s.settleHolds(&c, claims, a, now)
+	} else {
+		done = s.settleCharge(c, claims, a, now)
+	}
+	if refund && done.Changed {
+		s.forget(claims[0], c.Data().RequestID)
+	}
+	return done
+}
+
+// settleCharge settles a charge without holds.
+func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
+	touched, dropped, sums := map[ownSettled]bool{}, int64(0), totals{several: a.Costs != nil}
 	state := 0 // number of the claim's first
 	for i, claim := range claims {
 		names := contract.StateNames(claim, nil)
@@ -102,21 +121,25 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 		state += len(names)
 		at := c.Data().AtOf(i)
 		key := ownSettled{scopeOf(claim), settled{at, c.Data().ID}}
-		if claim.Cost == 0 || slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) {
+		if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) {
 			continue
 		}
 		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
 			known := p.in != nil && p.in.generation != 0 &&
 				p.in.generation == c.Data().GenerationAt(first+slices.Index(names, p.limit.Name))
-			reset, was := s.stateReset[stateOf(claim, p.limit)]
-			was = was && at <= reset && reset <= now && now < reset+storebounds.LateSettle
-			late := a.Cost > claim.Cost && now < at+storebounds.LateSettle && !was
+			truth, named := total(&a, p.limit.Name)
+			if p.cost() == 0 || !named {
+				continue
+			}
 			charged, applied := p.counts.settle(p.limit, now,
-				settlement{c.Data().ID, at, claim.Cost, a.Cost, a.MaxDebt, known, late})
+				settlement{c.Data().ID, at, p.cost(), truth, a.MaxDebt, known})
 			if applied {
 				s.write(p, now)
 				touched[key] = true
-				least = min(least, charged)
+				dropped = max(dropped, truth-charged)
+				if p.in != nil {
+					sums.add(i, p.limit.Name, truth)
+				}
 			}
 		}
 	}
@@ -136,10 +159,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 	if len(touched) == 0 {
 		return stint.Amended{}
 	}
-	if a.Cost == 0 && c.Data().RequestID != "" {
-		s.forget(claims[0], c.Data().RequestID)
-	}
-	return stint.Amended{Changed: true, Charged: least}
+	return stint.Amended{Changed: true, Charged: max(0, sums.most()-dropped)}
 }
 
 // cloneClaims returns all claims of a request, sharing nothing with the caller.

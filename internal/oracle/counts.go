@@ -14,6 +14,9 @@ import (
 type counts struct {
 	entries []entry
 	booked  []booking
+	held    []entry     // until when, and how many
+	charges bool        // what is held is charged when it expires
+	books   bool        // the request books ahead: what is held may be charged until it expires
 	meter   *meter      // nil if there is none yet
 	limit   stint.Limit // that it was last written under; see Idle
 	ends    []int64     // of a calendar's periods; see openCalendar
@@ -36,7 +39,8 @@ func hasMeter(l *stint.Limit) bool {
 func isOff(l *stint.Limit) bool { return !hasLog(l) && !hasMeter(l) }
 
 func (k *counts) clone() *counts {
-	c := &counts{entries: slices.Clone(k.entries), booked: slices.Clone(k.booked), limit: k.limit, ends: k.ends}
+	c := &counts{entries: slices.Clone(k.entries), booked: slices.Clone(k.booked), held: slices.Clone(k.held),
+		charges: k.charges, books: k.books, limit: k.limit, ends: k.ends}
 	if k.meter != nil {
 		c.meter = k.meter.clone()
 	}
@@ -64,6 +68,7 @@ func (k *counts) open(l *stint.Limit, now int64) {
 				k.append(k.stamp(l, b.until), b.n)
 			}
 		}
+		k.openHeld(l, now)
 	}
 	if hasMeter(l) && k.meter == nil {
 		k.meter = newMeter(l, sum(k.entries), now)
@@ -84,6 +89,9 @@ func (k *counts) used(l *stint.Limit) int64 {
 	}
 	if hasMeter(l) {
 		of = max(of, k.meter.used())
+	}
+	if hasLog(l) {
+		of = min(of+sum(k.held), most)
 	}
 	for _, b := range k.booked {
 		of = min(of+b.n, most)
@@ -228,13 +236,7 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) (charged int64,
 	if c.known && k.settleFound(l, now, c, by) {
 		return c.cost + by, true
 	}
-	if !c.late {
-		return 0, false
-	}
-	if by > 0 {
-		k.lease(l, now, by)
-	}
-	return c.cost + by, true
+	return 0, false
 }
 
 // settleFound changes a charge by so many units, if it is found.
@@ -278,7 +280,7 @@ func (k *counts) mostRaise(l *stint.Limit, maxDebt int64) int64 {
 		booked += b.n
 	}
 	if hasLog(l) {
-		by = most - sum(k.entries) - booked
+		by = most - sum(k.entries) - sum(k.held) - booked
 	}
 	if hasMeter(l) {
 		by = min(by, max(0, l.Capacity()-k.used(l))+cmp.Or(maxDebt, l.Capacity()))

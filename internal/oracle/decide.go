@@ -35,6 +35,11 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 // decide decides on a request whose claims are given apart.
 func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.Decision {
 	parts := s.openAll(claims, now)
+	for _, p := range parts {
+		if k, ok := p.counts.(*counts); ok {
+			k.books = r.Mode == stint.ModeReserve
+		}
+	}
 
 	d := stint.Decision{Charge: contract.ChargeOf(&r)}
 	states := d.MakeUsages(len(parts))
@@ -54,7 +59,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	}
 	retries := func(mode stint.Mode) {
 		for i, p := range parts {
-			states[i].RetryAfter = p.retryAfter(mode, now, p.claim.Cost)
+			states[i].RetryAfter = p.retryAfter(mode, now, p.cost())
 		}
 	}
 
@@ -113,6 +118,15 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 		retries(r.Mode)
 		at = when(parts, r.Mode, now)
 	}
+	for i, p := range parts {
+		if r.Hold == 0 || r.Mode == driver.ModeForce || p.in == nil || p.cost() == 0 || at == never {
+			continue
+		}
+		if full := s.holdFull(stateOf(p.claim, p.limit), now); full > 0 {
+			at = max(at, now+full)
+			states[i].RetryAfter = max(states[i].RetryAfter, duration(full))
+		}
+	}
 	d.RetryAfter = wait(at, now)
 	switch {
 	case at == never:
@@ -121,7 +135,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	case r.Terms().Lease > 0:
 		d.Allowed = at == now
 		for i, p := range parts {
-			if at == now && left(p) < p.claim.Cost {
+			if at == now && left(p) < p.cost() {
 				d.Allowed, d.RetryAfter, states[i].RetryAfter = false, r.Terms().Lease, r.Terms().Lease
 			}
 		}
@@ -162,7 +176,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 		}
 	}
 	d.Denier = uint8(slices.Index(claims, denier) + 1)
-	if r.Mode == stint.ModeTake && r.Bans != nil && r.Bans.After > 0 && denier.Cost > 0 && !denier.Shared {
+	if r.Mode == stint.ModeTake && r.Bans != nil && r.Bans.After > 0 && contract.Charges(denier) && !denier.Shared {
 		if until := s.strike(r.Bans, denier.Subject, now); until > 0 {
 			d.Banned, d.BanLeft = true, duration(until-now)
 			if d.RetryAfter != stint.Never {
@@ -199,7 +213,7 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 	fits, at := true, now
 	for _, p := range parts {
 		waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
-		fits = fits && !waits && p.seen.fits(p.limit, now, p.claim.Cost)
+		fits = fits && !waits && p.seen.fits(p.limit, now, p.cost())
 		at = max(at, p.lastBooked(now))
 	}
 	if fits {
@@ -208,7 +222,7 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 	for {
 		next := at
 		for _, p := range parts {
-			t := p.seen.earliest(p.limit, at, p.claim.Cost)
+			t := p.seen.earliest(p.limit, at, p.cost())
 			if t == never {
 				return never
 			}
@@ -239,7 +253,7 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 		return
 	}
 	for _, c := range claims {
-		if _, known := s.bans[c.Subject]; known && c.Cost > 0 && !c.Shared {
+		if _, known := s.bans[c.Subject]; known && contract.Charges(c) && !c.Shared {
 			s.bans[c.Subject] = s.banOf(c.Subject, now)
 		}
 	}
@@ -275,7 +289,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 	s.serial++
 	charged := false
 	for _, p := range parts {
-		if p.claim.Cost == 0 {
+		if p.cost() == 0 {
 			continue
 		}
 		charged = true
@@ -284,21 +298,30 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 			k.charge(p.limit, now, s.serial)
 		case *counts:
 			if p.booked {
-				k.unbook(r.Terms().Booked.At, p.claim.Cost)
+				k.unbook(r.Terms().Booked.At, p.cost())
 			}
 			switch {
+			case r.Hold > 0 && isStock(p.limit, r.Hold.Microseconds()):
+				n := p.cost()
+				if r.Mode == driver.ModeForce {
+					n = max(0, min(n, most/2-k.used(p.limit)))
+				}
+				k.holdFor(p.limit, expiryOf(stated, r.Hold.Microseconds()), n, now)
 			case r.Mode == driver.ModeForce:
-				k.force(p.limit, now, at, stated, p.claim.Cost, r.Terms().Refilled.Microseconds())
+				k.force(p.limit, now, at, stated, p.cost(), r.Terms().Refilled.Microseconds())
 			case at > now:
-				k.insert(at, stated, p.claim.Cost)
+				k.insert(at, stated, p.cost())
 			default:
-				k.lease(p.limit, stated, p.claim.Cost)
+				k.lease(p.limit, stated, p.cost())
 			}
 		}
 		s.write(p, now)
 	}
 	if !charged {
 		return 0, 0
+	}
+	if r.Hold > 0 {
+		s.addHolds(parts, s.serial, r.Hold.Microseconds(), stated, now)
 	}
 	s.remember(r, now, noted)
 	return s.serial, stated
@@ -341,7 +364,7 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 	for _, claim := range claims {
 		names := contract.StateNames(claim, nil)
 		for _, p := range parts {
-			if p.claim != claim || claim.Cost == 0 {
+			if p.claim != claim || p.cost() == 0 {
 				continue
 			}
 			same := p.in != nil && p.in.generation != 0 &&
@@ -358,7 +381,7 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 	for _, p := range parts {
 		if k, ok := p.counts.(*counts); ok && p.booked {
 			p.booked = false
-			if from := k.unbook(booked.At, p.claim.Cost); old == never || from < old {
+			if from := k.unbook(booked.At, p.cost()); old == never || from < old {
 				old = from
 			}
 		}
@@ -379,13 +402,13 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	at := r.Terms().Booked.At
 	if !slices.ContainsFunc(parts, func(p *part) bool {
-		return p.claim.Cost > 0 && hasLog(p.limit) && p.counts.(*counts).entryOf(p.limit, now, at) >= 0
+		return p.cost() > 0 && hasLog(p.limit) && p.counts.(*counts).entryOf(p.limit, now, at) >= 0
 	}) {
 		return false
 	}
 	for _, p := range parts {
 		k := p.counts.(*counts)
-		c := settlement{at: at, cost: p.claim.Cost, known: true}
+		c := settlement{at: at, cost: p.cost(), known: true}
 		if c.cost > 0 && !isOff(p.limit) && k.settleFound(p.limit, now, c, -c.cost) {
 			s.write(p, now)
 		}

@@ -37,6 +37,15 @@ func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
 	return true
 }
 
+// HoldExpired reports whether a store may have forgotten units that were held of a limit.
+func (s *Store) HoldExpired(c *stint.Claim, l *stint.Limit) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.states[stateOf(c, l)]
+	return st != nil && st.limits[l.ID()] != nil &&
+		slices.ContainsFunc(st.limits[l.ID()].held, func(h entry) bool { return h.at <= s.now() })
+}
+
 // HasMeter reports whether the limit's state has a meter: one that a store has forgotten would
 // start anew, with what the log has.
 func (s *Store) HasMeter(c *stint.Claim, l *stint.Limit) bool {

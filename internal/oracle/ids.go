@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/stint-limiter/stint"
@@ -19,7 +20,7 @@ type seenID struct {
 
 // seen returns the request's id if it is in force.
 func (s *Store) seen(r *stint.Request, now int64) *seenID {
-	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != nil {
+	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil {
 		return nil
 	}
 	return s.inForce(&r.Claims[0], r.ID, contract.Life(r).Microseconds(), now)
@@ -38,7 +39,7 @@ func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 
 // remember records the request's id as charged at an instant.
 func (s *Store) remember(r *stint.Request, now, at int64) {
-	if r.ID == "" || r.Claims[0].Cost == 0 || r.Terms().Booked != nil || s.seen(r, now) != nil {
+	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil || s.seen(r, now) != nil {
 		return
 	}
 	s.forget(&r.Claims[0], r.ID)
@@ -58,7 +59,7 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 // noteCharge notes what the request was charged with the id that it has recorded, or whose booking
 // it asked to move up.
 func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
-	if r.ID == "" || r.Claims[0].Cost == 0 || d.Charge.IsZero() || d.Repeat {
+	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
 	}
 	list := s.ids[scopeOf(&r.Claims[0])]
@@ -73,15 +74,16 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 // charge if it is of other claims.
 func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	claims := slices.Clone(r.Claims)
-	if first.IsZero() || len(claims) != len(first.Claims()) {
+	if first.IsZero() || len(claims) != len(first.Claims()) || r.Hold != first.Data().Hold {
 		return stint.Charge{}
 	}
 	for i, c := range first.Claims() {
-		if c.Subject != claims[i].Subject || c.Scope != claims[i].Scope ||
+		if !slices.Equal(slices.Sorted(maps.Keys(c.Costs)), slices.Sorted(maps.Keys(claims[i].Costs))) ||
+			c.Subject != claims[i].Subject || c.Scope != claims[i].Scope ||
 			!slices.EqualFunc(c.Limits, claims[i].Limits, func(l, m stint.Limit) bool { return l.ID() == m.ID() }) {
 			return stint.Charge{}
 		}
-		claims[i].Cost = c.Cost
+		claims[i].Cost, claims[i].Costs = c.Cost, c.Costs
 	}
 	data := *first.Data()
 	data.RequestID, data.IDLife = r.ID, contract.Life(r)

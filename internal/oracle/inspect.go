@@ -30,6 +30,9 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 			ResetAfter: duration(p.counts.reset(p.limit, now)),
 			RetryAfter: p.retryAfter(stint.ModePeek, now, 1),
 		}}}
+		if k, ok := p.counts.(*counts); ok {
+			w.Held = sum(k.held)
+		}
 		contract.Show(&w, p.counts.show(p.limit))
 		shown.Windows = append(shown.Windows, w)
 	}

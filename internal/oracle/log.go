@@ -83,17 +83,21 @@ func sum(entries []entry) (n int64) {
 	return n
 }
 
-func (k *counts) append(e, n int64) {
-	if i := slices.IndexFunc(k.entries, func(x entry) bool { return x.at == e }); i >= 0 {
-		k.entries[i].n += n
+func (k *counts) append(e, n int64) { k.entries = appendEntry(k.entries, e, n) }
+
+// appendEntry adds units to the entry at an instant, or inserts one.
+func appendEntry(list []entry, at, n int64) []entry {
+	if i := slices.IndexFunc(list, func(x entry) bool { return x.at == at }); i >= 0 {
+		list[i].n += n
 	} else {
-		k.entries = append(k.entries, entry{e, n})
-		slices.SortFunc(k.entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+		list = append(list, entry{at, n})
+		slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
 	}
-	if len(k.entries) > maxEntries {
-		k.entries[1].n += k.entries[0].n
-		k.entries = k.entries[1:]
+	if len(list) > maxEntries {
+		list[1].n += list[0].n
+		list = list[1:]
 	}
+	return list
 }
 
 // logEnd is when the last of a log's entries and bookings leaves; 0 if there is none.
@@ -106,7 +110,19 @@ func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end 
 	for _, b := range booked {
 		end = max(end, k.stamp(l, b.until)+span(l))
 	}
+	for _, h := range k.held {
+		end = max(end, k.goes(l, h, false))
+	}
 	return end
+}
+
+// goes is when held units go, if they are not settled: when they expire, or later if they are
+// charged then, as they may be before that.
+func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
+	if k.charges || books {
+		return k.stamp(l, h.at) + span(l)
+	}
+	return h.at
 }
 
 // amount is A(t): what counts at t.
@@ -124,12 +140,17 @@ func (k *counts) amount(l *stint.Limit, t int64) (n int64) {
 			n += b.n
 		}
 	}
+	for _, h := range k.held {
+		if k.stamp(l, h.at) > t-span(l) {
+			n += h.n
+		}
+	}
 	return n
 }
 
 // logFits reports whether there is room in every window that contains now.
 func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
-	if sum(k.entries)+cost > l.Capacity() {
+	if sum(k.entries)+sum(k.held)+cost > l.Capacity() {
 		return false
 	}
 	for _, b := range k.booked {
@@ -142,14 +163,20 @@ func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 
 // logEarliest tries every instant at which something leaves.
 func (k *counts) logEarliest(l *stint.Limit, from, cost int64) int64 {
-	all := slices.Clone(k.entries)
+	var all []entry // when they leave
+	for _, e := range k.entries {
+		all = append(all, entry{e.at + span(l), e.n})
+	}
 	for _, b := range k.booked {
-		all = append(all, entry{k.stamp(l, b.until), b.n})
+		all = append(all, entry{k.stamp(l, b.until) + span(l), b.n})
+	}
+	for _, h := range k.held {
+		all = append(all, entry{k.goes(l, h, k.books), h.n})
 	}
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
 	left := sum(all)
 	for _, e := range all {
-		if e.at <= from-span(l) {
+		if e.at <= from {
 			left -= e.n
 		}
 	}
@@ -157,11 +184,11 @@ func (k *counts) logEarliest(l *stint.Limit, from, cost int64) int64 {
 		return from
 	}
 	for _, e := range all {
-		if e.at <= from-span(l) {
+		if e.at <= from {
 			continue
 		}
 		if left -= e.n; left+cost <= l.Capacity() {
-			return e.at + span(l)
+			return e.at
 		}
 	}
 	panic("oracle: no instant has room in a log that has an end")

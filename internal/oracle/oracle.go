@@ -24,8 +24,8 @@ type Store struct {
 	generation uint32
 	states     map[stateKey]*state
 	holders    map[limitKey]*holders
-	resets     map[limitKey]int64 // when places were last reset
-	stateReset map[stateKey]int64 // when states were
+	resets     map[limitKey]int64            // when places were last reset
+	holds      map[stateKey]map[uint64]*hold // by charge
 	ids        map[scopeKey][]seenID
 	settled    map[scopeKey][]settled
 	own        []ownSettled
@@ -57,7 +57,7 @@ func New(now func() int64) *Store {
 		holders: map[limitKey]*holders{},
 		resets:  map[limitKey]int64{},
 
-		stateReset: map[stateKey]int64{},
+		holds: map[stateKey]map[uint64]*hold{},
 
 		ids:     map[scopeKey][]seenID{},
 		settled: map[scopeKey][]settled{},
@@ -81,7 +81,6 @@ type settlement struct {
 	id                          uint64
 	at, cost, trueCost, maxDebt int64
 	known                       bool // the state is the one that was charged
-	late                        bool // a raise of what is not found is charged now
 }
 
 // drawGeneration returns one that no state has had.
@@ -133,9 +132,6 @@ func (s *Store) reset(c *stint.Claim, now int64) {
 		if l.Algorithm == stint.AlgorithmConcurrency {
 			delete(s.holders, keyOf(c, l))
 			s.resets[keyOf(c, l)] = now
-		}
-		if l.Algorithm != stint.AlgorithmConcurrency {
-			s.stateReset[stateOf(c, l)] = now
 		}
 		if st := s.states[stateOf(c, l)]; st != nil && l.Algorithm != stint.AlgorithmConcurrency {
 			delete(st.limits, l.ID())

@@ -61,6 +61,9 @@ type part struct {
 	booked       bool // it has the booking that the request replaces
 }
 
+// cost is what the claim charges to the limit.
+func (p *part) cost() int64 { return p.claim.CostOf(p.limit) }
+
 // kept is what is remembered of one limit. Its methods are the rules' words, and but for open they
 // want it opened.
 type kept interface {
@@ -125,7 +128,7 @@ func (s *Store) write(p *part, now int64) {
 		return
 	}
 	k := p.counts.(*counts)
-	k.limit = *p.limit
+	k.limit, k.books = *p.limit, false
 	p.in.limits[p.limit.ID()] = k
 	p.in.last = now
 	if p.in.generation == 0 {
@@ -138,7 +141,7 @@ func (s *Store) write(p *part, now int64) {
 // not: a denial must not hide the step from the next decision.
 func (s *Store) writeSteps(parts []*part, now int64) {
 	for _, p := range parts {
-		if !p.stepped || p.claim.Cost == 0 {
+		if !p.stepped || p.cost() == 0 {
 			continue
 		}
 		if p.in != nil {

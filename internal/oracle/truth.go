@@ -81,22 +81,26 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	for c, l := range contract.Limits(r.Claims) {
 		i++
 		lt := t.of(c, l)
-		if come && c.Cost > 0 {
-			lt.takeOff(r.Terms().Booked.At, c.Cost)
+		cost := c.CostOf(l)
+		if r.Hold > 0 {
+			lt.holds()
 		}
-		justified := lt.justified(l, now, c.Cost) || r.Terms().Lease > 0 && lt.full(l, now, c.Cost) ||
+		if come && cost > 0 {
+			lt.takeOff(r.Terms().Booked.At, cost)
+		}
+		justified := lt.justified(l, now, cost) || r.Terms().Lease > 0 && lt.full(l, now, cost) ||
 			r.Mode == stint.ModeReserve && lt.hasBookings(now)
 		if !t.AnyDelay && states[i].RetryAfter > 0 && !justified {
 			return fmt.Errorf("%s: %s denied cost %d, though the true log has room even a slice later: %s",
-				c.Key(), l, c.Cost, lt)
+				c.Key(), l, cost, lt)
 		}
-		if d.Allowed && r.Mode != stint.ModePeek && c.Cost > 0 {
+		if d.Allowed && r.Mode != stint.ModePeek && cost > 0 {
 			e := event{
 				id:     d.Charge.Data().ID,
 				from:   d.Charge.Data().At,
 				at:     d.Charge.Data().At,
-				low:    c.Cost,
-				high:   c.Cost,
+				low:    cost,
+				high:   cost,
 				booked: d.RetryAfter > 0,
 			}
 			switch {
@@ -112,6 +116,9 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 			moved := r.Terms().Booked != nil && booked[i] && lt.giveUp(now, r.Terms().Booked.At, e)
 			if stays {
 				continue // it stays where it was, and is nowhere if limits were reset since
+			}
+			if r.Hold > 0 {
+				e.low, e.astray = 0, true
 			}
 			if r.Mode == driver.ModeForce {
 				lt.force(e, len(states) > 1)
@@ -165,7 +172,7 @@ func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 		return false
 	}
 	for c, l := range contract.Limits(r.Claims) {
-		if c.Cost > 0 && hasLog(l) && slices.ContainsFunc(t.of(c, l).events, func(e event) bool {
+		if c.CostOf(l) > 0 && hasLog(l) && slices.ContainsFunc(t.of(c, l).events, func(e event) bool {
 			return e.booked && e.at == r.Terms().Booked.At && e.high > 0
 		}) {
 			return true
@@ -224,21 +231,30 @@ func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
 // Amended records an amendment that applied.
 func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	t.tick(now)
-	if a.Kind != stint.AmendSettle {
+	if a.Kind != stint.AmendSettle && (a.Kind != stint.AmendExtend || charge.Data().Hold == 0) {
+		return
+	}
+	if charge.Data().Hold > 0 { // see Took
+		for c, l := range contract.Limits(charge.Claims()) {
+			t.of(c, l).holds()
+		}
 		return
 	}
 	certain := len(charge.Claims()) == 1 && len(charge.Claims()[0].Limits) == 1
 	for c, l := range contract.Limits(charge.Claims()) {
-		if c.Cost == 0 {
-			continue // it was not charged
+		truth, named := total(&a, l.Name)
+		if c.CostOf(l) == 0 || !named {
+			continue // it was not charged, or is not settled
 		}
 		lt := t.of(c, l)
-		lt.settle(charge.Data().ID, a.Cost, certain)
-		if a.Cost > c.Cost { // a raise of what has left its window is charged now
-			lt.events = append(lt.events, event{from: now, at: now, high: a.Cost - c.Cost})
-			lt.metered = len(lt.events)
-		}
+		lt.settle(charge.Data().ID, truth, certain)
 	}
+}
+
+// holds notes that units are held of the limit: from outside it is not known when they are used.
+func (lt *limitTruth) holds() {
+	lt.unsure, lt.metered = true, len(lt.events)
+	lt.excuse(math.MaxInt64)
 }
 
 // settle bounds what a settlement made of an event. A charge from before a reset is unknown, one

@@ -56,6 +56,8 @@ type ChargeData struct {
 	// not be reached. Leased says that it was made from units that this process had leased. Only
 	// the process that made such a charge can amend it; the store cannot.
 	Fallback, Leased bool
+	// Hold is that of the request.
+	Hold time.Duration
 	// RequestID is the ID of the request. A refund forgets it, so that a repeat is charged again.
 	// If the ID was repeated within IDLife, nothing is refunded.
 	RequestID string

@@ -4,13 +4,13 @@ package storebounds
 
 // Beyond these a store forgets or refuses, see package driver.
 const (
-	MaxRepeats  = 8    // allowed repeats of a request ID
-	MaxIDs      = 1000 // request IDs of one subject and scope
-	MaxBookings = 1000 // bookings on one limit of one subject
-	MaxSettled  = 1000 // settlements of one subject and scope
-	MaxEntries  = 1000 // charges of one limit that Inspect shows
-	MaxScopes   = 1000 // scopes of one subject that Scopes lists
-	// LateSettle is for how long after its instant a charge can be raised that no limit counts any
-	// more, in microseconds.
-	LateSettle = 3_600_000_000
+	MaxRepeats  = 8      // allowed repeats of a request ID
+	MaxIDs      = 1000   // request IDs of one subject and scope
+	MaxBookings = 1000   // bookings on one limit of one subject
+	MaxSettled  = 1000   // settlements of one subject and scope
+	MaxEntries  = 1000   // charges of one limit that Inspect shows
+	MaxScopes   = 1000   // scopes of one subject that Scopes lists
+	MaxHolds    = 20_000 // open holds of one state
+	// LongestHold is how long anything is held after the clock has stepped back, in microseconds.
+	LongestHold = 25 * 3_600_000_000
 )

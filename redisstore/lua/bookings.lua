@@ -162,15 +162,17 @@ end
 -- used is what is used of a limit, bookings included.
 function W.used(c)
   if W.dead(c) then return 0 end
-  return (usage_of(c.st, c.at, -FAR, now)) + c.booked_sum
+  return (usage_of(c.st, c.at, -FAR, now, W.held_sum(c))) + c.booked_sum
 end
 
 -- log_fits reports whether n more fit into the log beside all that is booked.
 local function log_fits(c, n)
   local set, at = c.st[SET], c.at
-  local span, room = set[at + SPAN], set[at + CAP] - n - c.st[set[at + LOG] + SUM]
-  local ends, gone, oldest = stamp_of(set, at, now), 0, W.entries(c)
+  local span, room = set[at + SPAN], set[at + CAP] - n - c.st[set[at + LOG] + SUM] - W.held_sum(c)
+  local ends, gone, oldest, expiring = stamp_of(set, at, now), 0, W.entries(c), c.held and W.entries(c.held)
   local stamp, left = oldest() -- the next entry to leave
+  local til, units_held -- the next that expires
+  if expiring then til, units_held = expiring() end
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
     if t - span >= ends then return true end
@@ -182,6 +184,10 @@ local function log_fits(c, n)
       local _, e, back = booking(c, gone)
       if stamp_of(set, at, e) > t - span then break end
       room, gone = room + back, gone + 1
+    end
+    while til and stamp_of(set, at, til) <= t - span do
+      room = room + units_held
+      til, units_held = expiring()
     end
     if units > room then return false end
     room = room - units
@@ -207,15 +213,22 @@ end
 -- fits reports whether n more fit now, beside all that is booked.
 function W.fits(c, n)
   local set, at = c.st[SET], c.at
-  local _, _, wait = usage_of(c.st, at, n, now)
+  local _, _, wait = usage_of(c.st, at, n, now, W.held_sum(c))
   if wait ~= 0 then return false end
   return (set[at + WIDTH] == 0 or log_fits(c, n)) and (set[at + UNIT] <= 0 or meter_fits(c, n))
 end
 
--- latest iterates over the stamps and units of all entries and bookings, the latest first.
-local function latest(c)
+-- latest iterates over the stamps and units of all entries and bookings, the latest first, and with
+-- what is held, as of a span before that goes.
+local function latest(c, with_held)
   local list, set, i = {}, c.st[SET], last_index(c)
   for stamp, units in W.entries(c) do list[#list + 1] = { stamp, units } end
+  if with_held and c.held then
+    for e, units in W.entries(c.held) do
+      list[#list + 1] = { W.goes(c, e, W.books) - set[c.at + SPAN], units }
+    end
+    table.sort(list, function(a, b) return a[1] < b[1] end)
+  end
   local last = #list
   return function()
     local entry, e, n, _ = list[last], nil, nil, nil
@@ -238,7 +251,7 @@ function W.earliest(c, t, n)
   if set[at + CAP] == 0 or room < 0 then return NEVER end
   if set[at + WIDTH] > 0 then -- the latest stay, as many as there is room for
     local left = room
-    for stamp, units in latest(c) do
+    for stamp, units in latest(c, true) do
       if stamp + set[at + SPAN] <= t then break end
       if units > left then
         t = stamp + set[at + SPAN]
@@ -261,6 +274,7 @@ function W.resets(c, t)
   local newest, _, e = c.st[set[at + LOG] + NEWEST], W.last_booking(c)
   if newest > 0 then til = math.max(til, newest + set[at + SPAN]) end
   if e > 0 and set[at + WIDTH] > 0 then til = math.max(til, stamp_of(set, at, e) + set[at + SPAN]) end
+  if W.held_sum(c) > 0 then til = math.max(til, W.goes(c, c.st[set[c.held.at + LOG] + NEWEST])) end
   if set[at + UNIT] > 0 then
     local level, led_at = W.lead(c)
     local from = math.max(led_at, t)
@@ -276,6 +290,11 @@ function W.at(c, t)
   for stamp, units in latest(c) do
     if set[at + WIDTH] == 0 or stamp + set[at + SPAN] <= t then break end
     inside = inside + units
+  end
+  if c.held then
+    for e, units in W.entries(c.held) do
+      if stamp_of(set, at, e) > t - set[at + SPAN] then inside = inside + units end
+    end
   end
   if set[at + UNIT] > 0 then
     local level, led_at = W.lead(c)

@@ -15,6 +15,12 @@ local function keep(key, micros)
   if redis.call('PTTL', key) < micros / 1000 + 1000 then redis.call('PEXPIRE', key, ttl(micros + micros / 8)) end
 end
 
+-- expiry is when a hold expires that begins or is extended at an instant.
+local function expiry(at, life)
+  local ends = at + life
+  return ends + -ends % math.ceil(life / 64)
+end
+
 -- stamp_of is the instant from which a charge at t counts for a span.
 local function stamp_of(set, at, t)
   local slice = set[at + SLICE]

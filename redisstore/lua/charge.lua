@@ -54,7 +54,7 @@ local function charge(st, units, now)
   local need = set[NEED]
   if st[REWRITE] then error('rare') end
   for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
-    if set[at + ASKED] == 1 then
+    if set[at + ASKED] % 2 == 1 then -- HOLDING, too
       local unit, m = set[at + UNIT], set[at + METER]
       if set[at + WIDTH] > 0 then
         add(st, at, set[at + STAMP], units)

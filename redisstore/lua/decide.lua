@@ -1,16 +1,19 @@
 -- decide: a decision, see docs/rules.md. A request r is an array of its parts, and has
 --
 --   equal        the number of equal requests
+--   charges      whether the first claim costs anything
 --   options      what take.lua says beyond the parts (numbers.lua)
 --   id, id_key   request id and its key, if there is one; note: what the id is to remember
 --   base, bans   the number of keys before those of its bans; the bans by claim, see bans.lua
+--   life         how long units are held, if they are
 --   whole        functions to read states as a whole (whole.lua), if they are needed
 --   writing      true once something may have been written
 --   flags, decider, retry, at, charged, ban, recalled: the answer
 --
 -- A part has claim, key and cost, retry, and either set and its state st or, if it is a concurrency
--- limit, cap, window and c, the holders. Of a state, free is how many of the requests fit, text is
--- what is used if they do not, and counts what is used if it was read as a whole.
+-- limit, cap, window and c, the holders. Of a state, holds is the key of its holds, if there are to
+-- be some, free is how many of the requests fit, text is what is used if they do not, and counts
+-- what is used if it was read as a whole.
 
 -- read_run reads the parts of a run, of which the first is given, and what it says beyond them,
 -- from an offset on.
@@ -23,6 +26,7 @@ local function read_run(r, kind, which, cost, at)
   for i = 1, parts do
     local key = KEYS[r.base + i]
     if i > 1 then claim, which, cost, at = struct.unpack('<BBd', args, at) end
+    r.charges = r.charges or claim == 1 and cost > 0
     if which > 0 then
       r[i] = { claim = claim, key = key, cost = cost, set = sets[which], retry = 0, st = false, free = 0, need = 0 }
     else
@@ -33,9 +37,18 @@ local function read_run(r, kind, which, cost, at)
   end
   if r.id then r.id_key = KEYS[r.base + keys] end
   r.base = r.base + parts
-  local o = at == ends and { 1, TAKE, 0, 0, 0, 0, 0, 0, 0, 0 } or { struct.unpack('<BBBBI2Bdddddddc8B', args, at) }
+  local o = at == ends and { 1, TAKE, 0, 0, 0, 0, 0, 0, 0, 0 } or { struct.unpack('<BBBBI2Bddddddddc8B', args, at) }
   r.options = o
   if at == ends then return end
+  if o[HOLD] > 0 then
+    r.life = o[HOLD]
+    for i = 1, parts do
+      if r[i].set then
+        r.base = r.base + 1
+        r[i].holds = KEYS[r.base]
+      end
+    end
+  end
   at = o[DURATIONS] + 8 * o[STEPS]
   if o[MODE] == FORCE then o[AGE], o[REFILLED], at = struct.unpack('<dd', args, at) end
   for i = 1, o[MOVES] > 0 and parts or 0 do
@@ -105,6 +118,21 @@ local function room(r, waits)
   return t == NEVER and t or math.max(t, latest)
 end
 
+-- holds_room returns when all states have room for another hold, given when the limits have room.
+local function holds_room(r, t)
+  for _, part in ipairs(r) do
+    local free = part.cost > 0 and part.holds and t ~= NEVER and holds_free(part.holds) or now
+    if free > now then
+      if not r.whole then error('rare') end
+      for _, c in ipairs(part.counts) do
+        if c.retry ~= NEVER then c.retry = math.max(c.retry or 0, free - now) end
+      end
+      part.retry, t = math.max(part.retry, free - now), math.max(t, free)
+    end
+  end
+  return t
+end
+
 -- charge_all charges every claim that costs something, now or, if it books, at t, and then writes
 -- them. Come is whether it was booked before and its time has come. If what was written says all,
 -- that is the answer: it returns it.
@@ -135,6 +163,10 @@ local function charge_all(r, t, come)
     elseif part.cost > 0 then
       local heads = write(part.st, part.need, now)
       if out then out = out .. part.st[SET][NUMBER] .. heads end
+    end
+    if part.cost > 0 and part.holds then
+      local e = expiry(at, r.life)
+      put_hold(part.holds, r.options[CHARGE_ID], e, e + r.life, 0)
     end
   end
   return out
@@ -178,6 +210,7 @@ local function by_limits(r)
   local old = moves and whole.leave(r)
   local come = moves and not old and whole.give_up(r)
   local t = mode == FORCE and now + options[LONGEST] or room(r, mode == RESERVE and not come)
+  if r.life and mode ~= FORCE then t = holds_room(r, t) end
   if come then whole.see_all(r) end
   local allowed = t == now or mode == FORCE
   r.retry = t == NEVER and NEVER or t - now
@@ -265,7 +298,7 @@ local function decide(r)
   if not r.whole and (mode == FORCE or fits or moves) then error('rare') end
   open_parts(r)
   if r.equal > 1 or fits then fit(r) else r.charged = cost end
-  if r.charged == 0 then r.id_key = false end
+  if not r.charges then r.id_key = false end
   if r.id_key then ids = ids or make_ids() end
   if options[BANS_ON] == 1 then
     bans = bans or make_bans()
@@ -297,8 +330,8 @@ end
 -- decide_run decides a run that take.lua did not, whose rest begins at an offset of args. Its first
 -- state may have been read. If it is rare, or a state is damaged, states are read as a whole.
 local function decide_run(kind, which, cost, late, from, base, id, st)
-  local r = { nil, equal = 1, options = false, base = base, id = id, id_key = false, note = false, bans = false,
-    whole = false, writing = false, flags = 0, decider = 1, retry = 0, at = 0, charged = cost }
+  local r = { nil, equal = 1, charges = false, options = false, base = base, id = id, id_key = false, note = false,
+    bans = false, life = false, whole = false, writing = false, flags = 0, decider = 1, retry = 0, at = 0, charged = cost }
   local out = ''
   read_run(r, kind, which, cost, from)
   if late > 0 and now > late then return struct.pack('B', LATE) end
@@ -307,7 +340,7 @@ local function decide_run(kind, which, cost, late, from, base, id, st)
     local ok, reply, answered = pcall(decide, r)
     if not ok and not r.writing and not r.whole then
       whole = whole or make_whole()
-      whole.looking, r.whole = r.options[MODE] == PEEK, whole
+      whole.looking, whole.books, r.whole = r.options[MODE] == PEEK, r.options[MODE] == RESERVE, whole
       r.flags, r.decider, r.retry, r.at = 0, 1, 0, 0
       ok, reply, answered = pcall(decide, r)
     end

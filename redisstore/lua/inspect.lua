@@ -7,7 +7,7 @@
 --            and window
 -- Reply    call id (8), now, the ban's end (0: none in force), its level, strikes; then per limit,
 --          in the order of the sets,
---            used, reset-after, retry-after
+--            used, reset-after, retry-after, held
 --            number of holders that are not shown
 --            number of entries (2), and per entry its time, when it leaves the window, its units
 
@@ -18,8 +18,8 @@ most, parts, pos = struct.unpack('<I2B', args, pos)
 local out = { '' }
 
 -- show adds a limit to the reply.
-local function show(used, resets, retry, hidden, entries)
-  out[#out + 1] = struct.pack('<ddddI2', used, resets, retry, hidden, #entries) .. table.concat(entries)
+local function show(used, resets, retry, held, hidden, entries)
+  out[#out + 1] = struct.pack('<dddddI2', used, resets, retry, held, hidden, #entries) .. table.concat(entries)
 end
 
 -- show_holders adds a concurrency limit: the last of its holders to go.
@@ -33,7 +33,7 @@ local function show_holders(key, cap, window)
     entries[i / 2] = struct.pack('<ddd', 0, math.min(tonumber(held[i]), now + window), 1)
   end
   if not holders.fits(c, 1) then retry = holders.earliest(c, 1) end
-  show(c.held, c.resets, retry > 0 and retry - now or retry, hidden, entries)
+  show(c.held, c.resets, retry > 0 and retry - now or retry, 0, hidden, entries)
 end
 
 -- show_count adds another limit.
@@ -44,7 +44,7 @@ local function show_count(c)
   end)
   if not whole.fits(c, 1) then retry = whole.earliest(c, math.max(now, (whole.last_booking(c))), 1) end
   show(bounded(whole.used(c), 0), bounded(whole.resets(c, now), 0),
-    bounded(retry > 0 and retry - now or retry, NEVER), 0, entries)
+    bounded(retry > 0 and retry - now or retry, NEVER), bounded(whole.held_sum(c), 0), 0, entries)
 end
 
 for p = 1, parts do

@@ -11,7 +11,8 @@ local MAX_IDS = 1000               -- of a subject in a scope
 local MAX_REPEATS = 8              -- of a request id
 local MAX_SETTLED = 1000           -- settled charges of a subject in a scope
 local MAX_KNOWN = 27               -- limits in a directory that a reply may hold
-local LATE_SETTLE = 3600000000     -- microseconds after a charge in which it is raised though nothing counts it
+local MAX_HOLDS = 20000            -- open holds of a state
+local LONGEST_HOLD = 90000000000   -- how long anything is held, after a clock that was ahead, in microseconds
 local ID_STEP = 16                 -- the ends of request ids are multiples of it, in microseconds
 local NEVER = -1                   -- a wait that does not end
 
@@ -47,6 +48,10 @@ local FIRST_HEAD, LOG_FIELDS, METER_FIELDS = 12, 5, 3
 -- ENTRY_STAMP
 local HAS_METER, ENTRY_WIDTH, ENTRY_STAMP = 4, 8, 7
 
+-- And: it is what is held of the limit with that algorithm and window, which follows; and what
+-- expires of that is charged
+local HELD, CHARGES = 64, 128
+
 -- The value of a ban (ban.lua): its first byte, and its size
 local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 
@@ -68,7 +73,9 @@ local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 
 -- The fields of one limit. The limit at `at` of a set has the field set[at + CAP], for instance.
 --
---   ASKED            1 if the request asks about it, else 0
+--   ASKED            1 if the request asks about it, and 0 if not. Of a request with a hold CHECKED
+--                    if the limit holds its units, which are then not charged. Of what is held of a
+--                    limit HOLDING if the request adds to it, else COUNTED
 --   LOG, METER       where the fields of its log and its meter begin in a state; 0: it has none
 --   CAP, SPAN        capacity; for how long after its stamp an entry counts
 --   SLICE            entries in one slice share a stamp; 0: every instant has its own
@@ -79,11 +86,15 @@ local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 --   CUT, STAMP       now - span; the stamp of a charge now
 --   ENTRY            struct format of an entry
 --
+-- Of what is held RATE is the life of a hold, SLICE a 64th of that, STAMP when a hold from now on
+-- expires, and TICK for how much longer it counts if it is charged then, 0 if it is not.
+--
 -- Of a calendar limit UNIT is below 0, and three others are ends of periods by its own calendar:
 -- ENDED of the one before, THIS of the one that runs, FOLLOWING of the next.
 local ASKED, LOG, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 9, 10, 11, 12, 13, 14, 15
 local THIS, ENDED, FOLLOWING = 5, 10, 11
+local COUNTED, HOLDING, CHECKED = 2, 3, 4
 
 -- A state is an array of these fields (state.lua), then of header and heads: GENERATION and so on,
 -- and for each limit the fields of its log, from SUM on, and of its meter, from LEVEL on.
@@ -95,8 +106,8 @@ local LEVEL, LEVEL_AT, LEVEL_UNIT = 0, 1, 2
 -- The options of a run (take.lua) are an array of these fields. DURATIONS is where those begin;
 -- only those of a FORCE have AGE and REFILLED.
 local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5, 6, 7, 8
-local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, CHARGE_ID, STEPS, DURATIONS = 9, 10, 11, 12, 13, 14, 15, 16
-local AGE, REFILLED = 17, 18
+local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, HOLD, CHARGE_ID, STEPS = 9, 10, 11, 12, 13, 14, 15, 16
+local DURATIONS, AGE, REFILLED = 17, 18, 19
 
 -- The oldest stamp of an empty log.
 local FAR = 9007199254740992

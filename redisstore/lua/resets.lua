@@ -1,7 +1,7 @@
--- resets are noted in the scope's settled charges: the limit, or how the key of the state ends,
--- scored by the time and 2^52, so that none of the charges is above it.
+-- resets of concurrency limits are noted in the scope's settled charges: the limit, scored by the time
+-- and 2^52, so that none of the charges is above it.
 
--- note_reset notes a reset of a limit for a window, or of a state for LATE_SETTLE.
+-- note_reset notes a reset of a limit for a window.
 local function note_reset(settled, limit, window)
   if type(redis.pcall('ZSCORE', settled, 'reset ' .. limit)) == 'table' then redis.call('DEL', settled) end
   redis.call('ZADD', settled, now + MAX_UNITS / 2, 'reset ' .. limit)

@@ -17,7 +17,7 @@ end
 local function needs(c)
   local set, at, st = c.st[SET], c.at, c.st
   local newest, til = st[set[at + LOG] + NEWEST], now
-  if newest > 0 then til = newest + set[at + SPAN] end
+  if newest > 0 then til = newest + set[at + SPAN] + (c.algorithm >= HELD and c.charges and 2 * c.window or 0) end
   local _, e = W.last_booking(c)
   if e > 0 then til = math.max(til, stamp_of(set, at, e) + set[at + SPAN]) end
   if set[at + UNIT] > 0 then
@@ -34,6 +34,7 @@ end
 local function to_keep(st)
   local kept, stored = {}, nil
   for _, c in ipairs(st.counts) do
+    if c.main then c.changed = c.main.changed end
     if st[SET][c.at + ASKED] == 1 and not c.changed then
       stored = stored or W.read(st[KEY])
       c = W.find(stored, c.algorithm, c.window)
@@ -58,7 +59,8 @@ local function to_keep(st)
   end
   table.sort(kept, function(a, b)
     if a.window ~= b.window then return a.window < b.window end
-    return a.algorithm < b.algorithm
+    if a.algorithm % HELD ~= b.algorithm % HELD then return a.algorithm % HELD < b.algorithm % HELD end
+    return a.algorithm > b.algorithm -- what is held comes before its limit
   end)
   return kept
 end
@@ -102,7 +104,7 @@ function W.save(st)
   for i, c in ipairs(kept) do
     local set, m = c.st[SET], c.st[SET][c.at + METER]
     local width, metered = set[c.at + WIDTH], c.st[m + LEVEL_UNIT] > 0
-    local kind = c.algorithm + (metered and HAS_METER or 0)
+    local kind = c.algorithm + (metered and HAS_METER or 0) + (c.algorithm >= HELD and c.charges and CHARGES or 0)
     heads[i] = ''
     if width > 0 then
       local head, front, ring = pack_log(c)

@@ -21,8 +21,11 @@ for i = 1, count do
   local need, at = 0, LIMITS
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]
-    local stamp = slice > 0 and now - now % slice + slice or now
-    if set[at + UNIT] < 0 then
+    local asked, stamp = set[at + ASKED], slice > 0 and now - now % slice + slice or now
+    if asked == HOLDING then -- the end of the slice in which a hold expires
+      stamp = now + set[at + RATE]
+      stamp = stamp + -stamp % slice
+    elseif set[at + UNIT] < 0 then
       local ended, following = set[at + ENDED], set[at + FOLLOWING]
       if now < ended then
         ended, stamp, following = -set[at + UNIT], ended, slice
@@ -36,12 +39,12 @@ for i = 1, count do
     end
     set[at + CUT], set[at + STAMP] = now - span, stamp
     set[at + ENTRY] = width == 8 and '>I7I1' or width == 10 and '>I7I3' or width == 12 and '>I7I5' or '>I7I7'
-    local til = stamp + span
+    local til = asked == HOLDING and stamp + set[at + TICK] or stamp + span
     if width == 0 then -- a bucket: twice its refill
       local rate = set[at + RATE]
       til = now + (rate > 0 and 2 * math.ceil(set[at + CAP] * set[at + UNIT] / rate) + 1 or 0) * set[at + TICK]
     end
-    if til > need and set[at + ASKED] == 1 then need = til end
+    if til > need and asked % 2 == 1 then need = til end
     at = at + STRIDE
   end
   pos = set[at] -- the last value of an unpack is where it ended

@@ -100,22 +100,30 @@ local function horizon_of(set, at)
   return (math.ceil(set[at + CAP] * unit / set[at + RATE]) + 1) * set[at + TICK]
 end
 
--- settle settles all limits of a state that are asked about, with those that a claim was charged
--- to. It returns the least that is charged then, nil if nothing was found; for how long after its
--- time the charge can be settled; whether one of them was more than half used; and until when the
--- state must be kept, nil if nothing is left of it.
-local function settle(st, a, claim)
+-- longest_horizon is for how long after its time a charge to the limits of a set can be settled.
+local function longest_horizon(set)
+  local longest = 0
+  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do longest = math.max(longest, horizon_of(set, at)) end
+  return longest
+end
+
+-- settle settles all limits of a state that are asked about, to which x.cost units were charged at
+-- x.at, to x.total. It returns the most units that were not charged, nil if nothing was found; for
+-- how long after its time the charge can be settled; whether one of them was more than half used;
+-- and until when the state must be kept, nil if nothing is left of it.
+local function settle(st, a, x)
   local set = st[SET]
-  local least, horizon, tight, missed, empty, need = nil, 0, false, false, 0, set[NEED]
+  local dropped, horizon, tight, missed, empty, need = nil, 0, false, false, 0, set[NEED]
   for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
     local width, unit, cap = set[at + WIDTH], set[at + UNIT], set[at + CAP]
     local o, m = set[at + LOG], set[at + METER]
+    if set[at + ASKED] == COUNTED and st[o + SUM] > 0 and x.total > x.cost then error('rare') end
     if set[at + ASKED] == 1 then
       local crowded = width > 0 and 2 * st[o + SUM] > cap or unit > 0 and 2 * st[m + LEVEL] > cap * unit
-      local delta = a.cost - claim.cost
+      local delta = x.total - x.cost
       if delta > 0 then delta = math.min(delta, most_raise(st, at, a.debt, 0)) end
-      if settle_limit(st, at, claim, delta) then
-        least, tight = math.min(least or MAX_UNITS, claim.cost + delta), tight or crowded
+      if settle_limit(st, at, x, delta) then
+        dropped, tight = math.max(dropped or 0, x.total - x.cost - delta), tight or crowded
       else
         missed = true
       end
@@ -127,6 +135,6 @@ local function settle(st, a, claim)
     if width > 0 and st[o + SUM] == 0 and m == 0 then empty = empty + 1 end
   end
   if empty == set[N] then need = nil end
-  if empty > 0 and need or st[REWRITE] or missed and (least or a.cost > claim.cost) then error('rare') end
-  return least, horizon, tight, need
+  if empty > 0 and need or st[REWRITE] or missed and dropped then error('rare') end
+  return dropped, horizon, tight, need
 end

@@ -14,7 +14,8 @@
 --   directory  PLAIN_STATE or, if anything is booked, BOOKED_STATE; number of limits (1 byte); of
 --              each its kind (1) and its window (7, big-endian), in order of windows, then of
 --              algorithms. Kind: algorithm, HAS_METER if it has one, ENTRY_WIDTH times the bytes of
---              an entry less its stamp (0: no log)
+--              an entry less its stamp (0: no log). What is held of a limit is a log before it,
+--              with the stamps at which holds expire: HELD, and CHARGES if what expires is charged
 --   header     generation (4 bytes), the clock at the last write, when the key expires
 --   heads      per limit: of a log its sum, the stamp and the units of its newest entry, its oldest
 --              stamp (FAR if it is empty), its shape (4 bytes: nf, nb, first, blocks and slots, see
@@ -172,12 +173,15 @@ local function read_state(key, set, cost, equal, now, generation)
   local st = { key, set, value, '', false, false, false, false, struct.unpack(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back
   if value == '' then st[GENERATION] = generation end
+  local held = 0 -- of the limit that follows
   for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
     local o, m, unit, cut, cap = set[at + LOG], set[at + METER], set[at + UNIT], set[at + CUT], set[at + CAP]
-    if set[at + ASKED] == 0 then
+    local asked = set[at + ASKED]
+    if asked == 0 then
       if o > 0 and m == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- it counts no more
     else
-      if cost > cap or cap == 0 then equal = 0 end
+      local holds = asked == COUNTED or asked == HOLDING
+      if not holds and (cost > cap or cap == 0) then equal = 0 end
       if o > 0 then
         local sum, newest, oldest, stamp = st[o + SUM], st[o + NEWEST], st[o + OLDEST], set[at + STAMP]
         if not (sum >= st[o + NEWEST_UNITS] and sum <= FAR and newest <= FAR and sum % 1 + newest % 1 == 0) then
@@ -186,15 +190,22 @@ local function read_state(key, set, cost, equal, now, generation)
         if unit < 0 and newest > set[at + ENDED] and (newest ~= stamp or oldest ~= newest) then
           error('rare') -- the period that runs is another calendar's
         end
-        if newest > cut and (oldest <= cut or newest ~= stamp) and #st[VALUE] == set[HEADS] then -- entries move
+        if newest > cut and #st[VALUE] == set[HEADS]
+          and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then -- entries move
           st[VALUE] = redis.call('GETRANGE', key, '0', set[ALL])
         end
         if newest <= cut or oldest <= cut then
           drop_left(st, at)
           sum = st[o + SUM]
         end
-        local left = cap - sum
-        if left < cost then equal = 0 elseif left < equal * cost then equal = math.floor(left / cost) end
+        if holds then
+          if st[o + NEWEST] > now + LONGEST_HOLD or set[at + TICK] > 0 then error('rare') end
+          held = sum
+        else
+          local left = cap - sum - held
+          if left < cost then equal = 0 elseif left < equal * cost then equal = math.floor(left / cost) end
+          held = 0
+        end
       end
       if unit > 0 then
         if value == '' then st[m + LEVEL_UNIT] = unit end

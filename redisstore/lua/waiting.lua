@@ -74,7 +74,11 @@ function W.charge(part, instant, r)
     if r.options[MODE] == FORCE then c.cost = bounded_cost(c) end
     if not W.dead(c) then
       c.changed = true
-      if set[at + WIDTH] > 0 and c.cost > 0 and stamp > set[at + CUT] then add(st, at, stamp, c.cost) end
+      if c.stock then
+        W.hold(c, expiry(instant, r.options[HOLD]), c.cost, c.charges)
+      elseif set[at + WIDTH] > 0 and c.cost > 0 and stamp > set[at + CUT] then
+        add(st, at, stamp, c.cost)
+      end
       if unit > 0 then
         local weight = math.min(c.cost, math.floor(MAX_UNITS / unit)) * unit
           - math.floor((r.options[REFILLED] or 0) / set[at + TICK]) * set[at + RATE]
@@ -144,7 +148,7 @@ function W.give_up(r)
   end
   if not come then return false end
   for _, part in ipairs(r) do
-    if part.cost > 0 then W.settle(part.counts, { cost = 0 }, { cost = part.cost, at = at }, true, false) end
+    if part.cost > 0 then W.settle(part.counts, { debt = 0 }, { cost = part.cost, total = 0, at = at }) end
   end
   each_count(r, function(c)
     local firm = {}

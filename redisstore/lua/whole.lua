@@ -18,6 +18,9 @@
 --   cost          units that are asked for
 --   changed       whether it is to be written
 --   booked, …     what is booked, see bookings.lua
+--   held          what is held of it, a count of its own (held.lua), if there is any. Of that one,
+--                 main is the limit, and charges whether what expires is charged
+--   stock         whether the request holds units of it, rather than charging them
 --
 -- The set of the state has windows by `at`.
 
@@ -34,20 +37,21 @@ local function valid(v) return v >= 0 and v <= MAX_UNITS and v % 1 == 0 end
 -- add_limit adds a limit to a state, given by its kind and window, with its heads: sum, newest, its
 -- units and oldest of the log, level, instant and unit of the meter. It returns its count.
 local function add_limit(st, kind, window, heads)
-  local set, counts, bytes, algorithm = st[SET], st.counts, math.floor(kind / ENTRY_WIDTH), kind % HAS_METER
+  local set, counts, bytes, algorithm = st[SET], st.counts, math.floor(kind / ENTRY_WIDTH) % 8, kind % HAS_METER
+  if kind % CHARGES >= HELD then algorithm = algorithm + HELD end
   local at, o = LIMITS + #counts * STRIDE, FIRST_HEAD + #counts * (LOG_FIELDS + METER_FIELDS)
   local m, span = o + LOG_FIELDS, algorithm < FIXED and window or 0
   set[at + ASKED], set[at + LOG], set[at + METER], set[at + BACK], set[at + OLD] = 0, o, m, 0, 0
-  set[at + CAP], set[at + SPAN], set[at + SLICE] = false, span, algorithm < FIXED and 0 or window
+  set[at + CAP], set[at + SPAN], set[at + SLICE] = false, span, (algorithm < FIXED or algorithm >= HELD) and 0 or window
   set[at + WIDTH], set[at + ENTRY] = bytes > 0 and bytes + ENTRY_STAMP or 0, '>I7I' .. bytes
   set[at + UNIT], set[at + RATE], set[at + TICK] = 0, 0, 1
-  set[at + CUT], set[at + STAMP] = now - (algorithm == CALENDAR and 2 * window or span), 0
+  set[at + CUT], set[at + STAMP] = now - ((algorithm == CALENDAR or kind >= CHARGES) and 2 * window or span), 0
   st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = heads[1] or 0, heads[2] or 0, heads[3] or 0
   st[o + OLDEST], st[o + SHAPE], st[FRONTS][at] = heads[4] or FAR, 0, ''
   st[m + LEVEL], st[m + LEVEL_AT], st[m + LEVEL_UNIT] = heads[5] or 0, heads[6] or 0, heads[7] or 0
   set[N], set.windows[at] = set[N] + 1, window
   counts[#counts + 1] = { st = st, at = at, algorithm = algorithm, window = window, cost = 0, changed = false,
-    booked = '', booked_sum = 0 }
+    booked = '', booked_sum = 0, held = false, main = false, charges = kind >= CHARGES, stock = false }
   return counts[#counts]
 end
 
@@ -63,7 +67,7 @@ local function empty(key) return make(key, '', generation, now, 0) end
 -- read_head reads the head of a limit, given by its kind, from an offset on. It returns its fields,
 -- its shape, and where the head ends; nil if it is damaged.
 local function read_head(value, at, kind)
-  local bytes, shape, heads = math.floor(kind / ENTRY_WIDTH), 0, {}
+  local bytes, shape, heads = math.floor(kind / ENTRY_WIDTH) % 8, 0, {}
   if bytes > 0 then
     heads[1], heads[2], heads[3], heads[4], shape, at = struct.unpack('<ddddI4', value, at)
     if bytes % 2 == 0 or bytes > 7 or not (valid(heads[1]) and valid(heads[2]) and valid(heads[3])) then return nil end
@@ -143,7 +147,7 @@ local function step_back(st)
   local set, back = st[SET], st[WRITTEN] - now
   st.stepped = true
   for _, c in ipairs(st.counts) do
-    if c.algorithm ~= CALENDAR then
+    if c.algorithm ~= CALENDAR and c.algorithm < HELD then
       local list, m = {}, set[c.at + METER]
       for stamp, units in W.entries(c) do list[#list + 1] = { math.max(0, stamp - back), units } end
       if set[c.at + WIDTH] > 0 then W.set_entries(c, list) end
@@ -182,6 +186,7 @@ local function ask(c, set, at)
   for _, field in ipairs({ ASKED, CAP, SPAN, SLICE, UNIT, RATE, TICK, CUT, STAMP }) do
     own[c.at + field] = set[at + field]
   end
+  own[c.at + ASKED] = 1
   if set[at + WIDTH] > 0 then W.widen(c.st, c.at, 0, set[at + WIDTH]) end
 end
 
@@ -197,6 +202,7 @@ local function refresh(c)
   end
   if set[at + WIDTH] > 0 then drop_left(st, at) end
   W.take_due(c)
+  if c.held then W.open_held(c) end
   if unit > 0 and stored == 0 then -- it begins with what the log has
     local sum = set[at + WIDTH] > 0 and st[set[at + LOG] + SUM] or 0
     st[m + LEVEL], st[m + LEVEL_AT] = math.min(sum, math.floor(MAX_UNITS / unit)) * unit, now
@@ -213,10 +219,13 @@ function W.open(key, set, st)
   st = st or W.read(key)
   for i = 1, set[N] do
     local at = LIMITS + (i - 1) * STRIDE
-    if set[at + ASKED] == 1 then
+    if set[at + ASKED] == 1 or set[at + ASKED] == CHECKED then
       local kind, window = struct.unpack('>BI7', set[SIG], DIRECTORY_START + DIRECTORY_LIMIT * (i - 1) + 1)
       local c = W.find(st, kind % HAS_METER, window)
+      c.stock = set[at + ASKED] == CHECKED
+      c.charges = c.stock and set[at - STRIDE + TICK] > 0
       ask(c, set, at)
+      W.find_held(c)
       if not pcall(refresh, c) then -- it is damaged
         discard(key)
         return W.open(key, set, empty(key))

@@ -26,7 +26,10 @@ end
 function W.forget(st, counts)
   if st[VALUE] == '' then return end
   local gone, left = {}, {}
-  for _, c in ipairs(counts) do gone[c] = true end
+  for _, c in ipairs(counts) do
+    gone[c] = true
+    if c.held then gone[c.held] = true end
+  end
   for _, c in ipairs(st.counts) do
     if not gone[c] then left[#left + 1] = c end
   end

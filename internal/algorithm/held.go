@@ -1,0 +1,183 @@
+package algorithm
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/storebounds"
+)
+
+// holdSlices is into how many slices the life of a hold is divided: those that expire in one slice
+// are held together, until its end.
+const holdSlices = 64
+
+// Stock reports whether a limit holds the estimate of a request with a hold of some length, rather
+// than charging it at once.
+func Stock(l *stint.Limit, hold int64) bool {
+	switch l.Algorithm {
+	case stint.AlgorithmBucket, stint.AlgorithmConcurrency:
+		return false
+	}
+	_, rate, _ := l.Meter()
+	return rate == 0 && (l.HoldThrough || l.Window.Microseconds() > hold)
+}
+
+// Expiry is when a hold expires that begins or is extended at an instant.
+func Expiry(at, hold int64) int64 {
+	slice := ceil(hold, holdSlices)
+	return ceil(at+hold, slice) * slice
+}
+
+// heldUnits are units that are held until an instant.
+type heldUnits struct{ until, n int64 }
+
+// held are units in the order in which they expire.
+type held struct {
+	units []heldUnits
+	total int64
+	// charges says that what expires is charged then, as the limit said that held last.
+	charges bool
+}
+
+// add holds n units until an instant. Of more than MaxEntries it merges the two that expire first,
+// at the later instant.
+func (h *held) add(until, n int64) {
+	if n <= 0 {
+		return
+	}
+	h.total += n
+	i, found := slices.BinarySearchFunc(h.units, until, compareUntil)
+	if found {
+		h.units[i].n += n
+		return
+	}
+	h.units = slices.Insert(h.units, i, heldUnits{until, n})
+	if len(h.units) > MaxEntries {
+		h.units[1].n += h.units[0].n
+		h.units = slices.Delete(h.units, 0, 1)
+	}
+}
+
+// remove takes n units off those that are held until an instant or later, the first of them first,
+// and what these do not have off the latest of the others.
+func (h *held) remove(until, n int64) {
+	n = min(n, h.total)
+	h.total -= n
+	from, _ := slices.BinarySearchFunc(h.units, until, compareUntil)
+	for i := from; i < len(h.units) && n > 0; i++ {
+		n -= h.units[i].take(n)
+	}
+	for i := from - 1; i >= 0 && n > 0; i-- {
+		n -= h.units[i].take(n)
+	}
+	h.units = slices.DeleteFunc(h.units, func(u heldUnits) bool { return u.n == 0 })
+}
+
+// take takes up to n units and returns how many.
+func (u *heldUnits) take(n int64) int64 {
+	n = min(n, u.n)
+	u.n -= n
+	return n
+}
+
+func compareUntil(u heldUnits, until int64) int {
+	switch {
+	case u.until < until:
+		return -1
+	case u.until > until:
+		return 1
+	}
+	return 0
+}
+
+// openHeld drops what has expired from a copy, and charges it if the limit says so.
+func (v *View) openHeld() {
+	h := &v.count.more.held
+	n, far := 0, v.now+storebounds.LongestHold
+	for n < len(h.units) && h.units[n].until <= v.now {
+		n++
+	}
+	if n > 0 || h.units[len(h.units)-1].until > far {
+		if v.count == v.stored {
+			v.count = v.stored.Clone()
+			h = &v.count.more.held
+		}
+		if v.count.n > 0 {
+			v.countExpired()
+			v.dropExpired()
+		}
+		for _, u := range h.units[:n] {
+			h.total -= u.n
+			if stamp := v.stamp(u.until); h.charges && stamp > v.now-v.p.Span {
+				v.count.append(v.p, stamp, u.n)
+			}
+		}
+		h.units = slices.Delete(h.units, 0, n)
+		for k := len(h.units) - 1; k >= 0 && h.units[k].until > far; k-- { // the clock stepped back
+			u := h.units[k]
+			h.units, h.total = h.units[:k], h.total-u.n
+			h.add(far, u.n)
+		}
+	}
+	v.showHeld()
+}
+
+// showHeld has the view count what is held.
+func (v *View) showHeld() {
+	v.held = held{}
+	if m := v.count.more; m != nil {
+		v.held = m.held
+	}
+}
+
+// Held is how many units are held.
+func (v *View) Held() int64 { return v.held.total }
+
+// Hold holds units until an instant. If that has come, they have expired. Charges says whether what
+// expires is charged.
+func (v *View) Hold(until, n int64, charges bool) {
+	m := v.write().extra()
+	if n > 0 {
+		m.held.charges = charges
+	}
+	if until <= v.now {
+		if stamp := v.stamp(until); charges && stamp > v.now-v.p.Span && n > 0 {
+			v.stored.append(v.p, stamp, n)
+			v.inWindow += n
+		}
+	} else {
+		m.held.add(until, n)
+	}
+	v.stored.tidy()
+	v.showHeld()
+}
+
+// Release takes units off those that are held until an instant.
+func (v *View) Release(until, n int64) {
+	if c := v.write(); c.more != nil {
+		c.more.held.remove(until, n)
+	}
+	v.stored.tidy()
+	v.showHeld()
+}
+
+// ChargeMore charges units now, with a debt as for Settle, and returns how many it left out. The
+// count is written as it was opened even if there are none.
+func (v *View) ChargeMore(n, debt int64) (dropped int64) {
+	if n <= 0 || v.p.void() {
+		v.write()
+		return 0
+	}
+	charged := min(n, v.raise(debt))
+	v.Charge(charged)
+	return n - charged
+}
+
+// goes is when held units go, if they are not settled: when they expire. If they are charged then,
+// or may be charged at any time until then, which counts for bookings, it is a span later.
+func (v *View) goes(u *heldUnits, books bool) int64 {
+	if v.held.charges || books {
+		return v.stamp(u.until) + v.p.Span
+	}
+	return u.until
+}

@@ -1,0 +1,295 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/storebounds"
+)
+
+// hold is what is recorded of an open hold of one state.
+type hold struct{ expires, end, reported int64 }
+
+// isStock reports whether a limit holds units for a life, rather than charging them at once.
+func isStock(l *stint.Limit, life int64) bool {
+	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
+}
+
+// expiryOf is when a hold expires that begins, or is extended, at an instant.
+func expiryOf(at, life int64) int64 {
+	g := (life + 63) / 64
+	return (at + life + g - 1) / g * g
+}
+
+// openHeld drops what has expired, and charges it if the limit says so.
+func (k *counts) openHeld(l *stint.Limit, now int64) {
+	before := k.held
+	k.held = nil
+	for _, h := range before {
+		switch {
+		case h.at > now:
+			k.hold(min(h.at, now+storebounds.LongestHold), h.n)
+		case k.charges && k.stamp(l, h.at) > now-span(l):
+			k.append(k.stamp(l, h.at), h.n)
+		}
+	}
+}
+
+// holdFor holds units of a limit until an instant. If that has come, they have expired.
+func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
+	if n > 0 {
+		k.hold(until, n)
+		k.charges = l.ChargeExpired
+		k.openHeld(l, now)
+	}
+}
+
+// hold adds units that are held until an instant.
+func (k *counts) hold(until, n int64) {
+	if n > 0 {
+		k.held = appendEntry(k.held, until, n)
+	}
+}
+
+// release takes units off those that are held until an instant or later, then off the latest
+// others.
+func (k *counts) release(until, n int64) {
+	take := func(i int) {
+		by := min(n, k.held[i].n)
+		k.held[i].n -= by
+		n -= by
+	}
+	for i := range k.held {
+		if k.held[i].at >= until {
+			take(i)
+		}
+	}
+	for i := len(k.held) - 1; i >= 0; i-- {
+		take(i)
+	}
+	k.held = slices.DeleteFunc(k.held, func(h entry) bool { return h.n == 0 })
+}
+
+// raise charges units now, as many as a settlement may, and returns how many are left out.
+func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
+	if by <= 0 || isOff(l) {
+		return 0
+	}
+	charged := min(by, k.mostRaise(l, maxDebt))
+	if charged > 0 {
+		k.lease(l, now, charged)
+	}
+	return by - charged
+}
+
+// holdFull returns how long a state has no room for another hold.
+func (s *Store) holdFull(key stateKey, now int64) int64 {
+	first, n := int64(0), 0
+	for _, h := range s.holds[key] {
+		if h.end > now {
+			if n++; n == 1 || h.end < first {
+				first = h.end
+			}
+		}
+	}
+	if n < storebounds.MaxHolds {
+		return 0
+	}
+	return first - now
+}
+
+// addHolds records the holds of a charge, one for every state that it charges something.
+func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
+	expires := expiryOf(from, life)
+	for _, p := range parts {
+		if p.in == nil || p.cost() == 0 || expires+life <= now {
+			continue
+		}
+		key := stateOf(p.claim, p.limit)
+		if s.holds[key] == nil {
+			s.holds[key] = map[uint64]*hold{}
+		}
+		for other, h := range s.holds[key] {
+			if h.end <= now {
+				delete(s.holds[key], other)
+			}
+		}
+		s.holds[key][id] = &hold{expires: expires, end: expires + life}
+	}
+}
+
+// total is the true cost that an amendment has of a name, and whether it has one.
+func total(a *stint.Amendment, name string) (int64, bool) {
+	if a.Costs == nil {
+		return a.Cost, true
+	}
+	t, ok := a.Costs[name]
+	return t, ok
+}
+
+// openHold is one state of a charge with its hold.
+type openHold struct {
+	claim               int
+	hold                *hold
+	key                 stateKey
+	parts               []*part
+	known               bool // the state is the one that was charged
+	cost, at, life, now int64
+}
+
+// eachHold calls f with the holds of a charge that an amendment names.
+func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendment, now int64,
+	f func(h openHold, total int64)) {
+	state := 0
+	for i, claim := range claims {
+		for _, name := range contract.StateNames(claim, nil) {
+			h := openHold{claim: i, key: stateKey{scopeOf(claim), name}, at: c.Data().AtOf(i), now: now,
+				life: c.Data().Hold.Microseconds(), cost: claim.CostOf(&stint.Limit{Name: name})}
+			generation := c.Data().GenerationAt(state)
+			state++
+			t, named := total(a, name)
+			if h.hold = s.holds[h.key][c.Data().ID]; !named || h.cost == 0 || h.hold == nil || h.hold.end <= now {
+				continue
+			}
+			for _, p := range s.openAll([]*stint.Claim{claim}, now) {
+				if p.in != nil && p.limit.Name == name {
+					h.parts = append(h.parts, p)
+					h.known = p.in.generation != 0 && p.in.generation == generation
+				}
+			}
+			f(h, max(t, h.hold.reported))
+		}
+	}
+}
+
+// settle settles one limit of a hold. It returns how much of the total is not charged.
+func (h *openHold) settle(p *part, t, maxDebt int64) (dropped int64) {
+	k, charged := p.counts.(*counts), max(h.cost, h.hold.reported)
+	at := h.at
+	if isStock(p.limit, h.life) {
+		if h.hold.expires > h.now || !p.limit.ChargeExpired {
+			if h.hold.expires > h.now && h.known {
+				k.release(h.hold.expires, max(0, h.cost-h.hold.reported))
+			}
+			return k.raise(p.limit, h.now, t-h.hold.reported, maxDebt)
+		}
+		at = h.hold.expires
+	}
+	by := t - charged
+	if by > 0 {
+		by = min(by, k.mostRaise(p.limit, maxDebt))
+	}
+	if !isOff(p.limit) && h.known && k.settleFound(p.limit, h.now, settlement{at: at, cost: charged}, by) {
+		return max(0, t-charged-by)
+	}
+	return k.raise(p.limit, h.now, t-charged, maxDebt)
+}
+
+// settleHolds settles the holds of a charge.
+func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
+	var done stint.Amended
+	dropped, sums := int64(0), totals{several: a.Costs != nil}
+	s.eachHold(c, claims, &a, now, func(h openHold, t int64) {
+		done.Changed = true
+		for _, p := range h.parts {
+			dropped = max(dropped, h.settle(p, t, a.MaxDebt))
+			s.write(p, now)
+		}
+		sums.add(h.claim, h.key.name, t)
+		delete(s.holds[h.key], c.Data().ID)
+	})
+	for _, claim := range claims {
+		for _, p := range s.openAll([]*stint.Claim{claim}, now) {
+			held, ok := p.counts.(*holders)
+			if t, named := total(&a, p.limit.Name); !ok || p.cost() == 0 || !named || t > 0 {
+				continue
+			}
+			s.released[ownReleased{scopeOf(claim), c.Data().ID}] = true
+			if held.release(c.Data().ID) {
+				s.write(p, now)
+				done.Changed = true
+			}
+		}
+	}
+	done.Charged = max(0, sums.most()-dropped)
+	return done
+}
+
+// totals are the true costs of a settlement by claim and name, where it applied.
+type totals struct {
+	several bool // names have their own
+	of      map[int]map[string]int64
+}
+
+func (t *totals) add(claim int, name string, total int64) {
+	if t.of == nil {
+		t.of = map[int]map[string]int64{}
+	}
+	if t.of[claim] == nil {
+		t.of[claim] = map[string]int64{}
+	}
+	t.of[claim][name] = total
+}
+
+// most is the largest of any claim: that of all names together if they have their own.
+func (t *totals) most() (most int64) {
+	for _, names := range t.of {
+		sum := int64(0)
+		for _, total := range names {
+			if t.several {
+				sum += total
+			} else {
+				sum = max(sum, total)
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// extendHolds renews the holds of a charge. It reports whether there are some, and all were open.
+func (s *Store) extendHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
+	want, open := 0, 0
+	for _, claim := range claims {
+		for _, name := range contract.StateNames(claim, nil) {
+			if claim.CostOf(&stint.Limit{Name: name}) > 0 {
+				want++
+			}
+		}
+	}
+	totals := a
+	if a.Costs != nil { // the others are extended, too
+		totals.Costs = stint.Costs{}
+		for _, claim := range claims {
+			for i := range claim.Limits {
+				totals.Costs[claim.Limits[i].Name] = a.Costs[claim.Limits[i].Name]
+			}
+		}
+	}
+	s.eachHold(c, claims, &totals, now, func(h openHold, t int64) {
+		before := *h.hold
+		charged := max(h.cost, before.reported)
+		after := hold{expires: before.expires, end: expiryOf(now, h.life) + h.life, reported: t}
+		if before.expires > now {
+			open++
+			after.expires = expiryOf(now, h.life)
+		}
+		for _, p := range h.parts {
+			k, by := p.counts.(*counts), t-charged
+			if isStock(p.limit, h.life) {
+				if before.expires > now && h.known {
+					k.release(before.expires, max(0, h.cost-before.reported))
+					k.holdFor(p.limit, after.expires, max(0, h.cost-t), now)
+				}
+				if before.expires > now || !p.limit.ChargeExpired {
+					by = t - before.reported
+				}
+			}
+			k.raise(p.limit, now, by, a.MaxDebt)
+			s.write(p, now)
+		}
+		*h.hold = after
+	})
+	return want > 0 && open == want
+}

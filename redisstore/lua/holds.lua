@@ -1,0 +1,42 @@
+-- holds: the open holds of a state, see docs/rules.md. They are a hash: by the id of a charge, when
+-- its hold expires, until when it can be settled, and what heartbeats have reported. The field of
+-- no id has when one of them ends, if there were too many.
+
+-- get_hold returns the hold of a charge, nothing if there is none.
+local function get_hold(key, id)
+  local text = redis.pcall('HGET', key, id)
+  if type(text) ~= 'string' or #text ~= 24 then return end
+  local expires, ends, reported = struct.unpack('<ddd', text)
+  if ends > now then return expires, ends, reported end
+end
+
+-- put_hold writes the hold of a charge, unless it has ended.
+local function put_hold(key, id, expires, ends, reported)
+  if ends <= now then return end
+  local text = struct.pack('<ddd', expires, ends, reported)
+  if type(redis.pcall('HSET', key, id, text)) == 'table' then -- it is no hash
+    redis.call('DEL', key)
+    redis.call('HSET', key, id, text)
+  end
+  keep(key, ends - now)
+end
+
+-- holds_free is when a state has room for another hold: now, or when one of them ends. Those that
+-- have ended are dropped once there are too many.
+local function holds_free(key)
+  local n = redis.pcall('HLEN', key)
+  if type(n) == 'table' or n < MAX_HOLDS then return now end
+  local known, first = redis.call('HGET', key, ''), FAR
+  if known and #known == 8 and struct.unpack('<d', known) > now and n > MAX_HOLDS then
+    return (struct.unpack('<d', known))
+  end
+  local all, ended = redis.call('HGETALL', key), {}
+  for i = 1, #all, 2 do
+    local ends = #all[i + 1] == 24 and select(2, struct.unpack('<dd', all[i + 1])) or 0
+    if ends > now then first = math.min(first, ends) else ended[#ended + 1] = all[i] end
+  end
+  for i = 1, #ended, 1000 do redis.call('HDEL', key, unpack(ended, i, math.min(i + 999, #ended))) end
+  if #all / 2 - #ended < MAX_HOLDS then return now end
+  redis.call('HSET', key, '', struct.pack('<d', first))
+  return first
+end

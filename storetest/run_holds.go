@@ -1,0 +1,345 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/storebounds"
+)
+
+// holdLife is the life of the holds of these tests, and holdSlice by how much later they may
+// expire.
+const (
+	holdLife  = time.Minute
+	holdSlice = holdLife/64 + time.Microsecond
+)
+
+func stock(max int64) stint.Limit { return stint.Per(max, time.Hour) }
+func rate(max int64) stint.Limit  { return stint.Per(max, holdLife/2) }
+
+var holds = []check{
+	exact("a stock is held until it is settled", limits{stock(100), stint.Daily(100), fixed(100, 100*24*time.Hour)},
+		func(k *tester) {
+			d := k.hold(60)
+			k.wantUsed(d, 60)
+			denied := k.mustDeny(50)
+			if denied.RetryAfter <= holdLife-time.Second || denied.RetryAfter > holdLife+holdSlice {
+				k.Errorf("retry-after is %v, want the end of the hold", denied.RetryAfter)
+			}
+			k.wantHeld(60)
+			k.wantSettled(d, settleTo(10), 10)
+			k.wantUsed(k.mustTake(90), 100)
+			k.wantHeld(0)
+		}),
+	clocked("a stock that is settled counts from then on", limits{stint.Per(100, 2*holdLife)}, func(k *tester) {
+		d := k.hold(60)
+		k.pass(holdLife - time.Second)
+		k.wantSettled(d, settleTo(40), 40)
+		k.pass(holdLife + 2*time.Second) // the request itself has left the window
+		k.wantUsed(k.peek(1), 40)
+		k.pass(holdLife)
+		k.wantUsed(k.peek(1), 0)
+	}),
+	clocked("a rate is charged at once and corrected in place", limits{rate(100)}, func(k *tester) {
+		less, more := k.hold(60), k.hold(40)
+		k.mustDeny(1)
+		k.wantSettled(less, settleTo(10), 10)
+		k.wantUsed(k.peek(1), 50)
+		k.wantSettled(more, settleTo(70), 70)
+		k.wantUsed(k.peek(1), 80)
+		k.pass(holdLife/2 + time.Second)
+		k.wantUsed(k.peek(1), 0)
+	}),
+	clocked("a rate is charged only the excess after its window", limits{rate(100), rate(100).WithBurst(3),
+		stint.TokenBucket(100, 100, holdLife/2), fixed(100, holdLife/4)}, func(k *tester) {
+		less, more := k.hold(30), k.hold(40)
+		k.pass(holdLife - time.Second)
+		k.wantUsed(k.peek(1), 0)
+		k.wantSettled(less, settleTo(10), 10)
+		k.wantUsed(k.peek(1), 0)
+		k.wantSettled(more, settleTo(65), 65)
+		k.wantUsed(k.peek(1), 25)
+	}),
+	exact("the truth is charged whatever room there is", limits{stock(100)}, func(k *tester) {
+		d := k.hold(60)
+		k.wantSettled(d, settleTo(5000), 5000)
+		k.wantUsed(k.peek(1), 5000)
+	}),
+	exact("a debt bounds what a meter takes", limits{rate(100).WithBurst(2)}, func(k *tester) {
+		d := k.hold(60)
+		k.wantSettled(d, stint.Amendment{Cost: 5000, MaxDebt: 50}, 250)
+	}),
+	exact("a hold is settled once, and frees nothing else", limits{stock(100)}, func(k *tester) {
+		first, second := k.hold(50), k.hold(50)
+		k.wantSettled(first, settleTo(0), 0)
+		for range 3 {
+			k.wantApplied(k.settle(first, 0), false)
+			k.wantApplied(k.settle(first, 90), false)
+		}
+		k.wantUsed(k.peek(1), 50)
+		k.wantHeld(50)
+		k.wantSettled(second, settleTo(50), 50)
+		k.wantApplied(k.settle(second, 0), false)
+		k.wantUsed(k.peek(1), 50)
+	}),
+	clocked("a hold that expires is given back", limits{stock(100)}, func(k *tester) {
+		k.hold(60)
+		k.pass(holdLife - time.Microsecond)
+		k.wantUsed(k.peek(1), 60)
+		k.pass(holdSlice)
+		k.wantUsed(k.peek(1), 0)
+	}),
+	clocked("or is charged, if the limit says so", limits{chargeExpired(stint.Per(100, 3*holdLife))}, func(k *tester) {
+		late, lost := k.hold(30), k.hold(30)
+		k.pass(holdLife + holdSlice)
+		k.wantUsed(k.peek(1), 60)
+		k.wantHeld(0)
+		k.wantSettled(late, settleTo(10), 10)
+		k.wantUsed(k.peek(1), 40)
+		k.pass(holdLife)
+		k.wantApplied(k.settle(lost, 10), false)
+		k.pass(2*holdLife + 2*time.Second)
+		k.wantUsed(k.peek(1), 0)
+	}),
+	clocked("it is settled for one more life", limits{stock(100)}, func(k *tester) {
+		soon, late := k.hold(20), k.hold(30)
+		k.pass(2*holdLife - time.Microsecond)
+		k.wantUsed(k.peek(1), 0)
+		k.wantSettled(soon, settleTo(25), 25)
+		k.wantApplied(k.settle(soon, 25), false)
+		k.pass(holdSlice)
+		k.wantApplied(k.settle(late, 30), false)
+		k.wantUsed(k.peek(1), 25)
+	}),
+	clocked("heartbeats keep a hold", limits{stock(100)}, func(k *tester) {
+		d := k.hold(60)
+		for range 5 {
+			k.pass(holdLife * 9 / 10)
+			k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), true)
+			k.wantUsed(k.peek(1), 60)
+		}
+		k.wantSettled(d, settleTo(7), 7)
+		k.wantUsed(k.peek(1), 7)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false)
+		k.wantUsed(k.peek(1), 7)
+	}),
+	clocked("what heartbeats report is charged, and stays", limits{stock(100)}, func(k *tester) {
+		d := k.hold(60)
+		for range 2 {
+			k.wantApplied(k.amend(d, report(20)), true)
+			k.wantUsed(k.peek(1), 60)
+			k.wantHeld(40)
+		}
+		k.wantApplied(k.amend(d, report(70)), true)
+		k.wantUsed(k.peek(1), 70)
+		k.wantHeld(0)
+		k.wantApplied(k.amend(d, report(30)), true) // an older one, late
+		k.wantUsed(k.peek(1), 70)
+		k.pass(holdLife + holdSlice)
+		k.wantUsed(k.peek(1), 70)
+		k.wantApplied(k.amend(d, report(75)), false) // it holds nothing any more
+		k.wantUsed(k.peek(1), 75)
+		k.pass(holdLife)
+		k.wantSettled(d, settleTo(80), 80)
+		k.wantUsed(k.peek(1), 80)
+	}),
+	clocked("a rate is charged what is reported above the estimate", limits{rate(1000)}, func(k *tester) {
+		d := k.hold(60)
+		k.wantApplied(k.amend(d, report(40)), true)
+		k.wantUsed(k.peek(1), 60)
+		k.wantApplied(k.amend(d, report(100)), true)
+		k.wantUsed(k.peek(1), 100)
+		k.pass(holdLife / 2)
+		k.pass(time.Second)
+		k.wantSettled(d, settleTo(130), 130)
+		k.wantUsed(k.peek(1), 30)
+	}),
+	clocked("hold-through", limits{holdThrough(rate(100))}, func(k *tester) {
+		d := k.hold(60)
+		k.pass(holdLife - time.Second)
+		k.wantUsed(k.peek(1), 60)
+		k.wantSettled(d, settleTo(50), 50)
+		k.wantUsed(k.peek(1), 50)
+	}),
+	clocked("the truth is charged after a reset", limits{stock(100), rate(100)}, func(k *tester) {
+		d := k.hold(60)
+		k.reset()
+		k.wantUsed(k.peek(1), 0)
+		k.hold(30)
+		k.wantSettled(d, settleTo(80), 80)
+		want := int64(30 + 80)
+		if k.limit().Window < holdLife {
+			want = 30 + 20
+		}
+		k.wantUsed(k.peek(1), want)
+		k.wantApplied(k.settle(d, 80), false)
+	}),
+	clocked("a clock that steps back keeps holds", limits{stock(100)}, func(k *tester) {
+		d := k.hold(60)
+		k.pass(-10 * time.Second)
+		k.wantUsed(k.peek(1), 60)
+		k.mustTake(10)
+		k.wantSettled(d, settleTo(20), 20)
+		k.wantUsed(k.peek(1), 30)
+		k.wantHeld(0)
+		k.hold(60)
+		k.pass(-100 * 24 * time.Hour)
+		k.mustTake(1)
+		k.wantHeld(60)
+		k.pass(25*time.Hour + time.Second)
+		k.wantHeld(0)
+	}),
+	exact("a repeat has the hold of the first request", limits{stock(100)}, func(k *tester) {
+		r := k.request(60)
+		r.Hold, r.ID = holdLife, "x"
+		first, again := k.mustDecide(r), k.mustDecide(r)
+		k.wantRepeat(again, true)
+		k.wantUsed(again, 60)
+		k.wantSettled(again, settleTo(15), 15)
+		k.wantApplied(k.settle(first, 15), false)
+		k.wantUsed(k.peek(1), 15)
+	}),
+	clocked("an id lives as long as its hold", limits{rate(100)}, func(k *tester) {
+		r := k.request(60)
+		r.Hold, r.ID, r.IDLife = holdLife, "x", time.Second
+		k.mustDecide(r)
+		k.pass(holdLife - time.Second)
+		again := k.mustDecide(r)
+		k.wantRepeat(again, true)
+		k.wantSettled(again, settleTo(65), 65)
+		k.wantUsed(k.peek(1), 5)
+	}),
+	exact("leases and bookings beside a hold", limits{stock(100)}, func(k *tester) {
+		d := k.hold(60)
+		r := driver.WithTerms(k.request(90), driver.Terms{Fit: true})
+		fitted := k.mustDecide(r)
+		wantSame(k, fitted, "cost", fitted.Charge.Claims()[0].Cost, 40)
+		k.settle(fitted, 0)
+		booked := k.reserve(50, 0)
+		if booked.RetryAfter < k.limit().Window { // what is held may be used until it expires
+			k.Errorf("booked in %v, within a window of what is held", booked.RetryAfter)
+		}
+		k.wantSettled(d, settleTo(60), 60)
+	}),
+	exact("units that were used elsewhere are held", limits{stock(100)}, func(k *tester) {
+		k.mustTake(90)
+		r := driver.WithTerms(k.request(60), driver.Terms{Age: 10 * time.Second})
+		r.Mode, r.Hold = driver.ModeForce, holdLife
+		d := k.mustDecide(r)
+		k.wantUsed(d, 150)
+		k.wantHeld(60)
+		k.wantSettled(d, settleTo(5), 5)
+		k.wantUsed(k.peek(1), 95)
+		r.Terms().Age = 3 * holdLife // it has ended
+		d = k.mustDecide(r)
+		k.wantUsed(d, 95)
+		k.wantApplied(k.settle(d, 5), false)
+	}),
+	exact("a place and a hold", limits{stock(100)}, func(k *tester) {
+		k = k.with(stint.AtOnce(1, holdLife))
+		d := k.hold(60)
+		k.wantUsed(d, 60, 1)
+		k.wantApplied(k.amend(d, report(10)), true)
+		k.wantSettled(d, settleTo(30), 30)
+		k.wantUsed(k.peek(1), 30, 1)
+		k.wantApplied(k.amend(d, report(40)), true) // the place
+		k.wantUsed(k.peek(1), 30, 1)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendRelease}), true)
+		k.wantUsed(k.peek(1), 30, 0)
+		d = k.hold(10)
+		k.wantSettled(d, settleTo(0), 0)
+		k.wantUsed(k.peek(1), 30, 0)
+	}),
+	exact("one cost per name", limits{stock(100)}, func(k *tester) { severalCosts(k, 0) }),
+	exact("one cost per name, held", limits{stock(100)}, func(k *tester) { severalCosts(k, holdLife) }),
+	exact("quantities are settled apart", limits{stock(100)}, func(k *tester) {
+		d := k.mustDecide(k.quantities(holdLife, 10, 50))
+		k.wantUsed(d, 1, 10, 50)
+		k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"out": 20}}, 20)
+		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 2, 10, 20)
+		k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"out": 0}}), false)
+		k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"in": 12, "out": 99}}, 12)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false)
+		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
+		k.wantSettled(d, settleTo(0), 0) // the request itself
+		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
+	}),
+	exact("too many holds", limits{stock(1 << 40)}, func(k *tester) {
+		first := k.hold(1)
+		for range storebounds.MaxHolds - 1 {
+			k.hold(1)
+		}
+		r := k.request(1)
+		r.Hold = holdLife
+		d := k.decide(r)
+		k.wantAllowed(d, false)
+		if d.RetryAfter <= 0 || d.RetryAfter > 2*holdLife+holdSlice {
+			k.Errorf("retry-after is %v, want when the first hold ends", d.RetryAfter)
+		}
+		k.mustTake(1)
+		k.wantSettled(first, settleTo(1), 1)
+		k.mustDecide(r)
+	}),
+}
+
+// severalCosts takes and settles three quantities at once, with a hold or without.
+func severalCosts(k *tester, hold time.Duration) {
+	d := k.mustDecide(k.quantities(hold, 10, 50))
+	k.wantUsed(d, 1, 10, 50)
+	denied := k.decide(k.quantities(hold, 10, 60)) // all or nothing
+	k.wantAllowed(denied, false)
+	k.wantUsed(denied, 1, 10, 50)
+	k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"": 1, "in": 12, "out": 20}}, 33)
+	k.wantUsed(k.mustDecide(k.quantities(0, 88, 80)), 2, 100, 100)
+	k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"out": 5}}), false)
+}
+
+// quantities is a request that counts requests, input and output.
+func (k *tester) quantities(hold time.Duration, in, out int64) stint.Request {
+	r := k.request(1)
+	r.Hold = hold
+	r.Claims[0].Limits = limits{k.limits[0], k.limits[0].WithName("in"), k.limits[0].WithName("out")}
+	r.Claims[0].Costs = stint.Costs{"in": in, "out": out}
+	return r
+}
+
+// hold takes with a hold, and fails if it is denied.
+func (k *tester) hold(cost int64) stint.Decision {
+	k.Helper()
+	r := k.request(cost)
+	r.Hold = holdLife
+	return k.mustDecide(r)
+}
+
+// wantHeld checks how much of the first limit is held.
+func (k *tester) wantHeld(want int64) {
+	k.Helper()
+	inspector := inspectorOf(k.Context(), k.Store)
+	if inspector == nil {
+		return
+	}
+	seen, err := inspector.Inspect(k.Context(), stint.Claim{Subject: k.subject, Limits: k.limits})
+	if err != nil {
+		k.Fatal(err)
+	}
+	if got := seen.Windows[0].Held; got != want {
+		k.Fatalf("%s: %d units are held, want %d", k.limit(), got, want)
+	}
+}
+
+func settleTo(cost int64) stint.Amendment { return stint.Amendment{Cost: cost} }
+
+func report(total int64) stint.Amendment {
+	return stint.Amendment{Kind: stint.AmendExtend, Cost: total}
+}
+
+func holdThrough(l stint.Limit) stint.Limit {
+	l.HoldThrough = true
+	return l
+}
+
+func chargeExpired(l stint.Limit) stint.Limit {
+	l.ChargeExpired = true
+	return l
+}
