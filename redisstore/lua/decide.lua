@@ -174,12 +174,13 @@ end
 
 -- deny finds the claim that denied, and counts that towards a ban.
 local function deny(r)
-  local options, first = r.options, r[1]
+  local options, first, costs = r.options, r[1], false
   for i = #r, 1, -1 do
     if r[i].retry ~= 0 then first = r[i] end
   end
   r.decider = first.claim
-  if options[AFTER] == 0 or options[MODE] ~= TAKE or first.cost == 0 or r.bans[r.decider] == nil then return end
+  for i = 1, #r do costs = costs or r[i].claim == first.claim and r[i].cost > 0 end
+  if options[AFTER] == 0 or options[MODE] ~= TAKE or not costs or r.bans[r.decider] == nil then return end
   if not r.whole then error('rare') end
   r.ban = bans.strike(r, r.decider)
   if r.ban then
