@@ -2,7 +2,10 @@ package resilience
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -135,6 +138,28 @@ func TestReleaseAfterALateHeartbeat(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		wantUsed(t, store, "a", place, 0)
+	})
+}
+
+// A release waits while a heartbeat may still arrive. A heartbeat of two subjects that surely did
+// not reach one of them, on a node of a Cluster, may still reach the other.
+func TestReleaseAfterATornHeartbeat(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.AtOnce(5, time.Minute)
+		d := mustDecide(t, s, and(oneUnit("a", place), oneUnit("b", place)))
+		store.fail(&stint.StoreError{Op: opAmend, Kind: errkind.Unreachable,
+			Err: errors.Join(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, io.EOF)}, opAmend)
+		if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); err == nil {
+			t.Fatal("the heartbeat was answered")
+		}
+		store.up()
+		if done := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendRelease}); !done.Changed {
+			t.Error("not released")
+		}
+		time.Sleep(amendTime / 2)
+		wantUsed(t, store, "b", place, 1) // the heartbeat may arrive
+		time.Sleep(amendTime)
+		wantUsed(t, store, "b", place, 0)
 	})
 }
 

@@ -140,7 +140,8 @@ type owedCall struct {
 
 var errNotSent = errors.New("not sent")
 
-// neverRan reports whether an error proves that the store has not executed a call.
+// neverRan reports whether an error proves that the store has not executed a call. Of a take with
+// several subjects, it proves that for the first one alone: a Cluster charges that last.
 func neverRan(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" || errors.Is(err, errNotSent) {
 		return true
