@@ -11,8 +11,8 @@ import (
 
 // answered counts the store's answer to a request, in a call, that came at an instant. If that
 // exceeds a limit, since this process was granted something without the store that the answer does
-// not count, the decision becomes a denial. Nothing is granted by an answer that comes late: its
-// caller is gone.
+// not count, the decision becomes a denial. A late answer says what is used, and grants nothing:
+// its caller was answered without it, and what was granted then is a debt, see resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 || anyLeased(r) {
 		return

@@ -26,9 +26,9 @@ const (
 //
 // No request waits for others to join. While a few flights are under way, requests gather; they
 // leave when one comes back, or, if the store is far away, so often that the flights there may be
-// are spread over the time that one takes. Every caller is answered by its deadline,
-// and a request whose caller has given up is not sent any more: neither a canceled context nor a
-// store that never answers delays others.
+// are spread over the time that one takes. Every caller is answered by its deadline, and a request
+// whose caller has given up is not sent any more: neither a canceled context nor a store that never
+// answers delays others.
 //
 // The time budget measures the store, and not this process: if that lags behind, because others
 // take its CPU, or a quota does, deadlines are put off for as long as it did. So an answer that has

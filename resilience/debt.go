@@ -166,7 +166,8 @@ func (l *ledger) mayAdd(rec *record) bool {
 	return len(rec.debts) < maxDebts && l.debts.Load() < int64(l.entries.most)
 }
 
-// oweAlone has a debt of its own for what a request was granted. One that has no ID is open.
+// oweAlone makes a debt of its own for what a request was granted. The debt is open if the request
+// was sent: a late answer says whether the store has charged it.
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
 	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}

@@ -74,7 +74,7 @@ func (b *batch) fill(f *flight) *flight {
 	f.waiters, f.calls, f.amends = f.waiters[:0], f.calls[:0], f.amends[:0]
 	now, number := time.Now(), b.ledger.nextCall()
 	b.catchUp(now)
-	f.begun, f.over = now, now.Add(b.budget) // one with less time than the budget has chosen so
+	f.begun, f.over = now, now.Add(b.budget) // a caller with a shorter budget says nothing about the store
 	n, most := 0, b.share()
 	for _, w := range b.waiting {
 		if len(f.waiters) == most {
