@@ -17,13 +17,16 @@ var sources embed.FS
 // script is one of the scripts that Redis runs.
 type script struct {
 	source, sha string
-	suffix      string // of the commands that call it
+	suffix      string // of the commands that call it: "_RO" if it must not write
 }
 
-// What scripts are made of: files, some of them in the body of a function. "f(a,b" begins a
-// function with parameters a and b, and ")x" ends it, which returns x. Redis creates every function
-// of a script again at each call, and that takes time. So what a plain take does not need is in the
-// body of a function that is called only where it is needed.
+// A script is the text of some files of lua, in this order. "f(a,b" begins a function f with the
+// parameters a and b, whose body is the files up to ")x", and which returns x. Redis creates every
+// function of a script again at each call, and that takes time. So the functions that a plain take
+// does not need are in the body of such a function, which creates them only when it is called.
+//
+// Each script ends with the file that it is named after. That file documents KEYS, ARGV and the
+// reply, and its last lines run the script.
 const (
 	stateFiles   = "start sets state charge limits "
 	wholeFiles   = "make_whole( whole entries held bookings save "
@@ -46,7 +49,7 @@ var (
 	tableScript   = newScript("table")
 )
 
-// newScript joins files.
+// newScript joins files, without comments, and with the values of numbers.lua instead of names.
 func newScript(files string) *script {
 	var joined strings.Builder
 	numbers := numbersIn(file("numbers"))
@@ -72,7 +75,7 @@ func file(name string) string {
 	return string(text)
 }
 
-// numbersIn returns the numbers to which lines of a source give names: local A, B = 1, 2.
+// numbersIn returns the numbers that a source names, by name, from lines such as: local A, B = 1, 2.
 func numbersIn(source string) map[string]string {
 	numbers := map[string]string{}
 	for line := range strings.Lines(source) {
@@ -92,7 +95,7 @@ func numbersIn(source string) map[string]string {
 func fold(source string, numbers map[string]string) string {
 	var out strings.Builder
 	for source != "" {
-		n := 1 // how much is read
+		n := 1 // length of the token
 		switch c := source[0]; {
 		case strings.HasPrefix(source, "--"):
 			source = source[strings.IndexByte(source, '\n'):]
@@ -114,7 +117,7 @@ func fold(source string, numbers map[string]string) string {
 	return out.String()
 }
 
-// isLetter reports whether a character may be in a name.
+// isLetter reports whether a name may contain a character.
 func isLetter(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
@@ -132,15 +135,9 @@ func text(answer rueidis.RedisResult) (string, error) {
 	return reply, err
 }
 
-// do calls the script.
+// do calls the script by its SHA, and with its source if the server does not know it: nothing ran.
 func (s *script) do(ctx context.Context, by caller, keys, args []string) rueidis.RedisResult {
-	return s.elseWhole(ctx, by, by.Do(ctx, s.bySHA(by, keys, args)), keys, args)
-}
-
-// elseWhole returns the answer to a call by SHA, or that to a call with the whole script if the
-// answer proves that nothing ran: the script was unknown.
-func (s *script) elseWhole(ctx context.Context, by caller, answer rueidis.RedisResult,
-	keys, args []string) rueidis.RedisResult {
+	answer := by.Do(ctx, s.bySHA(by, keys, args))
 	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {
 		return by.Do(ctx, s.whole(by, keys, args))
 	}
