@@ -58,7 +58,11 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 	if s.cluster {
 		var group sync.WaitGroup
 		for _, q := range open {
-			group.Go(func() { s.amendSplitCall(ctx, q) })
+			group.Go(func() {
+				ctx, cancel := until(ctx, q.Deadline)
+				defer cancel()
+				q.done, q.err = s.amendSplit(ctx, &q.charge, q.Amendment)
+			})
 		}
 		group.Wait()
 	} else {
@@ -71,17 +75,7 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 	}
 }
 
-// amendSplitCall amends a charge on a Cluster, within the time of its own caller.
-func (s *Store) amendSplitCall(ctx context.Context, q *amending) {
-	if !q.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, q.Deadline)
-		defer cancel()
-	}
-	q.done, q.err = s.amendSplit(ctx, &q.charge, q.Amendment)
-}
-
-// amending is an amendment that is being made.
+// amending is an amendment in progress.
 type amending struct {
 	*driver.AmendCall
 	charge stint.Charge // without what was settled before

@@ -23,16 +23,11 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	var group sync.WaitGroup
 	defer group.Wait() // before the plan is freed
 	for _, c := range batch {
-		if len(c.Request.Claims) == 0 {
-			c.Err = c.Request.Validate()
-			s.done(c)
-			continue
+		if n := len(c.Request.Claims); n == 0 || n > 1 && s.cluster {
+			group.Go(func() { s.takeCall(ctx, c) })
+		} else {
+			p.add(c)
 		}
-		if s.cluster && len(c.Request.Claims) > 1 {
-			group.Go(func() { s.takeSplitCall(ctx, c) })
-			continue
-		}
-		p.add(c)
 	}
 	if s.cluster {
 		s.decideByNode(ctx, p.bySubject(), &group)
@@ -43,8 +38,8 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	s.decide(ctx, f, p.runs)
 }
 
-// decide answers the calls of the runs, one chunk after the other: a subject may be in several of
-// them, and a call that is sent again must not come after the next.
+// decide answers the calls of the runs, one chunk after the other: several chunks may have the same
+// subject, and a script call that is sent again must not come after the next.
 func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 	for len(runs) > 0 {
 		n := firstChunk(runs)
@@ -77,10 +72,10 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 	}
 }
 
-// addCall adds the script call that decides runs, after which others are left on the same subjects.
-// If nothing may be sent, it ends all of them.
+// addCall adds the script call that decides runs. The rest of the runs on the same subjects has to
+// wait for it. If nothing may be sent, addCall ends all of them.
 func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
-	c, err := s.encodeTake(runs, s.nextCalls(ids(runs)))
+	c, err := s.encodeTake(runs, s.idsFor(runs))
 	if err != nil {
 		for _, runs := range [...][]run{runs, rest} {
 			failRuns(runs, err)
@@ -92,16 +87,16 @@ func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	return append(calls, c)
 }
 
-// ids is how many a script call with these runs needs: its own and one for each charge.
-func ids(runs []run) int {
+// idsFor returns the id of a script call that decides runs. Those of their charges follow it.
+func (s *Store) idsFor(runs []run) uint64 {
 	n := 1
 	for i := range runs {
 		n += len(runs[i].calls)
 	}
-	return n
+	return s.nextCalls(n)
 }
 
-// fly makes script calls in one flight. What their answers do not settle is left to later.
+// fly makes script calls in one flight. It passes to later what their answers do not settle.
 func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later func(func())) {
 	if len(calls) == 1 { // as a rule, and quicker
 		s.conclude(ctx, calls[0], f.Do(ctx, calls[0].command), later)
@@ -116,7 +111,8 @@ func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later fu
 	}
 }
 
-// conclude ends the calls that a script call answers. Where that takes more, it is left to later.
+// conclude ends the calls that a script call answers. It passes to later what needs another script
+// call.
 func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.RedisResult, later func(func())) {
 	reply, err := text(answer)
 	if err == nil && len(c.rest) == 0 {
@@ -142,13 +138,13 @@ func (s *Store) concludeLater(ctx context.Context, c *scriptCall, reply string, 
 // clock was set go once more: its reply had the new time.
 func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error) {
 	if late := c.answer(reply, err); len(late) > 0 {
-		s.send(ctx, flight{connection: &s.conn}, late, s.nextCalls(ids(late)))
+		s.send(ctx, flight{connection: &s.conn}, late, s.idsFor(late))
 	}
 	s.finish(c.runs)
 }
 
-// send makes one script call, under the first of as many ids as it needs. It returns the runs that
-// the server refused because its clock was set.
+// send makes one script call, with an id, which those of its charges follow. It returns the runs
+// that the server refused because its clock was set.
 func (s *Store) send(ctx context.Context, by caller, runs []run, id uint64) (late []run) {
 	c, err := s.encodeTake(runs, id)
 	if err != nil {
@@ -165,17 +161,6 @@ func (s *Store) finish(runs []run) {
 			s.done(c)
 		}
 	}
-}
-
-// takeSplitCall decides a call on several subjects, within the time of its own caller.
-func (s *Store) takeSplitCall(ctx context.Context, c *driver.Call) {
-	if !c.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
-		defer cancel()
-	}
-	c.Decision, c.Err = s.takeSplit(ctx, &c.Request)
-	s.done(c)
 }
 
 // done returns an answered call to its caller at once if this is a Cluster. A single server usually

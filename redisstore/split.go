@@ -12,10 +12,10 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// group is the part of a request or charge that concerns one subject, and so one slot of a Cluster.
+// group is the claims of a request or charge on one subject, and so in one slot of a Cluster.
 type group struct {
 	claims   []stint.Claim
-	indexes  []int // where each stands in the request
+	indexes  []int // of each in the request
 	asked    bool
 	decision stint.Decision // if it was asked
 }
@@ -37,23 +37,20 @@ func groups(claims []stint.Claim) []group {
 	return out
 }
 
-// takeSplit decides a request whose subjects live on different nodes. The caller's own subjects are
-// charged first, in parallel, and those that it shares with others only once these have room: what
-// the caller's own limits deny is never charged to a ceiling for all. What was charged is given
-// back in the background unless all were. A subject is never over its limit; at worst, if giving
-// back fails, it is charged for what it did not use until that leaves its window.
+// takeSplit decides a request whose subjects may be on different nodes. It charges the caller's own
+// subjects first, in parallel, and those that all callers share only if these have room: what the
+// caller's own limits deny is never charged to a ceiling for all. Unless all subjects allow it,
+// takeSplit gives back in the background what it charged. A subject is never over its limit; at
+// worst, if giving back fails, it stays charged for what it did not use until that leaves its
+// window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
-	parts := groups(r.Claims)
-	id := s.nextCalls(2)
-	if len(parts) == 1 {
-		return s.takeRun(ctx, r, id, run{})
-	}
-	if r.Mode == stint.ModeReserve {
-		err := fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", len(parts))
+	q := &split{store: s, ctx: ctx, r: r, id: s.nextCalls(2), groups: groups(r.Claims)}
+	switch n := len(q.groups); {
+	case n == 1:
+		return q.take(0, r.Mode, false)
+	case r.Mode == stint.ModeReserve:
+		err := fmt.Errorf("%d subjects cannot be reserved together on a Cluster; want one", n)
 		return stint.Decision{}, &stint.InvalidError{Err: err}
-	}
-	q := &split{store: s, ctx: ctx, r: r, id: id, groups: parts}
-	switch {
 	case r.Mode == driver.ModeForce:
 		return q.force()
 	case r.ID != "" && r.Mode == stint.ModeTake:
@@ -201,26 +198,26 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 
 // take asks one group, for a little longer than the caller's time if the answer is followed.
 func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, error) {
-	ctx, part := q.ctx, run{}
-	if deadline, timed := ctx.Deadline(); timed {
-		part.deadline = deadline
-		if followed {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(giveBackTime))
-			defer cancel()
-		}
+	ctx := q.ctx
+	deadline, timed := ctx.Deadline()
+	if timed && followed {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(giveBackTime))
+		defer cancel()
 	}
-	r := *q.r
-	r.Claims, r.Mode = q.groups[i].claims, mode
+	c := driver.Call{Request: *q.r}
+	c.Request.Claims, c.Request.Mode = q.groups[i].claims, mode
+	part := run{calls: []*driver.Call{&c}, deadline: deadline}
 	if i > 0 {
-		r.ID = "" // the first subject keeps it
+		c.Request.ID = "" // the first subject keeps it
 	} else {
 		part.of, part.elsewhere = q.r, q.charged
 	}
-	return q.store.takeRun(ctx, &r, q.id, part)
+	q.store.takeRun(ctx, part, q.id)
+	return c.Decision, c.Err
 }
 
-// end returns the decision, and gives back what was charged unless that is to allow.
+// end returns the decision. Unless that allows the request, it gives back what was charged.
 func (q *split) end(err error) (stint.Decision, error) {
 	d := q.merge()
 	for i := range q.groups {
@@ -244,8 +241,8 @@ func (q *split) repeat(d stint.Decision) stint.Decision {
 	return d
 }
 
-// merge makes one decision of those of the groups, in the order of the request. Groups that were
-// not asked, because others denied, have what is known of them.
+// merge makes one decision of those of the groups, in the order of the request. A group that was
+// not asked, because another one denied, gets its last known usage.
 func (q *split) merge() stint.Decision {
 	for i := range q.groups {
 		if g := &q.groups[i]; !g.asked {

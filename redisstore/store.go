@@ -104,34 +104,39 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 
 // take is Take once there is a connection.
 func (s *Store) take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	var d stint.Decision
-	var err error
-	if len(r.Claims) == 0 {
-		return d, r.Validate()
-	}
-	if s.cluster && len(r.Claims) > 1 {
-		d, err = s.takeSplit(ctx, &r)
-	} else {
-		d, err = s.takeRun(ctx, &r, s.nextCalls(2), run{})
-	}
-	if err == nil {
-		s.names.Load().note(&r, &d)
-	}
-	return d, s.wrap("take", err)
+	c := driver.Call{Request: r}
+	s.takeCall(ctx, &c)
+	return c.Decision, c.Err
 }
 
-// takeRun decides a request in one script call, whose id the one of the charge follows. The run has
-// its deadline, if that is not the context's, and what it is a part of.
-func (s *Store) takeRun(ctx context.Context, r *stint.Request, id uint64, q run) (stint.Decision, error) {
-	if q.deadline.IsZero() {
-		q.deadline, _ = ctx.Deadline()
+// takeCall decides one call by itself, within the time of its own caller.
+func (s *Store) takeCall(ctx context.Context, c *driver.Call) {
+	ctx, cancel := until(ctx, c.Deadline)
+	defer cancel()
+	if len(c.Request.Claims) == 0 {
+		c.Err = c.Request.Validate()
+	} else if s.cluster && len(c.Request.Claims) > 1 {
+		c.Decision, c.Err = s.takeSplit(ctx, &c.Request)
+	} else {
+		deadline, _ := ctx.Deadline()
+		s.takeRun(ctx, run{calls: []*driver.Call{c}, deadline: deadline}, s.nextCalls(2))
 	}
-	c := driver.Call{Request: *r, Deadline: q.deadline}
-	q.calls = []*driver.Call{&c}
+	s.done(c)
+}
+
+// until returns the context with a deadline, if there is one.
+func until(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	if deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, deadline)
+}
+
+// takeRun decides a run of one call in one script call with an id, and its charge has the next id.
+func (s *Store) takeRun(ctx context.Context, q run, id uint64) {
 	if late := s.send(ctx, &s.conn, []run{q}, id); len(late) > 0 {
 		s.send(ctx, &s.conn, late, id)
 	}
-	return c.Decision, c.Err
 }
 
 // notAfter is a caller's deadline in the server's time.
