@@ -68,13 +68,13 @@ func (s *Store) timeIn(answer rueidis.RedisResult) (int64, error) {
 	return parts[0]*1e6 + parts[1], nil
 }
 
-// The value of a ban, see lua/ban.lua.
+// The value of a ban, see lua/bans.lua.
 const (
 	banMark = 'N'
 	banSize = 23
 )
 
-// readBan reads a ban as ban.lua writes it, if it is one and in force.
+// readBan reads a ban as lua/bans.lua writes it, if it is one and in force.
 func readBan(text string, now int64) (state driver.BanState, ok bool) {
 	if len(text) != banSize || text[0] != banMark {
 		return state, false

@@ -75,7 +75,7 @@ func file(name string) string {
 	return string(text)
 }
 
-// numbersIn returns the numbers that a source names, by name, from lines such as: local A, B = 1, 2.
+// numbersIn returns the numbers of a source by name, from lines such as: local A, B = 1, 2.
 func numbersIn(source string) map[string]string {
 	numbers := map[string]string{}
 	for line := range strings.Lines(source) {

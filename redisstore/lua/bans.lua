@@ -1,6 +1,6 @@
--- bans: those of subjects, see docs/rules.md. A ban is one string: BAN_MARK (1 byte), until, the
--- clock at the last write, forgive (7 each), level (1). As a table it has til, forgive and level,
--- and changed if it is to be written.
+-- bans keeps the bans of subjects, see docs/rules.md. A ban is one string: BAN_MARK (1 byte),
+-- until, the clock at the last write, forgive (7 each), level (1). As a table it has til, forgive
+-- and level, and changed if it must be written.
 
 local bans = {}
 

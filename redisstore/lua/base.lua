@@ -1,4 +1,5 @@
--- base: functions of other files that decisions in full need, and that take.lua passes on. A
--- function that named them itself would cost every call an allocation for each.
+-- base: the functions of other files that decide.lua and its modules use. take.lua passes them to
+-- make_decide in the table base. If make_decide used the locals of these files itself, each of them
+-- would cost every call an allocation.
 
 local read_state, usage, charge, write, piece, drop_left, leak, add, usage_of = unpack(base)

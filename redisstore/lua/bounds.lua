@@ -1,6 +1,6 @@
 -- bounds: numbers as replies and commands hold them, and times.
 
--- bounded is a number as a reply may hold it; only a damaged state has others.
+-- bounded returns a number within the bounds of replies. Only a damaged state has others.
 local function bounded(v, least)
   if v >= least and v <= MAX_UNITS then return v end
   return v > MAX_UNITS and MAX_UNITS or math.max(0, least)
@@ -9,8 +9,8 @@ end
 -- ttl turns a duration from now into milliseconds, as text, with a second to spare.
 local function ttl(micros) return ('%d'):format(math.ceil(micros / 1000) + 1000) end
 
--- keep has a key expire no sooner than in so many microseconds. The TTL is set an eighth ahead, so
--- that not every call has to.
+-- keep makes sure that a key lives for some microseconds more. It sets the TTL an eighth longer
+-- than needed, so that the next calls do not have to set it.
 local function keep(key, micros)
   if redis.call('PTTL', key) < micros / 1000 + 1000 then redis.call('PEXPIRE', key, ttl(micros + micros / 8)) end
 end

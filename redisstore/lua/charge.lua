@@ -1,4 +1,4 @@
--- charge: units are added to the limits that are asked about, and their state is written.
+-- charge adds units to the limits of a state, and writes the state.
 
 -- add_block adds the back of a log and an entry behind it as a block: it becomes the front if that
 -- is empty, else the last block of the ring.
@@ -47,8 +47,8 @@ local function add(st, at, stamp, units)
   if whole then whole.widen(st, at, units) end
 end
 
--- charge adds units to the limits of a state that are asked about. It returns until when the state
--- must be kept.
+-- charge adds units to the limits of a state that are asked about. It returns the instant until
+-- which the state must be kept.
 local function charge(st, units, now)
   local set = st[SET]
   local need = set[NEED]
@@ -71,9 +71,9 @@ local function charge(st, units, now)
   return need
 end
 
--- write writes a state, which must be kept until then. It returns what a reply may have of it: from
--- its generation to the end of the heads. The TTL is set an eighth ahead, so that not every charge
--- has to.
+-- write writes a state that must be kept until the instant `need`. It returns the header and the
+-- heads, which are the answer to a plain take (take.lua). It sets the TTL an eighth longer than
+-- needed, so that the next charges do not have to set it.
 local function write(st, need, now)
   local set, key, renew = st[SET], st[KEY], nil
   if st[EXPIRES] < need then

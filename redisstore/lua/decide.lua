@@ -1,4 +1,5 @@
--- decide: a decision, see docs/rules.md. A request r is an array of its parts, and has
+-- decide decides what take_plain of take.lua cannot, see docs/rules.md. A request r is an array of
+-- its parts, and has
 --
 --   equal        the number of equal requests
 --   charges      whether the first claim costs anything
@@ -15,8 +16,8 @@
 -- be some, free is how many of the requests fit, text is what is used if they do not, and counts
 -- what is used if it was read as a whole.
 
--- read_run reads the parts of a run, of which the first is given, and what it says beyond them,
--- from an offset on.
+-- read_run reads the parts and the options of a run from an offset of args on. Set and cost of the
+-- first part are given.
 local function read_run(r, kind, which, cost, at)
   local parts, keys, rest, ends, claim, _ = 1, 1, nil, at, 1, nil
   if kind ~= PLAIN then
@@ -134,8 +135,8 @@ local function holds_room(r, t)
 end
 
 -- charge_all charges every claim that costs something, now or, if it books, at t, and then writes
--- them. Come is whether it was booked before and its time has come. If what was written says all,
--- that is the answer: it returns it.
+-- the states. `come` is true if the request was booked before and its time has come. It returns the
+-- answer if that can be CHARGED, else nil.
 local function charge_all(r, t, come)
   local whole, equal = r.whole, r.charged / r[1].cost
   local at = math.max(1, now + r.options[LEASE] - (r.options[AGE] or 0))
@@ -203,8 +204,8 @@ local function repeated(r, at, repeats, til)
   r.recalled = ids.charge(r.id_key, r.id, til)
 end
 
--- by_limits decides by the limits. It returns as of when it charged, and the answer, if what was
--- written says all.
+-- by_limits decides by the limits. If it charged, it returns as of when, and the answer if that can
+-- be CHARGED.
 local function by_limits(r)
   local options, whole = r.options, r.whole
   local mode, moves = options[MODE], options[MOVES] > 0
@@ -328,8 +329,9 @@ local function decide(r)
   return fast, answered
 end
 
--- decide_run decides a run that take.lua did not, whose rest begins at an offset of args. Its first
--- state may have been read. If it is rare, or a state is damaged, states are read as a whole.
+-- decide_run decides a run. Its parameters are the fields of the run in args, the offset after
+-- them, the number of keys before its own, the request id, and the state of its first part if
+-- take_plain has read it. After an error, such as 'rare', it decides again with whole states.
 local function decide_run(kind, which, cost, late, from, base, id, st)
   local r = { nil, equal = 1, charges = false, options = false, base = base, id = id, id_key = false, note = false,
     bans = false, life = false, whole = false, writing = false, flags = 0, decider = 1, retry = 0, at = 0, charged = cost }
@@ -337,7 +339,7 @@ local function decide_run(kind, which, cost, late, from, base, id, st)
   read_run(r, kind, which, cost, from)
   if late > 0 and now > late then return struct.pack('B', LATE) end
   r[1].st = st
-  repeat -- those that were allowed leave the others to be decided after them
+  repeat -- if only some of the equal requests are allowed, the others are decided next
     local ok, reply, answered = pcall(decide, r)
     if not ok and not r.writing and not r.whole then
       whole = whole or make_whole()

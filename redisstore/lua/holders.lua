@@ -1,6 +1,7 @@
--- holders: those of a concurrency limit, see docs/rules.md. They are a sorted set, scored by when
--- they lose their place. In a table they have key, cap, window; held, how many there are; resets,
--- how long until the last one goes; and stepped if the clock stepped back.
+-- holders keeps the holders of a concurrency limit, see docs/rules.md. They are a sorted set,
+-- scored by when they lose their place. The table c of a limit has key, cap and window; held, the
+-- number of holders; resets, the time until the last one goes; and stepped, true if the clock
+-- stepped back.
 
 local holders = {}
 

@@ -1,5 +1,5 @@
--- limits: what a state says of the limits that are asked about, see docs/rules.md. Here nothing is
--- booked; bookings.lua has the rules for limits with bookings.
+-- limits computes the usage of the limits that are asked about, see docs/rules.md. It is for states
+-- without bookings; bookings.lua has the rules for those with bookings.
 
 -- usage_of returns what is used of a limit: used, reset-after, and retry-after for a cost, 0 if it
 -- fits. If the cost is -FAR, retry-after is 0. What is held of it counts, too.

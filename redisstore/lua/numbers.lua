@@ -1,7 +1,8 @@
--- numbers gives names to the numbers of the scripts. It is no part of them: the numbers replace the
--- names (script.go). In Redis, a local that a function uses costs an allocation at every call.
+-- numbers gives names to the numbers of the scripts. No script contains this file: script.go
+-- replaces the names by the numbers. In Redis, a local that a function uses costs an allocation at
+-- every call.
 --
--- First those that Go uses too. TestNumbers compares them.
+-- Go uses the first ones, too. TestNumbers compares them.
 
 local MAX_UNITS = 9007199254740992 -- stint.MaxUnits, 2^53
 local RESOLUTION = 125             -- of a sliding window, and the most denials that lead to a ban: stint.Resolution
@@ -61,13 +62,15 @@ local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 --
 --   SIG     directory of a state with exactly these limits (state.lua)
 --   N       number of limits
---   FORMAT  struct format of what follows the directory, to the end of the heads
---   FROM    offset of that in the value, as text
---   HEADS   offset of the end of the heads; FRONT of the first ring
---   LAST    last byte to read at first, as text; ALL last byte before the rings, as text
---   NUMBER  number of the set, as a character
---   NEED    until when a state that is charged now must be kept
---   OTHERS  by directory: the sets to use if the state has that one
+--   FORMAT  struct format of header and heads
+--   FROM    offset of the header in the value, as text
+--   HEADS   offset of the end of the heads
+--   FRONT   offset of the end of the fronts, where the first ring begins
+--   LAST    last byte that read_state reads at first, as text: of the heads, or of the fronts
+--   ALL     last byte of the fronts, as text
+--   NUMBER  number of the set in the call, as a character
+--   NEED    instant until which a state that is charged now must be kept
+--   OTHERS  sets with the same limits for states with other directories, by directory
 local SIG, N, FORMAT, FROM, HEADS, FRONT = 1, 2, 3, 4, 5, 6
 local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 
@@ -81,9 +84,10 @@ local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 --   SLICE            entries in one slice share a stamp; 0: every instant has its own
 --   WIDTH            bytes of an entry; 0: it has no log
 --   BACK, OLD        offsets of the back and the front of its log in the value
---   UNIT, RATE       weight of a unit, 0: no meter is asked for; what a tick gives back
---   TICK             length of a tick
---   CUT, STAMP       now - span; the stamp of a charge now
+--   UNIT             what a unit of cost adds to the level of its meter; 0: no meter is asked for
+--   RATE, TICK       how much the level falls with every tick; length of a tick
+--   CUT              now - SPAN: an entry with this stamp or an older one has left the window
+--   STAMP            the stamp of a charge now
 --   ENTRY            struct format of an entry
 --
 -- Of what is held RATE is the life of a hold, SLICE a 64th of that, STAMP when a hold from now on
@@ -96,8 +100,9 @@ local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 9, 10, 11, 12, 13, 14, 15
 local THIS, ENDED, FOLLOWING = 5, 10, 11
 local COUNTED, HOLDING, CHECKED = 2, 3, 4
 
--- A state is an array of these fields (state.lua), then of header and heads: GENERATION and so on,
--- and for each limit the fields of its log, from SUM on, and of its meter, from LEVEL on.
+-- A state is an array: these fields (state.lua), then those of the header, from GENERATION on, and
+-- then for each limit the fields of its log, from SUM on, and of its meter, from LEVEL on. EXPIRES
+-- is when the key does.
 local KEY, SET, VALUE, BODY, FRONTS, BLOCKS, WHOLE, REWRITE = 1, 2, 3, 4, 5, 6, 7, 8
 local GENERATION, WRITTEN, EXPIRES = 9, 10, 11
 local SUM, NEWEST, NEWEST_UNITS, OLDEST, SHAPE = 0, 1, 2, 3, 4
@@ -112,8 +117,9 @@ local DURATIONS, AGE, REFILLED = 17, 18, 19
 -- The oldest stamp of an empty log.
 local FAR = 9007199254740992
 
--- A log's shape (state.lua) is one number: entries in its front, then times these, entries in its
--- back, the first block of its ring, blocks in use, and slots for blocks.
+-- A log's shape (state.lua) is the sum of: entries in its front; SHAPE_BACK times the entries in
+-- its back; SHAPE_FIRST times the slot of the first block in its ring; SHAPE_BLOCKS times the blocks
+-- in use; SHAPE_SLOTS times the slots for blocks.
 local SHAPE_BACK, SHAPE_FIRST, SHAPE_BLOCKS, SHAPE_SLOTS = 16, 128, 4096, 131072
 local BLOCK, BACK_MOST = 8, 7 -- entries of a block or the front, and of the back
 local MOST_BLOCKS = 28        -- with more, there may be MAX_ENTRIES
@@ -124,7 +130,7 @@ local CHARGED_MARK = '\64'
 -- Bytes of a booking (bookings.lua).
 local BOOKED = 16
 
--- A state is kept for so much longer than it counts, in microseconds.
+-- How much longer a state is kept than it counts, in microseconds.
 local KEPT = 1000000
 
 -- Characters of an id's hash before its charge (ids.lua).

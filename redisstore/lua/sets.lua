@@ -1,14 +1,15 @@
 -- sets reads the sets of limits of a call (numbers.lua) into the table sets, by their numbers.
 --
 -- ARGV[1]  number of sets (1 byte), and per set
---            number of the set that it replaces where a state has its directory (1; 0: none)
+--            0 (1), or the number of the set of the same limits that it stands in for if a state
+--            has the directory SIG of this one: the state has more limits, or wider entries
 --            N (1), HEADS (2), FRONT (2), NUMBER (1)
 --            SIG, FORMAT, FROM, LAST and ALL, each with its length (1) before it
 --            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), OLD
 --            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here.
---            Of a calendar limit the instants at which four periods in a row end: -UNIT, ENDED,
---            THIS, FOLLOWING. Now should be in the third one, and has to be in one of the last
---            three
+--            A calendar limit has the ends of four consecutive periods: -UNIT, ENDED, THIS and
+--            FOLLOWING. Usually now is in the third period. If it is in the second or the fourth,
+--            the ends are moved by one; in any other, the call fails with CLOCK and the time
 
 -- The struct formats of one limit, and of three.
 local limit, three = '<BBBdddBI2I2dddBBB', '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'

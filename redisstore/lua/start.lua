@@ -1,15 +1,17 @@
--- start is how scripts that know limits begin. Numbers are little-endian doubles unless a size is
--- given: whole, and at most 2^53. Times and durations are microseconds.
+-- start is the beginning of every script about limits. The layouts of arguments and replies in
+-- these files give sizes in bytes. A number without a size is a little-endian double, which is
+-- whole and at most 2^53. Times and durations are microseconds.
 --
 -- ARGV[1]  call id (8 bytes)
---          clock (0: the server's own; any other is a test's)
---          generation of states that the call creates (4)
+--          clock (0: use the server's; only tests send another)
+--          generation of states that the call creates (4): a number that tells a state from one
+--          that was lost or reset
 --          sets of limits (sets.lua)
---          what the script itself reads
+--          the rest, which the last file of the script describes
 --
--- Functions use as few locals of others as they can, and no table is made where there can be one
--- less: Redis creates functions, and cells for the locals that they use, again at every call.
--- Arguments of commands are strings: Redis formats numbers as floats.
+-- Redis creates the functions of a script, and a cell for each outer local that they use, again at
+-- every call. So functions use few outer locals and get the others as parameters, and make few
+-- tables. Arguments of commands are strings, because Redis formats numbers as floats.
 
 local args = ARGV[1]
 local now, generation, count, pos = struct.unpack('<dI4B', args, 9) -- the number of sets, too

@@ -1,13 +1,16 @@
--- state: that of a subject in one scope, all limits of one name except concurrency limits, in one
--- string. As a rule only its beginning is read and written, as here. Otherwise see whole.lua.
+-- A state has the counts of a subject in one scope: those of all limits with the same name, except
+-- concurrency limits. It is one string. The functions here read and write only its beginning, which
+-- is enough as a rule. Those of whole.lua read and write all of it.
 --
--- A sliding window is a log: every charge is an entry, a stamp and units, which counts until it is
--- a window (SPAN) old. Charges in one slice of the window share a stamp, so there are few entries.
--- What is used is their sum. A decision drops the entries that have left the window (drop_left),
--- compares sum and cost with the capacity (read_state), adds an entry (add in charge.lua), and
--- writes the part of the string that has changed (write). A fixed window is a log with one slice
--- and no span. A bucket is a meter: a level, which a charge raises, and which falls with time
--- (leak). A window with a burst has a log and a meter.
+-- A sliding window is a log of entries. An entry is a stamp and units, and counts until SPAN, the
+-- length of the window, after its stamp. If the capacity is at most RESOLUTION, SLICE is 0: the
+-- stamp is the time of the charge. Otherwise all charges in a slice, a RESOLUTIONth of the window,
+-- share the end of the slice as their stamp, and so an entry. Used is the sum of the units. A
+-- decision drops the entries that have left the window (drop_left), compares sum and cost with the
+-- capacity (read_state), adds an entry (add in charge.lua), and writes the part of the string that
+-- has changed (write). A fixed window is a log with one slice and no span. A bucket is a meter: a
+-- level, which a charge raises, and which falls with time (leak). A window with a burst has a log
+-- and a meter.
 --
 -- The value of the key:
 --
@@ -35,21 +38,21 @@
 --
 --   KEY, SET  its key; the set of its limits (sets.lua)
 --   VALUE     what was read of it; '' if there was none
---   BODY      what has changed behind the heads
+--   BODY      the bytes to write behind the heads, up to the last one that has changed
 --   FRONTS    by limit: fronts that have changed; false if there are none
 --   BLOCKS    by offset: blocks to be added to rings; false if there are none
 --   WHOLE     the functions of whole.lua if it was read as a whole, else false. Then FRONTS has all
---             entries of a log but for the newest, and no shape counts
+--             entries of a log but for the newest, and shapes have no meaning
 --   REWRITE   true if it has to be read as a whole to be written
 --
--- and of header and heads. The functions below and those of other files name a limit by `at`, where
--- its fields begin in the set: its capacity is set[at + CAP], and the sum of its log is
--- st[set[at + LOG] + SUM].
+-- and then of the fields of header and heads. A limit is named by `at`, the index of its first
+-- field in the set: its capacity is set[at + CAP]. Where o is set[at + LOG] and m is
+-- set[at + METER], the sum of its log is st[o + SUM], and the level of its meter st[m + LEVEL].
 --
--- What cannot be done with the beginning of a state fails with the error 'rare' before anything is
--- written, and is done again with the state as a whole.
+-- If the beginning of a state is not enough, a function fails with the error 'rare' before anything
+-- is written, or with 'damaged' if the state is. decide.lua then decides again with whole.lua.
 
--- put notes that there is a text at an offset behind the heads, and behind what was put before.
+-- put adds a text to BODY, at an offset in the value. Texts are put in the order of their offsets.
 local function put(st, offset, text)
   local value, cursor = st[VALUE], st[SET][HEADS] + #st[BODY]
   if #value < offset then value = value .. ('\0'):rep(offset - #value) end
@@ -156,7 +159,7 @@ local function leak(st, at, now)
 end
 
 -- read_state reads the beginning of a state, and brings the limits that are asked about up to date.
--- It also returns how many of so many requests of a cost fit.
+-- It also returns how many of some equal requests fit, each with this cost.
 local function read_state(key, set, cost, equal, now, generation)
   local value = redis.pcall('GETRANGE', key, '0', set[LAST])
   local from = value

@@ -1,14 +1,15 @@
 -- take decides requests in order, each on its own: if one fails, the others do not.
 --
 -- KEYS     per run of equal requests
---            per part its state (state.lua) or its holders (holders.lua)
+--            per part, the limits of a claim that share a key: its state (state.lua), or the
+--            holders of a concurrency limit (holders.lua)
 --            if bans apply: per claim the ban of its subject, then per claim its strikes
 --            with a request id: the request ids of the first claim
 -- ARGV[1]  see start.lua; then the number of runs (2 bytes), and per run
---            PLAIN (1): nothing but the set, the cost and not-after; PLAIN_BANS and PLAIN_PEEK: a
---              single request for one part under bans, or one that peeks; or OTHER
+--            kind (1): PLAIN, a single take of one part without options; PLAIN_BANS, the same
+--              under bans; PLAIN_PEEK, a single peek at one part; or OTHER
 --            set of its first part (1; 0: holders), and its cost, units
---            not-after (0: none)
+--            not-after, the last instant at which it may be decided (0: none)
 --            unless it is PLAIN:
 --              number of parts (1)
 --              number of keys (1)
@@ -40,8 +41,8 @@
 --                with a request id, the length of its note (2), and the note (ids.lua)
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per run one or more answers, which together answer its requests:
---            CHARGED (1), of a run of several how many were allowed (2); per part the number of the
---              set that its state has (1), and what was written: from generation to end of heads
+--            CHARGED (1): allowed; of a run of several how many were (2); per part the number of
+--              the set that fits its state (1), and the header and heads that were written
 --            LATE (1): it came after its not-after
 --            FAILED (1), length of a message (2), message
 --            or else
@@ -57,9 +58,8 @@
 --              that of the set), and the directory
 --              with the flag RECALLED, the length of what the id remembers (2), and that (ids.lua)
 
--- take_plain decides one request that has one part, and no options but for bans or peeking. It
--- returns the answer, or nil and the state if decide is to answer: it charges nothing, or is denied
--- under bans.
+-- take_plain decides a run that is not of the kind OTHER. It returns the answer. If the request
+-- costs nothing, or is denied under bans, it returns nil and the state, and decide has to answer.
 local function take_plain(key, set, cost, kind, now, generation)
   local st, free = read_state(key, set, cost, 1, now, generation)
   if cost == 0 or free == 0 and kind == PLAIN_BANS then return nil, st end
@@ -71,7 +71,9 @@ local function take_plain(key, set, cost, kind, now, generation)
     text)
 end
 
-local base, next_id, decide = 0, 2, nil -- the keys before a run's own, and the next request id
+-- The script begins here. base is the number of keys before those of the run, next_id the index of
+-- the next request id in ARGV, and late the run's not-after.
+local base, next_id, decide = 0, 2, nil
 local out, runs = { struct.pack('<c8d', args, now) }, nil
 runs, pos = struct.unpack('<I2', args, pos)
 for run = 1, runs do
