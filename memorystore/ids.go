@@ -159,9 +159,9 @@ func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	if r.Mode != stint.ModePeek {
 		seen.repeats = min(seen.repeats+1, storebounds.MaxRepeats)
 		q.stepBans(r)
-		if c, ok := contract.Recall(r, shapeOf(r.Claims), seen.charge); ok {
-			d.Charge = c
-		}
+	}
+	if c, ok := contract.Recall(r, shapeOf(r.Claims), seen.charge); ok {
+		d.Charge = c
 	}
 	return true
 }

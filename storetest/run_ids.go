@@ -43,6 +43,20 @@ var requestIDs = []check{
 		other.Claims[0].Scope = "other"
 		k.wantRepeat(k.decide(other), false)
 	}),
+	exact("a peek finds the charge of an id, and is no repeat", limits{stint.PerHour(10)}, func(k *tester) {
+		first := k.mustDecide(k.withID("x"))
+		look := k.withID("x")
+		look.Mode = stint.ModePeek
+		seen := k.after(moment).decide(look)
+		if !seen.Repeat || seen.Charge.Data().ID != first.Charge.Data().ID {
+			k.Errorf("peek: repeat is %v, charge %+v", seen.Repeat, seen.Charge)
+		}
+		// A request that was repeated is not refunded.
+		if a, err := k.store.Amend(k.Context(), seen.Charge, stint.Amendment{Kind: stint.AmendSettle}); err != nil || !a.Changed {
+			k.Errorf("refund of what a peek found: %+v, %v", a, err)
+		}
+		k.wantRepeat(k.decide(look), false)
+	}),
 	exact("a repeat is allowed by a limit that is used up", limits{stint.PerHour(1)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.wantAllowed(k.after(moment).decide(k.withID("x")), true)

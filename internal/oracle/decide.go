@@ -91,9 +91,9 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 			if r.Mode != stint.ModePeek {
 				k.repeats = min(k.repeats+1, storebounds.MaxRepeats)
 				s.writeBans(&r, claims, now)
-				if first := recall(&r, k.charge); !first.IsZero() {
-					d.Charge = first
-				}
+			}
+			if first := recall(&r, k.charge); !first.IsZero() {
+				d.Charge = first
 			}
 		}
 		return d

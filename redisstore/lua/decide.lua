@@ -198,10 +198,10 @@ local function repeated(r, at, repeats, til)
   if at - now >= ID_STEP then r.retry = at - now end
   if mode == TAKE and r.retry > 0 then return end
   r.flags = REPEAT + ALLOWED
+  r.recalled = ids.charge(r.id_key, r.id, til)
   if mode == PEEK then return end
   r.writing = true
   if repeats < MAX_REPEATS then redis.call('ZINCRBY', r.id_key, '1', r.id) end
-  r.recalled = ids.charge(r.id_key, r.id, til)
 end
 
 -- by_limits decides by the limits. If it charged, it returns as of when, and the answer if that can
