@@ -118,6 +118,15 @@ var addends = []scenario{
 		{request: ask("trial", "hard=1"), want: "OVER: OVER 0 of 2/HOUR"},
 		{request: own(0, 0, ask("trial", "hard=1")), want: "OVER: OVER 0 of 2/HOUR"},
 	}},
+	{name: "streams whose tokens are charged when they end", steps: []step{
+		{request: own(0, 0, ask("ai", "model=gpt")), want: "OK: OK 10000 of 10000/HOUR"},
+		{times: 2, request: own(0, 4000, ask("ai", "model=gpt")), want: "OK: OK 2000 of 10000/HOUR"},
+		{request: own(0, 0, ask("ai", "model=gpt")), want: "OK: OK 2000 of 10000/HOUR"},
+		{request: own(0, 4000, ask("ai", "model=gpt")), want: "OVER: OVER 0 of 10000/HOUR"},
+		{request: own(0, 0, ask("ai", "model=gpt")), want: "OVER: OVER 0 of 10000/HOUR"},
+		{request: own(0, -2000, ask("ai", "model=gpt")), want: "OK: OK 0 of 10000/HOUR"}, // all 12,000 were counted
+		{request: own(0, -1, ask("ai", "model=gpt")), want: "OK: OK 1 of 10000/HOUR"},
+	}, config: "domain: ai\ndescriptors: [{key: model, rate_limit: {unit: hour, requests_per_unit: 10000}}]"},
 	{name: "F23 the largest hits", config: shop, steps: []step{
 		{request: hits(math.MaxUint32, ask("shop", "path=/cart")), want: "OVER: OVER 3 of 3/HOUR",
 			fixed: "OVER: OVER 0 of 3/HOUR"},
