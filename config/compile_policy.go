@@ -122,12 +122,15 @@ func (c *compiler) policies() {
 			TierBudget: plain(doc.Budget.ByTier),
 			Notify:     doc.Notify,
 			Cost:       c.cost(key+".cost", doc.Cost),
+			Costs:      doc.Costs,
+			Hold:       time.Duration(doc.Hold),
 			Refund:     doc.Refund,
 			Shadow:     shadow,
 			Rollout:    rollout,
 			Failure:    c.failure(key+".failure", doc.Failure),
 			Contact:    doc.Contact,
 		}
+		c.notZero(key+".hold", int64(doc.Hold), "0s; want how long a request may go on without a sign of life, such as 5m")
 		p.RequestID, p.RequestIDLife, p.RequestIDDerive = c.requestID(key+".request_id", doc.RequestID)
 		c.settle(key+".settle", doc.Settle, &p)
 		c.spec.Policies = append(c.spec.Policies, p)

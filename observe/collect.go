@@ -3,6 +3,7 @@ package observe
 import (
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -38,6 +39,11 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for _, w := range append(m.reached.webhooks[:len(m.reached.webhooks):len(m.reached.webhooks)], m.alerts.webhook) {
 		c.webhook(w)
 	}
+	for _, h := range m.holds.all() {
+		c.counter("holds_settled_total", h.settled.Load(), h.tier, h.policy)
+		c.counter("holds_expired_total", h.expired.Load(), h.tier, h.policy)
+		c.seconds("settlement_delay_seconds_total", h.delay.Load(), h.tier, h.policy)
+	}
 	c.histogram("decision_duration_seconds", m.decisions)
 	c.storeCounters(m.store)
 	health := m.watch.health()
@@ -69,6 +75,11 @@ func (c *collection) webhook(w *webhook) {
 
 func (c *collection) counter(name string, n int64, labels ...string) {
 	c.ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.CounterValue, float64(n), labels...)
+}
+
+func (c *collection) seconds(name string, nanoseconds int64, labels ...string) {
+	c.ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.CounterValue,
+		time.Duration(nanoseconds).Seconds(), labels...)
 }
 
 func (c *collection) gauge(name string, value float64, labels ...string) {

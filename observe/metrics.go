@@ -14,6 +14,9 @@ var metrics = []struct {
 	{"thresholds_total", "Shares of quotas that subjects have reached, by the share in percent.", []string{"tier", "policy", "percent"}},
 	{"webhook_messages_total", "Alerts and thresholds for webhooks, by what came of them. Thresholds have a webhook with a number.", []string{"webhook", "result"}},
 	{"webhook_waiting", "Alerts and thresholds that wait to be posted.", []string{"webhook"}},
+	{"holds_settled_total", "Holds whose true cost was settled.", []string{"tier", "policy"}},
+	{"holds_expired_total", "Heartbeats that came after their hold had expired.", []string{"tier", "policy"}},
+	{"settlement_delay_seconds_total", "How long after their charge holds were settled, in all.", []string{"tier", "policy"}},
 
 	{"store_call_duration_seconds", "How long calls to the store took.", []string{"op"}},
 	{"store_errors_total", "Calls to the store that failed.", []string{"op", "kind"}},

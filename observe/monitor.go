@@ -60,6 +60,7 @@ type Monitor struct {
 	ledger    *ledger
 	lost      *byName[lostName, lost]
 	cuts      *byName[cutName, cut]
+	holds     *byName[cutName, holds]
 	decisions *histogram
 	store     *storeCounters
 	outbound  *byName[string, calls]
@@ -105,6 +106,7 @@ func New(c Config) *Monitor {
 		ledger:     newLedger(),
 		lost:       newByName(lostName.rest, newLost),
 		cuts:       newByName(cutName.rest, newCut),
+		holds:      newByName(cutName.rest, newHolds),
 		decisions:  newHistogram(),
 		store:      newStoreCounters(),
 		reloads:    newByName(anyOther, newReloads),

@@ -34,6 +34,14 @@ type cut struct {
 
 func newCut(name cutName) *cut { return &cut{cutName: name} }
 
+// holds counts holds that have ended, and how long after the charge they were settled.
+type holds struct {
+	cutName
+	settled, expired, delay atomic.Int64
+}
+
+func newHolds(name cutName) *holds { return &holds{cutName: name} }
+
 // settlement counts a correction, or the units of it that were not charged, under the request's
 // route.
 func (m *Monitor) settlement(s *policy.Settlement) {
@@ -41,8 +49,20 @@ func (m *Monitor) settlement(s *policy.Settlement) {
 	if s.Verdict != nil {
 		route = m.ledger.ofRoute(s.Verdict).name
 	}
+	under := cutName{route.tier, route.policy}
+	if s.Expired {
+		m.holds.get(under).expired.Add(1)
+		return
+	}
 	if s.Amended.Changed && s.Err == nil {
-		m.cuts.get(cutName{route.tier, route.policy}).units.Add(s.Cost - s.Amended.Charged)
+		if s.Hold > 0 {
+			h := m.holds.get(under)
+			h.settled.Add(1)
+			h.delay.Add(int64(s.Delay))
+		}
+		if units := s.Cost - s.Amended.Charged; units > 0 {
+			m.cuts.get(under).units.Add(units)
+		}
 		return
 	}
 	name := lostName{route.tier, route.policy, "settle", "not-applied"} // nothing was found to correct

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
@@ -36,6 +37,9 @@ func (c *compiler) policies() {
 		p.who = c.who(key+".identity", from.Identity)
 		p.enforce = c.enforce(key, from.Shadow, from.Rollout)
 		p.cost = c.cost(key+".cost", from.Cost)
+		p.costs, p.hold = from.Costs, from.Hold
+		c.costs(key+".costs", from.Costs)
+		c.hold(key+".hold", from.Hold)
 		p.after = c.after(key, from)
 		p.id = c.requestID(key+".request_id", from.RequestID, from.RequestIDLife, from.RequestIDDerive)
 		p.failure = from.Failure
@@ -90,6 +94,8 @@ func (c *compiler) skip(key string, from *Policy) {
 		{"budget", from.budget().Set()},
 		{"notify", from.Notify != nil},
 		{"cost", from.Cost != nil},
+		{"costs", from.Costs != nil},
+		{"hold", from.Hold != 0},
 		{"settle", from.settles()},
 		{"refund", from.Refund != nil},
 		{"request_id", from.RequestID != "" || from.RequestIDLife != 0 || from.RequestIDDerive != 0},
@@ -123,13 +129,82 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 		c.noClash(key, p, r, t)
 	}
 	c.deriveOK(key+".request_id.derive", p)
-	if !limited && p.cost == nil && p.after == nil && p.id == nil && p.failure == nil {
+	if !limited && p.cost == nil && p.costs == nil && p.hold == 0 && p.after == nil && p.id == nil && p.failure == nil {
 		c.namesRoute(key, p)
 	}
 	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0 ||
 		from.Contact != "") {
 		c.mistake(key, "has identity, per, shadow, rollout or contact, which are about limits, and no limits")
 	}
+}
+
+// costs checks costs by the names of limits. Every name is that of a budget of the set.
+func (c *compiler) costs(key string, costs stint.Costs) {
+	var names []string
+	for _, t := range c.spec.Tiers {
+		names = appendNames(names, t.Budget)
+	}
+	for i := range c.spec.Policies {
+		b := c.spec.Policies[i].budget()
+		names = appendNames(names, b.All)
+		for _, limits := range b.ByTier {
+			names = appendNames(names, limits)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, name := range sorted(costs) {
+		if cost := costs[name]; cost < 0 || cost > stint.MaxUnits {
+			c.mistake(key+"."+name, "%d; want 0 to %d", cost, stint.MaxUnits)
+		}
+		if !slices.Contains(names, name) {
+			want := "want a budget with a name, as in " + name + ": 100000/1m"
+			if len(names) > 0 {
+				want = "there is " + words.OneOf(names) + nearest.Hint(name, names)
+			}
+			c.mistake(key+"."+name, "no budget has a limit %q; %s", name, want)
+		}
+	}
+}
+
+// appendNames adds the names of a budget's limits.
+func appendNames(names []string, budget []Limit) []string {
+	for i := range budget {
+		names = append(names, cmp.Or(budget[i].Limit.Name, costName))
+	}
+	return names
+}
+
+// hold checks how long requests hold their estimates.
+func (c *compiler) hold(key string, hold time.Duration) {
+	if hold == 0 {
+		return
+	}
+	if hold < stint.MinWindow || hold > stint.MaxHold || hold%time.Microsecond != 0 {
+		c.mistake(key, "%v; want whole microseconds from %v to %v", hold, stint.MinWindow, stint.MaxHold)
+	}
+	for _, t := range c.set.tiers {
+		for i, a := range t.rules {
+			for _, b := range t.rules[:i] {
+				if name, ok := sharedName(a.Limits, b.Limits); ok {
+					c.mistake(key, "limits and budget of the tier %q both have the name %q, and a hold keeps them in one place; "+
+						"give one of them another name", t.name, name)
+				}
+			}
+		}
+	}
+}
+
+// sharedName returns a name that limits of both lists have.
+func sharedName(a, b []stint.Limit) (string, bool) {
+	for i := range a {
+		for k := range b {
+			if a[i].Name == b[k].Name {
+				return a[i].Name, true
+			}
+		}
+	}
+	return "", false
 }
 
 // namesRoute checks a policy that has nothing but a match: it may name a route, if something is
@@ -146,7 +221,7 @@ func (c *compiler) namesRoute(key string, p *policy) {
 		byRoute = byRoute || slices.Contains(c.spec.Policies[i].Per, scopeRoute)
 	}
 	if !byRoute || !p.when.isRoute() {
-		c.mistakeGiven(given, key, "does nothing; want limits, a budget, a cost, settle, refund, request_id, failure, or skip: true")
+		c.mistakeGiven(given, key, "does nothing; want limits, a budget, a cost, costs, hold, settle, refund, request_id, failure, or skip: true")
 	}
 }
 

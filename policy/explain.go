@@ -40,6 +40,8 @@ type Explanation struct {
 	// Failure is what happens when the store fails, and Bans when it denies; nil if nothing.
 	Failure stint.FailurePolicy
 	Bans    *stint.BanPolicy
+	// Hold is how long the estimated cost is held without a sign of life; 0 if it is charged.
+	Hold time.Duration
 	// After says what is corrected after the response.
 	After string
 }
@@ -94,7 +96,7 @@ func (s *Set) ExplainWith(in *Input, overrides Overrides) *Explanation {
 		e.RequestID, e.Named, e.Derived = only.id.header, r.ID != "", only.id.derive
 	}
 	e.Failure, e.Bans = *r.Failure, r.Bans
-	e.After = v.after.String()
+	e.After, e.Hold = v.after.String(), r.Hold
 	return e
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 const settleTime = time.Second
 
 // Follow sees to what a request that was allowed needs while it is being served, and afterwards: it
-// keeps its place under concurrency limits, gives it back in the end, settles budgets and refunds.
+// keeps its place under concurrency limits and its hold, gives the place back in the end, settles
+// budgets and refunds.
 // The caller calls what it returns once, when the request has been served; it takes a second at
 // most, and a second more for each of a place and of what is refunded before that. It is nil if
 // there is nothing to see to.
@@ -26,7 +28,9 @@ const settleTime = time.Second
 // A repeat has the charge of the first request, which sees to it: there is nothing to do for it.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
-	if !d.Allowed || (d.Charge.IsZero() || d.Repeat) && len(v.shadow) == 0 || v.after == nil && !v.takesPlace() {
+	holds := d.Charge.Data().Hold > 0
+	if !d.Allowed || (d.Charge.IsZero() || d.Repeat) && len(v.shadow) == 0 ||
+		v.after == nil && !v.takesPlace() && !holds {
 		return nil
 	}
 	_, release := g.limiter.Hold(ctx, *d)
@@ -41,7 +45,7 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 		}
 		var work sync.WaitGroup // at the same time, for somebody may be waiting for the end of the response
 		work.Go(func() { g.release(release) })
-		if v.after != nil {
+		if v.after != nil || holds {
 			g.correct(lasting, v, &o)
 		}
 		work.Wait()
@@ -75,57 +79,126 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	if v.enforced > 0 {
 		refund.Rule = v.Results[0].Rule
 	}
-	g.settle(ctx, &v.Decision, v.Decision.Charge, refund)
+	g.settle(ctx, &v.Decision, v.Decision.Charge, refund, nil)
 	for i := range v.shadow {
 		g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule,
-			Refund: true})
+			Refund: true}, nil)
 	}
 }
 
-// correct charges a request its true cost, if its response has it.
+// correct charges a request its true cost, if its response has it. What was held is charged in any
+// case: without a true cost the estimate.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.after.truth(o)
-	if !ok || cost == v.Cost || v.after.atLeast && cost < v.Cost {
+	if !ok || v.after.atLeast && cost < v.Cost {
+		cost = v.Cost
+	}
+	holds := v.Decision.Charge.Data().Hold > 0
+	if cost == v.Cost && !holds {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	if claims := v.budgets(); len(claims) > 0 {
-		g.settle(ctx, &v.Decision, v.Decision.Charge.Part(claims...),
-			&Settlement{Verdict: v, Rule: v.Results[claims[0]].Rule, Cost: cost})
+	budgets, others := v.budgets()
+	if len(others) > 0 && holds {
+		g.settle(ctx, &v.Decision, v.Decision.Charge.Part(others...),
+			&Settlement{Verdict: v, Rule: v.Results[others[0]].Rule, Cost: 1}, nil)
+	}
+	if len(budgets) > 0 {
+		g.settle(ctx, &v.Decision, v.Decision.Charge.Part(budgets...),
+			&Settlement{Verdict: v, Rule: v.Results[budgets[0]].Rule, Cost: cost}, v.truths(cost, budgets))
 	}
 	for i := range v.shadow {
-		if rule := v.Results[v.enforced+i].Rule; rule.Costs {
-			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: rule, Cost: cost})
+		r := &v.Results[v.enforced+i]
+		if r.Rule.Costs {
+			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: cost},
+				v.truths(cost, []int{v.enforced + i}))
+		} else if holds && !r.onlyPlaces() {
+			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: 1}, nil)
 		}
 	}
 }
 
-// budgets returns which of the request's claims are charged its cost.
-func (v *Verdict) budgets() []int {
-	var claims []int
+// budgets returns which of the request's claims are charged its cost, and which are charged one.
+func (v *Verdict) budgets() (budgets, others []int) {
 	for i := range v.Results[:v.enforced] {
-		if v.Results[i].Rule.Costs {
-			claims = append(claims, i)
+		switch r := &v.Results[i]; {
+		case r.Rule.Costs:
+			budgets = append(budgets, i)
+		case !r.onlyPlaces():
+			others = append(others, i)
 		}
 	}
-	return claims
+	return budgets, others
 }
 
-// settle corrects a charge. What is not corrected stays charged as it was, for as long as its
+// onlyPlaces reports whether all limits are concurrency limits, under which nothing is held.
+func (r *Result) onlyPlaces() bool {
+	return !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency })
+}
+
+// truths returns the true costs of some results by the names of their limits: quantities that have
+// a cost of their own keep it, and all others cost as much as the response says. It is nil if there
+// is no such quantity.
+func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
+	named := false
+	for _, i := range results {
+		named = named || v.Results[i].Costs != nil
+	}
+	if !named {
+		return nil
+	}
+	costs = stint.Costs{}
+	for _, i := range results {
+		r := &v.Results[i]
+		for k := range r.Limits {
+			name := r.Limits[k].Name
+			if costs[name] = cost; r.Costs != nil {
+				if own, ok := r.Costs[name]; ok {
+					costs[name] = own
+				}
+			}
+		}
+	}
+	return costs
+}
+
+// settle corrects a charge: to the settlement's cost, or to costs by the names of limits. What is not corrected stays charged as it was, for as long as its
 // windows last, and a cost may be too large a debt to be charged wholly: both are logged, and the
 // observer receives them.
-func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement) {
+func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs) {
 	if c.IsZero() || d.Repeat {
 		return // nothing was charged
 	}
-	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, MaxDebt: s.Verdict.after.maxDebt}
-	if s.Amended, s.Err = g.store.Amend(ctx, c, amendment); s.Err == nil && s.Amended.Changed &&
-		s.Amended.Charged >= s.Cost {
+	amendment := stint.Amendment{Kind: stint.AmendSettle, Cost: s.Cost, Costs: costs}
+	if costs != nil {
+		amendment.Cost, s.Cost = 0, 0
+		for _, cost := range costs {
+			s.Cost += cost
+		}
+	}
+	if s.Verdict.after != nil {
+		amendment.MaxDebt = s.Verdict.after.maxDebt
+	}
+	s.Amended, s.Err = g.store.Amend(ctx, c, amendment)
+	if s.Refund || s.Rule.Costs { // so that each request is counted once
+		s.SetHold(&c)
+	}
+	whole := s.Err == nil && s.Amended.Changed && s.Amended.Charged >= s.Cost
+	if whole && s.Hold == 0 {
 		return
 	}
-	g.log.unsettled(&c, s)
+	if !whole {
+		g.log.unsettled(&c, s)
+	}
 	if g.observer != nil {
 		g.observer.Observe(ctx, s)
+	}
+}
+
+// SetHold notes the hold of a charge, if it has one, and how long ago that was charged.
+func (s *Settlement) SetHold(c *stint.Charge) {
+	if s.Hold = c.Data().Hold; s.Hold > 0 {
+		s.Delay = max(0, time.Since(time.UnixMicro(c.Data().At)))
 	}
 }

@@ -31,8 +31,9 @@ type Guard struct {
 // GuardConfig sets up a [Guard].
 type GuardConfig struct {
 	// Observer receives every [*Verdict], also of a request that could not be decided, a
-	// [*Settlement] for every correction that was not applied wholly, and a [*Threshold] when a
-	// subject has used a share of a limit that is to be reported. It may be nil.
+	// [*Settlement] for every correction that was not applied wholly and for every hold that was
+	// settled, and a [*Threshold] when a subject has used a share of a limit that is to be
+	// reported. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at the level ERROR, at most five per second, and denials and admissions
 	// as the Spec says. It is slog.Default() unless set.
@@ -88,10 +89,13 @@ func (g *Guard) Swap(set *Set) {
 // Decide judges a request and charges what it costs. An error means that there is no decision: the
 // store failed and the failure mode is "error", or the context has ended.
 //
-// If the request is allowed and then served, [Guard.Follow] sees to what comes after.
+// If the request is allowed and then served, [Guard.Follow] sees to what comes after. A caller that
+// does not call it, because it does not see the response, calls [Guard.Ask], removes the hold of the
+// question, and asks the store.
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
 	v.Err = g.Ask(in, v, &r)
+	v.follows = true
 	if v.waited {
 		// The client could hang up instead of sending its body, and would be charged nothing.
 		var cancel context.CancelFunc
@@ -122,7 +126,8 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 		g.log.unknownClient()
 	}
 	g.log.oddClaim(&f)
-	if v.enforced > len(v.resultRoom) { // there may be too many, which depends on the request
+	// There may be too many, or they may share what they hold, which depends on the request.
+	if v.enforced > len(v.resultRoom) || r.Hold > 0 && v.enforced > 1 {
 		return r.Validate()
 	}
 	return nil
@@ -193,6 +198,9 @@ func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	}
 	if r.Mode == stint.ModePeek {
 		question.Mode = stint.ModePeek
+	}
+	if v.follows {
+		question.Hold = r.Hold
 	}
 	results := v.Results[v.enforced:]
 	v.shadow = slices.Grow(v.shadow[:0], len(results))[:len(results)]

@@ -89,6 +89,8 @@ type policy struct {
 	tiers   []bool    // for which of them the policy is
 	rules   [][]*Rule // of each tier: for the number of requests, and for their costs
 	cost    *Cost
+	costs   stint.Costs
+	hold    time.Duration
 	after   *after
 	id      *requestID
 	failure *stint.FailurePolicy
@@ -306,6 +308,9 @@ func (a *after) join(other *after) *after {
 
 // truth returns the true cost of a request, if the outcome has it.
 func (a *after) truth(o *Outcome) (int64, bool) {
+	if a == nil {
+		return 0, false
+	}
 	if a.header != "" {
 		n, err := strconv.ParseInt(strings.TrimSpace(o.Cost), 10, 64)
 		return min(n, stint.MaxUnits), err == nil && n >= 0

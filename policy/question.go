@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -39,13 +40,13 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	for i := range v.Results {
 		result := &v.Results[i]
 		if result.Rule.Costs {
-			result.Cost = v.Cost
+			result.Cost, result.Costs = v.Cost, only.costsOf(result.Limits)
 		}
 		if !result.Shadow {
 			v.claims = append(v.claims, result.Claim)
 		}
 	}
-	r.Claims = v.claims // a store does not keep them
+	r.Claims, r.Hold = v.claims, only.hold // a store does not keep the claims
 	r.ID, r.IDLife = only.id.of(f, v, who)
 	r.Bans, r.Failure = only.bans, only.failure
 	return only
@@ -207,6 +208,8 @@ func isStrictest(l *stint.Limit, i int, results []Result) bool {
 // anything.
 type terms struct {
 	cost    int64
+	costs   stint.Costs
+	hold    time.Duration
 	after   *after
 	id      *requestID
 	failure *stint.FailurePolicy
@@ -219,6 +222,12 @@ func (o *terms) add(p *policy, f *facts) {
 	if p.cost != nil && !o.hasCost {
 		o.cost, o.hasCost = p.cost.of(f), true
 	}
+	if o.costs == nil {
+		o.costs = p.costs
+	}
+	if o.hold == 0 {
+		o.hold = p.hold
+	}
 	if o.after == nil {
 		o.after = p.after
 	}
@@ -230,10 +239,30 @@ func (o *terms) add(p *policy, f *facts) {
 	}
 }
 
-// join adds the terms of another reading: the highest cost, the strictest mode of failure, bans if
+// costsOf returns the costs of those limits that have one by their name; nil if none has.
+func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
+	for i := range limits {
+		if cost, ok := o.costs[limits[i].Name]; ok {
+			if costs == nil {
+				costs = stint.Costs{}
+			}
+			costs[limits[i].Name] = cost
+		}
+	}
+	return costs
+}
+
+// join adds the terms of another reading: the highest costs, the longest hold, the strictest mode of failure, bans if
 // either has them, a true cost if either has one, and only if both agree what gives something back.
 func (o *terms) join(other *terms) {
-	o.cost = max(o.cost, other.cost)
+	o.cost, o.hold = max(o.cost, other.cost), max(o.hold, other.hold)
+	if len(other.costs) > 0 {
+		all := maps.Clone(other.costs)
+		for name, cost := range o.costs {
+			all[name] = max(all[name], cost)
+		}
+		o.costs = all
+	}
 	o.after = o.after.join(other.after)
 	if o.id != other.id {
 		o.id = nil

@@ -118,6 +118,13 @@ type Policy struct {
 	Notify []int
 	// Cost is what a request costs; nil is 1.
 	Cost *Cost
+	// Costs are those of limits with a name, by that name, where they differ from Cost: the
+	// quantities of budgets such as "input_tokens: 1000000/1d".
+	Costs stint.Costs
+	// Hold says that the costs are estimates, and how long a request may go on without a sign of
+	// life; see [stint.Request.Hold]. [Guard.Follow] gives the signs of life, and charges the true
+	// cost in the end: that of SettleHeader or SettleBytes, else the estimate. 0 holds nothing.
+	Hold time.Duration
 	// SettleHeader is the response header that says the true cost, by which budgets are corrected.
 	// It is removed from the response. Or SettleBytes is how much of the response body is a unit of
 	// the true cost.

@@ -25,6 +25,11 @@ type Settlement struct {
 	// charge has left its windows, was reset or corrected before, or its request ID was repeated,
 	// so that it is not given back.
 	Err error
+	// Hold is that of the request, and Delay how long after the charge its hold was settled, if it
+	// had one.
+	Hold, Delay time.Duration
+	// Expired says that a heartbeat came too late to keep the hold. Nothing is settled then.
+	Expired bool
 }
 
 // How many decisions are timed: see [Verdict.Took].

@@ -47,6 +47,7 @@ type Verdict struct {
 	enforceAll bool // see [GuardConfig]
 	overrides  Overrides
 	waited     bool // for the request's Content
+	follows    bool // it was decided by [Guard.Decide]
 
 	claims     []stint.Claim // of the request
 	resultRoom [3]Result
@@ -73,7 +74,7 @@ type Result struct {
 
 // State returns the ith of the limits with its usage.
 func (r *Result) State(i int) stint.State {
-	return stint.State{Limit: &r.Limits[i], Usage: r.Usages[i], Cost: r.Cost}
+	return stint.State{Limit: &r.Limits[i], Usage: r.Usages[i], Cost: r.CostOf(&r.Limits[i])}
 }
 
 // Decisive returns the limit that matters most to the caller; see [stint.State.Outweighs].
@@ -150,6 +151,7 @@ func (v *Verdict) reset(set *Set) {
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
 	v.SettleHeader, v.SettlesBytes = "", false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
+	v.follows = false
 }
 
 // spread gives each result that is enforced its part of the store's answer.

@@ -41,6 +41,7 @@ type verdict struct {
 	RequestID requestID           `json:"request_id"`
 	Failure   failure             `json:"failure"`
 	Bans      *bans               `json:"bans,omitempty"`
+	Hold      duration            `json:"hold_seconds,omitempty"`
 	After     string              `json:"after,omitempty"`
 }
 
@@ -50,7 +51,8 @@ type charge struct {
 	Policy string        `json:"policy,omitempty"` // without it the limits are the tier's own
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
-	Costs  bool          `json:"costs"` // units are costs, not requests
+	Costs  bool          `json:"costs"`                   // units are costs, not requests
+	ByName stint.Costs   `json:"units_by_name,omitempty"` // of limits that cost something else
 	Shadow bool          `json:"shadow,omitempty"`
 	// Override is that of the subject; nil without one. Configured are the limits without it.
 	Override   *overrides.Override `json:"override,omitempty"`
@@ -105,7 +107,8 @@ func explanationOf(c *config.Config, in *policy.Input, over []overrides.Override
 		Tier: e.Tier, Route: e.Route, Cost: e.Cost,
 		Tiers: e.Tiers, Policies: append([]policy.Considered{}, e.Policies...),
 		Counts: chargesOf(e.Results, over), Numbers: e.Numbers,
-		RequestID: requestID{e.RequestID, e.Named, duration(e.Derived)}, Bans: bansOf(e.Bans), After: e.After,
+		RequestID: requestID{e.RequestID, e.Named, duration(e.Derived)}, Bans: bansOf(e.Bans),
+		Hold: duration(e.Hold), After: e.After,
 		Failure: failure{Mode: e.Failure.Mode.String(), Budget: duration(cmp.Or(e.Failure.Budget,
 			contract.DefaultBudget)), Breaker: breakerOf(c)},
 	}
@@ -117,7 +120,7 @@ func chargesOf(results []policy.Result, over []overrides.Override) []charge {
 	for i, r := range results {
 		charges[i] = charge{
 			Key: r.Key(), Tier: r.Rule.Tier, Policy: r.Rule.Policy,
-			Limits: r.Limits, Units: r.Cost, Costs: r.Rule.Costs, Shadow: r.Shadow,
+			Limits: r.Limits, Units: r.Cost, Costs: r.Rule.Costs, ByName: r.Costs, Shadow: r.Shadow,
 		}
 		for k := range over {
 			if over[k].Subject == r.Subject && over[k].Policy == r.Rule.Name() {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -116,7 +118,11 @@ func (e *explanation) numbers(b *bytes.Buffer) {
 
 func (c *charge) amount() string {
 	if c.Costs {
-		return "cost " + strconv.FormatInt(c.Units, 10)
+		amounts := []string{"cost " + strconv.FormatInt(c.Units, 10)}
+		for _, name := range slices.Sorted(maps.Keys(c.ByName)) {
+			amounts = append(amounts, name+" "+strconv.FormatInt(c.ByName[name], 10))
+		}
+		return strings.Join(amounts, ", ")
 	}
 	return count(int(c.Units), "request", "requests")
 }
@@ -139,6 +145,9 @@ func (e *explanation) foot(b *bytes.Buffer) {
 		line("bans", e.Bans.String())
 		line("store fails", e.Failure.String())
 		line("breaker", e.Failure.Breaker.String())
+		if e.Hold > 0 {
+			line("held", "costs are estimates, held for "+figures.Length(time.Duration(e.Hold))+" without a sign of life")
+		}
 		line("afterwards", orNone(e.After))
 	})
 }
