@@ -110,6 +110,9 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		share = float64(l.Used) / float64(l.Capacity)
 	}
 	row(b, "used", s.paint(color, figures.Bar(share, min(room/2, 40)))+amount)
+	if l.Held > 0 {
+		row(b, "held", count(int(l.Held), "unit", "units")+" of these, until the true cost is settled or the hold expires")
+	}
 	switch l.Algorithm {
 	case "sliding":
 		drawLog(b, now, l, room)

@@ -18,6 +18,7 @@ export function limitCard(limit, now, width, unfolded) {
     h("header", {}, h("h3", { class: "code" }, limit.limit), h("span", { class: "quiet" }, whose(limit))),
     h("p", { class: "use" },
       h("b", {}, number(limit.used)), ` of ${number(limit.capacity)} used, ${number(limit.remaining)} left`,
+      limit.held > 0 ? `, ${number(limit.held)} of them held until they are settled` : null,
       limit.reset_after_seconds <= 0 ? null : `, fully reset in ${duration(limit.reset_after_seconds * 1000)}`),
     limit.notify ? h("p", { class: "quiet notify" }, thresholds(limit)) : null,
     bar(document, { share: used, kind: full(limit) ? "denied" : "used", label }),
@@ -26,7 +27,7 @@ export function limitCard(limit, now, width, unfolded) {
       window: limit.window_seconds * 1000, resetAfter: limit.reset_after_seconds * 1000, retryAfter: limit.retry_after_seconds * 1000,
       steady: limit.algorithm === "bucket",
       rate: limit.algorithm === "sliding" && limit.capacity > limit.max ? limit.max / (limit.window_seconds * 1000) : 0,
-      logged: (limit.left_out ?? 0) + entries.reduce((sum, e) => sum + e.units, 0),
+      logged: (limit.left_out ?? 0) + (limit.held ?? 0) + entries.reduce((sum, e) => sum + e.units, 0),
     }),
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
 }

@@ -55,6 +55,9 @@ type Limit struct {
 	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
+	// Held is how many of the units in Used are held until their true cost is known. Results of
+	// [Admin.Take] have none.
+	Held int64 `json:"held,omitempty"`
 	// ResetAfter is the time until nothing is used, and RetryAfter until there is room; -1 is
 	// never.
 	ResetAfter float64 `json:"reset_after_seconds"`
@@ -86,7 +89,7 @@ func newLimit(p *counter, s stint.State) Limit {
 
 func newWindow(p *counter, w *driver.Window) Limit {
 	l := newLimit(p, w.State)
-	l.Entries, l.LeftOut = w.Entries, w.LeftOut
+	l.Held, l.Entries, l.LeftOut = w.Held, w.Entries, w.LeftOut
 	return l
 }
 
