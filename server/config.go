@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/server/gateway"
@@ -61,9 +60,6 @@ type Config struct {
 	APIPublic bool
 	// APIAdHoc accepts limits that callers of the API send along.
 	APIAdHoc bool
-	// ChargeKey is a file with the key that signs charges. Processes that share it can settle and
-	// refund each other's charges. Without it each process amends only its own.
-	ChargeKey string
 
 	// AdminTokens is a file of bearer tokens for Admin, which may have roles: the holder of
 	// "prometheus (read): 51d3e6a9…" may look but not change anything. Without it Admin must be a
@@ -214,27 +210,4 @@ func (c *Config) accept(read *config.Config) error {
 		return errNoRoutes
 	}
 	return nil
-}
-
-// Bounds on the key by which charges are signed, in bytes.
-const (
-	minChargeKey = 16
-	maxChargeKey = 4 << 10
-)
-
-// chargeKey reads the key that signs charges; nil if there is none.
-func (c *Config) chargeKey() ([]byte, error) {
-	if c.ChargeKey == "" {
-		return nil, nil
-	}
-	key, err := callers.ReadSecret(c.ChargeKey)
-	if err != nil {
-		return nil, fmt.Errorf("server: the charge key: %w", err)
-	}
-	if len(key) < minChargeKey || len(key) > maxChargeKey {
-		return nil, fmt.Errorf("server: the charge key: %s has %d bytes; want %d to %d",
-			c.ChargeKey, len(key), minChargeKey, maxChargeKey)
-	}
-	callers.WarnReadable(c.Logger, "charge key", c.ChargeKey)
-	return key, nil
 }

@@ -15,17 +15,13 @@ func (s *Server) newHTTP() (endpoint, error) {
 	if s.c.Gateway != nil {
 		return s.newGateway()
 	}
-	a, err := api.New(s.guard, s.store, api.Config{
+	a := api.New(s.guard, s.store, api.Config{
 		// Tokens and certificates have been checked by then.
 		Public:   s.c.APIPublic || s.apiTokens != nil || s.c.ClientCA != "",
-		Key:      s.chargeKey,
 		AdHoc:    s.c.APIAdHoc,
 		Observer: s.monitor,
 		Logger:   s.c.Logger,
 	})
-	if err != nil {
-		return endpoint{}, err
-	}
 	mux := http.NewServeMux()
 	s.health.register(mux)
 	mux.HandleFunc("GET /healthcheck", s.health.healthcheck)

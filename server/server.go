@@ -34,7 +34,6 @@ type Server struct {
 	config      *config.Config // as of the start; the guard has the set in force
 	rules       *envoyrls.Config
 	webhooks    []observe.Webhook
-	chargeKey   []byte  // nil without one
 	apiTokens   *tokens // of the API
 	envoyTokens *tokens // of Envoy's service
 	adminTokens *tokens // of the admin listener
@@ -97,9 +96,6 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	if s.certificate, err = newCertificates(&c, s.reloaded("certificate")); err != nil {
-		return nil, err
-	}
-	if s.chargeKey, err = c.chargeKey(); err != nil {
 		return nil, err
 	}
 	for _, of := range []struct {

@@ -351,7 +351,6 @@ func TestNewRefuses(t *testing.T) {
 			"token:2: not a token"},
 		{"a short token", Config{HTTP: anywhere, APITokens: file("short", "alice: hunter2\n")},
 			"server: API tokens: " + filepath.Join(directory, "short") + ":1: a token of 7 bytes can be guessed; want at least 16"},
-		{"a charge key", Config{HTTP: anywhere, ChargeKey: file("key", "short\n")}, "has 5 bytes; want 16 to 4096"},
 		{"a certificate", Config{HTTP: anywhere, TLSCert: file("cert", "x"), TLSKey: file("certkey", "y")},
 			"failed to find any PEM data"},
 	}

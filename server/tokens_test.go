@@ -178,20 +178,18 @@ func TestF33CrossSite(t *testing.T) {
 // TestSecretFiles: files of secrets that everybody can read are used, and warned of.
 func TestSecretFiles(t *testing.T) {
 	c := withOperator(t, everywhere(t))
-	c.APITokens, c.ChargeKey = filepath.Join(t.TempDir(), "tokens"), filepath.Join(t.TempDir(), "key")
+	c.APITokens = filepath.Join(t.TempDir(), "tokens")
 	put(t, c.APITokens, "token-of-a-caller\n")
-	put(t, c.ChargeKey, "key-of-these-charges\n")
 	if r := start(t, c); strings.Contains(r.log.String(), "can read") {
 		t.Errorf("warned of files that nobody else can read")
 	}
-	for _, path := range []string{c.AdminTokens, c.APITokens, c.ChargeKey} {
+	for _, path := range []string{c.AdminTokens, c.APITokens} {
 		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r := start(t, c)
-	for what, path := range map[string]string{"admin tokens": c.AdminTokens, "API tokens": c.APITokens,
-		"charge key": c.ChargeKey} {
+	for what, path := range map[string]string{"admin tokens": c.AdminTokens, "API tokens": c.APITokens} {
 		if want := fmt.Sprintf("chmod 600\" of=%q file=%s\n", what, path); !strings.Contains(r.log.String(), want) {
 			t.Errorf("%q is not logged", want)
 		}

@@ -25,7 +25,6 @@ type serveCommand struct {
 	APIToken      string     `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one per line. Without it, and without --tls-client-ca, only callers on this host may use the API."`
 	APIPublic     bool       `name:"api-public" help:"Let anyone who can connect use the API, and POST /json unless there is --envoy-token-file."`
 	APIAdHoc      bool       `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
-	ChargeKey     string     `name:"charge-key-file" placeholder:"FILE" help:"The key that signs charges. Processes that share it can refund each other's charges."`
 
 	daemonFlags
 }
@@ -48,7 +47,6 @@ func (c *serveCommand) Run(s *system) error {
 	config.HTTP, config.GRPC = c.HTTP, c.GRPC
 	config.Envoy = c.envoy()
 	config.APITokens, config.APIPublic, config.APIAdHoc = c.APIToken, c.APIPublic, c.APIAdHoc
-	config.ChargeKey = c.ChargeKey
 	if c.EnvoyConfig == "" {
 		config.GRPC = ""
 		config.Logger.Info("stint: Envoy's rate limit service is off, because there is no --envoy-config")

@@ -4,29 +4,22 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// correction is how a path corrects a charge.
-type correction struct {
-	kind stint.AmendmentKind
-	// known are the members of its body, of which so many are required. With a cost, only the
-	// claims that count it are amended: those that count requests go on counting one.
-	known    []string
-	required int
-}
-
+// The members of bodies that amend a charge.
 var (
-	settlement = correction{stint.AmendSettle, []string{"charge", "cost", "max_debt"}, 2}
-	refund     = correction{stint.AmendSettle, []string{"charge"}, 1}
-	extension  = correction{stint.AmendExtend, []string{"charge"}, 1}
-	release    = correction{stint.AmendRelease, []string{"charge"}, 1}
+	settleNames  = []string{"charge", "cost", "costs", "max_debt"}
+	extendNames  = []string{"charge", "cost", "costs"}
+	releaseNames = []string{"charge"}
 )
 
 type changed struct {
@@ -35,58 +28,217 @@ type changed struct {
 	Charged *int64 `json:"charged,omitempty"`
 }
 
-func amend(as correction) func(*API, http.ResponseWriter, *http.Request, *reader) {
-	return func(a *API, w http.ResponseWriter, r *http.Request, body *reader) {
-		// A charge that a client kept for long must not take a place that it no longer has.
-		m := stint.Amendment{Kind: as.kind, KnownOnly: as.kind == stint.AmendExtend}
-		charge := a.charge(body, as, &m)
-		if !body.ok() {
-			refuseMistakes(w, body)
-			return
-		}
-		done, err := a.amend(r.Context(), charge, m)
-		if err != nil {
-			a.logFailure(err)
-			fail(w)
-			return
-		}
-		out := changed{Changed: done.Changed}
-		if done.Changed && len(as.known) > 1 {
-			out.Charged = &done.Charged
-		}
-		answer.JSON(w, http.StatusOK, out)
+// settle replaces what was charged by the true cost. Only claims that count costs are corrected:
+// those that count requests go on counting one.
+func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
+	m := stint.Amendment{Kind: stint.AmendSettle}
+	c, err := a.charge(r.Context(), body, &m, settleNames)
+	if a.refused(w, body, err) {
+		return
 	}
+	var done stint.Amended
+	costs, others := c.parts()
+	if c.Data().Hold > 0 && !others.IsZero() {
+		// What counts requests is held, too: it was one request.
+		done, err = a.store.Amend(r.Context(), others, stint.Amendment{Kind: stint.AmendSettle, Cost: 1})
+	}
+	if err == nil && !costs.IsZero() {
+		done, err = a.amend(r.Context(), costs, m)
+	}
+	a.answerAmended(w, done, err, done.Changed && !costs.IsZero())
 }
 
-func (a *API) charge(body *reader, as correction, m *stint.Amendment) stint.Charge {
+// refund gives back all that was charged: of a charge, or of a request by its id.
+func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
+	k, ok := body.ask(stint.ModePeek, append([]string{"charge"}, askNames(stint.ModePeek, false)...))
+	if !ok {
+		refuseMistakes(w, body)
+		return
+	}
+	var c stint.Charge
+	var err error
+	if k.says("charge") {
+		var of charged
+		of, err = a.keys.open(r.Context(), k.charge)
+		if err != nil && err != errKeysAway {
+			body.wrongIn("charge", "%v", err)
+		}
+		c = of.Charge
+	} else {
+		c, err = a.chargeOf(r.Context(), body, k)
+	}
+	if a.refused(w, body, err) {
+		return
+	}
+	done, err := a.amend(r.Context(), c, stint.Amendment{Kind: stint.AmendSettle})
+	a.answerAmended(w, done, err, false)
+}
+
+// chargeOf returns what a request was charged, by its id: a caller that did not get the answer does
+// not have the charge. It is zero if the id was not charged, or not any more.
+func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge, error) {
+	if !k.says("id") {
+		body.wrongIn("id", "is missing; want that of the request, or a charge")
+		return stint.Charge{}, nil
+	}
+	q := a.question(body, a.read(), k)
+	if !body.ok() || q.claims() == 0 {
+		return stint.Charge{}, nil
+	}
+	q.request.Bans = nil // what a banned subject was charged is given back, too
+	q.request.Failure = &stint.FailurePolicy{Mode: stint.FailError, Budget: q.request.Failure.Budget}
+	d, err := a.store.Take(ctx, q.request)
+	if err != nil || !d.Repeat {
+		return stint.Charge{}, err
+	}
+	return d.Charge, nil
+}
+
+// extend is a heartbeat: it renews places and holds. It may say what was used so far.
+func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
+	// A charge that a client kept for long must not take a place that it no longer has.
+	m := stint.Amendment{Kind: stint.AmendExtend, KnownOnly: true}
+	c, err := a.charge(r.Context(), body, &m, extendNames)
+	if a.refused(w, body, err) {
+		return
+	}
+	costs, others := c.parts()
+	done := stint.Amended{Changed: true}
+	if m.Costs != nil {
+		m.Costs = withAll(m.Costs, &costs) // others would not be renewed
+	}
+	if m.Cost == 0 && m.Costs == nil {
+		costs, others = stint.Charge{}, c.Charge
+	}
+	if !others.IsZero() {
+		done, err = a.store.Amend(r.Context(), others, stint.Amendment{Kind: stint.AmendExtend, KnownOnly: true})
+	}
+	if err == nil && !costs.IsZero() {
+		var renewed stint.Amended
+		renewed, err = a.store.Amend(r.Context(), costs, m)
+		done.Changed = done.Changed && renewed.Changed
+	}
+	if hold := c.Data().Hold; err == nil && hold > 0 && !done.Changed {
+		a.observe(r.Context(), &policy.Settlement{Hold: hold, Expired: true})
+	}
+	a.answerAmended(w, done, err, false)
+}
+
+// withAll returns costs with a zero for every name of the charge that has none.
+func withAll(costs stint.Costs, c *stint.Charge) stint.Costs {
+	all := stint.Costs{}
+	for _, name := range namesOf(c) {
+		all[name] = costs[name]
+	}
+	return all
+}
+
+// release gives a place back.
+func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
+	m := stint.Amendment{Kind: stint.AmendRelease}
+	c, err := a.charge(r.Context(), body, &m, releaseNames)
+	if a.refused(w, body, err) {
+		return
+	}
+	done, err := a.amend(r.Context(), c.Charge, m)
+	a.answerAmended(w, done, err, false)
+}
+
+// refused answers a body with mistakes, or a failure, and reports whether it did.
+func (a *API) refused(w http.ResponseWriter, body *reader, err error) bool {
+	switch {
+	case !body.ok():
+		refuseMistakes(w, body)
+	case err != nil:
+		a.logFailure(err)
+		fail(w)
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *API) answerAmended(w http.ResponseWriter, done stint.Amended, err error, charged bool) {
+	if err != nil {
+		a.logFailure(err)
+		fail(w)
+		return
+	}
+	out := changed{Changed: done.Changed}
+	if charged {
+		out.Charged = &done.Charged
+	}
+	answer.JSON(w, http.StatusOK, out)
+}
+
+// charge reads a charge and its amendment. An error is one of the store.
+func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, known []string) (c charged, err error) {
 	given := map[string]bool{}
-	var c charged
-	body.object(as.known, func(name string) {
+	body.object(known, func(name string) {
 		given[name] = true
 		switch name {
 		case "cost":
 			m.Cost = body.whole(0, stint.MaxUnits)
-			return
+		case "costs":
+			m.Costs = body.costs()
 		case "max_debt":
 			m.MaxDebt = body.whole(1, stint.MaxUnits)
-			return
-		}
-		if text := body.text(1, maxCharge); text != "" {
-			var err error
-			if c, err = a.seal.open(text); err != nil {
-				body.wrong("%v", err)
+		case "charge":
+			if text := body.text(1, maxCharge); text != "" {
+				if c, err = a.keys.open(ctx, text); err != nil && err != errKeysAway {
+					body.wrong("%v", err)
+				}
 			}
 		}
 	})
-	for _, name := range as.known[:as.required] {
-		if !given[name] {
-			body.wrongIn(name, "is missing")
+	if !given["charge"] {
+		body.wrongIn("charge", "is missing")
+	}
+	if given["cost"] && given["costs"] {
+		body.wrongIn("costs", "does not go with cost; want one of them")
+	}
+	if m.Kind == stint.AmendSettle && !given["cost"] && !given["costs"] {
+		body.wrongIn("cost", "is missing")
+	}
+	if !body.ok() || err != nil {
+		return c, err
+	}
+	costs, _ := c.parts()
+	names := namesOf(&costs)
+	for name := range m.Costs {
+		if !slices.Contains(names, name) {
+			body.wrongIn("costs."+shown(name), "no limit of the charge that counts costs has this name%s",
+				nearest.Hint(name, names))
 		}
 	}
-	if !given["cost"] {
-		return c.Charge
+	return c, nil
+}
+
+// parts returns the part of the charge that counts costs, and that which counts requests. A part
+// without claims is zero.
+func (c *charged) parts() (costs, others stint.Charge) {
+	var priced, rest []int
+	for i := range c.Claims() {
+		if c.priced&(1<<i) != 0 {
+			priced = append(priced, i)
+		} else {
+			rest = append(rest, i)
+		}
 	}
-	return c.Part(c.costs()...)
+	return c.Part(priced...), c.Part(rest...)
+}
+
+// namesOf returns the names of the limits of a charge.
+func namesOf(c *stint.Charge) (names []string) {
+	claims := c.Claims()
+	for i := range claims {
+		for k := range claims[i].Limits {
+			if name := claims[i].Limits[k].Name; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // logFailure logs a failure of the store, at most one a second. A caller that has gone away, or an
@@ -101,21 +253,35 @@ func (a *API) logFailure(err error) {
 }
 
 // amend corrects a charge. One that nothing is left of, because none of its claims counts what is
-// corrected, is as it was. A settlement of which a part is not charged is logged, and the observer
-// receives it.
+// corrected, is as it was. A settlement of which a part is not charged is logged. The observer
+// receives it, and every settlement of a hold.
 func (a *API) amend(ctx context.Context, c stint.Charge, m stint.Amendment) (done stint.Amended, err error) {
-	if c.Data().ID == 0 {
+	if c.IsZero() {
 		return done, nil
 	}
-	if done, err = a.store.Amend(ctx, c, m); err != nil || !done.Changed || done.Charged >= m.Cost {
+	cost := m.Cost
+	for _, n := range m.Costs {
+		cost += n
+	}
+	if done, err = a.store.Amend(ctx, c, m); err != nil || !done.Changed || m.Kind != stint.AmendSettle {
 		return done, err
 	}
-	if n, ok := a.cuts.Allow(logsample.Few, time.Second); ok {
-		a.config.Logger.Warn("stint: a settlement through the API was not charged wholly: its debt would be too large",
-			"key", label.Short(c.Claims()[0].Key()), "charged", done.Charged, "cost", m.Cost, "unlogged", n)
+	settled := &policy.Settlement{Cost: cost, Amended: done}
+	settled.SetHold(&c)
+	if done.Charged < cost {
+		if n, ok := a.cuts.Allow(logsample.Few, time.Second); ok {
+			a.config.Logger.Warn("stint: a settlement through the API was not charged wholly: its debt would be too large",
+				"key", label.Short(c.Claims()[0].Key()), "charged", done.Charged, "cost", cost, "unlogged", n)
+		}
 	}
-	if a.config.Observer != nil {
-		a.config.Observer.Observe(ctx, &policy.Settlement{Cost: m.Cost, Amended: done})
+	if done.Charged < cost || settled.Hold > 0 {
+		a.observe(ctx, settled)
 	}
 	return done, nil
+}
+
+func (a *API) observe(ctx context.Context, s *policy.Settlement) {
+	if a.config.Observer != nil {
+		a.config.Observer.Observe(ctx, s)
+	}
 }

@@ -102,16 +102,15 @@ func (f observerFunc) Observe(_ context.Context, e any) { f(e) }
 // repeat that comes to the other is not charged.
 func TestTwoServers(t *testing.T) {
 	redis := redistest.Start(t)
-	open := func(key string) *server {
-		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
+	open := func(prefix string) *server {
+		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { store.Close() })
-		return serve(t, store, rules, func(c *api.Config) { c.Key = []byte(key) })
+		return serve(t, store, rules)
 	}
-	const key = "the same key in both servers"
-	a, b, stranger := open(key), open(key), open("and another one in the third")
+	a, b, stranger := open("stint"), open("stint"), open("others")
 
 	const body = `{"method":"POST","path":"/login","peer":"203.0.113.9","claims":{"user":"1"},"cost":4}`
 	first := a.post("/v1/take", body).decision(200)
@@ -164,9 +163,8 @@ func TestTwoServers(t *testing.T) {
 }
 
 func TestAmendFailure(t *testing.T) {
-	key := func(c *api.Config) { c.Key = []byte("0123456789abcdef") }
-	charge := serve(t, memory(t), rules, key).post("/v1/take", `{"subject":"a","tier":"free"}`).decision(200).Charge
-	broken := serve(t, failing{}, rules, key)
+	broken := serve(t, amendFails{memory(t)}, rules)
+	charge := broken.post("/v1/take", `{"subject":"a","tier":"free"}`).decision(200).Charge
 	if p := broken.post("/v1/refund", `{"charge":"`+charge+`"}`).problem(503); p.Error != "unavailable" {
 		t.Errorf("got %+v", p)
 	}

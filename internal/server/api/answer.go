@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -27,6 +28,8 @@ type decision struct {
 	// Shadowed are the policies and tiers in shadow that would have denied it.
 	Shadowed []string `json:"shadowed"`
 	Charge   string   `json:"charge"`
+	// Hold is how long what was charged is held without a heartbeat.
+	Hold float64 `json:"hold_seconds,omitempty"`
 	// Contact is where somebody who is denied can ask for more.
 	Contact string `json:"contact"`
 }
@@ -68,7 +71,7 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 		if q.verdict.Err == nil {
 			a.addHeaders(w, r, &q.verdict)
 		}
-		result := a.resultOf(q)
+		result := a.resultOf(r.Context(), q)
 		switch {
 		case result.Decision != nil:
 			answer.JSON(w, result.Status, result.Decision)
@@ -110,12 +113,12 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.decideAll(r.Context(), questions)
 	all := results{Results: make([]result, len(questions))}
 	for i, q := range questions {
-		all.Results[i] = a.resultOf(q)
+		all.Results[i] = a.resultOf(r.Context(), q)
 	}
 	answer.JSON(w, http.StatusOK, all)
 }
 
-func (a *API) resultOf(q *question) result {
+func (a *API) resultOf(ctx context.Context, q *question) result {
 	var impossible *stint.InvalidError
 	switch {
 	case errors.As(q.verdict.Err, &impossible):
@@ -125,9 +128,9 @@ func (a *API) resultOf(q *question) result {
 	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:
 		return result{Status: http.StatusServiceUnavailable, Problem: unavailable()}
 	case !q.verdict.Decision.Allowed:
-		return result{Status: http.StatusTooManyRequests, Decision: a.decisionOf(q)}
+		return result{Status: http.StatusTooManyRequests, Decision: a.decisionOf(ctx, q)}
 	}
-	return result{Status: http.StatusOK, Decision: a.decisionOf(q)}
+	return result{Status: http.StatusOK, Decision: a.decisionOf(ctx, q)}
 }
 
 // outageWait is after how many seconds to come back when the store has failed.
@@ -145,14 +148,17 @@ func unavailable() *problem {
 		Error: "unavailable", Message: "The store could not be asked. Please try again."}}
 }
 
-func (a *API) decisionOf(q *question) *decision {
+func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	v, d := &q.verdict, &q.verdict.Decision
 	out := &decision{
 		Allowed: d.Allowed, Tier: v.Tier, Route: v.Route, Skipped: v.Skipped, Cost: v.Cost,
 		RetryAfter: seconds(d.RetryAfter),
 		Banned:     d.Banned, Degraded: d.Degraded, Repeat: d.Repeat,
 		Limits: []limitState{}, Shadowed: []string{},
-		Charge: a.seal.text(&charged{d.Charge, q.priced()}),
+		Charge: a.keys.textOf(ctx, &charged{d.Charge, q.priced()}),
+	}
+	if !d.Charge.IsZero() {
+		out.Hold = d.Charge.Data().Hold.Seconds()
 	}
 	if q.named {
 		out.Route = ""

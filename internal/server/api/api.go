@@ -2,8 +2,6 @@ package api
 
 import (
 	"cmp"
-	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -21,21 +19,15 @@ type Config struct {
 	// callers on this host are answered, who call it localhost or by its address. Who asks can use
 	// up anybody's limits: ask for a token before, or for a certificate.
 	Public bool
-	// Key signs charges. Processes that share it can settle and refund each other's. Without one
-	// each process makes its own, and amends only what it has charged itself.
-	Key []byte
 	// AdHoc accepts limits that callers send along with a subject. They share their counts with
 	// equal limits of the configuration, if they name the same subject and scope.
 	AdHoc bool
-	// Observer receives a [*policy.Settlement] for every settlement that was not charged wholly. It
-	// may be nil.
+	// Observer receives a [*policy.Settlement] for every settlement that was not charged wholly, for
+	// every hold that was settled, and for heartbeats of holds that have expired. It may be nil.
 	Observer stint.Observer
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
 }
-
-// minKey is the shortest key in bytes.
-const minKey = 16
 
 // API answers what may be done. It is safe for concurrent use.
 type API struct {
@@ -43,7 +35,7 @@ type API struct {
 	store   stint.Store
 	config  Config
 	callers *callers.JSON
-	seal    seal
+	keys    *keys
 	// answer answers a decided request, and addHeaders only adds the fields about its limits.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
@@ -53,25 +45,17 @@ type API struct {
 }
 
 // New returns an API that decides by the set of a guard. The store is the guard's.
-func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
-	if c.Key != nil && len(c.Key) < minKey {
-		return nil, &stint.InvalidError{Err: fmt.Errorf("Key has %d bytes; want at least %d", len(c.Key), minKey)}
-	}
+func New(guard *policy.Guard, store stint.Store, c Config) *API {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
-	key := c.Key
-	if key == nil {
-		key = make([]byte, 32)
-		_, _ = rand.Read(key) // never fails
-	}
 	return &API{
 		guard:      guard,
 		store:      store,
 		config:     c,
 		callers:    callers.NewJSON(c.Public, "--api-token-file", c.Logger),
-		seal:       newSeal(key),
+		keys:       newKeys(store, c.Logger),
 		answer:     httplimit.NewAnswer(),
 		addHeaders: httplimit.NewAnswer(httplimit.WithDenied(agree)),
-	}, nil
+	}
 }
 
 // Handler returns the JSON API, and the document that describes it. It answers to every path.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 type ask struct {
@@ -25,8 +26,11 @@ type ask struct {
 	also                         bool   // it is one of those
 
 	cost    int64
+	costs   stint.Costs
 	id      string
+	hold    time.Duration
 	maxWait time.Duration
+	charge  string // instead of all else
 
 	given uint32 // which members there are, by their index in askMembers
 }
@@ -64,8 +68,8 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers are the members that a body may have. For "mode" and "max_wait_seconds" see askNames,
-// and for "and" see [reader.ask].
+// askMembers are the members that a body may have. For those that not every path knows see
+// askNames, and for "and" see [reader.ask].
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
@@ -80,13 +84,17 @@ var askMembers = [...]member{
 	{"limits", bySubject, func(r *reader, a *ask) { a.limits = r.limits() }},
 	{"and", bySubject, nil},
 	{"cost", anyForm, func(r *reader, a *ask) { a.cost = r.whole(0, stint.MaxUnits) }},
+	{"costs", anyForm, func(r *reader, a *ask) { a.costs = r.costs() }},
 	{"id", anyForm, func(r *reader, a *ask) { a.id = r.text(1, maxKey) }},
+	{"hold_seconds", anyForm, func(r *reader, a *ask) { a.hold = r.seconds(stint.MaxHold) }},
 	{"max_wait_seconds", anyForm, func(r *reader, a *ask) { a.maxWait = r.seconds(stint.MaxWindow) }},
 	{"mode", anyForm, func(r *reader, a *ask) { a.mode = r.mode() }},
+	{"charge", anyForm, func(r *reader, a *ask) { a.charge = r.text(1, maxCharge) }},
 }
 
 // modeNames are in the order of the modes.
-var modeNames = [...]string{stint.ModeTake: "take", stint.ModePeek: "peek", stint.ModeReserve: "reserve"}
+var modeNames = [...]string{stint.ModeTake: "take", stint.ModePeek: "peek", stint.ModeReserve: "reserve",
+	driver.ModeForce: "report"}
 
 func (a *ask) says(name string) bool {
 	for i := range askMembers {
@@ -114,11 +122,20 @@ func (a *ask) form() form {
 func askNames(mode stint.Mode, batch bool) []string {
 	var names []string
 	for i := range askMembers {
-		name := askMembers[i].name
-		if name == "mode" && !batch || name == "max_wait_seconds" && !batch && mode != stint.ModeReserve {
-			continue
+		known := true
+		switch askMembers[i].name {
+		case "charge":
+			known = false
+		case "mode":
+			known = batch
+		case "max_wait_seconds":
+			known = batch || mode == stint.ModeReserve
+		case "hold_seconds":
+			known = batch || mode != stint.ModeReserve
 		}
-		names = append(names, name)
+		if known {
+			names = append(names, askMembers[i].name)
+		}
 	}
 	return names
 }
@@ -175,6 +192,12 @@ func (r *reader) check(a *ask) {
 		r.wrong("says nothing; want method, path and peer, or subject and policy")
 		return
 	}
+	if a.says("charge") {
+		if a.given&(a.given-1) != 0 {
+			r.wrongIn("charge", "names what was charged; want nothing else with it")
+		}
+		return
+	}
 	want := a.form()
 	for i := range askMembers {
 		if m := &askMembers[i]; a.given&(1<<i) != 0 && m.form != anyForm && m.form != want {
@@ -198,5 +221,8 @@ func (r *reader) check(a *ask) {
 	}
 	if a.says("max_wait_seconds") && a.mode != stint.ModeReserve {
 		r.wrongIn("max_wait_seconds", "is for the mode reserve")
+	}
+	if a.says("hold_seconds") && a.mode == stint.ModeReserve {
+		r.wrongIn("hold_seconds", "is not for the mode reserve: a hold begins at once; take when the time has come")
 	}
 }

@@ -107,6 +107,24 @@ func (r *reader) claims() claims {
 	return c
 }
 
+// costs reads costs by the names of limits.
+func (r *reader) costs() stint.Costs {
+	c := stint.Costs{}
+	before := r.count
+	r.members(func(name string) {
+		if len(c) == stint.MaxLimits {
+			r.wrong("is one too many; want at most %d names", stint.MaxLimits)
+			r.skip()
+			return
+		}
+		c[name] = r.whole(0, stint.MaxUnits)
+	})
+	if len(c) == 0 && r.count == before {
+		r.wrong("names no limits; want costs by the names of limits, or leave it out")
+	}
+	return c
+}
+
 func (r *reader) limits() []stint.Limit {
 	var limits []stint.Limit
 	n := 0

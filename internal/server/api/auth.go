@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -45,10 +46,20 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	in.Peer, in.Header = peer, r.Header
 	a.warnOfAuth(set)
 	var v policy.Verdict
-	_ = a.guard.Decide(r.Context(), &in, &v) // the verdict has it
+	a.decideOnly(r.Context(), &in, &v)
 	if !a.answer(&refusing{w, status}, r, &v) {
 		w.WriteHeader(http.StatusOK)
 	}
+}
+
+// decideOnly decides a request whose end is not seen: it is charged what it is estimated to cost.
+func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdict) {
+	var question stint.Request
+	if v.Err = a.guard.Ask(in, v, &question); v.Err == nil && len(question.Claims) > 0 {
+		question.Hold = 0
+		v.Decision, v.Err = a.store.Take(ctx, question)
+	}
+	a.guard.Answer(ctx, v, &question)
 }
 
 // denyStatus is what the proxy wants refusals to be answered with; 0 is their own status.

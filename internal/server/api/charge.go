@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -20,20 +21,10 @@ type charged struct {
 	priced uint16
 }
 
-// costs returns which claims count the cost, by number.
-func (c *charged) costs() (claims []int) {
-	for i := range c.Claims() {
-		if c.priced&(1<<i) != 0 {
-			claims = append(claims, i)
-		}
-	}
-	return claims
-}
-
-// seal makes texts of charges, and charges of the texts that it has made itself.
+// seal signs texts of charges.
 type seal struct{ key [sha256.Size]byte }
 
-// newSeal returns a seal with a key of its own, so that what it signs is good for nothing else.
+// newSeal returns a seal with a key that is derived, so that what it signs is good for nothing else.
 func newSeal(key []byte) seal {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("stint charge"))
@@ -46,35 +37,40 @@ func newSeal(key []byte) seal {
 // Numbers are varints, but for generations, which are random and have four bytes. Texts have their
 // length before them. It is not encrypted, and holds the subject.
 const (
-	chargeVersion = 3
+	chargeVersion = 4
 	signatureSize = 16
 	maxCharge     = 63 << 10 // of the text
 )
 
 var (
 	errNotCharge  = errors.New(`is not a charge; want the text under "charge" of an answer, as it is`)
-	errNotSigned  = errors.New("was not made here, or has been changed; processes that amend each other's charges need the same key")
+	errNotSigned  = errors.New("was not made by a process that shares this store, or has been changed")
 	errNewVersion = errors.New("is of another version of the server")
 )
 
-// text returns the text of a charge; "" if nothing was charged.
-func (s *seal) text(c *charged) string {
+// textOf returns the text of a charge; "" if nothing was charged.
+func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
 		return ""
 	}
 	w := codec{b: []byte{chargeVersion}}
 	w.charge(c)
-	return base64.RawURLEncoding.EncodeToString(append(w.b, s.sign(w.b)...))
+	data := c.Data()
+	signature := k.signer(ctx, !data.Fallback && !data.Leased).sign(w.b)
+	return base64.RawURLEncoding.EncodeToString(append(w.b, signature...))
 }
 
-func (s *seal) open(text string) (charged, error) {
+// open returns the charge of a text. The error is for the caller, unless it is errKeysAway.
+func (k *keys) open(ctx context.Context, text string) (charged, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // which the decoder passes over
 		return charged{}, errNotCharge
 	}
 	b, signature := b[:len(b)-signatureSize], b[len(b)-signatureSize:]
-	switch {
-	case !hmac.Equal(signature, s.sign(b)):
+	switch good, err := k.signed(ctx, b, signature); {
+	case err != nil:
+		return charged{}, err
+	case !good:
 		return charged{}, errNotSigned
 	case b[0] != chargeVersion:
 		return charged{}, errNewVersion
@@ -112,6 +108,7 @@ func (x *codec) charge(c *charged) {
 	x.generation(&data.Generation)
 	x.origin(data)
 	number(x, &c.priced, math.MaxUint16)
+	x.microseconds(&data.Hold)
 	if x.text(&data.RequestID); data.RequestID != "" {
 		x.microseconds(&data.IDLife)
 	}
@@ -141,10 +138,27 @@ func (x *codec) claim(c *stint.Claim) {
 		number(x, &l.Burst, math.MaxUint64)
 		number(x, &l.Algorithm, math.MaxUint8)
 		x.boolean(&l.Leased)
+		x.boolean(&l.HoldThrough)
+		x.boolean(&l.ChargeExpired)
 		number(x, &l.Start, math.MaxInt8)
 		x.text(&l.Zone)
 		x.text(&l.Name)
+		x.cost(&c.Costs, l.Name)
 	})
+}
+
+// cost is that of a limit by its name, plus one; 0 if it has none of its own.
+func (x *codec) cost(of *stint.Costs, name string) {
+	n := int64(0)
+	if cost, ok := (*of)[name]; ok {
+		n = cost + 1
+	}
+	if number(x, &n, math.MaxInt64); x.reads && n > 0 {
+		if *of == nil {
+			*of = stint.Costs{}
+		}
+		(*of)[name] = n - 1
+	}
 }
 
 // Where a charge was made, if not in the store.

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -42,6 +44,16 @@ func charges() []charged {
 		},
 		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, Leased: true})},
 		{
+			Charge: driver.NewCharge([]stint.Claim{{Subject: "org:7", Cost: 1, Costs: stint.Costs{"in": 0, "out": 4096},
+				Limits: []stint.Limit{
+					stint.PerMinute(100).WithName("in"),
+					{Max: 9, Window: time.Hour, HoldThrough: true, Name: "out"},
+					{Max: 9, Window: 2 * time.Hour, ChargeExpired: true, Name: "out"},
+				}}}, driver.ChargeData{ID: 7, At: 8, Hold: 5 * time.Minute,
+				Others: &driver.OtherStates{Generations: []uint32{1}}}),
+			priced: 1,
+		},
+		{
 			Charge: driver.NewCharge(
 				[]stint.Claim{one, two},
 				driver.ChargeData{
@@ -58,40 +70,41 @@ func charges() []charged {
 }
 
 func TestChargeText(t *testing.T) {
-	s, other := newSeal([]byte("one key")), newSeal([]byte("another"))
+	ctx := t.Context()
+	s, other := newKeys(nil, slog.Default()), newKeys(nil, slog.Default())
 	for i, c := range charges() {
-		text := s.text(&c)
-		if got, err := s.open(text); err != nil || !reflect.DeepEqual(got, c) {
+		text := s.textOf(ctx, &c)
+		if got, err := s.open(ctx, text); err != nil || !reflect.DeepEqual(got, c) {
 			t.Errorf("charge %d: got %+v, %v; want %+v", i, got, err, c)
 		}
 		if strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			t.Errorf("charge %d: %q is not fit for a URL", i, text)
 		}
-		if _, err := other.open(text); err != errNotSigned {
+		if _, err := other.open(ctx, text); err != errNotSigned {
 			t.Errorf("charge %d, with another key: %v", i, err)
 		}
-		if _, err := s.open(text[:5] + "\n" + text[5:]); err != errNotCharge {
+		if _, err := s.open(ctx, text[:5]+"\n"+text[5:]); err != errNotCharge {
 			t.Errorf("charge %d, on two lines: %v", i, err)
 		}
 		raw, _ := base64.RawURLEncoding.DecodeString(text)
 		for k := range raw {
 			raw[k] ^= 1
-			if _, err := s.open(base64.RawURLEncoding.EncodeToString(raw)); err == nil {
+			if _, err := s.open(ctx, base64.RawURLEncoding.EncodeToString(raw)); err == nil {
 				t.Errorf("charge %d with byte %d changed is accepted", i, k)
 			}
 			raw[k] ^= 1
 		}
 	}
-	if got := s.text(&charged{}); got != "" {
+	if got := s.textOf(ctx, &charged{}); got != "" {
 		t.Errorf("nothing that was charged is %q", got)
 	}
 }
 
 // What is signed may still be of another version, or nonsense.
 func TestChargeSigned(t *testing.T) {
-	s := newSeal([]byte("key"))
-	signed := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(append(b, s.sign(b)...)) }
-	c := charges()[4]
+	s := newKeys(nil, slog.Default())
+	signed := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(append(b, s.own.sign(b)...)) }
+	c := charges()[5]
 	whole := encoded([]byte{chargeVersion}, &c)
 	for name, test := range map[string]struct {
 		body []byte
@@ -102,7 +115,7 @@ func TestChargeSigned(t *testing.T) {
 		"long":      {append(whole[:len(whole):len(whole)], 0), errNotCharge},
 		"no charge": {encoded([]byte{chargeVersion}, &charged{}), errNotCharge},
 	} {
-		if _, err := s.open(signed(test.body)); err != test.want {
+		if _, err := s.open(t.Context(), signed(test.body)); err != test.want {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
 		}
 	}
@@ -114,17 +127,19 @@ func TestLargestCharge(t *testing.T) {
 	c := charged{
 		Charge: driver.NewCharge(
 			nil,
-			driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow},
+			driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow,
+				Hold: stint.MaxHold},
 		),
 	}
 	total, all := 0, []stint.Claim(nil)
 	for i := range stint.MaxClaims {
-		claim := stint.Claim{Subject: long, Scope: long, Cost: stint.MaxUnits}
+		claim := stint.Claim{Subject: long, Scope: long, Cost: stint.MaxUnits, Costs: stint.Costs{}}
 		for k := 0; k < stint.MaxTotal/stint.MaxClaims; k++ {
 			total++
 			claim.Limits = append(claim.Limits,
 				stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).WithBurst(100).WithName(
 					strings.Repeat("n", 63)+string(rune('a'+k))))
+			claim.Costs[claim.Limits[k].Name] = stint.MaxUnits
 		}
 		if i > 0 {
 			claim.Subject = long[1:] + string(rune('a'+i))
@@ -138,33 +153,33 @@ func TestLargestCharge(t *testing.T) {
 	for i := range total {
 		contract.SetGeneration(&c.Charge, i, 1<<32-1) // each limit has a name, and so a state of its own
 	}
-	s := newSeal([]byte("key"))
-	text := s.text(&c)
+	ctx, s := t.Context(), newKeys(nil, slog.Default())
+	text := s.textOf(ctx, &c)
 	if len(text) > maxCharge {
 		t.Errorf("%d bytes, want at most %d", len(text), maxCharge)
 	}
-	if _, err := s.open(text); err != nil {
+	if _, err := s.open(ctx, text); err != nil {
 		t.Error(err)
 	}
 }
 
 func FuzzCharge(f *testing.F) {
-	s := newSeal([]byte("key"))
+	ctx, s := context.Background(), newKeys(nil, slog.Default())
 	for _, c := range charges() {
-		f.Add(s.text(&c), encoded(nil, &c))
+		f.Add(s.textOf(ctx, &c), encoded(nil, &c))
 	}
 	f.Fuzz(func(t *testing.T, text string, fields []byte) {
-		if c, err := s.open(text); err == nil && s.text(&c) != text {
+		if c, err := s.open(ctx, text); err == nil && s.textOf(ctx, &c) != text {
 			t.Errorf("a text that we have not made is accepted: %q", text)
 		}
 		// With a signature anything is read without harm, and what is accepted says the same when
 		// it is written again.
 		body := append([]byte{chargeVersion}, fields...)
-		c, err := s.open(base64.RawURLEncoding.EncodeToString(append(body, s.sign(body)...)))
+		c, err := s.open(ctx, base64.RawURLEncoding.EncodeToString(append(body, s.own.sign(body)...)))
 		if err != nil {
 			return
 		}
-		if again, err := s.open(s.text(&c)); err != nil || !reflect.DeepEqual(again, c) {
+		if again, err := s.open(ctx, s.textOf(ctx, &c)); err != nil || !reflect.DeepEqual(again, c) {
 			t.Errorf("got %+v, %v; want %+v", again, err, c)
 		}
 	})

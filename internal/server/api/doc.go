@@ -2,8 +2,7 @@
 // proxies, which ask before they forward a request. openapi.json, from which docs/api.md is
 // generated, describes the one, docs/proxies.md the other.
 //
-//	a, err := api.New(guard, store, api.Config{Key: key})
-//	...
+//	a := api.New(guard, store, api.Config{})
 //	mux.Handle("/", a.Handler())
 //	mux.Handle("/auth", a.Auth())
 //

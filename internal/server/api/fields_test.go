@@ -68,8 +68,9 @@ func TestDocumentIsTheCode(t *testing.T) {
 			equal(prefix+name, properties(prefix+name), want)
 		}
 	}
-	equal("settle", properties("SettleRequest"), slices.Clone(settlement.known))
-	equal("refund", properties("ChargeRequest"), slices.Clone(refund.known))
+	equal("settle", properties("SettleRequest"), slices.Clone(settleNames))
+	equal("extend", properties("ExtendRequest"), slices.Clone(extendNames))
+	equal("release", properties("ChargeRequest"), slices.Clone(releaseNames))
 
 	for name, value := range map[string]any{
 		"Decision": decision{}, "Limit": limitState{}, "Problem": problem{}, "Mistake": mistake{}, "Changed": changed{},

@@ -80,10 +80,7 @@ func serveGuarded(t testing.TB, store stint.Store, text string, told policy.Guar
 	for _, f := range change {
 		f(&c)
 	}
-	a, err := api.New(guard, store, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := api.New(guard, store, c)
 	return &server{t: t, api: a, handler: a.Handler(), store: store, guard: guard}
 }
 
@@ -224,6 +221,13 @@ func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
 }
 
 func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, &stint.StoreError{Op: "amend", Err: errStore}
+}
+
+// amendFails is a store whose charges cannot be amended.
+type amendFails struct{ *memorystore.Store }
+
+func (amendFails) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
 	return stint.Amended{}, &stint.StoreError{Op: "amend", Err: errStore}
 }
 

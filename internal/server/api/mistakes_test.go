@@ -94,8 +94,13 @@ func TestMistakes(t *testing.T) {
 			[]string{"requests: has 101 requests; want at most 100"}},
 		{"settle", `{}`, []string{"charge: is missing", "cost: is missing"}},
 		{"settle", `{"charge":"x","cost":1}`, []string{"charge: is not a charge"}},
-		{"refund", `{"charge":"` + strings.Repeat("A", 64) + `","cost":1}`,
-			[]string{"charge: was not made here", "cost: is not known"}},
+		{"release", `{"charge":"` + strings.Repeat("A", 64) + `","cost":1}`,
+			[]string{"charge: was not made by a process that shares this store", "cost: is not known"}},
+		{"refund", `{"charge":"` + strings.Repeat("A", 64) + `","cost":1}`, []string{"charge: names what was charged; want nothing else"}},
+		{"reserve", `{"subject":"a","tier":"free","hold_seconds":5}`, []string{"hold_seconds: is not known"}},
+		{"batch", `{"requests":[{"subject":"a","tier":"free","hold_seconds":5,"mode":"reserve"}]}`,
+			[]string{"requests[0].hold_seconds: is not for the mode reserve"}},
+		{"take", `{"subject":"a","tier":"free","hold_seconds":86401}`, []string{"hold_seconds: is 86401; want a number of seconds"}},
 	} {
 		store := memory(t)
 		p := serve(t, store, rules).post("/v1/"+test.path, test.body).problem(http.StatusBadRequest)

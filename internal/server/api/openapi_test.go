@@ -120,10 +120,14 @@ func TestDocumentAgrees(t *testing.T) {
 		{"headers", `{"X-A":"b"}`},
 		{"claims", `{"user":"42"}`}, {"subject", `"user:42"`}, {"scope", `"s"`}, {"policy", `"login"`},
 		{"tier", `"free"`},
-		{"limits", `["999999/1m"]`}, {"and", `[{"subject":"user:43","policy":"login"}]`},
-		{"cost", `1`}, {"id", `"i"`}, {"max_wait_seconds", `1.5`}, {"mode", `"reserve"`},
+		{"limits", `["cost: 999999/1m"]`}, {"and", `[{"subject":"user:43","policy":"login"}]`},
+		{"cost", `1`}, {"costs", `{"cost":1}`}, {"id", `"i"`}, {"hold_seconds", `300`}, {"max_wait_seconds", `1.5`}, {"mode", `"reserve"`},
 	}
-	s := serve(t, memory(t), rules)
+	// Everything has a budget, so that costs can be named.
+	s := serve(t, memory(t), `
+tiers: [{name: free, identity: [user, ip], limits: 999999/1m, budget: 999999/1h}]
+policies: [{name: login, match: {path: /login}, limits: 999999/1m, budget: 999999/1h}]
+`)
 	agree := func(path, body string) {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -141,7 +145,9 @@ func TestDocumentAgrees(t *testing.T) {
 		if wait || len(members) < 4 { // the others are as for take
 			agree("/v1/reserve", body)
 		}
-		if mode || !wait && len(members) < 4 { // that a wait needs a mode is only in its description
+		hold := strings.Contains(body, "hold_seconds")
+		// That a wait needs a mode, and that a hold does not go with it, is only in descriptions.
+		if mode && !hold || !wait && len(members) < 4 && !mode {
 			agree("/v1/batch", `{"requests":[`+body+`]}`)
 		}
 	}
@@ -180,8 +186,8 @@ func TestEveryStatus(t *testing.T) {
 	down := serve(t, failed, "failure: {mode: deny}\n"+rules)
 	broken := serve(t, failing{}, rules)
 	private := serve(t, memory(t), rules, func(c *api.Config) { c.Public = false })
-	key := func(c *api.Config) { c.Key = []byte("0123456789abcdef") }
-	keyed, keyedBroken := serve(t, memory(t), rules, key), serve(t, failing{}, rules, key)
+	keyed := &amendFails{Store: memory(t)}
+	keyedServer := serve(t, keyed, rules)
 	charge := func(s *server) string {
 		return s.post("/v1/take", `{"subject":"u","limits":["999/1m"]}`).decision(200).Charge
 	}
@@ -203,9 +209,9 @@ func TestEveryStatus(t *testing.T) {
 	}
 	good := map[string]string{
 		"/v1/take": `{"subject":"u","tier":"free"}`, "/v1/peek": `{"subject":"u","tier":"free"}`,
-		"/v1/reserve": `{"subject":"u","tier":"free"}`,
-		"/v1/batch":   `{"requests":[{"subject":"u","tier":"free"}]}`,
-		"/v1/settle":  `{"charge":"` + charge(s) + `","cost":2}`, "/v1/refund": `{"charge":"` + charge(s) + `"}`,
+		"/v1/reserve": `{"subject":"u","tier":"free"}`, "/v1/report": `{"subject":"u","tier":"free"}`,
+		"/v1/batch":  `{"requests":[{"subject":"u","tier":"free"}]}`,
+		"/v1/settle": `{"charge":"` + charge(s) + `","cost":2}`, "/v1/refund": `{"charge":"` + charge(s) + `"}`,
 		"/v1/extend": `{"charge":"` + charge(s) + `"}`, "/v1/release": `{"charge":"` + charge(s) + `"}`,
 	}
 	want := map[string]bool{}
@@ -235,8 +241,8 @@ func TestEveryStatus(t *testing.T) {
 		note(path, s.post(path, `{"subject":"u","limits":["0/1m"]}`))
 		note(path, down.post(path, good[path]))
 		note(path, broken.post(path, good[path]))
-		note(path, keyedBroken.post(path, `{"charge":"`+charge(keyed)+`"}`))
-		note(path, keyedBroken.post(path, `{"charge":"`+charge(keyed)+`","cost":1}`))
+		note(path, keyedServer.post(path, `{"charge":"`+charge(keyedServer)+`"}`))
+		note(path, keyedServer.post(path, `{"charge":"`+charge(keyedServer)+`","cost":1}`))
 	}
 	if !maps.Equal(seen, want) {
 		t.Errorf("statuses answered:\n%v\nand in the document:\n%v", slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(want)))

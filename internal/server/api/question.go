@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,6 +46,11 @@ func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *qu
 	if !ok {
 		return nil
 	}
+	return a.question(r, with, k)
+}
+
+// question makes a question of what was read.
+func (a *API) question(r *reader, with *reading, k *ask) *question {
 	q := &question{mode: k.mode}
 	if k.form() == byAttributes {
 		a.byAttributes(r, q, k)
@@ -57,6 +63,9 @@ func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *qu
 	q.request.Mode, q.request.MaxWait = q.mode, k.maxWait
 	if k.says("id") {
 		q.request.ID = k.id
+	}
+	if k.says("hold_seconds") {
+		q.request.Hold = k.hold
 	}
 	r.invalid(q.request.Validate())
 	return q
@@ -106,6 +115,46 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 		}
 	}
 	q.checkCost(r, k)
+	q.name(r, k)
+}
+
+// name gives claims that count costs the costs that were named for their limits.
+func (q *question) name(r *reader, k *ask) {
+	if k.costs == nil {
+		return
+	}
+	known := map[string]bool{}
+	for i := range q.verdict.Results {
+		result := &q.verdict.Results[i]
+		if !result.Rule.Costs {
+			continue
+		}
+		result.Costs = nil
+		for n := range result.Limits {
+			name := result.Limits[n].Name
+			known[name] = true
+			if cost, ok := k.costs[name]; ok {
+				if result.Costs == nil {
+					result.Costs = stint.Costs{}
+				}
+				result.Costs[name] = cost
+			}
+		}
+		if !result.Shadow {
+			q.request.Claims[i].Costs = result.Costs
+		}
+	}
+	delete(known, "")
+	for _, name := range slices.Sorted(maps.Keys(k.costs)) {
+		if !known[name] && len(q.verdict.Results) > 0 {
+			names := slices.Sorted(maps.Keys(known))
+			want := "name a limit, as in \"tokens: 100000/1m\""
+			if len(names) > 0 {
+				want = "want " + strings.Join(names, ", ")
+			}
+			r.wrongIn("costs."+shown(name), "no limit that counts costs has this name%s; %s", nearest.Hint(name, names), want)
+		}
+	}
 }
 
 // bySubject is a question about a subject that is named, and those that are named with it. What
@@ -124,6 +173,7 @@ func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	}
 	if r.ok() {
 		q.checkCost(r, k)
+		q.name(r, k)
 	}
 }
 

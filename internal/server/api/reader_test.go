@@ -39,10 +39,7 @@ func FuzzTake(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	a, err := New(guard, store, Config{Public: true, AdHoc: true, Logger: logger})
-	if err != nil {
-		f.Fatal(err)
-	}
+	a := New(guard, store, Config{Public: true, AdHoc: true, Logger: logger})
 	handler := a.Handler()
 	f.Fuzz(func(t *testing.T, body string) {
 		for path := range posts {

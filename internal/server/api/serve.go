@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/answer"
 )
 
@@ -33,10 +34,11 @@ var posts = map[string]post{
 	"/v1/peek":    {maxBody, one(stint.ModePeek)},
 	"/v1/reserve": {maxBody, one(stint.ModeReserve)},
 	"/v1/batch":   {maxBatchBody, (*API).batch},
-	"/v1/settle":  {maxBody, amend(settlement)},
-	"/v1/refund":  {maxBody, amend(refund)},
-	"/v1/extend":  {maxBody, amend(extension)},
-	"/v1/release": {maxBody, amend(release)},
+	"/v1/report":  {maxBody, one(driver.ModeForce)},
+	"/v1/settle":  {maxBody, (*API).settle},
+	"/v1/refund":  {maxBody, (*API).refund},
+	"/v1/extend":  {maxBody, (*API).extend},
+	"/v1/release": {maxBody, (*API).release},
 }
 
 const documentPath = "/openapi.json"

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/server/api"
 	"github.com/stint-limiter/stint/internal/storebounds"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -332,17 +331,6 @@ func TestSwap(t *testing.T) {
 		t.Errorf("got %s", usage(d))
 	}
 	s.post("/v1/take", `{"subject":"x","tier":"free"}`).problem(http.StatusBadRequest)
-}
-
-func TestNew(t *testing.T) {
-	s := serve(t, memory(t), rules)
-	for name, c := range map[string]api.Config{
-		"short key": {Key: []byte("k")}, "empty key": {Key: []byte{}},
-	} {
-		if _, err := api.New(s.guard, s.store, c); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
 }
 
 // observer keeps what it is told.

@@ -136,23 +136,42 @@ func charges(client *stint.ClientWithResponses) {
 		return got(client.TakeWithResponse(ctx, union((*stint.Request).FromByTier,
 			stint.ByTier{Subject: "go:4", Tier: "free", Cost: new(int64(3))}))).JSON200.Charge
 	}
-	settle := stint.SettleRequest{Charge: budget(), Cost: 1}
+	settle := stint.SettleRequest{Charge: budget(), Cost: new(int64(1))}
 	check("settle", got(client.SettleWithResponse(ctx, settle)).JSON200.Changed, true)
 	check("settle: again", got(client.SettleWithResponse(ctx, settle)).JSON200.Changed, false)
-	login := stint.ChargeRequest{Charge: take("login")}
-	check("refund", got(client.RefundWithResponse(ctx, login)).JSON200.Changed, true)
-	place := stint.ChargeRequest{Charge: take("export")}
-	check("extend", got(client.ExtendWithResponse(ctx, place)).JSON200.Changed, true)
-	check("release", got(client.ReleaseWithResponse(ctx, place)).JSON200.Changed, true)
-	check("extend: lost", got(client.ExtendWithResponse(ctx, place)).JSON200.Changed, false)
+	refund := func(charge string) stint.RefundRequest {
+		return union((*stint.RefundRequest).FromChargeRequest, stint.ChargeRequest{Charge: charge})
+	}
+	check("refund", got(client.RefundWithResponse(ctx, refund(take("login")))).JSON200.Changed, true)
+	place := take("export")
+	check("extend", got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: place})).JSON200.Changed, true)
+	check("release", got(client.ReleaseWithResponse(ctx, stint.ChargeRequest{Charge: place})).JSON200.Changed, true)
+	check("extend: lost", got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: place})).JSON200.Changed, false)
+
+	// Work whose cost is known afterwards, in two quantities.
+	stream := union((*stint.Request).FromByLimits, stint.ByLimits{Subject: "go:8",
+		Limits: []string{"in: 1000/1d", "out: 1000/1d"}, Costs: &stint.Costs{"in": 100, "out": 400},
+		HoldSeconds: new(300.5), Id: new("go-8")})
+	hold := got(client.TakeWithResponse(ctx, stream)).JSON200
+	check("take: hold_seconds", *hold.HoldSeconds, 300.5)
+	check("extend: a hold", got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: hold.Charge,
+		Costs: &stint.Costs{"out": 50}})).JSON200.Changed, true)
+	settled := got(client.SettleWithResponse(ctx, stint.SettleRequest{Charge: hold.Charge,
+		Costs: &stint.Costs{"in": 100, "out": 70}})).JSON200
+	check("settle: charged", *settled.Charged, 170)
+	lost := stint.ByTier{Subject: "go:9", Tier: "free", Id: new("go-9")}
+	check("take", got(client.TakeWithResponse(ctx, union((*stint.Request).FromByTier, lost))).JSON200.Allowed, true)
+	byID := union((*stint.RefundRequest).FromByTier, lost)
+	check("refund: by id", got(client.RefundWithResponse(ctx, byID)).JSON200.Changed, true)
+	used := union((*stint.Request).FromByTier, stint.ByTier{Subject: "go:9", Tier: "free", Cost: new(int64(120))})
+	check("report", got(client.ReportWithResponse(ctx, used)).JSON200.Limits[1].Used, 120)
 
 	both := got(client.TakeWithResponse(ctx, union((*stint.Request).FromByPolicy, stint.ByPolicy{
 		Subject: "go:6", Policy: "search", Claims: &stint.Claims{"rpm": "500"},
 		And: &stint.And{{Subject: "go:7", Policy: new("login")}}}))).JSON200
 	check("take: a number from a claim", both.Limits[0].Max, 500)
 	check("take: together", both.Limits[1].Subject, "go:7")
-	refund := stint.ChargeRequest{Charge: both.Charge}
-	check("refund: together", got(client.RefundWithResponse(ctx, refund)).JSON200.Changed, true)
+	check("refund: together", got(client.RefundWithResponse(ctx, refund(both.Charge))).JSON200.Changed, true)
 }
 
 func usage(client *stint.ClientWithResponses) {

@@ -103,6 +103,21 @@ async function charges() {
   check("release", (await client.POST("/v1/release", { body: place })).data!.changed, true);
   check("extend: lost", (await client.POST("/v1/extend", { body: place })).data!.changed, false);
 
+  // Work whose cost is known afterwards, in two quantities.
+  const hold = (await client.POST("/v1/take", {
+    body: { subject: "ts:8", limits: ["in: 1000/1d", "out: 1000/1d"], costs: { in: 100, out: 400 }, hold_seconds: 300.5 },
+  })).data!;
+  check("take: hold_seconds", hold.hold_seconds, 300.5);
+  const beat = { charge: hold.charge, costs: { out: 50 } };
+  check("extend: a hold", (await client.POST("/v1/extend", { body: beat })).data!.changed, true);
+  const truth = { charge: hold.charge, costs: { in: 100, out: 70 } };
+  check("settle: charged", (await client.POST("/v1/settle", { body: truth })).data!.charged, 170);
+  const lost = { subject: "ts:9", tier: "free", id: "ts-9" };
+  check("take", (await client.POST("/v1/take", { body: lost })).data!.allowed, true);
+  check("refund: by id", (await client.POST("/v1/refund", { body: lost })).data!.changed, true);
+  const used = { subject: "ts:9", tier: "free", cost: 120 };
+  check("report", (await client.POST("/v1/report", { body: used })).data!.limits[1].used, 120);
+
   const both = (await client.POST("/v1/take", {
     body: { subject: "ts:6", policy: "search", claims: { rpm: "500" }, and: [{ subject: "ts:7", policy: "login" }] },
   })).data!;

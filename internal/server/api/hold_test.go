@@ -1,0 +1,297 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/redisstore"
+)
+
+// clocked returns a server over a store whose clock the test moves.
+func clocked(t *testing.T, rules string) (*server, func(time.Duration)) {
+	t.Helper()
+	now := time.Unix(1e9, 0)
+	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return serve(t, store, rules), func(d time.Duration) { now = now.Add(d) }
+}
+
+// looks is a peek whatever it answers.
+func (s *server) looks(body string) string {
+	s.t.Helper()
+	var d decision
+	a := s.post("/v1/peek", body)
+	a.into(a.Code, &d)
+	return usage(d)
+}
+
+func withCharge(charge, more string) string { return `{"charge":"` + charge + `"` + more + `}` }
+
+// A hold keeps an estimate in a long window, heartbeats charge what was used so far, and the true
+// cost is charged once, whatever is repeated.
+func TestHold(t *testing.T) {
+	const look = `{"subject":"a","limits":["100/1m","1000/1d"]}`
+	const take = `{"subject":"a","limits":["100/1m","1000/1d"],"cost":40,"hold_seconds":300}`
+	s, pass := clocked(t, rules)
+	charge := s.post("/v1/take", take).decision(200).Charge
+	step := func(path, more string, changed bool, charged int64, want string) {
+		t.Helper()
+		if c, n := s.post("/v1/"+path, withCharge(charge, more)).charged(); c != changed || n != charged {
+			t.Errorf("%s%s: changed is %v, charged %d; want %v, %d", path, more, c, n, changed, charged)
+		}
+		if got := s.looks(look); got != want {
+			t.Errorf("after %s%s: %s, want %s", path, more, got, want)
+		}
+	}
+	pass(2 * time.Minute) // the estimate has left the minute
+	step("extend", `,"cost":30`, true, -1, "limits 0/100, limits 40/960")
+	step("extend", `,"cost":30`, true, -1, "limits 0/100, limits 40/960")
+	step("extend", ``, true, -1, "limits 0/100, limits 40/960")
+	step("extend", `,"cost":55`, true, -1, "limits 15/85, limits 55/945")
+	step("settle", `,"cost":70`, true, 70, "limits 30/70, limits 70/930")
+	step("settle", `,"cost":70`, false, -1, "limits 30/70, limits 70/930")
+	step("refund", ``, false, -1, "limits 30/70, limits 70/930")
+	step("extend", `,"cost":90`, false, -1, "limits 30/70, limits 70/930")
+}
+
+// A hold that expires gives back what no heartbeat has reported, and can still be settled, once.
+func TestHoldExpires(t *testing.T) {
+	const look = `{"subject":"a","limits":["1000/1d"]}`
+	s, pass := clocked(t, rules)
+	charge := s.post("/v1/take", `{"subject":"a","limits":["1000/1d"],"cost":40,"hold_seconds":300}`).decision(200).Charge
+	s.post("/v1/extend", withCharge(charge, `,"cost":10`)).changed()
+	pass(6 * time.Minute)
+	if got := s.looks(look); got != "limits 10/990" {
+		t.Errorf("expired: %s", got)
+	}
+	if s.post("/v1/extend", withCharge(charge, ``)).changed() {
+		t.Error("a hold that has expired is open again")
+	}
+	for i, want := range []bool{true, false} {
+		if got := s.post("/v1/settle", withCharge(charge, `,"cost":25`)).changed(); got != want {
+			t.Errorf("settled for the %d. time: %v", i+1, got)
+		}
+	}
+	if got := s.looks(look); got != "limits 25/975" {
+		t.Errorf("settled: %s", got)
+	}
+}
+
+// Several quantities are charged by the names of their limits, and settled together or apart.
+func TestCosts(t *testing.T) {
+	const limits = `"subject":"a","limits":["requests: 10/1m","in: 1000/1d","out: 1000/1d"]`
+	s, _ := clocked(t, rules)
+	take := func() string {
+		return s.post("/v1/take", `{`+limits+`,"costs":{"in":100,"out":400},"hold_seconds":60}`).decision(200).Charge
+	}
+	want := func(want string) {
+		t.Helper()
+		if got := s.looks(`{` + limits + `}`); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	charge := take()
+	want("limits 1/9, limits 100/900, limits 400/600")
+	for i, test := range []struct {
+		more    string
+		changed bool
+		charged int64
+		want    string
+	}{
+		{`,"costs":{"out":50}`, true, 50, "limits 1/9, limits 100/900, limits 50/950"},
+		{`,"costs":{"out":70}`, false, -1, "limits 1/9, limits 100/900, limits 50/950"},
+		{`,"costs":{"in":80,"out":70}`, true, 80, "limits 1/9, limits 80/920, limits 50/950"},
+		{`,"costs":{"requests":1}`, true, 1, "limits 1/9, limits 80/920, limits 50/950"},
+	} {
+		if changed, charged := s.post("/v1/settle", withCharge(charge, test.more)).charged(); changed != test.changed || charged != test.charged {
+			t.Errorf("settlement %d: changed is %v, charged %d", i+1, changed, charged)
+		}
+		want(test.want)
+	}
+	charge = take()
+	if !s.post("/v1/extend", withCharge(charge, `,"costs":{"out":500}`)).changed() {
+		t.Error("not extended")
+	}
+	want("limits 2/8, limits 180/820, limits 550/450")
+	if !s.post("/v1/refund", withCharge(charge, ``)).changed() {
+		t.Error("not refunded")
+	}
+	want("limits 1/9, limits 80/920, limits 550/450") // what was reported is used
+
+	for body, field := range map[string]string{
+		`{` + limits + `,"costs":{"inn":1}}`: "costs.inn", `{` + limits + `,"costs":{}}`: "costs",
+		`{` + limits + `,"costs":{"in":-1}}`:             "costs.in",
+		`{"subject":"a","tier":"free","costs":{"in":1}}`: "costs.in",
+	} {
+		if p := s.post("/v1/take", body).problem(400); p.Mistakes[0].Field != field {
+			t.Errorf("%s: got %+v", body, p)
+		}
+	}
+	charge = take()
+	for more, field := range map[string]string{
+		`,"costs":{"inn":1}`: "costs.inn", `,"cost":1,"costs":{"in":1}`: "costs", ``: "cost",
+	} {
+		if p := s.post("/v1/settle", withCharge(charge, more)).problem(400); p.Mistakes[0].Field != field {
+			t.Errorf("%s: got %+v", more, p)
+		}
+	}
+}
+
+// What counts requests is held with the rest, and counts one once the charge is settled.
+func TestHoldCountsRequests(t *testing.T) {
+	const rules = `tiers: [{name: free, identity: ip, limits: 10/1d, budget: 100/1d}]`
+	s, pass := clocked(t, rules)
+	const take = `{"subject":"a","tier":"free","cost":40,"hold_seconds":60}`
+	charge := s.post("/v1/take", take).decision(200).Charge
+	if changed, charged := s.post("/v1/settle", withCharge(charge, `,"cost":7`)).charged(); !changed || charged != 7 {
+		t.Errorf("changed is %v, charged %d", changed, charged)
+	}
+	s.post("/v1/take", take).decision(200)
+	pass(time.Hour)
+	if got := s.looks(`{"subject":"a","tier":"free"}`); got != "free 1/9, free 7/93" {
+		t.Errorf("afterwards %s", got)
+	}
+}
+
+// Usage that was not asked about is charged even if there is no room.
+func TestReport(t *testing.T) {
+	s, _ := clocked(t, rules)
+	const look = `{"subject":"a","limits":["100/1m"]}`
+	for i, want := range []string{"limits 80/20", "limits 160/0"} {
+		d := s.post("/v1/report", `{"subject":"a","limits":["100/1m"],"cost":80}`).decision(200)
+		if !d.Allowed || usage(d) != want {
+			t.Errorf("report %d: %v, %s", i+1, d.Allowed, usage(d))
+		}
+		if i == 1 {
+			s.post("/v1/take", look).decision(http.StatusTooManyRequests)
+			if !s.post("/v1/settle", withCharge(d.Charge, `,"cost":10`)).changed() {
+				t.Error("a report is not settled")
+			}
+		}
+	}
+	if got := s.looks(look); got != "limits 90/10" {
+		t.Errorf("afterwards %s", got)
+	}
+	a := s.post("/v1/batch", `{"requests":[{"subject":"a","limits":["100/1m"],"cost":500,"mode":"report"}]}`)
+	var b batch
+	if a.into(200, &b); b.Results[0].Status != 200 || usage(*b.Results[0].Decision) != "limits 590/0" {
+		t.Errorf("batch: %s", a.Body)
+	}
+}
+
+// A caller whose answer was lost refunds by the request that it sent.
+func TestRefundByID(t *testing.T) {
+	redis := redistest.Start(t)
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	for name, s := range map[string]*server{"memory": serve(t, memory(t), rules), "redis": serve(t, store, rules)} {
+		const look = `{"subject":"job","limits":["100/1h"]}`
+		for i, body := range []string{
+			`{"subject":"job","limits":["100/1h"],"cost":40,"id":"one"}`,
+			`{"subject":"job","limits":["100/1h"],"cost":40,"hold_seconds":60,"id":"two"}`,
+			`{"subject":"job","limits":["100/1h"],"costs":{"":3},"hold_seconds":60,"id":"three"}`,
+		} {
+			if strings.Contains(body, "costs") {
+				body = strings.ReplaceAll(strings.ReplaceAll(body, `"100/1h"`, `"100/1h","in: 9/1h"`), `"":3`, `"in":3`)
+			}
+			if s.post("/v1/refund", body).changed() {
+				t.Errorf("%s %d: refunded before it was charged", name, i)
+			}
+			s.post("/v1/take", body).decision(200)
+			// The id of another request, or another subject's, is nothing.
+			if s.post("/v1/refund", strings.Replace(body, `"id":"`, `"id":"x`, 1)).changed() ||
+				s.post("/v1/refund", strings.Replace(body, "job", "bob", 1)).changed() {
+				t.Errorf("%s %d: refunded by another id or subject", name, i)
+			}
+			for k, want := range []bool{true, false} {
+				if got := s.post("/v1/refund", body).changed(); got != want {
+					t.Errorf("%s %d: refund %d: changed is %v", name, i, k+1, got)
+				}
+			}
+			if got := s.looks(look); got != "limits 0/100" {
+				t.Errorf("%s %d: afterwards %s", name, i, got)
+			}
+		}
+		// With the charge it can be settled as well.
+		const body = `{"subject":"job","limits":["100/1h"],"cost":40,"id":"four"}`
+		s.post("/v1/take", body).decision(200)
+		if d := s.post("/v1/peek", body).decision(200); !s.post("/v1/settle", withCharge(d.Charge, `,"cost":2`)).changed() {
+			t.Errorf("%s: not settled by its id", name)
+		}
+		for body, field := range map[string]string{
+			`{"subject":"job","limits":["100/1h"]}`: "id", withCharge("x", `,"id":"one"`): "charge", withCharge("x", ``): "charge",
+		} {
+			if p := s.post("/v1/refund", body).problem(400); p.Mistakes[0].Field != field {
+				t.Errorf("%s: got %+v", body, p)
+			}
+		}
+	}
+}
+
+// A replayed, forged or foreign charge frees nothing.
+func TestForgedCharges(t *testing.T) {
+	redis := redistest.Start(t)
+	open := func(prefix string) *server {
+		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		return serve(t, store, rules)
+	}
+	s, foreign := open("stint"), open("other")
+	const take = `{"subject":"a","limits":["100/1m","1000/1d"],"cost":40,"hold_seconds":300}`
+	const look = `{"subject":"a","limits":["100/1m","1000/1d"]}`
+	mine, victim := s.post("/v1/take", take).decision(200).Charge, s.post("/v1/take", take).decision(200).Charge
+	theirs := foreign.post("/v1/take", take).decision(200).Charge
+	if !s.post("/v1/settle", withCharge(mine, `,"cost":0`)).changed() {
+		t.Error("not settled")
+	}
+	const want = "limits 40/60, limits 40/960"
+	attacks := 0
+	try := func(what, charge string, refused bool) {
+		t.Helper()
+		for _, path := range []string{"refund", "settle", "extend", "release"} {
+			more := map[string]string{"settle": `,"cost":0`}[path]
+			a := s.post("/v1/"+path, withCharge(charge, more))
+			if refused && a.Code != http.StatusBadRequest {
+				t.Errorf("%s: %s answers %d %s", what, path, a.Code, a.Body)
+			}
+			if !refused && a.changed() {
+				t.Errorf("%s: %s changes something", what, path)
+			}
+			attacks++
+		}
+		if got := s.looks(look); got != want {
+			t.Fatalf("%s: %s, want %s", what, got, want)
+		}
+	}
+	try("replayed", mine, false)
+	try("foreign", theirs, true)
+	for i := 0; i < len(victim); i += 7 {
+		b := []byte(victim)
+		if b[i] = 'A'; victim[i] == 'A' {
+			b[i] = 'B'
+		}
+		try(fmt.Sprintf("changed at %d", i), string(b), true)
+	}
+	try("cut", victim[:len(victim)-4], true)
+	try("joined", mine[:len(mine)-22]+victim[len(victim)-22:], true)
+	if attacks < 40 {
+		t.Errorf("only %d attacks", attacks)
+	}
+	if !s.post("/v1/refund", withCharge(victim, ``)).changed() {
+		t.Error("the charge itself is not refunded")
+	}
+}

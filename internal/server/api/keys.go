@@ -1,0 +1,239 @@
+package api
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"maps"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/logsample"
+)
+
+const (
+	// keyTable is the store's table of the keys that sign charges: a key in hexadecimal by the
+	// number of the period that it was made in.
+	keyTable = "charge-keys"
+	keySize  = 32
+	// keyPeriod is how long a key signs. It is accepted for oldKeys periods more.
+	keyPeriod = 30 * 24 * time.Hour
+	oldKeys   = 13
+	// keysAge is after how long the table is read again, which happens in the background: keys that
+	// have been removed from it are not accepted any more. A signature that is not known has it
+	// read at once, unless that was less than keysPause ago.
+	keysAge   = 5 * time.Second
+	keysPause = time.Second
+	keysTime  = time.Second
+)
+
+// keys sign charges. Processes that share a store share the keys that it keeps, and the first one
+// that finds no key of the current period makes one. A process that has not reached the store yet
+// signs with a key of its own: it decides without the store then, and no other process can amend
+// what it charges.
+type keys struct {
+	store  driver.Keeper // nil if it keeps no tables
+	own    seal
+	now    func() time.Time
+	logger *slog.Logger
+	failed logsample.Sampler
+
+	turn chan struct{} // holds a value while the table is read
+	ring atomic.Pointer[keyRing]
+}
+
+// keyRing is the table as it was read last. It does not change.
+type keyRing struct {
+	read    time.Time // when it was read, or could not be
+	version int64
+	shared  map[int64]seal // by period
+	newest  *seal          // of them; nil if there are none
+	failed  bool           // it is as it was before
+}
+
+func newKeys(store stint.Store, logger *slog.Logger) *keys {
+	k := &keys{own: newSeal(randomKey()), now: time.Now, logger: logger, turn: make(chan struct{}, 1)}
+	k.store, _ = store.(driver.Keeper)
+	k.ring.Store(&keyRing{})
+	return k
+}
+
+func randomKey() []byte {
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// signer returns what to sign a charge with. If that is in the store, it is a shared key, which
+// all processes know.
+func (k *keys) signer(ctx context.Context, stored bool) *seal {
+	ring := k.ring.Load()
+	switch {
+	case ring.newest != nil:
+		k.refreshSoon(ctx, ring)
+	case stored && k.due(ring, keysAge):
+		k.refresh(ctx)
+		ring = k.ring.Load()
+	}
+	if ring.newest == nil {
+		return &k.own
+	}
+	return ring.newest
+}
+
+// errKeysAway says that a signature cannot be checked.
+var errKeysAway = errors.New("the keys that sign charges could not be read from the store")
+
+// signed reports whether a signature was made with one of the keys. The error is errKeysAway if
+// that cannot be told.
+func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
+	ring := k.ring.Load()
+	if hmac.Equal(signature, k.own.sign(b)) {
+		return true, nil
+	}
+	if ring.signed(b, signature) {
+		k.refreshSoon(ctx, ring)
+		return true, nil
+	}
+	if k.due(ring, keysPause) && !k.refresh(ctx) {
+		return false, errKeysAway
+	}
+	return k.ring.Load().signed(b, signature), nil
+}
+
+func (r *keyRing) signed(b, signature []byte) bool {
+	for _, s := range r.shared {
+		if hmac.Equal(signature, s.sign(b)) {
+			return true
+		}
+	}
+	return false
+}
+
+// due reports whether the table was not read for some time.
+func (k *keys) due(ring *keyRing, after time.Duration) bool {
+	return k.store != nil && k.now().Sub(ring.read) >= after
+}
+
+// refreshSoon has the table read in the background if that is due.
+func (k *keys) refreshSoon(ctx context.Context, ring *keyRing) {
+	if !k.due(ring, keysAge) {
+		return
+	}
+	select {
+	case k.turn <- struct{}{}:
+		go func() { // ends after keysTime
+			defer func() { <-k.turn }()
+			k.update(context.WithoutCancel(ctx))
+		}()
+	default: // another call reads it
+	}
+}
+
+// refresh reads the table, or waits for a call that reads it. It reports whether the store has
+// answered.
+func (k *keys) refresh(ctx context.Context) bool {
+	before := k.ring.Load()
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return false
+	}
+	if ring := k.ring.Load(); ring != before {
+		return !ring.failed
+	}
+	return k.update(ctx)
+}
+
+// update reads the table, and adds a key if it has none of this period. The caller has the turn.
+func (k *keys) update(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, keysTime)
+	defer cancel()
+	before := k.ring.Load()
+	ring, err := k.load(ctx, before)
+	if err == nil {
+		period := k.now().Unix() / int64(keyPeriod/time.Second)
+		if latest, ok := ring.latest(); !ok || latest < period {
+			ring, err = k.add(ctx, ring, period)
+		}
+	}
+	if err == nil {
+		k.ring.Store(ring)
+		return true
+	}
+	failed := *before
+	failed.read, failed.failed = k.now(), !errors.Is(err, errors.ErrUnsupported)
+	if k.ring.Store(&failed); !failed.failed {
+		return true // there are none
+	}
+	if n, ok := k.failed.Allow(1, time.Minute); ok {
+		k.logger.Warn("stint: the keys that sign charges could not be read from the store", "cause", err, "unlogged", n)
+	}
+	return false
+}
+
+// load returns the table as it is now.
+func (k *keys) load(ctx context.Context, before *keyRing) (*keyRing, error) {
+	rows := map[string]string{}
+	version, which, err := k.store.Kept(ctx, keyTable, before.version, func(r driver.Row) { rows[r.Name] = r.Text })
+	if err != nil {
+		return nil, err
+	}
+	ring := &keyRing{read: k.now(), version: version, shared: map[int64]seal{}}
+	if which == driver.RowsChanged {
+		maps.Copy(ring.shared, before.shared)
+	}
+	for name, text := range rows {
+		period, err := strconv.ParseInt(name, 10, 64)
+		if err != nil || period < 0 {
+			continue
+		}
+		delete(ring.shared, period)
+		if key, err := hex.DecodeString(text); err == nil && len(key) == keySize {
+			ring.shared[period] = newSeal(key)
+		}
+	}
+	if latest, ok := ring.latest(); ok {
+		newest := ring.shared[latest]
+		ring.newest = &newest
+	}
+	return ring, nil
+}
+
+// latest returns the latest period that has a key. It is not this one where clocks differ.
+func (r *keyRing) latest() (period int64, ok bool) {
+	for p := range r.shared {
+		period, ok = max(period, p), true
+	}
+	return period, ok
+}
+
+// add adds a key for a period, unless another process has, and removes those that are too old.
+func (k *keys) add(ctx context.Context, ring *keyRing, period int64) (*keyRing, error) {
+	row := func(period int64, text string) driver.Row {
+		return driver.Row{Name: strconv.FormatInt(period, 10), Text: text}
+	}
+	if _, err := k.store.Keep(ctx, keyTable, []driver.Row{row(period, hex.EncodeToString(randomKey()))},
+		ring.version, true); err != nil {
+		return nil, err
+	}
+	var old []driver.Row
+	for p := range ring.shared {
+		if p < period-oldKeys {
+			old = append(old, row(p, ""))
+		}
+	}
+	if len(old) > 0 {
+		if _, err := k.store.Keep(ctx, keyTable, old, ring.version, false); err != nil {
+			return nil, err
+		}
+	}
+	return k.load(ctx, ring)
+}

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/server"
+)
+
+// answered is what the API answers to a decision or an amendment.
+type answered struct {
+	status  int
+	Allowed bool
+	Charge  string
+	Changed bool
+	Charged int64
+	Limits  []struct{ Used, Remaining int64 }
+}
+
+func (r *rig) call(path string, body map[string]any) (a answered) {
+	r.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	response, err := http.Post(r.api+path, "application/json", bytes.NewReader(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+		r.t.Fatal(err)
+	}
+	a.status = response.StatusCode
+	return a
+}
+
+// TestHoldsAcrossServers: what one server has taken, another one settles, once, also if it was
+// started later and the first is gone. A charge that was changed frees nothing.
+func TestHoldsAcrossServers(t *testing.T) {
+	redis := redistest.Start(t)
+	const policies = "failure: {budget: 10s}\ntiers: [{name: all, identity: [user, ip], limits: 10/1m, budget: [100/1m, 1000/1d]}]\n"
+	shared := func(c *server.Config) { c.Store = redis.URL() }
+	one, two := start(t, policies, shared), start(t, policies, shared)
+	subject := func(more map[string]any) map[string]any {
+		body := map[string]any{"subject": "user:42", "tier": "all"}
+		for name, value := range more {
+			body[name] = value
+		}
+		return body
+	}
+	take := subject(map[string]any{"cost": 40, "hold_seconds": 300})
+	amend := func(charge string, cost any) map[string]any {
+		body := map[string]any{"charge": charge}
+		if cost != nil {
+			body["cost"] = cost
+		}
+		return body
+	}
+	used := func(r *rig, want ...int64) {
+		t.Helper()
+		a := r.call("/v1/peek", subject(nil))
+		for i := range want {
+			if len(a.Limits) != len(want) || a.Limits[i].Used != want[i] {
+				t.Fatalf("used %+v, want %v", a.Limits, want)
+			}
+		}
+	}
+	first, second, third := one.call("/v1/take", take), one.call("/v1/take", take), two.call("/v1/take", subject(map[string]any{"cost": 5, "hold_seconds": 300, "id": "lost"}))
+	if !first.Allowed || !second.Allowed || !third.Allowed {
+		t.Fatalf("got %+v, %+v, %+v", first, second, third)
+	}
+	used(two, 3, 85, 85)
+
+	// Taken at one, a heartbeat at the other, settled there, and again at both.
+	if a := two.call("/v1/extend", amend(first.Charge, 10)); !a.Changed {
+		t.Errorf("extend: %+v", a)
+	}
+	for i, r := range []*rig{two, one, two} {
+		if a := r.call("/v1/settle", amend(first.Charge, 30)); a.Changed != (i == 0) || i == 0 && a.Charged != 30 {
+			t.Errorf("settlement %d: %+v", i+1, a)
+		}
+	}
+	used(one, 3, 75, 75)
+
+	// A changed charge is refused by both.
+	forged := []byte(second.Charge)
+	if forged[30]++; forged[30] > 'z' || forged[30] == '[' || forged[30] == ':' {
+		forged[30] = 'A'
+	}
+	for _, r := range []*rig{one, two} {
+		if a := r.call("/v1/refund", amend(string(forged), nil)); a.status != http.StatusBadRequest {
+			t.Errorf("forged: %+v", a)
+		}
+	}
+	used(one, 3, 75, 75)
+
+	// A server that has started since settles what is open.
+	later := start(t, policies, shared)
+	if a := later.call("/v1/settle", amend(second.Charge, 1)); !a.Changed || a.Charged != 1 {
+		t.Errorf("after a restart: %+v", a)
+	}
+	used(two, 3, 36, 36)
+	// The answer was lost: only the request is known.
+	if a := later.call("/v1/refund", subject(map[string]any{"cost": 5, "hold_seconds": 300, "id": "lost"})); !a.Changed {
+		t.Errorf("refund by id: %+v", a)
+	}
+	used(two, 2, 31, 31)
+}
+
+// TestChargesWithoutRedis: a server that starts without Redis amends what it charges itself. Once
+// Redis is there, it shares its charges with others.
+func TestChargesWithoutRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	url := redis.URL()
+	const policies = "tiers: [{name: all, identity: [user, ip], limits: 10/1m, budget: 100/1d}]\n"
+	shared := func(c *server.Config) { c.Store = url }
+	other := start(t, policies, shared)
+	take := map[string]any{"subject": "user:42", "tier": "all", "cost": 40, "hold_seconds": 300}
+	var stored answered
+	eventually.True(t, "the first server is connected", func() bool {
+		stored = other.call("/v1/take", take)
+		return stored.Allowed
+	})
+	redis.Stop()
+	lonely := start(t, policies, shared)
+	take["subject"] = "user:7"
+	a := lonely.call("/v1/take", take)
+	if !a.Allowed || a.Charge == "" {
+		t.Fatalf("got %+v", a)
+	}
+	if s := lonely.call("/v1/settle", map[string]any{"charge": stored.Charge, "cost": 1}); s.status != http.StatusServiceUnavailable {
+		t.Errorf("a charge that cannot be checked: %+v", s)
+	}
+	if s := lonely.call("/v1/settle", map[string]any{"charge": a.Charge, "cost": 7}); !s.Changed || s.Charged != 7 {
+		t.Errorf("its own charge: %+v", s)
+	}
+	redis.Restart(t)
+	take["subject"] = "user:8"
+	eventually.True(t, "the server shares its charges", func() bool {
+		a := lonely.call("/v1/take", take)
+		s := other.call("/v1/settle", map[string]any{"charge": a.Charge, "cost": 0})
+		lonely.call("/v1/refund", map[string]any{"charge": a.Charge})
+		return s.Changed
+	})
+}
