@@ -197,6 +197,8 @@ func valueOf(typ string, titles map[string]string) string {
 	switch typ {
 	case "map[string]string":
 		return "names to texts"
+	case "map[string]int64":
+		return "names to whole numbers"
 	case "map[string]list":
 		return "names to texts or lists"
 	case "[]duration":

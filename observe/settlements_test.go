@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
@@ -73,5 +74,28 @@ policies: [{name: query, match: {path: /query}, cost: 5, settle: {header: X-Cost
 	}
 	if n := strings.Count(text, "\nstint_settlements_lost_total{"); n != 5 {
 		t.Errorf("%d lines, want 5", n)
+	}
+}
+
+// TestHolds: holds are counted when they are settled, with how long that took, and when a heartbeat
+// finds that one has expired.
+func TestHolds(t *testing.T) {
+	m := newMonitor(t)
+	held := policy.Settlement{Cost: 5, Amended: stint.Amended{Changed: true, Charged: 5}, Hold: time.Minute}
+	for _, delay := range []time.Duration{1500 * time.Millisecond, time.Second} {
+		held.Delay = delay
+		m.Observe(t.Context(), &held)
+	}
+	m.Observe(t.Context(), &policy.Settlement{Hold: time.Minute, Expired: true})
+	text := scrape(t, m)
+	for _, want := range []string{"stint_holds_settled_total{policy=\"\",tier=\"\"} 2\n",
+		"stint_holds_expired_total{policy=\"\",tier=\"\"} 1\n",
+		"stint_settlement_delay_seconds_total{policy=\"\",tier=\"\"} 2.5\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no line %s", want)
+		}
+	}
+	if strings.Contains(text, "stint_settlement_units_lost_total{") || strings.Contains(text, "stint_settlements_lost_total{") {
+		t.Error("a hold that was settled wholly counts as lost")
 	}
 }

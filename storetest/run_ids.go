@@ -52,7 +52,7 @@ var requestIDs = []check{
 			k.Errorf("peek: repeat is %v, charge %+v", seen.Repeat, seen.Charge)
 		}
 		// A request that was repeated is not refunded.
-		if a, err := k.store.Amend(k.Context(), seen.Charge, stint.Amendment{Kind: stint.AmendSettle}); err != nil || !a.Changed {
+		if a, err := k.Store.Amend(k.Context(), seen.Charge, stint.Amendment{Kind: stint.AmendSettle}); err != nil || !a.Changed {
 			k.Errorf("refund of what a peek found: %+v, %v", a, err)
 		}
 		k.wantRepeat(k.decide(look), false)

@@ -111,7 +111,7 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	}
 	row(b, "used", s.paint(color, figures.Bar(share, min(room/2, 40)))+amount)
 	if l.Held > 0 {
-		row(b, "held", count(int(l.Held), "unit", "units")+" of these, until the true cost is settled or the hold expires")
+		row(b, "held", count(int(l.Held), "unit", "units")+" of these, until they are settled or expire")
 	}
 	switch l.Algorithm {
 	case "sliding":

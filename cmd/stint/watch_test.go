@@ -59,7 +59,7 @@ func drawn() control.Subject {
 			{
 				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500,
 				Capacity: 500, Window: 3600,
-				Used: 500, Remaining: 0, ResetAfter: 3599, RetryAfter: 12.34, LeftOut: 20,
+				Used: 500, Held: 40, Remaining: 0, ResetAfter: 3599, RetryAfter: 12.34, LeftOut: 20,
 				Entries: []driver.Entry{ago(-10*time.Minute, time.Hour, 3), ago(0, time.Hour, 477)},
 			},
 			{Tier: "free", Scope: "other", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60,
