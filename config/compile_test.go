@@ -133,7 +133,7 @@ func TestCompileMistakes(t *testing.T) {
 		{"debt past counting", tail + "policies: [{name: p, settle: {header: X, max_debt: 9007199254740993}}]", `policies[0].settle.max_debt: want at most 9007199254740992`},
 		{"debt alone", tail + "policies: [{name: p, settle: {max_debt: 5}}]", `policies[0].settle: want header or bytes, one of them`},
 		{"settle what costs nothing", tail + "policies: [{name: p, cost: 0, settle: {header: X}}]", `what costs nothing is not charged`},
-		{"no hold", tail + "policies: [{name: p, hold: 0s}]", `policies[0].hold: 0s; want how long a request may go on without a sign of life`},
+		{"no hold", tail + "policies: [{name: p, limits: 9/1m, hold: 0s}]", `policies[0].hold: 0s; want how long a request may go on without a sign of life`},
 		{"a long hold", tail + "policies: [{name: p, hold: 25h}]", `policies[0].hold: 25h0m0s; want whole microseconds from 1ms to 24h0m0s`},
 		{"costs of no budget", tail + "policies: [{name: p, costs: {tokens: 1}}]", `policies[0].costs.tokens: no budget has a limit "tokens"; want a budget with a name, as in tokens: 100000/1m`},
 		{"costs of another budget", tail + "policies: [{name: p, budget: 'tokens: 9/1m', costs: {token: 1}}]", `policies[0].costs.token: no budget has a limit "token"; there is tokens (did you mean "tokens"?)`},

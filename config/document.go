@@ -206,11 +206,11 @@ type policyDoc struct {
 	// 1000, output_tokens: 4000}`.
 	Costs map[string]int64 `yaml:"costs"`
 	// The costs are estimates, and a request may go on for this long without a sign of life: 5m, at
-	// most 1d. Budgets with a longer window hold the estimate until the true cost is known, or until
-	// that time has passed without a sign of life: then it is given back. The gateway and the
+	// most 1d. Budgets with a longer window hold the estimate until the true cost is known, or
+	// until that time has passed without a sign of life: then it is given back. The gateway and the
 	// middleware give signs of life while a request runs, and charge what `settle` says, or the
-	// estimate, when it ends. Callers of the JSON API do both themselves. Forward-auth does not hold.
-	// Default: nothing is held.
+	// estimate, when it ends. Callers of the JSON API do both themselves. Forward-auth does not
+	// hold. Default: nothing is held.
 	Hold duration `yaml:"hold"`
 	// The true cost, known after the response: the budgets are corrected by it.
 	Settle *settleDoc `yaml:"settle"`

@@ -49,6 +49,7 @@ var forms = []struct {
 		"10/1m", "10/m", "10/d", "10/1d12h", "10/1h30m", "10/m30s", "10/1.5h", "10/.5s", "0/1s", `"login: 5/15m"`,
 		`"a:1/s"`, `" 10/1m "`, "10/1m burst 2x",
 		"10/1s burst 25 bucket", "20/30s concurrency", "100/1m sliding leased", "10/1m  fixed", "unlimited",
+		"100/1d hold-through charge-expired", "100/1d charge-expired hold-through",
 		"unlimited/1d", "[10/1m, 100/1h]", "[unlimited]",
 		"10", "10/", "/1m", "10/1w", "ten/1m", "-1/1m", "+1/1m", "1.5/1m", "10/-1m", "10/1m burst", "10/1m burst x",
 		"10/1m brust 2x", "10/1m leased fixed", "10 / 1m",

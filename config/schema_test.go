@@ -74,7 +74,7 @@ const (
 	windowForm   = `([0-9]*d|([0-9]*d)?([0-9.]*(ns|us|µs|μs|ms|s|m|h))+)`
 	calendarForm = `(day|week|month|year)(\s+on\s+[0-9]+|\s+from\s+[A-Za-z]+)?(\s+in\s+[A-Za-z0-9_+/-]+)?`
 	limitForm    = `\s*([A-Za-z0-9_.-]{1,64}\s*:\s*)?[0-9]+/(` + windowForm +
-		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?|` + calendarForm + `)(\s+leased)?\s*`
+		`(\s+burst\s+[0-9]+x?)?(\s+(sliding|bucket|fixed|concurrency))?|` + calendarForm + `)(\s+leased)?(\s+hold-through)?(\s+charge-expired)?\s*`
 	limitPattern   = `^(unlimited(/` + windowForm + `)?|` + limitForm + `)$`
 	claimedPattern = `^` + limitForm + `$`
 	sharePattern   = `^([1-9][0-9]?|100)%$`

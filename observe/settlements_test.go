@@ -95,7 +95,8 @@ func TestHolds(t *testing.T) {
 			t.Errorf("there is no line %s", want)
 		}
 	}
-	if strings.Contains(text, "stint_settlement_units_lost_total{") || strings.Contains(text, "stint_settlements_lost_total{") {
+	if strings.Contains(text, "stint_settlement_units_lost_total{") ||
+		strings.Contains(text, "stint_settlements_lost_total{") {
 		t.Error("a hold that was settled wholly counts as lost")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // settleTime is how long it is worth waiting for the store after a response: what is not given back
@@ -79,10 +80,10 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	if v.enforced > 0 {
 		refund.Rule = v.Results[0].Rule
 	}
-	g.settle(ctx, &v.Decision, v.Decision.Charge, refund, nil)
+	g.settle(ctx, &v.Decision, v.Decision.Charge, refund, nil, allClaims(v.enforced))
 	for i := range v.shadow {
 		g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: v.Results[v.enforced+i].Rule,
-			Refund: true}, nil)
+			Refund: true}, nil, []int{0})
 	}
 }
 
@@ -99,37 +100,34 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	budgets, others := v.budgets()
-	if len(others) > 0 && holds {
-		g.settle(ctx, &v.Decision, v.Decision.Charge.Part(others...),
-			&Settlement{Verdict: v, Rule: v.Results[others[0]].Rule, Cost: 1}, nil)
-	}
-	if len(budgets) > 0 {
-		g.settle(ctx, &v.Decision, v.Decision.Charge.Part(budgets...),
-			&Settlement{Verdict: v, Rule: v.Results[budgets[0]].Rule, Cost: cost}, v.truths(cost, budgets))
+	counted := func(r Result) bool { return !r.onlyPlaces() }
+	if budgets := v.budgets(); len(budgets) > 0 || holds && slices.ContainsFunc(v.Results[:v.enforced], counted) {
+		s := &Settlement{Verdict: v, Rule: v.Results[0].Rule, Cost: 1}
+		if len(budgets) > 0 {
+			s.Rule, s.Cost = v.Results[budgets[0]].Rule, cost
+		}
+		g.settle(ctx, &v.Decision, v.Decision.Charge, s, v.truths(cost, budgets), budgets)
 	}
 	for i := range v.shadow {
 		r := &v.Results[v.enforced+i]
 		if r.Rule.Costs {
 			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: cost},
-				v.truths(cost, []int{v.enforced + i}))
+				v.truths(cost, []int{v.enforced + i}), []int{0})
 		} else if holds && !r.onlyPlaces() {
-			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: 1}, nil)
+			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: 1}, nil, []int{0})
 		}
 	}
 }
 
-// budgets returns which of the request's claims are charged its cost, and which are charged one.
-func (v *Verdict) budgets() (budgets, others []int) {
+// budgets returns which of the request's claims are charged its cost.
+func (v *Verdict) budgets() []int {
+	var claims []int
 	for i := range v.Results[:v.enforced] {
-		switch r := &v.Results[i]; {
-		case r.Rule.Costs:
-			budgets = append(budgets, i)
-		case !r.onlyPlaces():
-			others = append(others, i)
+		if v.Results[i].Rule.Costs {
+			claims = append(claims, i)
 		}
 	}
-	return budgets, others
+	return claims
 }
 
 // onlyPlaces reports whether all limits are concurrency limits, under which nothing is held.
@@ -163,10 +161,12 @@ func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
 	return costs
 }
 
-// settle corrects a charge: to the settlement's cost, or to costs by the names of limits. What is not corrected stays charged as it was, for as long as its
-// windows last, and a cost may be too large a debt to be charged wholly: both are logged, and the
-// observer receives them.
-func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs) {
+// settle corrects a charge: the claims by number in which to the settlement's cost, or to costs by
+// the names of limits. What is not corrected stays charged as it was, for as long as its windows
+// last, and a cost may be too large a debt to be charged wholly: both are logged, and the observer
+// receives them.
+func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
+	which []int) {
 	if c.IsZero() || d.Repeat {
 		return // nothing was charged
 	}
@@ -180,7 +180,8 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	if s.Verdict.after != nil {
 		amendment.MaxDebt = s.Verdict.after.maxDebt
 	}
-	s.Amended, s.Err = g.store.Amend(ctx, c, amendment)
+	s.Amended, s.Err = contract.Settle(c, which, amendment,
+		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
 	if s.Refund || s.Rule.Costs { // so that each request is counted once
 		s.SetHold(&c)
 	}
@@ -194,6 +195,14 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	if g.observer != nil {
 		g.observer.Observe(ctx, s)
 	}
+}
+
+// allClaims returns the numbers of so many claims.
+func allClaims(n int) (claims []int) {
+	for i := range n {
+		claims = append(claims, i)
+	}
+	return claims
 }
 
 // SetHold notes the hold of a charge, if it has one, and how long ago that was charged.

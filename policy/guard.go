@@ -90,8 +90,8 @@ func (g *Guard) Swap(set *Set) {
 // store failed and the failure mode is "error", or the context has ended.
 //
 // If the request is allowed and then served, [Guard.Follow] sees to what comes after. A caller that
-// does not call it, because it does not see the response, calls [Guard.Ask], removes the hold of the
-// question, and asks the store.
+// does not call it, because it does not see the response, calls [Guard.Ask], removes the hold of
+// the question, and asks the store.
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
 	v.Err = g.Ask(in, v, &r)

@@ -252,8 +252,9 @@ func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 	return costs
 }
 
-// join adds the terms of another reading: the highest costs, the longest hold, the strictest mode of failure, bans if
-// either has them, a true cost if either has one, and only if both agree what gives something back.
+// join adds the terms of another reading: the highest costs, the longest hold, the strictest mode
+// of failure, bans if either has them, a true cost if either has one, and only if both agree what
+// gives something back.
 func (o *terms) join(other *terms) {
 	o.cost, o.hold = max(o.cost, other.cost), max(o.hold, other.hold)
 	if len(other.costs) > 0 {

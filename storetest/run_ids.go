@@ -51,10 +51,7 @@ var requestIDs = []check{
 		if !seen.Repeat || seen.Charge.Data().ID != first.Charge.Data().ID {
 			k.Errorf("peek: repeat is %v, charge %+v", seen.Repeat, seen.Charge)
 		}
-		// A request that was repeated is not refunded.
-		if a, err := k.Store.Amend(k.Context(), seen.Charge, stint.Amendment{Kind: stint.AmendSettle}); err != nil || !a.Changed {
-			k.Errorf("refund of what a peek found: %+v, %v", a, err)
-		}
+		k.wantApplied(k.settle(seen, 0), true) // which is not so if a request was repeated
 		k.wantRepeat(k.decide(look), false)
 	}),
 	exact("a repeat is allowed by a limit that is used up", limits{stint.PerHour(1)}, func(k *tester) {
@@ -239,17 +236,13 @@ var requestIDs = []check{
 			k.wantApplied(k.settle(first, 0), false)
 			k.wantUsed(k.peek(1), 0)
 		}),
-	clocked("a peek and a denied repeat have no charge", limits{stint.PerSecond(1)}, func(k *tester) {
+	clocked("a denied repeat has no charge", limits{stint.PerSecond(1)}, func(k *tester) {
 		k.after(micros(16 - k.Clock.micros()%16)).mustTake(1)
 		r := k.withID("x")
 		r.Mode = stint.ModeReserve
 		k.mustDecide(r)
-		look := k.withID("x")
-		look.Mode = stint.ModePeek
-		for _, r := range []stint.Request{look, k.withID("x")} {
-			if d := k.decide(r); !d.Repeat || !d.Charge.IsZero() {
-				k.Errorf("%s: repeat %v, charge %+v", describe(r, ""), d.Repeat, d.Charge)
-			}
+		if d := k.decide(k.withID("x")); !d.Repeat || !d.Charge.IsZero() {
+			k.Errorf("repeat %v, charge %+v", d.Repeat, d.Charge)
 		}
 	}),
 	clocked("a repeat has the charge of a booking that was moved up", limits{stint.PerSecond(1)}, func(k *tester) {

@@ -146,7 +146,8 @@ func (e *explanation) foot(b *bytes.Buffer) {
 		line("store fails", e.Failure.String())
 		line("breaker", e.Failure.Breaker.String())
 		if e.Hold > 0 {
-			line("held", "costs are estimates, held for "+figures.Length(time.Duration(e.Hold))+" without a sign of life")
+			line("held", "costs are estimates, held for "+figures.Length(time.Duration(e.Hold))+
+				" without a sign of life")
 		}
 		line("afterwards", orNone(e.After))
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/internal/nearest"
@@ -36,16 +37,13 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	if a.refused(w, body, err) {
 		return
 	}
-	var done stint.Amended
-	costs, others := c.parts()
-	if c.Data().Hold > 0 && !others.IsZero() {
-		// What counts requests is held, too: it was one request.
-		done, err = a.store.Amend(r.Context(), others, stint.Amendment{Kind: stint.AmendSettle, Cost: 1})
+	done, err := contract.Settle(c.Charge, c.costs(), m, func(part stint.Charge, m stint.Amendment) (stint.Amended, error) {
+		return a.store.Amend(r.Context(), part, m)
+	})
+	if err == nil {
+		a.settled(r.Context(), &c.Charge, m, done)
 	}
-	if err == nil && !costs.IsZero() {
-		done, err = a.amend(r.Context(), costs, m)
-	}
-	a.answerAmended(w, done, err, done.Changed && !costs.IsZero())
+	a.answerAmended(w, done, err, done.Changed && c.priced != 0)
 }
 
 // refund gives back all that was charged: of a charge, or of a request by its id.
@@ -70,7 +68,12 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	if a.refused(w, body, err) {
 		return
 	}
-	done, err := a.amend(r.Context(), c, stint.Amendment{Kind: stint.AmendSettle})
+	var done stint.Amended
+	if m := (stint.Amendment{Kind: stint.AmendSettle}); !c.IsZero() {
+		if done, err = a.store.Amend(r.Context(), c, m); err == nil {
+			a.settled(r.Context(), &c, m, done)
+		}
+	}
 	a.answerAmended(w, done, err, false)
 }
 
@@ -140,7 +143,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 	if a.refused(w, body, err) {
 		return
 	}
-	done, err := a.amend(r.Context(), c.Charge, m)
+	done, err := a.store.Amend(r.Context(), c.Charge, m)
 	a.answerAmended(w, done, err, false)
 }
 
@@ -214,18 +217,26 @@ func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, know
 	return c, nil
 }
 
+// costs returns which claims count the cost, by number.
+func (c *charged) costs() (claims []int) {
+	for i := range c.Claims() {
+		if c.priced&(1<<i) != 0 {
+			claims = append(claims, i)
+		}
+	}
+	return claims
+}
+
 // parts returns the part of the charge that counts costs, and that which counts requests. A part
 // without claims is zero.
 func (c *charged) parts() (costs, others stint.Charge) {
-	var priced, rest []int
+	var rest []int
 	for i := range c.Claims() {
-		if c.priced&(1<<i) != 0 {
-			priced = append(priced, i)
-		} else {
+		if c.priced&(1<<i) == 0 {
 			rest = append(rest, i)
 		}
 	}
-	return c.Part(priced...), c.Part(rest...)
+	return c.Part(c.costs()...), c.Part(rest...)
 }
 
 // namesOf returns the names of the limits of a charge.
@@ -252,32 +263,23 @@ func (a *API) logFailure(err error) {
 	}
 }
 
-// amend corrects a charge. One that nothing is left of, because none of its claims counts what is
-// corrected, is as it was. A settlement of which a part is not charged is logged. The observer
-// receives it, and every settlement of a hold.
-func (a *API) amend(ctx context.Context, c stint.Charge, m stint.Amendment) (done stint.Amended, err error) {
-	if c.IsZero() {
-		return done, nil
+// settled logs a settlement of which a part is not charged. The observer receives it, and every
+// settlement of a hold.
+func (a *API) settled(ctx context.Context, c *stint.Charge, m stint.Amendment, done stint.Amended) {
+	if !done.Changed {
+		return
 	}
-	cost := m.Cost
-	for _, n := range m.Costs {
-		cost += n
-	}
-	if done, err = a.store.Amend(ctx, c, m); err != nil || !done.Changed || m.Kind != stint.AmendSettle {
-		return done, err
-	}
-	settled := &policy.Settlement{Cost: cost, Amended: done}
-	settled.SetHold(&c)
-	if done.Charged < cost {
+	s := &policy.Settlement{Cost: contract.Total(&m), Amended: done}
+	s.SetHold(c)
+	if done.Charged < s.Cost {
 		if n, ok := a.cuts.Allow(logsample.Few, time.Second); ok {
 			a.config.Logger.Warn("stint: a settlement through the API was not charged wholly: its debt would be too large",
-				"key", label.Short(c.Claims()[0].Key()), "charged", done.Charged, "cost", cost, "unlogged", n)
+				"key", label.Short(c.Claims()[0].Key()), "charged", done.Charged, "cost", s.Cost, "unlogged", n)
 		}
 	}
-	if done.Charged < cost || settled.Hold > 0 {
-		a.observe(ctx, settled)
+	if done.Charged < s.Cost || s.Hold > 0 {
+		a.observe(ctx, s)
 	}
-	return done, nil
 }
 
 func (a *API) observe(ctx context.Context, s *policy.Settlement) {

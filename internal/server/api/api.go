@@ -22,8 +22,9 @@ type Config struct {
 	// AdHoc accepts limits that callers send along with a subject. They share their counts with
 	// equal limits of the configuration, if they name the same subject and scope.
 	AdHoc bool
-	// Observer receives a [*policy.Settlement] for every settlement that was not charged wholly, for
-	// every hold that was settled, and for heartbeats of holds that have expired. It may be nil.
+	// Observer receives a [*policy.Settlement] for every settlement that was not charged wholly,
+	// for every hold that was settled, and for heartbeats of holds that have expired. It may be
+	// nil.
 	Observer stint.Observer
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger

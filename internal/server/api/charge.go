@@ -24,7 +24,8 @@ type charged struct {
 // seal signs texts of charges.
 type seal struct{ key [sha256.Size]byte }
 
-// newSeal returns a seal with a key that is derived, so that what it signs is good for nothing else.
+// newSeal returns a seal whose key is derived from another one, so that what it signs is good for
+// nothing else.
 func newSeal(key []byte) seal {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("stint charge"))

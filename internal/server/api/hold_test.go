@@ -111,7 +111,8 @@ func TestCosts(t *testing.T) {
 		{`,"costs":{"in":80,"out":70}`, true, 80, "limits 1/9, limits 80/920, limits 50/950"},
 		{`,"costs":{"requests":1}`, true, 1, "limits 1/9, limits 80/920, limits 50/950"},
 	} {
-		if changed, charged := s.post("/v1/settle", withCharge(charge, test.more)).charged(); changed != test.changed || charged != test.charged {
+		changed, charged := s.post("/v1/settle", withCharge(charge, test.more)).charged()
+		if changed != test.changed || charged != test.charged {
 			t.Errorf("settlement %d: changed is %v, charged %d", i+1, changed, charged)
 		}
 		want(test.want)
@@ -226,11 +227,14 @@ func TestRefundByID(t *testing.T) {
 		// With the charge it can be settled as well.
 		const body = `{"subject":"job","limits":["100/1h"],"cost":40,"id":"four"}`
 		s.post("/v1/take", body).decision(200)
-		if d := s.post("/v1/peek", body).decision(200); !s.post("/v1/settle", withCharge(d.Charge, `,"cost":2`)).changed() {
+		found := s.post("/v1/peek", body).decision(200).Charge
+		if !s.post("/v1/settle", withCharge(found, `,"cost":2`)).changed() {
 			t.Errorf("%s: not settled by its id", name)
 		}
 		for body, field := range map[string]string{
-			`{"subject":"job","limits":["100/1h"]}`: "id", withCharge("x", `,"id":"one"`): "charge", withCharge("x", ``): "charge",
+			`{"subject":"job","limits":["100/1h"]}`: "id",
+			withCharge("x", `,"id":"one"`):          "charge",
+			withCharge("x", ``):                     "charge",
 		} {
 			if p := s.post("/v1/refund", body).problem(400); p.Mistakes[0].Field != field {
 				t.Errorf("%s: got %+v", body, p)

@@ -70,8 +70,8 @@ func sharedStores(t *testing.T) map[string]driver.Keeper {
 }
 
 func storedCharge() *charged {
-	return &charged{Charge: driver.NewCharge([]stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1}},
-		driver.ChargeData{ID: 7, At: 8, Generation: 9})}
+	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1}
+	return &charged{Charge: driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 8, Generation: 9})}
 }
 
 func TestSharedKeys(t *testing.T) {

@@ -121,7 +121,8 @@ func TestDocumentAgrees(t *testing.T) {
 		{"claims", `{"user":"42"}`}, {"subject", `"user:42"`}, {"scope", `"s"`}, {"policy", `"login"`},
 		{"tier", `"free"`},
 		{"limits", `["cost: 999999/1m"]`}, {"and", `[{"subject":"user:43","policy":"login"}]`},
-		{"cost", `1`}, {"costs", `{"cost":1}`}, {"id", `"i"`}, {"hold_seconds", `300`}, {"max_wait_seconds", `1.5`}, {"mode", `"reserve"`},
+		{"cost", `1`}, {"costs", `{"cost":1}`}, {"id", `"i"`}, {"hold_seconds", `300`},
+		{"max_wait_seconds", `1.5`}, {"mode", `"reserve"`},
 	}
 	// Everything has a budget, so that costs can be named.
 	s := serve(t, memory(t), `

@@ -152,7 +152,8 @@ func (q *question) name(r *reader, k *ask) {
 			if len(names) > 0 {
 				want = "want " + strings.Join(names, ", ")
 			}
-			r.wrongIn("costs."+shown(name), "no limit that counts costs has this name%s; %s", nearest.Hint(name, names), want)
+			r.wrongIn("costs."+shown(name), "no limit that counts costs has this name%s; %s",
+				nearest.Hint(name, names), want)
 		}
 	}
 }

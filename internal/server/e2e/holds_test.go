@@ -70,7 +70,8 @@ func TestHoldsAcrossServers(t *testing.T) {
 			}
 		}
 	}
-	first, second, third := one.call("/v1/take", take), one.call("/v1/take", take), two.call("/v1/take", subject(map[string]any{"cost": 5, "hold_seconds": 300, "id": "lost"}))
+	lost := subject(map[string]any{"cost": 5, "hold_seconds": 300, "id": "lost"})
+	first, second, third := one.call("/v1/take", take), one.call("/v1/take", take), two.call("/v1/take", lost)
 	if !first.Allowed || !second.Allowed || !third.Allowed {
 		t.Fatalf("got %+v, %+v, %+v", first, second, third)
 	}
@@ -106,7 +107,7 @@ func TestHoldsAcrossServers(t *testing.T) {
 	}
 	used(two, 3, 36, 36)
 	// The answer was lost: only the request is known.
-	if a := later.call("/v1/refund", subject(map[string]any{"cost": 5, "hold_seconds": 300, "id": "lost"})); !a.Changed {
+	if a := later.call("/v1/refund", lost); !a.Changed {
 		t.Errorf("refund by id: %+v", a)
 	}
 	used(two, 2, 31, 31)
@@ -133,7 +134,8 @@ func TestChargesWithoutRedis(t *testing.T) {
 	if !a.Allowed || a.Charge == "" {
 		t.Fatalf("got %+v", a)
 	}
-	if s := lonely.call("/v1/settle", map[string]any{"charge": stored.Charge, "cost": 1}); s.status != http.StatusServiceUnavailable {
+	s := lonely.call("/v1/settle", map[string]any{"charge": stored.Charge, "cost": 1})
+	if s.status != http.StatusServiceUnavailable {
 		t.Errorf("a charge that cannot be checked: %+v", s)
 	}
 	if s := lonely.call("/v1/settle", map[string]any{"charge": a.Charge, "cost": 7}); !s.Changed || s.Charged != 7 {

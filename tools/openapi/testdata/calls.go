@@ -146,7 +146,8 @@ func charges(client *stint.ClientWithResponses) {
 	place := take("export")
 	check("extend", got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: place})).JSON200.Changed, true)
 	check("release", got(client.ReleaseWithResponse(ctx, stint.ChargeRequest{Charge: place})).JSON200.Changed, true)
-	check("extend: lost", got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: place})).JSON200.Changed, false)
+	gone := got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: place}))
+	check("extend: lost", gone.JSON200.Changed, false)
 
 	// Work whose cost is known afterwards, in two quantities.
 	stream := union((*stint.Request).FromByLimits, stint.ByLimits{Subject: "go:8",
