@@ -114,7 +114,8 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: cost},
 				v.truths(cost, []int{v.enforced + i}), []int{0})
 		} else if holds && !r.onlyPlaces() {
-			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: 1}, nil, []int{0})
+			g.settle(ctx, &v.shadow[i], v.shadow[i].Charge, &Settlement{Verdict: v, Rule: r.Rule, Cost: 1},
+				nil, []int{0})
 		}
 	}
 }

@@ -37,9 +37,10 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	if a.refused(w, body, err) {
 		return
 	}
-	done, err := contract.Settle(c.Charge, c.costs(), m, func(part stint.Charge, m stint.Amendment) (stint.Amended, error) {
+	amend := func(part stint.Charge, m stint.Amendment) (stint.Amended, error) {
 		return a.store.Amend(r.Context(), part, m)
-	})
+	}
+	done, err := contract.Settle(c.Charge, c.costs(), m, amend)
 	if err == nil {
 		a.settled(r.Context(), &c.Charge, m, done)
 	}
