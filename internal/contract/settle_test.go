@@ -30,8 +30,8 @@ func TestSettle(t *testing.T) {
 		{"a place", []stint.Claim{place, costs}, []int{1}, true, false, []int64{7}, 7},
 		{"nothing that counts costs", []stint.Claim{requests}, nil, false, false, nil, 0},
 		{"without the store", []stint.Claim{requests, costs}, []int{1}, true, true, []int64{8}, 7},
-		{"without the store, names in common", []stint.Claim{requests, {Subject: "b", Cost: 5, Limits: requests.Limits}},
-			[]int{1}, true, true, []int64{7}, 7},
+		{"without the store, names in common",
+			[]stint.Claim{requests, {Subject: "b", Cost: 5, Limits: requests.Limits}}, []int{1}, true, true, []int64{7}, 7},
 	} {
 		data := driver.ChargeData{ID: 1, At: 1, Generation: 1, Fallback: test.fallback}
 		if test.hold {
@@ -44,7 +44,8 @@ func TestSettle(t *testing.T) {
 				return stint.Amended{Changed: true, Charged: Total(&a)}, nil
 			})
 		if err != nil || !slices.Equal(got, test.want) || done.Charged != test.charged {
-			t.Errorf("%s: calls %v, charged %d, %v; want %v, %d", test.name, got, done.Charged, err, test.want, test.charged)
+			t.Errorf("%s: calls %v, charged %d, %v; want %v, %d", test.name, got, done.Charged, err, test.want,
+				test.charged)
 		}
 	}
 }
