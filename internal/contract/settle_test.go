@@ -31,7 +31,8 @@ func TestSettle(t *testing.T) {
 		{"nothing that counts costs", []stint.Claim{requests}, nil, false, false, nil, 0},
 		{"without the store", []stint.Claim{requests, costs}, []int{1}, true, true, []int64{8}, 7},
 		{"without the store, names in common",
-			[]stint.Claim{requests, {Subject: "b", Cost: 5, Limits: requests.Limits}}, []int{1}, true, true, []int64{7}, 7},
+			[]stint.Claim{requests, {Subject: "b", Cost: 5, Limits: requests.Limits}},
+			[]int{1}, true, true, []int64{7}, 7},
 	} {
 		data := driver.ChargeData{ID: 1, At: 1, Generation: 1, Fallback: test.fallback}
 		if test.hold {

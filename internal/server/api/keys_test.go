@@ -151,10 +151,9 @@ func TestKeysDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	redis.CLI(t, "DEL", "stint:table:{charge-keys}")
-	a.pass(keysAge)
-	b.pass(keysAge)
 	for _, p := range []*process{a, b} {
 		eventually.True(t, "the old key is refused", func() bool {
+			p.pass(keysAge)
 			_, err := p.open(ctx, text)
 			return err == errNotSigned
 		})
