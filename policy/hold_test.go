@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,8 +34,9 @@ func TestFollowSettlesHolds(t *testing.T) {
 		{"dead", "/chat", nil, [4]int64{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			now := time.Unix(1e9, 0)
-			store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return now }})
+			var now atomic.Int64 // the store sweeps at any time
+			now.Store(int64(1e18))
+			store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(0, now.Load()) }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +60,7 @@ func TestFollowSettlesHolds(t *testing.T) {
 					t.Errorf("observed %+v", seen)
 				}
 			}
-			now = now.Add(time.Hour)
+			now.Add(int64(time.Hour))
 			in.Path = "/"
 			var r stint.Request
 			if err := guard.Ask(&in, v, &r); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,13 +16,14 @@ import (
 // clocked returns a server over a store whose clock the test moves.
 func clocked(t *testing.T, rules string) (*server, func(time.Duration)) {
 	t.Helper()
-	now := time.Unix(1e9, 0)
-	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return now }})
+	var now atomic.Int64 // the store sweeps at any time
+	now.Store(int64(1e18))
+	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(0, now.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	return serve(t, store, rules), func(d time.Duration) { now = now.Add(d) }
+	return serve(t, store, rules), func(d time.Duration) { now.Add(int64(d)) }
 }
 
 // looks is a peek whatever it answers.
