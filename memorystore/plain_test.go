@@ -61,6 +61,8 @@ func openGeneral(t *testing.T) storetest.Harness {
 	return h
 }
 
+func TestModelWithoutTakePlain(t *testing.T) { storetest.Model(t, openGeneral) }
+
 // Allow and Take answer alike, whichever way they decide, with room and without, and beside a
 // booking.
 func TestAllowAndTakeAreTheSame(t *testing.T) {

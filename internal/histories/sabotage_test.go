@@ -18,7 +18,7 @@ import (
 type sabotage uint8
 
 const (
-	honest sabotage = iota
+	_ sabotage = iota // honest
 
 	// Of the server.
 	dropsDebts      // what is charged above capacity is acknowledged and dropped
