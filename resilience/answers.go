@@ -143,8 +143,11 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 // granted counts a charge of the store.
 func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	for it := range l.each(d.Charge.Claims()) {
-		if it.amongOthers(d, heard) {
-			it.ours(it.cost, d.Charge.Data().NowOf(it.i))
+		switch at := d.Charge.Data().NowOf(it.i); {
+		case it.amongOthers(d, heard):
+			it.ours(it.cost, at)
+		case at < it.rec.at: // its answer was not taken over
+			it.heard.used, it.heard.until = it.heard.used+it.cost, max(it.heard.until, now+int64(it.Window))
 		}
 		if it.Algorithm == stint.AlgorithmConcurrency {
 			it.hold(d.Charge.Data().ID, now, true)

@@ -21,8 +21,8 @@ func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *de
 	if l.closed.Load() {
 		return d, nil, errClosed
 	}
-	now := l.now()
 	defer l.unlock(l.lock(r.Claims))
+	now := l.now()
 	if contract.AppliesBans(r) {
 		if denied, err := l.banned(r); err != nil || denied.Banned {
 			denier := denied.Denier

@@ -136,6 +136,7 @@ func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight i
 }
 
 // owe counts units that this process was granted without the store, as of an instant; see grant.
+// Now is read under the lock: it is never before that of an earlier call.
 func (c *count) owe(units, at, now int64) {
 	if units <= 0 {
 		return

@@ -435,24 +435,52 @@ func TestRefundsOfAWindowThatIsOver(t *testing.T) {
 	})
 }
 
+// A charge whose answer comes after the refund of an earlier one, and was made before it, counts.
+func TestAnswerFromBeforeARefund(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		a, b := stint.PerHour(10), stint.PerHour(1)
+		var callers sync.WaitGroup
+		store.change(way{back: 8 * time.Millisecond})
+		callers.Go(func() { wantAdmitted(t, s, 1, and(oneUnit("a", a), oneUnit("b", b)), 0) }) // overruled
+		time.Sleep(time.Millisecond)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 1, oneUnit("b", b), 1)
+		store.fail(nil)
+		time.Sleep(6 * time.Millisecond)
+		callers.Go(func() { wantAdmitted(t, s, 1, ask("a", 5, a), 1) })
+		callers.Wait()
+		if store.amends.Load() == 0 {
+			t.Fatal("nothing was refunded before the second answer")
+		}
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 10, oneUnit("a", a), 5)
+	})
+}
+
 // A store that comes and goes while many ask, for the race detector: one process has the same limit
-// with the store and without.
+// with the store and without. What was overruled is given back, so all of the limit is admitted in
+// the end, and the store counts exactly that.
 func TestStoreThatComesAndGoes(t *testing.T) {
 	store := newFake(t)
 	c := alone
 	c.Failure.Budget = patient.Budget
 	s := newStack(t, store, c)
-	const limit = 500
+	hour := stint.PerHour(500)
 	var total atomic.Int64
+	take := func(r stint.Request) {
+		if n := total.Add(int64(admitted(t, s, 1, r))); n > hour.Max {
+			t.Errorf("%d admitted, want %d", n, hour.Max)
+		}
+	}
 	var callers sync.WaitGroup
 	for i := range 8 {
 		callers.Go(func() {
 			for k := range 500 {
-				r := oneUnit("hot", stint.PerHour(limit))
+				r := oneUnit("hot", hour)
 				if k%3 == 0 {
 					r = and(r, oneUnit(fmt.Sprint("cold", k%7), stint.PerHour(1<<40)))
 				}
-				total.Add(int64(admitted(t, s, 1, r)))
+				take(r)
 				switch {
 				case i == 0 && k%10 == 0:
 					store.fail(refusedCall())
@@ -463,8 +491,14 @@ func TestStoreThatComesAndGoes(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	// What was overruled at the end is still being given back.
-	if n := total.Load(); n > limit || n < limit-8 {
-		t.Errorf("%d admitted, want %d", n, limit)
+	store.up()
+	end := time.Now().Add(time.Minute)
+	for total.Load() != hour.Max || usedOf(t, store, "hot", hour) != hour.Max {
+		if time.Now().After(end) {
+			t.Fatalf("%d admitted, and the store counts %d; want %d", total.Load(), usedOf(t, store, "hot", hour),
+				hour.Max)
+		}
+		time.Sleep(time.Millisecond)
+		take(oneUnit("hot", hour))
 	}
 }

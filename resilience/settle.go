@@ -38,8 +38,8 @@ func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c
 // raise counts a raise that the store is yet to charge. It returns what is to be called when it
 // has.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
-	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
+	now := l.now()
 	for it := range l.each(c.Claims()) {
 		truth, _ := contract.TotalOf(&a, it.Name)
 		if it.Algorithm != stint.AlgorithmConcurrency && truth > it.cost {
@@ -104,11 +104,12 @@ type settlement struct {
 // one. If the charge has a debt of its own, the debt's charge in the store is amended once there is
 // one.
 func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) (s settlement) {
-	now, subjects := l.now(), c.Claims()
+	subjects := c.Claims()
 	if o != nil {
 		subjects = o.subjects
 	}
 	defer l.unlock(l.lock(subjects))
+	now := l.now()
 	if a.Kind == stint.AmendRelease {
 		s.done.Changed = held
 	} else {
