@@ -203,6 +203,9 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64, refille
 	}
 	if n := len(o.charged); n == maxCharged {
 		first, next := &o.charged[0], &o.charged[1]
+		if first.at > next.at || first.at == next.at && first.call > next.call { // answers come in any order
+			next.at, next.call = first.at, first.call
+		}
 		next.units, next.weight = next.units+first.units, next.weight+first.weight
 		next.until, next.sure = max(next.until, first.until), max(next.sure, first.sure)
 		o.charged = slices.Delete(o.charged, 0, 1)
