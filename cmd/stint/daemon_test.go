@@ -165,6 +165,12 @@ func (d *daemon) logged() string {
 	return d.log.String()
 }
 
+// waitLogged waits until the log has a text. The process writes it on a queue of its own.
+func (d *daemon) waitLogged(text string) {
+	d.t.Helper()
+	eventually.True(d.t, "logged: "+text, func() bool { return strings.Contains(d.logged(), text) })
+}
+
 // at returns the address of a listener. It is in the log before the daemon is ready, but may have
 // to be read yet.
 func (d *daemon) at(listener string) (address string) {

@@ -38,9 +38,7 @@ func secretsBinary(t *testing.T, binary string) {
 		"of=--alert-webhook-file",
 		"store=redis://:xxxxx@" + redis.Addr(),
 	} {
-		if !strings.Contains(d.logged(), want) {
-			t.Errorf("%q is not logged", want)
-		}
+		d.waitLogged(want)
 	}
 	if !strings.Contains(said, `"name": "redis://:xxxxx@`+redis.Addr()+`"`) {
 		t.Error("/config does not say which store it is")

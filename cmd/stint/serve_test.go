@@ -220,9 +220,7 @@ func serveSignals(t *testing.T, binary string) {
 	if _, body := d.post("/v1/take", question); !strings.Contains(body, `"max":4`) {
 		t.Errorf("got %s, want a limit of 4 after a broken change", body)
 	}
-	if !strings.Contains(d.logged(), "the configuration is refused, the last good one stays in force") {
-		t.Errorf("logged %s", d.logged())
-	}
+	d.waitLogged("the configuration is refused, the last good one stays in force")
 	if _, body := d.get(server.Admin, "/config"); !strings.Contains(body, file+":") {
 		t.Errorf("got %s, want the mistake", body)
 	}

@@ -40,7 +40,7 @@ func tokenBinary(t *testing.T, binary string) {
 		}
 	}
 	url := "http://" + d.at(server.Admin)
-	if !strings.Contains(d.logged(), "file="+path) || strings.Contains(d.logged(), token) {
+	if d.waitLogged("file=" + path); strings.Contains(d.logged(), token) {
 		t.Errorf("logged %s\nwant the file and not the token", d.logged())
 	}
 	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/": 200, "/metrics": 401, "/config": 401,
@@ -62,9 +62,7 @@ func tokenBinary(t *testing.T, binary string) {
 			t.Errorf("%v: got %+v", args, got)
 		}
 	}
-	if !strings.Contains(d.logged(), `msg=audit who="line 1 of admin-token" what="ban for 1h"`) {
-		t.Errorf("logged %s", d.logged())
-	}
+	d.waitLogged(`msg=audit who="line 1 of admin-token" what="ban for 1h"`)
 
 	// Another one has the same token, and a file that others can read is repaired.
 	if err := os.Chmod(path, 0o644); err != nil {
