@@ -92,7 +92,7 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 	if done, err = s.amends.amended(ctx, store, a, deadline); err == nil {
 		return done, nil
 	}
-	// On a Cluster, each subject has a call of its own: the error of one proves nothing of the others.
+	// On a Cluster, each subject has a call of its own: an error of one proves nothing of others.
 	if len(store.Claims()) > 1 || !neverRan(err) {
 		s.ledger.unanswered(c, time.Until(deadline))
 	}
