@@ -8,7 +8,7 @@ import (
 
 // Keeper is a [stint.Store] that keeps tables of texts for all processes that share it, beside what
 // it counts: package overrides keeps exceptions from limits there. A table has up to a million rows
-// that seldom change. All stores of this module are Keepers; one that wraps a store which is none
+// that rarely change. All stores of this module are Keepers; one that wraps a store which is none
 // fails with [errors.ErrUnsupported].
 //
 // A table has a version, which changes with every change. A table that is not there has the version
