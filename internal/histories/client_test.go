@@ -362,6 +362,7 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 	calls, wanted := make([]driver.Call, len(batch)), make([]time.Time, len(batch))
 	for i, b := range batch {
 		calls[i] = driver.Call{Request: b.Request, Deadline: c.notAfter(b.Deadline)}
+		calls[i].Request.Claims = slices.Clone(b.Request.Claims)
 		wanted[i] = b.Deadline
 	}
 	f := &flight{
