@@ -52,11 +52,6 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	}
 	peek := r.Mode == stint.ModePeek
 	q.open(peek)
-	if r.Mode == stint.ModeReserve {
-		for k := range q.views {
-			q.views[k].Books()
-		}
-	}
 	q.fit(r)
 	old := q.behind(r)
 	come := old == 0 && !peek && q.giveUp(r)
@@ -149,6 +144,9 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 	from, latest, fits := q.now, q.now, true
 	for k := range q.views {
 		v := &q.views[k]
+		if r.Mode == stint.ModeReserve {
+			v.Books()
+		}
 		n, last := v.Bookings()
 		from = max(from, last)
 		if v.Fits(v.cost) && (n == 0 || ahead || r.Mode != stint.ModeReserve) {

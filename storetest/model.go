@@ -274,7 +274,9 @@ func (w *world) amend(s step) error {
 		return fmt.Errorf("store and reference differ: %s: %+v, want %+v", kind, got, want)
 	}
 	if a.Kind == stint.AmendSettle && got.Changed {
-		// For how long that keeps the rest of a subject from being settled is open.
+		// For how long that keeps the rest of a subject from being settled is open. A booking that
+		// its caller has settled is not moved up.
+		c.booked = false
 		w.charges[i] = c
 	}
 	if got.Changed || c.oracle.Data().Hold > 0 {

@@ -41,6 +41,12 @@ var holds = []check{
 		k.pass(holdLife)
 		k.wantUsed(k.peek(1), 0)
 	}),
+	clocked("it counts for its whole window, however short the hold was",
+		limits{stock(100), stint.Daily(100), fixed(100, 100*24*time.Hour)}, func(k *tester) {
+			k.wantSettled(k.hold(60), settleTo(60), 60)
+			k.pass(30 * time.Minute)
+			k.wantUsed(k.peek(1), 60)
+		}),
 	clocked("a rate is charged at once and corrected in place", limits{rate(100)}, func(k *tester) {
 		less, more := k.hold(60), k.hold(40)
 		k.mustDeny(1)

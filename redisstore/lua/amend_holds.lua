@@ -50,6 +50,7 @@ local function amend_holds(st, h)
       tight = tight or 2 * (before + st[set[at + STRIDE + LOG] + SUM]) > cap
     elseif asked == CHECKED then
       dropped = math.max(dropped, charge_more(st, at, h.total - h.reported, h.debt, counted))
+      if st[o + NEWEST] > 0 then need = math.max(need, st[o + NEWEST] + set[at + SPAN] + KEPT) end
     elseif asked == 1 then
       tight = tight or set[at + WIDTH] > 0 and 2 * st[o + SUM] > cap
       dropped = math.max(dropped, amend_rate(st, at, h, cost, h.at, 0))
