@@ -34,6 +34,7 @@ type waiters struct {
 
 	mu    sync.Mutex
 	lines map[string][]*waiter // by the name of the subject, in the order in which they came
+	asked map[string]time.Time // when one of a line asked last
 	heard map[string]time.Time // of which subjects, when last; "" is all of them
 	hears bool
 	stop  context.CancelFunc // ends listening
@@ -77,7 +78,7 @@ func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if len(ws.lines) == 0 {
-		ws.lines, ws.heard = map[string][]*waiter{}, map[string]time.Time{}
+		ws.lines, ws.asked, ws.heard = map[string][]*waiter{}, map[string]time.Time{}, map[string]time.Time{}
 		if ws.store != nil {
 			ctx, cancel := context.WithCancel(context.Background())
 			ws.stop, ws.hears = cancel, true
@@ -107,6 +108,7 @@ func (ws *waiters) leave(w *waiter) {
 			ws.lines[name] = line
 		} else {
 			delete(ws.lines, name)
+			delete(ws.asked, name)
 		}
 	}
 	if len(ws.lines) == 0 && ws.stop != nil {
@@ -150,6 +152,15 @@ func (ws *waiters) told(w *waiter) bool {
 	now := time.Now()
 	if w.askAt.IsZero() || now.Before(w.askAt) {
 		return false
+	}
+	for _, name := range w.names {
+		if next := ws.asked[name].Add(moveUpApart); next.After(now) {
+			w.askAt = next
+			return false
+		}
+	}
+	for _, name := range w.names {
+		ws.asked[name] = now
 	}
 	w.askAt, w.next = time.Time{}, now.Add(w.pause)
 	return true

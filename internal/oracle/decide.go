@@ -413,6 +413,7 @@ func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 			s.write(p, now)
 		}
 		firm := k.clone()
+		firm.books = true
 		firm.booked = slices.DeleteFunc(firm.booked, func(b booking) bool { return b.until == b.from })
 		p.seen = firm
 	}
