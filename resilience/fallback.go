@@ -72,7 +72,8 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 			s.ledger.resolve(owes, &d, err, call)
 			s.sender.start()
 		})
-	case !d.Allowed || d.Repeat || q.request.Mode == stint.ModePeek:
+	case d.Repeat: // what the store charges under its ID is the charge of the first
+	case !d.Allowed || q.request.Mode == stint.ModePeek:
 		s.refundWhenAnswered(sent)
 	default:
 		s.sender.start()

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -176,4 +177,56 @@ func TestLateMoveUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two requests have one ID. The store charges the one that this process takes for the repeat: that
+// is the charge of both, also if a reset makes the store forget the ID.
+func TestLateChargeOfARepeat(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		minute, hour := stint.PerMinute(10), stint.PerHour(10).WithName("hour")
+		slow, quick := named(oneUnit("a", minute, hour), "x"), named(oneUnit("a", minute, hour), "x")
+		slow.Failure = &stint.FailurePolicy{Budget: 30 * time.Millisecond}
+		store.change(way{back: 50 * time.Millisecond})
+		var callers sync.WaitGroup
+		callers.Go(func() {
+			if d := mustDecide(t, s, slow); !d.Repeat {
+				t.Error("the second is not a repeat")
+			}
+		})
+		time.Sleep(time.Millisecond)
+		wantAdmitted(t, s, 1, quick, 1)
+		callers.Wait()
+		if err := store.Store.Command(t.Context(), resetOf(oneUnit("a", minute).Claims[0])); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		wantUsed(t, store, "a", hour, 1)
+	})
+}
+
+// Of units that were granted together, the store turns out to have charged some. Its level has
+// refilled since: the others are charged in full.
+func TestRefillOfLateCharges(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.TokenBucket(5, 10, time.Second)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", limit)) // what was used before is known
+		time.Sleep(time.Second)
+		store.change(way{back: 80 * time.Millisecond})
+		var callers sync.WaitGroup
+		callers.Go(func() { wantAdmitted(t, s, 1, ask("a", 3, limit), 1) })
+		time.Sleep(time.Millisecond)
+		store.fail(refusedCall())
+		callers.Wait()
+		wantAdmitted(t, s, 1, oneUnit("a", limit), 1)
+		time.Sleep(60 * time.Millisecond)
+		wantAdmitted(t, s, 1, oneUnit("a", limit), 1)
+		store.up()
+		time.Sleep(20 * time.Millisecond) // the answer to the first has come
+		mustDecide(t, s, ask("a", 5, limit))
+		d := mustDecide(t, store, stint.Request{Mode: stint.ModePeek, Claims: oneUnit("a", limit).Claims})
+		if left := d.Usages()[0].ResetAfter; left != 405*time.Millisecond {
+			t.Errorf("the store is empty in %v, want 5 units less those of the 95 ms since", left)
+		}
+	})
 }

@@ -12,8 +12,6 @@ import (
 // or may not have.
 type owed struct {
 	parts []owedPart // the oldest first
-	// refilled is the weight of what is due that the meter has given back.
-	refilled int64
 	// charged are those that were charged lately: answers of an earlier instant do not count them.
 	charged []charged
 	// paid are charges of what was due, of which some may be given back.
@@ -114,6 +112,11 @@ func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 		arrived = c.heard.arrived
 	}
 	units, _ = c.owed.after(at, call, arrived, now)
+	return units + c.uncharged(now)
+}
+
+// uncharged is how many of the units that count now are not known to be charged.
+func (c *count) uncharged(now int64) (units int64) {
 	for i := range c.owed.parts {
 		if p := &c.owed.parts[i]; c.owedUntil(p) > now {
 			units += p.uncharged
@@ -186,9 +189,9 @@ func (c *count) cancel(units, from, to int64) int64 {
 	return units
 }
 
-// repaid notes that the store has charged units that were granted at a time. It has charged a meter
-// with less: what that refills in some time was taken off.
-func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
+// repaid notes that the store has charged units that were granted at a time. What a meter refilled
+// since then was of the store's level: of the local level remain the units that are still owed.
+func (c *count) repaid(units, granted, at int64, call uint64, now int64) {
 	if units = c.unowe(units, granted); units == 0 {
 		return
 	}
@@ -198,7 +201,7 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64, refille
 	})
 	weight, until := int64(0), granted+int64(c.Window)+c.part
 	if m := c.meter; m != nil {
-		weight, until = min(max(c.weight(units)-c.given(refilled), 0), m.local), math.MaxInt64
+		weight, until = max(m.local-c.weight(c.uncharged(now)), 0), math.MaxInt64
 		m.stored, m.local = m.stored+weight, m.local-weight
 	}
 	if n := len(o.charged); n == maxCharged {

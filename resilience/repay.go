@@ -52,7 +52,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []amendment)
 			}
 		case o.at >= it.since:
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
-			it.repaid(it.cost, o.at, charge.Data().NowOf(i), call, now, o.refilled)
+			it.repaid(it.cost, o.at, charge.Data().NowOf(i), call, now)
 			if it.owed != nil && o.charge == 0 {
 				it.keep(paidGroup{o.from, o.at, it.cost - o.back, charge}, now)
 			}
@@ -189,9 +189,9 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 		if n := &rec.counts[i]; n.owed != nil {
 			n.owes(now)
 			l.makeDebts(rec, n)
-			n.refilled(rec, now)
 		}
 	}
+	before := len(calls)
 	for _, o := range slices.Clone(rec.debts) {
 		if len(calls) >= sendMost {
 			break
@@ -202,7 +202,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 		switch r, ok := l.request(o, now); {
 		case ok:
 			c := &owedCall{Call: driver.Call{Request: r}, debt: o, ledger: l, first: !o.sent}
-			o.sent, o.flying = true, true
+			o.flying = true
 			c.Call.Done = c.end
 			calls = append(calls, c)
 		default: // all of it has left its windows
@@ -213,6 +213,9 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 				}
 			}
 		}
+	}
+	for _, c := range calls[before:] {
+		c.debt.sent = true
 	}
 	l.noteOwing(rec)
 	return calls
@@ -232,32 +235,11 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 	}
 }
 
-// refilled notes how much weight the meter has given back of the units that surely were not charged
-// yet. It is below zero if the local level is above their weight: then the level has units of debts
-// that may have been charged, and of which the store's meter gives back its own part.
-func (c *count) refilled(rec *record, now int64) {
-	if c.meter == nil {
-		return
-	}
-	units := c.owed.due()
-	for _, o := range rec.debts {
-		for i := range o.claims {
-			same := func(l stint.Limit) bool { return contract.SameID(&l, &c.Limit) }
-			if o.state == dueDebt && o.isFresh() && !rec.isOther(o.claims[i]) &&
-				slices.ContainsFunc(o.claims[i].Limits, same) {
-				units += c.cost(&o.claims[i]) - o.back
-			}
-		}
-	}
-	c.owed.refilled = c.weight(units) - c.metered(now).local
-}
-
 // request returns the request that charges a debt now, and whether any of it still counts. It
-// leaves out limits that were reset since. What meters have given back is taken off the oldest
-// debts first.
+// leaves out limits that were reset since.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	rec, age, given, metered := o.home, max(now-o.at, 0), time.Duration(maxAhead), false
-	claims, meters := slices.Clone(o.claims), []*count(nil)
+	claims := slices.Clone(o.claims)
 	for i := range claims {
 		c := &claims[i]
 		reset := func(m stint.Limit) bool {
@@ -281,9 +263,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 				back := time.Duration(0) // others may have used all that was refilled
 				if n := rec.of(m, j); l.instances() == 1 && len(claims) == 1 && n != nil && n.meter != nil &&
 					n.owed != nil && !rec.blind(n, o.at) {
-					if back = n.givenBack(o, c.CostOf(m), now); o.isFresh() {
-						meters = append(meters, n)
-					}
+					back = n.givenBack(rec, o, c.CostOf(m), now)
 				}
 				metered, given = true, min(given, back)
 				counts = counts || back < maxAhead && age < meterLife(m)
@@ -295,16 +275,12 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	if !metered {
 		given = 0
 	}
-	for _, n := range meters {
-		n.owed.refilled -= min(n.weight(n.cost(&claims[0])), n.given(given))
-	}
 	claims = slices.DeleteFunc(claims, func(c stint.Claim) bool { return len(c.Limits) == 0 })
 	if !o.renamed && o.charge != 0 && now-o.at >= int64(o.life) { // the store may have forgotten the ID
 		o.rename()
 	}
 	r = stint.Request{Claims: claims, ID: o.id, IDLife: o.life, Hold: o.hold, Mode: driver.ModeForce}
 	r.Terms().Age, r.Terms().Refilled = time.Duration(age).Truncate(time.Microsecond), given
-	o.refilled = given
 	return r, ok
 }
 
@@ -312,12 +288,26 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 func (o *debt) isFresh() bool { return !o.sent && len(o.pending) == 0 }
 
 // givenBack is for how long the meter has given back units of a debt, at most since it was granted:
-// the longest time if all of them.
-func (c *count) givenBack(o *debt, units, now int64) time.Duration {
-	left, weight := c.owed.refilled, c.weight(units)
-	if !o.isFresh() {
-		left += weight
+// the longest time if all of them. The local level is of the newest units: of a debt counts what is
+// above the weight of newer ones. A debt that may have been charged comes first: the level of the
+// store has refilled since then, not those that surely were not charged.
+func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration {
+	newer, before := c.owed.due(), o.isFresh()
+	for _, d := range rec.debts {
+		if d == o {
+			before = false
+			continue
+		}
+		for i := range d.claims {
+			same := func(l stint.Limit) bool { return contract.SameID(&l, &c.Limit) }
+			if !before && d.state == dueDebt && d.isFresh() && !rec.isOther(d.claims[i]) &&
+				slices.ContainsFunc(d.claims[i].Limits, same) {
+				newer += c.cost(&d.claims[i]) - d.back
+			}
+		}
 	}
+	weight := c.weight(units)
+	left := weight - max(c.metered(now).local-c.weight(newer), 0)
 	if left = min(left, c.given(time.Duration(now-o.from))); left >= weight {
 		return maxAhead
 	}

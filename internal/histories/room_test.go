@@ -65,7 +65,14 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		case o.id != "": // what was repeated is not refunded
 			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:
-			all = append(all, unsettled(o, j.decided(o), cost, p.charged(o.ret)))
+			back := p.charged(o.ret)
+			given := unsettled(o, j.decided(o), cost, back)
+			if l.Algorithm == stint.AlgorithmBucket { // of what is given back, what was refilled since stays used
+				stays := min(cost, int64(math.Ceil(leaked(l, back-o.call))))
+				until := given.n
+				given.n = func(at time.Duration) int64 { return max(until(at), stays) }
+			}
+			all = append(all, given)
 		}
 		for _, a := range o.amends {
 			if more := a.cost - cost; more > 0 && (a.applied || a.failed) {
