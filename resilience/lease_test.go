@@ -78,6 +78,24 @@ func (l *leases) held(c *stint.Claim) int64 {
 	return 0
 }
 
+// The timer of the block before may run when the next block has just come. It renews nothing.
+func TestTimerOfABlockThatIsGone(t *testing.T) {
+	holding(t, leased(1000, 10*time.Second), func(t *testing.T, store *fake, s *Stack, r stint.Request) {
+		for ls := range s.leases.table.all() {
+			ls.missed.Add(100) // a renewal would ask for units
+			s.leases.tend(ls)
+		}
+		before := store.leases.Load()
+		if synctest.Wait(); store.leases.Load() != before {
+			t.Error("the new block is renewed at once")
+		}
+		time.Sleep(499 * time.Millisecond)
+		if store.leases.Load() == before {
+			t.Error("the new block is not renewed before its end")
+		}
+	})
+}
+
 // The first requests cost no more than without leases, and the first block not more than is wanted.
 func TestLeasesBegin(t *testing.T) {
 	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {

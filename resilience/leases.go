@@ -167,13 +167,16 @@ func (l *leases) begin(r *stint.Request, hash uint64, since int64, now leaseTime
 	ls.missed.Store(2 * cost) // as if the first had cost as much
 	ls.missAt.Store(now.mono)
 	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/8)), now.mono
+	ls.mu.Lock() // tend waits for the timer
+	ls.timer = time.AfterFunc(leaseIdle, func() { l.tend(ls) })
+	ls.mu.Unlock()
 	l.mu.Lock()
-	if l.closed || l.table.find(hash, &ls.claim, ls.bans) != nil || !l.table.add(ls) {
-		l.mu.Unlock()
+	added := !l.closed && l.table.find(hash, &ls.claim, ls.bans) == nil && l.table.add(ls)
+	l.mu.Unlock()
+	if !added {
+		l.end(ls)
 		return
 	}
-	ls.timer = time.AfterFunc(leaseIdle, func() { l.tend(ls) })
-	l.mu.Unlock()
 	l.renew(ls, now)
 }
 
@@ -285,26 +288,29 @@ func (l *leases) giveBack(b *leaseBlock, used int64) {
 
 // tend runs when the timer of a lease does: when its block is to be renewed, in case no request
 // comes in time to do that, when the block ends, and when there has been no block or request for
-// some time.
+// some time. The timer may have been set again while tend waited for the lock.
 func (l *leases) tend(ls *lease) {
-	now := l.now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	b := ls.block.Load()
-	next := ls.missAt.Load() + int64(max(ls.length(l.distance()), leaseIdle))
+	now, b, idle := l.now(), ls.block.Load(), int64(max(ls.length(l.distance()), leaseIdle))
+	next := ls.missAt.Load() + idle
 	switch {
 	case ls.ended:
 		return
+	case b != nil && now.mono < b.renewAt:
+		next = b.renewAt
 	case b != nil && now.mono < b.end.mono:
 		l.renew(ls, now)
 		next = b.end.mono
 	case b != nil:
 		l.replace(ls, nil)
-	case next <= now.mono && ls.renewAfter.Load() != renewing:
+	case ls.renewAfter.Load() == renewing:
+		next = now.mono + idle
+	case next <= now.mono:
 		l.endLocked(ls)
 		return
 	}
-	ls.timer.Reset(max(time.Duration(next-now.mono), time.Millisecond))
+	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
 // amend settles a charge in the block that it came from, if that is still there, and reports

@@ -114,7 +114,9 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 
 // close logs that what is left is lost. Its goroutines have ended.
 func (s *sender) close() {
+	s.mu.Lock()
 	s.dropped.Add(int64(len(s.waiting)) + s.stack.ledger.owing.Load())
+	s.mu.Unlock()
 	s.nextDropped = 0
 	s.logDropped()
 }
