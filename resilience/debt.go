@@ -39,12 +39,13 @@ type debt struct {
 	claims   []stint.Claim
 	from, at int64 // when it was granted
 	state    debtState
-	sent     bool  // it may have been charged
-	flying   bool  // it is being charged
-	renamed  bool  // the store may have forgotten its ID, and it has another
-	back     int64 // units of a group that are to be given back
-	repeated bool  // of a request id,
-	refunded bool  // which its refund forgets
+	sent     bool          // it may have been charged
+	flying   bool          // it is being charged
+	renamed  bool          // the store may have forgotten its ID, and it has another
+	refilled time.Duration // for how long meters had given it back when it was sent last
+	back     int64         // units of a group that are to be given back
+	repeated bool          // of a request id,
+	refunded bool          // which its refund forgets
 	// stored is the store's charge, once it made one, and pending are amendments until then.
 	stored  stint.Charge
 	pending []amendment

@@ -189,9 +189,10 @@ func (c *count) cancel(units, from, to int64) int64 {
 	return units
 }
 
-// repaid notes that the store has charged units that were granted at a time. What a meter refilled
-// since then was of the store's level: of the local level remain the units that are still owed.
-func (c *count) repaid(units, granted, at int64, call uint64, now int64) {
+// repaid notes that the store has charged units that were granted at a time. It has charged a meter
+// with less: what that refills in some time was taken off. What was refilled since the charge was of
+// the store's level, and not of units that are still owed.
+func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return
 	}
@@ -201,7 +202,9 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64) {
 	})
 	weight, until := int64(0), granted+int64(c.Window)+c.part
 	if m := c.meter; m != nil {
-		weight, until = max(m.local-c.weight(c.uncharged(now)), 0), math.MaxInt64
+		since := time.Duration(max(now-c.ledger.instant(at, now), 0))
+		weight = max(c.weight(units)-c.given(refilled)-c.given(since), m.local-c.weight(c.uncharged(now)), 0)
+		weight, until = min(weight, m.local), math.MaxInt64
 		m.stored, m.local = m.stored+weight, m.local-weight
 	}
 	if n := len(o.charged); n == maxCharged {

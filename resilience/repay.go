@@ -52,7 +52,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []amendment)
 			}
 		case o.at >= it.since:
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
-			it.repaid(it.cost, o.at, charge.Data().NowOf(i), call, now)
+			it.repaid(it.cost, o.at, charge.Data().NowOf(i), call, now, o.refilled)
 			if it.owed != nil && o.charge == 0 {
 				it.keep(paidGroup{o.from, o.at, it.cost - o.back, charge}, now)
 			}
@@ -281,6 +281,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	}
 	r = stint.Request{Claims: claims, ID: o.id, IDLife: o.life, Hold: o.hold, Mode: driver.ModeForce}
 	r.Terms().Age, r.Terms().Refilled = time.Duration(age).Truncate(time.Microsecond), given
+	o.refilled = given
 	return r, ok
 }
 

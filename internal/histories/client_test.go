@@ -49,6 +49,7 @@ type client struct {
 	heard    time.Time // when the first reply came
 
 	unknown []units // what the process cannot account for
+	unsure  []units // what it owes, of which it does not know whether it was charged; ran is when that was
 }
 
 var _ driver.BatchStore = (*client)(nil)
@@ -408,6 +409,13 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 			}
 		default:
 			b.Decision, b.Err = calls[i].Decision, calls[i].Err
+		}
+		if b.Err != nil && b.Request.Mode == driver.ModeForce && !errors.Is(err, errRefused) {
+			c.mu.Lock()
+			for k := range b.Request.Claims {
+				c.unsure = append(c.unsure, units{subject: b.Request.Claims[k].Subject, ran: time.Now()})
+			}
+			c.mu.Unlock()
 		}
 		c.sabotage.answered(b)
 	}

@@ -51,9 +51,15 @@ type process struct {
 	troubles   []span        // when the server, its way there or the process itself was not well
 	starved    []span
 	delayed    []span        // when a message may have been under way for long
-	unsure     []span        // when a message may not have been answered, and have been executed
+	unsure     []doubt       // when what it owes was sent, and may have been charged
 	dark       []span        // when no answer of the server's could reach it
 	heard      time.Duration // when it had its first answer of the server's; never if it had none
+}
+
+// doubt is a charge of what a process owes of a subject that was sent and not answered.
+type doubt struct {
+	subject int
+	at      time.Duration
 }
 
 // span is from one instant to another.

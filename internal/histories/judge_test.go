@@ -127,10 +127,9 @@ type item struct {
 	span
 	n  int64
 	op *op
-	// credit is what a meter had refilled of units that were given back, at last at an instant: it
-	// gives them back all the same.
-	credit float64
-	back   time.Duration
+	// given is units that were charged too, and given back, at last at an instant.
+	given int64
+	back  time.Duration
 }
 
 // admissions are those of a subject, by their end.
@@ -207,10 +206,8 @@ func (j *judge) rate(s int, l *stint.Limit, all []item) {
 			}
 			a.n = a.op.least(s, x.to)
 			if back := a.op.cost(s) - a.n; back > 0 && l.Algorithm == stint.AlgorithmSliding {
-				applied := j.applied(a.op, a.op.amends[0])
-				credit := item{span: a.span, op: a.op, back: applied,
-					credit: min(float64(back), leaked(l, applied-a.from))}
-				server, own, known = append(server, credit), append(own, credit), append(known, credit)
+				given := item{span: a.span, op: a.op, given: back, back: j.applied(a.op, a.op.amends[0])}
+				server, own, known = append(server, given), append(own, given), append(known, given)
 			}
 			before := a.to < x.op.call // when its place was given, if it waited
 			mine := a.op.process == x.op.process
@@ -248,9 +245,8 @@ func (j *judge) returned(s int, l *stint.Limit, at time.Duration) (items []item)
 	}
 	for _, o := range j.ops {
 		if cost := o.cost(s); cost > 0 && o.call <= at && (o.told == failed || o.told == denied && o.degraded) {
-			back := j.processes[o.process].settled(o.ret)
-			items = append(items, item{span: span{o.call, o.ret}, op: o, back: back,
-				credit: min(float64(cost), leaked(l, back-o.call))})
+			items = append(items, item{span: span{o.call, o.ret}, op: o, given: cost,
+				back: j.processes[o.process].settled(o.ret)})
 		}
 	}
 	return items
@@ -345,17 +341,28 @@ func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
 	sum := int64(0)
 	for _, a := range items {
 		sum += a.n
-		credit := 0.0
-		for _, b := range items {
-			if b.back > a.from {
-				credit += b.credit
-			}
-		}
-		if float64(sum)-credit > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
+		if float64(sum)-credit(l, a.span, items) > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
 			return sum, true
 		}
 	}
 	return sum, false
+}
+
+// credit is by how much the level of a meter may be below the units that have been charged by an
+// instant and are given back after it: the meter has refilled them, and gives them back all the
+// same. It has not refilled more than in the time since the first of them was charged, or the first
+// of others that were yet to be given back when that was.
+func credit(l *stint.Limit, at span, items []item) float64 {
+	given, begin := int64(0), at.from
+	for _, b := range items { // the last that began first
+		if b.given > 0 && b.from <= at.to && b.back >= at.from {
+			given += b.given
+		}
+		if b.given > 0 && b.from < begin && b.back >= begin {
+			begin = b.from
+		}
+	}
+	return min(float64(given), leaked(l, at.to-begin))
 }
 
 // leaked is what a meter gives back in some time.

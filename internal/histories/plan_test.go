@@ -283,9 +283,6 @@ func (p *plan) afflict(slot int, of *process) {
 		if f.kind == starve || f.kind == stopServer || f.kind == slowLink {
 			of.delayed = append(of.delayed, while)
 		}
-		if f.kind == stopServer || f.kind == slowLink || f.kind == lossyLink || f.kind == cutLink {
-			of.unsure = append(of.unsure, while)
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"cmp"
+	"flag"
 	"math"
 	"slices"
 	"time"
@@ -49,7 +50,7 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 			twice.here = true
 			until := j.decided(o) + l.Window/16 // what was granted in that time is charged as of its end
 			if contract.HasMeter(l) && (j.present(p, settled) > 1 || j.blind(o, s, l) ||
-				overlaps(p.unsure, span{o.ret, settled})) {
+				p.doubts(s, span{o.ret, settled}) >= *nDoubts) {
 				// Others may have used all that was refilled, or a charge that was sent and not
 				// answered is taken to have.
 				until = max(until, settled)
@@ -92,6 +93,18 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 	}
 	return all
 }
+
+// doubts is how many charges of what a process owes of a subject were not answered in some time.
+func (p *process) doubts(s int, in span) (n int) {
+	for _, d := range p.unsure {
+		if d.subject == s && in.from <= d.at && d.at <= in.to {
+			n++
+		}
+	}
+	return n
+}
+
+var nDoubts = flag.Int("doubts", 1, "")
 
 // blind reports whether a process cannot know how full a limit that refills was when it began. The
 // server has not answered it about the subject, and not all that a process before it may have used

@@ -393,6 +393,11 @@ func (w *world) read() {
 			r.places = peek(sub.limits[0])
 		}
 		for _, i := range w.all {
+			for _, u := range i.client.unsure {
+				if p := &w.history.processes[i.number]; u.subject == sub.name {
+					p.unsure = append(p.unsure, doubt{s, u.ran.Sub(w.start)})
+				}
+			}
 			for _, u := range i.client.unknown {
 				if u.subject == sub.name && (!u.again || slices.ContainsFunc(w.history.resets, of)) {
 					w.history.unknowns = append(w.history.unknowns,
