@@ -26,7 +26,6 @@ type count struct {
 	// at most a sixteenth longer. newest is the number of the newest; a fixed window has one.
 	mine   [parts + 1]int64
 	newest int64
-	sum    int64 // of mine
 	// holders have a place under a concurrency limit.
 	holders []holder
 	meter   *meter
@@ -160,21 +159,15 @@ func (c *count) inParts() bool {
 
 func slot(number int64) uint64 { return uint64(number) % (parts + 1) }
 
-// advance forgets the parts that do not count any more.
+// advance forgets what does not count any more.
 func (c *count) advance(now int64) {
-	switch {
-	case c.inParts():
+	c.holders = slices.DeleteFunc(c.holders, func(h holder) bool { return h.until <= now })
+	if c.inParts() {
 		n := c.number(now)
 		for skip := max(c.newest+1, n-parts); skip <= n; skip++ {
-			c.sum -= c.mine[slot(skip)]
 			c.mine[slot(skip)] = 0
 		}
 		c.newest = max(c.newest, n)
-	case c.Algorithm == stint.AlgorithmConcurrency:
-		if len(c.holders) > 0 {
-			c.holders = slices.DeleteFunc(c.holders, func(h holder) bool { return h.until <= now })
-		}
-		c.sum = int64(len(c.holders))
 	}
 }
 
@@ -210,9 +203,6 @@ func (c *count) mineAt(t int64) (sum int64) {
 	return sum
 }
 
-// surely is how much of what counts now the store surely counts: not the oldest part.
-func (c *count) surely() int64 { return c.sum - c.mine[slot(c.newest-parts)] }
-
 // grant counts units that this process was granted, by the store or not, as of an instant: that of
 // now, or of a charge that was raised. If that has left its window, it is charged now.
 func (c *count) grant(units, at, now int64, stored bool) {
@@ -230,7 +220,6 @@ func (c *count) add(units, at int64) {
 			n = c.newest
 		}
 		c.mine[slot(n)] += units
-		c.sum += units
 	}
 }
 
@@ -238,7 +227,6 @@ func (c *count) take(units, number int64) {
 	for n := number; n >= c.newest-parts && n <= c.newest && units > 0; n++ {
 		gone := min(units, c.mine[slot(n)])
 		c.mine[slot(n)] -= gone
-		c.sum -= gone
 		units -= gone
 	}
 }
@@ -279,9 +267,11 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 		return
 	}
 	// What others have used is between two bounds, since it is not known exactly when the oldest of
-	// our own units leave their window. What was known before stands if it is between them.
-	least := max(used-max(c.sum-uncounted, 0), 0)
-	most := max(used-max(c.surely()-uncounted, 0), 0)
+	// our own units leave their window: the oldest part. What was known before stands if it is
+	// between them.
+	mine := c.mineAt(now)
+	least := max(used-max(mine-uncounted, 0), 0)
+	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
 	before := c.others.at(now, c.evenly())
 	c.others.units = min(max(before, least), most)
 	c.others.from, c.others.until = now, now+int64(min(u.ResetAfter, maxAhead))
@@ -296,7 +286,7 @@ func (c *count) hearEnd(end, now int64) {
 	}
 	c.advance(now)
 	units := c.mine[slot(c.newest)]
-	c.mine, c.newest, c.sum = [parts + 1]int64{}, end, units
+	c.mine, c.newest = [parts + 1]int64{}, end
 	c.mine[slot(end)] = units
 	since := now
 	if c.owed != nil && len(c.owes(now).parts) > 0 {

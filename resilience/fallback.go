@@ -111,12 +111,9 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 
 // anyLeased reports whether a limit of the request is leased.
 func anyLeased(r *stint.Request) bool {
-	for i := range r.Claims {
-		c := &r.Claims[i]
-		for k := range c.Limits {
-			if c.Limits[k].Leased {
-				return true
-			}
+	for _, l := range contract.Limits(r.Claims) {
+		if l.Leased {
+			return true
 		}
 	}
 	return false
@@ -124,12 +121,9 @@ func anyLeased(r *stint.Request) bool {
 
 // anyPlace reports whether claims take a place under a concurrency limit.
 func anyPlace(claims []stint.Claim) bool {
-	for i := range claims {
-		c := &claims[i]
-		for k := range c.Limits {
-			if c.Limits[k].Algorithm == stint.AlgorithmConcurrency && c.CostOf(&c.Limits[k]) > 0 {
-				return true
-			}
+	for c, l := range contract.Limits(claims) {
+		if l.Algorithm == stint.AlgorithmConcurrency && c.CostOf(l) > 0 {
+			return true
 		}
 	}
 	return false

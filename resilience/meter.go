@@ -125,7 +125,7 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	// The level is exactly what is given back until the reset, if the log does not end later.
 	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
 	stored := max(min(c.weight(u.Used), c.given(ahead))-c.weight(cost), 0)
-	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.sum-uncounted {
+	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
 		stored = min(stored, m.stored) // the log alone explains it
 	}
 	if c.owed != nil { // what was charged after the answer is in stored already
