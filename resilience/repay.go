@@ -307,9 +307,14 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 			}
 		}
 	}
-	weight := c.weight(units)
-	left := weight - max(c.metered(now).local-c.weight(newer), 0)
-	if left = min(left, c.given(time.Duration(now-o.from))); left >= weight {
+	truth := units
+	for _, a := range o.pending { // the store gives the rest back in full
+		if t, named := contract.TotalOf(&a.Amendment, c.Name); a.Kind == stint.AmendSettle && named {
+			truth = min(truth, t)
+		}
+	}
+	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
+	if left = min(left, c.given(time.Duration(now-o.from))); left >= c.weight(units) {
 		return maxAhead
 	}
 	return time.Duration(max(left, 0)/c.rate*c.tick) * time.Microsecond

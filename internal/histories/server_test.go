@@ -14,8 +14,8 @@ import (
 type server struct {
 	mu        sync.Mutex
 	engine    *memorystore.Store
-	away      bool // ended: connections are refused
-	stopped   bool // as by SIGSTOP: what arrives is run when it goes on
+	away      int // how often it was ended and not begun again: connections are refused
+	stopped   int // as by SIGSTOP: what arrives is run when it goes on
 	queue     []message
 	present   map[string]time.Time // until when each process counts
 	listeners []*listener
@@ -44,10 +44,10 @@ func newEngine() *memorystore.Store {
 func (s *server) arrive(m message) {
 	s.mu.Lock()
 	switch {
-	case s.away:
+	case s.away > 0:
 		s.mu.Unlock()
 		m.refuse()
-	case s.stopped:
+	case s.stopped > 0:
 		s.queue = append(s.queue, m)
 		s.mu.Unlock()
 	default:
@@ -61,15 +61,17 @@ func (s *server) arrive(m message) {
 // order.
 func (s *server) stop() {
 	s.mu.Lock()
-	s.stopped = true
+	s.stopped++
 	s.mu.Unlock()
 }
 
 func (s *server) goOn() {
 	s.mu.Lock()
-	s.stopped = false
-	queue := s.queue
-	s.queue = nil
+	s.stopped--
+	var queue []message
+	if s.stopped == 0 {
+		queue, s.queue = s.queue, nil
+	}
 	for _, m := range queue {
 		m.run(s)
 	}
@@ -82,7 +84,7 @@ func (s *server) goOn() {
 // end ends the server, and begin starts it again. What it has not run it never will.
 func (s *server) end(forget bool) {
 	s.mu.Lock()
-	s.away, s.stopped = true, false
+	s.away++
 	queue := s.queue
 	s.queue = nil
 	if forget {
@@ -103,14 +105,14 @@ func (s *server) end(forget bool) {
 
 func (s *server) begin() {
 	s.mu.Lock()
-	s.away = false
+	s.away--
 	s.mu.Unlock()
 }
 
 func (s *server) isAway() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.away
+	return s.away > 0
 }
 
 // presence counts a process, for ten seconds, and returns how many there are. The lock is held.
