@@ -28,7 +28,7 @@ type script struct {
 // Each script ends with the file that it is named after. That file documents KEYS, ARGV and the
 // reply, and its last lines run the script.
 const (
-	stateFiles   = "start sets state charge limits "
+	stateFiles   = "start sets make_limits( limits )limits state charge "
 	wholeFiles   = "make_whole( whole entries held bookings save "
 	bansFiles    = "make_bans( bans )bans "
 	idsFiles     = "make_ids( ids )ids "

@@ -114,7 +114,7 @@ func BenchmarkScript(b *testing.B) {
 			now = clocks[k]
 			var calls []*driver.Call
 			for j := range max(c.flight, 1) {
-				r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint(c.name, j), Cost: 1, Limits: c.limits}}}
+				r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint(c.name, "/", j), Cost: 1, Limits: c.limits}}}
 				if c.adjust != nil {
 					c.adjust(&r, counts[k])
 				}
@@ -152,7 +152,7 @@ func BenchmarkScript(b *testing.B) {
 		clocks[k] = now
 		for i := range kinds[k].held {
 			now += 5_000_000 // over half a day
-			r := stint.Request{Hold: stint.MaxHold, Claims: []stint.Claim{{Subject: kinds[k].name + "0", Cost: 1,
+			r := stint.Request{Hold: stint.MaxHold, Claims: []stint.Claim{{Subject: kinds[k].name + "/0", Cost: 1,
 				Limits: kinds[k].limits}}}
 			if d, err := stores[k].Take(b.Context(), r); err != nil || !d.Allowed {
 				b.Fatal(i, d, err)

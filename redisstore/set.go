@@ -211,24 +211,24 @@ func (s *set) pack() {
 	}
 	s.directory = string(directory)
 	heads := len(directory) + s.size
-	back, old := heads, heads
+	back, front := heads, heads
 	for i := range s.limits {
-		old += 7 * s.limits[i].width
+		front += 7 * s.limits[i].width
 	}
-	front := old
+	rings := front
 	for i := range s.limits {
-		front += 8 * s.limits[i].width
+		rings += 8 * s.limits[i].width
 	}
-	last, all := strconv.Itoa(heads-1), strconv.Itoa(front-1)
+	last := heads - 1
 	if wide {
-		last = all
+		last = rings - 1
 	}
 	b := []byte{byte(len(s.limits))}
 	b = le.AppendUint16(b, uint16(heads))
-	b = le.AppendUint16(b, uint16(front))
+	b = le.AppendUint16(b, uint16(rings))
 	b = append(b, 0) // its number, see appendTo
 	field := byte(firstHead)
-	for _, text := range []string{s.directory, string(format), strconv.Itoa(len(directory)), last, all} {
+	for _, text := range []string{s.directory, string(format), strconv.Itoa(len(directory)), strconv.Itoa(last)} {
 		b = append(append(b, byte(len(text))), text...)
 	}
 	for i := range s.limits {
@@ -244,10 +244,10 @@ func (s *set) pack() {
 		b = appendInt(appendInt(appendInt(b, l.capacity), l.span), l.slice)
 		b = append(b, byte(l.width))
 		b = le.AppendUint16(b, uint16(back))
-		b = le.AppendUint16(b, uint16(old))
+		b = le.AppendUint16(b, uint16(front))
 		b = appendInt(appendInt(appendInt(b, l.unit), l.rate), l.tick)
 		b = append(b, 0, 0, 0)
-		back, old = back+7*l.width, old+8*l.width
+		back, front = back+7*l.width, front+8*l.width
 	}
 	s.packed = b
 }

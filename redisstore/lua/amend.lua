@@ -32,11 +32,11 @@ local base, next_id = 0, 2 -- the keys before an amendment's own, and the next r
 -- read_amendment reads the amendment that begins at pos: an array of claims, which are arrays of
 -- parts. The nil makes room for the first: to make it later costs as much as a command.
 local function read_amendment()
-  local kind, refund, several, life, debt, charge_id, id_life, late, retake, has_id, claims, at =
+  local kind, refund, several, life, debt, charge_id, id_life, not_after, retake, has_id, claims, at =
     struct.unpack('<BBBddc8ddI2BB', args, pos)
   local a = { nil, kind = kind, refund = refund == 1, several = several == 1, life = life > 0 and life, debt = debt,
     charge_id = charge_id,
-    id_life = id_life, late = late, id = false, id_key = false, settles = kind == SETTLE or kind == UNDO,
+    id_life = id_life, not_after = not_after, id = false, id_key = false, settles = kind == SETTLE or kind == UNDO,
     whole = false, writing = false, dropped = 0, total = 0 }
   for i = 1, claims do
     local charged_at, parts
@@ -223,7 +223,7 @@ end
 
 -- amend carries out an amendment. Nothing is written before all states are settled.
 local function amend(a)
-  if a.late > 0 and now > a.late then return struct.pack('<BI2dd', 1, 0, 0, 0) end
+  if a.not_after > 0 and now > a.not_after then return struct.pack('<BI2dd', 1, 0, 0, 0) end
   a.states, a.dropped, a.total = (a.whole or #a > 1) and {}, 0, 0 -- by key: two claims may share one
   for i = 1, #a do -- all of them first: two claims may share a subject
     local claim = a[i]
@@ -273,7 +273,7 @@ for _ = 1, amendments do
   local a = read_amendment()
   local ok, reply = pcall(amend, a)
   if not ok and not a.writing then -- it is rare, or a state is damaged
-    whole = whole or make_whole()
+    limits, whole = limits or make_limits(), whole or make_whole()
     a.whole = whole
     ok, reply = pcall(amend, a)
   end

@@ -35,7 +35,7 @@ local function amend_holds(st, h)
   local set = st[SET]
   local need, dropped, tight, counted, cost = set[NEED], 0, false, 0, math.max(h.cost, h.reported)
   if st[REWRITE] then error('rare') end
-  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
+  for at = LIMITS, set[LAST_LIMIT], STRIDE do
     local asked, o, cap, unit = set[at + ASKED], set[at + LOG], set[at + CAP], set[at + UNIT]
     if asked == HOLDING then
       local before = st[o + SUM]

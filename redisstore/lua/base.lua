@@ -2,4 +2,4 @@
 -- make_decide in the table base. If make_decide used the locals of these files itself, each of them
 -- would cost every call an allocation.
 
-local read_state, usage, charge, write, piece, drop_left, leak, add, usage_of = unpack(base)
+local read_state, charge, write, drop_left, add, limits = unpack(base)

@@ -68,7 +68,7 @@ end
 
 -- leaked returns the level of a meter at t, given that at another instant. After a step back of the
 -- clock that may be later: a booking that had come by then is before it.
-local function leaked(c, level, from, t)
+function W.leaked(c, level, from, t)
   local set, at = c.st[SET], c.at
   if t <= from then return level end
   local tick = set[at + TICK]
@@ -93,7 +93,7 @@ function W.take_due(c)
     if unit <= 0 then
       c.led = nil
     elseif st[m + LEVEL_UNIT] > 0 then
-      st[m + LEVEL] = math.min(MAX_UNITS, leaked(c, st[m + LEVEL], st[m + LEVEL_AT], t) + n * unit)
+      st[m + LEVEL] = math.min(MAX_UNITS, W.leaked(c, st[m + LEVEL], st[m + LEVEL_AT], t) + n * unit)
       st[m + LEVEL_AT] = math.max(st[m + LEVEL_AT], t)
     end
     sum = sum + n
@@ -113,7 +113,7 @@ function W.lead(c)
   local level, led_at, i = st[m + LEVEL], st[m + LEVEL_AT], 0
   local t, _, n = booking(c, 0)
   while t do
-    level = math.min(MAX_UNITS, leaked(c, level, led_at, t) + n * set[at + UNIT])
+    level = math.min(MAX_UNITS, W.leaked(c, level, led_at, t) + n * set[at + UNIT])
     led_at, i = math.max(led_at, t), i + 1
     t, _, n = booking(c, i)
   end
@@ -127,7 +127,7 @@ function W.book(c, t, e)
   local unit = set[c.at + UNIT]
   if unit > 0 then
     local level, led_at = W.lead(c)
-    c.led = { math.min(MAX_UNITS, leaked(c, level, led_at, t) + n * unit), t, set[c.at + RATE] }
+    c.led = { math.min(MAX_UNITS, W.leaked(c, level, led_at, t) + n * unit), t, set[c.at + RATE] }
   else
     c.led = nil
   end
@@ -162,7 +162,7 @@ end
 -- used is what is used of a limit, bookings included.
 function W.used(c)
   if W.dead(c) then return 0 end
-  return (usage_of(c.st, c.at, -FAR, now, W.held_sum(c))) + c.booked_sum
+  return (limits.usage_of(c.st, c.at, -FAR, now, W.held_sum(c))) + c.booked_sum
 end
 
 -- log_fits reports whether n more fit into the log beside all that is booked.
@@ -202,7 +202,7 @@ local function meter_fits(c, n)
   local full, level, from = set[at + CAP] * unit, c.st[set[at + METER] + LEVEL] + n * unit, now
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
-    level = leaked(c, level, from, t)
+    level = W.leaked(c, level, from, t)
     if level == 0 then return true end -- what is taken now is forgotten by then
     if units * unit > full - level then return false end
     level, from = level + units * unit, t
@@ -213,7 +213,7 @@ end
 -- fits reports whether n more fit now, beside all that is booked.
 function W.fits(c, n)
   local set, at = c.st[SET], c.at
-  local _, _, wait = usage_of(c.st, at, n, now, W.held_sum(c))
+  local _, _, wait = limits.usage_of(c.st, at, n, now, W.held_sum(c))
   if wait ~= 0 then return false end
   return (set[at + WIDTH] == 0 or log_fits(c, n)) and (set[at + UNIT] <= 0 or meter_fits(c, n))
 end
@@ -262,7 +262,7 @@ function W.earliest(c, t, n)
   end
   if set[at + UNIT] > 0 then
     local level, led_at = W.lead(c)
-    t = W.falls_to(c, leaked(c, level, led_at, t), t, room * set[at + UNIT])
+    t = W.falls_to(c, W.leaked(c, level, led_at, t), t, room * set[at + UNIT])
   end
   return t > MAX_UNITS and NEVER or t
 end
@@ -278,7 +278,7 @@ function W.resets(c, t)
   if set[at + UNIT] > 0 then
     local level, led_at = W.lead(c)
     local from = math.max(led_at, t)
-    til = math.max(til, W.falls_to(c, leaked(c, level, led_at, from), from, 0))
+    til = math.max(til, W.falls_to(c, W.leaked(c, level, led_at, from), from, 0))
   end
   return math.min(til, MAX_UNITS) - t
 end
@@ -298,7 +298,7 @@ function W.at(c, t)
   end
   if set[at + UNIT] > 0 then
     local level, led_at = W.lead(c)
-    inside = math.max(inside, math.ceil(leaked(c, level, led_at, t) / set[at + UNIT]))
+    inside = math.max(inside, math.ceil(W.leaked(c, level, led_at, t) / set[at + UNIT]))
   end
   return inside, W.resets(c, t)
 end

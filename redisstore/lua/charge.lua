@@ -1,24 +1,5 @@
 -- charge adds units to the limits of a state, and writes the state.
 
--- add_block adds the back of a log and an entry behind it as a block: it becomes the front if that
--- is empty, else the last block of the ring.
-local function add_block(st, at, entry)
-  local back, o = st[SET][at + BACK], st[SET][at + LOG]
-  local block = st[VALUE]:sub(back + 1, back + BACK_MOST * #entry) .. entry
-  local shape = st[o + SHAPE] - BACK_MOST * SHAPE_BACK
-  if shape % SHAPE_BACK == 0 then
-    st[FRONTS] = st[FRONTS] or {}
-    st[FRONTS][at], st[o + SHAPE] = block, shape + BLOCK
-    return
-  end
-  local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
-  local slots = math.floor(shape / SHAPE_SLOTS)
-  if blocks == slots or blocks == MOST_BLOCKS then error('rare') end -- the ring is full
-  st[BLOCKS] = st[BLOCKS] or {}
-  st[BLOCKS][slot_of(st, at, (first + blocks) % slots)] = block
-  st[o + SHAPE] = shape + SHAPE_BLOCKS
-end
-
 -- add adds units to the log of a limit at a stamp. The entry with the newest stamp is in the head;
 -- a newer one moves it to the back.
 local function add(st, at, stamp, units)
@@ -35,12 +16,14 @@ local function add(st, at, stamp, units)
   elseif newest > stamp then
     error('rare') -- something is charged ahead
   else
-    local entry, n = struct.pack(set[at + ENTRY], newest, st[o + NEWEST_UNITS]), math.floor(shape / SHAPE_BACK) % BLOCK
+    local entry = pack(set[at + ENTRY], newest, st[o + NEWEST_UNITS])
+    local n = (shape % SHAPE_FIRST - shape % SHAPE_BACK) / SHAPE_BACK -- entries in the back
     if n < BACK_MOST then
       put(st, set[at + BACK] + n * #entry, entry)
       st[o + SHAPE] = shape + SHAPE_BACK
     else
-      add_block(st, at, entry)
+      limits = limits or make_limits()
+      limits.add_block(st, at, entry)
     end
   end
   st[o + NEWEST], st[o + NEWEST_UNITS] = stamp, units
@@ -53,7 +36,7 @@ local function charge(st, units, now)
   local set = st[SET]
   local need = set[NEED]
   if st[REWRITE] then error('rare') end
-  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
+  for at = LIMITS, set[LAST_LIMIT], STRIDE do
     if set[at + ASKED] % 2 == 1 then -- HOLDING, too
       local unit, m = set[at + UNIT], set[at + METER]
       if set[at + WIDTH] > 0 then
@@ -81,19 +64,21 @@ local function write(st, need, now)
     renew = ('%d'):format((st[EXPIRES] - now) / 1000 + 1)
   end
   st[WRITTEN] = now
-  local heads = struct.pack(set[FORMAT], unpack(st, GENERATION))
+  local heads = pack(set[FORMAT], unpack(st, GENERATION))
   if st[VALUE] == '' then
-    redis.call('SET', key, set[SIG] .. heads, 'PX', renew)
+    call('SET', key, set[SIG] .. heads, 'PX', renew)
     return heads
   end
-  for at = LIMITS, st[FRONTS] and LIMITS + (set[N] - 1) * STRIDE or 0, STRIDE do
-    local front = st[FRONTS][at]
-    if front then put(st, set[at + OLD] + BLOCK * set[at + WIDTH] - #front, front) end
+  if st[FRONTS] then
+    for at = LIMITS, set[LAST_LIMIT], STRIDE do
+      local front = st[FRONTS][at]
+      if front then put(st, set[at + FRONT] + BLOCK * set[at + WIDTH] - #front, front) end
+    end
   end
   if st[BLOCKS] then
-    for slot, block in pairs(st[BLOCKS]) do redis.call('SETRANGE', key, slot, block) end
+    for slot, block in pairs(st[BLOCKS]) do call('SETRANGE', key, slot, block) end
   end
-  redis.call('SETRANGE', key, set[FROM], heads .. st[BODY])
-  if renew then redis.call('PEXPIRE', key, renew) end
+  call('SETRANGE', key, set[FROM], heads .. st[BODY])
+  if renew then call('PEXPIRE', key, renew) end
   return heads
 end

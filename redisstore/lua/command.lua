@@ -12,7 +12,7 @@
 --              length of its name (1), its name
 -- Reply    call id (8)
 
-whole, bans = make_whole(), make_bans()
+limits, whole, bans = make_limits(), make_whole(), make_bans()
 local kind, amount, states
 kind, amount, states, pos = struct.unpack('<BdB', args, pos)
 local mark = '!' -- what to announce: a command, or that there is room again

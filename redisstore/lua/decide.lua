@@ -13,7 +13,7 @@
 --
 -- A part has claim, key and cost, retry, and either set and its state st or, if it is a concurrency
 -- limit, cap, window and c, the holders. Of a state, holds is the key of its holds, if there are to
--- be some, free is how many of the requests fit, text is what is used if they do not, and counts
+-- be some, fitting is how many of the requests fit, text is what is used if they do not, and counts
 -- what is used if it was read as a whole.
 
 -- read_run reads the parts and the options of a run from an offset of args on. Set and cost of the
@@ -29,7 +29,7 @@ local function read_run(r, kind, which, cost, at)
     if i > 1 then claim, which, cost, at = struct.unpack('<BBd', args, at) end
     r.charges = r.charges or claim == 1 and cost > 0
     if which > 0 then
-      r[i] = { claim = claim, key = key, cost = cost, set = sets[which], retry = 0, st = false, free = 0, need = 0 }
+      r[i] = { claim = claim, key = key, cost = cost, set = sets[which], retry = 0, st = false, fitting = 0, need = 0 }
     else
       local cap, window
       cap, window, at = struct.unpack('<dd', args, at)
@@ -71,7 +71,7 @@ local function open_parts(r)
       for _, c in ipairs(part.counts) do c.cost = part.cost end
     elseif not part.st then
       if known and known[part.key] then error('rare') end
-      part.st, part.free = read_state(part.key, part.set, part.cost, r.equal, now, generation)
+      part.st, part.fitting = read_state(part.key, part.set, part.cost, r.equal, now, generation)
     end
     if known then known[part.key] = part.st end
   end
@@ -87,7 +87,7 @@ local function fit(r)
     elseif r.whole then
       room = math.min(room, r.whole.least(part, r.equal > 1 and step))
     else
-      room = math.min(room, part.free * cost)
+      room = math.min(room, part.fitting * cost)
     end
   end
   r.charged = math.max(step, room - room % step)
@@ -106,9 +106,9 @@ local function room(r, waits)
       if not fits then at = holders.earliest(part.c, part.cost) end
     elseif r.whole then
       fits, at, last = r.whole.room(part, waits)
-    elseif part.free == 0 then
+    elseif part.fitting == 0 then
       local wait
-      part.text, wait = usage(part.st, part.cost, now)
+      part.text, wait = limits.usage(part.st, part.cost, now)
       fits, at = false, wait == NEVER and NEVER or now + wait
     end
     if not fits then all_fit, part.retry = false, at == NEVER and NEVER or at - now end
@@ -282,7 +282,7 @@ local function answer(r)
       other, directories = other or directory ~= '', directories .. struct.pack('B', #directory) .. directory
       out = out .. struct.pack('<I4', generation_of(r, part)) .. r.whole.usage(part)
     else
-      out = out .. struct.pack('<I4', generation_of(r, part)) .. (part.text or usage(st, -FAR, now))
+      out = out .. struct.pack('<I4', generation_of(r, part)) .. (part.text or limits.usage(st, -FAR, now))
     end
   end
   local flags = r.flags
@@ -332,12 +332,12 @@ end
 -- decide_run decides a run. Its parameters are the fields of the run in args, the offset after
 -- them, the number of keys before its own, the request id, and the state of its first part if
 -- take_plain has read it. After an error, such as 'rare', it decides again with whole states.
-local function decide_run(kind, which, cost, late, from, base, id, st)
+local function decide_run(kind, which, cost, not_after, from, base, id, st)
   local r = { nil, equal = 1, charges = false, options = false, base = base, id = id, id_key = false, note = false,
     bans = false, life = false, whole = false, writing = false, flags = 0, decider = 1, retry = 0, at = 0, charged = cost }
   local out = ''
   read_run(r, kind, which, cost, from)
-  if late > 0 and now > late then return struct.pack('B', LATE) end
+  if not_after > 0 and now > not_after then return struct.pack('B', LATE) end
   r[1].st = st
   repeat -- if only some of the equal requests are allowed, the others are decided next
     local ok, reply, answered = pcall(decide, r)

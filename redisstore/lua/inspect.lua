@@ -11,7 +11,7 @@
 --            number of holders that are not shown
 --            number of entries (2), and per entry its time, when it leaves the window, its units
 
-whole, bans, holders = make_whole(), make_bans(), make_holders()
+limits, whole, bans, holders = make_limits(), make_whole(), make_bans(), make_holders()
 whole.looking = true
 local most, parts
 most, parts, pos = struct.unpack('<I2B', args, pos)

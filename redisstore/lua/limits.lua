@@ -1,9 +1,69 @@
--- limits computes the usage of the limits that are asked about, see docs/rules.md. It is for states
--- without bookings; bookings.lua has the rules for those with bookings.
+-- limits: the functions of states that most plain takes do not need. make_limits (script.go) returns
+-- them. They are for states without bookings; bookings.lua has the rules for those with bookings.
+
+local limits = {}
+
+-- slot_of returns where a slot of the ring of a limit begins, and where it ends.
+local function slot_of(st, at, slot)
+  local set = st[SET]
+  local ring = set[RINGS]
+  for before = LIMITS, at - 1, STRIDE do
+    if set[before + WIDTH] > 0 then
+      ring = ring + math.floor(st[set[before + LOG] + SHAPE] / SHAPE_SLOTS) * BLOCK * set[before + WIDTH]
+    end
+  end
+  local size = BLOCK * set[at + WIDTH]
+  return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
+end
+
+-- piece returns a piece of the entries of a limit: a text, and where they begin and end in it. It
+-- returns nil if there is none. 0 is the front, then come the blocks of the ring, the back, and the
+-- newest entry. If only the heads of the state were read, it is read up to its rings.
+function limits.piece(st, at, k)
+  local set = st[SET]
+  local o, width = set[at + LOG], set[at + WIDTH]
+  local shape = st[o + SHAPE]
+  if #st[VALUE] == set[HEADS] then st[VALUE] = call('GETRANGE', st[KEY], '0', ('%d'):format(set[RINGS] - 1)) end
+  if k == 0 then
+    local front = st[FRONTS] and st[FRONTS][at]
+    if front then return front, 1, #front end
+    local ends = set[at + FRONT] + BLOCK * width
+    return st[VALUE], ends - shape % SHAPE_BACK * width + 1, ends
+  end
+  local slots, blocks = math.floor(shape / SHAPE_SLOTS), math.floor(shape / SHAPE_BLOCKS) % 32
+  if k <= blocks then
+    local first = math.floor(shape / SHAPE_FIRST) % 32
+    return call('GETRANGE', st[KEY], slot_of(st, at, (first + k - 1) % slots)), 1, BLOCK * width
+  elseif k == blocks + 1 then
+    local back = set[at + BACK]
+    return st[VALUE], back + 1, back + math.floor(shape / SHAPE_BACK) % BLOCK * width
+  elseif k == blocks + 2 then
+    return pack(set[at + ENTRY], st[o + NEWEST], st[o + NEWEST_UNITS]), 1, width
+  end
+end
+
+-- add_block adds the back of a log and an entry behind it as a block: it becomes the front if that
+-- is empty, else the last block of the ring.
+function limits.add_block(st, at, entry)
+  local back, o = st[SET][at + BACK], st[SET][at + LOG]
+  local block = st[VALUE]:sub(back + 1, back + BACK_MOST * #entry) .. entry
+  local shape = st[o + SHAPE] - BACK_MOST * SHAPE_BACK
+  if shape % SHAPE_BACK == 0 then
+    st[FRONTS] = st[FRONTS] or {}
+    st[FRONTS][at], st[o + SHAPE] = block, shape + BLOCK
+    return
+  end
+  local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
+  local slots = math.floor(shape / SHAPE_SLOTS)
+  if blocks == slots or blocks == MOST_BLOCKS then error('rare') end -- the ring is full
+  st[BLOCKS] = st[BLOCKS] or {}
+  st[BLOCKS][slot_of(st, at, (first + blocks) % slots)] = block
+  st[o + SHAPE] = shape + SHAPE_BLOCKS
+end
 
 -- usage_of returns what is used of a limit: used, reset-after, and retry-after for a cost, 0 if it
 -- fits. If the cost is -FAR, retry-after is 0. What is held of it counts, too.
-local function usage_of(st, at, cost, now, held)
+function limits.usage_of(st, at, cost, now, held)
   local set = st[SET]
   local cap, unit, o, used, reset, wait = set[at + CAP], set[at + UNIT], set[at + LOG], 0, 0, 0
   if cost > cap or cap == 0 and cost >= 0 then wait = NEVER end
@@ -14,14 +74,14 @@ local function usage_of(st, at, cost, now, held)
   if set[at + WIDTH] > 0 and st[o + SUM] > 0 then
     used, reset = st[o + SUM], math.min(FAR, st[o + NEWEST] + set[at + SPAN]) - now
     if used > cap - cost and wait == 0 then
-      local left, k, text, from, ends = used, 0, piece(st, at, 0)
+      local left, k, text, from, ends = used, 0, limits.piece(st, at, 0)
       while text and left > cap - cost do -- the oldest have to leave, one after the other
         if from > ends then
           k = k + 1
-          text, from, ends = piece(st, at, k)
+          text, from, ends = limits.piece(st, at, k)
         else
           local stamp, units
-          stamp, units, from = struct.unpack(set[at + ENTRY], text, from)
+          stamp, units, from = unpack_at(set[at + ENTRY], text, from)
           left, wait = left - units, stamp + set[at + SPAN] - now
         end
       end
@@ -43,16 +103,16 @@ end
 
 -- usage packs what is used of each limit that is asked about. It also returns the longest
 -- retry-after for a cost.
-local function usage(st, cost, now)
+function limits.usage(st, cost, now)
   local set, out, longest, held, goes = st[SET], '', 0, 0, 0
-  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
+  for at = LIMITS, set[LAST_LIMIT], STRIDE do
     local asked = set[at + ASKED]
     if asked == COUNTED or asked == HOLDING then
       held, goes = st[set[at + LOG] + SUM], st[set[at + LOG] + NEWEST]
     elseif asked > 0 then
-      local used, reset, wait = usage_of(st, at, cost, now, held)
+      local used, reset, wait = limits.usage_of(st, at, cost, now, held)
       if held > 0 then reset, held = math.max(reset, goes - now), 0 end
-      out = struct.pack('<c0ddd', out, used, reset, wait)
+      out = pack('<c0ddd', out, used, reset, wait)
       if wait == NEVER or longest == NEVER then longest = NEVER else longest = math.max(longest, wait) end
     end
   end

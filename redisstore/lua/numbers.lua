@@ -60,19 +60,18 @@ local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 --
 -- A set of limits is an array: these fields, then STRIDE fields for each limit, from LIMITS on.
 --
---   SIG     directory of a state with exactly these limits (state.lua)
---   N       number of limits
---   FORMAT  struct format of header and heads
---   FROM    offset of the header in the value, as text
---   HEADS   offset of the end of the heads
---   FRONT   offset of the end of the fronts, where the first ring begins
---   LAST    last byte that read_state reads at first, as text: of the heads, or of the fronts
---   ALL     last byte of the fronts, as text
---   NUMBER  number of the set in the call, as a character
---   NEED    instant until which a state that is charged now must be kept
---   OTHERS  sets with the same limits for states with other directories, by directory
-local SIG, N, FORMAT, FROM, HEADS, FRONT = 1, 2, 3, 4, 5, 6
-local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
+--   SIG         directory of a state with exactly these limits (state.lua)
+--   LAST_LIMIT  where the fields of the last limit begin
+--   FORMAT      struct format of header and heads
+--   FROM        offset of the header in the value, as text
+--   HEADS       offset of the end of the heads
+--   RINGS       offset of the end of the fronts, where the first ring begins
+--   LAST        last byte that read_state reads at first, as text: of the heads, or of the fronts
+--   NUMBER      number of the set in the call, as a character
+--   NEED        instant until which a state that is charged now must be kept
+--   OTHERS      sets with the same limits for states with other directories, by directory
+local SIG, LAST_LIMIT, FORMAT, FROM, HEADS, RINGS = 1, 2, 3, 4, 5, 6
+local LAST, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11
 
 -- The fields of one limit. The limit at `at` of a set has the field set[at + CAP], for instance.
 --
@@ -83,7 +82,7 @@ local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 --   CAP, SPAN        capacity; for how long after its stamp an entry counts
 --   SLICE            entries in one slice share a stamp; 0: every instant has its own
 --   WIDTH            bytes of an entry; 0: it has no log
---   BACK, OLD        offsets of the back and the front of its log in the value
+--   BACK, FRONT        offsets of the back and the front of its log in the value
 --   UNIT             what a unit of cost adds to the level of its meter; 0: no meter is asked for
 --   RATE, TICK       how much the level falls with every tick; length of a tick
 --   CUT              now - SPAN: an entry with this stamp or an older one has left the window
@@ -95,7 +94,7 @@ local LAST, ALL, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11, 12
 --
 -- Of a calendar limit UNIT is below 0, and three others are ends of periods by its own calendar:
 -- ENDED of the one before, THIS of the one that runs, FOLLOWING of the next.
-local ASKED, LOG, METER, CAP, SPAN, SLICE, WIDTH, BACK, OLD = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local ASKED, LOG, METER, CAP, SPAN, SLICE, WIDTH, BACK, FRONT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 9, 10, 11, 12, 13, 14, 15
 local THIS, ENDED, FOLLOWING = 5, 10, 11
 local COUNTED, HOLDING, CHECKED = 2, 3, 4

@@ -3,9 +3,9 @@
 -- ARGV[1]  number of sets (1 byte), and per set
 --            0 (1), or the number of the set of the same limits that it stands in for if a state
 --            has the directory SIG of this one: the state has more limits, or wider entries
---            N (1), HEADS (2), FRONT (2), NUMBER (1)
---            SIG, FORMAT, FROM, LAST and ALL, each with its length (1) before it
---            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), OLD
+--            number of limits (1), HEADS (2), RINGS (2), NUMBER (1)
+--            SIG, FORMAT, FROM and LAST, each with its length (1) before it
+--            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), FRONT
 --            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here.
 --            A calendar limit has the ends of four consecutive periods: -UNIT, ENDED, THIS and
 --            FOLLOWING. Usually now is in the third period. If it is in the second or the fourth,
@@ -13,12 +13,12 @@
 
 -- The struct formats of one limit, and of three.
 local limit, three = '<BBBdddBI2I2dddBBB', '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
-local sets = {}
+local sets = { nil } -- with room for one
 for i = 1, count do
-  local of, n, heads, front, number, sig, format, from, last, all
-  of, n, heads, front, number, sig, format, from, last, all, pos = struct.unpack('<BBI2I2c1Bc0Bc0Bc0Bc0Bc0', args, pos)
-  local set = { sig, n, format, from, heads, front, last, all, number, 0, false,
-    struct.unpack(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
+  local of, n, heads, rings, number, sig, format, from, last
+  of, n, heads, rings, number, sig, format, from, last, pos = unpack_at('<BBI2I2c1Bc0Bc0Bc0Bc0', args, pos)
+  local set = { sig, 0, format, from, heads, rings, last, number, 0, false,
+    unpack_at(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
   local need, at = 0, LIMITS
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]
@@ -49,7 +49,7 @@ for i = 1, count do
     at = at + STRIDE
   end
   pos = set[at] -- the last value of an unpack is where it ended
-  set[NEED] = need + KEPT
+  set[LAST_LIMIT], set[NEED] = at - STRIDE, need + KEPT
   sets[i] = set
   if of > 0 then
     local others = sets[of][OTHERS] or {}

@@ -35,7 +35,8 @@ local function settle_log(st, at, stamp, delta)
   end
   if whole and delta > 0 then whole.widen(st, at, st[o + SUM] + delta) end
   local entry, width = set[at + ENTRY], set[at + WIDTH]
-  local text, first, ends = piece(st, at, whole and 0 or math.floor(shape / SHAPE_BLOCKS) % 32 + 1)
+  limits = limits or make_limits()
+  local text, first, ends = limits.piece(st, at, whole and 0 or math.floor(shape / SHAPE_BLOCKS) % 32 + 1)
   local last = text:sub(first, ends) .. struct.pack(entry, found, units)
   local from = #last - width + 1
   while found > stamp and from > 1 do
@@ -103,7 +104,7 @@ end
 -- longest_horizon is for how long after its time a charge to the limits of a set can be settled.
 local function longest_horizon(set)
   local longest = 0
-  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do longest = math.max(longest, horizon_of(set, at)) end
+  for at = LIMITS, set[LAST_LIMIT], STRIDE do longest = math.max(longest, horizon_of(set, at)) end
   return longest
 end
 
@@ -113,8 +114,8 @@ end
 -- and until when the state must be kept, nil if nothing is left of it.
 local function settle(st, a, x)
   local set = st[SET]
-  local dropped, horizon, tight, missed, empty, need = nil, 0, false, false, 0, set[NEED]
-  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
+  local dropped, horizon, tight, missed, empty, kept, need = nil, 0, false, false, false, false, set[NEED]
+  for at = LIMITS, set[LAST_LIMIT], STRIDE do
     local width, unit, cap = set[at + WIDTH], set[at + UNIT], set[at + CAP]
     local o, m = set[at + LOG], set[at + METER]
     if set[at + ASKED] == COUNTED and st[o + SUM] > 0 and x.total > x.cost then error('rare') end
@@ -132,9 +133,9 @@ local function settle(st, a, x)
       end
       horizon = math.max(horizon, horizon_of(set, at))
     end
-    if width > 0 and st[o + SUM] == 0 and m == 0 then empty = empty + 1 end
+    if width > 0 and st[o + SUM] == 0 and m == 0 then empty = true else kept = true end
   end
-  if empty == set[N] then need = nil end
-  if empty > 0 and need or st[REWRITE] or missed and dropped then error('rare') end
+  if not kept then need = nil end
+  if empty and kept or st[REWRITE] or missed and dropped then error('rare') end
   return dropped, horizon, tight, need
 end

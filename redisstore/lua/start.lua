@@ -11,11 +11,13 @@
 --
 -- Redis creates the functions of a script, and a cell for each outer local that they use, again at
 -- every call. So functions use few outer locals and get the others as parameters, and make few
--- tables. Arguments of commands are strings, because Redis formats numbers as floats.
+-- tables. A local for a function of a library costs less than to look that up several times.
+-- Arguments of commands are strings, because Redis formats numbers as floats.
 
+local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
 local args = ARGV[1]
-local now, generation, count, pos = struct.unpack('<dI4B', args, 9) -- the number of sets, too
+local now, generation, count, pos = unpack_at('<dI4B', args, 9) -- the number of sets, too
 if now == 0 then
-  local t = redis.call('TIME')
+  local t = call('TIME')
   now = t[1] * 1000000 + t[2]
 end

@@ -52,6 +52,9 @@
 -- If the beginning of a state is not enough, a function fails with the error 'rare' before anything
 -- is written, or with 'damaged' if the state is. decide.lua then decides again with whole.lua.
 
+-- The functions of limits.lua, once they are needed.
+local limits
+
 -- put adds a text to BODY, at an offset in the value. Texts are put in the order of their offsets.
 local function put(st, offset, text)
   local value, cursor = st[VALUE], st[SET][HEADS] + #st[BODY]
@@ -59,67 +62,28 @@ local function put(st, offset, text)
   st[BODY] = st[BODY] .. value:sub(cursor + 1, offset) .. text
 end
 
--- slot_of returns where a slot of the ring of a limit begins, and where it ends.
-local function slot_of(st, at, slot)
-  local set = st[SET]
-  local ring = set[FRONT]
-  for before = LIMITS, at - 1, STRIDE do
-    if set[before + WIDTH] > 0 then
-      ring = ring + math.floor(st[set[before + LOG] + SHAPE] / SHAPE_SLOTS) * BLOCK * set[before + WIDTH]
-    end
-  end
-  local size = BLOCK * set[at + WIDTH]
-  return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
-end
-
--- piece returns a piece of the entries of a limit: a text, and where they begin and end in it. It
--- returns nil if there is none. 0 is the front, then come the blocks of the ring, the back, and the
--- newest entry. If only the heads of the state were read, it is read up to its rings.
-local function piece(st, at, k)
-  local set = st[SET]
-  local o, width = set[at + LOG], set[at + WIDTH]
-  local shape = st[o + SHAPE]
-  if #st[VALUE] == set[HEADS] then st[VALUE] = redis.call('GETRANGE', st[KEY], '0', set[ALL]) end
-  if k == 0 then
-    local front = st[FRONTS] and st[FRONTS][at]
-    if front then return front, 1, #front end
-    local ends = set[at + OLD] + BLOCK * width
-    return st[VALUE], ends - shape % SHAPE_BACK * width + 1, ends
-  end
-  local slots, blocks = math.floor(shape / SHAPE_SLOTS), math.floor(shape / SHAPE_BLOCKS) % 32
-  if k <= blocks then
-    local first = math.floor(shape / SHAPE_FIRST) % 32
-    return redis.call('GETRANGE', st[KEY], slot_of(st, at, (first + k - 1) % slots)), 1, BLOCK * width
-  elseif k == blocks + 1 then
-    local back = set[at + BACK]
-    return st[VALUE], back + 1, back + math.floor(shape / SHAPE_BACK) % BLOCK * width
-  elseif k == blocks + 2 then
-    return struct.pack(set[at + ENTRY], st[o + NEWEST], st[o + NEWEST_UNITS]), 1, width
-  end
-end
-
 -- drop_left drops the entries that have left the window of a limit. What is left of a piece becomes
 -- the front.
 local function drop_left(st, at)
-  local set = st[SET]
+  local set, whole = st[SET], st[WHOLE]
   local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]
   local shape, sum, k = st[o + SHAPE], st[o + SUM], 0
   if st[o + NEWEST] <= cut then -- all of them
     st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- the ring is too large
     st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = 0, 0, 0
     st[o + OLDEST], st[o + SHAPE] = FAR, shape - shape % SHAPE_SLOTS
-    if st[WHOLE] then st[FRONTS][at] = '' end
+    if whole then st[FRONTS][at] = '' end
     return
   end
-  local text = st[FRONTS] and st[FRONTS][at] or st[VALUE]
-  local ends = st[WHOLE] and #text or set[at + OLD] + BLOCK * width
-  local from = st[WHOLE] and 1 or ends - shape % SHAPE_BACK * width + 1
+  local text = whole and st[FRONTS][at] or st[VALUE]
+  local ends = whole and #text or set[at + FRONT] + BLOCK * width
+  local from = whole and 1 or ends - shape % SHAPE_BACK * width + 1
   while true do
     if from > ends then
-      k = k + 1
-      text, from, ends = piece(st, at, k)
+      limits, k = limits or make_limits(), k + 1
+      text, from, ends = limits.piece(st, at, k)
     else
-      local stamp, units = struct.unpack(entry, text, from)
+      local stamp, units = unpack_at(entry, text, from)
       if stamp > cut then
         st[o + OLDEST] = stamp
         break
@@ -140,51 +104,36 @@ local function drop_left(st, at)
       shape = shape - (math.floor(shape / SHAPE_BACK) % BLOCK) * SHAPE_BACK - blocks * SHAPE_BLOCKS
     end
   end
-  if k > 0 or st[WHOLE] then
+  if k > 0 or whole then
     st[FRONTS] = st[FRONTS] or {}
     st[FRONTS][at] = n > 0 and text:sub(from, ends) or ''
   end
-  if not st[WHOLE] then st[o + SHAPE] = shape - shape % SHAPE_BACK + n end
-end
-
--- leak brings the level of a meter up to date: it falls by RATE with every tick.
-local function leak(st, at, now)
-  local set = st[SET]
-  local m, tick = set[at + METER], set[at + TICK]
-  if st[m + LEVEL_AT] < now then
-    local ticks = math.floor(now / tick) - math.floor(st[m + LEVEL_AT] / tick)
-    st[m + LEVEL] = math.max(0, st[m + LEVEL] - ticks * set[at + RATE])
-  end
-  st[m + LEVEL_AT] = now
+  if not whole then st[o + SHAPE] = shape - shape % SHAPE_BACK + n end
 end
 
 -- read_state reads the beginning of a state, and brings the limits that are asked about up to date.
 -- It also returns how many of some equal requests fit, each with this cost.
 local function read_state(key, set, cost, equal, now, generation)
-  local value = redis.pcall('GETRANGE', key, '0', set[LAST])
+  local value = call('GETRANGE', key, '0', set[LAST])
   local from = value
   if value == '' then
     from = set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
-  elseif type(value) ~= 'string' then
-    error('damaged')
   elseif value:find(set[SIG], 1, true) ~= 1 then -- another process, for instance, has other limits
     set = set[OTHERS] and set[OTHERS][value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0))]
     if not set then error('rare') end
-    value = redis.call('GETRANGE', key, '0', set[LAST])
+    value = call('GETRANGE', key, '0', set[LAST])
     from = value
   end
-  local st = { key, set, value, '', false, false, false, false, struct.unpack(set[FORMAT], from, #set[SIG] + 1) }
+  local st = { key, set, value, '', false, false, false, false, unpack_at(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back
   if value == '' then st[GENERATION] = generation end
   local held = 0 -- of the limit that follows
-  for at = LIMITS, LIMITS + (set[N] - 1) * STRIDE, STRIDE do
-    local o, m, unit, cut, cap = set[at + LOG], set[at + METER], set[at + UNIT], set[at + CUT], set[at + CAP]
-    local asked = set[at + ASKED]
+  for at = LIMITS, set[LAST_LIMIT], STRIDE do
+    local asked, o, unit, cut, cap = set[at + ASKED], set[at + LOG], set[at + UNIT], set[at + CUT], set[at + CAP]
     if asked == 0 then
-      if o > 0 and m == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- it counts no more
+      if o > 0 and set[at + METER] == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- it counts no more
     else
-      local holds = asked == COUNTED or asked == HOLDING
-      if not holds and (cost > cap or cap == 0) then equal = 0 end
+      if cost > cap or cap == 0 then equal = 0 end
       if o > 0 then
         local sum, newest, oldest, stamp = st[o + SUM], st[o + NEWEST], st[o + OLDEST], set[at + STAMP]
         if not (sum >= st[o + NEWEST_UNITS] and sum <= FAR and newest <= FAR and sum % 1 + newest % 1 == 0) then
@@ -195,13 +144,13 @@ local function read_state(key, set, cost, equal, now, generation)
         end
         if newest > cut and #st[VALUE] == set[HEADS]
           and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then -- entries move
-          st[VALUE] = redis.call('GETRANGE', key, '0', set[ALL])
+          st[VALUE] = call('GETRANGE', key, '0', ('%d'):format(set[RINGS] - 1))
         end
         if newest <= cut or oldest <= cut then
           drop_left(st, at)
           sum = st[o + SUM]
         end
-        if holds then
+        if asked == COUNTED or asked == HOLDING then
           if st[o + NEWEST] > now + LONGEST_HOLD or set[at + TICK] > 0 then error('rare') end
           held = sum
         else
@@ -211,12 +160,13 @@ local function read_state(key, set, cost, equal, now, generation)
         end
       end
       if unit > 0 then
-        if value == '' then st[m + LEVEL_UNIT] = unit end
-        local level = st[m + LEVEL]
-        if st[m + LEVEL_UNIT] ~= unit or st[m + LEVEL_AT] > now then error('rare') end
+        local m, tick = set[at + METER], set[at + TICK]
+        local level, ticks = st[m + LEVEL], math.floor(now / tick) - math.floor(st[m + LEVEL_AT] / tick)
+        if value ~= '' and st[m + LEVEL_UNIT] ~= unit or st[m + LEVEL_AT] > now then error('rare') end
         if not (level >= 0 and level <= FAR and level % 1 == 0) then error('damaged') end
-        leak(st, at, now)
-        if st[m + LEVEL] > (cap - cost) * unit then equal = 0 end
+        level = math.max(0, level - ticks * set[at + RATE]) -- it falls with every tick
+        if level > (cap - cost) * unit then equal = 0 end
+        st[m + LEVEL], st[m + LEVEL_AT], st[m + LEVEL_UNIT] = level, now, unit
       end
     end
   end

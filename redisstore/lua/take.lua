@@ -61,37 +61,38 @@
 -- take_plain decides a run that is not of the kind OTHER. It returns the answer. If the request
 -- costs nothing, or is denied under bans, it returns nil and the state, and decide has to answer.
 local function take_plain(key, set, cost, kind, now, generation)
-  local st, free = read_state(key, set, cost, 1, now, generation)
-  if cost == 0 or free == 0 and kind == PLAIN_BANS then return nil, st end
-  if free > 0 and kind ~= PLAIN_PEEK then
+  local st, fitting = read_state(key, set, cost, 1, now, generation)
+  if cost == 0 or fitting == 0 and kind == PLAIN_BANS then return nil, st end
+  if fitting > 0 and kind ~= PLAIN_PEEK then
     return CHARGED_MARK .. st[SET][NUMBER] .. write(st, charge(st, cost, now), now)
   end
-  local text, wait = usage(st, free == 0 and cost or -FAR, now)
-  return struct.pack('<BBdddI4c0', free > 0 and ALLOWED or 0, 1, wait, 0, 0, st[VALUE] ~= '' and st[GENERATION] or 0,
+  limits = limits or make_limits()
+  local text, wait = limits.usage(st, fitting == 0 and cost or -FAR, now)
+  return pack('<BBdddI4c0', fitting > 0 and ALLOWED or 0, 1, wait, 0, 0, st[VALUE] ~= '' and st[GENERATION] or 0,
     text)
 end
 
 -- The script begins here. base is the number of keys before those of the run, next_id the index of
--- the next request id in ARGV, and late the run's not-after.
+-- the next request id in ARGV, and not_after the run's not-after.
 local base, next_id, decide = 0, 2, nil
-local out, runs = { struct.pack('<c8d', args, now) }, nil
-runs, pos = struct.unpack('<I2', args, pos)
+local out, runs = { pack('<c8d', args, now), nil }, nil
+runs, pos = unpack_at('<I2', args, pos)
 for run = 1, runs do
-  local kind, which, cost, late, from = struct.unpack('<BBdd', args, pos)
+  local kind, which, cost, not_after, from = unpack_at('<BBdd', args, pos)
   local keys, has_id, rest, ok, reply, st = 1, 0, nil, false, nil, nil
   pos = from
   if kind ~= PLAIN then
-    keys, has_id, rest, pos = struct.unpack('<BBxxI2', args, from + 1)
+    keys, has_id, rest, pos = unpack_at('<BBxxI2', args, from + 1)
     pos = pos + rest
   end
-  if kind ~= OTHER and (late == 0 or now <= late)
+  if kind ~= OTHER and (not_after == 0 or now <= not_after)
     and (kind ~= PLAIN_BANS or not redis.pcall('GET', KEYS[base + 2])) then
     ok, reply, st = pcall(take_plain, KEYS[base + 1], sets[which], cost, kind, now, generation)
   end
   if not ok or not reply then
-    decide = decide or make_decide(args, sets, now, generation,
-      { read_state, usage, charge, write, piece, drop_left, leak, add, usage_of })
-    reply = decide(kind, which, cost, late, from, base, has_id == 1 and ARGV[next_id], ok and st)
+    limits = limits or make_limits()
+    decide = decide or make_decide(args, sets, now, generation, { read_state, charge, write, drop_left, add, limits })
+    reply = decide(kind, which, cost, not_after, from, base, has_id == 1 and ARGV[next_id], ok and st)
   end
   out[run + 1], base, next_id = reply, base + keys, next_id + has_id
 end

@@ -41,7 +41,7 @@ local function add_limit(st, kind, window, heads)
   if kind % CHARGES >= HELD then algorithm = algorithm + HELD end
   local at, o = LIMITS + #counts * STRIDE, FIRST_HEAD + #counts * (LOG_FIELDS + METER_FIELDS)
   local m, span = o + LOG_FIELDS, algorithm < FIXED and window or 0
-  set[at + ASKED], set[at + LOG], set[at + METER], set[at + BACK], set[at + OLD] = 0, o, m, 0, 0
+  set[at + ASKED], set[at + LOG], set[at + METER], set[at + BACK], set[at + FRONT] = 0, o, m, 0, 0
   set[at + CAP], set[at + SPAN], set[at + SLICE] = false, span, (algorithm < FIXED or algorithm >= HELD) and 0 or window
   set[at + WIDTH], set[at + ENTRY] = bytes > 0 and bytes + ENTRY_STAMP or 0, '>I7I' .. bytes
   set[at + UNIT], set[at + RATE], set[at + TICK] = 0, 0, 1
@@ -49,7 +49,7 @@ local function add_limit(st, kind, window, heads)
   st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = heads[1] or 0, heads[2] or 0, heads[3] or 0
   st[o + OLDEST], st[o + SHAPE], st[FRONTS][at] = heads[4] or FAR, 0, ''
   st[m + LEVEL], st[m + LEVEL_AT], st[m + LEVEL_UNIT] = heads[5] or 0, heads[6] or 0, heads[7] or 0
-  set[N], set.windows[at] = set[N] + 1, window
+  set[LAST_LIMIT], set.windows[at] = at, window
   counts[#counts + 1] = { st = st, at = at, algorithm = algorithm, window = window, cost = 0, changed = false,
     booked = '', booked_sum = 0, held = false, main = false, charges = kind >= CHARGES, stock = false }
   return counts[#counts]
@@ -58,7 +58,7 @@ end
 -- make returns a state without limits.
 local function make(key, value, created, written, expires)
   local set = { windows = {} }
-  set[N], set[HEADS], set[NEED] = 0, -1, 0
+  set[LAST_LIMIT], set[HEADS], set[NEED] = 0, -1, 0
   return { key, set, value, '', {}, false, W, false, created, written, expires, counts = {} }
 end
 
@@ -208,7 +208,8 @@ local function refresh(c)
     st[m + LEVEL], st[m + LEVEL_AT] = math.min(sum, math.floor(MAX_UNITS / unit)) * unit, now
     st[m + LEVEL_UNIT], c.led = unit, nil
   elseif unit > 0 then
-    leak(st, at, now)
+    st[m + LEVEL] = W.leaked(c, st[m + LEVEL], st[m + LEVEL_AT], now)
+    st[m + LEVEL_AT] = now
   end
 end
 
@@ -217,10 +218,10 @@ end
 function W.open(key, set, st)
   local counts = {}
   st = st or W.read(key)
-  for i = 1, set[N] do
-    local at = LIMITS + (i - 1) * STRIDE
+  for at = LIMITS, set[LAST_LIMIT], STRIDE do
     if set[at + ASKED] == 1 or set[at + ASKED] == CHECKED then
-      local kind, window = struct.unpack('>BI7', set[SIG], DIRECTORY_START + DIRECTORY_LIMIT * (i - 1) + 1)
+      local i = (at - LIMITS) / STRIDE
+      local kind, window = struct.unpack('>BI7', set[SIG], DIRECTORY_START + DIRECTORY_LIMIT * i + 1)
       local c = W.find(st, kind % HAS_METER, window)
       c.stock = set[at + ASKED] == CHECKED
       c.charges = c.stock and set[at - STRIDE + TICK] > 0
