@@ -115,15 +115,15 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 // raise is by how many units a charge can be raised at most, with a debt as for Settle. No sum and
 // no level passes MaxUnits.
 func (v *View) raise(debt int64) int64 {
-	most := MaxUnits
+	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {
-		most -= v.inWindow + v.booked + v.held.total
+		most -= v.inWindow + ahead
 	}
 	if v.p.unit > 0 {
 		if debt == 0 {
 			debt = v.p.Cap
 		}
-		most = min(most, max(v.p.Cap-v.Used(), 0)+debt, (MaxUnits-v.meter.level)/v.p.unit-v.booked)
+		most = min(most, max(v.p.Cap-v.Used(), 0)+debt, (MaxUnits-v.meter.level)/v.p.unit-ahead)
 	}
 	return max(most, 0)
 }

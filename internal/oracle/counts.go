@@ -275,16 +275,16 @@ func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 // mostRaise is by how many units a settlement may raise: of a meter to a debt, and no sum past
 // 2^53.
 func (k *counts) mostRaise(l *stint.Limit, maxDebt int64) int64 {
-	booked, by := int64(0), most
+	ahead, by := sum(k.held), most
 	for _, b := range k.booked {
-		booked += b.n
+		ahead += b.n
 	}
 	if hasLog(l) {
-		by = most - sum(k.entries) - sum(k.held) - booked
+		by = most - sum(k.entries) - ahead
 	}
 	if hasMeter(l) {
 		by = min(by, max(0, l.Capacity()-k.used(l))+cmp.Or(maxDebt, l.Capacity()))
-		by = min(by, k.meter.room()-booked)
+		by = min(by, k.meter.room()-ahead)
 	}
 	return max(0, by)
 }

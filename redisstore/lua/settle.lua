@@ -1,18 +1,18 @@
 -- settle: changing what a limit was charged, see docs/rules.md. What was charged a moment ago is
 -- the newest entry of a log, or in its back; otherwise the state is read as a whole.
 
--- most_raise is by how many units a charge can be raised at most, beside what is booked: a meter
--- only so far above its capacity, and no sum or level past MAX_UNITS.
-local function most_raise(st, at, debt, booked)
+-- most_raise is by how many units a charge can be raised at most, beside what is booked or held: a
+-- meter only so far above its capacity, and no sum or level past MAX_UNITS.
+local function most_raise(st, at, debt, ahead)
   local set = st[SET]
   local cap, unit, sum = set[at + CAP], set[at + UNIT], set[at + WIDTH] > 0 and st[set[at + LOG] + SUM] or 0
   local most = MAX_UNITS
-  if set[at + WIDTH] > 0 then most = MAX_UNITS - (sum + booked) end
+  if set[at + WIDTH] > 0 then most = MAX_UNITS - (sum + ahead) end
   if unit > 0 then
     local level = st[set[at + METER] + LEVEL]
-    local used = math.max(sum, math.ceil(level / unit)) + booked
+    local used = math.max(sum, math.ceil(level / unit)) + ahead
     most = math.min(most, math.max(0, cap - used) + (debt > 0 and debt or cap),
-      math.floor((MAX_UNITS - level) / unit) - booked)
+      math.floor((MAX_UNITS - level) / unit) - ahead)
   end
   return math.max(0, most)
 end
