@@ -249,6 +249,9 @@ func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (gen
 			if held.Used = double(text); held.Used > 0 {
 				held.ResetAfter = time.Duration(double(text[8:])-now) * time.Microsecond
 			}
+			if l.asked == askedNot {
+				held = stint.Usage{} // the state may not have its limit
+			}
 			text = text[logHead:]
 			continue
 		}
