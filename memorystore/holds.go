@@ -222,7 +222,9 @@ func (q *query) extendHolds(c *stint.Charge, a *stint.Amendment) bool {
 			want++
 		}
 	}
+	found := false
 	q.eachHold(c, func(first int, p *part, h hold) {
+		found = true
 		total, _ := contract.TotalOf(a, q.views[first].limit.Name)
 		expires := algorithm.Expiry(q.now, life)
 		after := hold{h.expires, expires + life, max(total, h.reported)}
@@ -247,5 +249,8 @@ func (q *query) extendHolds(c *stint.Charge, a *stint.Amendment) bool {
 		})
 		p.rec.rest.holds.put(data.ID, after, q.now)
 	})
+	if found {
+		q.prolong(data)
+	}
 	return want > 0 && open == want
 }

@@ -57,16 +57,23 @@ func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 		d.text -= d.list[gone].bytes()
 	}
 	d.list = slices.Delete(d.list, 0, gone)
-	until := (at + life + 15) / 16 * 16
-	i := len(d.list)
-	for i > 0 && d.list[i-1].until > until {
-		i--
-	}
-	d.list = slices.Insert(d.list, i, seenID{strings.Clone(id), maphash.String(seed, id), until, 0, charge})
-	d.text += d.list[i].bytes()
+	d.insert(seenID{strings.Clone(id), maphash.String(seed, id), endOf(at, life), 0, charge})
 	if len(d.list) > storebounds.MaxIDs {
 		d.dropLowest()
 	}
+}
+
+// endOf is when an id of an instant ends.
+func endOf(at, life int64) int64 { return (at + life + 15) / 16 * 16 }
+
+// insert adds an id after those that end no later.
+func (d *ids) insert(s seenID) {
+	i := len(d.list)
+	for i > 0 && d.list[i-1].until > s.until {
+		i--
+	}
+	d.list = slices.Insert(d.list, i, s)
+	d.text += s.bytes()
 }
 
 // dropLowest forgets the id with the lowest sum of end and repeats. Ends are far enough apart that
@@ -139,6 +146,16 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 		return nil
 	}
 	return rec.rest.ids.find(q.store.seed, id, q.now, life.Microseconds())
+}
+
+// prolong has the id of a charge, if it is in force, live as long again from now on.
+func (q *query) prolong(c *driver.ChargeData) {
+	if seen := q.seen(c.RequestID, c.IDLife); seen != nil {
+		ids, longer := &q.first().rec.rest.ids, *seen
+		longer.until = max(longer.until, endOf(q.now, c.IDLife.Microseconds()))
+		ids.forget(q.store.seed, c.RequestID)
+		ids.insert(longer)
+	}
 }
 
 // repeated answers a request whose id was charged before.

@@ -223,6 +223,22 @@ var holds = []check{
 		k.wantSettled(again, settleTo(65), 65)
 		k.wantUsed(k.peek(1), 5)
 	}),
+	clocked("heartbeats prolong the id of a hold", limits{stock(100), rate(100)}, func(k *tester) {
+		r := k.request(60)
+		r.Hold, r.ID, r.IDLife = holdLife, "x", time.Second
+		d := k.mustDecide(r)
+		for range 4 {
+			k.pass(holdLife / 2)
+			k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), true)
+		}
+		k.pass(holdLife - time.Second)
+		again := k.mustDecide(r)
+		k.wantRepeat(again, true)
+		k.wantSettled(again, settleTo(30), 30)
+		k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendExtend}), false) // it prolongs nothing
+		k.pass(2 * time.Second)
+		k.wantRepeat(k.mustDecide(r), false)
+	}),
 	exact("leases and bookings beside a hold", limits{stock(100)}, func(k *tester) {
 		d := k.hold(60)
 		r := driver.WithTerms(k.request(90), driver.Terms{Fit: true})
@@ -232,6 +248,14 @@ var holds = []check{
 		booked := k.reserve(50, 0)
 		if booked.RetryAfter < k.limit().Window { // what is held may be used until it expires
 			k.Errorf("booked in %v, within a window of what is held", booked.RetryAfter)
+		}
+		k.settle(booked, 0)
+		k.ban(time.Hour)
+		banned := k.request(50)
+		banned.Mode = stint.ModeReserve
+		refused := k.decide(banned)
+		if u := refused.Usages()[0]; u.RetryAfter < k.limit().Window {
+			k.Errorf("banned: room in %v, within a window of what is held", u.RetryAfter)
 		}
 		k.wantSettled(d, settleTo(60), 60)
 	}),

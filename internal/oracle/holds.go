@@ -268,6 +268,7 @@ func (s *Store) extendHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 		}
 	}
 	s.eachHold(c, claims, &totals, now, func(h openHold, t int64) {
+		s.prolong(c, now)
 		before := *h.hold
 		charged := max(h.cost, before.reported)
 		after := hold{expires: before.expires, end: expiryOf(now, h.life) + h.life, reported: t}

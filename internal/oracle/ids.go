@@ -90,6 +90,17 @@ func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	return driver.NewCharge(claims, data)
 }
 
+// prolong has the id of a charge, if it is in force, live as long again from now on.
+func (s *Store) prolong(c *stint.Charge, now int64) {
+	data := c.Data()
+	if data.RequestID == "" {
+		return
+	}
+	if k := s.inForce(&c.Claims()[0], data.RequestID, data.IDLife.Microseconds(), now); k != nil {
+		k.until = max(k.until, (now+data.IDLife.Microseconds()+15)/16*16)
+	}
+}
+
 // forget removes an id from the claim's scope.
 func (s *Store) forget(c *stint.Claim, id string) {
 	key := scopeOf(c)

@@ -37,7 +37,7 @@ local function read_amendment()
   local a = { nil, kind = kind, refund = refund == 1, several = several == 1, life = life > 0 and life, debt = debt,
     charge_id = charge_id,
     id_life = id_life, not_after = not_after, id = false, id_key = false, settles = kind == SETTLE or kind == UNDO,
-    whole = false, writing = false, dropped = 0, total = 0 }
+    whole = false, writing = false, dropped = 0, total = 0, found = false }
   for i = 1, claims do
     local charged_at, parts
     charged_at, parts, at = struct.unpack('<dB', args, at)
@@ -168,7 +168,7 @@ local function amend_hold(a, claim, part)
     part.put = true
     settled_to(a, claim, h.total)
   end
-  part.st, part.extended, claim.applied, claim.tight = st, true, true, claim.tight or tight
+  part.st, part.extended, claim.applied, claim.tight, a.found = st, true, true, claim.tight or tight, true
   a.dropped = math.max(a.dropped, dropped)
 end
 
@@ -264,6 +264,10 @@ local function amend(a)
     if a[i].open and finish(a, a[i]) then applied = applied + 2 ^ (i - 1) end
   end
   if forgets and applied > 0 then ids.forget(a.id_key, a.id) end
+  if a.id_key and a.kind == EXTEND and a.found then
+    ids = ids or make_ids()
+    ids.prolong(a.id_key, a.id, a.id_life)
+  end
   return struct.pack('<BI2dd', 0, applied, a.total, a.dropped)
 end
 

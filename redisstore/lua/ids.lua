@@ -47,6 +47,17 @@ function ids.record(key, id, at, life, charged)
   keep(key, at - now + life)
 end
 
+-- prolong has an id, if it is in force, live as long again from now on.
+function ids.prolong(key, id, life)
+  local _, repeats, til = ids.open(key, id, life)
+  local longer = math.ceil((now + life) / ID_STEP) * ID_STEP
+  if not til or longer <= til then return end
+  local charged = charge_member(key, id, til)
+  redis.call('ZADD', key, ('%d'):format(longer + repeats), id)
+  if charged then redis.call('ZADD', key, ('%d'):format(longer + ID_STEP - 1), charged) end
+  keep(key, life)
+end
+
 -- rebook has an id, if it is known, remember another charge.
 function ids.rebook(key, id, charged)
   local score = redis.pcall('ZSCORE', key, id)
