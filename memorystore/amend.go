@@ -152,7 +152,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 		// before the first is settled.
 		q.claims[i].settled = q.isSettled(&q.claims[i], c)
 	}
-	dropped := int64(0)
+	dropped, sum := int64(0), totals{}
 	for k := range q.views {
 		v := &q.views[k]
 		total, named := contract.TotalOf(a, v.limit.Name)
@@ -166,9 +166,8 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 		}
 		done.Changed, dropped = true, max(dropped, total-charged)
 		v.claim.until = max(v.claim.until, 1)
-		if lead := q.lead(k); !v.holds() && !q.views[lead].summed {
-			q.views[lead].summed = true
-			v.claim.addTotal(a, total)
+		if !v.holds() {
+			sum.add(a, v.limit.Name, total)
 		}
 	}
 	for k := range q.views { // the other names of the claim must not be settled later
@@ -183,7 +182,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 		}
 	}
 	if done.Changed {
-		done.Charged = max(q.total()-dropped, 0)
+		done.Charged = max(sum.all-dropped, 0)
 	}
 	return done
 }

@@ -146,7 +146,7 @@ func (q *query) ofState(first int, f func(v *view)) {
 func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amended) {
 	data, life := c.Data(), c.Data().Hold.Microseconds()
 	q.compare(data)
-	dropped := int64(0)
+	dropped, sum := int64(0), totals{}
 	q.eachHold(c, func(first int, p *part, h hold) {
 		lead := &q.views[first]
 		total, named := contract.TotalOf(a, lead.limit.Name)
@@ -160,7 +160,7 @@ func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) (done stint.Ame
 			dropped = max(dropped, v.settleHold(h, life, data.AtOf(v.claim.number), total, a.MaxDebt, q.now, p.stale))
 			q.write(v)
 		})
-		lead.claim.addTotal(a, total)
+		sum.add(a, lead.limit.Name, total)
 	})
 	for k := range q.views {
 		v := &q.views[k]
@@ -169,25 +169,27 @@ func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) (done stint.Ame
 			done.Changed = q.releasePlace(v, data.ID) || done.Changed
 		}
 	}
-	done.Charged = max(q.total()-dropped, 0)
+	done.Charged = max(sum.all-dropped, 0)
 	return done
 }
 
-// addTotal notes the true cost of one of the claim's states, where a settlement applied.
-func (c *claim) addTotal(a *stint.Amendment, total int64) {
-	if a.Costs == nil {
-		c.total = max(c.total, total)
-	} else {
-		c.total += total
-	}
+// totals sums up the true costs of a settlement, where it applied: that of each name once.
+type totals struct {
+	all   int64
+	named stint.Costs
 }
 
-// total is the largest true cost of any claim.
-func (q *query) total() (most int64) {
-	for i := range q.claims {
-		most = max(most, q.claims[i].total)
+func (t *totals) add(a *stint.Amendment, name string, total int64) {
+	if a.Costs == nil {
+		t.all = max(t.all, total)
+		return
 	}
-	return most
+	if t.named == nil {
+		t.named = stint.Costs{}
+	}
+	before := t.named[name]
+	t.named[name] = max(before, total)
+	t.all += t.named[name] - before
 }
 
 // settleHold settles one limit of a hold to a total. It returns how much of that is not charged.

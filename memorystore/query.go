@@ -29,7 +29,6 @@ type claim struct {
 	hash    uint64 // of the subject
 	part    int    // its record without a name, which has the ids, places and settled charges
 	settled bool   // it was settled before this amendment
-	total   int64  // the true cost, of a settlement where it applied
 	until   int64  // how long the store must remember that this amendment has settled it
 }
 
@@ -83,7 +82,7 @@ func (s *Store) lock(claims []stint.Claim) *query {
 	for i, h := range hashes {
 		c := &q.claims[i]
 		c.Claim, c.number, c.shard, c.hash = &claims[i], i, &s.shards[h>>s.shift], h
-		c.settled, c.total, c.until = false, 0, 0
+		c.settled, c.until = false, 0
 		c.part = q.part(c, c.Scope, "")
 	}
 	return q

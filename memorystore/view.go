@@ -19,7 +19,6 @@ type view struct {
 	tag    uint32 // of the limit, 0 if no state in the shard has it
 	leads  bool   // it is the first of the claim's limits with its name, concurrency limits apart
 	booked bool   // it has the booking that the request replaces
-	summed bool   // that a settlement applied to its state is noted
 
 	algorithm.View // of the state
 	state          algorithm.Count
@@ -44,7 +43,6 @@ func (q *query) open(look bool) {
 			q.views = q.views[:n+1]
 			v := &q.views[n]
 			v.claim, v.limit, v.part, v.leads, v.booked = c, &c.Limits[k], c.part, false, false
-			v.summed = false
 			v.cost = c.CostOf(v.limit)
 			if v.holds() {
 				v.cost = min(v.cost, 1)
@@ -57,17 +55,6 @@ func (q *query) open(look bool) {
 			v.open(&q.parts[v.part], q.now, look || v.cost == 0)
 		}
 	}
-}
-
-// lead returns the number of the view that leads the state of the nth.
-func (q *query) lead(n int) int {
-	v := &q.views[n]
-	for k := range n {
-		if w := &q.views[k]; w.leads && w.claim == v.claim && w.part == v.part {
-			return k
-		}
-	}
-	return n
 }
 
 // leads reports whether none before the nth view is of the same claim and the same record,

@@ -316,14 +316,44 @@ func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendme
 		})
 	}
 	group.Wait()
+	totals := totals{costs: a.Costs}
 	for i, one := range each {
 		if one.claims == 0 {
 			continue
 		}
-		done.total, done.dropped = max(done.total, one.total), max(done.dropped, one.dropped)
+		done.total, done.dropped = totals.add(one.total, parts[i].claims), max(done.dropped, one.dropped)
 		for j, index := range parts[i].indexes {
 			done.claims |= one.claims >> j & 1 << index
 		}
 	}
 	return done, errors.Join(errs...)
+}
+
+// totals sums up the true costs of a settlement by the groups to which it applied: that of each
+// name once.
+type totals struct {
+	costs stint.Costs // nil if all have the same
+	names []string
+	all   int64
+}
+
+// add adds the true cost of a group, and returns the sum.
+func (t *totals) add(total int64, claims []stint.Claim) int64 {
+	if t.costs == nil {
+		t.all = max(t.all, total)
+		return t.all
+	}
+	more, others := int64(0), len(t.names) > 0
+	for i := range claims {
+		for _, name := range contract.StateNames(&claims[i], nil) {
+			if !slices.Contains(t.names, name) {
+				t.names, more = append(t.names, name), more+t.costs[name]
+			}
+		}
+	}
+	if !others {
+		more = total
+	}
+	t.all += more
+	return t.all
 }

@@ -41,11 +41,17 @@ var holds = []check{
 		k.pass(holdLife)
 		k.wantUsed(k.peek(1), 0)
 	}),
-	clocked("it counts for its whole window, however short the hold was",
+	clocked("what is settled or reported is kept for a window",
 		limits{stock(100), stint.Daily(100), fixed(100, 100*24*time.Hour)}, func(k *tester) {
-			k.wantSettled(k.hold(60), settleTo(60), 60)
-			k.pass(30 * time.Minute)
-			k.wantUsed(k.peek(1), 60)
+			d := k.hold(60)
+			k.wantSettled(d, settleTo(40), 40)
+			k.pass(20 * holdLife)
+			k.wantUsed(k.peek(1), 40)
+			other := k.other()
+			d = other.hold(60)
+			k.wantApplied(k.amend(d, report(30)), true)
+			k.pass(20 * holdLife)
+			other.wantUsed(other.peek(1), 30)
 		}),
 	clocked("a rate is charged at once and corrected in place", limits{rate(100)}, func(k *tester) {
 		less, more := k.hold(60), k.hold(40)
@@ -302,6 +308,8 @@ var holds = []check{
 		k.wantSettled(d, settleTo(0), 0) // the request itself
 		k.wantUsed(k.mustDecide(k.quantities(0, 0, 0)), 3, 12, 20)
 	}),
+	exact("names of several claims", limits{stock(100)}, func(k *tester) { severalClaims(k, 0) }),
+	exact("names of several claims, held", limits{stock(100)}, func(k *tester) { severalClaims(k, holdLife) }),
 	exact("too many holds", limits{stock(1 << 40)}, func(k *tester) {
 		first := k.hold(1)
 		for range storebounds.MaxHolds - 1 {
@@ -330,6 +338,15 @@ func severalCosts(k *tester, hold time.Duration) {
 	k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"": 1, "in": 12, "out": 20}}, 33)
 	k.wantUsed(k.mustDecide(k.quantities(0, 88, 80)), 2, 100, 100)
 	k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"out": 5}}), false)
+}
+
+// severalClaims settles names that several claims have, together or not.
+func severalClaims(k *tester, hold time.Duration) {
+	in, out := k.limits[0].WithName("in"), k.limits[0].WithName("out")
+	r := and(k.under(in).request(10), k.other().under(in, out).request(20), k.other().under(out).request(30))
+	r.Hold = hold
+	d := k.mustDecide(r)
+	k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"in": 7, "out": 15}}, 22)
 }
 
 // quantities is a request that counts requests, input and output.

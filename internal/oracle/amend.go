@@ -113,7 +113,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 
 // settleCharge settles a charge without holds.
 func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
-	touched, dropped, sums := map[ownSettled]bool{}, int64(0), totals{several: a.Costs != nil}
+	touched, dropped, sums := map[ownSettled]bool{}, int64(0), totals{}
 	state := 0 // number of the claim's first
 	for i, claim := range claims {
 		names := contract.StateNames(claim, nil)
@@ -138,7 +138,7 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 				touched[key] = true
 				dropped = max(dropped, truth-charged)
 				if p.in != nil {
-					sums.add(i, p.limit.Name, truth)
+					sums.add(p.limit.Name, truth)
 				}
 			}
 		}
@@ -159,7 +159,7 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 	if len(touched) == 0 {
 		return stint.Amended{}
 	}
-	return stint.Amended{Changed: true, Charged: max(0, sums.most()-dropped)}
+	return stint.Amended{Changed: true, Charged: max(0, sums.sum(&a)-dropped)}
 }
 
 // cloneClaims returns all claims of a request, sharing nothing with the caller.

@@ -189,14 +189,14 @@ func (h *openHold) settle(p *part, t, maxDebt int64) (dropped int64) {
 // settleHolds settles the holds of a charge.
 func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
 	var done stint.Amended
-	dropped, sums := int64(0), totals{several: a.Costs != nil}
+	dropped, sums := int64(0), totals{}
 	s.eachHold(c, claims, &a, now, func(h openHold, t int64) {
 		done.Changed = true
 		for _, p := range h.parts {
 			dropped = max(dropped, h.settle(p, t, a.MaxDebt))
 			s.write(p, now)
 		}
-		sums.add(h.claim, h.key.name, t)
+		sums.add(h.key.name, t)
 		delete(s.holds[h.key], c.Data().ID)
 	})
 	for _, claim := range claims {
@@ -212,40 +212,25 @@ func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 			}
 		}
 	}
-	done.Charged = max(0, sums.most()-dropped)
+	done.Charged = max(0, sums.sum(&a)-dropped)
 	return done
 }
 
-// totals are the true costs of a settlement by claim and name, where it applied.
-type totals struct {
-	several bool // names have their own
-	of      map[int]map[string]int64
-}
+// totals are the true costs of a settlement by name, where it applied.
+type totals map[string]int64
 
-func (t *totals) add(claim int, name string, total int64) {
-	if t.of == nil {
-		t.of = map[int]map[string]int64{}
-	}
-	if t.of[claim] == nil {
-		t.of[claim] = map[string]int64{}
-	}
-	t.of[claim][name] = total
-}
+func (t totals) add(name string, total int64) { t[name] = max(t[name], total) }
 
-// most is the largest of any claim: that of all names together if they have their own.
-func (t *totals) most() (most int64) {
-	for _, names := range t.of {
-		sum := int64(0)
-		for _, total := range names {
-			if t.several {
-				sum += total
-			} else {
-				sum = max(sum, total)
-			}
+// sum is that of all names together if they have their own, else the true cost of all.
+func (t totals) sum(a *stint.Amendment) (sum int64) {
+	for _, total := range t {
+		if a.Costs != nil {
+			sum += total
+		} else {
+			sum = max(sum, total)
 		}
-		most = max(most, sum)
 	}
-	return most
+	return sum
 }
 
 // extendHolds renews the holds of a charge. It reports whether there are some, and all were open.

@@ -23,8 +23,8 @@
 --            1 if it came too late, else 0 (1)
 --            the claims to which it applied (2, as above; an extension applies if all places of the
 --            claim are held or, if it has none, all of its holds are open)
---            the true cost of a settlement, that of all parts of a claim together if they have their
---            own, where it applied: the most of any claim
+--            the true cost of a settlement where it applied, that of all names together if parts
+--            have their own
 --            units of it that were not charged: the most of any limit
 
 local base, next_id = 0, 2 -- the keys before an amendment's own, and the next request id
@@ -37,7 +37,7 @@ local function read_amendment()
   local a = { nil, kind = kind, refund = refund == 1, several = several == 1, life = life > 0 and life, debt = debt,
     charge_id = charge_id,
     id_life = id_life, not_after = not_after, id = false, id_key = false, settles = kind == SETTLE or kind == UNDO,
-    whole = false, writing = false, dropped = 0, total = 0, found = false }
+    whole = false, writing = false, dropped = 0, total = 0, named = false, found = false }
   for i = 1, claims do
     local charged_at, parts
     charged_at, parts, at = struct.unpack('<dB', args, at)
@@ -116,10 +116,16 @@ local function open_part(a, part)
   return (read_state(part.key, part.set, 0, 1, now, generation))
 end
 
--- settled_to notes the true cost of a part.
-local function settled_to(a, claim, total)
-  claim.total = a.several and claim.total + total or math.max(claim.total, total)
-  a.total = math.max(a.total, claim.total)
+-- settled_to notes the true cost of a part. If parts have their own, that of each name counts once.
+local function settled_to(a, claim, part, total)
+  if not a.several then
+    a.total = math.max(a.total, total)
+    return
+  end
+  local name = limit_of(claim, part)
+  local before = a.named[name] or 0
+  a.named[name] = math.max(before, total)
+  a.total = a.total + a.named[name] - before
 end
 
 -- settle_part settles all limits of a state, which is yet to be written. It notes for how long
@@ -140,7 +146,7 @@ local function settle_part(a, claim, part)
   if dropped then
     if a.states then a.states[part.key] = st end
     part.st, claim.applied = st, true
-    settled_to(a, claim, part.total)
+    settled_to(a, claim, part, part.total)
     claim.tight, a.dropped = claim.tight or tight, math.max(a.dropped, dropped)
   end
 end
@@ -166,7 +172,7 @@ local function amend_hold(a, claim, part)
     claim.expired = claim.expired or not h.open
   else
     part.put = true
-    settled_to(a, claim, h.total)
+    settled_to(a, claim, part, h.total)
   end
   part.st, part.extended, claim.applied, claim.tight, a.found = st, true, true, claim.tight or tight, true
   a.dropped = math.max(a.dropped, dropped)
@@ -225,10 +231,11 @@ end
 local function amend(a)
   if a.not_after > 0 and now > a.not_after then return struct.pack('<BI2dd', 1, 0, 0, 0) end
   a.states, a.dropped, a.total = (a.whole or #a > 1) and {}, 0, 0 -- by key: two claims may share one
+  a.named = a.several and {}
   for i = 1, #a do -- all of them first: two claims may share a subject
     local claim = a[i]
     claim.open = a.life or not (a.settles and settled(a, claim))
-    claim.applied, claim.tight, claim.horizon, claim.expired, claim.total = false, false, 0, false, 0
+    claim.applied, claim.tight, claim.horizon, claim.expired = false, false, 0, false
   end
   -- A request that was repeated has been used more than once: it is not given back.
   local forgets = a.id_key and a.kind == SETTLE and a.refund
