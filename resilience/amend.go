@@ -3,7 +3,6 @@ package resilience
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -67,6 +66,9 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 		done, err := s.beat(ctx, &c, c, a)
 		s.noteFailure(err, &c.Claims()[0])
 		s.ledger.extended(&c, err == nil && done.Changed)
+		if c.Data().Hold > 0 && c.Data().RequestID != "" {
+			s.ledger.prolong(&c)
+		}
 		return done, err
 	}
 	sent := s.ledger.now()
@@ -104,8 +106,7 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 // what queued returns then.
 func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, void time.Duration,
 	amended func(stint.Amended), queued func() func(stint.Amended)) (done stint.Amended, err error) {
-	open := func(claim stint.Claim) bool { return !s.ledger.settled.Has(c.Data().ID, &claim) }
-	if a.Kind == stint.AmendSettle && !slices.ContainsFunc(c.Claims(), open) {
+	if a.Kind == stint.AmendSettle && !s.ledger.isOpen(&c, &a) {
 		return done, nil // it is done, or will be
 	}
 	if void <= 0 {
@@ -119,9 +120,9 @@ func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, v
 		}
 	}
 	s.sender.add(&job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: queued(), promised: true}, void)
-	for i := range c.Claims() {
-		if a.Kind == stint.AmendSettle && (a.Costs == nil || c.Data().Hold == 0) { // else other quantities may follow
-			s.ledger.settled.Add(c.Data().ID, &c.Claims()[i])
+	if a.Kind == stint.AmendSettle {
+		for i := range c.Claims() {
+			s.ledger.noteSettled(&c, &c.Claims()[i], &a)
 		}
 	}
 	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
@@ -157,21 +158,23 @@ func stored(c *stint.Charge) stint.Charge {
 	return store
 }
 
-// extendOwn keeps a place that was taken without the store. A heartbeat that reaches the store
-// makes its holder one there too.
+// extendOwn keeps a hold that was granted without the store, and a place. A heartbeat that reaches
+// the store makes its holder one there too.
 func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	store := stored(&c)
-	if !s.ledger.extended(&c, false) && c.Data().Hold == 0 {
-		return stint.Amended{}, nil
+	placed, o := s.ledger.extended(&c, false), s.ledger.entries.get(c.Data().ID)
+	if !placed && (o == nil || c.Data().Hold == 0) {
+		return stint.Amended{}, nil // it is lost, settled, or forgotten
 	}
-	if o := s.ledger.entries.get(c.Data().ID); o != nil {
-		if charge, open := s.ledger.storedOf(o); charge.Data().ID != 0 {
+	store := stored(&c)
+	if o != nil {
+		switch charge, later := s.ledger.beat(o, &c, a); {
+		case charge.Data().ID != 0:
 			store = partOf(&charge, &c)
-		} else if open || c.Data().Hold > 0 { // it is held here, and in the store once that is charged
+		case later: // it is held here, and in the store once that is charged
 			return stint.Amended{Changed: true}, nil
+		case !placed:
+			return stint.Amended{}, nil
 		}
-	} else if c.Data().Hold > 0 {
-		return stint.Amended{}, nil // it is settled, or forgotten
 	}
 	done, err := s.beat(ctx, &c, store, a)
 	if err != nil { // it is held here

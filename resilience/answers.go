@@ -39,8 +39,8 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 		l.granted(d, now, false)
 		rec := l.find(&r.Claims[0])
 		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // it may be lost again
-			o := &debt{home: rec, id: r.ID, life: contract.Life(r), at: now, state: paidDebt, stored: d.Charge,
-				claims: copied(d.Charge.Claims())}
+			o := &debt{home: rec, id: r.ID, life: contract.Life(r), hold: r.Hold, at: now, state: paidDebt,
+				stored: d.Charge, claims: copied(d.Charge.Claims())}
 			o.stored.SetClaims(o.claims)
 			l.name(o, now)
 		}

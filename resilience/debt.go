@@ -38,6 +38,7 @@ type debt struct {
 	hold     time.Duration // of the request
 	claims   []stint.Claim
 	from, at int64 // when it was granted
+	beaten   int64 // when the last heartbeat of its hold came, if one did
 	state    debtState
 	sent     bool          // it may have been charged
 	flying   bool          // it is being charged
@@ -185,6 +186,9 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now 
 	return o
 }
 
+// seen is when the last sign of life of a debt came.
+func (o *debt) seen() int64 { return max(o.at, o.beaten) }
+
 // rename gives a debt another ID.
 func (o *debt) rename() { o.id, o.life, o.renamed = crypto.Text(), maxDebtLife, true }
 
@@ -196,7 +200,7 @@ func (l *ledger) name(o *debt, now int64) {
 	rec := o.home
 	before := len(rec.named)
 	if before >= maxNamed || l.names.Load() >= int64(l.entries.most) {
-		maps.DeleteFunc(rec.named, func(_ string, p *debt) bool { return now-p.at >= int64(p.life) })
+		maps.DeleteFunc(rec.named, func(_ string, p *debt) bool { return now-p.seen() >= int64(p.life) })
 	}
 	if rec.named == nil {
 		rec.named = map[string]*debt{}
@@ -219,6 +223,7 @@ func copied(claims []stint.Claim) []stint.Claim {
 	for i := range own {
 		c := &own[i]
 		c.Subject, c.Scope, c.Limits = strings.Clone(c.Subject), strings.Clone(c.Scope), slices.Clone(c.Limits)
+		c.Costs = maps.Clone(c.Costs)
 	}
 	return own
 }

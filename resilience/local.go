@@ -139,7 +139,7 @@ func (l *ledger) named(r *stint.Request, now int64) *debt {
 	if rec == nil {
 		return nil
 	}
-	if o := rec.named[r.ID]; o != nil && !o.refunded && now-o.at < int64(contract.Life(r)) {
+	if o := rec.named[r.ID]; o != nil && !o.refunded && now-o.seen() < int64(contract.Life(r)) {
 		return o
 	}
 	return nil
@@ -156,7 +156,7 @@ func (l *ledger) repeat(r *stint.Request, first *debt, now int64) stint.Decision
 	d.Denier = 0
 	d.Charge = contract.ChargeOf(r)
 	switch {
-	case !slices.EqualFunc(r.Claims, first.claims, sameClaim):
+	case r.Hold != first.hold || !slices.EqualFunc(r.Claims, first.claims, sameClaim):
 	case first.charge == 0:
 		d.Charge = first.stored
 	default:

@@ -2,6 +2,7 @@ package resilience
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,9 +93,45 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 	return held, void
 }
 
-// storedOf returns the store's charge of a debt, if it has made one, and whether that is not known
-// yet.
-func (l *ledger) storedOf(o *debt) (stored stint.Charge, open bool) {
+// beat notes a heartbeat of a local charge. It returns the store's charge, if it has made one, and
+// whether the debt is yet to be charged: then the store gets what was reported.
+func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint.Charge, later bool) {
 	defer l.unlock(l.lock(o.subjects))
-	return o.stored, o.state == openDebt
+	if o.hold == 0 {
+		return o.stored, o.state == openDebt
+	}
+	o.beaten = l.now()
+	if later = o.state == openDebt || o.state == dueDebt; later && contract.Total(&a) > 0 {
+		o.report(c, a)
+	}
+	return o.stored, later
+}
+
+// report remembers what a heartbeat says was used: of every part of the charge the most.
+func (o *debt) report(c *stint.Charge, a stint.Amendment) {
+	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // its places are kept by later heartbeats
+	for i := range o.pending {
+		p := &o.pending[i]
+		if p.Kind == stint.AmendExtend && (p.Costs == nil) == (a.Costs == nil) &&
+			slices.EqualFunc(p.charge.Claims(), c.Claims(), sameClaim) {
+			a.Cost = max(a.Cost, p.Cost)
+			for name, cost := range p.Costs {
+				a.Costs[name] = max(a.Costs[name], cost)
+			}
+			p.Amendment = a
+			return
+		}
+	}
+	o.pending = append(o.pending, amendment{charge: *c, Amendment: a})
+}
+
+// prolong notes a heartbeat of a charge of the store whose request id may be known here.
+func (l *ledger) prolong(c *stint.Charge) {
+	claims := c.Claims()[:1]
+	defer l.unlock(l.lock(claims))
+	if rec := l.find(&claims[0]); rec != nil {
+		if o := rec.named[c.Data().RequestID]; o != nil && o.stored.Data().ID == c.Data().ID {
+			o.beaten = l.now()
+		}
+	}
 }

@@ -238,7 +238,8 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 // request returns the request that charges a debt now, and whether any of it still counts. It
 // leaves out limits that were reset since.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
-	rec, age, given, metered := o.home, max(now-o.at, 0), time.Duration(maxAhead), false
+	// What heartbeats kept is held, and counted, as of the last one.
+	rec, age, given, metered := o.home, max(now-o.seen(), 0), time.Duration(maxAhead), false
 	claims := slices.Clone(o.claims)
 	for i := range claims {
 		c := &claims[i]

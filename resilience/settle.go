@@ -147,7 +147,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	s.done.Charged = contract.Total(&a)
 	l.make(claims, now)
 	for it := range l.each(claims) {
-		if l.settled.Has(c.Data().ID, it.claim) {
+		if l.isSettled(c, it.claim, it.Name) {
 			continue
 		}
 		truth, named := contract.TotalOf(&a, it.Name)
@@ -182,11 +182,42 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	for i := range claims { // two may be of one subject and scope
 		if changed[i] {
 			s.done.Changed = true
-			if a.Costs == nil || c.Data().Hold == 0 { // else other quantities may follow
-				l.settled.Add(c.Data().ID, &claims[i])
-			}
+			l.noteSettled(c, &claims[i], &a)
 		}
 	}
+}
+
+// isSettled reports whether a claim of a charge is known to be settled; of one with a hold, the
+// state with a name.
+func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, name string) bool {
+	if c.Data().Hold == 0 {
+		name = ""
+	}
+	return l.settled.HasState(c.Data().ID, claim, name)
+}
+
+// noteSettled remembers that a claim of a charge is settled; of one with a hold, the states that
+// the amendment names.
+func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amendment) {
+	if c.Data().Hold == 0 {
+		l.settled.Add(c.Data().ID, claim)
+		return
+	}
+	for i := range claim.Limits {
+		if _, named := contract.TotalOf(a, claim.Limits[i].Name); named {
+			l.settled.AddState(c.Data().ID, claim, claim.Limits[i].Name)
+		}
+	}
+}
+
+// isOpen reports whether a settlement may still change something.
+func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) bool {
+	for claim, limit := range contract.Limits(c.Claims()) {
+		if _, named := contract.TotalOf(a, limit.Name); named && !l.isSettled(c, claim, limit.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 // raises reports whether an amendment charges more than a charge did.

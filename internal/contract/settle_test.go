@@ -9,32 +9,29 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// What counts costs is settled to the true cost; what counts requests and is held to one. A charge
-// that was made without the store is settled in one call, if names tell its limits apart.
+// What counts costs is settled to the true cost; what counts requests and is held to one.
 func TestSettle(t *testing.T) {
 	requests := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.PerDay(9)}}
 	costs := stint.Claim{Subject: "a", Cost: 5, Limits: []stint.Limit{stint.PerDay(9).WithName("cost")}}
 	place := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(3, time.Minute)}}
 	for _, test := range []struct {
-		name           string
-		claims         []stint.Claim
-		costs          []int
-		hold, fallback bool
-		want           []int64 // the total of each call
-		charged        int64
+		name    string
+		claims  []stint.Claim
+		costs   []int
+		hold    bool
+		want    []int64 // the total of each call
+		charged int64
 	}{
-		{"without a hold", []stint.Claim{requests, costs}, []int{1}, false, false, []int64{7}, 7},
-		{"a hold", []stint.Claim{requests, costs}, []int{1}, true, false, []int64{1, 7}, 7},
-		{"only costs", []stint.Claim{costs}, []int{0}, true, false, []int64{7}, 7},
-		{"only requests", []stint.Claim{requests}, nil, true, false, []int64{1}, 1},
-		{"a place", []stint.Claim{place, costs}, []int{1}, true, false, []int64{7}, 7},
-		{"nothing that counts costs", []stint.Claim{requests}, nil, false, false, nil, 0},
-		{"without the store", []stint.Claim{requests, costs}, []int{1}, true, true, []int64{8}, 7},
-		{"without the store, names in common",
-			[]stint.Claim{requests, {Subject: "b", Cost: 5, Limits: requests.Limits}},
-			[]int{1}, true, true, []int64{7}, 7},
+		{"without a hold", []stint.Claim{requests, costs}, []int{1}, false, []int64{7}, 7},
+		{"a hold", []stint.Claim{requests, costs}, []int{1}, true, []int64{1, 7}, 7},
+		{"only costs", []stint.Claim{costs}, []int{0}, true, []int64{7}, 7},
+		{"only requests", []stint.Claim{requests}, nil, true, []int64{1}, 1},
+		{"a place", []stint.Claim{place, costs}, []int{1}, true, []int64{7}, 7},
+		{"nothing that counts costs", []stint.Claim{requests}, nil, false, nil, 0},
+		{"names in common", []stint.Claim{requests, {Subject: "b", Cost: 5, Limits: requests.Limits}},
+			[]int{1}, true, []int64{1, 7}, 7},
 	} {
-		data := driver.ChargeData{ID: 1, At: 1, Generation: 1, Fallback: test.fallback}
+		data := driver.ChargeData{ID: 1, At: 1, Generation: 1}
 		if test.hold {
 			data.Hold = time.Minute
 		}

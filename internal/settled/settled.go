@@ -22,24 +22,31 @@ type Set struct {
 }
 
 // Has reports whether a claim of a charge is known to be settled.
-func (s *Set) Has(charge uint64, c *stint.Claim) bool {
+func (s *Set) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
+
+// HasState reports whether a state of a claim is, by its name: those of a charge with a hold are
+// settled one by one.
+func (s *Set) HasState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) == 0 {
 		return false
 	}
-	_, known := s.known[s.key(charge, c)]
+	_, known := s.known[s.key(charge, c, name)]
 	return known
 }
 
 // Add remembers that a claim of a charge was settled.
-func (s *Set) Add(charge uint64, c *stint.Claim) {
+func (s *Set) Add(charge uint64, c *stint.Claim) { s.AddState(charge, c, "") }
+
+// AddState remembers that a state of a claim was settled, by its name.
+func (s *Set) AddState(charge uint64, c *stint.Claim, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
 		s.known, s.seed = make(map[uint64]struct{}), maphash.MakeSeed()
 	}
-	key := s.key(charge, c)
+	key := s.key(charge, c, name)
 	if _, known := s.known[key]; known {
 		return
 	}
@@ -54,9 +61,9 @@ func (s *Set) Add(charge uint64, c *stint.Claim) {
 }
 
 // key is a hash. That two of so few have the same one does not happen.
-func (s *Set) key(charge uint64, c *stint.Claim) uint64 {
+func (s *Set) key(charge uint64, c *stint.Claim, name string) uint64 {
 	return maphash.Comparable(s.seed, struct {
-		charge         uint64
-		subject, scope string
-	}{charge, c.Subject, c.Scope})
+		charge               uint64
+		subject, scope, name string
+	}{charge, c.Subject, c.Scope, name})
 }

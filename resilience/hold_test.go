@@ -1,0 +1,226 @@
+package resilience
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+const holdLife = time.Minute
+
+// held asks for units with a hold.
+func held(r stint.Request) stint.Request {
+	r.Hold = holdLife
+	return r
+}
+
+func report(total int64) stint.Amendment {
+	return stint.Amendment{Kind: stint.AmendExtend, Cost: total}
+}
+
+// wantHeld checks how much of a limit the store holds.
+func wantHeld(t testing.TB, store *fake, subject string, l stint.Limit, want int64) {
+	t.Helper()
+	seen, err := driver.Inspector(store.Store).Inspect(t.Context(), stint.Claim{Subject: subject,
+		Limits: []stint.Limit{l}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := seen.Windows[0].Held; got != want {
+		t.Errorf("%s of %s: %d held, want %d", l, subject, got, want)
+	}
+}
+
+// Quantities of one claim, and claims of one subject, are settled apart, and each once, whether the
+// store is there or not.
+func TestSettledApart(t *testing.T) {
+	in, out := stint.PerDay(1000).WithName("in"), stint.PerDay(1000).WithName("out")
+	quantities := held(ask("a", 100, in, out))
+	claims := held(and(ask("a", 100, in), ask("a", 100, out)))
+	for name, fail := range failures {
+		for _, test := range []struct {
+			name  string
+			first func(store *fake) // before the request, or else before it is settled
+			then  func(store *fake)
+		}{
+			{"granted by the store", func(*fake) {}, fail},
+			{"granted without it", fail, func(*fake) {}},
+		} {
+			for kind, r := range map[string]stint.Request{"quantities": quantities, "claims": claims} {
+				t.Run(name+", "+test.name+", "+kind, func(t *testing.T) {
+					over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+						mustDecide(t, s, ask("a", 10, in, out))
+						test.first(store)
+						d := mustDecide(t, s, r)
+						test.then(store)
+						for i, a := range []stint.Amendment{{Costs: stint.Costs{"in": 30}}, {Costs: stint.Costs{"out": 150}}} {
+							c := d.Charge
+							if kind == "claims" {
+								c = c.Part(i)
+							}
+							for n := range 3 {
+								if done := mustAmend(t, s, c, a); done.Changed != (n == 0) {
+									t.Errorf("settlement %d of %v: %+v", n+1, a.Costs, done)
+								}
+							}
+						}
+						used := ask("a", 1, in, out)
+						used.Mode = stint.ModePeek
+						if d := mustDecide(t, s, used); d.Degraded && (d.Usages()[0].Used > 110 || d.Usages()[1].Used != 160) {
+							t.Errorf("without the store: %+v used, want 40 to 110, and 160", d.Usages())
+						}
+						time.Sleep(time.Second)
+						store.up()
+						time.Sleep(10 * time.Second)
+						wantUsed(t, store, "a", in, 40)
+						wantUsed(t, store, "a", out, 160)
+						wantHeld(t, store, "a", in, 0)
+					})
+				})
+			}
+		}
+	}
+}
+
+// Requests and costs of one subject are settled together, without the store too.
+func TestSettleWithoutTheStore(t *testing.T) {
+	requests, tokens := stint.PerDay(100), stint.PerDay(1000).WithName("tokens")
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				var charges []stint.Charge
+				for range 2 { // with the store, then without
+					charges = append(charges, mustDecide(t, s, held(and(oneUnit("a", requests), ask("a", 100, tokens)))).Charge)
+					fail(store)
+				}
+				for _, c := range charges {
+					done, err := contract.Settle(c, []int{1}, stint.Amendment{Cost: 30},
+						func(c stint.Charge, a stint.Amendment) (stint.Amended, error) { return s.Amend(t.Context(), c, a) })
+					if err != nil || done != (stint.Amended{Changed: true, Charged: 30}) {
+						t.Errorf("%+v, %v", done, err)
+					}
+				}
+				time.Sleep(time.Second)
+				store.up()
+				time.Sleep(3 * holdLife)
+				wantUsed(t, store, "a", requests, 2)
+				wantUsed(t, store, "a", tokens, 60)
+			})
+		})
+	}
+}
+
+// What heartbeats report of a hold that was granted without the store is charged when that is back,
+// also if no heartbeat comes afterwards.
+func TestTotalsWithoutTheStore(t *testing.T) {
+	limit := stint.PerDay(1000)
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				fail(store)
+				less, more := mustDecide(t, s, held(ask("a", 100, limit))), mustDecide(t, s, held(ask("a", 100, limit)))
+				for _, total := range []int64{10, 40, 30} {
+					time.Sleep(10 * time.Second)
+					for _, d := range []stint.Decision{less, more} {
+						if done := mustAmend(t, s, d.Charge, report(total)); !done.Changed {
+							t.Fatal("the hold is lost")
+						}
+					}
+				}
+				mustAmend(t, s, more.Charge, report(170))
+				store.up()
+				time.Sleep(5 * time.Second)
+				wantUsed(t, store, "a", limit, 100+170)
+				time.Sleep(2 * holdLife)
+				wantUsed(t, store, "a", limit, 40+170)
+			})
+		})
+	}
+}
+
+// A hold that was granted without the store lasts for as long as heartbeats come, however long the
+// outage is, and is then settled.
+func TestLongHoldWithoutTheStore(t *testing.T) {
+	for name, limit := range map[string]stint.Limit{"stock": stint.PerHour(1000), "rate": stint.Per(1000, time.Second)} {
+		for failure, fail := range failures {
+			t.Run(name+", "+failure, func(t *testing.T) {
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					fail(store)
+					d := mustDecide(t, s, held(ask("a", 100, limit)))
+					beats := func(n int) {
+						for range n {
+							time.Sleep(holdLife / 2)
+							if done := mustAmend(t, s, d.Charge, report(0)); !done.Changed {
+								t.Fatal("the hold is lost")
+							}
+						}
+					}
+					beats(20)
+					store.up()
+					beats(20)
+					if done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 250}); !done.Changed || done.Charged != 250 {
+						t.Errorf("%+v", done)
+					}
+					want := int64(250)
+					if name == "rate" {
+						want = 150 // what it was charged at first has left its window
+					}
+					wantUsed(t, store, "a", limit, want)
+				})
+			})
+		}
+	}
+}
+
+// Heartbeats keep a place of a request with a hold, also where nothing else was charged.
+func TestPlaceWithAHold(t *testing.T) {
+	place := stint.AtOnce(1, 10*time.Second)
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		store.down()
+		d := mustDecide(t, s, held(oneUnit("a", place)))
+		for range 5 {
+			time.Sleep(5 * time.Second)
+			if done := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendExtend}); !done.Changed {
+				t.Fatal("the place is lost")
+			}
+			wantAdmitted(t, s, 1, oneUnit("a", place), 0)
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendExtend})
+		wantUsed(t, store, "a", place, 1)
+	})
+}
+
+// A request that streams for longer than its ID lives is not admitted a second time under that,
+// with the store or without.
+func TestIDOfALongHold(t *testing.T) {
+	r := held(ask("a", 100, stint.PerDay(1000)))
+	r.ID, r.IDLife = "x", time.Second
+	for name, without := range map[string]bool{"with the store": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				if without {
+					store.down()
+				}
+				d := mustDecide(t, s, r)
+				for range 6 {
+					time.Sleep(holdLife / 2)
+					mustAmend(t, s, d.Charge, report(0))
+				}
+				again := mustDecide(t, s, r)
+				if !again.Repeat || again.Charge.Data().ID != d.Charge.Data().ID {
+					t.Errorf("%+v, want the charge of the first", again)
+				}
+				other := r
+				other.Hold = 2 * holdLife
+				if d := mustDecide(t, s, other); !d.Repeat || !d.Charge.IsZero() {
+					t.Errorf("with another hold: %+v, want no charge", d)
+				}
+			})
+		})
+	}
+}
