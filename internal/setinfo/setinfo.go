@@ -3,6 +3,8 @@
 package setinfo
 
 import (
+	"time"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/policy"
@@ -41,6 +43,17 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 		}
 	}
 	return spec.Failure
+}
+
+// EstimatesOf returns what a policy says of requests whose cost is known afterwards: their costs by
+// the names of budgets, and for how long these are held.
+func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold time.Duration) {
+	for _, p := range set.Spec().Policies {
+		if p.Name == policyName {
+			return p.Costs, p.Hold
+		}
+	}
+	return nil, 0
 }
 
 // TierScopes returns the scopes that a tier counts in, that of requests without a route last.

@@ -108,9 +108,6 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
 	}
 	costs, others := c.parts()
 	done := stint.Amended{Changed: true}
-	if m.Costs != nil {
-		m.Costs = withAll(m.Costs, &costs) // others would not be renewed
-	}
 	if m.Cost == 0 && m.Costs == nil {
 		costs, others = stint.Charge{}, c.Charge
 	}
@@ -126,15 +123,6 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
 		a.observe(r.Context(), &policy.Settlement{Hold: hold, Expired: true})
 	}
 	a.answerAmended(w, done, err, false)
-}
-
-// withAll returns costs with a zero for every name of the charge that has none.
-func withAll(costs stint.Costs, c *stint.Charge) stint.Costs {
-	all := stint.Costs{}
-	for _, name := range namesOf(c) {
-		all[name] = costs[name]
-	}
-	return all
 }
 
 // release gives a place back.

@@ -164,6 +164,46 @@ func TestHoldCountsRequests(t *testing.T) {
 	}
 }
 
+// A policy that is asked for by its name, or that matches, says what is estimated, and how long that
+// is held. What is reported or booked is no estimate.
+func TestHoldOfAPolicy(t *testing.T) {
+	const rules = `tiers: [{name: free, identity: ip, limits: 100/1d}]
+policies:
+  - {name: chat, match: {path: /chat}, budget: ["in: 1000/1d", "out: 1000/1d"], costs: {in: 100, out: 400}, hold: 5m}
+  - {name: plain, match: {path: /plain}, budget: ["in: 1000/1d"]}
+`
+	named, matched := `"subject":"ip:203.0.113.9","policy":"chat"`, `"method":"GET","path":"/chat","peer":"203.0.113.9"`
+	for name, test := range map[string]struct {
+		path, body string
+		hold       float64
+		costs      string // of in and out
+		later      string // when the hold has expired
+	}{
+		"by name":                 {"take", named, 300, "100/900, chat 400/600", "0/1000, chat 0/1000"},
+		"by name, a hold":         {"take", named + `,"hold_seconds":60`, 60, "100/900, chat 400/600", "0/1000, chat 0/1000"},
+		"by name, a cost":         {"take", named + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", "0/1000, chat 0/1000"},
+		"by name, beside another": {"take", `"subject":"x","policy":"plain","and":[{` + named + `}]`, 300, "100/900, chat 400/600", "0/1000, chat 0/1000"},
+		"by match":                {"take", matched, 300, "100/900, chat 400/600", "0/1000, chat 0/1000"},
+		"by match, a cost":        {"take", matched + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", "0/1000, chat 0/1000"},
+		"reported by name":        {"report", named, 0, "100/900, chat 400/600", "100/900, chat 400/600"},
+		"reported by match":       {"report", matched + `,"costs":{"out":5}`, 0, "100/900, chat 5/995", "100/900, chat 5/995"},
+		"reserved by name":        {"reserve", named, 0, "100/900, chat 400/600", "100/900, chat 400/600"},
+		"reserved by match":       {"reserve", matched, 0, "100/900, chat 400/600", "100/900, chat 400/600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pass := clocked(t, rules)
+			d := s.post("/v1/"+test.path, `{`+test.body+`}`).decision(200)
+			if d.Hold != test.hold || !strings.HasSuffix(usage(d), "chat "+test.costs) {
+				t.Errorf("held for %v s: %s", d.Hold, usage(d))
+			}
+			pass(10 * time.Minute)
+			if got := s.looks(`{` + named + `}`); got != "chat "+test.later {
+				t.Errorf("later: %s", got)
+			}
+		})
+	}
+}
+
 // Usage that was not asked about is charged even if there is no room.
 func TestReport(t *testing.T) {
 	s, _ := clocked(t, rules)

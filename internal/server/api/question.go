@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,8 +65,11 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	if k.says("id") {
 		q.request.ID = k.id
 	}
-	if k.says("hold_seconds") {
+	switch {
+	case k.says("hold_seconds"):
 		q.request.Hold = k.hold
+	case q.mode != stint.ModeTake && q.mode != stint.ModePeek: // what is reported, or booked, is no estimate
+		q.request.Hold = 0
 	}
 	r.invalid(q.request.Validate())
 	return q
@@ -118,7 +122,8 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.name(r, k)
 }
 
-// name gives claims that count costs the costs that were named for their limits.
+// name gives claims that count costs the costs that were named for their limits, instead of those of
+// policies.
 func (q *question) name(r *reader, k *ask) {
 	if k.costs == nil {
 		return
@@ -129,7 +134,6 @@ func (q *question) name(r *reader, k *ask) {
 		if !result.Rule.Costs {
 			continue
 		}
-		result.Costs = nil
 		for n := range result.Limits {
 			name := result.Limits[n].Name
 			known[name] = true
@@ -159,7 +163,8 @@ func (q *question) name(r *reader, k *ask) {
 }
 
 // bySubject is a question about a subject that is named, and those that are named with it. What
-// happens when the store fails is as the first has it.
+// happens when the store fails is as the first has it; estimates are held as the first policy says
+// that holds any.
 func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	q.named = true
 	q.verdict = policy.Verdict{Set: with.set, Tier: k.tier, Cost: 1, Decision: stint.Decision{Allowed: true}}
@@ -186,7 +191,7 @@ func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	case !a.config.AdHoc:
 		r.wrongIn("limits", "limits of the caller's own are not accepted here; name a policy or a tier, or set the server up for them")
 	default:
-		q.claim(k.subject, k.scope, &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1}, k.limits)
+		q.claim(k.subject, k.scope, &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1}, k.limits, nil)
 	}
 }
 
@@ -217,8 +222,10 @@ func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 		return
 	}
 	in := &policy.Input{Claims: k.claims}
+	costs, hold := setinfo.EstimatesOf(with.set, k.policy)
+	q.request.Hold = cmp.Or(q.request.Hold, hold)
 	for _, rule := range rules {
-		q.claim(k.subject, scope, rule, a.guard.LimitsOf(rule, k.subject, in))
+		q.claim(k.subject, scope, rule, a.guard.LimitsOf(rule, k.subject, in), costs)
 	}
 }
 
@@ -231,12 +238,15 @@ func (q *question) checkCost(r *reader, k *ask) {
 // adHocName is what answers call limits of the caller's own.
 const adHocName = "limits"
 
-// claim adds a claim on a subject by a rule with some limits. The question is counted under the
-// policy of the first.
-func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit) {
+// claim adds a claim on a subject by a rule with some limits, some of which have costs by their
+// names. The question is counted under the policy of the first.
+func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {
-		c.Cost = q.verdict.Cost
+		c.Cost, c.Costs = q.verdict.Cost, maps.Clone(costs)
+		maps.DeleteFunc(c.Costs, func(name string, _ int64) bool {
+			return !slices.ContainsFunc(limits, func(l stint.Limit) bool { return l.Name == name })
+		})
 	}
 	if len(q.verdict.Results) == 0 {
 		q.verdict.Route = rule.Policy
