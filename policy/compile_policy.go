@@ -56,6 +56,7 @@ func (c *compiler) policies() {
 	for _, t := range c.set.tiers {
 		c.notTooMany(t)
 	}
+	c.holdsApart()
 }
 
 // notTooMany makes sure that what applies to every request of a tier can be asked in one question.
@@ -183,12 +184,41 @@ func (c *compiler) hold(key string, hold time.Duration) {
 	if hold < stint.MinWindow || hold > stint.MaxHold || hold%time.Microsecond != 0 {
 		c.mistake(key, "%v; want whole microseconds from %v to %v", hold, stint.MinWindow, stint.MaxHold)
 	}
+}
+
+// holdsApart makes sure that no request with a hold would hold units twice in one place: under the
+// same name, subject and scope.
+func (c *compiler) holdsApart() {
+	first := slices.IndexFunc(c.spec.Policies, func(p Policy) bool { return p.Hold != 0 })
+	if first < 0 {
+		return
+	}
+	apart := func(key, whose string, a, b []stint.Limit) {
+		if name, ok := sharedName(a, b); ok {
+			c.mistake(key, "%s both have the name %q, and policies[%d].hold keeps them in one place; give one of them another name, such as %q",
+				whose, name, first, "other: "+a[0].String())
+		}
+	}
 	for _, t := range c.set.tiers {
-		for i, a := range t.rules {
-			for _, b := range t.rules[:i] {
-				if name, ok := sharedName(a.Limits, b.Limits); ok {
-					c.mistake(key, "limits and budget of the tier %q both have the name %q, and a hold keeps them in one place; "+
-						"give one of them another name", t.name, name)
+		if len(t.rules) > 1 {
+			apart(fmt.Sprintf("tiers[%d].budget", t.index), "limits and budget", t.rules[1].Limits, t.rules[0].Limits)
+		}
+		for i := range c.spec.Policies {
+			p := c.set.all[i]
+			if p.skips || len(p.rules) <= t.index {
+				continue
+			}
+			key, own := fmt.Sprintf("policies[%d]", i), p.rules[t.index]
+			if len(own) > 1 {
+				apart(key+".budget", "limits and budget", own[1].Limits, own[0].Limits)
+			}
+			for _, a := range own {
+				for _, b := range t.rules {
+					if !p.countsAsTier(t) || sharesLimit(a.Limits, b.Limits) { // noClash has said so
+						continue
+					}
+					apart(key+map[bool]string{true: ".budget", false: ".limits"}[a.Costs],
+						fmt.Sprintf("a limit of the policy and one of the tier %q, which counts per route,", t.name), a.Limits, b.Limits)
 				}
 			}
 		}
@@ -254,10 +284,7 @@ func (c *compiler) tierLimits(key string, l tierlimits.Limits[Limit]) {
 // noClash makes sure that a policy's counts are not those of a tier that counts per route: both are
 // kept under the policy's name.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
-	if t.scope != scopeRoute || len(p.per) > 0 || p.when == nil {
-		return
-	}
-	if p.who != nil && !slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }) {
+	if !p.countsAsTier(t) {
 		return
 	}
 	for _, a := range rules {
@@ -268,6 +295,12 @@ func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 			}
 		}
 	}
+}
+
+// countsAsTier reports whether the policy may count a subject in the same scope as a tier does.
+func (p *policy) countsAsTier(t *tier) bool {
+	return t.scope == scopeRoute && len(p.per) == 0 && p.when != nil &&
+		(p.who == nil || slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }))
 }
 
 // deriveOK makes sure that requests that share a charge do not share a place under a concurrency
