@@ -366,3 +366,31 @@ func TestHoldLeavesTheFirstRequestItsPlace(t *testing.T) {
 		}
 	})
 }
+
+// A quantity whose name is misspelled would never be settled.
+func TestAmendUnknownName(t *testing.T) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lim, err := stint.New(store, stint.PerDay(9).WithName("input"), stint.PerDay(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := lim.Take(t.Context(), stint.Request{Hold: time.Minute, Claims: []stint.Claim{{Subject: "a", Cost: 5}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `Costs["inptu"]: no limit of the charge has that name`
+	for _, kind := range []stint.AmendmentKind{stint.AmendSettle, stint.AmendExtend} {
+		_, err := lim.Amend(t.Context(), d, stint.Amendment{Kind: kind, Costs: stint.Costs{"inptu": 3, "": 1}})
+		if invalid := (*stint.InvalidError)(nil); !errors.As(err, &invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	done, err := lim.Amend(t.Context(), d, stint.Amendment{Costs: stint.Costs{"input": 3, "": 1}})
+	if err != nil || done != (stint.Amended{Changed: true, Charged: 4}) {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

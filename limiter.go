@@ -219,6 +219,9 @@ func (l *Limiter) Amend(ctx context.Context, d Decision, a Amendment) (Amended, 
 	if a.check(&m); m.errs != nil || d.Charge.data.ID == 0 {
 		return Amended{}, m.invalid()
 	}
+	if a.checkNames(&m, &d.Charge); m.errs != nil {
+		return Amended{}, m.invalid()
+	}
 	done, err := l.store.Amend(ctx, d.Charge, a)
 	l.log.failed(ctx, "a charge could not be corrected", &d.Charge.Claims()[0], err)
 	if cost := a.total(); a.Kind == AmendSettle && done.Changed && done.Charged < cost {

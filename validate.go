@@ -276,6 +276,18 @@ func (a Amendment) check(m *mistakes) {
 	}
 }
 
+// checkNames notes costs that no limit of a charge has the name of: their quantity would stay as it
+// is. A store does not check them, because it may see a part of the charge.
+func (a Amendment) checkNames(m *mistakes, c *Charge) {
+	for _, name := range slices.Sorted(maps.Keys(a.Costs)) {
+		if !slices.ContainsFunc(c.Claims(), func(c Claim) bool {
+			return slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Name == name })
+		}) {
+			m.add("Costs[%q]: no limit of the charge has that name", name)
+		}
+	}
+}
+
 // Validate reports everything that is wrong with the command.
 func (c *Command) Validate() error {
 	var m mistakes

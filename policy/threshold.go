@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"hash/maphash"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // Threshold is the event that a subject has used a share of a limit in a period; see [Tier.Notify].
@@ -178,18 +180,19 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 
 // endOf returns when the period of a limit ends, in the store's clock. A decision that this process
 // made from memory has only our clock, which may be some seconds off: ends are whole windows, or
-// minutes.
+// minutes. What is held may be reset later than the period ends.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
-	now := time.Now()
+	now, latest := time.Now(), int64(math.MaxInt64)
 	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.Leased {
 		now = time.UnixMicro(data.NowOf(i))
+		_, latest = contract.Period(l, data.NowOf(i))
 	}
 	unit := time.Minute.Microseconds()
 	if l.Algorithm == stint.AlgorithmFixed {
 		unit = l.Window.Microseconds()
 	}
 	end := now.Add(left).UnixMicro() + unit/2
-	return time.UnixMicro(end - end%unit).UTC()
+	return time.UnixMicro(min(end-end%unit, latest)).UTC()
 }
 
 // hash stands for a limit of a subject in a period, in this process.

@@ -275,3 +275,34 @@ func BenchmarkThresholds(b *testing.B) {
 		})
 	}
 }
+
+// Units that are held beyond the end of a period are reported as of that period, once.
+func TestThresholdsOfHolds(t *testing.T) {
+	hourly := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
+	for _, limit := range []stint.Limit{stint.Daily(100), hourly} {
+		t.Run(limit.String(), func(t *testing.T) {
+			end := time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)
+			var now atomic.Int64 // the store sweeps at any time
+			now.Store(end.Add(-10 * time.Minute).UnixNano())
+			store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(0, now.Load()) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			spec := monthly(limit)
+			spec.Policies[0].Hold = 50 * time.Minute
+			for i := range 5 {
+				p := newProcess(t, store, spec) // which remembers nothing
+				p.ask("42", 10+40*(1-min(i, 1)))
+				for _, reported := range p.all {
+					if !reported.Until.Equal(end) {
+						t.Errorf("until %v, want %v", reported.Until, end)
+					}
+				}
+				p.want([]string{"user:42 50% of cost: " + limit.String() + " with 50", "", "",
+					"user:42 80% of cost: " + limit.String() + " with 80", ""}[i])
+				now.Add(int64(time.Minute))
+			}
+		})
+	}
+}
