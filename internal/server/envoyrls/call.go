@@ -44,6 +44,8 @@ type item struct {
 	rule    *rule
 	subject string
 	hits    int64
+	// own says that the hits are the descriptor's own.
+	own bool
 	// refund says that the hits are given back.
 	refund bool
 	// quota says that the item is one of several of which one need have room.
@@ -154,8 +156,8 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 		}
 		if it.counted() {
 			it.subject = finishSubject(c.subject)
-			if it.hits == 0 && !it.refund && !it.rule.looked.Load() {
-				it.rule.looked.Store(true)
+			if it.own = descriptor.GetHitsAddend() != nil; !it.refund {
+				it.rule.note(it.hits, it.own)
 			}
 		}
 	}

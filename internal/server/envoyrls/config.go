@@ -61,8 +61,9 @@ type rule struct {
 	// text is RequestsPerUnit as header fields show it.
 	text string
 
-	// looked says that somebody has asked about it with zero hits; see chargeUsed.
-	looked atomic.Bool
+	// looked says that it was asked about with zero hits, begun that it was asked about with one
+	// that is not the descriptor's own; see chargeUsed.
+	looked, begun atomic.Bool
 
 	unlimited, shadow, quota bool
 	name                     string

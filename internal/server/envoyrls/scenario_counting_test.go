@@ -127,6 +127,21 @@ var addends = []scenario{
 		{request: own(0, -2000, ask("ai", "model=gpt")), want: "OK: OK 0 of 10000/HOUR"}, // all 12,000 were counted
 		{request: own(0, -1, ask("ai", "model=gpt")), want: "OK: OK 1 of 10000/HOUR"},
 	}, config: "domain: ai\ndescriptors: [{key: model, rate_limit: {unit: hour, requests_per_unit: 10000}}]"},
+	{name: "streams that cost one when they begin", steps: []step{
+		{times: 3, request: ask("ai", "model=gpt"), want: "OK: OK 9997 of 10000/HOUR"},
+		{times: 2, request: own(0, 4000, ask("ai", "model=gpt")), want: "OK: OK 1997 of 10000/HOUR"},
+		{request: ask("ai", "model=gpt"), want: "OK: OK 1996 of 10000/HOUR"},
+		{request: own(0, 4000, ask("ai", "model=gpt")), want: "OVER: OVER 0 of 10000/HOUR"},
+		{request: ask("ai", "model=gpt"), want: "OVER: OVER 0 of 10000/HOUR"},
+		{request: own(0, -2005, ask("ai", "model=gpt")), want: "OK: OK 1 of 10000/HOUR"}, // of 12,004
+	}, config: "domain: ai\ndescriptors: [{key: model, rate_limit: {unit: hour, requests_per_unit: 10000}}]"},
+	{name: "hits that are known before", steps: []step{ // they are not used if they are denied
+		{times: 2, request: own(0, 4000, ask("ai", "model=gpt")), want: "OK: OK 2000 of 10000/HOUR"},
+		{request: own(0, 4000, ask("ai", "model=gpt")), want: "OVER: OVER 2000 of 10000/HOUR",
+			fixed: "OVER: OVER 0 of 10000/HOUR"},
+		{request: own(0, 2000, ask("ai", "model=gpt")), want: "OK: OK 0 of 10000/HOUR",
+			fixed: "OVER: OVER 0 of 10000/HOUR"},
+	}, config: "domain: ai\ndescriptors: [{key: model, rate_limit: {unit: hour, requests_per_unit: 10000}}]"},
 	{name: "F23 the largest hits", config: shop, steps: []step{
 		{request: hits(math.MaxUint32, ask("shop", "path=/cart")), want: "OVER: OVER 3 of 3/HOUR",
 			fixed: "OVER: OVER 0 of 3/HOUR"},

@@ -51,16 +51,19 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 	return nil
 }
 
-// chargeUsed charges the hits for which there was no room to limits that were asked about with zero
-// hits before. Envoy does that where the cost is known only afterwards: it looks when a stream
-// begins, and sends the hits when the stream ends. By then they are used, whether or not there is
-// room. The answer stays a denial.
+// chargeUsed charges the hits for which there was no room where they are those of streams that end:
+// where the cost is known only afterwards, Envoy asks when a stream begins, and sends the hits when
+// it ends. By then they are used, whether or not there is room. The answer stays a denial.
+//
+// The two cannot be told apart in a request. A limit is one of streams if it was asked about with
+// zero hits before, which only looks; or without hits of the descriptor, which counts one, if the
+// hits now are the descriptor's own.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
 		return
 	}
 	denied := c.denied() // else what had room was charged
-	for _, head := range c.counters(func(it *item) bool { return (denied || it.over) && it.rule.looked.Load() }) {
+	for _, head := range c.counters(func(it *item) bool { return (denied || it.over) && it.used() }) {
 		it := &c.items[head]
 		if it.asked[0] = c.united(head); it.asked[0].Cost == 0 {
 			continue
@@ -75,6 +78,19 @@ func (s *Service) chargeUsed(ctx context.Context, c *call) {
 		it.usage.ResetAfter = max(it.usage.ResetAfter, d.Decisive().ResetAfter)
 	}
 }
+
+// note notes how the limit was asked about, for used.
+func (r *rule) note(hits int64, own bool) {
+	switch {
+	case hits == 0 && !r.looked.Load():
+		r.looked.Store(true)
+	case hits == 1 && !own && !r.begun.Load():
+		r.begun.Store(true)
+	}
+}
+
+// used reports whether the hits are taken for those of a stream that ends.
+func (it *item) used() bool { return it.rule.looked.Load() || it.own && it.rule.begun.Load() }
 
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
 func inQuotaMode(it *item) bool  { return !it.rule.shadow && it.quota }
