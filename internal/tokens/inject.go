@@ -1,0 +1,78 @@
+package tokens
+
+import (
+	"bytes"
+	"slices"
+)
+
+const (
+	includeUsage  = `"include_usage":true`
+	streamOptions = `"stream_options":{` + includeUsage + `}`
+)
+
+// Inject returns the body of a request with the option that has a stream of OpenAI's chat
+// completions say in its last event what was used, and whether that changed anything. Only
+// stream_options is changed, in a request with "stream": true. The body has to be all of it.
+func (r *Rules) Inject(body []byte) ([]byte, bool) {
+	if !r.config.Inject {
+		return body, false
+	}
+	// edit replaces so many bytes.
+	type edit struct {
+		at   int64
+		size int
+		with string
+	}
+	var document, options, include *edit
+	stream, known, empty := false, false, false
+	scanner := NewScanner(r.request, func(leaf int, value []byte, at int64) {
+		switch r.kinds[leaf] {
+		case isDocument:
+			if value[0] == '{' && len(bytes.TrimLeft(body[:at], " \t\r\n")) == 0 {
+				document = &edit{at + 1, 0, streamOptions + ","}
+			}
+		case isStream:
+			stream = string(value) == "true"
+		case isOptions:
+			switch value[0] {
+			case '{':
+				empty = emptyObject(body[at:])
+				options = &edit{at + 1, 0, includeUsage + ","}
+			case 'n':
+				options = &edit{at, len(value), `{` + includeUsage + `}`}
+			default:
+				known = true // the API refuses it
+			}
+		case isInclude:
+			include = &edit{at, len(value), "true"}
+			known = known || string(value) == "true" || value[0] == '{' || value[0] == '[' || value[0] == '"'
+		case isResponses:
+			known = true // the API has no such option, and always says what was used
+		}
+	})
+	_, _ = scanner.Write(body) // never fails
+	change := document
+	switch {
+	case document == nil || !stream || known:
+		return body, false
+	case include != nil:
+		change = include
+	case options != nil:
+		if change = options; empty {
+			change.with = includeUsage
+		}
+	}
+	return slices.Concat(body[:change.at], []byte(change.with), body[change.at+int64(change.size):]), true
+}
+
+// emptyObject reports whether a text begins with an object without members.
+func emptyObject(text []byte) bool {
+	for _, c := range text[1:] {
+		switch c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c == '}'
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package tokens
+
+import (
+	"errors"
+	"strings"
+)
+
+// maxPointer bounds the length of a JSON pointer, and so the memory of a Scanner.
+const maxPointer = 256
+
+// node is a member of the objects and arrays that a Scanner follows.
+type node struct {
+	children map[string]*node
+	leaf     int // the number of the pointer that ends here, or -1
+}
+
+// Pointers are JSON pointers (RFC 6901) to look for.
+type Pointers struct {
+	root   *node
+	depth  int // of the deepest
+	maxKey int // the longest key in bytes, with every character escaped
+}
+
+// NewPointers returns pointers to look for. A [Scanner] reports them by their index. The empty
+// pointer is the whole document.
+func NewPointers(texts ...string) (*Pointers, error) {
+	p := &Pointers{root: &node{leaf: -1}}
+	for i, text := range texts {
+		if err := CheckPointer(text); err != nil {
+			return nil, err
+		}
+		at := p.root
+		if text != "" {
+			parts := strings.Split(text[1:], "/")
+			p.depth = max(p.depth, len(parts))
+			for _, part := range parts {
+				part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+				p.maxKey = max(p.maxKey, 6*len(part))
+				if at.children == nil {
+					at.children = map[string]*node{}
+				}
+				if at.children[part] == nil {
+					at.children[part] = &node{leaf: -1}
+				}
+				at = at.children[part]
+			}
+		}
+		if at.leaf >= 0 {
+			return nil, errors.New("the pointer " + text + " is there twice")
+		}
+		at.leaf = i
+	}
+	return p, nil
+}
+
+// CheckPointer reports what is wrong with a JSON pointer.
+func CheckPointer(text string) error {
+	switch {
+	case text == "":
+		return nil
+	case text[0] != '/':
+		return errors.New("a JSON pointer begins with a slash, as in /usage/total_tokens")
+	case len(text) > maxPointer:
+		return errors.New("the JSON pointer is too long")
+	}
+	for i := range len(text) {
+		if text[i] == '~' && (i+1 == len(text) || text[i+1] != '0' && text[i+1] != '1') {
+			return errors.New("in a JSON pointer ~ is written ~0")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package tokens
+
+import (
+	"encoding/json"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Defaults of [Config].
+const (
+	DefaultOutput        = 1000
+	DefaultBytesPerToken = 4
+	DefaultBody          = 64 << 10
+)
+
+// Names of budgets that count one quantity. All others count tokens, by their weights.
+const (
+	InputName  = "input_tokens"
+	OutputName = "output_tokens"
+	CachedName = "cached_tokens"
+	PriceName  = "price"
+)
+
+// AnyModel is the name of the prices of models that have none of their own.
+const AnyModel = "default"
+
+// Rates are numbers for each kind of token: weights, or prices of a million tokens.
+type Rates struct{ Input, Output, Cached int64 }
+
+// Config says how requests are estimated, and how responses are read.
+type Config struct {
+	Format
+	// Default is the estimate of what is generated for a request that does not bound it.
+	// BytesPerToken is how many bytes of a request's body are about a token. Body is how many bytes
+	// of it are read. 0 is the default of each.
+	Default, BytesPerToken, Body int64
+	// CountEvents counts the events of a stream that does not say what was generated, as a token
+	// each. Otherwise the estimate counts.
+	CountEvents bool
+	// Inject has streams of OpenAI's chat completions say what was used.
+	Inject bool
+	// Weights are those of tokens in budgets; the zero Rates is 1 for each.
+	Weights Rates
+	// Prices are those of a million tokens by model, with [AnyModel] for all others.
+	Prices map[string]Rates
+}
+
+// Rules are a checked [Config].
+type Rules struct {
+	config  Config
+	request *Pointers
+	kinds   []requestKind // of the pointers of a request
+	respond *Pointers
+	slots   [][]int // of each pointer of a response, which numbers it is
+	fields  []field // header fields of a response
+	numbers []kind  // what each number counts
+}
+
+type requestKind uint8
+
+const (
+	isMax requestKind = iota
+	isChoices
+	isModel
+	isDocument
+	isStream
+	isOptions
+	isInclude
+	isResponses
+)
+
+type kind uint8
+
+const (
+	isInput kind = iota
+	isOutput
+	isCached
+)
+
+type field struct {
+	name  string
+	slots []int
+}
+
+// New returns the rules of a configuration whose pointers have been checked.
+func New(c Config) (*Rules, error) {
+	if c.Default == 0 {
+		c.Default = DefaultOutput
+	}
+	if c.BytesPerToken == 0 {
+		c.BytesPerToken = DefaultBytesPerToken
+	}
+	if c.Body == 0 {
+		c.Body = DefaultBody
+	}
+	if c.Weights == (Rates{}) {
+		c.Weights = Rates{1, 1, 1}
+	}
+	r := &Rules{config: c}
+	var request []string
+	add := func(kind requestKind, pointers ...string) {
+		for _, p := range pointers {
+			request, r.kinds = append(request, p), append(r.kinds, kind)
+		}
+	}
+	add(isMax, c.Max...)
+	add(isChoices, c.Choices...)
+	add(isModel, c.Model...)
+	add(isDocument, "")
+	if c.Inject {
+		add(isStream, "/stream")
+		add(isOptions, "/stream_options")
+		add(isInclude, "/stream_options/include_usage")
+		add(isResponses, "/input")
+	}
+	var err error
+	if r.request, err = NewPointers(request...); err != nil {
+		return nil, err
+	}
+	r.respond, err = NewPointers(r.places()...)
+	return r, err
+}
+
+// places gives every number of a response a slot, and returns the pointers to them.
+func (r *Rules) places() (pointers []string) {
+	index := map[string]int{}
+	for k, places := range [][]string{r.config.Input, r.config.Output, r.config.Cached} {
+		slot := map[string]int{}
+		for _, place := range places {
+			name := lastName(place)
+			if _, ok := slot[name]; !ok {
+				slot[name] = len(r.numbers)
+				r.numbers = append(r.numbers, kind(k))
+			}
+			if !strings.HasPrefix(place, "/") {
+				r.fields = append(r.fields, field{place, []int{slot[name]}})
+				continue
+			}
+			if _, ok := index[place]; !ok {
+				index[place] = len(pointers)
+				pointers, r.slots = append(pointers, place), append(r.slots, nil)
+			}
+			r.slots[index[place]] = append(r.slots[index[place]], slot[name])
+		}
+	}
+	return pointers
+}
+
+// Body is how many bytes of a request's body are to be read.
+func (r *Rules) Body() int64 { return r.config.Body }
+
+// Injects reports whether requests may be changed.
+func (r *Rules) Injects() bool { return r.config.Inject }
+
+// CountsEvents reports whether the events of a stream count where it does not say what was
+// generated.
+func (r *Rules) CountsEvents() bool { return r.config.CountEvents }
+
+// Counts are tokens. A number below 0 is not known.
+type Counts struct {
+	Input, Output, Cached int64
+	// Events is how many events a stream had; -1 if the response was none.
+	Events int64
+	// Model is that of the request; "" if it is not known.
+	Model string
+}
+
+// Estimate estimates what a request uses, from the beginning of its body and the length of all of
+// it, which is below 0 if it is not known. A body that is no JSON object has the default.
+func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
+	most, choices := int64(-1), int64(1)
+	model, several, object := "", false, false
+	scanner := NewScanner(r.request, func(leaf int, value []byte, at int64) {
+		switch r.kinds[leaf] {
+		case isMax:
+			if n, ok := number(value); ok {
+				most = max(most, n)
+			}
+		case isChoices:
+			if n, ok := number(value); ok {
+				choices = max(choices, n)
+			}
+		case isModel:
+			name := text(value)
+			several = several || model != "" && model != name
+			model = name
+		case isDocument:
+			object = value[0] == '{'
+		}
+	})
+	_, _ = scanner.Write(head) // never fails
+	if r.config.ModelInPath {
+		model = modelIn(path)
+	}
+	if several { // the application decides which of them counts
+		model = ""
+	}
+	c := Counts{Output: most, Events: -1, Model: model}
+	if most < 0 {
+		c.Output = r.config.Default
+	}
+	c.Output = multiply(c.Output, choices)
+	if object {
+		c.Input = (max(length, int64(len(head))) + r.config.BytesPerToken - 1) / r.config.BytesPerToken
+	}
+	return c
+}
+
+// Units returns what counts amount to under limits with a name: tokens of a kind, the price, or
+// tokens by their weights. A model without a price costs more than any limit allows.
+func (r *Rules) Units(c Counts, name string) int64 {
+	input, output, cached := max(c.Input, 0), max(c.Output, 0), max(c.Cached, 0)
+	cached = min(cached, input)
+	switch name {
+	case InputName:
+		return min(input, stint.MaxUnits)
+	case OutputName:
+		return min(output, stint.MaxUnits)
+	case CachedName:
+		return min(cached, stint.MaxUnits)
+	case PriceName:
+		rates, ok := r.config.Prices[c.Model]
+		if !ok || c.Model == "" {
+			if rates, ok = r.config.Prices[AnyModel]; !ok {
+				return stint.MaxUnits
+			}
+		}
+		return rates.of(input-cached, output, cached, 1_000_000)
+	}
+	return r.config.Weights.of(input-cached, output, cached, 1)
+}
+
+// of returns the sum of counts by their rates, divided and rounded up once.
+func (r Rates) of(input, output, cached int64, per uint64) int64 {
+	var high, low uint64
+	for _, part := range [...][2]int64{{input, r.Input}, {output, r.Output}, {cached, r.Cached}} {
+		h, l := bits.Mul64(uint64(part[0]), uint64(part[1]))
+		var carry uint64
+		low, carry = bits.Add64(low, l, 0)
+		high, _ = bits.Add64(high, h, carry)
+	}
+	low, carry := bits.Add64(low, per-1, 0)
+	high += carry
+	if high >= per {
+		return stint.MaxUnits
+	}
+	sum, _ := bits.Div64(high, low, per)
+	return int64(min(sum, uint64(stint.MaxUnits)))
+}
+
+// multiply is at most [stint.MaxUnits].
+func multiply(a, b int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	if high > 0 || low > uint64(stint.MaxUnits) {
+		return stint.MaxUnits
+	}
+	return int64(low)
+}
+
+// number reads a JSON number that counts something. Fractions are rounded up.
+func number(value []byte) (int64, bool) {
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+		return min(n, stint.MaxUnits), n >= 0
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil && !math.IsInf(f, 1) || !(f >= 0) {
+		return 0, false
+	}
+	return int64(math.Ceil(min(f, float64(stint.MaxUnits)))), true
+}
+
+// text reads a JSON string; anything else is "".
+func text(value []byte) (s string) {
+	if json.Unmarshal(value, &s) != nil {
+		return ""
+	}
+	return s
+}

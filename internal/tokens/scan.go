@@ -1,0 +1,357 @@
+package tokens
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// maxText is the longest number or string in bytes that a Scanner reports.
+const maxText = 256
+
+// Scanner looks for JSON pointers in text that comes in pieces of any size. It reports each value
+// as soon as it has been read: a number, a literal, a string in quotes as it was written, or the
+// bracket that opens an object or an array. Values that are longer than 256 bytes are not reported.
+//
+// Text may have several documents, one after the other, and the elements of an array at the top are
+// documents too. What follows a mistake in the text is ignored up to the next Reset. The text
+// beside the pointers is not checked.
+//
+// Its memory does not depend on the text: nesting is counted, not remembered.
+type Scanner struct {
+	pointers *Pointers
+	found    func(leaf int, value []byte, at int64)
+
+	state state
+	at    int64 // bytes read before this piece
+	depth int   // of the objects and arrays that are open
+	open  []frame
+	leaf  int   // of the value that is read, or -1
+	start int64 // where it began
+	text  []byte
+	long  bool // text is not all of it
+}
+
+// frame is an open object or array in which pointers lead on. If there are more open than frames,
+// the innermost are not looked into.
+type frame struct {
+	node  *node
+	array bool
+	top   bool  // an array of documents
+	next  *node // the member that is read; nil if no pointer leads there
+	index int   // of the element of an array
+}
+
+type state uint8
+
+const (
+	atValue      state = iota // a value follows
+	atKey                     // a key or the end of the object follows
+	inKey                     // in the quotes of a key
+	inKeyEscape               // after a backslash there
+	atColon                   // a colon follows
+	afterValue                // a comma or the end follows
+	inText                    // in the quotes of a string that is reported
+	inTextEscape              // after a backslash there
+	inWord                    // in a number or literal
+	inOther                   // in an object or array that is not looked into
+	inString                  // in the quotes of a string that is not reported
+	inStringEscape
+	lost // after a mistake
+)
+
+// NewScanner returns a scanner that calls found with the index of a pointer, its value and the
+// offset at which that begins. The value is good until found returns.
+func NewScanner(p *Pointers, found func(leaf int, value []byte, at int64)) *Scanner {
+	return &Scanner{pointers: p, found: found, open: make([]frame, 0, p.depth+1)}
+}
+
+// Reset begins another text.
+func (s *Scanner) Reset() {
+	s.state, s.at, s.depth, s.open, s.text = atValue, 0, 0, s.open[:0], s.text[:0]
+}
+
+// Write takes the next piece of the text. It never fails.
+func (s *Scanner) Write(p []byte) (int, error) {
+	for i := 0; i < len(p); {
+		switch s.state {
+		case inOther:
+			i = s.skip(p, i)
+		case inString:
+			i = s.skipString(p, i)
+		case lost:
+			i = len(p)
+		default:
+			i = s.step(p, i)
+		}
+	}
+	s.at += int64(len(p))
+	return len(p), nil
+}
+
+// step goes on where the scanner looks at the text, and returns the index of what comes next.
+func (s *Scanner) step(p []byte, i int) int {
+	switch c := p[i]; s.state {
+	case inStringEscape:
+		s.state = inString
+	case inKey:
+		return s.collect(p, i, s.pointers.maxKey)
+	case inText:
+		return s.collect(p, i, maxText)
+	case inKeyEscape:
+		s.keep(p[i:i+1], s.pointers.maxKey)
+		s.state = inKey
+	case inTextEscape:
+		s.keep(p[i:i+1], maxText)
+		s.state = inText
+	case inWord:
+		return s.word(p, i)
+	default:
+		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			s.mark(c, s.at+int64(i))
+		}
+	}
+	return i + 1
+}
+
+// word goes on in a number or a literal. What ends it means something to what is around it.
+func (s *Scanner) word(p []byte, i int) int {
+	end := i
+	for end < len(p) && !endsWord[p[end]] {
+		end++
+	}
+	if s.leaf >= 0 {
+		s.keep(p[i:end], maxText)
+	}
+	if end < len(p) {
+		s.report()
+		s.ended()
+	}
+	return end
+}
+
+// endsWord are the bytes that end a number or a literal.
+var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
+
+// mark takes a byte between values that is not a space.
+func (s *Scanner) mark(c byte, at int64) {
+	switch s.state {
+	case atKey:
+		switch c {
+		case '"':
+			s.text, s.long, s.state = s.text[:0], false, inKey
+		case '}':
+			s.close(c)
+		default:
+			s.state = lost
+		}
+	case atColon:
+		if s.state = atValue; c != ':' {
+			s.state = lost
+		}
+	case atValue:
+		if c == ']' && len(s.open) > 0 && s.inner().array && s.inner().index == 0 {
+			s.close(c)
+			return
+		}
+		s.begin(c, at)
+	case afterValue:
+		if c != ',' {
+			s.close(c)
+			return
+		}
+		f := s.inner()
+		if s.state = atKey; f.array {
+			f.index++
+			f.next = f.element()
+			s.state = atValue
+		}
+	}
+}
+
+func (s *Scanner) inner() *frame { return &s.open[len(s.open)-1] }
+
+// element returns where the element of an array leads.
+func (f *frame) element() *node {
+	if f.top {
+		return f.node
+	}
+	return f.node.children[strconv.Itoa(f.index)]
+}
+
+// begin takes the first byte of a value.
+func (s *Scanner) begin(c byte, at int64) {
+	n := s.pointers.root
+	top := len(s.open) == 0
+	if !top {
+		n = s.inner().next
+	}
+	s.leaf, s.start = -1, at
+	if n != nil {
+		s.leaf = n.leaf
+	}
+	s.text, s.long = s.text[:0], false
+	switch c {
+	case '{', '[':
+		s.depth++
+		if s.text = append(s.text, c); s.leaf >= 0 && !(top && c == '[') {
+			s.report()
+		}
+		f := frame{node: n, array: c == '[', top: top && c == '['}
+		if n == nil || len(n.children) == 0 && !f.top || len(s.open) == cap(s.open) {
+			s.state = inOther
+			return
+		}
+		if s.state = atKey; f.array {
+			f.next, s.state = f.element(), atValue
+		}
+		s.open = append(s.open, f)
+	case '"':
+		if s.state = inString; s.leaf >= 0 {
+			s.text, s.state = append(s.text, c), inText
+		}
+	default:
+		if c != '-' && (c < '0' || c > '9') && c != 't' && c != 'f' && c != 'n' {
+			s.state = lost
+			return
+		}
+		s.text, s.state = append(s.text, c), inWord
+	}
+}
+
+// close ends the innermost object or array, or is lost.
+func (s *Scanner) close(c byte) {
+	if len(s.open) == 0 || s.inner().array != (c == ']') || c != ']' && c != '}' {
+		s.state = lost
+		return
+	}
+	s.open, s.depth = s.open[:len(s.open)-1], s.depth-1
+	s.ended()
+}
+
+// ended is the end of a value.
+func (s *Scanner) ended() {
+	switch {
+	case s.depth > len(s.open):
+		s.state = inOther
+	case s.depth == 0:
+		s.state = atValue
+	default:
+		s.state = afterValue
+	}
+}
+
+// report passes on a value that was looked for.
+func (s *Scanner) report() {
+	if s.leaf >= 0 && !s.long {
+		s.found(s.leaf, s.text, s.start)
+	}
+	s.leaf = -1
+}
+
+// collect goes on in the quotes of a key or of a string that is reported, of which so many bytes are
+// kept.
+func (s *Scanner) collect(p []byte, i, most int) int {
+	piece := p[i:min(i+2*maxText, len(p))] // so that many escapes do not mean many looks at all of p
+	end := bytes.IndexByte(piece, '"')
+	if end >= 0 {
+		piece = piece[:end]
+	}
+	if escape := bytes.IndexByte(piece, '\\'); escape >= 0 {
+		s.keep(piece[:escape+1], most)
+		s.state++ // the state after a backslash
+		return i + escape + 1
+	}
+	if i += len(piece); end < 0 {
+		s.keep(piece, most)
+		return i
+	}
+	if s.state == inText {
+		s.keep(p[i-end:i+1], most)
+		s.report()
+		s.ended()
+		return i + 1
+	}
+	f := s.inner()
+	s.state = atColon
+	if len(s.text) == 0 && !s.long { // all of the key is here, as it almost always is
+		f.next = f.node.children[string(piece)]
+		return i + 1
+	}
+	s.keep(piece, most)
+	f.next = s.member()
+	return i + 1
+}
+
+// keep keeps a piece of a key or value, if not too much is kept.
+func (s *Scanner) keep(piece []byte, most int) {
+	if len(s.text)+len(piece) > most {
+		s.long = true
+		return
+	}
+	s.text = append(s.text, piece...)
+}
+
+// member returns where the key that was read leads.
+func (s *Scanner) member() *node {
+	if s.long {
+		return nil
+	}
+	children := s.inner().node.children
+	if bytes.IndexByte(s.text, '\\') < 0 {
+		return children[string(s.text)]
+	}
+	var key string
+	if json.Unmarshal([]byte(`"`+string(s.text)+`"`), &key) != nil {
+		return nil
+	}
+	return children[key]
+}
+
+// skip goes on in an object or array that is not looked into.
+func (s *Scanner) skip(p []byte, i int) int {
+	for ; i < len(p); i++ {
+		switch p[i] {
+		case '"':
+			s.state = inString
+			return i + 1
+		case '{', '[':
+			s.depth++
+		case '}', ']':
+			if s.depth--; s.depth == len(s.open) {
+				s.ended()
+				return i + 1
+			}
+		}
+	}
+	return i
+}
+
+// skipString goes on in the quotes of a string that is not reported. Every byte is looked at a
+// fixed number of times.
+func (s *Scanner) skipString(p []byte, i int) int {
+	for {
+		end := bytes.IndexByte(p[i:], '"') + i
+		if end < i {
+			end = len(p)
+		}
+		for i < end {
+			escape := bytes.IndexByte(p[i:end], '\\')
+			if escape < 0 {
+				i = end
+				break
+			}
+			i += escape + 2
+		}
+		switch {
+		case i > len(p):
+			s.state = inStringEscape
+			return len(p)
+		case i == len(p) && end == len(p):
+			return i
+		case i == end:
+			s.ended()
+			return end + 1
+		}
+	}
+}
