@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -132,6 +134,7 @@ func (c *compiler) policies() {
 		}
 		c.notZero(key+".hold", int64(doc.Hold), "0s; want how long a request may go on without a sign of life, such as 5m")
 		p.RequestID, p.RequestIDLife, p.RequestIDDerive = c.requestID(key+".request_id", doc.RequestID)
+		p.Usage = c.usage(key+".usage", doc.Usage)
 		c.settle(key+".settle", doc.Settle, &p)
 		c.spec.Policies = append(c.spec.Policies, p)
 	}
@@ -185,6 +188,64 @@ func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
 		return &policy.Cost{Units: one}
 	}
 	return &policy.Cost{Units: or(doc.Default, one), Header: doc.Header, Min: or(doc.Min, one), Max: or(doc.Max, 0)}
+}
+
+// What is charged for a stream that does not say what was used.
+const (
+	missingEstimate = "estimate"
+	missingEvents   = "events"
+)
+
+func (c *compiler) usage(key string, doc *usageDoc) *policy.Usage {
+	if doc == nil {
+		return nil
+	}
+	u := &policy.Usage{Preset: doc.Preset, MaxOutput: doc.MaxOutput, Choices: doc.Choices, Model: doc.Model,
+		Input: doc.Input, Output: doc.Output, Cached: doc.Cached, Body: int64(doc.Body), Inject: doc.InjectUsage}
+	for _, n := range []struct {
+		key  string
+		from *int64
+		to   *int64
+	}{{"default_output", doc.DefaultOutput, &u.DefaultOutput}, {"bytes_per_token", doc.BytesPerToken, &u.BytesPerToken}} {
+		if n.from != nil {
+			*n.to = *n.from
+			c.notZero(key+"."+n.key, *n.to, "0; want at least 1")
+		}
+	}
+	c.notZero(key+".body", u.Body, "0; want how much of a request's body is read, such as 64KiB")
+	switch doc.Missing {
+	case "", missingEstimate:
+	case missingEvents:
+		u.CountEvents = true
+	default:
+		known := []string{missingEstimate, missingEvents}
+		c.mistake(key+".missing", "%q; want %s%s", doc.Missing, words.OneOf(known), nearest.Hint(doc.Missing, known))
+	}
+	if doc.Weights != nil {
+		u.Weights = new(doc.Weights.rates(1))
+	}
+	for model, price := range doc.Prices {
+		if u.Prices == nil {
+			u.Prices = map[string]policy.Rates{}
+		}
+		u.Prices[model] = price.rates(0)
+	}
+	return u
+}
+
+// rates returns numbers for each kind of token, given what those are that are left out.
+func (d *ratesDoc) rates(otherwise int64) policy.Rates {
+	r := policy.Rates{Input: otherwise, Output: otherwise}
+	if d.Input != nil {
+		r.Input = *d.Input
+	}
+	if d.Output != nil {
+		r.Output = *d.Output
+	}
+	if r.Cached = r.Input; d.Cached != nil {
+		r.Cached = *d.Cached
+	}
+	return r
 }
 
 func (c *compiler) settle(key string, doc *settleDoc, p *policy.Policy) {

@@ -212,6 +212,12 @@ type policyDoc struct {
 	// estimate, when it ends. Callers of the JSON API do both themselves. Forward-auth does not
 	// hold. Default: nothing is held.
 	Hold duration `yaml:"hold"`
+	// Budgets count the tokens of requests to a language model: estimated from the request, held
+	// for 5m unless `hold` says so, and settled to what the response names. A budget with the name
+	// `input_tokens`, `output_tokens` or `cached_tokens` counts these, one with the name `price`
+	// what they cost, and all others tokens of any kind. Only where stint sees the bodies: in the
+	// gateway and the middleware.
+	Usage *usageDoc `yaml:"usage"`
 	// The true cost, known after the response: the budgets are corrected by it.
 	Settle *settleDoc `yaml:"settle"`
 	// Statuses after which everything charged is given back, such as 5xx or 404.
@@ -283,6 +289,54 @@ type settleDoc struct {
 	// units above its capacity it may be taken. What is more is not charged. Default: one capacity
 	// of each limit. Other limits take the whole cost: they forget it after a window.
 	MaxDebt *int64 `yaml:"max_debt"`
+}
+
+type usageDoc struct {
+	// Where requests and responses of an API have their numbers: `openai`, `anthropic` or `gemini`,
+	// also for what is compatible with them. The lists that follow replace those of the preset.
+	Preset string `yaml:"preset"`
+	// Where a request bounds its output, as JSON pointers: /max_tokens. The largest number counts.
+	MaxOutput list `yaml:"max_output"`
+	// Where it says how many answers it wants, each of that length: /n.
+	Choices list `yaml:"choices"`
+	// Where it names the model: /model. Default for gemini: in the path.
+	Model list `yaml:"model"`
+	// Where a response counts the tokens of its input: JSON pointers, in a JSON body and in
+	// server-sent events, or names of header fields and trailers. The last value of each counts.
+	// Places with the same last name are one number, those with different names are added up.
+	Input list `yaml:"input"`
+	// Where it counts those of its output.
+	Output list `yaml:"output"`
+	// Where it counts those of its input that came from a cache.
+	Cached list `yaml:"cached"`
+	// The estimated output of requests that do not bound it, in tokens. Default: 1000.
+	DefaultOutput *int64 `yaml:"default_output"`
+	// How many bytes of a request's body are about one token of input. Default: 4.
+	BytesPerToken *int64 `yaml:"bytes_per_token"`
+	// How much of a request's body is read before the decision: at most 1MiB. In a longer one, what
+	// follows is not looked at. Default: 64KiB.
+	Body size `yaml:"body"`
+	// What is charged for the output of a stream that does not say what was used, because it ended
+	// early for instance: the `estimate`, or a token for each of its `events`. Default: estimate.
+	Missing string `yaml:"missing"`
+	// Add `stream_options: {include_usage: true}` to requests for streams of OpenAI's chat
+	// completions, which do not say what was used otherwise.
+	InjectUsage bool `yaml:"inject_usage"`
+	// What each kind of token counts in budgets that count all of them. Default: 1 for each.
+	Weights *ratesDoc `yaml:"weights"`
+	// Prices by model, per million tokens, in units of budgets with the name `price`: 2500000 for
+	// 2.50 dollars if the unit is a millionth of a dollar. Rounded up once for each request.
+	// `default` is for all other models; without it, requests for them are denied.
+	Prices map[string]ratesDoc `yaml:"prices"`
+}
+
+type ratesDoc struct {
+	// For tokens of input that are not from a cache. Default: 0, and 1 for weights.
+	Input *int64 `yaml:"input"`
+	// For tokens of output. Default: 0, and 1 for weights.
+	Output *int64 `yaml:"output"`
+	// For tokens of input from a cache. Default: as input.
+	Cached *int64 `yaml:"cached"`
 }
 
 type bansDoc struct {

@@ -63,7 +63,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	for _, v := range []any{
 		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{},
 		policyDoc{}, limitDoc{}, matchDoc{},
-		costDoc{}, settleDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{}, outboundDoc{},
+		costDoc{}, settleDoc{}, usageDoc{}, ratesDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{}, outboundDoc{},
 		gatewayDoc{}, routeDoc{}, webhookDoc{},
 	} {
 		name := reflect.TypeOf(v).Name()
@@ -81,7 +81,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	if got, want := len(l.structs), 20; got != want {
+	if got, want := len(l.structs), 22; got != want {
 		t.Errorf("document.go has %d structures with keys, this test knows %d", got, want)
 	}
 }

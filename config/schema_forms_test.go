@@ -5,6 +5,7 @@ var beyond = map[string]string{
 	"two documents":    "it is of one document",
 	"oversized":        "it knows no size",
 	"contacts":         "it does not read URLs",
+	"prices":           "it does not know which budgets there are",
 	"tags":             "it is of values, not of how they are written",
 	"lines of aliases": "it does not know which identities there are",
 

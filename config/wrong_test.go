@@ -40,7 +40,7 @@ var wrong = []struct {
 		`stint.yaml:3: request_id.derive: set it in policies, for routes where equal requests should count once`,
 		`stint.yaml:5: policies[0].request_id.derive: 11s; want how long equal requests count as one, at most 10s, such as 2s`,
 		`stint.yaml:6: policies[1].request_id.derive: 0s; want how long equal requests count as one, such as 2s`,
-		`stint.yaml:6: policies[1]: does nothing; want limits, a budget, a cost, costs, hold, settle, refund, request_id, failure, or skip: true`,
+		`stint.yaml:6: policies[1]: does nothing; want limits, a budget, a cost, costs, hold, usage, settle, refund, request_id, failure, or skip: true`,
 		`stint.yaml:7: policies[2].request_id.derive: want a duration such as 15ms, 1m30s, 1h or 1d; got "true"`,
 		`stint.yaml:8: policies[3].request_id.header: "" is not the name of a header; want something like X-User-ID`,
 		`stint.yaml:9: policies[4].request_id: has no effect in a policy that skips`,
@@ -58,6 +58,31 @@ var wrong = []struct {
 		`stint.yaml:3: tiers[0].contact: " Ask Ann" begins or ends with a space; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`,
 		`stint.yaml:5: policies[0].contact: has no effect in a policy that skips`,
 		`stint.yaml:6: policies[1].contact: "https://" is not a URL; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`,
+	}},
+	{"usage", base + "policies:\n  - name: a\n    budget: 1000/1m\n    cost: 5\n    settle: {header: X-Cost}\n    usage:\n      preset: opnai\n" +
+		"      max_output: [max_tokens, /a~]\n      input: [\"\", /x, /x]\n      output: X Tokens\n      default_output: 0\n      bytes_per_token: 0\n" +
+		"      body: 2MiB\n      missing: event\n      prices: {m: {input: 1}}\n" +
+		"  - {name: b, budget: 10/1m, usage: {input: /x}}\n  - {name: c, match: {path: /c}, skip: true, usage: {preset: openai}}\n" +
+		"  - {name: d, budget: 10/1m, usage: {preset: openai, choices: /max_tokens}}\n", []string{
+		`stint.yaml:6: policies[0].cost: with usage a request costs its tokens; want one of them`,
+		`stint.yaml:7: policies[0].settle: with usage the response says the true cost; want one of them, or a header field under usage.output`,
+		`stint.yaml:9: policies[0].usage.preset: no preset "opnai"; there is anthropic, gemini or openai (did you mean "openai"?)`,
+		`stint.yaml:10: policies[0].usage.max_output[0]: "max_tokens": a JSON pointer begins with a slash, as in /usage/total_tokens`,
+		`stint.yaml:10: policies[0].usage.max_output[1]: "/a~": in a JSON pointer ~ is written ~0`,
+		`stint.yaml:11: policies[0].usage.input[0]: an empty text; want something, or leave it out`,
+		`stint.yaml:11: policies[0].usage.input[1]: "/x" is there already`,
+		`stint.yaml:12: policies[0].usage.output: "X Tokens" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens`,
+		`stint.yaml:13: policies[0].usage.default_output: 0; want at least 1`,
+		`stint.yaml:14: policies[0].usage.bytes_per_token: 0; want at least 1`,
+		`stint.yaml:15: policies[0].usage.body: 2097152 bytes; want 1 byte to 1MiB, which every request may take in memory`,
+		`stint.yaml:16: policies[0].usage.missing: "event"; want estimate or events (did you mean "events"?)`,
+		`stint.yaml:17: policies[0].usage.prices: no budget counts prices; want one with the name "price", as in price: 50000000/month`,
+		`stint.yaml:18: policies[1].usage: has no preset, and not both input and output, where a response counts tokens; want preset: anthropic, gemini or openai`,
+		`stint.yaml:19: policies[2].usage: has no effect in a policy that skips`,
+		`stint.yaml:20: policies[3].usage: the pointer /max_tokens is there twice; want it for one thing`,
+	}},
+	{"prices", "tiers:\n  - {name: all, identity: ip, budget: [\"price: 1000/1d\", 10/1m]}\npolicies:\n  - {name: a, match: {path: /a}, usage: {preset: openai}}\n", []string{
+		`stint.yaml:4: policies[0].usage.prices: a budget with the name "price" counts prices, and there are none; want some, as in gpt-4o: {input: 2500000, output: 10000000}, per million tokens`,
 	}},
 	{"control character", base + "store: {prefix: \"\x01\"}\n", []string{
 		`stint.yaml:3: not YAML: control characters are not allowed`,

@@ -42,10 +42,7 @@ func (x *exchange) Digest() string {
 		}
 		_ = conn.SetReadDeadline(time.Time{}) // nothing is left to wait for
 		_, _ = h.Write(b.Bytes())
-		r.Body = &struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(&b, r.Body), r.Body}
+		r.Body = &putBack{io.MultiReader(&b, r.Body), r.Body}
 	}
 	return string(h.Sum(nil))
 }

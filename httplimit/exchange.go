@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 
@@ -18,7 +19,10 @@ type exchange struct {
 	shown   *policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
-	unread  error // why the body could not be read, if a request id was to be derived from it
+	unread  error         // why the body could not be read, if something was to be found in it
+	head    []byte        // the beginning of the body, if that was read to estimate the request's usage
+	rest    io.ReadCloser // what follows it
+	whole   bool          // nothing does
 	// rules are the texts of the rules that are enforced, in the order of the verdict's results.
 	rules []*ruleText
 	// rule, limit and state are what matters most to the client; rule is nil without limits.
@@ -70,6 +74,7 @@ func (x *exchange) end() {
 		x.v = nil
 	}
 	x.request, x.writer, x.rules, x.unread = nil, nil, nil, nil
+	x.head, x.rest, x.whole = nil, nil, false
 	x.in = policy.Input{Claims: x.in.Claims, Content: x}
 	x.draft.clear()
 	x.idle.Put(x)
@@ -134,6 +139,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	rec := &recorder{ResponseWriter: w, costHeader: x.v.SettleHeader, noBody: r.Method == http.MethodHead,
 		unread: x.unread != nil}
+	if rec.meter = x.v.Meter(); rec.meter != nil {
+		r = x.askForUsage(r, rec.meter)
+	}
 	var once sync.Once
 	rec.watch.Init(w, x.timeout, func() func() {
 		o := rec.outcome(r.Context())

@@ -129,10 +129,7 @@ func peekBody(r *http.Request) []byte {
 	if err != nil {
 		rest = failed{err} // again, for the handler
 	}
-	r.Body = &struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(head), rest), r.Body}
+	r.Body = &putBack{io.MultiReader(bytes.NewReader(head), rest), r.Body}
 	return head
 }
 

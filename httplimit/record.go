@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/stint-limiter/stint/internal/stall"
+	"github.com/stint-limiter/stint/internal/tokens"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -18,9 +19,10 @@ import (
 // [http.ResponseController].
 type recorder struct {
 	http.ResponseWriter
-	costHeader string // "" if there is none
-	noBody     bool   // what is written is not sent
-	unread     bool   // the client did not send what it announced
+	costHeader string        // "" if there is none
+	noBody     bool          // what is written is not sent
+	unread     bool          // the client did not send what it announced
+	meter      *tokens.Meter // reads what the response says of its usage; nil if it is not read
 
 	watch    stall.Watch
 	status   int
@@ -37,6 +39,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.takeCost()
 	if r.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		r.status = status
+		r.meterHeader()
 	}
 	r.watch.Begin() // an informational response is sent at once
 	defer r.watch.End()
@@ -45,11 +48,16 @@ func (r *recorder) WriteHeader(status int) {
 
 // Write implements [http.ResponseWriter].
 func (r *recorder) Write(p []byte) (sent int, err error) {
-	return r.send(len(p), func(from, to int) (int, error) { return r.ResponseWriter.Write(p[from:to]) })
+	sent, err = r.send(len(p), func(from, to int) (int, error) { return r.ResponseWriter.Write(p[from:to]) })
+	r.meterBody(p)
+	return sent, err
 }
 
 // WriteString implements [io.StringWriter].
 func (r *recorder) WriteString(s string) (sent int, err error) {
+	if r.meter != nil {
+		return r.Write([]byte(s))
+	}
 	return r.send(len(s), func(from, to int) (int, error) { return io.WriteString(r.ResponseWriter, s[from:to]) })
 }
 
@@ -77,7 +85,7 @@ func (r *recorder) ReadFrom(source io.Reader) (total int64, err error) {
 		r.takeCost()
 	}
 	w, ok := r.ResponseWriter.(io.ReaderFrom)
-	if !ok {
+	if !ok || r.meter != nil {
 		return io.Copy(struct{ io.Writer }{r}, source)
 	}
 	part, ok := source.(*io.LimitedReader)
@@ -153,6 +161,21 @@ func (r *recorder) begin() {
 	if r.status == 0 {
 		r.takeCost()
 		r.status = http.StatusOK
+		r.meterHeader()
+	}
+}
+
+func (r *recorder) meterHeader() {
+	if r.meter != nil {
+		r.meter.Begin(r.Header())
+	}
+}
+
+// meterBody takes a piece of the body after it was sent, so that nothing waits for it. What could
+// not be sent was used all the same.
+func (r *recorder) meterBody(p []byte) {
+	if r.meter != nil && !r.noBody {
+		_, _ = r.meter.Write(p) // never fails
 	}
 }
 
@@ -176,6 +199,9 @@ func (r *recorder) takeCost() {
 // A cost may also be set after the body, when it is known: it is not sent as a trailer either.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
+	if r.meter != nil {
+		r.meter.Trailer(r.Header())
+	}
 	o := policy.Outcome{Status: r.status, Bytes: r.bytes, Cost: r.cost}
 	switch {
 	case o.Status != 0:

@@ -42,6 +42,7 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for _, h := range m.holds.all() {
 		c.counter("holds_settled_total", h.settled.Load(), h.tier, h.policy)
 		c.counter("holds_expired_total", h.expired.Load(), h.tier, h.policy)
+		c.counter("usage_estimated_total", h.estimated.Load(), h.tier, h.policy)
 		c.seconds("settlement_delay_seconds_total", h.delay.Load(), h.tier, h.policy)
 	}
 	c.histogram("decision_duration_seconds", m.decisions)

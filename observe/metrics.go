@@ -16,6 +16,7 @@ var metrics = []struct {
 	{"webhook_waiting", "Alerts and thresholds that wait to be posted.", []string{"webhook"}},
 	{"holds_settled_total", "Holds whose true cost was settled.", []string{"tier", "policy"}},
 	{"holds_expired_total", "Heartbeats that came after their hold had expired.", []string{"tier", "policy"}},
+	{"usage_estimated_total", "Responses that did not say how many tokens they used, so that an estimate was charged.", []string{"tier", "policy"}},
 	{"settlement_delay_seconds_total", "How long after their charge holds were settled, in all.", []string{"tier", "policy"}},
 
 	{"store_call_duration_seconds", "How long calls to the store took.", []string{"op"}},

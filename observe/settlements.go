@@ -37,7 +37,7 @@ func newCut(name cutName) *cut { return &cut{cutName: name} }
 // holds counts holds that have ended, and how long after the charge they were settled.
 type holds struct {
 	cutName
-	settled, expired, delay atomic.Int64
+	settled, expired, estimated, delay atomic.Int64
 }
 
 func newHolds(name cutName) *holds { return &holds{cutName: name} }
@@ -59,6 +59,9 @@ func (m *Monitor) settlement(s *policy.Settlement) {
 			h := m.holds.get(under)
 			h.settled.Add(1)
 			h.delay.Add(int64(s.Delay))
+			if s.Estimated {
+				h.estimated.Add(1)
+			}
 		}
 		if units := s.Cost - s.Amended.Charged; units > 0 {
 			m.cuts.get(under).units.Add(units)

@@ -86,9 +86,12 @@ func TestHolds(t *testing.T) {
 		held.Delay = delay
 		m.Observe(t.Context(), &held)
 	}
+	held.Estimated, held.Delay = true, 0
+	m.Observe(t.Context(), &held)
 	m.Observe(t.Context(), &policy.Settlement{Hold: time.Minute, Expired: true})
 	text := scrape(t, m)
-	for _, want := range []string{"stint_holds_settled_total{policy=\"\",tier=\"\"} 2\n",
+	for _, want := range []string{"stint_holds_settled_total{policy=\"\",tier=\"\"} 3\n",
+		"stint_usage_estimated_total{policy=\"\",tier=\"\"} 1\n",
 		"stint_holds_expired_total{policy=\"\",tier=\"\"} 1\n",
 		"stint_settlement_delay_seconds_total{policy=\"\",tier=\"\"} 2.5\n"} {
 		if !strings.Contains(text, want) {

@@ -40,6 +40,11 @@ func (c *compiler) policies() {
 		p.costs, p.hold = from.Costs, from.Hold
 		c.costs(key+".costs", from.Costs)
 		c.hold(key+".hold", from.Hold)
+		p.usage = c.usage(key+".usage", from)
+		if p.usage != nil && p.hold == 0 {
+			p.hold = usageHold
+			c.hold(key+".usage", p.hold)
+		}
 		p.after = c.after(key, from)
 		p.id = c.requestID(key+".request_id", from.RequestID, from.RequestIDLife, from.RequestIDDerive)
 		p.failure = from.Failure
@@ -97,6 +102,7 @@ func (c *compiler) skip(key string, from *Policy) {
 		{"cost", from.Cost != nil},
 		{"costs", from.Costs != nil},
 		{"hold", from.Hold != 0},
+		{"usage", from.Usage != nil},
 		{"settle", from.settles()},
 		{"refund", from.Refund != nil},
 		{"request_id", from.RequestID != "" || from.RequestIDLife != 0 || from.RequestIDDerive != 0},
@@ -130,7 +136,7 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 		c.noClash(key, p, r, t)
 	}
 	c.deriveOK(key+".request_id.derive", p)
-	if !limited && p.cost == nil && p.costs == nil && p.hold == 0 && p.after == nil && p.id == nil && p.failure == nil {
+	if !limited && p.cost == nil && p.costs == nil && p.hold == 0 && from.Usage == nil && p.after == nil && p.id == nil && p.failure == nil {
 		c.namesRoute(key, p)
 	}
 	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0 ||
@@ -251,7 +257,7 @@ func (c *compiler) namesRoute(key string, p *policy) {
 		byRoute = byRoute || slices.Contains(c.spec.Policies[i].Per, scopeRoute)
 	}
 	if !byRoute || !p.when.isRoute() {
-		c.mistakeGiven(given, key, "does nothing; want limits, a budget, a cost, costs, hold, settle, refund, request_id, failure, or skip: true")
+		c.mistakeGiven(given, key, "does nothing; want limits, a budget, a cost, costs, hold, usage, settle, refund, request_id, failure, or skip: true")
 	}
 }
 
@@ -405,7 +411,7 @@ func (c *compiler) after(key string, from *Policy) *after {
 	if !from.settles() {
 		return a
 	}
-	if (from.SettleHeader == "") == (from.SettleBytes == 0) {
+	if from.Usage == nil && (from.SettleHeader == "") == (from.SettleBytes == 0) {
 		c.mistake(key+".settle", "want header or bytes, one of them")
 	}
 	if from.SettleHeader != "" {

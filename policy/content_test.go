@@ -12,6 +12,8 @@ import (
 // hangUp is the content of a request whose client hangs up instead of sending it.
 type hangUp context.CancelFunc
 
+func (h hangUp) Body(int64) ([]byte, int64) { return nil, 0 }
+
 func (h hangUp) Digest() string {
 	h()
 	return ""

@@ -57,7 +57,7 @@ func ExampleNew_mistakes() {
 	// Output:
 	// stint: invalid: tiers[0].identity: no identity "usr"; there is everyone, ip or user (did you mean "user"?)
 	// policies[0].match.path: path "export" does not begin with /; want something like /users/{id}, /static/** or /**/*.css
-	// policies[1]: does nothing; want limits, a budget, a cost, costs, hold, settle, refund, request_id, failure, or skip: true
+	// policies[1]: does nothing; want limits, a budget, a cost, costs, hold, usage, settle, refund, request_id, failure, or skip: true
 }
 
 // The claims are what the application knows of the caller. The verdict says which limit matters

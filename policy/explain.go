@@ -97,6 +97,9 @@ func (s *Set) ExplainWith(in *Input, overrides Overrides) *Explanation {
 	}
 	e.Failure, e.Bans = *r.Failure, r.Bans
 	e.After, e.Hold = v.after.String(), r.Hold
+	if v.usage != nil {
+		e.After = strings.TrimSuffix("budgets count the tokens that the response names, or else an estimate; "+e.After, "; ")
+	}
 	return e
 }
 

@@ -29,7 +29,7 @@ const settleTime = time.Second
 // A repeat has the charge of the first request, which sees to it: there is nothing to do for it.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
-	holds := d.Charge.Data().Hold > 0
+	holds := v.holds()
 	if !d.Allowed || (d.Charge.IsZero() || d.Repeat) && len(v.shadow) == 0 ||
 		v.after == nil && !v.takesPlace() && !holds {
 		return nil
@@ -51,6 +51,13 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 		}
 		work.Wait()
 	}
+}
+
+// holds reports whether anything is held.
+func (v *Verdict) holds() bool {
+	return v.Decision.Charge.Data().Hold > 0 || slices.ContainsFunc(v.shadow, func(d stint.Decision) bool {
+		return d.Charge.Data().Hold > 0
+	})
 }
 
 // takesPlace reports whether a concurrency limit is enforced.
@@ -91,10 +98,14 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 // case: without a true cost the estimate.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.after.truth(o)
-	if !ok || v.after.atLeast && cost < v.Cost {
+	if v.usage != nil {
+		v.measure(o)
+		cost, ok = v.usage.Units(v.used, costName), true
+	}
+	if !ok || v.after != nil && v.after.atLeast && cost < v.Cost {
 		cost = v.Cost
 	}
-	holds := v.Decision.Charge.Data().Hold > 0
+	holds := v.holds()
 	if cost == v.Cost && !holds {
 		return
 	}
@@ -137,8 +148,8 @@ func (r *Result) onlyPlaces() bool {
 }
 
 // truths returns the true costs of some results by the names of their limits: quantities that have
-// a cost of their own keep it, and all others cost as much as the response says. It is nil if there
-// is no such quantity.
+// a cost of their own keep it, and all others cost as much as the response says. It is nil if all
+// cost the same.
 func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
 	named := false
 	for _, i := range results {
@@ -152,14 +163,26 @@ func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
 		r := &v.Results[i]
 		for k := range r.Limits {
 			name := r.Limits[k].Name
-			if costs[name] = cost; r.Costs != nil {
-				if own, ok := r.Costs[name]; ok {
-					costs[name] = own
-				}
+			costs[name] = cost
+			if own, ok := r.Costs[name]; ok {
+				costs[name] = v.truthOf(name, own)
 			}
 		}
 	}
 	return costs
+}
+
+// truthOf returns the true cost of a quantity that was charged a cost of its own: that stays, unless
+// it was an estimate.
+func (v *Verdict) truthOf(name string, charged int64) int64 {
+	if _, fixed := v.fixed[name]; v.usage == nil || fixed {
+		return charged
+	}
+	truth := v.usage.Units(v.used, name)
+	if v.after != nil && v.after.atLeast {
+		truth = max(truth, charged)
+	}
+	return truth
 }
 
 // settle corrects a charge: the claims by number in which to the settlement's cost, or to costs by
@@ -185,6 +208,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
 	if s.Refund || s.Rule.Costs { // so that each request is counted once
 		s.SetHold(&c)
+		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
 	}
 	whole := s.Err == nil && s.Amended.Changed && s.Amended.Charged >= s.Cost
 	if whole && s.Hold == 0 {

@@ -206,7 +206,7 @@ func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	v.shadow = slices.Grow(v.shadow[:0], len(results))[:len(results)]
 	for i := range results {
 		result, d := &results[i], &v.shadow[i]
-		if result.Rule.Costs {
+		if result.Rule.Costs && v.usage == nil {
 			result.Cost = v.Cost
 		}
 		claim[0] = result.Claim

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/rollout"
+	"github.com/stint-limiter/stint/internal/tokens"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -91,6 +92,7 @@ type policy struct {
 	cost    *Cost
 	costs   stint.Costs
 	hold    time.Duration
+	usage   *tokens.Rules
 	after   *after
 	id      *requestID
 	failure *stint.FailurePolicy

@@ -22,9 +22,13 @@ type Input struct {
 	// Claims are facts about the caller that the application has made sure of, such as "user" and
 	// "plan"; "" is a fact that it does not know. Nil if it knows nothing.
 	Claims interface{ Claim(name string) string }
-	// Content is what a request says beyond its path, for policies that derive request ids from it;
-	// nil if the adapter does not see bodies: then none is derived.
+	// Content is what a request says beyond its path, for policies that derive request ids from it,
+	// or estimate from it what it uses; nil if the adapter does not see bodies: then no id is
+	// derived, and the default is the estimate.
 	Content interface {
+		// Body returns the beginning of the body, at most so many bytes of it, and the length of
+		// all of it; below 0 if that is not known. It is called once at most, before Digest.
+		Body(most int64) (head []byte, length int64)
 		// Digest returns a hash of the query and the body, or "" if the body is not one to derive
 		// an id from or cannot be read. It is called once at most. The request is decided even if
 		// its context has ended meanwhile: who does not send a body is charged all the same.

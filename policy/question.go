@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/tokens"
 )
 
 // ask fills in the question to the store about a request, and in the verdict all that is known
@@ -31,15 +32,27 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 		s.keepFew(f, v)
 	}
 	v.Cost, v.after = only.cost, only.after
+	if only.atLeast {
+		joined := after{}
+		if v.after != nil {
+			joined = *v.after
+		}
+		joined.atLeast = true
+		v.after = &joined
+	}
 	if v.Cost == 0 && v.after.settles() {
 		v.Cost = 1 // what is not charged cannot be settled
 	}
 	if v.after != nil {
 		v.SettleHeader, v.SettlesBytes = v.after.header, v.after.bytes > 0
 	}
+	if only.usage != nil && slices.ContainsFunc(v.Results, func(r Result) bool { return r.Rule.Costs }) {
+		v.usage = only.usage
+		v.estimate(f, &only)
+	}
 	for i := range v.Results {
 		result := &v.Results[i]
-		if result.Rule.Costs {
+		if result.Rule.Costs && v.usage == nil {
 			result.Cost, result.Costs = v.Cost, only.costsOf(result.Limits)
 		}
 		if !result.Shadow {
@@ -210,12 +223,14 @@ type terms struct {
 	cost    int64
 	costs   stint.Costs
 	hold    time.Duration
+	usage   *tokens.Rules
 	after   *after
 	id      *requestID
 	failure *stint.FailurePolicy
 	bans    *stint.BanPolicy
 
 	hasCost, hasID, hasFailure bool
+	atLeast                    bool // a usage below the estimate gives nothing back
 }
 
 func (o *terms) add(p *policy, f *facts) {
@@ -227,6 +242,9 @@ func (o *terms) add(p *policy, f *facts) {
 	}
 	if o.hold == 0 {
 		o.hold = p.hold
+	}
+	if o.usage == nil {
+		o.usage = p.usage
 	}
 	if o.after == nil {
 		o.after = p.after
@@ -263,6 +281,9 @@ func (o *terms) join(other *terms) {
 			all[name] = max(all[name], cost)
 		}
 		o.costs = all
+	}
+	if o.usage != other.usage { // nothing is given back that only one reading gives back
+		o.usage, o.atLeast = cmp.Or(o.usage, other.usage), true
 	}
 	o.after = o.after.join(other.after)
 	if o.id != other.id {

@@ -125,6 +125,9 @@ type Policy struct {
 	// life; see [stint.Request.Hold]. [Guard.Follow] gives the signs of life, and charges the true
 	// cost in the end: that of SettleHeader or SettleBytes, else the estimate. 0 holds nothing.
 	Hold time.Duration
+	// Usage has budgets count the tokens of requests to a language model; nil does not. The hold is
+	// then 5 minutes unless set, and Cost is nil.
+	Usage *Usage
 	// SettleHeader is the response header that says the true cost, by which budgets are corrected.
 	// It is removed from the response. Or SettleBytes is how much of the response body is a unit of
 	// the true cost.

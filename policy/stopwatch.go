@@ -28,6 +28,9 @@ type Settlement struct {
 	// Hold is that of the request, and Delay how long after the charge its hold was settled, if it
 	// had one.
 	Hold, Delay time.Duration
+	// Estimated says that the response did not say what was used, as [Usage] has it, so that an
+	// estimate is charged.
+	Estimated bool
 	// Expired says that a heartbeat came too late to keep the hold. Nothing is settled then.
 	Expired bool
 }

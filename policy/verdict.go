@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/tokens"
 )
 
 // Verdict is what was decided on a request, and why. The zero value is ready for [Guard.Decide],
@@ -48,6 +49,12 @@ type Verdict struct {
 	overrides  Overrides
 	waited     bool // for the request's Content
 	follows    bool // it was decided by [Guard.Decide]
+
+	usage           *tokens.Rules // how tokens are counted; nil if they are not
+	fixed           stint.Costs   // of limits that do not count tokens
+	estimated, used tokens.Counts
+	meter           *tokens.Meter // of the response
+	unsaid          bool          // the response does not say what was used
 
 	claims     []stint.Claim // of the request
 	resultRoom [3]Result
@@ -152,6 +159,7 @@ func (v *Verdict) reset(set *Set) {
 	v.SettleHeader, v.SettlesBytes = "", false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
 	v.follows = false
+	v.usage, v.fixed, v.meter, v.unsaid = nil, nil, nil, false
 }
 
 // spread gives each result that is enforced its part of the store's answer.

@@ -65,6 +65,9 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	return slices.Concat(body[:change.at], []byte(change.with), body[change.at+int64(change.size):]), true
 }
 
+// Inject is [Rules.Inject].
+func (m *Meter) Inject(body []byte) ([]byte, bool) { return m.rules.Inject(body) }
+
 // emptyObject reports whether a text begins with an object without members.
 func emptyObject(text []byte) bool {
 	for _, c := range text[1:] {

@@ -52,6 +52,7 @@ func (m *Meter) Begin(h http.Header) {
 	if m.ended || m.to != nil {
 		return
 	}
+	m.read(h)
 	m.to = m.scanner
 	if media, _, _ := mime.ParseMediaType(h.Get("Content-Type")); media == "text/event-stream" {
 		m.events = &events{json: m.scanner}
@@ -90,25 +91,36 @@ func (m *Meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// End returns what the response said, given its header and trailers. Nothing is read after that.
-func (m *Meter) End(h http.Header) Counts {
+// Trailer takes the header of a response after its body, with the trailers in it.
+func (m *Meter) Trailer(h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended = true
-	if m.inflater != nil {
-		_ = m.inflater.Close()
-		<-m.inflated
+	if !m.ended {
+		m.read(h)
 	}
+}
+
+// read reads the fields of a header that are looked for.
+func (m *Meter) read(h http.Header) {
 	for _, f := range m.rules.fields {
 		value := h.Get(f.name)
 		if value == "" {
 			value = h.Get(http.TrailerPrefix + f.name)
 		}
 		if n, ok := number([]byte(strings.TrimSpace(value))); ok {
-			for _, slot := range f.slots {
-				m.values[slot] = n
-			}
+			m.values[f.slot] = n
 		}
+	}
+}
+
+// End returns what the response said. Nothing is read after that.
+func (m *Meter) End() Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	if m.inflater != nil {
+		_ = m.inflater.Close()
+		<-m.inflated
 	}
 	c := Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	for slot, n := range m.values {

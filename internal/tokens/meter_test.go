@@ -32,7 +32,8 @@ func measure(r *Rules, h http.Header, body []byte, size int) Counts {
 	for piece := range slices.Chunk(body, size) {
 		_, _ = m.Write(piece)
 	}
-	return m.End(h)
+	m.Trailer(h)
+	return m.End()
 }
 
 func header(fields ...string) http.Header {
@@ -143,10 +144,11 @@ func TestMeterFields(t *testing.T) {
 	h := header("X-Prompt-Tokens", "7")
 	m.Begin(h)
 	h.Set(http.TrailerPrefix+"X-Output-Tokens", " 9")
-	if got, want := m.End(h), (Counts{7, 9, -1, -1, ""}); got != want {
+	m.Trailer(h)
+	if got, want := m.End(), (Counts{7, 9, -1, -1, ""}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if _, err := m.Write([]byte(`{"in":5}`)); err != nil || m.End(h).Input != 7 {
+	if _, err := m.Write([]byte(`{"in":5}`)); err != nil || m.End().Input != 7 {
 		t.Error("something is read after the end")
 	}
 }
@@ -163,7 +165,7 @@ func TestMeterUnreadable(t *testing.T) {
 		}
 	}
 	m := rules.Meter()
-	if got := m.End(http.Header{}); got.Found() {
+	if got := m.End(); got.Found() {
 		t.Errorf("without a response: got %+v", got)
 	}
 }
@@ -198,7 +200,7 @@ func TestMeterIsBounded(t *testing.T) {
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<10 {
 			t.Errorf("%s: %d bytes were allocated for %d", name, grown, size)
 		}
-		m.End(http.Header{})
+		m.End()
 	}
 }
 
@@ -327,7 +329,7 @@ func BenchmarkMeter(b *testing.B) {
 	for b.Loop() {
 		_, _ = m.Write(event)
 	}
-	if got := m.End(http.Header{}); got.Events == 0 {
+	if got := m.End(); got.Events == 0 {
 		b.Fatal(fmt.Sprint(got))
 	}
 }

@@ -46,7 +46,7 @@ func NewPointers(texts ...string) (*Pointers, error) {
 			}
 		}
 		if at.leaf >= 0 {
-			return nil, errors.New("the pointer " + text + " is there twice")
+			return nil, errors.New("the pointer " + text + " is there twice; want it for one thing")
 		}
 		at.leaf = i
 	}

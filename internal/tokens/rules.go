@@ -81,9 +81,10 @@ const (
 	isCached
 )
 
+// field is a header field of a response, and the number that it has.
 type field struct {
-	name  string
-	slots []int
+	name string
+	slot int
 }
 
 // New returns the rules of a configuration whose pointers have been checked.
@@ -137,7 +138,7 @@ func (r *Rules) places() (pointers []string) {
 				r.numbers = append(r.numbers, kind(k))
 			}
 			if !strings.HasPrefix(place, "/") {
-				r.fields = append(r.fields, field{place, []int{slot[name]}})
+				r.fields = append(r.fields, field{place, slot[name]})
 				continue
 			}
 			if _, ok := index[place]; !ok {
@@ -150,15 +151,16 @@ func (r *Rules) places() (pointers []string) {
 	return pointers
 }
 
+// IsQuantity reports whether budgets with a name count something else than tokens by weight.
+func IsQuantity(name string) bool {
+	return name == InputName || name == OutputName || name == CachedName || name == PriceName
+}
+
+// SameQuantity reports whether budgets with two names count the same.
+func SameQuantity(a, b string) bool { return a == b || !IsQuantity(a) && !IsQuantity(b) }
+
 // Body is how many bytes of a request's body are to be read.
 func (r *Rules) Body() int64 { return r.config.Body }
-
-// Injects reports whether requests may be changed.
-func (r *Rules) Injects() bool { return r.config.Inject }
-
-// CountsEvents reports whether the events of a stream count where it does not say what was
-// generated.
-func (r *Rules) CountsEvents() bool { return r.config.CountEvents }
 
 // Counts are tokens. A number below 0 is not known.
 type Counts struct {

@@ -53,6 +53,7 @@ var definitions = []definition{
 	{"stint_webhook_waiting", "stint.webhook.waiting", gauge, "{message}"},
 	{"stint_holds_settled_total", "stint.holds.settled", counter, "{hold}"},
 	{"stint_holds_expired_total", "stint.holds.expired", counter, "{heartbeat}"},
+	{"stint_usage_estimated_total", "stint.usage.estimated", counter, "{response}"},
 	{"stint_settlement_delay_seconds_total", "stint.settlements.delay", counter, "s"},
 	{"stint_store_call_duration_seconds", "stint.store.call.duration", summary, "s"},
 	{"stint_store_errors_total", "stint.store.errors", counter, "{call}"},

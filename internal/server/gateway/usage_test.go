@@ -1,0 +1,583 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/http2test"
+	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// model is a gateway in front of a model, and what its callers have used.
+type model struct {
+	*httptest.Server
+	store     stint.Store
+	guard     *policy.Guard
+	mu        sync.Mutex
+	estimated int // settlements of responses that did not say what was used
+}
+
+// Observe counts settlements.
+func (m *model) Observe(_ context.Context, event any) {
+	if s, ok := event.(*policy.Settlement); ok && s.Estimated {
+		m.mu.Lock()
+		m.estimated++
+		m.mu.Unlock()
+	}
+}
+
+// unsaid is how many responses did not say what was used.
+func (m *model) unsaid() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.estimated
+}
+
+// newModel serves a gateway, in HTTP/1 and HTTP/2, in front of an upstream.
+func newModel(t testing.TB, text, upstream string) *model {
+	t.Helper()
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	conf, err := config.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &model{store: store}
+	if m.guard, err = policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: m}); err != nil {
+		t.Fatal(err)
+	}
+	c := to(upstream)
+	c.Logger, c.NoAccessLog = discard, true
+	g, err := gateway.New(m.guard, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	m.Server = http2test.Serve(t, g)
+	return m
+}
+
+// used returns what this machine has used of the budgets of its tier, in their order.
+func (m *model) used(t testing.TB) (used []int64) {
+	t.Helper()
+	for _, rule := range m.guard.Set().Rules() {
+		if !rule.Costs || rule.Policy != "" {
+			continue
+		}
+		d, err := m.store.Take(t.Context(), stint.Request{Mode: stint.ModePeek, Claims: []stint.Claim{
+			{Subject: "ip:127.0.0.1", Scope: "global", Limits: rule.Limits, Cost: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range d.Usages() {
+			used = append(used, u.Used)
+		}
+	}
+	return used
+}
+
+// wantUsed waits until so much is used: a response that was cut off is settled after its end.
+func (m *model) wantUsed(t testing.TB, want ...int64) {
+	t.Helper()
+	eventually.Nil(t, "the usage", func() error {
+		if got := m.used(t); !slices.Equal(got, want) {
+			return fmt.Errorf("got %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
+// usageRules count tokens of any kind, of each kind, and prices.
+func usageRules(usage string) string {
+	return `
+tiers: [{name: all, identity: ip, budget: [1000000/1d, "input_tokens: 1000000/1d", "output_tokens: 1000000/1h", "price: 1000000/month"]}]
+policies:
+  - name: chat
+    match: {path: "/v1/**"}
+    usage:
+      prices: {m: {input: 2000000, output: 10000000, cached: 1000000}, default: {input: 1000000, output: 1000000}}
+      ` + usage + "\n"
+}
+
+const (
+	chatRequest = `{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`
+	chatBody    = `{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":19,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":8}}}`
+	chatEvents  = `data: {"choices":[{"delta":{"content":"Hel"}}],"usage":null}
+
+data: {"choices":[{"delta":{"content":"lo"}}]}
+
+data: {"choices":[],"usage":{"prompt_tokens":19,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":8}}}
+
+data: [DONE]
+
+`
+	messageEvents = `event: message_start
+data: {"type":"message_start","message":{"usage":{"input_tokens":11,"cache_read_input_tokens":8,"output_tokens":1}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","delta":{"text":"Hello"}}
+
+event: message_delta
+data: {"type":"message_delta","usage":{"output_tokens":10}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`
+	middleEvents = `data: {"candidates":[{}]}
+
+data: {"usageMetadata":{"promptTokenCount":19,"candidatesTokenCount":7,"thoughtsTokenCount":3,"cachedContentTokenCount":8}}
+
+data: {"candidates":[{}]}
+
+`
+)
+
+// zipped compresses a text, in pieces that can be read as they come.
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	for i := range text {
+		_, _ = w.Write([]byte{text[i]})
+		if text[i] == '\n' {
+			w.Flush()
+		}
+	}
+	w.Close()
+	return b.String()
+}
+
+// Tokens are charged as the response names them, in the first, the last or a middle event, by any
+// protocol, in any pieces, and every byte arrives as it was sent.
+func TestUsage(t *testing.T) {
+	const sse = "text/event-stream"
+	for _, test := range []struct{ name, preset, media, encoding, body string }{
+		{"a body", "openai", "application/json", "", chatBody},
+		{"a body with gzip", "openai", "application/json", "gzip", zipped(chatBody)},
+		{"in the last event", "openai", sse, "", chatEvents},
+		{"lines end with CRLF", "openai", sse, "", strings.ReplaceAll(chatEvents, "\n", "\r\n")},
+		{"events with gzip", "openai", sse, "gzip", zipped(chatEvents)},
+		{"in the first and the last event", "anthropic", sse, "", messageEvents},
+		{"in a middle event", "gemini", sse, "", middleEvents},
+		{"broken JSON before", "openai", sse, "", "data: {\"usage\":{\"prompt_tokens\":\n\ndata: }]\n\n" + chatEvents},
+	} {
+		for _, whole := range []bool{true, false} {
+			u := http2test.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+					t.Errorf("%s: the upstream was asked for %q", test.name, got)
+				}
+				if body, err := io.ReadAll(r.Body); err != nil || string(body) != chatRequest {
+					t.Errorf("%s: the upstream got %q, %v", test.name, body, err)
+				}
+				w.Header().Set("Content-Type", test.media)
+				if test.encoding != "" {
+					w.Header().Set("Content-Encoding", test.encoding)
+				}
+				if whole {
+					io.WriteString(w, test.body)
+					return
+				}
+				for i := range len(test.body) { // a chunk or a frame each
+					w.Write([]byte{test.body[i]})
+					w.(http.Flusher).Flush()
+				}
+			}))
+			for _, scheme := range []string{"http://", "h2c://"} {
+				m := newModel(t, usageRules("preset: "+test.preset), scheme+strings.TrimPrefix(u.URL, "http://"))
+				path := "/v1/models/m:chat"
+				for n, client := range []*http.Transport{{}, h2c(t)} {
+					client.DisableCompression = true
+					resp, err := client.RoundTrip(post(t, m.URL+path, chatRequest))
+					if err != nil {
+						t.Fatal(err)
+					}
+					body, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if err != nil || resp.StatusCode != 200 || resp.ProtoMajor != n+1 || string(body) != test.body {
+						t.Fatalf("%s: HTTP/%d: %d, %q, %v", test.name, resp.ProtoMajor, resp.StatusCode, body, err)
+					}
+					calls := int64(n + 1)
+					m.wantUsed(t, 29*calls, 19*calls, 10*calls, 130*calls) // 11·2 + 8·1 + 10·10
+					client.CloseIdleConnections()
+				}
+				if n := m.unsaid(); n != 0 {
+					t.Errorf("%s: %d settlements are estimates", test.name, n)
+				}
+			}
+		}
+	}
+}
+
+func post(t testing.TB, url, body string) *http.Request {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+// An event is passed on when it comes, and the estimate is held meanwhile.
+func TestUsageIsNotDelayed(t *testing.T) {
+	const first, rest = "data: {\"choices\":[{}]}\n\n", chatEvents
+	for _, client := range []*http.Transport{{}, h2c(t)} {
+		arrived := make(chan bool)
+		u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, first)
+			w.(http.Flusher).Flush()
+			<-arrived
+			io.WriteString(w, rest)
+		})
+		m := newModel(t, usageRules("preset: openai"), u.URL)
+		resp, err := client.RoundTrip(post(t, m.URL+"/v1/chat", chatRequest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(first))
+		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != first {
+			t.Fatal(string(got), err)
+		}
+		input := int64(len(chatRequest)+3) / 4
+		m.wantUsed(t, input+100, input, 100, 2*input+1000)
+		close(arrived)
+		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != rest {
+			t.Fatal(string(body), err)
+		}
+		m.wantUsed(t, 29, 19, 10, 130)
+		client.CloseIdleConnections()
+	}
+}
+
+// What is charged if a response does not come to its end, or says nothing.
+func TestUsageWithoutAnEnd(t *testing.T) {
+	const sse = "text/event-stream"
+	input := int64(len(chatRequest)+3) / 4
+	estimate := []int64{input + 100, input, 100, 2*input + 1000}
+	head, _, _ := strings.Cut(messageEvents, "event: message_delta")
+	for _, test := range []struct {
+		name, usage string
+		status      int
+		media, body string
+		breaks      bool // the upstream does
+		hangsUp     bool // the client does
+		want        []int64
+		unsaid      int
+	}{
+		{name: "says nothing", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\ndata: {}\n\n", want: estimate, unsaid: 1},
+		{name: "says nothing, events count", usage: "preset: openai\n      missing: events", status: 200, media: sse,
+			body: "data: {}\n\ndata: {}\n\n", want: []int64{input + 2, input, 2, 2*input + 20}, unsaid: 1},
+		{name: "an upstream breaks off", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n", breaks: true, want: estimate, unsaid: 1},
+		{name: "an upstream breaks off after the input", usage: "preset: anthropic", status: 200, media: sse, body: head, breaks: true,
+			want: []int64{119, 19, 100, 11*2 + 8 + 1000}, unsaid: 1},
+		{name: "an upstream breaks off after the input, events count", usage: "preset: anthropic\n      missing: events", status: 200,
+			media: sse, body: head, breaks: true, want: []int64{21, 19, 2, 11*2 + 8 + 20}, unsaid: 1},
+		{name: "a client hangs up", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n", hangsUp: true, want: estimate, unsaid: 1},
+		{name: "a client hangs up, events count", usage: "preset: openai\n      missing: events", status: 200, media: sse,
+			body: "data: {}\n\ndata: {}\n\ndata: {}\n\n", hangsUp: true, want: []int64{input + 3, input, 3, 2*input + 30}, unsaid: 1},
+		{name: "a client hangs up after the usage", usage: "preset: openai", status: 200, media: sse, body: chatEvents, hangsUp: true,
+			want: []int64{29, 19, 10, 130}},
+		{name: "400", usage: "preset: openai", status: 400, media: "application/json", body: `{"error":{}}`, want: []int64{0, 0, 0, 0}},
+		{name: "429", usage: "preset: openai", status: 429, media: "application/json", body: `{"error":{}}`, want: []int64{0, 0, 0, 0}},
+		{name: "500", usage: "preset: openai", status: 500, media: "text/html", body: `<html>`, want: []int64{0, 0, 0, 0}},
+		{name: "500 with a usage", usage: "preset: openai", status: 500, media: "application/json", body: chatBody, want: []int64{29, 19, 10, 130}},
+		{name: "refused compression", usage: "preset: openai", status: 200, media: "application/json", body: "\x0b\x00", want: estimate, unsaid: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			gone := make(chan bool)
+			u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", test.media)
+				w.WriteHeader(test.status)
+				io.WriteString(w, test.body)
+				w.(http.Flusher).Flush()
+				if test.hangsUp {
+					<-gone
+				}
+				if test.breaks {
+					panic(http.ErrAbortHandler)
+				}
+			})
+			m := newModel(t, usageRules(test.usage), u.URL)
+			client := &http.Transport{}
+			defer client.CloseIdleConnections()
+			r := post(t, m.URL+"/v1/chat", chatRequest)
+			ctx, hangUp := context.WithCancel(r.Context())
+			defer hangUp()
+			resp, err := client.RoundTrip(r.WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(test.body))
+			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != test.body || resp.StatusCode != test.status {
+				t.Fatal(resp.StatusCode, string(got), err)
+			}
+			if test.hangsUp {
+				hangUp()
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			m.wantUsed(t, test.want...)
+			close(gone)
+			eventually.True(t, "the settlement is counted", func() bool { return m.unsaid() == test.unsaid })
+		})
+	}
+}
+
+// A status that is refunded gives back everything, whatever the response says.
+func TestUsageRefund(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(503)
+		io.WriteString(w, chatBody)
+	})
+	m := newModel(t, usageRules("preset: openai\n    refund: 5xx"), u.URL)
+	do(t, "POST", m.URL+"/v1/chat", strings.NewReader(chatRequest))
+	m.wantUsed(t, 0, 0, 0, 0)
+}
+
+func TestUsageIsAskedFor(t *testing.T) {
+	got := make(chan string, 1)
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.ContentLength != int64(len(body)) {
+			t.Errorf("%d bytes announced, got %q, %v", r.ContentLength, body, err)
+		}
+		got <- string(body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, chatEvents)
+	})
+	for _, scheme := range []string{"http://", "h2c://"} {
+		u := http2test.Serve(t, u.Config.Handler)
+		m := newModel(t, usageRules("preset: openai\n      inject_usage: true"), scheme+strings.TrimPrefix(u.URL, "http://"))
+		do(t, "POST", m.URL+"/v1/chat", strings.NewReader(chatRequest))
+		want := `{"stream_options":{"include_usage":true},` + chatRequest[1:]
+		if body := receive(t, "the request", got); body != want {
+			t.Errorf("the upstream got %q, want %q", body, want)
+		}
+		long := `{"stream":true,"x":"` + strings.Repeat("x", 64<<10) + `"}` // only its beginning is read
+		do(t, "POST", m.URL+"/v1/chat", strings.NewReader(long))
+		if body := receive(t, "the request", got); body != long {
+			t.Error("a long request was changed")
+		}
+		m.wantUsed(t, 58, 38, 20, 159) // the model of the long one is not seen: 130, and 29 by default
+	}
+}
+
+// A model without a price costs more than any budget has, unless there is a default.
+func TestUsageOfUnknownModels(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, chatBody) })
+	text := strings.Replace(usageRules("preset: openai"), ", default: {input: 1000000, output: 1000000}", "", 1)
+	m := newModel(t, text, u.URL)
+	for body, want := range map[string]int{
+		`{"model":"m"}`: 200, `{"model":"other"}`: 429, `{}`: 429, `{"model":"m","model":"other"}`: 429,
+	} {
+		resp, answer := do(t, "POST", m.URL+"/v1/chat", strings.NewReader(body))
+		if resp.StatusCode != want || want == 429 && (resp.Header.Get("Retry-After") != "" || !strings.Contains(answer, "Waiting does not help")) {
+			t.Errorf("%s: got %d %s, want %d", body, resp.StatusCode, answer, want)
+		}
+	}
+	m.wantUsed(t, 29, 19, 10, 130)
+}
+
+// The script of a report against another gateway: five concurrent calls under 100 tokens a minute,
+// where 663 were used.
+func TestFiveCallsUnderOneLimit(t *testing.T) {
+	for _, test := range []struct {
+		name, body string
+		each       int64 // what a call uses
+		most       int64 // calls that are admitted
+		used       int64
+	}{
+		// 10 bytes are 3 tokens of input, so that two calls of 40 and their input are admitted.
+		{"bounded", `{"max_tokens":40}`, 45, 2, 90},
+		{"bounded tightly", `{"max_tokens":10}`, 15, 6, 75},
+		// Without a bound, and above half of the limit, a call is estimated at half of the limit:
+		// two are admitted, whatever they use.
+		{"unbounded", `{}`, 132, 2, 264},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var running, ended sync.WaitGroup
+			proceed := make(chan bool)
+			u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				running.Done()
+				<-proceed
+				fmt.Fprintf(w, `{"usage":{"prompt_tokens":5,"completion_tokens":%d}}`, test.each-5)
+			})
+			m := newModel(t, "tiers: [{name: all, identity: ip, budget: 100/1m}]\npolicies:\n"+
+				"  - {name: chat, match: {path: /**}, usage: {preset: openai}}\n", u.URL)
+			var admitted, denied atomic.Int64
+			running.Add(5)
+			for range 5 {
+				ended.Go(func() {
+					resp, _ := do(t, "POST", m.URL+"/v1/chat", strings.NewReader(test.body))
+					if resp.StatusCode == 200 {
+						admitted.Add(1)
+					} else if denied.Add(1); resp.StatusCode != 429 {
+						t.Errorf("got %d", resp.StatusCode)
+					} else {
+						running.Done()
+					}
+				})
+			}
+			running.Wait() // all have been decided, while those that were admitted run
+			close(proceed)
+			ended.Wait()
+			if n := admitted.Load(); n != min(test.most, 5) || n+denied.Load() != 5 {
+				t.Errorf("%d are admitted, want %d", n, test.most)
+			}
+			m.wantUsed(t, test.used)
+		})
+	}
+}
+
+// An event of 10 MB, and lines that do not end, pass like any other.
+func TestUsageOfLongEvents(t *testing.T) {
+	for _, long := range []string{"data: {\"choices\":\"", "event: ", "data: " + strings.Repeat("[", 1000), ""} {
+		body := long + strings.Repeat("x", 10<<20) + "\"}\n\n" + chatEvents
+		u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, body)
+		})
+		m := newModel(t, usageRules("preset: openai"), u.URL)
+		if _, got := do(t, "POST", m.URL+"/v1/chat", strings.NewReader(chatRequest)); got != body {
+			t.Errorf("%d bytes arrive of %d", len(got), len(body))
+		}
+		m.wantUsed(t, 29, 19, 10, 130)
+	}
+}
+
+// Whatever clients and models send: no crash, every byte arrives, and nothing stays held.
+func TestUsageOfBrokenBodies(t *testing.T) {
+	const text = "tiers: [{name: all, identity: ip, budget: 1000000000000/1h}]\npolicies:\n" +
+		"  - {name: chat, match: {path: /**}, usage: {preset: anthropic}}\n"
+	n := 10_000
+	if testing.Short() {
+		n = 500
+	}
+	type exchange struct{ request, response []byte }
+	var now atomic.Pointer[exchange]
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		x := now.Load()
+		if body, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(body, x.request) {
+			t.Errorf("the upstream got %q, %v; want %q", body, err, x.request)
+		}
+		w.Header().Set("Content-Type", r.Header.Get("X-Media"))
+		if encoding := r.Header.Get("X-Encoding"); encoding != "" {
+			w.Header().Set("Content-Encoding", encoding)
+		}
+		w.Write(x.response)
+	})
+	m := newModel(t, text, u.URL)
+	random := rand.New(rand.NewPCG(5, 6))
+	bodies := []string{messageEvents, chatBody, zipped(messageEvents)}
+	client := &http.Transport{DisableCompression: true}
+	defer client.CloseIdleConnections()
+	for range n {
+		x := &exchange{broken(random, chatRequest), broken(random, bodies[random.IntN(3)])}
+		now.Store(x)
+		r := post(t, m.URL+"/v1/chat", string(x.request))
+		r.Header.Set("X-Media", []string{"text/event-stream", "application/json", ""}[random.IntN(3)])
+		r.Header.Set("X-Encoding", []string{"", "", "gzip", "br"}[random.IntN(4)])
+		resp, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 200 || !bytes.Equal(body, x.response) {
+			t.Fatalf("got %d %q, %v; want %q", resp.StatusCode, body, err, x.response)
+		}
+	}
+}
+
+// broken changes some bytes of a text.
+func broken(r *rand.Rand, text string) []byte {
+	b := []byte(text)
+	for range 1 + r.IntN(6) {
+		i := r.IntN(len(b))
+		switch r.IntN(3) {
+		case 0:
+			b[i] = byte(r.IntN(256))
+		case 1:
+			b = slices.Delete(b, i, min(i+1+r.IntN(9), len(b)-1))
+		default:
+			b = slices.Insert(b, i, []byte("{[\"\\]}:,\r\n")[r.IntN(10)])
+		}
+		if len(b) < 2 {
+			return []byte("{}")
+		}
+	}
+	return b
+}
+
+// A body that does not arrive is charged its estimate, like any that does.
+func TestUsageOfBodiesThatDoNotArrive(t *testing.T) {
+	m := newModel(t, usageRules("preset: openai"), "http://"+unused(t))
+	conn := dial(t, strings.TrimPrefix(m.URL, "http://"))
+	fmt.Fprint(conn, "POST /v1/chat HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{\"max_tokens\":100}")
+	conn.(*net.TCPConn).CloseWrite()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != 400 {
+		t.Fatal(resp, err)
+	}
+	m.wantUsed(t, 125, 25, 100, 125)
+}
+
+// BenchmarkUsage is a streamed response of 1,000 events through the gateway, with and without a
+// look at what it says about its usage.
+func BenchmarkUsage(b *testing.B) {
+	event := []byte(`data: {"id":"chatcmpl-9x8y7z6w5v4u3t2s1r0q","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o-2024-08-06","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n")
+	u := upstream(b, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush := w.(http.Flusher).Flush
+		for range 1000 {
+			w.Write(event)
+			flush()
+		}
+		io.WriteString(w, chatEvents)
+	})
+	const plain = "tiers: [{name: all, identity: ip, budget: 1000000000000/1d}]\n"
+	for _, c := range []struct{ name, text string }{
+		{"plain", plain},
+		{"usage", plain + "policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]\n"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			m := newModel(b, c.text, u.URL)
+			client := &http.Transport{}
+			defer client.CloseIdleConnections()
+			for b.Loop() {
+				resp, err := client.RoundTrip(post(b, m.URL+"/v1/chat", chatRequest))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+					b.Fatal(err)
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/tokens"
+	"github.com/stint-limiter/stint/internal/words"
+)
+
+const (
+	// usageHold is how long requests whose usage is read may go on without a sign of life, unless
+	// their policy says so.
+	usageHold = 5 * time.Minute
+	// maxUsageBody is the most that is read of the body of a request before it is decided.
+	maxUsageBody = 1 << 20
+)
+
+// usage checks how tokens are counted, and returns the rules; nil if they are not.
+func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
+	u := from.Usage
+	if u == nil {
+		return nil
+	}
+	format, known := tokens.Presets()[u.Preset]
+	if !known && u.Preset != "" {
+		c.mistake(key+".preset", "no preset %q; there is %s%s", u.Preset, words.OneOf(tokens.Names()),
+			nearest.Hint(u.Preset, tokens.Names()))
+	}
+	mistakes := len(c.errs)
+	for _, list := range []struct {
+		key       string
+		from      []string
+		to        *[]string
+		responses bool
+	}{
+		{"max_output", u.MaxOutput, &format.Max, false},
+		{"choices", u.Choices, &format.Choices, false},
+		{"model", u.Model, &format.Model, false},
+		{"input", u.Input, &format.Input, true},
+		{"output", u.Output, &format.Output, true},
+		{"cached", u.Cached, &format.Cached, true},
+	} {
+		c.places(key+"."+list.key, list.from, list.responses)
+		if list.from != nil {
+			*list.to = list.from
+		}
+	}
+	format.ModelInPath = format.ModelInPath && u.Model == nil
+	if mistakes == len(c.errs) && u.Preset == "" && (len(format.Input) == 0 || len(format.Output) == 0) {
+		c.mistake(key, "has no preset, and not both input and output, where a response counts tokens; want preset: %s",
+			words.OneOf(tokens.Names()))
+	}
+	c.inUnits(key+".default_output", u.DefaultOutput)
+	c.inUnits(key+".bytes_per_token", u.BytesPerToken)
+	if u.Body < 0 || u.Body > maxUsageBody {
+		c.mistake(key+".body", "%d bytes; want 1 byte to 1MiB, which every request may take in memory", u.Body)
+	}
+	if from.Cost != nil {
+		c.mistake(strings.TrimSuffix(key, "usage")+"cost", "with usage a request costs its tokens; want one of them")
+	}
+	if from.SettleHeader != "" || from.SettleBytes != 0 {
+		c.mistake(strings.TrimSuffix(key, "usage")+"settle", "with usage the response says the true cost; "+
+			"want one of them, or a header field under usage.output")
+	}
+	config := tokens.Config{Format: format, Default: u.DefaultOutput, BytesPerToken: u.BytesPerToken, Body: u.Body,
+		CountEvents: u.CountEvents, Inject: u.Inject, Prices: map[string]tokens.Rates{}}
+	if u.Weights != nil {
+		c.rates(key+".weights", *u.Weights)
+		config.Weights = tokens.Rates(*u.Weights)
+	}
+	for _, model := range sorted(u.Prices) {
+		c.rates(key+".prices."+model, u.Prices[model])
+		config.Prices[model] = tokens.Rates(u.Prices[model])
+	}
+	c.priced(key, u)
+	if mistakes != len(c.errs) {
+		return nil
+	}
+	rules, err := tokens.New(config)
+	if err != nil {
+		c.mistake(key, "%v", err)
+	}
+	return rules
+}
+
+// places checks where numbers are.
+func (c *compiler) places(key string, places []string, responses bool) {
+	for i, place := range places {
+		switch err := tokens.CheckPointer(place); {
+		case place == "":
+			c.mistake(at(key, i, places), "is empty; want a JSON pointer such as /usage/output_tokens")
+		case strings.HasPrefix(place, "/") && err != nil:
+			c.mistake(at(key, i, places), "%q: %v", place, err)
+		case strings.HasPrefix(place, "/"):
+		case !responses:
+			c.mistake(at(key, i, places), "%q: %v", place, err)
+		case !words.IsToken(place):
+			c.mistake(at(key, i, places), "%q is neither a JSON pointer nor a header field; "+
+				"want something like /usage/output_tokens or X-Output-Tokens", place)
+		}
+		if slices.Contains(places[:i], place) {
+			c.mistake(at(key, i, places), "%q is there already", place)
+		}
+	}
+}
+
+// rates checks numbers for tokens.
+func (c *compiler) rates(key string, r Rates) {
+	c.inUnits(key+".input", r.Input)
+	c.inUnits(key+".output", r.Output)
+	c.inUnits(key+".cached", r.Cached)
+}
+
+// priced makes sure that budgets count prices if there are any, and that there are any if budgets
+// count them.
+func (c *compiler) priced(key string, u *Usage) {
+	var given []string
+	counted := false
+	look := func(key string, budget []Limit) {
+		for i := range budget {
+			if cmp.Or(budget[i].Limit.Name, costName) == tokens.PriceName {
+				given, counted = append(given, key), true
+			}
+		}
+	}
+	for i := range c.spec.Tiers {
+		look(fmt.Sprintf("tiers[%d].budget", i), c.spec.Tiers[i].Budget)
+	}
+	for i := range c.spec.Policies {
+		b := c.spec.Policies[i].budget()
+		look(fmt.Sprintf("policies[%d].budget", i), b.All)
+		for _, limits := range b.ByTier {
+			look(fmt.Sprintf("policies[%d].budget", i), limits)
+		}
+	}
+	switch {
+	case counted && len(u.Prices) == 0:
+		c.mistakeGiven(given, key+".prices", "a budget with the name %q counts prices, and there are none; "+
+			"want some, as in gpt-4o: {input: 2500000, output: 10000000}, per million tokens", tokens.PriceName)
+	case !counted && len(u.Prices) > 0:
+		c.mistake(key+".prices", "no budget counts prices; want one with the name %q, as in price: 50000000/month",
+			tokens.PriceName)
+	}
+}
