@@ -51,6 +51,7 @@ func (c *compiler) outbound() {
 			c.mistake(key, "has neither limits nor a preset; want something like limits: 4/1s")
 			continue
 		}
+		api.Usage = doc.Usage
 		api.FailFast, api.Retries = doc.FailFast, int(doc.Retries)
 		api.MaxWait, api.MaxCooldown = time.Duration(doc.MaxWait), time.Duration(doc.MaxCooldown)
 		api.Failure = cmp.Or(failure, &c.spec.Failure)

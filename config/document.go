@@ -392,6 +392,9 @@ type outboundDoc struct {
 	// The limits of a known API: igdb, musicbrainz, rcsb, spotify, tmdb. Processes share its state
 	// under the name given here.
 	Preset string `yaml:"preset"`
+	// The format of a language model's API, `openai`, `anthropic` or `gemini`: limits with the name
+	// `tokens`, `input_tokens` or `output_tokens` then count tokens.
+	Usage string `yaml:"usage"`
 	// Limits on the number of calls, of all processes together.
 	Limits limitList `yaml:"limits"`
 	// Fail at once instead of waiting for room.

@@ -77,7 +77,36 @@ func quotaReset(h http.Header, at time.Time) time.Duration {
 			pause = max(pause, untilReset(reset, at))
 		}
 	}
+	for _, of := range modelQuotas {
+		if left, ok := plainNumber(h.Get(of.left)); ok && left == 0 {
+			pause = max(pause, untilRenewed(h.Get(of.reset), at))
+		}
+	}
 	return pause
+}
+
+// modelQuotas are the fields of APIs of language models, which have several quotas.
+var modelQuotas = []struct{ left, reset string }{
+	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
+	{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
+	{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
+	{"Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"},
+	{"Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset"},
+	{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
+}
+
+// untilRenewed reads a time such as 6m0s or 120ms, a number of seconds, or a date of RFC 3339.
+func untilRenewed(text string, at time.Time) time.Duration {
+	if reset, ok := plainNumber(text); ok {
+		return untilReset(reset, at)
+	}
+	if wait, err := time.ParseDuration(text); err == nil {
+		return bounded(wait)
+	}
+	if date, err := time.Parse(time.RFC3339, text); err == nil {
+		return bounded(date.Sub(at))
+	}
+	return 0
 }
 
 // rateLimit reads the structured field: a list of quotas, each with what remains and the seconds to

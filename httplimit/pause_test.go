@@ -93,6 +93,13 @@ var pauseTests = []struct {
 	{"apart, reset alone", 200, "RateLimit-Reset: 30", pause{}},
 	{"apart, unlimited", 200, "RateLimit-Remaining: -1\nRateLimit-Reset: 30", pause{}},
 
+	{"tokens of OpenAI", 200, "x-ratelimit-remaining-requests: 59\nx-ratelimit-reset-requests: 1s\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 6m0s", pause{6 * time.Minute, false}},
+	{"tokens of OpenAI, milliseconds", 200, "x-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 120ms", pause{120 * time.Millisecond, false}},
+	{"tokens of OpenAI, some left", 200, "x-ratelimit-remaining-tokens: 10\nx-ratelimit-reset-tokens: 6m0s", pause{}},
+	{"requests of OpenAI", 429, "x-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 20", pause{20 * time.Second, true}},
+	{"tokens of Anthropic", 200, "anthropic-ratelimit-output-tokens-remaining: 0\nanthropic-ratelimit-output-tokens-reset: 2027-01-15T08:00:30Z", pause{30 * time.Second, false}},
+	{"tokens of Anthropic, Retry-After", 429, "retry-after: 5\nanthropic-ratelimit-input-tokens-remaining: 0\nanthropic-ratelimit-input-tokens-reset: 2027-01-15T08:00:30Z", pause{5 * time.Second, true}},
+	{"tokens of Anthropic, broken", 200, "anthropic-ratelimit-tokens-remaining: 0\nanthropic-ratelimit-tokens-reset: soon", pause{}},
 	{"older", 200, "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30", pause{30 * time.Second, false}},
 	{"older, hyphenated", 200, "X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Reset: 30", pause{30 * time.Second, false}},
 	{"older, forbidden", 403, "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1800000060", pause{time.Minute, false}},

@@ -24,7 +24,7 @@ const (
 // Every request waits for its turn, as [outbound.Client.Wait] does, and fails with the error of
 // that if it gets none; nothing is sent then. When an answer says to slow down, all processes that
 // share the store pause: in the Retry-After of a 429 or a 503, in the RateLimit or X-RateLimit
-// fields of any answer that leaves nothing, or by a bare 429, for a second. The caller gets the
+// fields of any answer that leaves nothing, those of OpenAI and Anthropic for tokens included, or by a bare 429, for a second. The caller gets the
 // answer as it is.
 //
 // If the API's Retries is not zero, a 429, or a 503 with a Retry-After, is not handed to the caller
@@ -33,6 +33,10 @@ const (
 // as long as their body can be had again. A repeat that gets no turn, because the pause is longer
 // than MaxWait or the context allow for instance, is not made: the caller has the API's last
 // answer, without an error.
+//
+// If the API has a Usage, limits on tokens are charged what a request is likely to use, as far as
+// the first 64 KiB of its body say, and settled to what the response says when its body has been
+// read or closed. See [outbound.API]. A response that is an error and says nothing used nothing.
 //
 // The hops of a redirect are requests like any other, whichever host they lead to.
 //
@@ -56,7 +60,8 @@ type transport struct {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var refusal *http.Response // to which this is a repeat
 	for repeats := 0; ; repeats++ {
-		if _, err := t.api.Wait(req.Context()); err != nil {
+		c, err := t.begin(req)
+		if err != nil {
 			if req.Body != nil {
 				_ = req.Body.Close() // a transport closes it whatever happens
 			}
@@ -68,8 +73,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if refusal != nil {
 			discard(refusal)
 		}
-		resp, err := t.base.RoundTrip(req)
-		if err != nil || resp == nil {
+		resp, err := t.base.RoundTrip(c.request)
+		if c.settles(resp); err != nil || resp == nil {
 			return resp, err
 		}
 		pause := readPause(resp, time.Now())
@@ -79,7 +84,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !pause.again || repeats >= t.api.Retries() {
 			return resp, nil
 		}
-		next, ok := repeat(req)
+		next, ok := repeat(c.request)
 		if !ok {
 			return resp, nil
 		}

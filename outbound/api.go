@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/tokens"
 	"github.com/stint-limiter/stint/internal/words"
 )
 
@@ -30,6 +32,11 @@ type API struct {
 	// Limits are what the API allows. Concurrency limits are not among them: nobody says when a
 	// call has ended.
 	Limits []stint.Limit
+	// Usage names the format of a language model's API, "openai", "anthropic" or "gemini", for the
+	// transport of package httplimit: limits with the name "tokens", "input_tokens" or
+	// "output_tokens" then count tokens, and all others calls. Each call is estimated by its
+	// request, and settled to what the response says. "" counts calls.
+	Usage string
 	// FailFast fails a call that would have to wait, at once, with a [*stint.DeniedError]. The
 	// default is to wait.
 	FailFast bool
@@ -90,6 +97,12 @@ func (a *API) mistakes() []error {
 		if l.Algorithm == stint.AlgorithmConcurrency {
 			mistake("%s is a concurrency limit; want none, because nothing reports when a call has ended", l)
 		}
+	}
+	if _, ok := tokens.Presets()[a.Usage]; !ok && a.Usage != "" {
+		mistake("no format %q of a usage; there is %s%s", a.Usage, words.OneOf(tokens.Names()),
+			nearest.Hint(a.Usage, tokens.Names()))
+	} else if ok && !slices.ContainsFunc(a.Limits, func(l stint.Limit) bool { return countsTokens(l.Name) }) {
+		mistake("no limit counts tokens; want one with the name %s, as in tokens: 30000/1m", words.OneOf(tokenNames))
 	}
 	if a.MaxWait < 0 {
 		mistake("a longest wait of %v; want 0 or more", a.MaxWait)

@@ -43,11 +43,13 @@ func (c *Client) Retries() int {
 // Where it is the context's deadline that leaves too little time, the error is a
 // context.DeadlineExceeded too. When the context ends first, the booking is given back. A store
 // that fails is dealt with as the API's Failure says.
-func (c *Client) Wait(ctx context.Context) (stint.Decision, error) {
+func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }
+
+func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	c.count(func(s *Stats) { s.Waiting++ })
 	defer c.count(func(s *Stats) { s.Waiting-- })
 	start := time.Now()
-	d, slept, err := c.admit(ctx, start)
+	d, slept, err := c.admit(ctx, start, costs)
 	var wait time.Duration
 	if slept {
 		wait = time.Since(start)
@@ -77,7 +79,8 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 }
 
 // admit waits until a call may be made, and reports whether it had to: also if it did so in vain.
-func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, slept bool, _ error) {
+func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
+	d stint.Decision, slept bool, _ error) {
 	for {
 		e, err := c.registry.find(c.name) // anew: pauses are long enough for updates
 		if err == nil {
@@ -88,7 +91,7 @@ func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, 
 		}
 		pause, booked := c.cooldown.left(c.registry.now()), false
 		if pause == 0 {
-			d, err = e.book(context.WithValue(ctx, bookedKey{}, &booked), start)
+			d, err = e.book(context.WithValue(ctx, bookedKey{}, &booked), start, costs)
 			denied, ok := errors.AsType[*stint.DeniedError](err)
 			if ok && denied.Banned { // the API asked another process for a pause
 				pause = max(denied.RetryAfter, time.Microsecond)
@@ -114,15 +117,18 @@ func (c *Client) admit(ctx context.Context, start time.Time) (d stint.Decision, 
 }
 
 // book books a turn and, unless the API is to FailFast, waits for it.
-func (e *entry) book(ctx context.Context, start time.Time) (stint.Decision, error) {
+func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (stint.Decision, error) {
+	r := stint.Request{Claims: []stint.Claim{{Subject: e.client.subject, Cost: 1, Costs: costs}}}
+	if costs != nil {
+		r.Hold = holdTime
+	}
 	if e.api.FailFast {
-		d, err := e.limiter.Allow(ctx, e.client.subject)
+		d, err := e.limiter.Take(ctx, r)
 		if err == nil {
 			err = d.Err()
 		}
 		return d, err
 	}
-	r := stint.Request{Claims: []stint.Claim{{Subject: e.client.subject, Cost: 1}}}
 	if e.api.MaxWait > 0 {
 		r.MaxWait = max(e.api.MaxWait-time.Since(start), time.Microsecond)
 	}
@@ -174,7 +180,7 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 	_, _ = e.limiter.Refund(ctx, d)
 }
 
-// noting is a store that notes in the context whether a turn was booked. The decision after a wait
+// noting is a store that notes in the context whether a turn was booked, or has to be waited for. The decision after a wait
 // is as of the admission, and does not say so.
 type noting struct{ stint.Store }
 
@@ -182,7 +188,7 @@ type bookedKey struct{}
 
 func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	d, err := n.Store.Take(ctx, r)
-	if err == nil && d.Allowed && d.RetryAfter > 0 {
+	if err == nil && (d.Allowed && d.RetryAfter > 0 || !d.Allowed && r.Hold > 0) {
 		if booked, ok := ctx.Value(bookedKey{}).(*bool); ok {
 			*booked = true
 		}

@@ -96,6 +96,39 @@ func ExampleClient_Wait() {
 	// rate limit exceeded for key 'weather:api' 1m0s
 }
 
+// A call to a language model waits until its estimate fits into a limit on tokens.
+func ExampleClient_WaitFor() {
+	tokens := stint.PerMinute(1000)
+	tokens.Name = "tokens"
+	apis, stop := registry(outbound.API{Name: "model", Limits: []stint.Limit{stint.PerMinute(60), tokens}, FailFast: true})
+	defer stop()
+	client, _ := apis.API("model")
+	for range 2 {
+		_, err := client.WaitFor(context.Background(), stint.Costs{"tokens": 600})
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// rate limit exceeded for key 'model:api'
+}
+
+// What a call really used is charged in the end.
+func ExampleClient_Settle() {
+	tokens := stint.PerMinute(1000)
+	tokens.Name = "tokens"
+	apis, stop := registry(outbound.API{Name: "model", Limits: []stint.Limit{tokens}})
+	defer stop()
+	client, _ := apis.API("model")
+	d, err := client.WaitFor(context.Background(), stint.Costs{"tokens": 600})
+	fmt.Println(d.Remaining(), err)
+	err = client.Settle(context.Background(), d, stint.Costs{"tokens": 250})
+	left, _ := client.Peek(context.Background())
+	fmt.Println(left.Remaining(), err)
+	// Output:
+	// 400 <nil>
+	// 750 <nil>
+}
+
 // Peek says whether a call would be made at once. It charges nothing.
 func ExampleClient_Peek() {
 	apis, stop := registry(outbound.Presets()["igdb"])

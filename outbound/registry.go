@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/nearest"
+	"github.com/stint-limiter/stint/internal/tokens"
 )
 
 // Config sets up a [Registry]. Its zero value is ready for use.
@@ -51,6 +52,7 @@ type entry struct {
 	api     API
 	limiter *stint.Limiter
 	client  *Client
+	usage   *tokens.Rules // nil: calls are counted
 }
 
 // New returns a registry of APIs over a store. Close it to end what goes on in the background.
@@ -88,6 +90,11 @@ func (r *Registry) Update(apis []API) error {
 			var err error
 			if e.limiter, err = e.api.limiter(r.store, r.logger); err != nil {
 				return err
+			}
+			if e.api.Usage != "" {
+				if e.usage, err = tokens.New(tokens.Config{Format: tokens.Presets()[e.api.Usage]}); err != nil {
+					return err
+				}
 			}
 		}
 		if table[e.api.Name] != nil {
