@@ -58,6 +58,7 @@ func TestExamples(t *testing.T) {
 		"plans":           testPlans,
 		"quota":           testQuota,
 		"overrides":       testOverrides,
+		"llm":             testLLM,
 		"regions":         testRegions,
 		"proxies/nginx":   testProxy(bin),
 		"proxies/caddy":   testProxy(bin),
@@ -70,7 +71,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := map[string]bool{"proxies/application": true, "proxies/envoy/rules": true} // parts of others
+	listed := map[string]bool{"proxies/application": true, "proxies/envoy/rules": true, "llm/model": true} // parts of others
 	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
 		e := example{match[1], match[3]}
 		for dir := e.directory; dir != "."; dir = filepath.Dir(dir) {
@@ -240,6 +241,18 @@ func testOutbound(t *testing.T, e example) {
 	sixth, err := time.ParseDuration(strings.Fields(lines[5])[0])
 	if err != nil || sixth < time.Second {
 		t.Errorf("the sixth call came at %v (%v), want at 1s or later", sixth, err)
+	}
+}
+
+// testLLM has every level deny a caller.
+func testLLM(t *testing.T, e example) {
+	var by []string
+	for _, found := range regexp.MustCompile(`then denied by the limit of the (\w+) for \d+ s`).
+		FindAllStringSubmatch(e.output(t), -1) {
+		by = append(by, found[1])
+	}
+	if want := []string{"key", "user", "team", "org", "org"}; !slices.Equal(by, want) {
+		t.Errorf("denied by %q, want %q", by, want)
 	}
 }
 

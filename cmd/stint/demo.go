@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/examples/llm/model"
 	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/nearest"
 	"github.com/stint-limiter/stint/observe"
@@ -28,6 +29,7 @@ type demoCommand struct {
 	Store    string       `name:"store" placeholder:"STORE" default:"memory" help:"memory, redis, or a URL such as redis://localhost:6379/0. Default: ${default}."`
 	Listen   string       `name:"listen" placeholder:"ADDR" default:"127.0.0.1:8080" help:"The address of the gateway, or a free port if that one is taken. Default: ${default}."`
 	Admin    string       `name:"admin" placeholder:"ADDR" default:"127.0.0.1:6070" help:"The address of the dashboard, or a free port if that one is taken. Default: ${default}."`
+	LLM      bool         `name:"llm" help:"A language model that streams, with limits on tokens and dollars, instead of the example tiers."`
 	Incident string       `name:"incident" placeholder:"KIND" values:"flood,outage" help:"What goes wrong after 20 s: flood, one address sends 100 requests a second; or outage, Redis is down for 90 s. Default: nothing."`
 }
 
@@ -35,12 +37,16 @@ func (*demoCommand) Help() string {
 	return `Runs a gateway with the limits of examples/tiers in front of a small application, a dashboard, and callers: users of
 every tier, occasional bursts, an abuser who gets banned, and calls of an external API. All of it is on this machine.
 
+With --llm it is a language model, with the limits of examples/llm: tokens per key, user and team, and dollars per
+organization. --rate is then the tokens that it is asked for, in thousands a minute.
+
 With --incident it says what will go wrong, when, and where to look. For an outage it starts a redis-server of its own,
 kills it and starts it again.
 
     stint demo
     stint demo --rate 1000 --store redis://localhost:6379/0 --for 10m
-    stint demo --incident flood`
+    stint demo --incident flood
+    stint demo --llm`
 }
 
 func (c *demoCommand) Validate() error {
@@ -49,6 +55,9 @@ func (c *demoCommand) Validate() error {
 	}
 	if kinds := []string{floodIncident, outageIncident}; c.Incident != "" && !slices.Contains(kinds, c.Incident) {
 		return fmt.Errorf("--incident: %q; want flood or outage%s", c.Incident, nearest.Hint(c.Incident, kinds))
+	}
+	if c.LLM && c.Incident != "" {
+		return errors.New("--incident: there is none with --llm; want one of them")
 	}
 	if c.Incident == outageIncident && c.Store != memoryStore {
 		return errors.New("--incident outage: the demo starts a Redis of its own; leave out --store")
@@ -92,10 +101,14 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
 	d := demo{policies: filepath.Join(directory, "stint.yaml")}
-	if err := os.WriteFile(d.policies, []byte(demoPolicies()), 0o600); err != nil {
+	policies, api := demoPolicies(), newDemoAPI()
+	if c.LLM {
+		policies, api = string(model.YAML)+demoStore, model.New(tokenPause)
+	}
+	if err := os.WriteFile(d.policies, []byte(policies), 0o600); err != nil {
 		return err
 	}
-	upstream, err := startLocal(newDemoAPI())
+	upstream, err := startLocal(api)
 	if err != nil {
 		return err
 	}
@@ -122,6 +135,12 @@ func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Dur
 	}
 	defer func() { err = errors.Join(err, d.server.Stop(context.Background())) }()
 	d.gateway = "http://" + d.server.Addr(server.HTTP).String()
+	if c.LLM {
+		if err := s.print(d.llmGuide(s)); err != nil {
+			return err
+		}
+		return llmTraffic(ctx, d.gateway, c.Rate)
+	}
 	if err := s.print(d.guide(s, c)); err != nil {
 		return err
 	}

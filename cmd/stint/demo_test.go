@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -93,6 +94,38 @@ func (g *guideText) String() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.text.String()
+}
+
+// TestDemoOfAModel has callers decided by limits on tokens, and those without a key denied.
+func TestDemoOfAModel(t *testing.T) {
+	d := startDemo(t, demoCommand{Rate: 500, Store: "memory", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", LLM: true})
+	client, err := control.NewClient(d.dashboard, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	err = client.Stream(ctx, func(tick *observe.Tick) error {
+		for _, s := range tick.Series {
+			seen[s.Policy] = true
+		}
+		if seen["key"] || seen["user"] || seen["team"] || seen["org"] {
+			return io.EOF
+		}
+		return nil
+	})
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("%v; seen %v", err, seen)
+	}
+	resp, err := http.Post(d.gateway+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("without a key: got %d, want 429", resp.StatusCode)
+	}
 }
 
 // TestDemo has the page there, everything on it moving, and the commands that the guide names work.

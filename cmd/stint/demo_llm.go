@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint/examples/llm/model"
+	"github.com/stint-limiter/stint/server"
+)
+
+const (
+	// tokenPause is how long the model of the demo thinks about each token.
+	tokenPause = 5 * time.Millisecond
+	// storyTokens is how many tokens the callers of the demo ask for on average.
+	storyTokens = 400
+)
+
+// llmGuide says where the demo of a language model is, and what to try.
+func (d *demo) llmGuide(s *system) []byte {
+	dashboard, flags := "http://"+d.server.Addr(server.Admin).String(), ""
+	if dashboard != localAdmin {
+		flags = " --server " + dashboard
+	}
+	return fmt.Appendf(nil, `Dashboard  %[1]s/
+Gateway    %[2]s/
+Limits     %[3]s   change them while it runs
+
+Try it from another terminal. You are the proxy that checks keys, and says whose they are:
+
+  curl -i %[2]s/v1/chat/completions -H 'Authorization: Bearer mine' \
+    -H 'X-Org: you' -H 'X-Team: yours' -H 'X-User-ID: you' \
+    -d '{"model": "gpt-4o", "stream": true, "max_tokens": 40, "messages": [{"role": "user", "content": "Hello"}]}'
+  %[4]s inspect org:you --policy org%[5]s
+  %[4]s top%[5]s
+  %[4]s tail%[5]s
+
+Interrupt it to end it.
+`, dashboard, d.gateway, d.policies, s.Program, flags)
+}
+
+// llmTraffic has callers stream stories until the context ends: so many thousand tokens a minute
+// are asked for.
+func llmTraffic(ctx context.Context, gateway string, rate int) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: trafficWorkers}}
+	defer client.CloseIdleConnections()
+	every := time.Minute / time.Duration(max(rate*1000/storyTokens, 1))
+	var work sync.WaitGroup
+	defer work.Wait()
+	for ctx.Err() == nil {
+		work.Go(func() {
+			// The dashboard shows the answer.
+			_, _ = someCaller().Ask(ctx, client, gateway, 1+rand.IntN(2*storyTokens))
+		})
+		pause(ctx, every)
+	}
+	return nil
+}
+
+// someCaller returns one of a few organizations' callers. Those of the first use more than they may.
+func someCaller() model.Caller {
+	org := pick("acme", "acme", "acme", "globex", "initech")
+	team := org + "-" + pick("search", "ads")
+	user := someone(team, 3)
+	return model.Caller{Org: org, Team: team, User: user, Key: someone(user, 2)}
+}
