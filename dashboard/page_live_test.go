@@ -136,10 +136,15 @@ func testStoreDown(t *testing.T, f *fixture, page *browsertest.Page) {
 	}
 	since := time.Now().Add(-3 * time.Second)
 	store.Up, store.DownSince, store.Breaker = false, &since, "open"
+	store.Outage = &observe.Outage{Since: since, Fault: "silent", Is: "accepts connections but does not answer",
+		Why: "It is stopped.", Fix: "Continue it.", Error: "stint: take: context deadline exceeded"}
 	f.tick(observe.Tick{Store: store, Alerts: []observe.Alert{{Name: "StoreDown", Severity: "page", State: "pending",
 		Unit: "s", Value: 3, Threshold: 60, Since: since}}})
-	page.WaitText(".verdict h1", "Limiter degraded: Redis is down.")
-	page.WaitText(".why", "Redis has been unreachable for ")
+	page.WaitText(".verdict h1", "Limiter degraded: Redis accepts connections but does not answer.")
+	for _, text := range []string{"Redis has been down for ", "It is stopped.", "Fix: Continue it.",
+		"Last error: stint: take: context deadline exceeded"} {
+		page.WaitText(".why", text)
+	}
 	page.WaitText(".why", "Local limits apply to the tiers free, pro.")
 	page.WaitText(".why", "All requests are denied for the policy login.")
 	page.WaitText(".strip", "as of "+at.Format("15:04:05"))

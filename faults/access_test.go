@@ -132,7 +132,7 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		r.Errorf("%s: failures %v, causes of fallback %v; want some of the kind auth", name, seen.kinds, seen.causes)
 	}
 	// One line each of breaker and fallback, not one per decision.
-	lines := log.count("level=ERROR", "does not accept us")
+	lines := log.count("level=ERROR", "rejects stint's password")
 	if lines < len(modes) || lines > 3*len(modes) {
 		r.Errorf("%s: %d lines; want one or two for each of %d stacks:\n%s", name, lines, len(modes), &log)
 	}

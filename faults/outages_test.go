@@ -34,6 +34,7 @@ func TestF45(t *testing.T) {
 					r.Error("the store is said to be up while it is stopped")
 				}
 				time.Sleep(lasts)
+				eventually.True(r, "the log says that the store is lost", func() bool { return lost() > known })
 				if known+1 != lost() || still()-reminded != int(lasts/(10*time.Second)) {
 					r.Errorf("outage %d: the log has %d lines that the store is lost, %d that it still is; want %d and %d:\n%s",
 						n, lost(), still()-reminded, known+1, lasts/(10*time.Second), &log)

@@ -128,16 +128,18 @@ func (s *alertState) step(r *readings) {
 // summary says what is wrong. Before the alert fires, it claims nothing that has not happened yet.
 func (s *alertState) summary(r *readings) string {
 	text := s.rule.describe(s.shown.Threshold)
-	switch {
-	case s.shown.State == alertOK:
+	if s.shown.State == alertOK {
 		return text
-	case s.shown.State == alertPending && s.rule.pending != "":
-		return fmt.Sprintf(s.rule.pending, amount(math.Floor(s.shown.Value), s.rule.unit),
+	}
+	instead := s.shown.State == alertPending && s.rule.pending != ""
+	if instead {
+		text = fmt.Sprintf(s.rule.pending, amount(math.Floor(s.shown.Value), s.rule.unit),
 			amount(s.shown.Threshold, s.rule.unit))
-	case s.rule.detail != nil:
+	}
+	if s.rule.detail != nil {
 		text += s.rule.detail(r)
 	}
-	if s.shown.State == alertPending {
+	if s.shown.State == alertPending && !instead {
 		text += fmt.Sprintf(" This has lasted for %s; the alert fires after %s.",
 			amount(math.Floor(r.now.Sub(s.begun).Seconds()), "s"), amount(s.hold.Seconds(), "s"))
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // Severities of alerts: what somebody has to be woken for, and what can wait until the morning.
@@ -18,6 +20,8 @@ const (
 	// there must have been: of fewer, one makes a difference.
 	alertWindow = 5 * time.Minute
 	alertFloor  = 100
+	// lateWindow is what calls must have failed in for ScriptErrors: what failed before is over.
+	lateWindow = 30 * time.Second
 	// alertFor is the For of AlertConfig unless set.
 	alertFor = time.Minute
 
@@ -68,14 +72,16 @@ var alertRules = [...]alertRule{
 	},
 	{
 		name: "ScriptErrors", severity: severityPage, unit: "share", threshold: 0.01, waits: true, stays: true,
-		summary: "More than %s of the calls to the store fail. See the last error: what it says is what to fix.",
+		summary: "More than %s of the calls to the store fail, and others succeed.",
 		value:   (*readings).scriptErrors,
+		detail:  (*readings).lastError,
 	},
 	{
 		name: "StoreDown", severity: severityPage, unit: "s", threshold: 60, lasts: true,
-		summary: "The store has been down for more than %s, and decisions are made as the failure mode says. See the last error, and whether the store runs and can be reached.",
-		pending: "The store has been down for %s, and decisions are made as the failure mode says. The alert fires after %s. See the last error, and whether the store runs and can be reached.",
+		summary: "The store has been down for more than %s, and decisions are made as the failure mode says.",
+		pending: "The store has been down for %s, and decisions are made as the failure mode says. The alert fires after %s.",
 		value:   (*readings).secondsDown,
+		detail:  (*readings).fault,
 	},
 	{
 		name: "Spike", severity: severityTicket, unit: "times", threshold: 5, stays: true,
@@ -106,7 +112,7 @@ var alertRules = [...]alertRule{
 	{
 		name: "RedisMemory", severity: severityTicket, unit: "share", threshold: 0.9, waits: true, stays: true,
 		summary: "The Redis uses more than %s of the memory that it may use. When it is full, it rejects writes or evicts keys. See what fills it, and give it more.",
-		value:   func(r *readings) float64 { return r.redis().MemoryShare },
+		value:   (*readings).memoryShare,
 	},
 	{
 		name: "RedisCPU", severity: severityTicket, unit: "share", threshold: 0.8, waits: true, stays: true,
@@ -119,6 +125,7 @@ var alertRules = [...]alertRule{
 type readings struct {
 	now                   time.Time
 	lately                Point // the last five minutes
+	justNow               Point // the last 30 seconds
 	decisions, storeCalls buckets
 	minute, past          Point // the last minute, and the last hour
 	pastSeconds           int64
@@ -132,6 +139,7 @@ type readings struct {
 func read(now time.Time, h *history, store *StoreHealth, refused []string) *readings {
 	r := &readings{now: now, store: store, refused: refused}
 	r.lately, _ = h.sum(alertWindow)
+	r.justNow, _ = h.sum(lateWindow)
 	r.decisions, r.storeCalls = h.during(alertWindow)
 	r.minute, _ = h.sum(spikeWindow)
 	r.past, r.pastSeconds = h.sum(spikePast)
@@ -173,13 +181,29 @@ func (r *readings) spike() float64 {
 	return float64(r.minute.decisions()) / spikeWindow.Seconds() / mean
 }
 
-// scriptErrors is the share of calls that fail. While the store is down, that is all of them: an
-// open breaker lets so few through that they would not show among those of five minutes.
+// scriptErrors is the share of calls that fail while others succeed. A store that is down is
+// another matter, which StoreDown reports, and so is one that has been.
 func (r *readings) scriptErrors() float64 {
-	if r.store.DownSince != nil {
-		return 1
+	if r.store.DownSince != nil || r.justNow.CallsFailed == 0 {
+		return 0
 	}
 	return shareOf(r.lately.CallsFailed, r.lately.Calls)
+}
+
+// fault says what is wrong with a store that is down, and the remedy.
+func (r *readings) fault() string {
+	o := r.store.Outage
+	if o == nil {
+		return ""
+	}
+	return fmt.Sprintf(" It %s. %s %s%s", o.Is, o.Why, o.Fix, r.lastError())
+}
+
+func (r *readings) lastError() string {
+	if r.store.LastError == "" {
+		return ""
+	}
+	return " Last error: " + r.store.LastError
 }
 
 // denialJump is how many times the share of denials in the last minute is that of the hour before;
@@ -192,12 +216,21 @@ func (r *readings) denialJump() float64 {
 		shareOf(r.before.Denied, r.before.decisions()), jumpBase)
 }
 
-// redis is what the Redis says of itself while it can be asked; else nothing.
+// redis is what the Redis says of itself, unless that is out of date. A Redis that is full says so,
+// although no call succeeds.
 func (r *readings) redis() RedisInfo {
-	if r.store.Redis == nil || r.store.DownSince != nil {
+	if !r.store.fresh(r.now) {
 		return RedisInfo{}
 	}
 	return *r.store.Redis
+}
+
+// memoryShare is all of it for a Redis that rejects writes for that reason, whatever it may report.
+func (r *readings) memoryShare() float64 {
+	if r.store.Outage != nil && r.store.Outage.Fault == errkind.Full {
+		return max(1, r.redis().MemoryShare)
+	}
+	return r.redis().MemoryShare
 }
 
 // evicting is 1 if the Redis throws keys away that have not expired.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // watchman is what alerts are told, second by second.
@@ -78,6 +80,18 @@ func down(w *watchman) {
 	}
 }
 
+// fault is down, for a reason.
+func fault(kind string) func(*watchman) {
+	return func(w *watchman) {
+		down(w)
+		f := errkind.FaultOf(kind)
+		w.store.Outage = &Outage{Since: *w.store.DownSince, Fault: f.Kind, Is: f.Is, Why: f.Why, Fix: f.Fix}
+		w.store.LastError = "stint: take: " + kind
+	}
+}
+
+func both(f, g func(*watchman)) func(*watchman) { return func(w *watchman) { f(w); g(w) } }
+
 func up(w *watchman) { w.store = StoreHealth{Up: true} }
 
 func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.refused = sources } }
@@ -89,7 +103,9 @@ func evict(memory int64, policy string) func(*watchman) {
 	return func(w *watchman) { w.store.Redis = &RedisInfo{MaxMemory: memory, Policy: policy} }
 }
 
-func redis(info RedisInfo) func(*watchman) { return func(w *watchman) { w.store.Redis = &info } }
+func redis(info RedisInfo) func(*watchman) {
+	return func(w *watchman) { w.store.Redis, w.store.At = &info, w.now }
+}
 
 // Every alert: a state of affairs that is fine, one that is not, what fires when, and how it ends.
 func TestAlerts(t *testing.T) {
@@ -138,12 +154,11 @@ func TestAlerts(t *testing.T) {
 			{7 * time.Minute, call(100, 0), "ok", 0},
 		}},
 		{"ScriptErrors", []spell{{90 * time.Second, call(0, 1), "ok", 0}}},
-		{"ScriptErrors", []spell{ // a hard outage, in which an open breaker makes hardly any call
+		{"ScriptErrors", []spell{ // an outage is StoreDown, and what failed in it is over when it ends
 			{10 * time.Minute, call(100, 0), "ok", 0},
-			{59 * time.Second, down, "pending", 1},
-			{10 * time.Minute, down, "firing", 1},
-			{time.Second, up, "firing", 0},
-			{time.Minute, call(1, 0), "ok", 0},
+			{10 * time.Minute, both(down, call(2, 1)), "ok", 0},
+			{29 * time.Second, both(up, call(3, 0)), "pending", 0},
+			{10 * time.Minute, call(3, 0), "ok", 0},
 		}},
 		{"StoreDown", []spell{
 			{10 * time.Minute, nil, "ok", 0},
@@ -211,6 +226,18 @@ func TestAlerts(t *testing.T) {
 			{time.Second, redis(RedisInfo{MemoryShare: 0.5}), "ok", 0.5},
 		}},
 		{"RedisMemory", []spell{{2 * time.Minute, redis(RedisInfo{UsedMemory: 1 << 40}), "ok", 0}}}, // any amount
+		{"RedisMemory", []spell{ // it is full, and says so while every call fails
+			{time.Minute, redis(RedisInfo{MemoryShare: 0.89}), "ok", 0.89},
+			{61 * time.Second, both(down, redis(RedisInfo{MemoryShare: 1.01})), "firing", 1.01},
+		}},
+		{"RedisMemory", []spell{ // it is full, and may not say how full
+			{time.Minute, nil, "ok", 0},
+			{61 * time.Second, fault(errkind.Full), "firing", 1},
+		}},
+		{"RedisMemory", []spell{ // what it said is out of date
+			{30 * time.Second, redis(RedisInfo{MemoryShare: 0.95}), "pending", 0.95},
+			{10 * time.Second, down, "ok", 0},
+		}},
 		{"RedisCPU", []spell{
 			{time.Minute, redis(RedisInfo{CPUShare: 0.79}), "ok", 0.79},
 			{59 * time.Second, redis(RedisInfo{CPUShare: 0.9}), "pending", 0.9},
@@ -324,8 +351,11 @@ func TestPendingAlertsSayWhatIsSo(t *testing.T) {
 	}{
 		{time.Minute, "StoreDown", nil, "ok", "down for more than 60 s", "has been down for 9 s"},
 		{10 * time.Second, "StoreDown", down, "pending", "has been down for 9 s, and decisions are made as the failure mode says. The alert fires after 60 s.", "more than"},
-		{time.Second, "StoreDown", down, "pending", "has been down for 10 s,", "more than"},
-		{time.Minute, "StoreDown", down, "firing", "has been down for more than 60 s", "fires after"},
+		{time.Second, "StoreDown", fault(errkind.Silent), "pending", "has been down for 10 s,", "more than"},
+		{time.Minute, "StoreDown", fault(errkind.Silent), "firing", "has been down for more than 60 s", "fires after"},
+		{time.Second, "StoreDown", fault(errkind.Silent), "firing", "It accepts connections but does not answer. Its process is stopped", "see the last"},
+		{time.Second, "StoreDown", fault(errkind.Full), "firing", "CONFIG SET maxmemory", "kill -CONT"},
+		{time.Second, "StoreDown", fault(errkind.Full), "firing", "Last error: stint: take: full", "silent"},
 		{time.Second, "StoreDown", up, "ok", "down for more than 60 s", "fires after"},
 		{10 * time.Second, "RedisCPU", redis(RedisInfo{CPUShare: 0.9}), "pending",
 			"more than 80 % of the time", "fires after 80"},

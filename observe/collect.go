@@ -149,7 +149,7 @@ func (c *collection) storeHealth(h *StoreHealth) {
 	case "redis":
 		c.gauge("redis_up", truth(h.Up && h.Redis != nil))
 	}
-	if r := h.Redis; r != nil && h.Up {
+	if r := h.Redis; h.fresh(time.Now()) {
 		c.gauge("redis_ops_per_second", r.OpsPerSecond)
 		c.gauge("redis_memory_bytes", float64(r.UsedMemory))
 		c.gauge("redis_memory_max_bytes", float64(r.MaxMemory))

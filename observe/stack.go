@@ -84,7 +84,11 @@ func (m *Monitor) storeCalled(e *resilience.StoreCall) {
 	if failure, ok := errors.AsType[*stint.StoreError](e.Err); ok {
 		m.store.errors[i][errkind.Index(failure.Kind)].Add(1)
 	}
-	m.watch.called(e.Err, time.Now())
+	if i == pingOp {
+		m.watch.pinged(e.Err, time.Now())
+	} else {
+		m.watch.called(e.Err, time.Now())
+	}
 }
 
 // decided counts decisions that needed no call to the store, and those that were made without it.

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,22 +14,26 @@ import (
 )
 
 const (
-	// probeEvery is how often a store is asked how it is, and probeTime how long it may take to say
-	// so.
+	// probeEvery is how often a store is asked how it is, and askAgain how often while calls fail.
+	// probeTime is how long it may take to say so.
 	probeEvery = 5 * time.Second
+	askAgain   = time.Second
 	probeTime  = 2 * time.Second
 	// quiet is for how long there must have been no call for a probe to have the last word on
 	// whether the store works. What calls find out is worth more: a Redis that is out of memory
 	// still reports its health.
 	quiet = 2 * probeEvery
+	// grace is for how long answers may be late before that is an outage: one is not.
+	grace = time.Second
 )
 
 // storeWatch knows how the store is: by the calls that are made, by the breaker, and by asking it.
 //
 // A store is down from the first call that fails until one succeeds, while the breaker is not
 // closed, and when it does not answer the question how it is and nobody else has called it. A
-// breaker that is half-open needs no care: the process itself makes the call that closes it. It is
-// safe for concurrent use.
+// breaker that is half-open needs no care: the process itself makes the call that closes it. A
+// Cluster is down too while one of its masters does not answer, although calls to others succeed.
+// It is safe for concurrent use.
 type storeWatch struct {
 	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
 	down      atomic.Bool  // since some call failed
@@ -36,26 +41,43 @@ type storeWatch struct {
 	life      context.Context // of all polls
 	end       context.CancelFunc
 	polls     sync.WaitGroup
+	hurry     chan struct{} // a call has failed: the store is to be asked soon
 
 	mu        sync.Mutex
 	since     time.Time // when it went down; zero if it is not
+	lostSince time.Time // when a node was found to be lost; zero if none is
 	failed    time.Time // when a call last failed
+	answered  time.Time // when a ping or a probe was last answered
+	failure   error     // why calls fail
 	lastError string
 	errorAt   time.Time
 	state     string // of the breaker
 	probed    StoreHealth
+	outage    *Outage            // the present one, as last shown
+	before    *Outage            // the last that has ended
 	stop      context.CancelFunc // of the last poll
 }
 
 // newStoreWatch returns a watch of a store that is taken to be up.
 func newStoreWatch() *storeWatch {
-	w := &storeWatch{start: time.Now(), stop: func() {}}
+	w := &storeWatch{start: time.Now(), stop: func() {}, hurry: make(chan struct{}, 1)}
 	w.life, w.end = context.WithCancel(context.Background())
 	w.succeeded.Store(-int64(quiet))
 	return w
 }
 
-// called follows every call to the store.
+// pinged follows every ping. One that is answered does not mean that calls succeed.
+func (w *storeWatch) pinged(err error, now time.Time) {
+	if err != nil {
+		w.called(err, now)
+		return
+	}
+	w.mu.Lock()
+	w.answered = now
+	w.mu.Unlock()
+}
+
+// called follows every other call to the store.
 func (w *storeWatch) called(err error, now time.Time) {
 	switch {
 	case err == nil:
@@ -72,6 +94,10 @@ func (w *storeWatch) called(err error, now time.Time) {
 		w.failed = now
 		w.fails(err, now)
 		w.mu.Unlock()
+		select {
+		case w.hurry <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -90,7 +116,7 @@ func (w *storeWatch) up() {
 
 // fails notes why the store does not.
 func (w *storeWatch) fails(err error, now time.Time) {
-	w.lastError, w.errorAt = label.Line(err.Error()), now
+	w.failure, w.lastError, w.errorAt = err, label.Line(err.Error()), now
 	if w.since.IsZero() {
 		w.since = now
 		w.down.Store(true)
@@ -116,13 +142,48 @@ func (w *storeWatch) breaker(state string, now time.Time) {
 	}
 }
 
+// isDown reports whether the store, or a part of it, cannot be asked. The lock is held.
+func (w *storeWatch) isDown(now time.Time) bool {
+	late := errkind.Of(w.failure) == errkind.Timeout && w.trusted() && now.Sub(w.since) < grace
+	return !w.since.IsZero() && !late || !w.lostSince.IsZero()
+}
+
+// follow begins and ends outages. The lock is held.
+func (w *storeWatch) follow(now time.Time) {
+	if !w.isDown(now) {
+		if w.outage != nil {
+			w.before, w.outage = w.outage, nil
+			w.before.Until = now
+		}
+		return
+	}
+	since := w.since
+	if since.IsZero() || !w.lostSince.IsZero() && w.lostSince.Before(since) {
+		since = w.lostSince
+	}
+	kind := errkind.Diagnose(w.failure, w.answered.After(since))
+	if len(w.probed.Lost) > 0 {
+		kind = errkind.Node
+	}
+	fault := errkind.FaultOf(kind)
+	if len(w.probed.Lost) > 0 {
+		fault.Is += ": " + label.Line(strings.Join(w.probed.Lost, ", "))
+	}
+	if w.outage != nil {
+		since = w.outage.Since
+	}
+	w.outage = &Outage{Since: since, Fault: fault.Kind, Is: fault.Is, Why: fault.Why, Fix: fault.Fix,
+		Error: w.lastError}
+}
+
 func (w *storeWatch) health() StoreHealth {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.follow(time.Now())
 	s := w.probed
-	s.Up = w.since.IsZero()
+	s.Up, s.Outage, s.LastOutage = w.outage == nil, w.outage, w.before
 	if !s.Up {
-		since := w.since
+		since := w.outage.Since
 		s.DownSince = &since
 	}
 	if w.state != "" {
@@ -133,4 +194,9 @@ func (w *storeWatch) health() StoreHealth {
 		s.LastError, s.LastErrorAt = w.lastError, &at
 	}
 	return s
+}
+
+// fresh reports whether what the store says of itself is not out of date.
+func (s *StoreHealth) fresh(now time.Time) bool {
+	return s.Redis != nil && now.Sub(s.At) <= probeEvery+2*probeTime
 }

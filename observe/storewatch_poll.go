@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/label"
 )
@@ -33,15 +34,28 @@ func (w *storeWatch) close() {
 }
 
 func (w *storeWatch) poll(ctx context.Context, ask probe) {
-	ticker := time.NewTicker(probeEvery)
-	defer ticker.Stop()
 	for ctx.Err() == nil {
 		w.ask(ctx, ask)
 		select {
 		case <-ctx.Done():
-		case <-ticker.C:
+		case <-time.After(askAgain):
+		}
+		if w.failing() {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.hurry:
+		case <-time.After(probeEvery - askAgain):
 		}
 	}
+}
+
+// failing reports whether calls fail, or a node is lost.
+func (w *storeWatch) failing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.since.IsZero() || !w.lostSince.IsZero()
 }
 
 func (w *storeWatch) ask(ctx context.Context, ask probe) {
@@ -57,18 +71,33 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
 	if err != nil && health.Kind != "" { // what only the store knows is as it was
 		health.Redis, health.Warnings, health.At = w.probed.Redis, w.probed.Warnings, w.probed.At
+		health.Lost = w.probed.Lost
 		w.probed = health
 	}
 	switch {
 	case err == nil:
-		w.probed, w.probed.At = health, now
+		w.probed, w.probed.At, w.answered = health, now, now
+		w.nodes(now)
 		if idle && w.trusted() {
 			w.up()
 		}
 	case !unanswered(err):
 		w.lastError, w.errorAt = label.Line(err.Error()), now
 	case idle:
+		if errkind.Of(err) == errkind.Other { // the time of the probe is over
+			err = &stint.StoreError{Op: "info", Kind: errkind.Timeout, Err: err}
+		}
 		w.fails(err, now)
+	}
+}
+
+// nodes notes since when nodes are lost. The lock is held.
+func (w *storeWatch) nodes(now time.Time) {
+	switch {
+	case len(w.probed.Lost) == 0:
+		w.lostSince = time.Time{}
+	case w.lostSince.IsZero():
+		w.lostSince = now
 	}
 }
 

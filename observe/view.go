@@ -126,6 +126,12 @@ type StoreHealth struct {
 	DownSince *time.Time `json:"down_since,omitempty"`
 	Breaker   string     `json:"breaker,omitempty"`
 	Instances int        `json:"instances,omitempty"`
+	// Outage says what is wrong while it is not up, and LastOutage what was before it last came
+	// back. Answers that are late for less than a second are no outage.
+	Outage     *Outage `json:"outage,omitempty"`
+	LastOutage *Outage `json:"last_outage,omitempty"`
+	// Lost are masters of a Redis Cluster that do not answer.
+	Lost []string `json:"lost_nodes,omitempty"`
 	// LastError is the last failure, and when.
 	LastError   string     `json:"last_error,omitempty"`
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
@@ -137,6 +143,20 @@ type StoreHealth struct {
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 	// Redis is what a Redis says of itself.
 	Redis *RedisInfo `json:"redis,omitempty"`
+}
+
+// Outage is a time in which the store could not be asked, or a part of it.
+type Outage struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+	// Fault is the kind of fault, as docs/alerts.md lists them: "silent", "full".
+	Fault string `json:"fault"`
+	// Is completes a sentence that begins with the store: "does not answer". Why has the usual
+	// causes, and Fix the remedy, in sentences. Error is the last failure.
+	Is    string `json:"is"`
+	Why   string `json:"why"`
+	Fix   string `json:"fix"`
+	Error string `json:"error,omitempty"`
 }
 
 // RedisInfo is what a Redis says of itself.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -44,6 +45,9 @@ type Info struct {
 	// Keys are those of the database that is used.
 	Keys int64
 
+	// Lost are masters of a Cluster that do not answer, by address. They are not among the Masters.
+	Lost []string
+
 	// ClockAhead is how far a server's clock is ahead of ours, the one that differs the most.
 	ClockAhead time.Duration
 
@@ -63,24 +67,60 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	i := Info{Mode: string(s.conn.get().Mode()), NotGivenBack: s.backs.dropped.Load()}
-	nodes, err := s.servers(ctx, "")
+	nodes, lost, err := s.masters(ctx)
 	if err != nil {
 		return i, s.wrap("info", err)
 	}
-	var failures []error
-	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		server, err := ask(ctx, addr, nodes[addr])
-		if err != nil {
-			failures = append(failures, err)
-			i.Warnings = append(i.Warnings, fmt.Sprintf("%s cannot be asked how it is: %v", addr, err))
+	// All at a time, each within its time: a silent one does not use up that of the others.
+	ctx, cancel := context.WithTimeout(ctx, infoTime)
+	defer cancel()
+	addrs := slices.Sorted(maps.Keys(nodes))
+	servers, failures := make([]serverInfo, len(addrs)), make([]error, len(addrs))
+	var asking sync.WaitGroup
+	for n, addr := range addrs {
+		asking.Go(func() { servers[n], failures[n] = ask(ctx, addr, nodes[addr]) })
+	}
+	asking.Wait()
+	for n, addr := range addrs {
+		if failures[n] != nil {
+			lost = append(lost, addr)
 			continue
 		}
-		i.add(server)
+		i.add(servers[n])
 	}
 	if i.Masters == 0 {
 		return i, s.wrap("info", errors.Join(failures...))
 	}
+	i.Lost = lost
 	return i, nil
+}
+
+// infoTime is how long a server may take to report.
+const infoTime = time.Second
+
+// masters returns the servers to ask, and those masters of a Cluster that the client has no way to.
+func (s *Store) masters(ctx context.Context) (nodes map[string]rueidis.Client, lost []string, err error) {
+	client := s.conn.get()
+	all := client.Nodes()
+	if !s.cluster {
+		return all, nil, nil
+	}
+	owners, _, err := mastersOf(ctx, client)
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes = map[string]rueidis.Client{}
+	for _, owner := range owners {
+		if node, ok := all[owner.addr]; ok {
+			nodes[owner.addr] = node
+		} else if !slices.Contains(lost, owner.addr) {
+			lost = append(lost, owner.addr)
+		}
+	}
+	if len(nodes) == 0 { // their addresses are others than ours
+		return all, nil, nil
+	}
+	return nodes, lost, nil
 }
 
 // serverInfo is what one server reports.

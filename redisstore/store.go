@@ -174,7 +174,7 @@ func (s *Store) learnPeriods(err error) bool {
 	if !ok {
 		return false
 	}
-	_, clock, ok := strings.Cut(refused.Error(), clockWord+" ")
+	_, clock, ok := strings.Cut(refused.Error(), errkind.ClockWord+" ")
 	now, err := strconv.ParseInt(clock, 10, 64)
 	if !ok || err != nil {
 		return false
@@ -188,11 +188,13 @@ func (s *Store) learnPeriods(err error) bool {
 func (s *Store) wrap(op string, err error) error {
 	s.learnPeriods(err)
 	err = wrap(op, err)
-	if err != nil {
-		switch errkind.Of(err) {
-		case errkind.ReadOnly, errkind.Reply:
-			s.conn.renew()
-		}
+	failure, ok := err.(*stint.StoreError)
+	switch {
+	case !ok:
+	case failure.Kind == errkind.ReadOnly, failure.Kind == errkind.Reply:
+		s.conn.renew()
+	case failure.Kind == errkind.Unreachable && s.cluster && op != "ping" && op != "info": // these ask all
+		failure.Err = &errkind.NodeError{Err: failure.Err}
 	}
 	return err
 }

@@ -18,7 +18,8 @@ import (
 // a call that the process itself makes succeeds: so it ends without any request too, and a store
 // that comes and goes many times a second is one outage. That bounds the log: one message when an
 // outage begins, one every logEvery while it lasts, and one at its end, a second later at the
-// earliest.
+// earliest. A call that was not answered in time may be one of a kind: the first message is a
+// warning then, and an error follows if calls fail on.
 type outageLog struct {
 	logger *slog.Logger
 
@@ -26,15 +27,17 @@ type outageLog struct {
 	others    atomic.Int64 // calls that failed, ever, where no decision was made without the store
 	cause     atomic.Pointer[stint.StoreError]
 	example   atomic.Pointer[failedCall] // the first that failed since the last message
-	rejected  chan struct{}              // the cause is now that the store does not accept us
+	worse     chan struct{}              // the store rejects us, or the breaker has opened
 	watched   atomic.Bool                // an outage lasts; whoever set it owns what follows
 
 	begun    time.Time // when the outage began
 	before   int64     // decisions made without the store before it,
 	logged   int64     // and before the last message
 	loggedAt time.Time // when that was
-	auth     bool      // that message means that the store does not accept us
+	auth     bool      // that message means that the store rejects our credentials
 	detailed bool      // a message on this outage has said what was asked
+
+	warned atomic.Bool // there was only a warning about this outage so far
 }
 
 // failedCall is what the log says of a call that failed. What comes from a request is shortened.
@@ -60,12 +63,15 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 	if cause.Kind == errkind.Migrating {
 		return // the store works, but for one slot of many
 	}
+	worse := n.warned.Load()
 	if cause.Kind != errkind.Refused || !n.watched.Load() { // an open breaker says nothing new
-		if before := n.cause.Swap(cause); cause.Kind == errkind.Auth && before != nil && before.Kind != errkind.Auth {
-			select {
-			case n.rejected <- struct{}{}:
-			default:
-			}
+		before := n.cause.Swap(cause)
+		worse = cause.Kind == errkind.Auth && before != nil && before.Kind != errkind.Auth
+	}
+	if worse {
+		select {
+		case n.worse <- struct{}{}:
+		default:
 		}
 	}
 	// Rules in shadow fail with an error, which concerns nobody: another mode is the better
@@ -80,23 +86,32 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 	}
 }
 
-// logLost logs that an outage has begun.
+// logLost logs that an outage has begun, or that a call was not answered in time.
 func (n *outageLog) logLost() {
 	n.begun, n.before, n.detailed = time.Now(), n.logged, false
-	n.log("stint: the store cannot be asked; the failure mode decides")
+	if n.cause.Load().Kind == errkind.Timeout {
+		n.warned.Store(true)
+		n.log(slog.LevelWarn, "stint: the store did not answer in time; the failure mode decides", nil)
+		return
+	}
+	n.logFault("stint: the store cannot be asked: it ", false)
 }
 
-// log logs that the store cannot be asked, why, and what was asked. A store that does not accept us
-// has a message of its own: waiting does not fix that.
-func (n *outageLog) log(message string) {
+// logFault logs that the store cannot be asked, what is wrong with it, and the remedy. For a store
+// that does not answer in time, answers tells whether it answers pings.
+func (n *outageLog) logFault(message string, answers bool) {
+	fault := errkind.FaultOf(errkind.Diagnose(n.cause.Load(), answers))
+	n.warned.Store(false)
+	n.log(slog.LevelError, message+fault.Is+"; the failure mode decides", []any{"fault", fault.Kind, "fix", fault.Fix})
+}
+
+// log logs why the store cannot be asked, and what was asked.
+func (n *outageLog) log(level slog.Level, message string, more []any) {
 	cause := n.cause.Load()
-	if n.auth = cause.Kind == errkind.Auth; n.auth {
-		message = "stint: the store does not accept us: limits are not shared until that is fixed; " +
-			"check the user, the password and the permissions (ACL) of stint"
-	}
+	n.auth = cause.Kind == errkind.Auth
 	n.loggedAt = time.Now()
 	total := n.decisions.Load()
-	args := []any{"cause", cause, "kind", cause.Kind}
+	args := append([]any{"cause", cause, "kind", cause.Kind}, more...)
 	if e := n.example.Swap(nil); e != nil {
 		n.detailed = true
 		if e.mode != "" {
@@ -104,7 +119,7 @@ func (n *outageLog) log(message string) {
 		}
 		args = append(args, "key", e.key, "limit", e.limit)
 	}
-	n.logger.Error(message, append(args, "decisions_without_it", total-n.logged,
+	n.logger.Log(context.Background(), level, message, append(args, "decisions_without_it", total-n.logged,
 		"lasts", n.loggedAt.Sub(n.begun).Round(time.Second))...)
 	n.logged = total
 }
@@ -119,6 +134,7 @@ func (s *Stack) watchOutage() {
 		}
 		n.logged = n.decisions.Load()
 		n.example.Store(nil) // of the next outage there will be another
+		n.warned.Store(false)
 		n.logger.Info("stint: the store can be asked again",
 			"decisions_without_it", n.logged-n.before, "lasted", time.Since(n.begun).Round(time.Second))
 		n.watched.Store(false)
@@ -130,7 +146,8 @@ func (s *Stack) watchOutage() {
 }
 
 // untilBack waits for the end of an outage, and logs now and then that it lasts; at once that the
-// store does not accept us. It returns how many calls had failed when it ended.
+// store rejects our credentials, or that a late answer was no exception. It returns how many calls
+// had failed when it ended.
 func (s *Stack) untilBack() int64 {
 	n := &s.outage
 	for seen := n.failures(); ; {
@@ -141,15 +158,29 @@ func (s *Stack) untilBack() int64 {
 			if seen = n.failures(); seen == before && s.probe() == nil && n.failures() == seen {
 				return seen
 			}
-		case <-n.rejected:
+		case <-n.worse:
 		case <-s.life.Done():
 			return seen
 		}
-		if isAuth := n.cause.Load().Kind == errkind.Auth; isAuth && !n.auth || time.Since(n.loggedAt) >= logEvery ||
-			!n.detailed && n.example.Load() != nil {
-			n.log("stint: the store still cannot be asked; the failure mode decides")
+		isAuth := n.cause.Load().Kind == errkind.Auth
+		switch {
+		case n.warned.Load():
+			n.logFault("stint: the store cannot be asked: it ", s.answers())
+		case isAuth && !n.auth, time.Since(n.loggedAt) >= logEvery, !n.detailed && n.example.Load() != nil:
+			n.logFault("stint: the store still cannot be asked: it ", s.answers())
 		}
 	}
+}
+
+// answers reports whether the store answers a ping. If it fails in another way than its calls, that
+// becomes the cause: calls may not get that far.
+func (s *Stack) answers() bool {
+	err := s.store.ping()
+	failure, ok := errors.AsType[*stint.StoreError](err)
+	if ok && failure.Kind != errkind.Timeout && s.life.Err() == nil {
+		s.outage.cause.Store(failure)
+	}
+	return err == nil
 }
 
 // probeSubject is reserved for probes. No caller is limited under it.

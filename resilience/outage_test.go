@@ -118,7 +118,42 @@ func TestFlappingIsOneOutage(t *testing.T) {
 	})
 }
 
-// A store that does not accept us has a message of its own, at once. F29
+// One late answer is a warning. If answers stay late, or the breaker opens, an error follows that
+// tells a store that is slow from one that is silent.
+func TestLateAnswersAreLogged(t *testing.T) {
+	logged(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
+		late := storeError(errkind.Timeout)
+		store.fail(late, opTake)
+		mustDecide(t, s, oneUnit("a"))
+		store.up()
+		time.Sleep(3 * time.Second)
+		wantLog(t, logs, 0, 0, 1)
+		if n := logs.count(slog.LevelWarn, "did not answer in time"); n != 1 {
+			t.Fatalf("%d warnings, want 1: %s", n, logs)
+		}
+		store.fail(late, opTake)
+		for range 4 { // too few in a row for the breaker
+			mustDecide(t, s, oneUnit("a"))
+			time.Sleep(400 * time.Millisecond)
+		}
+		wantLog(t, logs, 1, 0, 1)
+		if n := logs.count(slog.LevelError, "it answers too late"); n != 1 {
+			t.Fatalf("%d errors about a slow store, want 1: %s", n, logs)
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		wantLog(t, logs, 1, 0, 2)
+		store.fail(late) // pings too
+		admitted(t, s, 10, oneUnit("a"))
+		wantState(t, s, "open")
+		wantLog(t, logs, 2, 0, 2)
+		if n := logs.count(slog.LevelError, "does not answer"); n != 1 {
+			t.Fatalf("%d errors about a silent store, want 1: %s", n, logs)
+		}
+	})
+}
+
+// A store that rejects our credentials is logged as such, at once. F29
 func TestRejectedCredentialsAreLogged(t *testing.T) {
 	logged(t, alone, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
 		store.fail(storeError(errkind.Auth))
@@ -131,10 +166,10 @@ func TestRejectedCredentialsAreLogged(t *testing.T) {
 		}
 		store.up()
 		time.Sleep(3 * time.Second)
-		wantLog(t, logs, 0, 0, 1)
+		wantLog(t, logs, 1, 2, 1)
 		store.down() // another outage, which turns out to be a wrong password
 		mustDecide(t, s, oneUnit("a"))
-		wantLog(t, logs, 1, 0, 1)
+		wantLog(t, logs, 2, 2, 1)
 		store.fail(storeError(errkind.Auth))
 		_ = s.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"})
 		synctest.Wait()

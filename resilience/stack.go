@@ -92,7 +92,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.batch, s.amends = newBatch(opTake, s.store, ledger, c), newBatch(opAmend, s.store, ledger, c)
 	s.sender = sender{stack: s}
-	s.outage.logger, s.outage.rejected = c.Logger, make(chan struct{}, 1)
+	s.outage.logger, s.outage.worse = c.Logger, make(chan struct{}, 1)
 	ledger.instances, ledger.later = func() int64 { return int64(s.Instances()) }, &s.sender
 	if !c.NoLeases {
 		s.leases = newLeases(s)

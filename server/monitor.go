@@ -39,7 +39,7 @@ func redisHealth(store sharedStore, name string) func(context.Context) (observe.
 		if err != nil {
 			return health, err
 		}
-		health.Warnings = info.Warnings
+		health.Warnings, health.Lost = info.Warnings, info.Lost
 		health.Redis = &observe.RedisInfo{
 			Version: info.Version, OpsPerSecond: float64(info.OpsPerSecond),
 			UsedMemory: info.UsedMemory, MaxMemory: info.MaxMemory, Policy: info.MaxMemoryPolicy,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
@@ -25,6 +26,7 @@ import (
 type redisDiagnosis struct {
 	found  *findings
 	client rueidis.Client
+	node   rueidis.Client // of a Cluster, one that answers
 	info   redisstore.Info
 	text   string // of INFO; "" if that is not permitted
 	prefix string
@@ -71,10 +73,13 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 		return
 	}
 	defer e.client.Close()
+	complete := e.nodes(ctx)
 	if !e.latency(ctx) {
 		return
 	}
-	e.permissions(ctx)
+	if complete {
+		e.permissions(ctx)
+	}
 	c := redisstore.Config{ExistingNames: true, Logger: slog.New(slog.DiscardHandler)}
 	opened, err := openDirect(ctx, store, c)
 	if mistake, ok := errors.AsType[*stint.InvalidError](err); ok {
@@ -86,11 +91,13 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 		return
 	}
 	if err != nil {
-		found.fail("scripts", err.Error(), "")
+		e.failed("scripts", err)
 		return
 	}
 	defer opened.Close()
-	e.scripts(ctx, opened)
+	if complete { // else its subject may be on a node that is lost
+		e.scripts(ctx, opened)
+	}
 	if e.info, err = opened.(interface {
 		Info(ctx context.Context) (redisstore.Info, error)
 	}).Info(ctx); err != nil {
@@ -122,16 +129,69 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 		e.found.fail("permissions", fmt.Sprintf("the user %q may not even connect: %s", e.user, err),
 			e.grant(allPermissions(e.prefix)))
 	case redisSilent:
-		e.found.fail("connection", fmt.Sprintf("%s does not answer: %s", at, err),
-			withOrWithoutTLS(where))
+		silent := errkind.FaultOf(errkind.Silent)
+		fix := silent.Fix
+		if redisurl.IsTLS(where) { // a server without TLS waits for the rest of a command
+			fix += " Or " + withOrWithoutTLS(where)
+		}
+		e.found.fail("connection", fmt.Sprintf("%s %s: %s", at, silent.Is, err), fix)
 	case redisHungUp:
 		e.found.fail("connection", fmt.Sprintf("%s closes the connection: %s", at, err), withOrWithoutTLS(where))
 	case redisUntrusted:
 		e.found.fail("connection", fmt.Sprintf("%s: %s", at, err), trustAuthority)
+	case redisAbsent:
+		absent := errkind.FaultOf(errkind.Unreachable)
+		e.found.fail("connection", fmt.Sprintf("%s %s: %s", at, absent.Is, err), absent.Fix)
 	default:
-		e.found.fail("connection", fmt.Sprintf("%s: %s", at, err),
-			"start it, or fix the URL or the network: redis-cli -u URL PING")
+		e.failed("connection", err)
 	}
+}
+
+// failed reports an error of a Redis that can be connected to, and the remedy.
+func (e *redisDiagnosis) failed(name string, err error) {
+	kind := errkind.Diagnose(err, true)
+	if text, ok := rueidis.IsRedisErr(err); ok {
+		_, kind = errkind.OfReply(text.Error())
+	}
+	fault := errkind.FaultOf(kind)
+	if kind == errkind.Other {
+		e.found.fail(name, err.Error(), "")
+		return
+	}
+	e.found.fail(name, fmt.Sprintf("Redis %s: %s", fault.Is, err), fault.Fix)
+}
+
+// nodes looks for nodes of a Cluster that do not answer, and reports whether all do.
+func (e *redisDiagnosis) nodes(ctx context.Context) bool {
+	if e.client.Mode() != rueidis.ClientModeCluster {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	type answer struct {
+		addr string
+		err  error
+	}
+	nodes := e.client.Nodes()
+	answers := make(chan answer, len(nodes))
+	for addr, node := range nodes {
+		go func() { answers <- answer{addr, node.Do(ctx, node.B().Ping().Build()).Error()} }()
+	}
+	var lost []string
+	for range nodes {
+		a := <-answers
+		if _, answered := rueidis.IsRedisErr(a.err); a.err != nil && !answered {
+			lost = append(lost, a.addr)
+		} else {
+			e.node = nodes[a.addr]
+		}
+	}
+	if slices.Sort(lost); len(lost) > 0 {
+		fault := errkind.FaultOf(errkind.Node)
+		e.found.fail("cluster", fmt.Sprintf("it %s: %s; permissions and scripts are not checked", fault.Is,
+			strings.Join(lost, ", ")), fault.Fix)
+	}
+	return len(lost) == 0
 }
 
 const (
@@ -145,11 +205,21 @@ const (
 // latency measures round trips, and reports whether there are any.
 func (e *redisDiagnosis) latency(ctx context.Context) bool {
 	took := make([]time.Duration, pings)
+	asked := e.client
+	if e.node != nil {
+		asked = e.node
+	}
 	for i := range took {
 		sent := time.Now()
-		err := e.client.Do(ctx, e.client.B().Ping().Build()).Error()
-		if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
-			e.found.fail("connection", "the connection was lost: "+err.Error(), "")
+		err := asked.Do(ctx, asked.B().Ping().Build()).Error()
+		if refused, answered := rueidis.IsRedisErr(err); answered {
+			if kind, _ := errkind.OfReply(refused.Error()); kind == errkind.Busy {
+				e.failed("connection", err)
+				return false
+			}
+		} else if err != nil {
+			e.found.fail("connection", "the connection was lost: "+err.Error(),
+				errkind.FaultOf(errkind.Unreachable).Fix)
 			return false
 		}
 		took[i] = time.Since(sent)
@@ -182,7 +252,7 @@ func (e *redisDiagnosis) scripts(ctx context.Context, store stint.Store) {
 	}
 	switch {
 	case err != nil:
-		e.found.fail("scripts", err.Error(), "")
+		e.failed("scripts", err)
 	case !d.Allowed:
 		e.found.fail("scripts", "the first request of a new subject was denied: something else writes keys that begin with "+e.prefix+":", "use another database, or another prefix")
 	default:
@@ -269,6 +339,7 @@ func (e *redisDiagnosis) topology() {
 	case e.info.Role == "replica":
 		e.found.fail("replication", "it is a replica, which cannot charge",
 			"use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")
+	case len(e.info.Lost) > 0: // reported above
 	case e.info.Mode == "cluster":
 		e.found.ok("replication", "a Cluster of %s", count(e.info.Masters, "master", "masters"))
 	case e.info.Mode == "sentinel":

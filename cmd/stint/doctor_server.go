@@ -73,10 +73,14 @@ func diagnoseSources(found *findings, sources []control.SourceState) {
 
 func diagnoseStore(found *findings, state *control.State) {
 	store := &state.Store
-	if store.Up {
+	switch outage := store.Outage; {
+	case store.Up:
 		found.ok("store", "%s", store.Name)
-	} else {
-		found.fail("store", fmt.Sprintf("%s does not answer: %s", store.Name, store.LastError),
+	case outage != nil:
+		found.fail("store", fmt.Sprintf("%s %s: %s", store.Name, outage.Is, outage.Error),
+			fmt.Sprintf("%s More: stint doctor --store %s", outage.Fix, store.Name))
+	default:
+		found.fail("store", fmt.Sprintf("%s is down: %s", store.Name, store.LastError),
 			"stint doctor --store "+store.Name)
 	}
 	for _, warning := range store.Warnings {

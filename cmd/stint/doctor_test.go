@@ -89,7 +89,7 @@ func TestDoctorReplica(t *testing.T) {
 
 func TestDoctorUnreachableRedis(t *testing.T) {
 	wantFinding(t, examine(t, exitBad, "--store", "redis://127.0.0.1:1"), "connection", resultFail,
-		"127.0.0.1:1", "start it")
+		"127.0.0.1:1", "Start it")
 	redis := redistest.Start(t)
 	redis.CLI(t, "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all")
 	locked := redistest.Start(t)
@@ -169,10 +169,12 @@ func TestDoctorServer(t *testing.T) {
 		s.Config.Sources[0].Error = "stint.yaml:3: wrong\nmore"
 		s.Store.Name, s.Store.Up, s.Store.LastError, s.Store.Warnings = "redis://a", false, "refused", []string{
 			"it may evict"}
+		s.Store.Outage = &observe.Outage{Is: "is out of memory", Error: "OOM", Fix: "Raise it."}
 		s.Alerts = []observe.Alert{{Name: "StoreDown", State: "firing", Severity: "page", Summary: "It is down."}}
 	}))
 	wantFinding(t, found, "configuration", resultFail, "the last valid one stays in force: stint.yaml:3: wrong", "stint config check stint.yaml")
-	wantFinding(t, found, "store", resultFail, "redis://a does not answer: refused", "stint doctor --store redis://a")
+	wantFinding(t, found, "store", resultFail, "redis://a is out of memory: OOM",
+		"Raise it. More: stint doctor --store redis://a")
 	wantFinding(t, found, "alert", resultFail, "StoreDown: It is down.", "")
 
 	closed := httptest.NewServer(nil)

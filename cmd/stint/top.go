@@ -113,8 +113,8 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 	if p.Degraded > 0 {
 		parts = append(parts, fmt.Sprintf("%d without the store", p.Degraded))
 	}
-	if !now.store.Up {
-		parts = append(parts, s.paint(red, "the store is down"))
+	if outage := now.store.Outage; outage != nil {
+		parts = append(parts, s.paint(red, "the store "+oneLine(outage.Is)))
 	}
 	for _, a := range now.alerts {
 		if a.State == "firing" {

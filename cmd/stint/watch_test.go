@@ -183,6 +183,7 @@ func TestTopFollows(t *testing.T) {
 	broken := observe.Tick{
 		Point:  observe.Point{Counts: observe.Counts{Allowed: 90, Denied: 5, Degraded: 95, Failed: 5}},
 		Alerts: []observe.Alert{{Name: "StoreDown", State: "firing"}, {Name: "Spike", State: "ok"}},
+		Store:  observe.StoreHealth{Outage: &observe.Outage{Is: "is out of memory"}},
 	}
 	answers["/api/stream"] = streaming(tick(busy), tick(broken))
 	url := answering(t, answers)

@@ -37,6 +37,7 @@ class App {
   #pausedAt = 0;
   #noticed = 0;
   #again = new AbortController(); // ends the connection, to load everything again
+  #alerts = find("alerts"); // below the verdict if the view has one
 
   start() {
     window.addEventListener("hashchange", () => this.#route());
@@ -104,6 +105,7 @@ class App {
     this.#views.clear();
     this.#view?.hide?.();
     this.#view = null;
+    find("banner").after(this.#alerts);
     fill(find("view"));
     this.#again.abort();
   }
@@ -129,7 +131,9 @@ class App {
     if (this.#view !== next) this.#view?.hide?.();
     const moved = this.#view !== null && this.#view !== next;
     this.#view = next;
+    find("banner").after(this.#alerts);
     fill(find("view"), next.node);
+    next.node.querySelector(".verdict")?.after(this.#alerts);
     for (const link of document.querySelectorAll("nav [data-view]")) {
       if (link.dataset.view === view) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
@@ -149,7 +153,7 @@ class App {
     this.#painted = performance.now();
     const firing = this.model.alerts.filter((a) => a.state === "firing").length;
     document.title = `${firing > 0 ? `(${firing}) ` : ""}stint`;
-    alertRows(find("alerts"), this.model.alerts);
+    alertRows(this.#alerts, this.model.alerts);
     const missed = this.model.newest - this.#pausedAt;
     say(find("pause"), !this.paused ? "Pause" : `Resume${missed > 0 ? ` (${missed} new)` : ""}`);
     if (!this.paused) this.#update();

@@ -1,6 +1,6 @@
 // What somebody on call wants to know first, in sentences: is the limiter healthy, and if many are denied, is it
 // an attack or a mistake in a policy. Pure functions of the model.
-import { count, forHowLong, number, sentence, share, time } from "./words.js";
+import { clock, count, duration, forHowLong, number, sentence, share, time } from "./words.js";
 
 /** Fewer denials than this in five minutes, or a smaller share of decisions, are normal. */
 const FEW = 20;
@@ -16,6 +16,11 @@ const ONE_POLICY = 0.7;
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
 const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
+/** Alerts that an outage of the store raises, which look at its last minutes: they outlast it by up to LINGERS. */
+const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
+const LINGERS = 7 * 60_000;
+/** An outage is mentioned for so long after its end. */
+const MENTIONED = 15 * 60_000;
 
 /** health says how the limiter itself is: {level: "good"|"watch"|"bad", text, reasons: [sentence]}. */
 export function health(model, now = Date.now()) {
@@ -23,24 +28,41 @@ export function health(model, now = Date.now()) {
   const watch = [];
   const store = model.store;
   const down = store && !store.up;
+  const what = down ? `${storeName(store)} ${store.outage?.is ?? "is down"}` : "";
   if (down) {
+    const { why, fix, error } = store.outage ?? {};
     const since = time(store.down_since);
-    bad.push(sentence(`${storeName(store)} has been unreachable${since ? ` ${forHowLong(since, now)}` : ""}: stint decides without it`));
+    bad.push(sentence(`${store.lost_nodes ? `a part of ${storeName(store)}` : storeName(store)} has been down${since ? ` ${forHowLong(since, now)}` : ""}: stint decides without it`));
+    bad.push(...[why, fix && `Fix: ${fix}`, error && `Last error: ${error}`].filter(Boolean));
     bad.push(...withoutStore(model.state.config ?? {}));
   }
+  const past = !down && store?.last_outage;
+  const over = past ? now - time(past.until) : Infinity;
+  const lingers = (a) => OUTAGE.includes(a.name) && over < LINGERS && time(a.since) < time(past.until) + 60_000;
   const firing = model.alerts.filter((a) => a.state === "firing" && !TRAFFIC.includes(a.name));
-  if (firing.length > 0) {
-    const list = firing.some((a) => a.severity === "page") ? bad : watch;
-    list.push(`${count(firing.length, "alert")} ${firing.length === 1 ? "is" : "are"} firing.`);
+  const current = firing.filter((a) => !lingers(a));
+  if (current.length > 0) {
+    const list = current.some((a) => a.severity === "page") ? bad : watch;
+    list.push(`${count(current.length, "alert")} ${current.length === 1 ? "is" : "are"} firing.`);
   }
   const refused = (model.state.config?.sources ?? []).filter((s) => s.error);
   if (refused.length > 0) watch.push(`The new configuration is invalid (${refused.map((s) => s.name).join(", ")}): the last valid one is in force.`);
   for (const w of store?.warnings ?? []) watch.push(w);
-  if (model.sum(10).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
-  if (down) return { level: "bad", text: `Limiter degraded: ${storeName(store)} is down.`, reasons: [...bad, ...watch] };
-  if (bad.length > 0) return { level: "bad", text: "Limiter unhealthy.", reasons: [...bad, ...watch] };
-  if (watch.length > 0) return { level: "watch", text: "Limiter needs attention.", reasons: watch };
-  return { level: "good", text: "Limiter healthy.", reasons: [] };
+  if (model.sum(Math.min(10, over / 1000)).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
+  const notes = over < MENTIONED ? [wasDown(model, store, past), ...firing.filter(lingers).map((a) => `The alert ${a.name} is from then and ends by itself.`)] : [];
+  if (down) return { level: "bad", text: sentence(`Limiter degraded: ${what}`), reasons: [...bad, ...watch] };
+  if (bad.length > 0) return { level: "bad", text: "Limiter unhealthy.", reasons: [...bad, ...watch, ...notes] };
+  if (watch.length > 0) return { level: "watch", text: "Limiter needs attention.", reasons: [...watch, ...notes] };
+  return { level: "good", text: "Limiter healthy.", reasons: notes };
+}
+
+/** wasDown says what happened in an outage that is over. */
+function wasDown(model, store, { since, until, is }) {
+  const [from, to] = [time(since), time(until)];
+  const degraded = model.points.reduce((sum, p) => sum + (p.at * 1000 > from && p.at * 1000 <= to + 1000 ? p.degraded : 0), 0);
+  const name = store.kind === "redis" ? "Redis" : "The store";
+  return `${name} was down from ${clock(from)} to ${clock(to)}, for ${duration(Math.max(1000, Math.round((to - from) / 1000) * 1000))}: “${is}”.`
+    + (degraded > 0 ? ` stint made ${count(degraded, "decision")} without it.` : "");
 }
 
 /** MODES say what happens to requests without the store, by the mode of failure. */

@@ -75,7 +75,8 @@ func TestIncident(t *testing.T) {
 
 	// Redis is gone. An alert that waits a minute is not firing yet.
 	redis.Kill()
-	says(t, screens, "outage", "Limiter degraded: Redis is down.", "Redis has been unreachable for ",
+	says(t, screens, "outage", "Limiter degraded: Redis cannot be reached.", "Redis has been down for ",
+		"connection refused",
 		"Local limits apply to the tier anonymous.", "All requests are denied for the policy login.")
 	for name, page := range screens {
 		page.WaitText(".strip", "as of ")

@@ -1,0 +1,167 @@
+package errkind
+
+import (
+	"errors"
+	"net"
+	"strings"
+)
+
+// Fault tells an operator what is wrong with a Redis that fails calls, and what to do. The kinds of
+// [stint.StoreError] say what became of a call; a fault says what is broken, as far as calls and
+// pings show it. Page, alerts, log, "stint doctor" and the documentation use these texts.
+type Fault struct {
+	// Kind names the fault in logs, in JSON and in the documentation.
+	Kind string
+	// Is completes a sentence that begins with the name of the store: "does not answer".
+	Is string
+	// Why has the usual causes, and Fix the remedy. Both are sentences.
+	Why, Fix string
+}
+
+// The kinds of faults that are not kinds of failures as well.
+const (
+	Silent  = "silent"
+	Slow    = "slow"
+	Script  = "script"
+	Loading = "loading"
+	Node    = "node"
+	Disk    = "disk"
+)
+
+// Faults lists all faults, the most frequent first. The last one stands for everything else.
+var Faults = [...]Fault{
+	{
+		Unreachable, "cannot be reached",
+		"Connections are refused or lost: it does not run, was killed, or the network is cut.",
+		"Start it. Its log, or the kernel's (dmesg), says why it ended. If it runs, check the address and the firewall: redis-cli PING from this host.",
+	},
+	{
+		Silent, "accepts connections but does not answer",
+		"Its process is stopped, swaps, hangs on its disk or gets no CPU, or another client runs a long command.",
+		"Look at its process on its host (ps: T is stopped, D waits for a disk), continue it (kill -CONT) or restart it, or fail over to a replica. A long script is named after 5 s: then see the fault script.",
+	},
+	{
+		Slow, "answers too late",
+		"Pings are answered, but calls take longer than the time budget: Redis, its host or this process lacks CPU, or the network is slow.",
+		"Measure with redis-cli --latency from this host, and see SLOWLOG GET and the CPU of both hosts. A Redis in another region needs a larger failure.budget.",
+	},
+	{
+		Auth, "rejects stint's password or permissions",
+		"The password or the ACL was changed, or the URL has an old one. Waiting does not help.",
+		"Correct the user and the password in the URL, or give the user its permissions back: stint doctor --store URL lists what is missing.",
+	},
+	{
+		Full, "is out of memory",
+		"It has reached maxmemory and rejects every write. Waiting rarely helps.",
+		"Raise it now: redis-cli CONFIG SET maxmemory, and the same in redis.conf. Then find what fills it: redis-cli --bigkeys.",
+	},
+	{
+		Script, "is blocked by a script",
+		"Another client runs a script or a function that does not end. Redis executes nothing else meanwhile.",
+		"End it: redis-cli SCRIPT KILL, or FUNCTION KILL. If Redis answers UNKILLABLE, the script has written: only SHUTDOWN NOSAVE ends it.",
+	},
+	{
+		Node, "has lost a node of its Cluster",
+		"A master does not answer, and no replica has taken over. Subjects in its slots are decided without Redis; if the Cluster requires full coverage, all are.",
+		"Start the node, or promote a replica: redis-cli CLUSTER FAILOVER TAKEOVER on it. redis-cli CLUSTER NODES shows the state.",
+	},
+	{
+		ReadOnly, "is a replica and accepts no writes",
+		"The address is that of a replica, for instance after a failover.",
+		"Use the address of the master, or Sentinel: redis://sentinel:26379?master_set=NAME.",
+	},
+	{
+		Loading, "is loading its data",
+		"It was restarted, or is being synchronized with its master. This ends by itself.",
+		"Wait: redis-cli INFO persistence shows how long (loading_eta_seconds).",
+	},
+	{
+		Disk, "refuses writes because it cannot save them",
+		"A snapshot or the append-only file cannot be written, or too few replicas are in step.",
+		"Free its disk and see its log: redis-cli INFO persistence. For NOREPLICAS, bring the replicas back.",
+	},
+	{
+		Other, "fails calls",
+		"The last error says more.",
+		"Run stint doctor --store URL.",
+	},
+}
+
+// FaultOf returns the fault of a kind, and that of Other for an unknown one.
+func FaultOf(kind string) Fault {
+	for _, f := range Faults {
+		if f.Kind == kind {
+			return f
+		}
+	}
+	return Faults[len(Faults)-1]
+}
+
+// NodeError is the failure of a call to one node of a Cluster.
+type NodeError struct{ Err error }
+
+func (e *NodeError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// Diagnose returns the kind of fault that a failure shows. For a call that was not answered in
+// time, answers tells whether the store answers pings.
+func Diagnose(err error, answers bool) string {
+	var dial *net.OpError
+	var node *NodeError
+	switch kind := Of(err); {
+	case kind == Timeout && errors.As(err, &dial) && dial.Op == "dial":
+		return Unreachable // no connection, rather than no answer
+	case kind == Unreachable && errors.As(err, &node):
+		return Node
+	case kind == Timeout && answers:
+		return Slow
+	case kind == Timeout:
+		return Silent
+	case kind == Busy:
+		_, fault := OfReply(err.Error())
+		return fault
+	default:
+		return FaultOf(kind).Kind
+	}
+}
+
+// words are what errors of a Redis begin with. Inside of a script, or behind a proxy, something
+// else may come before them.
+var words = []struct{ word, kind, fault string }{
+	{"NOAUTH", Auth, Auth},
+	{"WRONGPASS", Auth, Auth},
+	{"NOPERM", Auth, Auth},
+	{"OOM", Full, Full},
+	{"READONLY", ReadOnly, ReadOnly},
+	{"LOADING", Busy, Loading},
+	{"BUSY", Busy, Script},
+	{"CLUSTERDOWN", Busy, Node},
+	{"MASTERDOWN", Busy, Loading},
+	{"TRYAGAIN", Migrating, Other},
+	{"NOREPLICAS", Busy, Disk},
+	{"MISCONF", Busy, Disk},
+	{ClockWord, Busy, Other},
+}
+
+// ClockWord begins the error of stint's own scripts when they were sent other periods of a calendar
+// than those around the server's clock.
+const ClockWord = "CLOCK"
+
+// OfReply returns the kind of failure of an error that a Redis replied, and the fault it shows.
+func OfReply(text string) (kind, fault string) {
+	for _, w := range words {
+		if strings.HasPrefix(text, w.word) || strings.Contains(text, " "+w.word+" ") ||
+			strings.Contains(text, "-"+w.word+" ") {
+			return w.kind, w.fault
+		}
+	}
+	// How scripts of Redis 7, and of 6.2, say NOPERM.
+	for _, part := range []string{"The user executing the script can't run", "ACL failure in script"} {
+		if strings.Contains(text, part) {
+			return Auth, Auth
+		}
+	}
+	return Other, Other
+}
