@@ -113,19 +113,28 @@ func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, v
 		done, err = s.amends.amended(context.WithoutCancel(ctx), c, a, time.Now().Add(s.config.budget()))
 		s.noteFailure(err, &c.Claims()[0])
 		if _, failed := errors.AsType[*stint.StoreError](err); !failed {
-			if err == nil && done.Changed && amended != nil {
-				amended(done)
+			if err == nil && done.Changed {
+				s.noteSettled(&c, &a)
+				if amended != nil {
+					amended(done)
+				}
 			}
 			return done, err
 		}
 	}
 	s.sender.add(&job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: queued(), promised: true}, void)
-	if a.Kind == stint.AmendSettle {
-		for i := range c.Claims() {
-			s.ledger.noteSettled(&c, &c.Claims()[i], &a)
+	s.noteSettled(&c, &a)
+	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
+}
+
+// noteSettled remembers that a charge is settled, or will be: a repeat changes nothing, also if the
+// store cannot be asked by then.
+func (s *Stack) noteSettled(c *stint.Charge, a *stint.Amendment) {
+	for i := range c.Claims() {
+		if a.Kind == stint.AmendSettle {
+			s.ledger.noteSettled(c, &c.Claims()[i], a)
 		}
 	}
-	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
 }
 
 // amendOwn amends a local charge, here, and in the store if that has been charged with it.

@@ -85,6 +85,26 @@ func TestSettledApart(t *testing.T) {
 	}
 }
 
+// A settlement that the store has applied is not promised again when the store is away.
+func TestSettledBeforeAnOutage(t *testing.T) {
+	for name, r := range map[string]stint.Request{"held": held(ask("a", 10, stint.PerDay(100))),
+		"charged": ask("a", 10, stint.PerDay(100))} {
+		for failure, fail := range failures {
+			t.Run(name+", "+failure, func(t *testing.T) {
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					d := mustDecide(t, s, r)
+					for n := range 3 {
+						if done := mustAmend(t, s, d.Charge, stint.Amendment{Cost: 30}); done.Changed != (n == 0) {
+							t.Errorf("settlement %d: %+v", n+1, done)
+						}
+						fail(store)
+					}
+				})
+			})
+		}
+	}
+}
+
 // Requests and costs of one subject are settled together, without the store too.
 func TestSettleWithoutTheStore(t *testing.T) {
 	requests, tokens := stint.PerDay(100), stint.PerDay(1000).WithName("tokens")

@@ -24,7 +24,7 @@ var (
 )
 
 // run lets the history of a seed happen.
-func run(t *testing.T, seed uint64) (h *history) {
+func run(t *testing.T, seed uint64, draft func(uint64) *plan) (h *history) {
 	t.Helper()
 	return watched(t, fmt.Sprintf("seed %d", seed), func() *history { return draft(seed).happen() })
 }
@@ -50,10 +50,15 @@ func watched(t *testing.T, name string, happen func() *history) (h *history) {
 const usual = 2000
 
 // What the stack promises holds in every history.
-func TestHistories(t *testing.T) {
+func TestHistories(t *testing.T) { testHistories(t, draft) }
+
+// What it promises of holds, too.
+func TestStreamHistories(t *testing.T) { testHistories(t, draftStreams) }
+
+func testHistories(t *testing.T, draft func(uint64) *plan) {
 	if *seed != 0 {
 		for range *again {
-			h := run(t, *seed)
+			h := run(t, *seed, draft)
 			for _, wrong := range verdict(h) {
 				t.Error(wrong)
 			}
@@ -80,8 +85,8 @@ func TestHistories(t *testing.T) {
 					if !*survey && s >= *first+usual {
 						break
 					}
-					h := run(t, s)
-					tally.add(t, s, h, verdict(h))
+					h := run(t, s, draft)
+					tally.add(t, draft(s), h, verdict(h))
 				}
 			})
 		}
@@ -97,7 +102,7 @@ type tally struct {
 	kinds                       map[string]int
 }
 
-func (c *tally) add(t *testing.T, seed uint64, h *history, found []string) {
+func (c *tally) add(t *testing.T, p *plan, h *history, found []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.histories++
@@ -117,8 +122,8 @@ func (c *tally) add(t *testing.T, seed uint64, h *history, found []string) {
 			c.kinds = map[string]int{}
 		}
 		if c.kinds[what]++; c.kinds[what] <= 20 {
-			t.Errorf("%s\nto run it alone: go test ./internal/histories -run TestHistories -args -seed %d -again 10\n"+
-				"as it was this time: faults %v\n%v", f, seed, draft(seed).faults, h)
+			t.Errorf("%s\nto run it alone: go test ./internal/histories -run '%s$' -args -seed %d -again 10\n"+
+				"as it was this time: faults %v\n%v", f, strings.Split(t.Name(), "/")[0], p.seed, p.faults, h)
 		}
 	}
 	t.Fail()

@@ -30,6 +30,8 @@ type subject struct {
 	// ledger says that its requests carry another limit that counts all there is and never denies.
 	ledger bool
 	mode   stint.FailureMode
+	hold   time.Duration // of its requests, all of which are streams if they have one
+	ids    bool          // which have ids
 }
 
 // places reports whether its limit is one of places.
@@ -74,6 +76,7 @@ const (
 	take kind = iota
 	wait
 	hold // take a place and keep it
+	stream
 )
 
 // outcome is what a caller was told.
@@ -110,6 +113,9 @@ type op struct {
 	gone   time.Duration // of a place: when its holder gave it back or was told that it is lost; never while it holds
 	freed  time.Duration // when the giving back was acknowledged; never if it was not
 	giving span          // of that
+
+	truth int64 // of a stream, what it uses
+	beats []beat
 }
 
 type claim struct {
@@ -122,7 +128,9 @@ type amend struct {
 	call, ret time.Duration
 	cost      int64 // the true one
 	applied   bool
-	failed    bool // an error: it may or may not have applied, or will
+	failed    bool   // an error: it may or may not have applied, or will
+	apart     bool   // it is of one quantity,
+	name      string // which has this name
 }
 
 type reset struct {
@@ -135,6 +143,7 @@ type reading struct {
 	subject int
 	ledger  int64 // units that it counts
 	places  int64
+	held    int64
 }
 
 // unknown is units that a process cannot account for: charged, or not given back, by a script of
@@ -206,7 +215,7 @@ func (j *judge) final(o *op, subject int) (least, most int64) {
 func (o *op) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "process %d, %v to %v: ", o.process, o.call, o.ret)
-	b.WriteString([...]string{"take", "wait", "hold"}[o.kind])
+	b.WriteString([...]string{"take", "wait", "hold", "stream"}[o.kind])
 	for _, c := range o.claims {
 		fmt.Fprintf(&b, " %d of %d", c.cost, c.subject)
 	}
@@ -229,8 +238,11 @@ func (o *op) String() string {
 	if o.banned {
 		fmt.Fprintf(&b, ", banned for %v", o.banLeft)
 	}
+	for _, beat := range o.beats {
+		fmt.Fprintf(&b, "; reported %d at %v to %v: open %v, failed %v", beat.total, beat.call, beat.ret, beat.open, beat.failed)
+	}
 	for _, a := range o.amends {
-		fmt.Fprintf(&b, "; settled to %d at %v to %v: applied %v, failed %v", a.cost, a.call, a.ret, a.applied, a.failed)
+		fmt.Fprintf(&b, "; %s settled to %d at %v to %v: applied %v, failed %v", a.name, a.cost, a.call, a.ret, a.applied, a.failed)
 	}
 	if o.kind == hold && o.told == allowed {
 		fmt.Fprintf(&b, "; gone %v", o.gone)

@@ -75,9 +75,12 @@ type judge struct {
 func verdict(h *history) []string {
 	j := &judge{history: h}
 	for s := range h.subjects {
-		if h.subjects[s].places() {
+		switch {
+		case h.subjects[s].places():
 			j.places(s)
-		} else {
+		case h.subjects[s].hold > 0:
+			j.streams(s)
+		default:
 			j.rates(s)
 		}
 		if h.subjects[s].bans != nil {
@@ -418,6 +421,10 @@ func overlaps(spans []span, with span) bool {
 // reading holds what the server counts in the end to what callers were told.
 func (j *judge) reading(r reading) {
 	s := r.subject
+	if j.subjects[s].hold > 0 {
+		j.streamed(r)
+		return
+	}
 	if j.subjects[s].places() && r.places != 0 {
 		j.object("places", "subject %d: %d places are taken in the end", s, r.places)
 	}

@@ -20,6 +20,7 @@ type plan struct {
 	steps     []step
 	resets    []step
 	sabotage  sabotage
+	rest      time.Duration // after all of it
 }
 
 type faultKind uint8
@@ -66,6 +67,8 @@ type step struct {
 	cancel   time.Duration // when a waiter gives up before its deadline; 0 is not
 	keep     time.Duration // a place, or until the charge is settled; 0 is not
 	cost     int64         // to which it is settled; of a holder not 0 if it does not care that its place is lost
+	settles  int           // how often a stream is settled,
+	apart    bool          // and whether quantity by quantity
 }
 
 // After warmUp every process knows how many there are, if all is well until then. After the last
@@ -78,7 +81,7 @@ const (
 // draft draws a plan.
 func draft(seed uint64) *plan {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	p := &plan{seed: seed, instances: pick(rng, 1, 1, 1, 2, 2, 3, 4)}
+	p := &plan{seed: seed, instances: pick(rng, 1, 1, 1, 2, 2, 3, 4), rest: settling}
 	for range 1 + rng.IntN(2) {
 		p.subjects = append(p.subjects, someone(rng, len(p.subjects)))
 	}
@@ -112,19 +115,24 @@ func draft(seed uint64) *plan {
 			p.burst(rng, last+tail+between(rng, 0, 2*time.Second), s)
 		}
 	}
-	// No two at one instant: which of them is first is not for the scheduler to say.
 	p.steps = slices.DeleteFunc(p.steps, func(s step) bool {
 		return !s.steady && slices.ContainsFunc(s.claims, func(c claim) bool { return c.subject == calm })
 	})
-	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
-	for i := 1; i < len(p.steps); i++ {
-		p.steps[i].at = max(p.steps[i].at, p.steps[i-1].at+1)
-	}
+	p.sort()
 	if rng.IntN(8) == 0 {
 		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances),
 			claims: []claim{{rng.IntN(len(p.subjects)), 0}}})
 	}
 	return p
+}
+
+// sort puts steps in order, no two at one instant: which of them is first is not for the scheduler to
+// say.
+func (p *plan) sort() {
+	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	for i := 1; i < len(p.steps); i++ {
+		p.steps[i].at = max(p.steps[i].at, p.steps[i-1].at+1)
+	}
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }

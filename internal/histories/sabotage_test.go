@@ -45,13 +45,24 @@ const (
 	hurries       // a caller's short deadline is the time budget
 	dawdles       // settlements and decisions wait for the server for a second
 	hidesRefunds  // a refund without the server is made, and reported as not applied
+
+	// Of the server, about holds.
+	dropsHolds     // what is held is free again at once
+	settlesAgain   // a settlement that finds no hold charges the truth all the same
+	ignoresBeats   // heartbeats are acknowledged, and keep nothing
+	dropsTotals    // what heartbeats report is acknowledged and dropped
+	keepsExpired   // what expires stays charged
+	forgetsIDs     // heartbeats do not prolong ids
+	settlesOthers  // a settlement releases the units of another hold, too
+	settlesNothing // a settlement is acknowledged, and the hold left to expire
 )
 
 var sabotageNames = [...]string{"honest", "drops debts", "bounds debts", "charges twice", "charges as of now",
 	"keeps refunds", "refunds aged charges", "refunds charges from before a reset", "drops raises", "drops places",
 	"admits everybody", "denies some", "admits banned", "bans longer", "bans until there is room", "keeps bookings",
 	"drops bookings", "moves bookings unchecked", "ignores late answers", "ignores late bookings",
-	"hurries with its callers", "dawdles", "hides refunds"}
+	"hurries with its callers", "dawdles", "hides refunds", "drops holds", "settles again", "ignores heartbeats",
+	"drops totals", "keeps what expires", "forgets ids", "settles others", "settles nothing"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
@@ -81,6 +92,15 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 		r.Claims[0].Limits = slices.Clone(r.Claims[0].Limits)
 		if l := &r.Claims[0].Limits[0]; l.Max > 1 && l.Burst == 0 {
 			l.Max--
+		}
+	case s == dropsHolds && r.Hold > 0:
+		r.Hold = time.Millisecond
+	case s == keepsExpired && r.Hold > 0:
+		for i := range r.Claims {
+			r.Claims[i].Limits = slices.Clone(r.Claims[i].Limits)
+			for k := range r.Claims[i].Limits {
+				r.Claims[i].Limits[k].ChargeExpired = true
+			}
 		}
 	case s == bansLonger && r.Bans != nil:
 		bans := *r.Bans
@@ -123,11 +143,38 @@ func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment)
 		s == dropsPlaces && !settles:
 		return stint.Amended{Changed: true, Charged: a.Cost}, nil
 	}
+	if c.Data().Hold > 0 {
+		return s.amendHold(e, c, a)
+	}
 	done, err := e.Amend(context.Background(), c, a)
 	aged := time.Since(time.UnixMicro(c.Data().At)) >= claim.Limits[0].Window
 	if lowers && (s == refundsAged && aged || s == refundsReset && !aged && !done.Changed) {
 		err = e.Command(context.Background(), stint.Command{Kind: stint.CommandGiveBack, Subject: claim.Subject,
 			Limits: claim.Limits[:1], Units: claim.Cost - a.Cost})
+	}
+	return done, err
+}
+
+func (s sabotage) amendHold(e *memorystore.Store, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	settles, ctx := a.Kind == stint.AmendSettle, context.Background()
+	switch {
+	case s == settlesNothing && settles:
+		return stint.Amended{Changed: true, Charged: a.Cost}, nil
+	case s == ignoresBeats && !settles:
+		return stint.Amended{Changed: true}, nil
+	case s == dropsTotals && !settles:
+		a.Cost, a.Costs = 0, nil
+	case s == forgetsIDs:
+		c.Data().RequestID, c.Data().IDLife = "", 0
+	}
+	done, err := e.Amend(ctx, c, a)
+	switch claim := c.Claims()[0]; {
+	case err != nil || !settles:
+	case s == settlesAgain && !done.Changed && a.Costs == nil:
+		claim.Cost = a.Cost
+		_, err = e.Take(ctx, stint.Request{Claims: []stint.Claim{claim}, Mode: driver.ModeForce})
+	case s == settlesOthers && done.Changed:
+		err = e.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: claim.Subject, Limits: claim.Limits[:1]})
 	}
 	return done, err
 }
@@ -170,6 +217,14 @@ func TestSabotageIsFound(t *testing.T) {
 		{hurries, []string{"calm"}},
 		{dawdles, []string{"budget"}},
 		{hidesRefunds, []string{"ledger"}},
+		{dropsHolds, []string{"over", "once"}},
+		{settlesAgain, []string{"ledger"}},
+		{ignoresBeats, []string{"over", "once"}},
+		{dropsTotals, []string{"ledger"}},
+		{keepsExpired, []string{"ledger", "room"}},
+		{forgetsIDs, []string{"twice"}},
+		{settlesOthers, []string{"over"}},
+		{settlesNothing, []string{"ledger", "room"}},
 	} {
 		t.Run(test.sabotage.String(), func(t *testing.T) {
 			left := slices.Clone(test.want)
@@ -179,6 +234,9 @@ func TestSabotageIsFound(t *testing.T) {
 				}
 				h := watched(t, fmt.Sprintf("seed %d, %s", s, test.sabotage), func() *history {
 					p := draft(s)
+					if test.sabotage >= dropsHolds {
+						p = draftStreams(s)
+					}
 					p.sabotage = test.sabotage
 					if test.sabotage == ignoresBooked {
 						for i := range p.subjects {

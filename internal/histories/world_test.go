@@ -51,7 +51,7 @@ func (p *plan) happen() *history {
 	}
 	w.run()
 	w.work.Wait()
-	time.Sleep(settling)
+	time.Sleep(p.rest)
 	w.history.length = w.now()
 	w.read()
 	for _, i := range w.all {
@@ -225,6 +225,9 @@ func (w *world) request(s step) stint.Request {
 	if s.id != "" {
 		r.IDLife = time.Minute
 	}
+	if first.hold > 0 {
+		r.Hold, r.IDLife = first.hold, 0
+	}
 	if w.plan.sabotage == hurries && s.kind == take && s.deadline > 0 {
 		r.Failure.Budget = s.deadline
 	}
@@ -269,6 +272,8 @@ func (w *world) ask(s step) {
 		switch {
 		case s.kind == hold:
 			w.hold(i, o, d, s)
+		case s.kind == stream:
+			w.stream(i, o, d, s)
 		case s.keep > 0:
 			w.settle(i, o, d, s)
 		}
@@ -392,6 +397,9 @@ func (w *world) read() {
 		if sub.places() {
 			r.places = peek(sub.limits[0])
 		}
+		if sub.hold > 0 {
+			r.held = w.held(&sub)
+		}
 		for _, i := range w.all {
 			for _, u := range i.client.unsure {
 				if p := &w.history.processes[i.number]; u.subject == sub.name {
@@ -407,4 +415,17 @@ func (w *world) read() {
 		}
 		w.history.readings = append(w.history.readings, r)
 	}
+}
+
+// held is what the server holds of a subject.
+func (w *world) held(sub *subject) (n int64) {
+	seen, err := w.server.engine.Inspect(context.Background(),
+		stint.Claim{Subject: sub.name, Limits: append(slices.Clone(sub.limits), ledger)})
+	if err != nil {
+		panic(err)
+	}
+	for _, window := range seen.Windows {
+		n += window.Held
+	}
+	return n
 }
