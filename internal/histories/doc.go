@@ -9,6 +9,9 @@
 //
 //	go test ./internal/histories -run TestHistories -args -seed 4711 -again 10
 //
+// TestStreamHistories is about requests with holds, and draws histories of its own from the same
+// seeds.
+//
 // With -trace every message is printed too. TestHistories takes the first seeds for as long as -for
 // says; make soak takes others, for hours.
 package histories

@@ -81,7 +81,7 @@ func (w *world) stream(i *instance, o *op, d stint.Decision, s step) {
 	}
 	begin, end := w.now(), w.now()+s.keep
 	for tick := w.plan.subjects[0].hold / 3; w.now() < end; {
-		timer := time.NewTimer(min(tick, end-w.now()))
+		timer := time.NewTimer(min(tick, end-w.now()+resolution))
 		select {
 		case <-timer.C:
 		case <-i.closing:
@@ -342,8 +342,14 @@ func (j *judge) open(s int, o *op) {
 
 // twice holds ids to being admitted once while a hold is open.
 func (j *judge) twice(s int) {
-	first := map[string]*op{}
+	first, asked := map[string]*op{}, map[string]int{}
 	for _, o := range j.ops {
+		asked[o.id]++
+	}
+	for _, o := range j.ops {
+		if asked[o.id] > 8 { // it may have been repeated too often to be known
+			continue
+		}
 		if o.id == "" || o.told != allowed || o.degraded || o.repeat || o.flat {
 			continue
 		}
@@ -397,7 +403,7 @@ func (j *judge) costs(s int, o *op) (least, most int64) {
 		least = j.reported(o, never)
 	}
 	for _, b := range o.beats { // what was reported without the server is charged once it is back
-		if o.degraded && !forgotten && !o.repeat && b.open && !b.failed && p.charged(b.ret) < b.call+life {
+		if o.degraded && !forgotten && !j.subjects[s].ids && b.open && !b.failed && p.charged(b.ret) < b.call+life {
 			least = max(least, b.total)
 		}
 	}
