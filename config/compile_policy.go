@@ -206,7 +206,8 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.Usage {
 		key  string
 		from *int64
 		to   *int64
-	}{{"default_output", doc.DefaultOutput, &u.DefaultOutput}, {"bytes_per_token", doc.BytesPerToken, &u.BytesPerToken}} {
+	}{{"default_output", doc.DefaultOutput, &u.DefaultOutput}, {"bytes_per_token", doc.BytesPerToken,
+		&u.BytesPerToken}} {
 		if n.from != nil {
 			*n.to = *n.from
 			c.notZero(key+"."+n.key, *n.to, "0; want at least 1")

@@ -63,7 +63,8 @@ func TestReferenceIsComplete(t *testing.T) {
 	for _, v := range []any{
 		document{}, storeDoc{}, failureDoc{}, breakerDoc{}, clientIPDoc{}, identityDoc{}, tierDoc{},
 		policyDoc{}, limitDoc{}, matchDoc{},
-		costDoc{}, settleDoc{}, usageDoc{}, ratesDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{}, outboundDoc{},
+		costDoc{}, settleDoc{}, usageDoc{}, ratesDoc{}, bansDoc{}, requestIDDoc{}, headersDoc{}, logDoc{},
+		outboundDoc{},
 		gatewayDoc{}, routeDoc{}, webhookDoc{},
 	} {
 		name := reflect.TypeOf(v).Name()

@@ -71,7 +71,8 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := map[string]bool{"proxies/application": true, "proxies/envoy/rules": true, "llm/model": true} // parts of others
+	listed := map[string]bool{"proxies/application": true, "proxies/envoy/rules": true,
+		"llm/model": true} // parts of others
 	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
 		e := example{match[1], match[3]}
 		for dir := e.directory; dir != "."; dir = filepath.Dir(dir) {

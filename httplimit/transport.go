@@ -24,8 +24,8 @@ const (
 // Every request waits for its turn, as [outbound.Client.Wait] does, and fails with the error of
 // that if it gets none; nothing is sent then. When an answer says to slow down, all processes that
 // share the store pause: in the Retry-After of a 429 or a 503, in the RateLimit or X-RateLimit
-// fields of any answer that leaves nothing, those of OpenAI and Anthropic for tokens included, or by a bare 429, for a second. The caller gets the
-// answer as it is.
+// fields of any answer that leaves nothing, those of OpenAI and Anthropic for tokens included, or
+// by a bare 429, for a second. The caller gets the answer as it is.
 //
 // If the API's Retries is not zero, a 429, or a 503 with a Retry-After, is not handed to the caller
 // until the request was repeated that often, after each pause. That is for requests that do no harm

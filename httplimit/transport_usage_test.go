@@ -34,7 +34,8 @@ func TestTransportUsage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if body, err := io.ReadAll(r.Body); err != nil || string(body) != request || r.ContentLength != int64(len(request)) {
+				if body, err := io.ReadAll(r.Body); err != nil || string(body) != request ||
+					r.ContentLength != int64(len(request)) {
 					t.Errorf("got %q, %d announced, %v", body, r.ContentLength, err)
 				}
 				w.Header().Set("Content-Type", "text/event-stream")

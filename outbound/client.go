@@ -180,8 +180,8 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 	_, _ = e.limiter.Refund(ctx, d)
 }
 
-// noting is a store that notes in the context whether a turn was booked, or has to be waited for. The decision after a wait
-// is as of the admission, and does not say so.
+// noting is a store that notes in the context whether a turn was booked, or has to be waited for.
+// The decision after a wait is as of the admission, and does not say so.
 type noting struct{ stint.Store }
 
 type bookedKey struct{}

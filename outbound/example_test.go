@@ -100,7 +100,8 @@ func ExampleClient_Wait() {
 func ExampleClient_WaitFor() {
 	tokens := stint.PerMinute(1000)
 	tokens.Name = "tokens"
-	apis, stop := registry(outbound.API{Name: "model", Limits: []stint.Limit{stint.PerMinute(60), tokens}, FailFast: true})
+	apis, stop := registry(outbound.API{Name: "model", Limits: []stint.Limit{stint.PerMinute(60), tokens},
+		FailFast: true})
 	defer stop()
 	client, _ := apis.API("model")
 	for range 2 {

@@ -136,7 +136,8 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 		c.noClash(key, p, r, t)
 	}
 	c.deriveOK(key+".request_id.derive", p)
-	if !limited && p.cost == nil && p.costs == nil && p.hold == 0 && from.Usage == nil && p.after == nil && p.id == nil && p.failure == nil {
+	if !limited && p.cost == nil && p.costs == nil && p.hold == 0 && from.Usage == nil && p.after == nil &&
+		p.id == nil && p.failure == nil {
 		c.namesRoute(key, p)
 	}
 	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0 ||

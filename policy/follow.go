@@ -172,8 +172,8 @@ func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
 	return costs
 }
 
-// truthOf returns the true cost of a quantity that was charged a cost of its own: that stays, unless
-// it was an estimate.
+// truthOf returns the true cost of a quantity that was charged a cost of its own: that stays,
+// unless it was an estimate.
 func (v *Verdict) truthOf(name string, charged int64) int64 {
 	if _, fixed := v.fixed[name]; v.usage == nil || fixed {
 		return charged

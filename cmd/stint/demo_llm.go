@@ -60,7 +60,8 @@ func llmTraffic(ctx context.Context, gateway string, rate int) error {
 	return nil
 }
 
-// someCaller returns one of a few organizations' callers. Those of the first use more than they may.
+// someCaller returns one of a few organizations' callers. Those of the first use more than they
+// may.
 func someCaller() model.Caller {
 	org := pick("acme", "acme", "acme", "globex", "initech")
 	team := org + "-" + pick("search", "ads")

@@ -16,14 +16,17 @@ func TestEstimate(t *testing.T) {
 		want                     Counts
 	}{
 		{"one bound", "openai", "", `{"model":"m","max_tokens":100}`, 30, Counts{8, 100, 0, -1, "m"}},
-		{"the largest of two", "openai", "", `{"max_tokens":1,"max_completion_tokens":10000}`, 46, Counts{12, 10000, 0, -1, ""}},
-		{"the largest of a repeated one", "openai", "", `{"max_tokens":900,"max_tokens":1}`, 33, Counts{9, 900, 0, -1, ""}},
+		{"the largest of two", "openai", "", `{"max_tokens":1,"max_completion_tokens":10000}`, 46, Counts{12, 10000,
+			0, -1, ""}},
+		{"the largest of a repeated one", "openai", "", `{"max_tokens":900,"max_tokens":1}`, 33, Counts{9, 900, 0, -1,
+			""}},
 		{"several answers", "openai", "", `{"max_tokens":10,"n":3}`, 23, Counts{6, 30, 0, -1, ""}},
 		{"several answers without a bound", "openai", "", `{"n":3}`, 7, Counts{2, 3000, 0, -1, ""}},
 		{"none", "openai", "", `{"messages":[{"max_tokens":7}]}`, 31, Counts{8, 1000, 0, -1, ""}},
 		{"not a number", "openai", "", `{"max_tokens":"7","n":-2}`, 25, Counts{7, 1000, 0, -1, ""}},
 		{"huge", "openai", "", `{"max_tokens":1e300,"n":9e300}`, 30, Counts{8, stint.MaxUnits, 0, -1, ""}},
-		{"a longer body than was read", "openai", "", `{"model":"m","messages":[{"content":"`, 400_000, Counts{100_000, 1000, 0, -1, "m"}},
+		{"a longer body than was read", "openai", "", `{"model":"m","messages":[{"content":"`, 400_000,
+			Counts{100_000, 1000, 0, -1, "m"}},
 		{"of unknown length", "openai", "", `{"max_tokens":5`, -1, Counts{4, 1000, 0, -1, ""}},
 		{"no JSON", "openai", "", "--boundary", 1 << 20, Counts{0, 1000, 0, -1, ""}},
 		{"no body", "openai", "", "", 0, Counts{0, 1000, 0, -1, ""}},
@@ -69,7 +72,8 @@ func TestUnits(t *testing.T) {
 	r = preset(t, "openai", func(c *Config) {
 		c.Prices = map[string]Rates{AnyModel: {Input: stint.MaxUnits, Output: stint.MaxUnits}}
 	})
-	if got := r.Units(Counts{Input: stint.MaxUnits, Output: stint.MaxUnits, Model: "x"}, PriceName); got != stint.MaxUnits {
+	if got := r.Units(Counts{Input: stint.MaxUnits, Output: stint.MaxUnits, Model: "x"},
+		PriceName); got != stint.MaxUnits {
 		t.Errorf("got %d, want no overflow", got)
 	}
 }
@@ -116,7 +120,8 @@ func TestInject(t *testing.T) {
 			t.Errorf("%s became %s", test.body, got)
 		}
 	}
-	if got, changed := preset(t, "openai", nil).Inject([]byte(`{"stream":true}`)); changed || !strings.HasPrefix(string(got), `{"stream"`) {
+	if got, changed := preset(t, "openai", nil).Inject([]byte(`{"stream":true}`)); changed ||
+		!strings.HasPrefix(string(got), `{"stream"`) {
 		t.Error("it is changed although that is off")
 	}
 }

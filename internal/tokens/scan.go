@@ -249,7 +249,7 @@ func (s *Scanner) report() {
 	s.leaf = -1
 }
 
-// collect goes on in the quotes of a key or of a string that is reported, of which so many bytes are
+// collect goes on in the quotes of a key or of a string that is reported. So many bytes of it are
 // kept.
 func (s *Scanner) collect(p []byte, i, most int) int {
 	piece := p[i:min(i+2*maxText, len(p))] // so that many escapes do not mean many looks at all of p

@@ -288,24 +288,36 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 		want        []int64
 		unsaid      int
 	}{
-		{name: "says nothing", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\ndata: {}\n\n", want: estimate, unsaid: 1},
+		{name: "says nothing", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\ndata: {}\n\n",
+			want: estimate, unsaid: 1},
 		{name: "says nothing, events count", usage: "preset: openai\n      missing: events", status: 200, media: sse,
 			body: "data: {}\n\ndata: {}\n\n", want: []int64{input + 2, input, 2, 2*input + 20}, unsaid: 1},
-		{name: "an upstream breaks off", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n", breaks: true, want: estimate, unsaid: 1},
-		{name: "an upstream breaks off after the input", usage: "preset: anthropic", status: 200, media: sse, body: head, breaks: true,
+		{name: "an upstream breaks off", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n",
+			breaks: true, want: estimate, unsaid: 1},
+		{name: "an upstream breaks off after the input", usage: "preset: anthropic", status: 200, media: sse,
+			body: head, breaks: true,
 			want: []int64{119, 19, 100, 11*2 + 8 + 1000}, unsaid: 1},
 		{name: "an upstream breaks off after the input, events count", usage: "preset: anthropic\n      missing: events", status: 200,
 			media: sse, body: head, breaks: true, want: []int64{21, 19, 2, 11*2 + 8 + 20}, unsaid: 1},
-		{name: "a client hangs up", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n", hangsUp: true, want: estimate, unsaid: 1},
-		{name: "a client hangs up, events count", usage: "preset: openai\n      missing: events", status: 200, media: sse,
-			body: "data: {}\n\ndata: {}\n\ndata: {}\n\n", hangsUp: true, want: []int64{input + 3, input, 3, 2*input + 30}, unsaid: 1},
-		{name: "a client hangs up after the usage", usage: "preset: openai", status: 200, media: sse, body: chatEvents, hangsUp: true,
+		{name: "a client hangs up", usage: "preset: openai", status: 200, media: sse, body: "data: {}\n\n",
+			hangsUp: true, want: estimate, unsaid: 1},
+		{name: "a client hangs up, events count", usage: "preset: openai\n      missing: events", status: 200,
+			media: sse,
+			body:  "data: {}\n\ndata: {}\n\ndata: {}\n\n", hangsUp: true, want: []int64{input + 3, input, 3,
+				2*input + 30}, unsaid: 1},
+		{name: "a client hangs up after the usage", usage: "preset: openai", status: 200, media: sse,
+			body: chatEvents, hangsUp: true,
 			want: []int64{29, 19, 10, 130}},
-		{name: "400", usage: "preset: openai", status: 400, media: "application/json", body: `{"error":{}}`, want: []int64{0, 0, 0, 0}},
-		{name: "429", usage: "preset: openai", status: 429, media: "application/json", body: `{"error":{}}`, want: []int64{0, 0, 0, 0}},
-		{name: "500", usage: "preset: openai", status: 500, media: "text/html", body: `<html>`, want: []int64{0, 0, 0, 0}},
-		{name: "500 with a usage", usage: "preset: openai", status: 500, media: "application/json", body: chatBody, want: []int64{29, 19, 10, 130}},
-		{name: "refused compression", usage: "preset: openai", status: 200, media: "application/json", body: "\x0b\x00", want: estimate, unsaid: 1},
+		{name: "400", usage: "preset: openai", status: 400, media: "application/json", body: `{"error":{}}`,
+			want: []int64{0, 0, 0, 0}},
+		{name: "429", usage: "preset: openai", status: 429, media: "application/json", body: `{"error":{}}`,
+			want: []int64{0, 0, 0, 0}},
+		{name: "500", usage: "preset: openai", status: 500, media: "text/html", body: `<html>`, want: []int64{0, 0, 0,
+			0}},
+		{name: "500 with a usage", usage: "preset: openai", status: 500, media: "application/json", body: chatBody,
+			want: []int64{29, 19, 10, 130}},
+		{name: "refused compression", usage: "preset: openai", status: 200, media: "application/json",
+			body: "\x0b\x00", want: estimate, unsaid: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			gone := make(chan bool)
@@ -332,7 +344,8 @@ func TestUsageWithoutAnEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make([]byte, len(test.body))
-			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != test.body || resp.StatusCode != test.status {
+			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != test.body ||
+				resp.StatusCode != test.status {
 				t.Fatal(resp.StatusCode, string(got), err)
 			}
 			if test.hangsUp {
@@ -371,7 +384,8 @@ func TestUsageIsAskedFor(t *testing.T) {
 	})
 	for _, scheme := range []string{"http://", "h2c://"} {
 		u := http2test.Serve(t, u.Config.Handler)
-		m := newModel(t, usageRules("preset: openai\n      inject_usage: true"), scheme+strings.TrimPrefix(u.URL, "http://"))
+		m := newModel(t, usageRules("preset: openai\n      inject_usage: true"), scheme+strings.TrimPrefix(u.URL,
+			"http://"))
 		do(t, "POST", m.URL+"/v1/chat", strings.NewReader(chatRequest))
 		want := `{"stream_options":{"include_usage":true},` + chatRequest[1:]
 		if body := receive(t, "the request", got); body != want {
@@ -395,7 +409,8 @@ func TestUsageOfUnknownModels(t *testing.T) {
 		`{"model":"m"}`: 200, `{"model":"other"}`: 429, `{}`: 429, `{"model":"m","model":"other"}`: 429,
 	} {
 		resp, answer := do(t, "POST", m.URL+"/v1/chat", strings.NewReader(body))
-		if resp.StatusCode != want || want == 429 && (resp.Header.Get("Retry-After") != "" || !strings.Contains(answer, "Waiting does not help")) {
+		if resp.StatusCode != want || want == 429 && (resp.Header.Get("Retry-After") != "" ||
+			!strings.Contains(answer, "Waiting does not help")) {
 			t.Errorf("%s: got %d %s, want %d", body, resp.StatusCode, answer, want)
 		}
 	}
