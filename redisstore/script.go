@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"embed"
@@ -91,9 +92,9 @@ func numbersIn(source string) map[string]string {
 	return numbers
 }
 
-// fold replaces the names of numbers by the numbers, and leaves out comments.
+// fold replaces the names of numbers by the numbers, but leaves out " + 0", and comments.
 func fold(source string, numbers map[string]string) string {
-	var out strings.Builder
+	var out []byte
 	for source != "" {
 		n := 1 // length of the token
 		switch c := source[0]; {
@@ -111,10 +112,13 @@ func fold(source string, numbers map[string]string) string {
 		if number, ok := numbers[token]; ok {
 			token = number
 		}
-		out.WriteString(token)
+		if sum, ok := bytes.CutSuffix(out, []byte(" + ")); ok && token == "0" {
+			out, token = sum, ""
+		}
+		out = append(out, token...)
 		source = source[n:]
 	}
-	return out.String()
+	return string(out)
 }
 
 // isLetter reports whether a name may contain a character.

@@ -228,7 +228,7 @@ func (s *set) pack() {
 	b = le.AppendUint16(b, uint16(rings))
 	b = append(b, 0) // its number, see appendTo
 	field := byte(firstHead)
-	for _, text := range []string{s.directory, string(format), strconv.Itoa(len(directory)), strconv.Itoa(last)} {
+	for _, text := range []string{s.directory, string(format), strconv.Itoa(last)} {
 		b = append(append(b, byte(len(text))), text...)
 	}
 	for i := range s.limits {

@@ -38,13 +38,14 @@ local function charge(st, units, now)
   if st[REWRITE] then error('rare') end
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
     if set[at + ASKED] % 2 == 1 then -- HOLDING, too
-      local unit, m = set[at + UNIT], set[at + METER]
+      local unit = set[at + UNIT]
       if set[at + WIDTH] > 0 then
         add(st, at, set[at + STAMP], units)
       elseif unit == 0 then
         error('rare') -- it is never refilled
       end
       if unit > 0 then
+        local m = set[at + METER]
         local level = st[m + LEVEL] + units * unit
         st[m + LEVEL] = level
         need = math.max(need, now + (math.ceil(level / set[at + RATE]) + 1) * set[at + TICK] + KEPT)
@@ -78,7 +79,7 @@ local function write(st, need, now)
   if st[BLOCKS] then
     for slot, block in pairs(st[BLOCKS]) do call('SETRANGE', key, slot, block) end
   end
-  call('SETRANGE', key, set[FROM], heads .. st[BODY])
+  call('SETRANGE', key, '0', set[SIG] .. heads .. st[BODY])
   if renew then call('PEXPIRE', key, renew) end
   return heads
 end

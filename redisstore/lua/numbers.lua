@@ -63,15 +63,13 @@ local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 --   SIG         directory of a state with exactly these limits (state.lua)
 --   LAST_LIMIT  where the fields of the last limit begin
 --   FORMAT      struct format of header and heads
---   FROM        offset of the header in the value, as text
 --   HEADS       offset of the end of the heads
 --   RINGS       offset of the end of the fronts, where the first ring begins
 --   LAST        last byte that read_state reads at first, as text: of the heads, or of the fronts
 --   NUMBER      number of the set in the call, as a character
 --   NEED        instant until which a state that is charged now must be kept
 --   OTHERS      sets with the same limits for states with other directories, by directory
-local SIG, LAST_LIMIT, FORMAT, FROM, HEADS, RINGS = 1, 2, 3, 4, 5, 6
-local LAST, NUMBER, NEED, OTHERS, LIMITS = 7, 8, 9, 10, 11
+local SIG, LAST_LIMIT, FORMAT, HEADS, RINGS, LAST, NUMBER, NEED, OTHERS, LIMITS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 -- The fields of one limit. The limit at `at` of a set has the field set[at + CAP], for instance.
 --

@@ -4,7 +4,7 @@
 --            0 (1), or the number of the set of the same limits that it stands in for if a state
 --            has the directory SIG of this one: the state has more limits, or wider entries
 --            number of limits (1), HEADS (2), RINGS (2), NUMBER (1)
---            SIG, FORMAT, FROM and LAST, each with its length (1) before it
+--            SIG, FORMAT and LAST, each with its length (1) before it
 --            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), FRONT
 --            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here.
 --            A calendar limit has the ends of four consecutive periods: -UNIT, ENDED, THIS and
@@ -15,9 +15,9 @@
 local limit, three = '<BBBdddBI2I2dddBBB', '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
 local sets = { nil } -- with room for one
 for i = 1, count do
-  local of, n, heads, rings, number, sig, format, from, last
-  of, n, heads, rings, number, sig, format, from, last, pos = unpack_at('<BBI2I2c1Bc0Bc0Bc0Bc0', args, pos)
-  local set = { sig, 0, format, from, heads, rings, last, number, 0, false,
+  local of, n, heads, rings, number, sig, format, last
+  of, n, heads, rings, number, sig, format, last, pos = unpack_at('<BBI2I2c1Bc0Bc0Bc0', args, pos)
+  local set = { sig, 0, format, heads, rings, last, number, 0, false,
     unpack_at(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
   local need, at = 0, LIMITS
   for _ = 1, n do

@@ -127,7 +127,7 @@ local function read_state(key, set, cost, equal, now, generation)
   local st = { key, set, value, '', false, false, false, false, unpack_at(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back
   if value == '' then st[GENERATION] = generation end
-  local held = 0 -- of the limit that follows
+  local short, held = #value == set[HEADS], 0 -- only the heads were read; held of the limit that follows
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
     local asked, o, unit, cut, cap = set[at + ASKED], set[at + LOG], set[at + UNIT], set[at + CUT], set[at + CAP]
     if asked == 0 then
@@ -142,9 +142,8 @@ local function read_state(key, set, cost, equal, now, generation)
         if unit < 0 and newest > set[at + ENDED] and (newest ~= stamp or oldest ~= newest) then
           error('rare') -- the period that runs is another calendar's
         end
-        if newest > cut and #st[VALUE] == set[HEADS]
-          and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then -- entries move
-          st[VALUE] = call('GETRANGE', key, '0', ('%d'):format(set[RINGS] - 1))
+        if short and newest > cut and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then -- entries move
+          short, st[VALUE] = false, call('GETRANGE', key, '0', ('%d'):format(set[RINGS] - 1))
         end
         if newest <= cut or oldest <= cut then
           drop_left(st, at)
