@@ -144,12 +144,10 @@ local function charge_all(r, t, come)
   for i = 1, #r do
     local part = r[i]
     if part.cost > 0 then r.at = at end
-    if part.cost > 0 and part.st then
-      if not whole then
-        part.need = charge(part.st, part.cost * (equal > 1 and equal or 1), now)
-      elseif t == now then
-        whole.charge(part, at, r)
-      end
+    if whole and part.st and t == now then
+      whole.charge(part, at, r)
+    elseif not whole and part.st and part.cost > 0 then
+      part.need = charge(part.st, part.cost * (equal > 1 and equal or 1), now)
     end
   end
   r.writing = true

@@ -65,14 +65,15 @@ end
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
 -- charge charges the counts of a part now: their logs as of an instant, if that counts, and their
--- meters without what these have refilled in some time.
+-- meters without what these have refilled in some time. It puts back the bookings that leave put
+-- behind.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
     local unit, m, stamp = set[at + UNIT], set[at + METER], stamp_of(set, at, instant)
     let_go(c)
     if r.options[MODE] == FORCE then c.cost = bounded_cost(c) end
-    if not W.dead(c) then
+    if part.cost > 0 and not W.dead(c) then
       c.changed = true
       if c.stock then
         W.hold(c, expiry(instant, r.options[HOLD]), c.cost, c.charges)
