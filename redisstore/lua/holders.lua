@@ -1,25 +1,21 @@
 -- holders keeps the holders of a concurrency limit, see docs/rules.md. They are a sorted set,
 -- scored by when they lose their place. The table c of a limit has key, cap and window; held, the
--- number of holders; resets, the time until the last one goes; and stepped, true if the clock
--- stepped back.
+-- number of holders; gone, that of those who have lost their place; resets, the time until the last
+-- one goes; and stepped, true if the clock stepped back.
 
 local holders = {}
 
--- open reads the holders of a limit. It drops those that have gone unless the caller only looks.
+-- open reads the holders of a limit.
 function holders.open(key, cap, window, looking)
-  local c = { key = key, cap = cap, window = window, held = 0, resets = 0, stepped = false }
+  local c = { key = key, cap = cap, window = window, held = 0, gone = 0, resets = 0, stepped = false }
   local last = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
   if last.err then
     if not looking then redis.call('DEL', key) end -- it is no sorted set
-  elseif last[2] and tonumber(last[2]) > now then
-    local left = tonumber(last[2]) - now
+  elseif last[2] then
+    local left = math.max(0, tonumber(last[2]) - now)
     c.resets, c.stepped = math.min(left, window), left > window
-    if looking then
-      c.held = redis.call('ZCOUNT', key, ('(%d'):format(now), '+inf')
-    else
-      redis.call('ZREMRANGEBYSCORE', key, '-inf', ('%d'):format(now))
-      c.held = redis.call('ZCARD', key) -- which takes less time
-    end
+    c.gone = redis.call('ZCOUNT', key, '-inf', ('%d'):format(now)) -- those who hold can be many more
+    c.held = redis.call('ZCARD', key) - c.gone
   end
   return c
 end
@@ -48,6 +44,7 @@ end
 -- hold gives the holder of an id a place from now on.
 function holders.hold(c, id)
   holders.heal(c)
+  if c.gone > 0 then redis.call('ZREMRANGEBYSCORE', c.key, '-inf', ('%d'):format(now)) end
   redis.call('ZADD', c.key, ('%d'):format(now + c.window), id)
   redis.call('PEXPIRE', c.key, ttl(c.window))
   c.held, c.resets = c.held + 1, c.window
