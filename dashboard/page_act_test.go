@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/server/control"
@@ -19,16 +20,26 @@ func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
 	mallory := observe.Offender{Kind: "user", Subject: "user:mallory", Ref: "m", Denied: 900, AtLeast: 900,
 		Policy: "login",
 		Rate:   61.5, Share: 0.94, First: now.Add(-4 * time.Minute), Last: now.Add(-time.Second),
-		Policies: []string{"login", ""}}
-	f.change(func() { f.state.Top["user"] = []observe.Offender{mallory} })
+		Policies: []string{"login", "tier free"}}
+	f.change(func() {
+		f.state.Top["user"] = []observe.Offender{mallory}
+		f.state.Top["policy"] = []observe.Offender{{Kind: "policy", Subject: "tier free", Denied: 900, AtLeast: 900}}
+		f.state.Config.Tiers = []dashboard.RuleList{{Name: "free"}}
+	})
 	open(t, f, page, "offenders")
 	page.WaitText("section.offenders tbody tr", "user:mallory")
-	for _, want := range []string{"61.5/s", "94 %", "900", "login, the tier's own limits",
+	for _, want := range []string{"61.5/s", "94 %", "900", "login, tier free",
 		mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
 		if got := page.Text("section.offenders tbody tr"); !strings.Contains(got, want) {
 			t.Errorf("the row %q does not have %q", got, want)
 		}
 	}
+	page.WaitText("section.offenders .heading", "Subjects with the most denials since the start ")
+	page.Click("#tab-policy")
+	page.Click("section.offenders tbody a")
+	page.Wait(`[...document.querySelectorAll(".filters select")].map((s) => s.value).join() === "free,,"`)
+	open(t, f, page, "offenders")
+	page.Click("#tab-user")
 	press := func(button, notice string) {
 		t.Helper()
 		page.Click("section.offenders tbody button[aria-label='" + button + "']")
@@ -63,8 +74,8 @@ func testActWhereYouLook(t *testing.T, f *fixture, page *browsertest.Page) {
 	})
 	page.Open(f.URL + "/?#/subject/ref/m")
 	page.WaitText(".who .banned", "by an operator. The ban has matched 12 requests.")
-	for _, want := range []string{"61.5/s in the last 10 s, 94 % denied", "900 in the last eight to ten minutes",
-		"login, the tier's own limits", mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
+	for _, want := range []string{"61.5/s in the last 10 s, 94 % denied", "900 since the start ",
+		"login, tier free", mallory.First.Format("15:04:05"), mallory.Last.Format("15:04:05")} {
 		page.WaitText(".denials .facts", want)
 	}
 	page.Wait("document.querySelectorAll('.denials tbody tr').length === 2")
@@ -89,7 +100,21 @@ func testGroups(t *testing.T, f *fixture, page *browsertest.Page) {
 		}
 	}
 	page.WaitText("section.violations .counts", "32 violations of 2 subjects shown")
+	if height := browsertest.Eval[float64](page, `document.querySelector(".filters .check").getBoundingClientRect().height`); height > 30 {
+		t.Errorf("“Group by subject” is %v pixels high: it breaks into lines", height)
+	}
 	page.Click("section.violations .check input")
 	page.Wait("document.querySelectorAll('section.violations table:not([hidden]) tbody tr').length === 32")
 	page.WaitText("section.violations .counts", "32 violations shown")
+
+	// What was allowed is no denial, and does not look like one.
+	page.Click("section.violations .check input")
+	would := denial("user:mallory", "free", "trial")
+	would.Reason = "shadow"
+	f.tick(observe.Tick{Point: counted(1, 0), Violations: []observe.Violation{would}})
+	page.Wait("document.querySelectorAll('" + feedRows + "').length === 3")
+	page.WaitText("section.violations tr.would", "shadow: not denied")
+	if n := page.Count("section.violations tr.would"); n != 1 {
+		t.Errorf("%d rows look like what was allowed, want 1", n)
+	}
 }

@@ -61,6 +61,9 @@ func testShadow(t *testing.T, f *fixture, page *browsertest.Page) {
 			t.Errorf("it says %q, and not %q", got, want)
 		}
 	}
+	if n := page.Count(".reports .card:nth-child(2) p"); n != 1 { // all of it is recent
+		t.Errorf("a report that has just begun has %d sentences, want 1", n)
+	}
 	if cards, charts := page.Count(".reports .card"), page.Count(".reports figure svg"); cards != 2 || charts != 1 {
 		t.Errorf("%d cards and %d charts, want 2 and one of a report that is minutes old", cards, charts)
 	}

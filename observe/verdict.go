@@ -69,7 +69,11 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	why := denial(d)
 	nth := s.count(in, why)
 	if why != unavailable {
-		m.offenders.add(v.Subject(), s.name.policy, d.Banned, m.clock.now(), nth)
+		by := s.name.policy
+		if by == "" && result != nil && s.name.tier != "" {
+			by = "tier " + s.name.tier
+		}
+		m.offenders.add(v.Subject(), by, d.Banned, m.clock.now(), nth)
 	}
 	if !m.feed.full() {
 		m.show(s, why, v, result)

@@ -248,3 +248,19 @@ policies:
 		}
 	})
 }
+
+// The limits of a tier have a name among the offenders, as policies do.
+func TestTiersAreNamedAsOffenders(t *testing.T) {
+	m := newMonitor(t)
+	g := newGuard(t, newMemory(t), manyReasons, m)
+	in := get("/")
+	in.Claims = claims{"user": "7"}
+	ask(t, g, 8, in) // 5 of them are within the tier's limit
+	if top := m.Top("user", 5); len(top) != 1 || top[0].Policy != "tier member" ||
+		fmt.Sprint(top[0].Policies) != "[tier member]" {
+		t.Errorf("the user is %+v", top)
+	}
+	if top := m.Top("policy", 5); len(top) != 1 || top[0].Subject != "tier member" || top[0].Denied != 3 {
+		t.Errorf("the rules are %+v", top)
+	}
+}

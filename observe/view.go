@@ -66,7 +66,7 @@ type Violation struct {
 	Degraded   bool    `json:"degraded,omitempty"`
 }
 
-// Offender is a subject or a policy with many denials in the last minutes.
+// Offender is a subject, a policy or a tier with many denials in the last minutes.
 type Offender struct {
 	// Kind is what its subject begins with: "ip", "user", "apikey", "session", "internal", "envoy";
 	// "other" for all others; or "policy".
@@ -77,7 +77,7 @@ type Offender struct {
 	// Denied is how many denials at most, and AtLeast how many for sure.
 	Denied  int64 `json:"denied"`
 	AtLeast int64 `json:"at_least"`
-	// Policy is the one that denied it last.
+	// Policy is the one that denied it last, or "tier free" for the limits of a tier.
 	Policy string `json:"policy"`
 
 	// What follows is known of subjects that are among the last few thousand that were denied, for
@@ -88,8 +88,8 @@ type Offender struct {
 	// First and Last are the times of denials.
 	First time.Time `json:"first,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
-	// Policies are those that denied it, the one that did so most often first. A tier's own limits
-	// are "".
+	// Policies are those that denied it, the one that did so most often first. The limits of a tier
+	// are among them as "tier free".
 	Policies []string `json:"policies,omitempty"`
 	// Banned is how many requests its ban has denied since it began.
 	Banned int64 `json:"banned,omitempty"`

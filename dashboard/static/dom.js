@@ -125,4 +125,4 @@ export function row(columns, cells, attributes = {}) {
 export const empty = (text) => h("p", { class: "empty" }, text);
 
 /** heading is the heading of a view, with a sentence about it. */
-export const heading = (title, text) => h("div", { class: "heading" }, h("h1", {}, title), text ? h("p", {}, text) : null);
+export const heading = (title, ...text) => h("div", { class: "heading" }, h("h1", {}, title), text.length > 0 ? h("p", {}, text) : null);

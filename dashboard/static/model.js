@@ -76,6 +76,11 @@ export class Model {
     return this.#serial;
   }
 
+  /** seconds is how many seconds of the server's life are known. */
+  get seconds() {
+    return this.points.length > 0 ? this.points.at(-1).at - this.points[0].at + 1 : 0;
+  }
+
   /** gap is a time before the violations in which others may have been missed, {from, to}, or null. */
   get gap() {
     const oldest = this.#oldest;

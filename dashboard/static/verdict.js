@@ -129,7 +129,7 @@ export function cause(model) {
   }
   if (mine < SPREAD && policyShare >= ONE_POLICY) {
     return found("policy", "A limit may be too low.",
-      `The recent denials are spread over many subjects, and ${number(policyShare, "share")} of them come from one policy.`
+      `The recent denials are spread over many subjects, and ${number(policyShare, "share")} of them come from one rule, ${policy.subject}.`
       + " That looks like a limit that is too low, not like an attack.", { policy: policy.subject });
   }
   return found("spread", "Many subjects are limited.", "The recent denials are spread over subjects and policies, and no single one explains them."

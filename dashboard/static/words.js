@@ -59,8 +59,11 @@ export function tierAndPolicy(tier, policy) {
   return [tier, policy].filter(Boolean).join(" / ") || "–";
 }
 
-/** policyNames lists policies; a tier's own limits have no name. */
-export const policyNames = (names) => names.map((name) => name || "the tier's own limits").join(", ");
+/** policyNames lists policies and tiers; limits of the program itself have no name. */
+export const policyNames = (names) => names.map((name) => name || "limits without a name").join(", ");
+
+/** lately is the time that offenders are of: the last eight to ten minutes, or all since the start. */
+export const lately = (model) => (model.seconds < 8 * 60 ? `since the start ${duration(Math.max(1, model.seconds) * 1000)} ago` : "in the last eight to ten minutes");
 
 /** share is part of whole, or null where there is nothing to take a part of. */
 export const share = (part, all) => (all > 0 ? part / all : null);

@@ -1,17 +1,17 @@
 // Who is denied most, by kind.
 import { actions } from "../acts.js";
 import { bar } from "../chart.js";
-import { columns, empty, fill, h, heading, refill, row, table } from "../dom.js";
-import { moment, number, policyNames, time } from "../words.js";
+import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
+import { lately, moment, number, policyNames, time } from "../words.js";
 import { subjectLink } from "./violations.js";
 
 const KINDS = [
   ["ip", "Addresses"], ["user", "Users"], ["apikey", "API keys"], ["session", "Sessions"],
-  ["internal", "Services"], ["envoy", "Envoy"], ["other", "Others"], ["policy", "Policies"],
+  ["internal", "Services"], ["envoy", "Envoy"], ["other", "Others"], ["policy", "Policies and tiers"],
 ];
 const COLUMNS = columns("# | figure", "Subject | subject", "Requests now | figure", "Denied now | figure", "Denials | figure",
   "Policies", "First denied | time", "Last denied | time", "Actions");
-const POLICIES = columns("# | figure", "Policy | subject", "Denials | figure", "Compared with the first | wide");
+const POLICIES = columns("# | figure", "Policy or tier | subject", "Denials | figure", "Compared with the first | wide");
 
 /** denials is how many there were, with bounds if it is not sure. */
 export const denials = (o) => (o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"));
@@ -24,8 +24,9 @@ export function offenders(app) {
   }, label));
   const list = h("div", { role: "tablist", "aria-label": "Kinds of subjects", class: "tabs", on: { keydown: arrow } }, tabs);
   const panel = h("div", { role: "tabpanel", id: "offenders", tabindex: "0" });
+  const when = h("span");
   const node = h("section", { class: "offenders" },
-    heading("Offenders", "Subjects with the most denials in the last eight to ten minutes. “Now” is the last ten seconds. With many subjects, counts are ranges, such as 90 to 95."),
+    heading("Offenders", "Subjects with the most denials ", when, ". “Now” is the last ten seconds. With many subjects, counts are ranges, such as 90 to 95."),
     list, panel);
 
   function choose(name) {
@@ -43,6 +44,7 @@ export function offenders(app) {
   }
   function update() {
     const top = app.model.state.top ?? {};
+    say(when, lately(app.model));
     if (!chosen && !(top[kind]?.length > 0)) kind = KINDS.find(([name]) => top[name]?.length > 0)?.[0] ?? "ip";
     KINDS.forEach(([name, label], i) => {
       tabs[i].setAttribute("aria-selected", name === kind);
@@ -74,9 +76,10 @@ export function offenders(app) {
       bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
     ];
   }
-  /** policyLink leads to the violations of a policy. */
+  /** policyLink leads to the violations of a policy, or of a tier: "tier free". */
   function policyLink(name) {
-    const filter = () => Object.assign(app.filter, { text: "", tier: "", reason: "", policy: name });
+    const tier = (app.model.state.config?.tiers ?? []).find((t) => `tier ${t.name}` === name)?.name;
+    const filter = () => Object.assign(app.filter, { text: "", reason: "", tier: tier ?? "", policy: tier ? "" : name });
     return h("a", { class: "subject", href: "#/violations", on: { click: filter } }, name);
   }
   return { node, update, slow: true };

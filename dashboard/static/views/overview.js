@@ -4,7 +4,7 @@ import { empty, fill, h, refill, say } from "../dom.js";
 import { cells } from "../health.js";
 import { cause, health, pace, traffic } from "../verdict.js";
 import { clock, number, tierAndPolicy, share, time } from "../words.js";
-import { subjectLink } from "./violations.js";
+import { isShadow, subjectLink } from "./violations.js";
 
 const RANGES = [["5 min", 300], ["15 min", 900], ["2 h", 7200]];
 const GLYPHS = { good: "●", watch: "▲", bad: "■" };
@@ -173,10 +173,10 @@ export function overview(app) {
   function brief() {
     const list = alike(model.violations.slice(-ALIKE)).slice(0, FEED);
     refill(feed, list.length === 0 ? empty("No violations yet.")
-      : list.map(({ newest: v, times }) => h("li", {},
+      : list.map(({ newest: v, times }) => h("li", isShadow(v) ? { class: "would" } : {},
         h("time", {}, clock(time(v.at) ?? 0)),
         h("span", {}, subjectLink(v), times > 1 ? h("span", { class: "quiet" }, ` ×${times}`) : null),
-        h("span", { class: "quiet" }, `${tierAndPolicy(v.tier, v.policy)} · ${v.reason === "limit" ? v.limit : v.reason}`))));
+        h("span", { class: "quiet" }, `${tierAndPolicy(v.tier, v.policy)} · ${v.reason === "limit" ? v.limit : isShadow(v) ? "shadow: not denied" : v.reason}`))));
   }
 
   return { node, update, slow: true };

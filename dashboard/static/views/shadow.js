@@ -40,7 +40,7 @@ function card(t) {
   return h("article", { class: t.recent.denied > 0 ? "card full" : "card" },
     h("header", {}, h("h2", {}, name), h("span", { class: "code quiet" }, t.limits.join(", "))),
     h("p", { class: "summary" }, summary(t.recent, `in the last ${duration(rounded(t.recent_seconds))}`)),
-    h("p", { class: "quiet" }, summary(t.total, `since it started ${ago(time(t.since) ?? 0)}`)),
+    t.total.requests > t.recent.requests ? h("p", { class: "quiet" }, summary(t.total, `since it started ${ago(time(t.since) ?? 0)}`)) : null,
     minutes.length > 1 && minutes.some((m) => m.denied > 0) ? course(name, minutes) : null,
     t.top.length > 0 ? hit(name, t.top) : null);
 }

@@ -3,7 +3,7 @@ import { ban, forget, lift, matched, raisable, raise, unset } from "../acts.js";
 import { watching } from "../attention.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
 import { full, limitCard, whose } from "../limitcard.js";
-import { clock, count, moment, number, policyNames, sentence, time, until } from "../words.js";
+import { clock, count, lately, moment, number, policyNames, sentence, time, until } from "../words.js";
 import { denials } from "./offenders.js";
 import { cells } from "./violations.js";
 
@@ -128,7 +128,7 @@ export function subject(app) {
     denied.hidden = !s.denials && list.length === 0;
     const { node: recent, body } = table("Last denials, newest first", DENIALS);
     fill(body, list.map((v) => row(DENIALS, cells(v).filter((_, i) => i !== 1))));
-    refill(denied, h("h3", {}, "Denials"), s.denials ? facts(s.denials) : null, list.length > 0 ? recent : null);
+    refill(denied, h("h3", {}, "Denials"), s.denials ? facts(s.denials, app.model) : null, list.length > 0 ? recent : null);
   }
   /** showOverrides lists the limits that an operator has given to the subject. */
   function showOverrides(s, now) {
@@ -198,10 +198,10 @@ const unwritable = ({ who }) => (who
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 
 /** facts are what is known of the denials of a subject. */
-function facts(o) {
+function facts(o, model) {
   const now = o.rate > 0 ? `${number(o.rate, "/s")} in the last 10 s, ${number(o.share, "share")} denied` : "none in the last 10 s";
   return h("dl", { class: "facts" }, [
-    ["Requests", now], ["Denials", `${denials(o)} in the last eight to ten minutes`], ["Policies", policyNames(o.policies ?? []) || "none (denied by its ban only)"],
+    ["Requests", now], ["Denials", `${denials(o)} ${lately(model)}`], ["Policies", policyNames(o.policies ?? []) || "none (denied by its ban only)"],
     ["First denied", moment(time(o.first) ?? 0)], ["Last denied", moment(time(o.last) ?? 0)],
   ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }

@@ -97,7 +97,7 @@ export function violations(app) {
 function bySubject(violations) {
   const found = new Map();
   for (const v of violations.toReversed()) {
-    const key = v.ref || v.subject;
+    const key = JSON.stringify([v.ref || v.subject, isShadow(v)]); // what was allowed is no denial
     if (found.has(key)) found.get(key).list.push(v);
     else found.set(key, { list: [v] });
   }
@@ -108,8 +108,14 @@ function groupRow({ list }) {
   const [v] = list;
   const [at, subject, , ...rest] = cells(v);
   const policies = [...new Set(list.map((one) => tierAndPolicy(one.tier, one.policy)))].join(", ");
-  return row(GROUPS, [at, subject, list.length.toLocaleString("en"), policies, ...rest]);
+  return row(GROUPS, [at, subject, list.length.toLocaleString("en"), policies, ...rest], look(v));
 }
+
+/** isShadow reports whether a request was allowed, and would have been denied if a shadow rule were enforced. */
+export const isShadow = (v) => v.reason === "shadow";
+
+/** look sets what was allowed apart from what was denied. */
+const look = (v) => (isShadow(v) ? { class: "would" } : {});
 
 /** matches reports whether a violation fits a filter; the text is looked for in all that is shown of it. */
 export function matches(v, filter) {
@@ -121,14 +127,14 @@ export function matches(v, filter) {
   return words.every((word) => all.includes(word));
 }
 
-const violationRow = (v) => row(COLUMNS, cells(v), { "data-serial": v.serial });
+const violationRow = (v) => row(COLUMNS, cells(v), { "data-serial": v.serial, ...look(v) });
 
 /** cells are those of COLUMNS. */
 export function cells(v) {
   return [
     clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
-    h("span", { class: `reason ${v.reason}` }, v.reason, v.degraded ? h("span", { class: "reason degraded" }, "degraded") : null),
-    v.reason === "shadow" ? "allowed" : retry(v.retry_after_seconds),
+    h("span", { class: `reason ${v.reason}` }, isShadow(v) ? "shadow: not denied" : v.reason, v.degraded ? h("span", { class: "reason degraded" }, "degraded") : null),
+    isShadow(v) ? "allowed" : retry(v.retry_after_seconds),
   ];
 }
 
