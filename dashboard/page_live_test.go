@@ -35,6 +35,31 @@ func testAlerts(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait(`document.title === "stint"`)
 }
 
+// testProcesses: the page shows each of several processes, and says at once which one is silent.
+func testProcesses(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "overview")
+	page.Wait("document.querySelector('.processes').hidden")
+	now := time.Now()
+	both := []observe.Process{
+		{Name: "web-1/7", Self: true, Heard: now, Decisions: 12, Total: observe.Counts{Allowed: 100, Denied: 11}, StoreUp: true},
+		{Name: "web-2/7", Heard: now, Decisions: 30, Total: observe.Counts{Allowed: 200}, StoreUp: true, Alerts: []string{"LimiterSlow"}},
+	}
+	f.tick(observe.Tick{Processes: both})
+	page.WaitText(".strip", "2 report")
+	page.WaitText(".processes tbody", "web-2/7")
+	page.WaitText(".processes tbody", "111, 11 denied")
+	page.WaitText(".verdict", "In the process web-2/7, an alert is firing: LimiterSlow.")
+	silent := []observe.Process{both[0], both[1]}
+	silent[1].Silent, silent[1].Heard, silent[1].Alerts = true, now.Add(-8*time.Second), nil
+	f.tick(observe.Tick{Processes: silent, Alerts: []observe.Alert{{Name: "ProcessSilent", Severity: "page", State: "firing",
+		Summary: "Processes have stopped reporting.", Value: 1, Unit: "count", Since: now}}})
+	page.WaitText(".verdict .health", "Limiter unhealthy.")
+	page.WaitText(".verdict", "The process web-2/7 has not reported for")
+	page.WaitText(".strip", "1 of 2 silent")
+	page.Click("nav [data-view=violations]")
+	page.WaitText(".violations .counts", "of web-1/7 only: the other process lists its own")
+}
+
 func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 	many := func(denied ...int64) (list []observe.Offender) {
 		for i, n := range denied {

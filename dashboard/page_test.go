@@ -45,6 +45,7 @@ func TestPage(t *testing.T) {
 		{"limits of a subject in order", testOrder},
 		{"alike violations are one", testAlike},
 		{"alerts fire and clear", testAlerts},
+		{"several processes", testProcesses},
 		{"attack or mistake", testCause},
 		{"attack", testAttack},
 		{"store down", testStoreDown},

@@ -20,17 +20,20 @@ type state struct {
 	// Names means that the caller may see subjects in full.
 	Names bool `json:"names"`
 	// Points are per second, Long per ten seconds.
-	Points     []observe.Point               `json:"points"`
-	Long       []observe.Point               `json:"long"`
-	Series     []observe.Series              `json:"series"`
-	Violations []observe.Violation           `json:"violations"`
-	Offenders  []observe.Offender            `json:"offenders"`
-	Alerts     []observe.Alert               `json:"alerts"`
-	Store      observe.StoreHealth           `json:"store"`
-	Top        map[string][]observe.Offender `json:"top"`
-	Config     configState                   `json:"config"`
-	Outbound   []*outboundState              `json:"outbound"`
-	Audit      []action                      `json:"audit"`
+	Points     []observe.Point     `json:"points"`
+	Long       []observe.Point     `json:"long"`
+	Series     []observe.Series    `json:"series"`
+	Violations []observe.Violation `json:"violations"`
+	Offenders  []observe.Offender  `json:"offenders"`
+	Alerts     []observe.Alert     `json:"alerts"`
+	Store      observe.StoreHealth `json:"store"`
+	// Processes are those that share the store, this one first; Points, Series, Offenders and Top
+	// are of all of them. It is empty for a process by itself.
+	Processes []observe.Process             `json:"processes"`
+	Top       map[string][]observe.Offender `json:"top"`
+	Config    configState                   `json:"config"`
+	Outbound  []*outboundState              `json:"outbound"`
+	Audit     []action                      `json:"audit"`
 }
 
 // configState is what is in force, and what is wrong with files that are not.
@@ -61,7 +64,7 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 		Points: upTo(status.Point.At, m.History(time.Second)), Long: upTo(status.Point.At, m.History(10*time.Second)),
 		Series:     nonNil(status.Series),
 		Violations: names.violations(status.Violations), Offenders: names.offenders(status.Offenders),
-		Alerts: nonNil(status.Alerts), Store: status.Store,
+		Alerts: nonNil(status.Alerts), Store: status.Store, Processes: nonNil(status.Processes),
 		Top:    map[string][]observe.Offender{},
 		Config: configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
 		Audit:  names.actions(d.audit.list()), Names: d.mayName(r),

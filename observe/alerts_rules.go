@@ -119,6 +119,12 @@ var alertRules = [...]alertRule{
 		summary: "The main thread of the Redis is busy for more than %s of the time, and it has only that one to execute commands. See what else the Redis is doing, and save calls: leased limits, a Cluster.",
 		value:   func(r *readings) float64 { return r.redis().CPUShare },
 	},
+	{
+		name: "ProcessSilent", severity: severityPage, unit: "count",
+		summary: "Processes that share the store have stopped reporting to each other: they hang, were killed, or cannot reach the store. See whether they run and answer.",
+		value:   func(r *readings) float64 { return float64(len(r.store.Silent)) },
+		detail:  func(r *readings) string { return " Silent: " + strings.Join(r.store.Silent, ", ") + "." },
+	},
 }
 
 // readings are what alerts are judged by.

@@ -94,6 +94,8 @@ func both(f, g func(*watchman)) func(*watchman) { return func(w *watchman) { f(w
 
 func up(w *watchman) { w.store = StoreHealth{Up: true} }
 
+func mute(names ...string) func(*watchman) { return func(w *watchman) { w.store.Silent = names } }
+
 func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.refused = sources } }
 
 // drop drops log records.
@@ -243,6 +245,12 @@ func TestAlerts(t *testing.T) {
 			{59 * time.Second, redis(RedisInfo{CPUShare: 0.9}), "pending", 0.9},
 			{2 * time.Second, redis(RedisInfo{CPUShare: 0.9}), "firing", 0.9},
 			{61 * time.Second, redis(RedisInfo{}), "ok", 0},
+		}},
+		{"ProcessSilent", []spell{
+			{time.Minute, nil, "ok", 0},
+			{time.Second, mute("web-2/7"), "firing", 1},
+			{10 * time.Minute, mute("web-2/7", "web-3/7"), "firing", 2},
+			{time.Second, mute(), "ok", 0},
 		}},
 		{"ConfigRefused", []spell{
 			{time.Minute, nil, "ok", 0},

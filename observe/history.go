@@ -102,7 +102,7 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 	}
 	h.now = now
 	h.last = *t
-	h.last.series = nil
+	h.last.series, h.last.names = nil, nil
 	return h.dated(h.fine.last(1))[0], series
 }
 
@@ -111,7 +111,21 @@ func (h *history) difference(t *totals) Point {
 	decisions, calls := t.decisions.sub(&h.last.decisions), t.storeCalls.sub(&h.last.storeCalls)
 	p := t.Point.combine(h.last.Point, minus)
 	p.setDurations(&decisions, &calls)
+	p.lengthen(&t.slowest)
 	return p
+}
+
+// rebase adds what happened before the history knew of it to the totals, and to no second.
+func (h *history) rebase(all Point, series []Series) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last.Point = h.last.Point.combine(all, plus)
+	for i, s := range series {
+		if i == len(h.rows) {
+			h.rows = append(h.rows, row{recent: newRing[Counts](seriesSteps)})
+		}
+		h.rows[i].Total = h.rows[i].Total.combine(s.Total, plus)
+	}
 }
 
 // follow brings the rows up to date, and returns those that something happened to.
@@ -148,6 +162,7 @@ func (h *history) step(all Point, i, steps int64, t *totals) {
 	newest := h.marks.at(len(h.marks.items) - 1)
 	decisions, calls := t.decisions.sub(&newest.decisions), t.storeCalls.sub(&newest.storeCalls)
 	h.open.setDurations(&decisions, &calls)
+	h.open.lengthen(&t.slowest)
 	h.open.At = p.At
 	h.coarse.push(h.open)
 	h.open = Point{}

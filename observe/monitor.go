@@ -77,6 +77,7 @@ type Monitor struct {
 
 	sampling sync.Mutex // so that [Monitor.Status] has all of a second, or nothing of it
 
+	fleet         atomic.Pointer[fleet] // nil unless shared
 	outboundStats atomic.Pointer[func() []outbound.Stats]
 	lastAlerts    atomic.Pointer[[]Alert]
 	subscribers   subscribers
@@ -168,12 +169,18 @@ func (m *Monitor) sample(now time.Time) {
 	t := m.totals()
 	var tick Tick
 	tick.Point, tick.Series = m.history.add(now, &t)
+	f := m.fleet.Load()
+	if f != nil {
+		tick.Point, tick.Series = f.tick(&t, now)
+	}
 	tick.Violations = m.feed.drain()
 	tick.Unshown = max(0, tick.Point.Denied+tick.Point.Shadowed-int64(len(tick.Violations)))
-	tick.Offenders = m.offenders.worst(now)
-	tick.Store = m.watch.health()
+	tick.Offenders, tick.Store = m.worst(now), m.health(now)
 	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused(), m.logDropped())
 	m.lastAlerts.Store(&all)
+	if f != nil {
+		tick.Processes = f.processes(now, all)
+	}
 	if changed {
 		tick.Alerts = all
 	}
@@ -186,6 +193,8 @@ type totals struct {
 	Point
 	decisions, storeCalls buckets
 	series                []Series // they only grow, and their order never changes
+	names                 []seriesName
+	slowest               Point // durations at least as long as these, of other processes
 }
 
 func (m *Monitor) totals() totals {
@@ -195,6 +204,7 @@ func (m *Monitor) totals() totals {
 	for _, s := range m.ledger.all() {
 		c := s.tally.counts()
 		t.series = append(t.series, Series{Tier: s.name.tier, Policy: s.name.policy, Total: c})
+		t.names = append(t.names, s.name)
 		if !s.name.outbound {
 			t.Counts = t.Counts.combine(c, plus)
 		}

@@ -135,7 +135,12 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	if k < 0 {
 		return nil
 	}
-	counters := topCounters(o.merge(k, now), n)
+	return o.rank(kind, o.merge(k, now), n, now)
+}
+
+// rank returns up to n of the counters of a kind, those that counted most first.
+func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Offender {
+	counters := topCounters(all, n)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := make([]Offender, len(counters))
@@ -167,6 +172,17 @@ func (o *offenders) worst(now time.Time) []Offender {
 		list[i] = o.of(name, now)
 	}
 	return list
+}
+
+// find returns what is known of a subject, and whether it was denied in the last hour.
+func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	name := o.names.kept(subject)
+	o.turn(now)
+	found := o.of(name, now)
+	found.Ref = o.names.seal(subject)
+	return found, o.suspects.byName[name] != nil
 }
 
 // of returns what is known of a subject.

@@ -25,6 +25,9 @@ type ShadowReport struct {
 	Minutes []ShadowCounts `json:"minutes"`
 	// Top are the subjects that would have been denied most since the report began.
 	Top []Offender `json:"top"`
+	// Processes is how many processes it counts. Of the others, it counts those that run, as of up
+	// to twelve seconds ago, and of their subjects those that would have been denied most.
+	Processes int `json:"processes"`
 }
 
 // ShadowCounts is how many requests and subjects a rule in shadow judged, and how many of them it
@@ -39,11 +42,19 @@ type ShadowCounts struct {
 	Hit      int64 `json:"hit"`
 	// Estimated says that one of them is an estimate.
 	Estimated bool `json:"estimated"`
+	// AtLeast says that several processes have judged subjects: Subjects and Hit are those of the
+	// process with most, since it is not known how many of the others' are the same.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // ShadowReports returns what rules in shadow would have done, those first that would have denied
 // most, each with up to n subjects: the rules of a set, which may be nil, and those that judged
 // something in the last minutes. There are at most 64.
 func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
-	return m.offenders.shadow.show(set, n, time.Now())
+	now := time.Now()
+	list := m.offenders.shadow.show(set, n, now)
+	if f := m.fleet.Load(); f != nil {
+		list = f.shadow(list, n, now)
+	}
+	return list
 }

@@ -139,12 +139,19 @@ func (r *shadowReport) snapshot() shadowSnapshot {
 	return s
 }
 
+// hit returns the subjects that would have been denied.
+func (r *shadowReport) hit() []counter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.top.counters)
+}
+
 // show returns the report as people see it, with up to n subjects. Minutes are counted from start.
 func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowReport {
 	s := r.snapshot()
 	shown := ShadowReport{
 		Tier: label.Line(r.name.tier), Policy: label.Line(r.name.policy), Limits: []string{},
-		Since: r.since, Total: s.total.counts(), Top: []Offender{},
+		Since: r.since, Total: s.total.counts(), Top: []Offender{}, Processes: 1,
 	}
 	for _, limit := range r.limits {
 		shown.Limits = append(shown.Limits, label.Line(limit))

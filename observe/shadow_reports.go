@@ -174,6 +174,12 @@ func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowRepo
 			list = append(list, shown)
 		}
 	}
+	sortShadow(list)
+	return list
+}
+
+// sortShadow puts those first that would have denied most.
+func sortShadow(list []ShadowReport) {
 	slices.SortFunc(list, func(a, b ShadowReport) int {
 		return cmp.Or(
 			cmp.Compare(b.Recent.Denied, a.Recent.Denied), cmp.Compare(b.Total.Denied, a.Total.Denied),
@@ -182,5 +188,4 @@ func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowRepo
 			slices.Compare(a.Limits, b.Limits),
 		)
 	})
-	return list
 }

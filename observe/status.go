@@ -15,36 +15,68 @@ import (
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
+	now := time.Now()
 	t := Tick{
-		Series: m.history.series(), Violations: m.feed.recent(n), Offenders: m.offenders.worst(time.Now()),
-		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.watch.health(),
+		Series: m.shown().series(), Violations: m.feed.recent(n), Offenders: m.worst(now),
+		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.health(now),
 	}
-	if points := m.history.points(fine); len(points) > 0 {
+	if f := m.fleet.Load(); f != nil {
+		t.Processes = f.processes(now, t.Alerts)
+	}
+	if points := m.shown().points(fine); len(points) > 0 {
 		t.Point = points[len(points)-1]
 	}
 	return t
 }
 
+// shown is the history that is shown: that of all processes if they share what they count.
+func (m *Monitor) shown() *history {
+	if f := m.fleet.Load(); f != nil {
+		return f.history
+	}
+	return m.history
+}
+
+// health is that of the store, with the processes that share it and have stopped reporting.
+func (m *Monitor) health(now time.Time) StoreHealth {
+	s := m.watch.health()
+	if f := m.fleet.Load(); f != nil {
+		s.Silent = f.silent(now)
+	}
+	return s
+}
+
+// worst returns those with most denials in the last ten seconds.
+func (m *Monitor) worst(now time.Time) []Offender {
+	if f := m.fleet.Load(); f != nil {
+		return f.worst(now)
+	}
+	return m.offenders.worst(now)
+}
+
 // History returns what happened, oldest first: second by second for the last 15 minutes or, if the
 // step is longer, in steps of ten seconds for the last two hours.
-func (m *Monitor) History(step time.Duration) []Point { return m.history.points(step) }
+func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }
 
 // Top returns up to n of those who were denied most in the last minutes, by kind: see
 // [Offender.Kind].
-func (m *Monitor) Top(kind string, n int) []Offender { return m.offenders.top(kind, n, time.Now()) }
+func (m *Monitor) Top(kind string, n int) []Offender {
+	if f := m.fleet.Load(); f != nil {
+		return f.top(kind, n, time.Now())
+	}
+	return m.offenders.top(kind, n, time.Now())
+}
 
 // Offender returns what is known of one subject: at least its Ref, which stands for the subject
 // where it cannot be shown. It is the same for as long as the process lives, and means nothing to
 // others. Offender reports false if the subject is not known to have been denied in the last hour.
 func (m *Monitor) Offender(subject string) (Offender, bool) {
-	o := m.offenders
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now, name := time.Now(), o.names.kept(subject)
-	o.turn(now)
-	found := o.of(name, now)
-	found.Ref = o.names.seal(subject)
-	return found, o.suspects.byName[name] != nil
+	now := time.Now()
+	found, known := m.offenders.find(subject, now)
+	if f := m.fleet.Load(); f != nil {
+		known = f.complete(&found, subject, now) || known
+	}
+	return found, known
 }
 
 // SubjectOf returns the subject that a Ref of this monitor stands for.

@@ -26,7 +26,8 @@ type Point struct {
 	Counts
 	// Saved are decisions that needed no call to the store.
 	Saved int64 `json:"saved"`
-	// P50 and P99 are how long decisions took, in seconds; 0 without any.
+	// P50 and P99 are how long decisions took, in seconds; 0 without any. Of several processes they
+	// are those of the slowest.
 	P50 float64 `json:"p50_seconds"`
 	P99 float64 `json:"p99_seconds"`
 	// Calls to the store, those that failed, the requests they carried, and how long they took in
@@ -132,6 +133,8 @@ type StoreHealth struct {
 	LastOutage *Outage `json:"last_outage,omitempty"`
 	// Lost are masters of a Redis Cluster that do not answer.
 	Lost []string `json:"lost_nodes,omitempty"`
+	// Silent are the names of processes that share it and have stopped reporting.
+	Silent []string `json:"silent_processes,omitempty"`
 	// LastError is the last failure, and when.
 	LastError   string     `json:"last_error,omitempty"`
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
@@ -190,4 +193,7 @@ type Tick struct {
 	// for a subscriber that is new or has missed a tick; else nil.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
+	// Processes are those that share what they count, this one first; nil if it does not. Point,
+	// Series and Offenders are of all of them, Violations and Alerts of this one.
+	Processes []Process `json:"processes,omitempty"`
 }

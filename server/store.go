@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/memorystore"
@@ -48,12 +49,15 @@ func (s *Server) openStore(ctx context.Context) error {
 	case sharedStore:
 		s.shared = store
 		s.monitor.WatchStore(redisHealth(store, s.storeName))
+		leave := s.monitor.Share(store)
+		s.undo.push("reports to other processes", func(context.Context) error { leave(); return nil })
 	}
 	return nil
 }
 
 // sharedStore is a store over Redis as package stores opens it.
 type sharedStore interface {
+	driver.Keeper
 	Breaker() string
 	Instances() int
 	Info(ctx context.Context) (redisstore.Info, error)

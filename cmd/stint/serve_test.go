@@ -188,6 +188,7 @@ func daemons(t *testing.T, binary string) {
 		"F36":           sigtermUnderLoad,
 		"fleet":         fleetUnderLoad,
 		"killed":        killedUnderLoad,
+		"processes":     processesOnOnePage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, binary) })
 	}

@@ -51,10 +51,15 @@ func (c *tailCommand) Run(s *system) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var past []observe.Violation // asked for after the first tick, so that none is missed in between
-	begun := c.Last == 0
+	begun, told := c.Last == 0, false
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
+			if n := len(tick.Processes); n > 1 && !told {
+				fmt.Fprintf(s.errors(), "stint: these are the denials of %s, one of %d processes; the others show theirs\n",
+					oneLine(tick.Processes[0].Name), n)
+				told = true
+			}
 			if !begun {
 				if past, err = client.Violations(ctx, c.Last); err != nil {
 					return err

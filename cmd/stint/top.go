@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
@@ -40,6 +41,8 @@ func (c *topCommand) Validate() error {
 type topState struct {
 	Point *observe.Point     `json:"point,omitempty"`
 	Top   []observe.Offender `json:"top"`
+	// Processes are those that Point and Top are of; empty for a process by itself.
+	Processes []observe.Process `json:"processes,omitempty"`
 
 	alerts []observe.Alert
 	store  observe.StoreHealth
@@ -68,7 +71,7 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
-			last.Point, last.store = &tick.Point, tick.Store
+			last.Point, last.store, last.Processes = &tick.Point, tick.Store, tick.Processes
 			if tick.Alerts != nil {
 				last.alerts = tick.Alerts
 			}
@@ -121,7 +124,28 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 			parts = append(parts, s.paint(red, oneLine(a.Name)))
 		}
 	}
-	return []byte(strings.Join(parts, "  ") + "\n\n")
+	return append([]byte(strings.Join(parts, "  ")+"\n"), append(processLines(s, now.Processes), '\n')...)
+}
+
+// processLines are those of the processes that share what they count, if there are several.
+func processLines(s *system, all []observe.Process) []byte {
+	if len(all) < 2 {
+		return nil
+	}
+	b := bytes.NewBufferString(fmt.Sprintf("all of %d processes:\n", len(all)))
+	columns(b, func(line func(...string)) {
+		for _, p := range all {
+			state := fmt.Sprintf("%.0f decisions/s, %.0f denied", p.Decisions, p.Denied)
+			if p.Degraded > 0 {
+				state += fmt.Sprintf(", %.0f without the store", p.Degraded)
+			}
+			if p.Silent {
+				state = s.paint(red, "silent since "+p.Heard.UTC().Format(time.RFC3339))
+			}
+			line("  "+oneLine(p.Name), state+strings.Join(append([]string{""}, p.Alerts...), "  "))
+		}
+	})
+	return trimLines(b.Bytes())
 }
 
 func (c *topCommand) table(top []observe.Offender) []byte {

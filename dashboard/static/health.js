@@ -3,7 +3,7 @@ import { ago, clock, count, forHowLong, number, time } from "./words.js";
 
 /** cells returns [{name, level: "good"|"watch"|"bad", word, detail}]. */
 export function cells(model, now = Date.now()) {
-  return [store(model, now), breaker(model), configuration(model, now), alerts(model), memory(model)].filter(Boolean);
+  return [store(model, now), breaker(model), processes(model), configuration(model, now), alerts(model), memory(model)].filter(Boolean);
 }
 
 function store({ store: s, points }, now) {
@@ -23,6 +23,15 @@ function breaker({ store: s, points }) {
   const rate = number(degraded / Math.min(10, points.length || 1), "/s");
   const detail = listed(degraded > 0 ? `${rate} degraded decisions` : "no degraded decisions", s.instances && count(s.instances, "instance"));
   return { name: "Breaker", level: s.breaker === "closed" ? "good" : "bad", word: s.breaker, detail };
+}
+
+/** processes says how many there are, and which one shows the page. */
+function processes({ processes: all }) {
+  if (all.length < 2) return null;
+  const silent = all.filter((p) => p.silent);
+  const word = silent.length > 0 ? `${silent.length} of ${all.length} silent` : `${all.length} report`;
+  const detail = silent.length > 0 ? silent.map((p) => p.name).join(", ") : `all together; this is ${all[0].name}`;
+  return { name: "Processes", level: silent.length > 0 ? "bad" : "good", word, detail };
 }
 
 function configuration({ state }, now) {

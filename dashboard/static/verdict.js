@@ -47,6 +47,8 @@ export function health(model, now = Date.now()) {
   }
   const refused = (model.state.config?.sources ?? []).filter((s) => s.error);
   if (refused.length > 0) watch.push(`The new configuration is invalid (${refused.map((s) => s.name).join(", ")}): the last valid one is in force.`);
+  bad.push(...silent(model.processes, now));
+  watch.push(...elsewhere(model.processes));
   for (const w of store?.warnings ?? []) watch.push(w);
   if (model.sum(Math.min(10, over / 1000)).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
   const notes = over < MENTIONED ? [wasDown(model, store, past), ...firing.filter(lingers).map((a) => `The alert ${a.name} is from then and ends by itself.`)] : [];
@@ -64,6 +66,14 @@ function wasDown(model, store, { since, until, is }) {
   return `${name} was down from ${clock(from)} to ${clock(to)}, for ${duration(Math.max(1000, Math.round((to - from) / 1000) * 1000))}: “${is}”.`
     + (degraded > 0 ? ` stint made ${count(degraded, "decision")} without it.` : "");
 }
+
+/** silent says which processes have stopped reporting, and for how long. */
+const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
+  `The process ${p.name} has not reported ${forHowLong(time(p.heard) ?? now, now)}: it hangs, was killed, or cannot reach the store.`);
+
+/** elsewhere says which alerts fire in other processes. Those of this one have rows of their own. */
+const elsewhere = (processes) => processes.filter((p) => !p.self && p.alerts?.length > 0).map((p) =>
+  `In the process ${p.name}, ${p.alerts.length === 1 ? "an alert is" : "alerts are"} firing: ${p.alerts.join(", ")}.`);
 
 /** MODES say what happens to requests without the store, by the mode of failure. */
 const MODES = {

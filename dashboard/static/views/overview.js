@@ -1,9 +1,9 @@
 // Is the limiter healthy, who is being limited, attack or mistake: in that order.
 import { areaChart, bar, figure, lineChart, sparkline } from "../chart.js";
-import { empty, fill, h, refill, say } from "../dom.js";
+import { columns, empty, fill, h, refill, row, say, table } from "../dom.js";
 import { cells } from "../health.js";
 import { cause, health, pace, traffic } from "../verdict.js";
-import { clock, number, tierAndPolicy, share, time } from "../words.js";
+import { ago, clock, number, tierAndPolicy, share, time } from "../words.js";
 import { isShadow, subjectLink } from "./violations.js";
 
 const RANGES = [["5 min", 300], ["15 min", 900], ["2 h", 7200]];
@@ -11,6 +11,7 @@ const GLYPHS = { good: "●", watch: "▲", bad: "■" };
 const FEED = 8;
 const ALIKE = 200; // violations among which alike ones are put together
 const TOP = 8;
+const PROCESSES = columns("Process", "Decisions | figure", "Denied | figure", "Degraded | figure", "p99 | figure", "Store", "Since its start | figure", "Last report | time");
 
 export function overview(app) {
   const { model } = app;
@@ -31,6 +32,9 @@ export function overview(app) {
   const policies = h("div", { class: "multiples" });
   const top = h("ol", { class: "top" });
   const feed = h("ol", { class: "brief" });
+  const { node: processes, body: each } = table("Processes that share the store", PROCESSES);
+  const processPanel = h("section", { class: "panel processes", hidden: true },
+    header("Processes", h("span", { class: "quiet" }, "They share the store. Everything above but the violations and alerts counts all of them.")), processes);
   const node = h("section", { class: "overview" },
     h("div", { class: "verdict" }, state, summary), strip,
     h("div", { class: "columns" },
@@ -44,7 +48,7 @@ export function overview(app) {
     h("div", { class: "columns" },
       h("section", { class: "panel main" },
         header("By tier", h("span", { class: "quiet" }, "Last 15 min. Select one to chart it alone.")), tiers, header("By policy"), policies),
-      h("section", { class: "panel" }, header("Latest violations", h("a", { href: "#/violations" }, "All violations")), feed)));
+      h("section", { class: "panel" }, header("Latest violations", h("a", { href: "#/violations" }, "All violations")), feed)), processPanel);
 
   function choose(next) {
     only = next;
@@ -63,6 +67,18 @@ export function overview(app) {
     multiples(policies, "policy", "No decisions by policy yet.");
     worst();
     brief();
+    fleet();
+  }
+
+  /** fleet lists the processes, if there are several. */
+  function fleet() {
+    processPanel.hidden = model.processes.length < 2;
+    fill(each, model.processes.map((p) => row(PROCESSES, [
+      `${p.name}${p.self ? " (this page)" : ""}`, number(p.decisions_per_second, "/s"), number(p.denied_per_second, "/s"), number(p.degraded_per_second, "/s"),
+      p.silent ? "–" : number(1000 * p.p99_seconds, "ms"), p.silent ? "–" : p.store_up ? "up" : "down",
+      `${number(p.total.allowed + p.total.denied)}, ${number(p.total.denied)} denied`,
+      p.silent ? `silent, ${ago(time(p.heard) ?? 0)}` : "reports",
+    ], { class: p.silent ? "silent" : "" })));
   }
 
   function verdict() {

@@ -41,6 +41,7 @@ function card(t) {
     h("header", {}, h("h2", {}, name), h("span", { class: "code quiet" }, t.limits.join(", "))),
     h("p", { class: "summary" }, summary(t.recent, `in the last ${duration(rounded(t.recent_seconds))}`)),
     t.total.requests > t.recent.requests ? h("p", { class: "quiet" }, summary(t.total, `since it started ${ago(time(t.since) ?? 0)}`)) : null,
+    t.processes > 1 ? h("p", { class: "quiet" }, `Counted by ${t.processes} processes.`) : null,
     minutes.length > 1 && minutes.some((m) => m.denied > 0) ? course(name, minutes) : null,
     t.top.length > 0 ? hit(name, t.top) : null);
 }
@@ -58,11 +59,12 @@ function course(name, minutes) {
 function summary(reach, when) {
   if (reach.requests === 0) return `It matched no request ${when}.`;
   const of = `${count(reach.requests, "request")} ${when}`;
-  const all = `${reach.estimated ? "about " : ""}${count(reach.subjects, "subject")}`;
+  const all = `${reach.at_least ? "at least " : reach.estimated ? "about " : ""}${count(reach.subjects, "subject")}`;
   if (reach.denied === 0) return `If this were enforced, it would have denied none of ${of}, and none of ${all}.`;
   const untouched = percent(reach.subjects - reach.hit, reach.subjects);
   return `If this were enforced, it would have denied ${reach.denied.toLocaleString("en")} of ${of} (${percent(reach.denied, reach.requests)}), ` +
-    `from ${reach.hit.toLocaleString("en")} of ${all}. ${untouched} of the subjects would not be affected.`;
+    `from ${reach.at_least ? "at least " : ""}${reach.hit.toLocaleString("en")} of ${all}.` +
+    (reach.at_least ? "" : ` ${untouched} of the subjects would not be affected.`);
 }
 
 /** percent is a share with a percent sign that does not wrap. */

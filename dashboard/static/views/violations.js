@@ -62,7 +62,9 @@ export function violations(app) {
     list.hidden = fits.length === 0 || group.checked;
     if (model.violations.length > 0) say(nothing, "No violations match the filter.");
     clear.hidden = Object.values(filter).every((f) => f === "");
+    const [self, ...others] = model.processes;
     say(counts, [
+      others.length > 0 ? `of ${self.name} only: the other ${others.length === 1 ? "process lists its" : `${others.length} processes list their`} own` : "",
       `${count(rows.violations, "violation")} ${rows.subjects ? `of ${count(rows.subjects, "subject")} ` : ""}shown`,
       fits.length > rows.violations ? `${count(fits.length - rows.violations, "older one")} not shown` : "",
       model.unshown > 0 ? `${model.unshown.toLocaleString("en")} more were counted but not listed` : "",

@@ -1,0 +1,368 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+const (
+	// fleetTable is the table of the store with the reports of all processes.
+	fleetTable = "fleet"
+	// reportEvery is how often a process reports and reads the reports of others, factsEvery after
+	// how many reports it writes its facts again, and reportTime how long a report may take.
+	reportEvery = 2 * time.Second
+	factsEvery  = 6
+	reportTime  = 1500 * time.Millisecond
+	// crowd is how many processes report so often. More take their time, so that what they read
+	// together grows with their number, and not with its square.
+	crowd = 50
+	// A process is silent that has missed so many reports, and forgotten after some time.
+	missedReports = 3
+	forgetAfter   = 10 * time.Minute
+	// maxProcesses is how many others are followed.
+	maxProcesses = 1000
+	// fewReports is how many reports a process has made that has just started.
+	fewReports = 2
+)
+
+// Process is one of the processes that share a store.
+type Process struct {
+	// Name is its instance name and its process id, such as "web-1/4711".
+	Name string `json:"name"`
+	// Self marks the process that shows this.
+	Self bool `json:"self,omitempty"`
+	// Started is when it began to count, Heard when it last reported, and Silent whether it should
+	// have reported since: it hangs, was killed, or cannot reach the store.
+	Started time.Time `json:"started,omitzero"`
+	Heard   time.Time `json:"heard"`
+	Silent  bool      `json:"silent,omitempty"`
+	// Decisions, Denied and Degraded are per second, in the last seconds.
+	Decisions float64 `json:"decisions_per_second"`
+	Denied    float64 `json:"denied_per_second"`
+	Degraded  float64 `json:"degraded_per_second"`
+	// P99 is how long decisions took, in seconds.
+	P99 float64 `json:"p99_seconds"`
+	// Total is what it has decided since it started.
+	Total   Counts `json:"total"`
+	StoreUp bool   `json:"store_up"`
+	// Alerts are those that fire.
+	Alerts []string `json:"alerts,omitempty"`
+}
+
+// Share has the monitor share what it counts with the monitors of other processes, through a table
+// of the store, until leave is called, which the store has to outlive. From then on
+// [Monitor.Status], [Monitor.History], [Monitor.Top], [Monitor.ShadowReports] and ticks show all
+// processes together, and [Tick.Processes] each. Violations, alerts and metrics stay those of this
+// process.
+//
+// The process writes about 100 bytes a second for each rule, every two seconds and never while a
+// request waits. A process that stops reporting raises the alert ProcessSilent in the others. It is
+// to be called once.
+func (m *Monitor) Share(store driver.Keeper) (leave func()) {
+	f := newFleet(m, store)
+	m.fleet.Store(f)
+	life, stop := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() { f.run(life) })
+	return func() {
+		stop()
+		ended.Wait()
+	}
+}
+
+// fleet is what is known of the processes that share a store. It is safe for concurrent use.
+type fleet struct {
+	m       *Monitor
+	store   driver.Keeper
+	id      string
+	name    string
+	started time.Time
+	history *history // of all together
+
+	// For the goroutine that reports.
+	version int64
+	seq     int64
+	series  int    // as many as the last facts have
+	alerts  string // those of the last facts
+
+	mu      sync.Mutex
+	peers   map[string]*peer
+	reading time.Time // since when the reports of others can be read; zero if they cannot
+	whole   sums
+}
+
+// peer is another process.
+type peer struct {
+	counts countsRecord
+	facts  factsRecord
+	heard  time.Time
+	total  Counts
+	rate   struct{ decisions, denied, degraded float64 }
+	taken  countsRecord // what is among the sums
+	known  bool         // some of its counts are
+}
+
+func newFleet(m *Monitor, store driver.Keeper) *fleet {
+	var id [4]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return &fleet{
+		m: m, store: store, id: hex.EncodeToString(id[:]), started: time.Now(), history: newHistory(),
+		name:  fmt.Sprintf("%s/%d", m.alerts.instance, os.Getpid()),
+		peers: map[string]*peer{}, whole: sums{index: map[seriesName]int{}},
+	}
+}
+
+// run reports until the context ends, then says good-bye.
+func (f *fleet) run(life context.Context) {
+	for {
+		if err := f.report(life); errors.Is(err, errors.ErrUnsupported) {
+			return
+		}
+		select {
+		case <-time.After(f.every()):
+		case <-life.Done():
+			ctx, cancel := context.WithTimeout(context.Background(), reportTime)
+			defer cancel()
+			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // others will notice
+			return
+		}
+	}
+}
+
+// removed are the rows of a process that are to be removed.
+func removed(id string) []driver.Row {
+	return []driver.Row{{Name: id}, {Name: id + factsSuffix}}
+}
+
+// every is how often processes report.
+func (f *fleet) every() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pace()
+}
+
+func (f *fleet) pace() time.Duration {
+	return reportEvery * time.Duration(max(crowd, len(f.peers)+1)) / crowd
+}
+
+// report writes a report and reads those of others.
+func (f *fleet) report(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	rows := append(f.rows(time.Now()), f.forget(time.Now())...)
+	version, err := f.store.Keep(ctx, fleetTable, rows, f.version, false)
+	var changed []driver.Row
+	which := driver.RowsChanged
+	if err == nil {
+		f.version = version
+		version, which, err = f.store.Kept(ctx, fleetTable, f.version, func(r driver.Row) { changed = append(changed, r) })
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.reading = time.Time{}
+		return err
+	}
+	f.version = version
+	f.read(changed, which, time.Now())
+	return nil
+}
+
+// rows are those of this process: its counts and, from time to time or if they say something new,
+// its facts.
+func (f *fleet) rows(now time.Time) []driver.Row {
+	t := f.m.totals()
+	f.seq++
+	counts := countsRecord{seq: f.seq, storeUp: f.m.watch.health().Up, point: t.Point, worst: f.ownWorst(now)}
+	for _, s := range t.series {
+		counts.series = append(counts.series, s.Total)
+	}
+	if last := f.m.history.points(fine); len(last) > 0 {
+		p := last[len(last)-1]
+		counts.point.P50, counts.point.P99, counts.point.StoreP50, counts.point.StoreP99 = p.P50, p.P99, p.StoreP50, p.StoreP99
+	}
+	rows := []driver.Row{{Name: f.id, Text: counts.encode()}}
+	var firing []string
+	for _, a := range *f.m.lastAlerts.Load() {
+		if a.State == alertFiring {
+			firing = append(firing, a.Name)
+		}
+	}
+	if alerts := strings.Join(firing, " "); f.seq%factsEvery == 1 || len(t.names) != f.series || alerts != f.alerts {
+		f.series, f.alerts = len(t.names), alerts
+		facts := factsRecord{at: now.Unix(), started: f.started.Unix(), name: f.name, alerts: firing, series: t.names,
+			top: f.ownTop(now), shadow: f.ownShadow(now)}
+		rows = append(rows, driver.Row{Name: f.id + factsSuffix, Text: facts.encode()})
+	}
+	return rows
+}
+
+// read takes over rows of the table. The lock is held.
+func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
+	if f.reading.IsZero() {
+		f.reading = now
+	}
+	present := map[string]bool{}
+	for _, r := range rows { // facts first: counts are of what they name
+		if id, ok := strings.CutSuffix(r.Name, factsSuffix); ok && id != f.id && r.Text != "" {
+			if facts, err := decodeFacts(r.Text); err == nil {
+				f.takeFacts(id, facts, now)
+			}
+		}
+	}
+	for _, r := range rows {
+		if strings.HasSuffix(r.Name, factsSuffix) || r.Name == f.id {
+			continue
+		}
+		present[r.Name] = true
+		p := f.peers[r.Name]
+		switch counts, err := decodeCounts(r.Text); {
+		case r.Text == "":
+			delete(f.peers, r.Name) // it has left
+		case err == nil && p != nil && counts.seq != p.counts.seq:
+			f.takeCounts(p, &counts, now)
+		}
+	}
+	if which == driver.RowsAll {
+		maps.DeleteFunc(f.peers, func(id string, _ *peer) bool { return !present[id] })
+	}
+}
+
+// takeFacts takes over the facts of a process. Those of one that has long been gone are ignored.
+func (f *fleet) takeFacts(id string, facts factsRecord, now time.Time) {
+	p := f.peers[id]
+	if p == nil {
+		if len(f.peers) >= maxProcesses || now.Sub(unixTime(facts.at)) > forgetAfter {
+			return
+		}
+		p = &peer{heard: now}
+		f.peers[id] = p
+	}
+	p.facts = facts
+}
+
+// takeCounts takes over what a process has counted.
+func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
+	n := min(len(counts.series), len(p.facts.series))
+	counts.series = counts.series[:n]
+	var total Counts
+	for i, c := range counts.series {
+		if !p.facts.series[i].outbound {
+			total = total.combine(c, plus)
+		}
+	}
+	counts.point.Counts = total
+	if seconds := now.Sub(p.heard).Seconds(); p.known && seconds > 0 {
+		since := total.combine(p.total, minus)
+		p.rate.decisions = float64(since.decisions()) / seconds
+		p.rate.denied, p.rate.degraded = float64(since.Denied)/seconds, float64(since.Degraded)/seconds
+	}
+	p.counts, p.total, p.heard = *counts, total, now
+	before := f.whole.add(p, p.known || counts.seq <= fewReports, int64(f.pace()/time.Second))
+	if before != nil {
+		f.history.rebase(before.Point, before.series)
+	}
+	p.known = true
+}
+
+// forget returns the rows of processes that have been silent for long, to be removed.
+func (f *fleet) forget(now time.Time) (rows []driver.Row) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, p := range f.peers {
+		if f.silence(p, now) > forgetAfter {
+			delete(f.peers, id)
+			rows = append(rows, removed(id)...)
+		}
+	}
+	return rows
+}
+
+// silence is for how long a process has not reported while its reports could be read.
+func (f *fleet) silence(p *peer, now time.Time) time.Duration {
+	if f.reading.IsZero() {
+		return 0
+	}
+	since := p.heard
+	if f.reading.After(since) {
+		since = f.reading
+	}
+	return now.Sub(since)
+}
+
+func (f *fleet) isSilent(p *peer, now time.Time) bool {
+	return f.silence(p, now) > missedReports*f.pace()
+}
+
+// each calls a function with every other process that is not silent. The lock is held.
+func (f *fleet) each(now time.Time, do func(*peer)) {
+	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
+		if p := f.peers[id]; !f.isSilent(p, now) {
+			do(p)
+		}
+	}
+}
+
+// processes returns all processes, this one first.
+func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
+	own := Process{Name: label.Line(f.name), Self: true, Started: f.started, Heard: now, StoreUp: f.m.watch.health().Up}
+	const lately = 5 * time.Second
+	if sum, seconds := f.m.history.sum(lately); seconds > 0 {
+		own.Decisions, own.Denied = float64(sum.decisions())/float64(seconds), float64(sum.Denied)/float64(seconds)
+		own.Degraded = float64(sum.Degraded) / float64(seconds)
+	}
+	if points := f.m.history.points(fine); len(points) > 0 {
+		own.P99 = points[len(points)-1].P99
+	}
+	own.Total = f.m.totals().Counts
+	for _, a := range alerts {
+		if a.State == alertFiring {
+			own.Alerts = append(own.Alerts, a.Name)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var others []Process
+	for _, p := range f.peers {
+		o := Process{Name: label.Line(p.facts.name), Started: unixTime(p.facts.started), Heard: p.heard,
+			Silent: f.isSilent(p, now), Total: p.total}
+		if !o.Silent {
+			o.Decisions, o.Denied, o.Degraded = p.rate.decisions, p.rate.denied, p.rate.degraded
+			o.P99, o.StoreUp = p.counts.point.P99, p.counts.storeUp
+			for _, name := range p.facts.alerts {
+				o.Alerts = append(o.Alerts, label.Line(name))
+			}
+		}
+		others = append(others, o)
+	}
+	slices.SortFunc(others, func(a, b Process) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.Started.Compare(b.Started))
+	})
+	return append([]Process{own}, others...)
+}
+
+// silent returns the names of processes that have stopped reporting.
+func (f *fleet) silent(now time.Time) (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.peers {
+		if f.isSilent(p, now) {
+			names = append(names, label.Line(p.facts.name))
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,262 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/keypart"
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+// Lists of subjects, of all processes. Processes name subjects to each other as the store does: by
+// a hash if it keeps no names. A process that knows the subject shows its name, others the hash.
+
+// named is what a process calls a subject where others read it; "" if it cannot be named.
+func (f *fleet) named(subject string) string {
+	if len(subject) > longestKept {
+		return ""
+	}
+	return f.store.StoredName(subject)
+}
+
+// ownWorst are the subjects with most denials in this process in the last seconds.
+func (f *fleet) ownWorst(now time.Time) (list []listed) {
+	for _, o := range f.m.offenders.worst(now) {
+		subject, _ := f.m.names.subject(o.Ref)
+		if name := f.named(subject); name != "" {
+			list = append(list, listed{kind: kindOf(subject), name: name, rate: o.Rate, share: o.Share})
+		}
+	}
+	return list
+}
+
+// ownTop are the subjects with most denials in this process in the last minutes.
+func (f *fleet) ownTop(now time.Time) (list []listed) {
+	for kind := range offenderKinds {
+		if offenderKinds[kind] == policyKind {
+			continue
+		}
+		for _, c := range topCounters(f.m.offenders.merge(kind, now), topSubjects) {
+			if name := f.named(c.name); name != "" {
+				list = append(list, listed{kind: kind, name: name, policy: c.note, denied: c.count, atLeast: c.seen})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(b.denied, a.denied) })
+	return list
+}
+
+// ownShadow are the reports of this process on rules in shadow.
+func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
+	reports := f.m.offenders.shadow
+	for _, r := range reports.all() {
+		shown := r.show(f.m.names, reports.start, now, 0)
+		if shown.Total.Requests == 0 {
+			continue
+		}
+		s := shadowFacts{tier: r.name.tier, policy: r.name.policy, limits: r.limits, since: r.since.Unix(),
+			seconds: int64(shown.RecentSeconds), total: shown.Total, recent: shown.Recent, minutes: shown.Minutes}
+		for _, c := range topCounters(r.hit(), topSubjects) {
+			if name := f.named(c.name); name != "" {
+				s.top = append(s.top, listed{kind: kindOf(c.name), name: name, denied: c.count, atLeast: c.seen})
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// listOf returns lists of other processes.
+func (f *fleet) listOf(now time.Time, of func(*peer) []listed) (all []listed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.each(now, func(p *peer) { all = append(all, of(p)...) })
+	return all
+}
+
+func topOf(p *peer) []listed { return p.facts.top }
+
+// top returns up to n offenders of a kind. Of other processes it knows those with most denials.
+func (f *fleet) top(kind string, n int, now time.Time) []Offender {
+	k := slices.Index(offenderKinds[:], kind)
+	if k < 0 {
+		return nil
+	}
+	others := slices.DeleteFunc(f.listOf(now, topOf), func(l listed) bool { return l.kind != k })
+	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
+}
+
+// merge adds what other processes have counted.
+func (f *fleet) merge(all []counter, others []listed) []counter {
+	if len(others) == 0 {
+		return all
+	}
+	at := make(map[string]int, len(all))
+	for i := range all {
+		at[f.named(all[i].name)] = i
+	}
+	for _, l := range others {
+		i, known := at[l.name]
+		if !known {
+			i = len(all)
+			at[l.name] = i
+			all = append(all, counter{name: l.name, note: l.policy})
+		}
+		all[i].count += l.denied
+		all[i].seen += l.atLeast
+	}
+	return all
+}
+
+// worst returns the subjects with most denials in the last ten seconds.
+func (f *fleet) worst(now time.Time) []Offender {
+	list := f.m.offenders.worst(now)
+	known := map[string]bool{}
+	for i := range list {
+		if subject, ok := f.m.names.subject(list[i].Ref); ok {
+			known[f.named(subject)] = true
+			f.complete(&list[i], subject, now)
+		}
+	}
+	for _, l := range f.listOf(now, worstOf) {
+		if !known[l.name] {
+			known[l.name] = true
+			o := f.foreign(&l)
+			f.complete(&o, l.name, now)
+			list = append(list, o)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Offender) int { return cmp.Compare(b.Rate*b.Share, a.Rate*a.Share) })
+	return list[:min(len(list), worstSuspects)]
+}
+
+func worstOf(p *peer) []listed { return p.counts.worst }
+
+// complete adds what other processes know of a subject, and reports whether they do.
+func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool) {
+	name := f.named(subject)
+	if keypart.IsHashed(subject) {
+		name = subject
+	}
+	for _, l := range f.listOf(now, worstOf) {
+		if l.name != name {
+			continue
+		}
+		denied := o.Rate*o.Share + l.rate*l.share
+		if o.Rate += l.rate; o.Rate > 0 {
+			o.Share = denied / o.Rate
+		}
+		known = true
+	}
+	for _, l := range f.listOf(now, topOf) {
+		if l.name != name {
+			continue
+		}
+		o.Denied += l.denied
+		o.AtLeast += l.atLeast
+		o.Policy = cmp.Or(o.Policy, label.Line(l.policy))
+		if len(o.Policies) == 0 {
+			o.Policies = []string{label.Line(l.policy)}
+		}
+		known = true
+	}
+	if known && o.First.IsZero() {
+		o.First, o.Last = now.Add(-suspectSeconds*time.Second), now
+	}
+	return known
+}
+
+// foreign is a subject that only other processes have denied lately.
+func (f *fleet) foreign(l *listed) Offender {
+	return Offender{Kind: offenderKinds[l.kind], Subject: f.m.names.label(l.name), Ref: f.m.names.ref(l.name)}
+}
+
+// shadow adds the reports of other processes to those of this one, each with up to n subjects.
+func (f *fleet) shadow(list []ShadowReport, n int, now time.Time) []ShadowReport {
+	var others []shadowFacts
+	f.mu.Lock()
+	f.each(now, func(p *peer) { others = append(others, p.facts.shadow...) })
+	f.mu.Unlock()
+	for i := range others {
+		s := others[i].shown()
+		at := slices.IndexFunc(list, func(r ShadowReport) bool {
+			return r.Tier == s.Tier && r.Policy == s.Policy && slices.Equal(r.Limits, s.Limits)
+		})
+		if at < 0 {
+			if s.Recent.Requests == 0 {
+				continue
+			}
+			at = len(list)
+			list = append(list, ShadowReport{Tier: s.Tier, Policy: s.Policy, Limits: s.Limits, Since: s.Since, Top: []Offender{}})
+		}
+		list[at].add(&s)
+		list[at].Top = f.addTop(list[at].Top, others[i].top, s.Policy, n)
+	}
+	sortShadow(list)
+	return list
+}
+
+// addTop adds what another process has counted to a list of subjects.
+func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []Offender {
+	at := map[string]int{}
+	for i := range top {
+		if subject, ok := f.m.names.subject(top[i].Ref); ok {
+			at[f.named(subject)] = i
+		}
+	}
+	for _, l := range others {
+		i, known := at[l.name]
+		if !known {
+			i = len(top)
+			o := f.foreign(&l)
+			o.Policy = policy
+			top = append(top, o)
+		}
+		top[i].Denied += l.denied
+		top[i].AtLeast += l.atLeast
+	}
+	slices.SortStableFunc(top, func(a, b Offender) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Subject, b.Subject))
+	})
+	return top[:min(len(top), n)]
+}
+
+// shown is the report as people see it, without its subjects.
+func (s *shadowFacts) shown() ShadowReport {
+	r := ShadowReport{Tier: label.Line(s.tier), Policy: label.Line(s.policy), Limits: []string{}, Since: unixTime(s.since),
+		Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds), Minutes: s.minutes, Processes: 1}
+	for _, limit := range s.limits {
+		r.Limits = append(r.Limits, label.Line(limit))
+	}
+	return r
+}
+
+// add adds the report of another process on the same rule. The newest minutes of both are taken to
+// be the same.
+func (r *ShadowReport) add(s *ShadowReport) {
+	if s.Since.Before(r.Since) {
+		r.Since = s.Since
+	}
+	r.Total.add(&s.Total)
+	r.Recent.add(&s.Recent)
+	r.RecentSeconds = max(r.RecentSeconds, s.RecentSeconds)
+	if missing := len(s.Minutes) - len(r.Minutes); missing > 0 {
+		r.Minutes = append(make([]ShadowCounts, missing), r.Minutes...)
+	}
+	for i := range s.Minutes {
+		r.Minutes[len(r.Minutes)-len(s.Minutes)+i].add(&s.Minutes[i])
+	}
+	r.Processes += s.Processes
+}
+
+// add adds the requests of another process. Both may have judged the same subjects, so that the
+// larger number is what is sure.
+func (c *ShadowCounts) add(d *ShadowCounts) {
+	c.AtLeast = c.AtLeast || d.AtLeast || c.Subjects > 0 && d.Subjects > 0
+	c.Requests += d.Requests
+	c.Denied += d.Denied
+	c.Subjects, c.Hit = max(c.Subjects, d.Subjects), max(c.Hit, d.Hit)
+	c.Estimated = c.Estimated || d.Estimated
+}

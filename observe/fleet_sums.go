@@ -1,0 +1,96 @@
+package observe
+
+import "time"
+
+// sums add up what other processes count. Reports come every few seconds, and what they report is
+// spread evenly over the seconds until the next ones.
+type sums struct {
+	names []seriesName
+	index map[seriesName]int // of names
+	taken totals             // what the sums have
+	owed  totals             // what the next seconds get
+	steps int64              // as many
+}
+
+// at returns the index of a series.
+func (s *sums) at(name seriesName) int {
+	i, ok := s.index[name]
+	if !ok && len(s.names) >= 2*maxSeries {
+		name = name.rest()
+		i, ok = s.index[name]
+	}
+	if !ok {
+		i = len(s.names)
+		s.index[name] = i
+		s.names = append(s.names, name)
+		series := Series{Tier: name.tier, Policy: name.policy}
+		s.taken.series, s.owed.series = append(s.taken.series, series), append(s.owed.series, series)
+	}
+	return i
+}
+
+// add takes over what a process has counted since it was last asked. What it has counted before
+// this process knew of it has no time: it is among the sums at once, and is returned.
+func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
+	into := &s.owed
+	if !timed {
+		into = &totals{}
+	}
+	into.Point = into.Point.combine(p.counts.point.combine(p.taken.point, minus), plus)
+	for i, c := range p.counts.series {
+		if i < len(p.taken.series) {
+			c = c.combine(p.taken.series[i], minus)
+		}
+		at := s.at(p.facts.series[i])
+		for len(into.series) < len(s.names) {
+			into.series = append(into.series, Series{})
+		}
+		into.series[at].Total = into.series[at].Total.combine(c, plus)
+	}
+	p.taken = p.counts
+	if timed {
+		s.steps = max(steps, 1)
+		return nil
+	}
+	s.move(into, func(all, _ int64) int64 { return all })
+	return into
+}
+
+// move takes a part of something over into the sums.
+func (s *sums) move(from *totals, share func(all, _ int64) int64) {
+	some := from.Point.combine(from.Point, share)
+	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)
+	for i := range from.series {
+		c := from.series[i].Total
+		c = c.combine(c, share)
+		s.taken.series[i].Total = s.taken.series[i].Total.combine(c, plus)
+		from.series[i].Total = from.series[i].Total.combine(c, minus)
+	}
+}
+
+// tick ends a second, given the totals of this process. It returns what [history.add] does, of all
+// processes.
+func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.whole
+	s.move(&s.owed, part(0, max(s.steps, 1)))
+	s.steps--
+	w := totals{Point: own.Point.combine(s.taken.Point, plus), decisions: own.decisions, storeCalls: own.storeCalls}
+	for _, name := range own.names {
+		s.at(name)
+	}
+	w.series = append(w.series, s.taken.series...)
+	for i, name := range own.names {
+		t := &w.series[s.at(name)].Total
+		*t = t.combine(own.series[i].Total, plus)
+	}
+	f.each(now, func(p *peer) { w.slowest.lengthen(&p.counts.point) })
+	return f.history.add(now, &w)
+}
+
+// lengthen makes durations those of another point where they are longer.
+func (p *Point) lengthen(q *Point) {
+	p.P50, p.P99 = max(p.P50, q.P50), max(p.P99, q.P99)
+	p.StoreP50, p.StoreP99 = max(p.StoreP50, q.StoreP50), max(p.StoreP99, q.StoreP99)
+}

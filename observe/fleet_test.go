@@ -1,0 +1,232 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/observe"
+)
+
+// table is the store through which processes share what they count. It counts what they write.
+type table struct {
+	*memorystore.Store
+
+	mu      sync.Mutex
+	away    bool
+	written int
+}
+
+func (k *table) Keep(ctx context.Context, name string, rows []driver.Row, seen int64, missing bool) (int64, error) {
+	k.mu.Lock()
+	away := k.away
+	for _, r := range rows {
+		k.written += len(r.Name) + len(r.Text)
+	}
+	k.mu.Unlock()
+	if away {
+		return 0, errors.New("away")
+	}
+	return k.Store.Keep(ctx, name, rows, seen, missing)
+}
+
+func (k *table) setAway(away bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.away = away
+}
+
+func (k *table) bytes() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.written
+}
+
+func newTable(t *testing.T) *table {
+	t.Helper()
+	return &table{Store: newMemory(t)}
+}
+
+const shadowed = `
+tiers: [{name: anyone, identity: [user, ip], limits: 5/1h}]
+policies: [{name: trial, match: {path: /trial}, limits: 2/1h, shadow: true}]
+`
+
+// TestFleet: two processes that decide by themselves show what both have counted, and each of them.
+func TestFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newTable(t)
+		one, two := newMonitor(t), newMonitor(t)
+		oneGuard, twoGuard := newGuard(t, newMemory(t), shadowed, one), newGuard(t, newMemory(t), shadowed, two)
+		ask(t, twoGuard, 3, get("/before")) // which has no second
+		defer two.Share(shared)()
+		time.Sleep(10 * time.Second)
+		leave := one.Share(shared)
+		time.Sleep(5 * time.Second)
+		ask(t, oneGuard, 8, get("/"))
+		ask(t, twoGuard, 4, get("/"))
+		ask(t, twoGuard, 1, get("/trial"))
+		time.Sleep(30 * time.Second)
+
+		for _, m := range []*observe.Monitor{one, two} {
+			status := m.Status(10)
+			total := observe.Counts{}
+			for _, s := range status.Series {
+				total.Allowed += s.Total.Allowed
+				total.Denied += s.Total.Denied
+			}
+			// One of 8 at a limit of 5 allows 5, the other 3 and 2 more of 5.
+			if total.Allowed != 10 || total.Denied != 6 {
+				t.Errorf("got %+v of all, want 10 and 6: %+v", total, status.Series)
+			}
+			if len(status.Processes) != 2 || !status.Processes[0].Self || status.Processes[1].Self {
+				t.Fatalf("got %+v, want both", status.Processes)
+			}
+			each := status.Processes[0].Total.Denied + status.Processes[1].Total.Denied
+			if each != 6 {
+				t.Errorf("the processes have denied %d, want 6", each)
+			}
+			var seconds int64
+			for _, p := range m.History(time.Second) {
+				seconds += p.Denied
+				if p.Denied < 0 || p.Allowed < 0 {
+					t.Errorf("got %+v", p)
+				}
+			}
+			if seconds != 6 {
+				t.Errorf("the seconds add up to %d denials, want 6", seconds)
+			}
+			top := m.Top("ip", 10)
+			if len(top) != 1 || top[0].Denied != 6 {
+				t.Errorf("got %+v, want one with 6", top)
+			}
+		}
+		leave()
+		time.Sleep(5 * time.Second)
+		if s := two.Status(0); len(s.Processes) != 1 || len(s.Store.Silent) != 0 || s.Point.Denied != 0 {
+			t.Errorf("got %+v, want only this process after the other has left", s)
+		}
+	})
+}
+
+// TestFleetShadow: a report counts what both have judged.
+func TestFleetShadow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, memory := newTable(t), newMemory(t)
+		one, two := newMonitor(t), newMonitor(t)
+		oneGuard, twoGuard := newGuard(t, memory, inShadow, one), newGuard(t, memory, inShadow, two)
+		defer one.Share(shared)()
+		defer two.Share(shared)()
+		ask(t, oneGuard, 3, get("/trial"))
+		ask(t, twoGuard, 4, get("/trial"))
+		time.Sleep(20 * time.Second)
+		a, b := one.ShadowReports(oneGuard.Set(), 10), two.ShadowReports(twoGuard.Set(), 10)
+		if len(a) == 0 || len(b) == 0 || a[0].Processes != 2 {
+			t.Fatalf("got %+v and %+v", a, b)
+		}
+		if a[0].Total != b[0].Total || a[0].Total.Requests != 7 || a[0].Total.Denied == 0 || a[0].Total.Subjects != 1 ||
+			!a[0].Total.AtLeast || a[0].Recent.Requests != 7 {
+			t.Errorf("got %+v and %+v, want 7 of at least one subject", a[0].Total, b[0].Total)
+		}
+		if len(a[0].Top) != 1 || a[0].Top[0].Denied != a[0].Total.Denied {
+			t.Errorf("got %+v", a[0].Top)
+		}
+		last := a[0].Minutes[len(a[0].Minutes)-1]
+		if last.Requests != 7 {
+			t.Errorf("got %+v of this minute, want 7", last)
+		}
+	})
+}
+
+// TestProcessSilent: a process that stops without a word is an alert in the others within ten
+// seconds, until it reports again or is forgotten; one that has no store raises none.
+func TestProcessSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newTable(t)
+		hangs := &table{Store: shared.Store}
+		one, two := newMonitor(t), newMonitor(t)
+		defer one.Share(shared)()
+		defer two.Share(hangs)()
+		time.Sleep(20 * time.Second)
+		firing := func() bool {
+			return slices.ContainsFunc(one.Status(0).Alerts, func(a observe.Alert) bool {
+				return a.Name == "ProcessSilent" && a.State == "firing" && strings.Contains(a.Summary, "Silent: ")
+			})
+		}
+		if firing() {
+			t.Fatal("it fires although both report")
+		}
+		shared.setAway(true)
+		time.Sleep(time.Minute)
+		if firing() {
+			t.Error("it fires in a process that cannot read reports")
+		}
+		shared.setAway(false)
+		time.Sleep(20 * time.Second)
+		hangs.setAway(true)
+		time.Sleep(10 * time.Second)
+		if !firing() || !one.Status(0).Processes[1].Silent {
+			t.Errorf("it does not fire after 10 s: %+v", one.Status(0))
+		}
+		hangs.setAway(false)
+		time.Sleep(6 * time.Second)
+		if firing() {
+			t.Error("it fires although the process reports again")
+		}
+		hangs.setAway(true)
+		time.Sleep(10*time.Minute + 10*time.Second)
+		if firing() || len(one.Status(0).Processes) != 1 {
+			t.Errorf("it is not forgotten: %+v", one.Status(0).Processes)
+		}
+		hangs.setAway(false)
+	})
+}
+
+// TestFleetSize: a process writes at most 100 bytes a second for each rule, however much it counts.
+func TestFleetSize(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		rules      int
+	}{
+		{"one", `tiers: [{name: anyone, identity: ip, limits: 5/1h}]`, 1},
+		{"one in shadow", `tiers: [{name: anyone, identity: ip, limits: 5/1h, shadow: true}]`, 1},
+		{"three", `
+tiers: [{name: anyone, identity: ip, limits: 5/1h, shadow: true}]
+policies:
+  - {name: all, match: {path: /}, limits: 500/1h}
+  - {name: every-request, match: {path: /}, limits: 50000/1d}
+`, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := newTable(t)
+				m := newMonitor(t)
+				g := newGuard(t, newMemory(t), test.text, m)
+				defer m.Share(shared)()
+				const seconds = 60
+				for range seconds {
+					for i := range 2000 {
+						in := get("/")
+						in.Peer = netip.MustParseAddr(fmt.Sprintf("2001:db8:1234:%x::1", 0x1000+i%300))
+						ask(t, g, 1, in)
+					}
+					time.Sleep(time.Second)
+				}
+				got := float64(shared.bytes()) / seconds / float64(test.rules)
+				t.Logf("%.0f bytes a second", got)
+				if got > 100 {
+					t.Errorf("%.0f bytes a second for each rule, want at most 100", got)
+				}
+			})
+		})
+	}
+}
