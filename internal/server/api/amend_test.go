@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/api"
-	"github.com/stint-limiter/stint/redisstore"
 )
 
 func TestAmend(t *testing.T) {
@@ -38,16 +37,13 @@ func TestAmend(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, memory(t), rules)
-			body := `{"charge":"` + s.post("/v1/take", test.take).decision(200).Charge + `"` + test.more + `}`
+			body := withCharge(s.post("/v1/take", test.take).decision(200).Charge, test.more)
 			for i, want := range []bool{test.changed, test.second} {
 				if got := s.post("/v1/"+test.path, body).changed(); got != want {
 					t.Errorf("time %d: changed is %v, want %v", i+1, got, want)
 				}
 			}
-			a := s.post("/v1/peek", test.take)
-			var d decision
-			a.into(a.Code, &d)
-			if got := usage(d); got != test.want {
+			if got := s.looks(test.take); got != test.want {
 				t.Errorf("afterwards %s, want %s", got, test.want)
 			}
 		})
@@ -75,7 +71,7 @@ func TestSettleAnswers(t *testing.T) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			c.Observer = observerFunc(func(e any) { seen = append(seen, e) })
 		})
-		body := `{"charge":"` + s.post("/v1/take", test.take).decision(200).Charge + `"` + test.more + `}`
+		body := withCharge(s.post("/v1/take", test.take).decision(200).Charge, test.more)
 		for i, want := range []int64{test.charged, -1} {
 			if changed, charged := s.post("/v1/"+test.path, body).charged(); changed != (i == 0) || charged != want {
 				t.Errorf("%s%s, time %d: changed is %v, charged %d; want %d", test.take, test.more, i+1, changed, charged, want)
@@ -102,14 +98,7 @@ func (f observerFunc) Observe(_ context.Context, e any) { f(e) }
 // repeat that comes to the other is not charged.
 func TestTwoServers(t *testing.T) {
 	redis := redistest.Start(t)
-	open := func(prefix string) *server {
-		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), Prefix: prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { store.Close() })
-		return serve(t, store, rules)
-	}
+	open := func(prefix string) *server { return serve(t, opened(t, redis, prefix), rules) }
 	a, b, stranger := open("stint"), open("stint"), open("others")
 
 	const body = `{"method":"POST","path":"/login","peer":"203.0.113.9","claims":{"user":"1"},"cost":4}`
@@ -119,14 +108,13 @@ func TestTwoServers(t *testing.T) {
 	}
 	a.post("/v1/take", body).decision(429)
 
-	charge := `{"charge":"` + first.Charge + `"`
-	if p := stranger.post("/v1/refund", charge+`}`).problem(http.StatusBadRequest); p.Mistakes[0].Field != "charge" {
+	if p := stranger.post("/v1/refund", withCharge(first.Charge, "")).problem(http.StatusBadRequest); p.Mistakes[0].Field != "charge" {
 		t.Errorf("got %+v", p)
 	}
-	if !b.post("/v1/settle", charge+`,"cost":1}`).changed() {
+	if !b.post("/v1/settle", withCharge(first.Charge, `,"cost":1`)).changed() {
 		t.Error("the charge of one server is not settled by the other")
 	}
-	if a.post("/v1/settle", charge+`,"cost":1}`).changed() {
+	if a.post("/v1/settle", withCharge(first.Charge, `,"cost":1`)).changed() {
 		t.Error("a charge is settled twice")
 	}
 	if d := a.post("/v1/peek", body).decision(429); usage(d) != "free 2/8, free 5/15, login 2/0" {
@@ -135,7 +123,7 @@ func TestTwoServers(t *testing.T) {
 
 	const named = `{"subject":"job","limits":["1/1m"],"id":"once"}`
 	c := a.post("/v1/take", named).decision(200)
-	if !b.post("/v1/refund", `{"charge":"`+c.Charge+`"}`).changed() {
+	if !b.post("/v1/refund", withCharge(c.Charge, "")).changed() {
 		t.Error("not refunded")
 	}
 	if c = a.post("/v1/take", named).decision(200); c.Repeat {
@@ -145,12 +133,12 @@ func TestTwoServers(t *testing.T) {
 	if !again.Repeat || again.Charge == "" {
 		t.Errorf("got %+v", again)
 	}
-	if b.post("/v1/refund", `{"charge":"`+c.Charge+`"}`).changed() {
+	if b.post("/v1/refund", withCharge(c.Charge, "")).changed() {
 		t.Error("refunded, although it was repeated")
 	}
 	// A client whose answer was lost has its charge by the repeat.
 	for i, charge := range []string{again.Charge, c.Charge} {
-		if a.post("/v1/settle", `{"charge":"`+charge+`","cost":3}`).changed() != (i == 0) {
+		if a.post("/v1/settle", withCharge(charge, `,"cost":3`)).changed() != (i == 0) {
 			t.Error("not settled once between a request and its repeat")
 		}
 	}
@@ -165,7 +153,7 @@ func TestTwoServers(t *testing.T) {
 func TestAmendFailure(t *testing.T) {
 	broken := serve(t, amendFails{memory(t)}, rules)
 	charge := broken.post("/v1/take", `{"subject":"a","tier":"free"}`).decision(200).Charge
-	if p := broken.post("/v1/refund", `{"charge":"`+charge+`"}`).problem(503); p.Error != "unavailable" {
+	if p := broken.post("/v1/refund", withCharge(charge, "")).problem(503); p.Error != "unavailable" {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -174,14 +162,9 @@ func TestAmendFailure(t *testing.T) {
 // so with any number of them.
 func TestExtendTakesNoForgottenPlace(t *testing.T) {
 	redis := redistest.Start(t)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	s := serve(t, store, rules)
+	s := serve(t, opened(t, redis, ""), rules)
 	const take = `{"subject":"a","limits":["2/30s concurrency"]}`
-	body := `{"charge":"` + s.post("/v1/take", take).decision(200).Charge + `"}`
+	body := withCharge(s.post("/v1/take", take).decision(200).Charge, "")
 	if !s.post("/v1/extend", body).changed() {
 		t.Error("a place that is held is not extended")
 	}
@@ -189,7 +172,7 @@ func TestExtendTakesNoForgottenPlace(t *testing.T) {
 	if s.post("/v1/extend", body).changed() {
 		t.Error("a forgotten place is extended")
 	}
-	if d := s.post("/v1/peek", take).decision(200); usage(d) != "limits 0/2" {
-		t.Errorf("afterwards %s, want limits 0/2", usage(d))
+	if got := s.looks(take); got != "limits 0/2" {
+		t.Errorf("afterwards %s, want limits 0/2", got)
 	}
 }

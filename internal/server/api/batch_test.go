@@ -13,7 +13,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -45,13 +44,7 @@ func TestBatch(t *testing.T) {
 // Requests of a batch are decided in no order, and never more of them allowed than there is room
 // for.
 func TestBatchOnOneSubject(t *testing.T) {
-	redis := redistest.Start(t)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	stack, err := resilience.New(store,
+	stack, err := resilience.New(opened(t, redistest.Start(t), ""),
 		resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
 			Logger: discard})
 	if err != nil {

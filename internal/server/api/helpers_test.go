@@ -16,9 +16,11 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/api"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/redisstore"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -58,6 +60,17 @@ func memory(t testing.TB) *memorystore.Store {
 	return store
 }
 
+// opened returns a store in Redis.
+func opened(t testing.TB, redis *redistest.Server, prefix string) *redisstore.Store {
+	t.Helper()
+	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
 // serve returns an API over a store. It answers everybody, and accepts limits of callers.
 func serve(t testing.TB, store stint.Store, text string, change ...func(*api.Config)) *server {
 	t.Helper()
@@ -89,6 +102,17 @@ type answer struct {
 	*httptest.ResponseRecorder
 	t testing.TB
 }
+
+// looks is a peek whatever it answers.
+func (s *server) looks(body string) string {
+	s.t.Helper()
+	var d decision
+	a := s.post("/v1/peek", body)
+	a.into(a.Code, &d)
+	return usage(d)
+}
+
+func withCharge(charge, more string) string { return `{"charge":"` + charge + `"` + more + `}` }
 
 // post sends a body that is meant to be good, or to be wrong in what it says and not in its form:
 // if it is answered with a decision, it fits the document.

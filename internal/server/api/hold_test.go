@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/redisstore"
 )
 
 // clocked returns a server over a store whose clock the test moves.
@@ -25,17 +24,6 @@ func clocked(t *testing.T, rules string) (*server, func(time.Duration)) {
 	t.Cleanup(func() { store.Close() })
 	return serve(t, store, rules), func(d time.Duration) { now.Add(int64(d)) }
 }
-
-// looks is a peek whatever it answers.
-func (s *server) looks(body string) string {
-	s.t.Helper()
-	var d decision
-	a := s.post("/v1/peek", body)
-	a.into(a.Code, &d)
-	return usage(d)
-}
-
-func withCharge(charge, more string) string { return `{"charge":"` + charge + `"` + more + `}` }
 
 // A hold keeps an estimate in a long window, heartbeats charge what was used so far, and the true
 // cost is charged once, whatever is repeated.
@@ -232,12 +220,7 @@ func TestReport(t *testing.T) {
 
 // A caller whose answer was lost refunds by the request that it sent.
 func TestRefundByID(t *testing.T) {
-	redis := redistest.Start(t)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := opened(t, redistest.Start(t), "")
 	for name, s := range map[string]*server{"memory": serve(t, memory(t), rules), "redis": serve(t, store, rules)} {
 		const look = `{"subject":"job","limits":["100/1h"]}`
 		for i, body := range []string{
@@ -288,14 +271,7 @@ func TestRefundByID(t *testing.T) {
 // A replayed, forged or foreign charge frees nothing.
 func TestForgedCharges(t *testing.T) {
 	redis := redistest.Start(t)
-	open := func(prefix string) *server {
-		store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), Prefix: prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { store.Close() })
-		return serve(t, store, rules)
-	}
+	open := func(prefix string) *server { return serve(t, opened(t, redis, prefix), rules) }
 	s, foreign := open("stint"), open("other")
 	const take = `{"subject":"a","limits":["100/1m","1000/1d"],"cost":40,"hold_seconds":300}`
 	const look = `{"subject":"a","limits":["100/1m","1000/1d"]}`

@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/redisstore"
 )
 
 // plans are rules with numbers from claims.
@@ -94,11 +93,7 @@ func together(d decision) (all []string) {
 
 // TestTogether: several subjects are charged all or none, and a charge amends them all.
 func TestTogether(t *testing.T) {
-	redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: redistest.Start(t).URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer redis.Close()
+	redis := opened(t, redistest.Start(t), "")
 	for name, s := range map[string]*server{"memory": serve(t, memory(t), plans), "redis": serve(t, redis, plans)} {
 		t.Run(name, func(t *testing.T) {
 			want := func(d decision, what ...string) {

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"testing"
 
@@ -10,34 +8,6 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/server"
 )
-
-// answered is what the API answers to a decision or an amendment.
-type answered struct {
-	status  int
-	Allowed bool
-	Charge  string
-	Changed bool
-	Charged int64
-	Limits  []struct{ Used, Remaining int64 }
-}
-
-func (r *rig) call(path string, body map[string]any) (a answered) {
-	r.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	response, err := http.Post(r.api+path, "application/json", bytes.NewReader(text))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
-		r.t.Fatal(err)
-	}
-	a.status = response.StatusCode
-	return a
-}
 
 // TestHoldsAcrossServers: what one server has taken, another one settles, once, also if it was
 // started later and the first is gone. A charge that was changed frees nothing.

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -117,7 +116,20 @@ func (r *rig) use(user string, times int) {
 }
 
 // post returns the status of a POST to the API.
-func (r *rig) post(path string, body any) int {
+func (r *rig) post(path string, body any) int { return r.call(path, body).status }
+
+// answered is what the API answers to a decision or an amendment.
+type answered struct {
+	status  int
+	Allowed bool
+	Charge  string
+	Changed bool
+	Charged int64
+	Limits  []struct{ Used, Remaining int64 }
+}
+
+// call returns the answer to a POST to the API.
+func (r *rig) call(path string, body any) (a answered) {
 	r.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -128,10 +140,11 @@ func (r *rig) post(path string, body any) int {
 		r.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
 		r.t.Fatal(err)
 	}
-	return response.StatusCode
+	a.status = response.StatusCode
+	return a
 }
 
 // question asks for a user whether a request may pass.
