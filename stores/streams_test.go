@@ -33,7 +33,7 @@ const (
 	streamBudget   = 80 * streamEstimate
 )
 
-// serve serves streams until the context ends: then the process is dead, and what it served as well.
+// serve serves streams until the context ends: then the process is dead, and what it served too.
 func (s *streams) serve(ctx context.Context, t *testing.T, lim *stint.Limiter, r stint.Request, work *sync.WaitGroup) {
 	for ctx.Err() == nil {
 		d, err := lim.Take(ctx, r)
@@ -97,9 +97,9 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // Streams that last longer than their holds and than the window of a rate use up a budget on four
-// levels, in several processes over a real Redis. Redis stops for a second, and one of the processes
-// dies. What was really used is the budget, but for what the dead have not reported; and nothing of
-// the dead stays held.
+// levels, in several processes over a real Redis. Redis stops for a second, and one process dies.
+// What was really used is the budget, but for what the dead have not reported; and nothing of the
+// dead stays held.
 func TestStreamsOverRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	request := stint.Request{Hold: streamLife}

@@ -239,7 +239,8 @@ func (o *op) String() string {
 		fmt.Fprintf(&b, ", banned for %v", o.banLeft)
 	}
 	for _, beat := range o.beats {
-		fmt.Fprintf(&b, "; reported %d at %v to %v: open %v, failed %v", beat.total, beat.call, beat.ret, beat.open, beat.failed)
+		fmt.Fprintf(&b, "; reported %d at %v to %v: open %v, failed %v",
+			beat.total, beat.call, beat.ret, beat.open, beat.failed)
 	}
 	for _, a := range o.amends {
 		fmt.Fprintf(&b, "; %s settled to %d at %v to %v: applied %v, failed %v", a.name, a.cost, a.call, a.ret, a.applied, a.failed)

@@ -126,8 +126,8 @@ func draft(seed uint64) *plan {
 	return p
 }
 
-// sort puts steps in order, no two at one instant: which of them is first is not for the scheduler to
-// say.
+// sort puts steps in order, no two at one instant: which of them is first is not for the scheduler
+// to say.
 func (p *plan) sort() {
 	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
 	for i := 1; i < len(p.steps); i++ {

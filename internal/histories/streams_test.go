@@ -12,8 +12,8 @@ import (
 )
 
 // draftStreams draws a plan in which all requests have holds: streams that report what they have
-// used, and are settled when they end, once or several times, as a whole or quantity by quantity, or
-// never. It has the same faults as others.
+// used, and are settled when they end, once or several times, as a whole or quantity by quantity,
+// or never. It has the same faults as others.
 func draftStreams(seed uint64) *plan {
 	rng := rand.New(rand.NewPCG(seed, 34))
 	life := pick(rng, 3*time.Second, 5*time.Second, 8*time.Second)
@@ -42,7 +42,8 @@ func draftStreams(seed uint64) *plan {
 	p.streams(rng, last+tail+life)
 	p.sort()
 	if rng.IntN(6) == 0 {
-		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances), claims: []claim{{0, 0}}})
+		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances),
+			claims: []claim{{0, 0}}})
 	}
 	return p
 }
@@ -142,7 +143,8 @@ func (j *judge) streams(s int) {
 			l := &sub.limits[i]
 			n := x.cost(s)
 			for _, a := range j.ops {
-				if a.told == allowed && !a.flat && !a.repeat && !a.degraded && a.ret < x.call && !j.forgotten(s, a.call, x.ret) {
+				if a.told == allowed && !a.flat && !a.repeat && !a.degraded && a.ret < x.call &&
+					!j.forgotten(s, a.call, x.ret) {
 					n += j.surely(s, l, a, x)
 				}
 			}
@@ -167,7 +169,9 @@ func (j *judge) wasWell(process int, from, to time.Duration) bool {
 }
 
 // isSure reports whether a heartbeat surely has reached the server, and kept the hold.
-func (j *judge) isSure(o *op, b *beat) bool { return b.open && !b.failed && j.wasWell(o.process, b.call, b.ret) }
+func (j *judge) isSure(o *op, b *beat) bool {
+	return b.open && !b.failed && j.wasWell(o.process, b.call, b.ret)
+}
 
 // renewed is the last instant by another at which the life of a hold surely began again.
 func (j *judge) renewed(o *op, by time.Duration) time.Duration {
@@ -354,7 +358,8 @@ func (j *judge) twice(s int) {
 			continue
 		}
 		a := first[o.id]
-		if a != nil && a.ret < o.call && o.ret < j.renewed(a, o.call)+j.subjects[s].hold && !j.forgotten(s, a.call, o.ret) {
+		if a != nil && a.ret < o.call && o.ret < j.renewed(a, o.call)+j.subjects[s].hold &&
+			!j.forgotten(s, a.call, o.ret) {
 			j.object("twice", "%v\nis admitted again: %v", a, o)
 		}
 		first[o.id] = o

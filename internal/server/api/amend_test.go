@@ -108,7 +108,8 @@ func TestTwoServers(t *testing.T) {
 	}
 	a.post("/v1/take", body).decision(429)
 
-	if p := stranger.post("/v1/refund", withCharge(first.Charge, "")).problem(http.StatusBadRequest); p.Mistakes[0].Field != "charge" {
+	p := stranger.post("/v1/refund", withCharge(first.Charge, "")).problem(http.StatusBadRequest)
+	if p.Mistakes[0].Field != "charge" {
 		t.Errorf("got %+v", p)
 	}
 	if !b.post("/v1/settle", withCharge(first.Charge, `,"cost":1`)).changed() {

@@ -152,8 +152,8 @@ func TestHoldCountsRequests(t *testing.T) {
 	}
 }
 
-// A policy that is asked for by its name, or that matches, says what is estimated, and how long that
-// is held. What is reported or booked is no estimate.
+// A policy that is asked for by its name, or that matches, says what is estimated, and how long
+// that is held. What is reported or booked is no estimate.
 func TestHoldOfAPolicy(t *testing.T) {
 	const rules = `tiers: [{name: free, identity: ip, limits: 100/1d}]
 policies:
@@ -161,22 +161,24 @@ policies:
   - {name: plain, match: {path: /plain}, budget: ["in: 1000/1d"]}
 `
 	named, matched := `"subject":"ip:203.0.113.9","policy":"chat"`, `"method":"GET","path":"/chat","peer":"203.0.113.9"`
+	const both, nothing = "100/900, chat 400/600", "0/1000, chat 0/1000"
+	beside := `"subject":"x","policy":"plain","and":[{` + named + `}]`
 	for name, test := range map[string]struct {
 		path, body string
 		hold       float64
 		costs      string // of in and out
 		later      string // when the hold has expired
 	}{
-		"by name":                 {"take", named, 300, "100/900, chat 400/600", "0/1000, chat 0/1000"},
-		"by name, a hold":         {"take", named + `,"hold_seconds":60`, 60, "100/900, chat 400/600", "0/1000, chat 0/1000"},
-		"by name, a cost":         {"take", named + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", "0/1000, chat 0/1000"},
-		"by name, beside another": {"take", `"subject":"x","policy":"plain","and":[{` + named + `}]`, 300, "100/900, chat 400/600", "0/1000, chat 0/1000"},
-		"by match":                {"take", matched, 300, "100/900, chat 400/600", "0/1000, chat 0/1000"},
-		"by match, a cost":        {"take", matched + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", "0/1000, chat 0/1000"},
-		"reported by name":        {"report", named, 0, "100/900, chat 400/600", "100/900, chat 400/600"},
-		"reported by match":       {"report", matched + `,"costs":{"out":5}`, 0, "100/900, chat 5/995", "100/900, chat 5/995"},
-		"reserved by name":        {"reserve", named, 0, "100/900, chat 400/600", "100/900, chat 400/600"},
-		"reserved by match":       {"reserve", matched, 0, "100/900, chat 400/600", "100/900, chat 400/600"},
+		"by name":                 {"take", named, 300, both, nothing},
+		"by name, a hold":         {"take", named + `,"hold_seconds":60`, 60, both, nothing},
+		"by name, a cost":         {"take", named + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", nothing},
+		"by name, beside another": {"take", beside, 300, both, nothing},
+		"by match":                {"take", matched, 300, both, nothing},
+		"by match, a cost":        {"take", matched + `,"costs":{"in":7}`, 300, "7/993, chat 400/600", nothing},
+		"reported by name":        {"report", named, 0, both, both},
+		"reported by match":       {"report", matched + `,"costs":{"in":5}`, 0, "5/995, chat 400/600", "5/995, chat 400/600"},
+		"reserved by name":        {"reserve", named, 0, both, both},
+		"reserved by match":       {"reserve", matched, 0, both, both},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, pass := clocked(t, rules)

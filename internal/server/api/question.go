@@ -122,8 +122,8 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.name(r, k)
 }
 
-// name gives claims that count costs the costs that were named for their limits, instead of those of
-// policies.
+// name gives claims that count costs the costs that were named for their limits, instead of those
+// of policies.
 func (q *question) name(r *reader, k *ask) {
 	if k.costs == nil {
 		return
@@ -191,7 +191,8 @@ func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	case !a.config.AdHoc:
 		r.wrongIn("limits", "limits of the caller's own are not accepted here; name a policy or a tier, or set the server up for them")
 	default:
-		q.claim(k.subject, k.scope, &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1}, k.limits, nil)
+		rule := &policy.Rule{Policy: adHocName, Limits: k.limits, Costs: true, Index: -1}
+		q.claim(k.subject, k.scope, rule, k.limits, nil)
 	}
 }
 
