@@ -29,6 +29,7 @@ type scriptCall struct {
 
 	keyText []byte // the keys, one after the other
 	ends    []int  // where each of them ends
+	several int    // runs or amendments in it
 	body    []byte // what follows the sets of limits in the first argument
 	parts   []part
 	sets    []*set // by number, which counts from one: those that are asked for, then others
@@ -68,6 +69,7 @@ func (c *scriptCall) complete() *scriptCall {
 	b = le.AppendUint64(b, c.id)
 	b = appendInt(b, c.store.clock())
 	b = le.AppendUint32(b, uint32(c.id*0x9e3779b97f4a7c15>>32)) // the generation of states that it creates
+	b = le.AppendUint16(b, uint16(c.several))
 	b = c.appendSets(b)
 	c.args[0] = rueidis.BinaryString(append(b, c.body...))
 	return c
@@ -98,7 +100,7 @@ func (s *Store) encodeTake(runs []run, id uint64) (*scriptCall, error) {
 	c.runs = runs
 	c.keyText, c.ends = make([]byte, 0, 64*len(runs)), make([]int, 0, 2*len(runs))
 	c.parts, c.body = make([]part, 0, len(runs)), make([]byte, 0, 40*len(runs)+80)
-	c.body = le.AppendUint16(c.body, uint16(len(runs)))
+	c.several = len(runs)
 	for i := range runs {
 		c.addRun(&runs[i], id+1)
 		id += uint64(len(runs[i].calls))
@@ -249,7 +251,7 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 	}
 	c.keyText, c.ends = make([]byte, 0, 64*len(batch)), make([]int, 0, 2*len(batch))
 	c.parts, c.body = make([]part, 0, len(batch)), make([]byte, 0, 80*len(batch)+2)
-	c.body = le.AppendUint16(c.body, uint16(len(batch)))
+	c.several = len(batch)
 	for _, q := range batch {
 		notAfter, retake := int64(0), s.retakes(&q.charge, q.Amendment)
 		if q.Amendment.Kind == stint.AmendExtend {

@@ -3,8 +3,8 @@
 -- KEYS     per amendment, per claim its settled charges, then the state or the holders of each of
 --          its parts, of a state with its holds if the charge has some; with a request id, last, the
 --          request ids of the first claim
--- ARGV[1]  see start.lua; then the number of amendments (2 bytes), and per amendment
---            kind (1)
+-- ARGV[1]  see start.lua; then per amendment
+--            kind (1 byte)
 --            1 if all is given back (1)
 --            1 if parts have true costs of their own (1)
 --            life of its holds (0: it has none)
@@ -278,9 +278,8 @@ local function amend(a)
   return struct.pack('<BI2dd', 0, applied, a.total, a.dropped)
 end
 
-local out, amendments = { struct.pack('<c8d', args, now) }, nil
-amendments, pos = struct.unpack('<I2', args, pos)
-for _ = 1, amendments do
+local out = { struct.pack('<c8d', args, now) }
+for _ = 1, several do
   local a = read_amendment()
   local ok, reply = pcall(amend, a)
   if not ok and not a.writing then -- it is rare, or a state is damaged

@@ -6,6 +6,7 @@
 --          clock (0: use the server's; only tests send another)
 --          generation of states that the call creates (4): a number that tells a state from one
 --          that was lost or reset
+--          number of runs or amendments (2), if there can be several
 --          sets of limits (sets.lua)
 --          the rest, which the last file of the script describes
 --
@@ -16,7 +17,7 @@
 
 local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
 local args = ARGV[1]
-local now, generation, count, pos = unpack_at('<dI4B', args, 9) -- the number of sets, too
+local now, generation, several, count, pos = unpack_at('<dI4I2B', args, 9) -- count is that of the sets
 if now == 0 then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]

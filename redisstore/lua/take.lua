@@ -5,8 +5,8 @@
 --            holders of a concurrency limit (holders.lua)
 --            if bans apply: per claim the ban of its subject, then per claim its strikes
 --            with a request id: the request ids of the first claim
--- ARGV[1]  see start.lua; then the number of runs (2 bytes), and per run
---            kind (1): PLAIN, a single take of one part without options; PLAIN_BANS, the same
+-- ARGV[1]  see start.lua; then per run of requests
+--            kind (1 byte): PLAIN, a single take of one part without options; PLAIN_BANS, the same
 --              under bans; PLAIN_PEEK, a single peek at one part; or OTHER
 --            set of its first part (1; 0: holders), and its cost, units
 --            not-after, the last instant at which it may be decided (0: none)
@@ -75,9 +75,8 @@ end
 -- The script begins here. base is the number of keys before those of the run, next_id the index of
 -- the next request id in ARGV, and not_after the run's not-after.
 local base, next_id, decide = 0, 2, nil
-local out, runs = { pack('<c8d', args, now), nil }, nil
-runs, pos = unpack_at('<I2', args, pos)
-for run = 1, runs do
+local out = { pack('<c8d', args, now), nil }
+for run = 1, several do
   local kind, which, cost, not_after, from = unpack_at('<BBdd', args, pos)
   local keys, has_id, rest, ok, reply, st = 1, 0, nil, false, nil, nil
   pos = from
