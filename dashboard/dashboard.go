@@ -111,6 +111,7 @@ func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Store != nil {
 		d.admin = control.New(control.Config{Store: c.Store, Set: c.Set, Envoy: c.Envoy,
 			Overrides: c.Overrides})
+		d.admin.SendLater(ctx, c.Logger)
 	}
 	var err error
 	if d.pages, err = readPages(); err != nil {

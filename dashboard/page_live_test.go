@@ -41,8 +41,10 @@ func testProcesses(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("document.querySelector('.processes').hidden")
 	now := time.Now()
 	both := []observe.Process{
-		{Name: "web-1/7", Self: true, Heard: now, Decisions: 12, Total: observe.Counts{Allowed: 100, Denied: 11}, StoreUp: true},
-		{Name: "web-2/7", Heard: now, Decisions: 30, Total: observe.Counts{Allowed: 200}, StoreUp: true, Alerts: []string{"LimiterSlow"}},
+		{Name: "web-1/7", Self: true, Heard: now, Decisions: 12, StoreUp: true,
+			Total: observe.Counts{Allowed: 100, Denied: 11}},
+		{Name: "web-2/7", Heard: now, Decisions: 30, StoreUp: true,
+			Total: observe.Counts{Allowed: 200}, Alerts: []string{"LimiterSlow"}},
 	}
 	f.tick(observe.Tick{Processes: both})
 	page.WaitText(".strip", "2 report")
@@ -51,8 +53,8 @@ func testProcesses(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText(".verdict", "In the process web-2/7, an alert is firing: LimiterSlow.")
 	silent := []observe.Process{both[0], both[1]}
 	silent[1].Silent, silent[1].Heard, silent[1].Alerts = true, now.Add(-8*time.Second), nil
-	f.tick(observe.Tick{Processes: silent, Alerts: []observe.Alert{{Name: "ProcessSilent", Severity: "page", State: "firing",
-		Summary: "Processes have stopped reporting.", Value: 1, Unit: "count", Since: now}}})
+	f.tick(observe.Tick{Processes: silent, Alerts: []observe.Alert{{Name: "ProcessSilent", Severity: "page",
+		State: "firing", Summary: "Processes have stopped reporting.", Value: 1, Unit: "count", Since: now}}})
 	page.WaitText(".verdict .health", "Limiter unhealthy.")
 	page.WaitText(".verdict", "The process web-2/7 has not reported for")
 	page.WaitText(".strip", "1 of 2 silent")

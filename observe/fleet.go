@@ -29,9 +29,8 @@ const (
 	// crowd is how many processes report so often. More take their time, so that what they read
 	// together grows with their number, and not with its square.
 	crowd = 50
-	// A process is silent that has missed so many reports, and forgotten after some time.
-	missedReports = 3
-	forgetAfter   = 10 * time.Minute
+	// forgetAfter is when a process that is silent is forgotten.
+	forgetAfter = 10 * time.Minute
 	// maxProcesses is how many others are followed.
 	maxProcesses = 1000
 	// fewReports is how many reports a process has made that has just started.
@@ -98,10 +97,11 @@ type fleet struct {
 	series  int    // as many as the last facts have
 	alerts  string // those of the last facts
 
-	mu      sync.Mutex
-	peers   map[string]*peer
-	reading time.Time // since when the reports of others can be read; zero if they cannot
-	whole   sums
+	mu       sync.Mutex
+	peers    map[string]*peer
+	reading  time.Time // since when the reports of others can be read; zero if they cannot
+	lastRead time.Time // when they were
+	whole    sums
 }
 
 // peer is another process.
@@ -162,13 +162,15 @@ func (f *fleet) pace() time.Duration {
 func (f *fleet) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
-	rows := append(f.rows(time.Now()), f.forget(time.Now())...)
+	rows := append(f.rows(time.Now()), f.forget()...)
 	version, err := f.store.Keep(ctx, fleetTable, rows, f.version, false)
 	var changed []driver.Row
 	which := driver.RowsChanged
 	if err == nil {
 		f.version = version
-		version, which, err = f.store.Kept(ctx, fleetTable, f.version, func(r driver.Row) { changed = append(changed, r) })
+		version, which, err = f.store.Kept(ctx, fleetTable, f.version, func(r driver.Row) {
+			changed = append(changed, r)
+		})
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,8 +193,7 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 		counts.series = append(counts.series, s.Total)
 	}
 	if last := f.m.history.points(fine); len(last) > 0 {
-		p := last[len(last)-1]
-		counts.point.P50, counts.point.P99, counts.point.StoreP50, counts.point.StoreP99 = p.P50, p.P99, p.StoreP50, p.StoreP99
+		counts.point.lengthen(&last[len(last)-1])
 	}
 	rows := []driver.Row{{Name: f.id, Text: counts.encode()}}
 	var firing []string
@@ -215,6 +216,7 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
 	if f.reading.IsZero() {
 		f.reading = now
 	}
+	f.lastRead = now
 	present := map[string]bool{}
 	for _, r := range rows { // facts first: counts are of what they name
 		if id, ok := strings.CutSuffix(r.Name, factsSuffix); ok && id != f.id && r.Text != "" {
@@ -236,7 +238,10 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
 			f.takeCounts(p, &counts, now)
 		}
 	}
-	if which == driver.RowsAll {
+	switch which {
+	case driver.RowsLeft:
+		f.series = -1 // so that the facts are written again
+	case driver.RowsAll:
 		maps.DeleteFunc(f.peers, func(id string, _ *peer) bool { return !present[id] })
 	}
 }
@@ -279,11 +284,11 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 }
 
 // forget returns the rows of processes that have been silent for long, to be removed.
-func (f *fleet) forget(now time.Time) (rows []driver.Row) {
+func (f *fleet) forget() (rows []driver.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, p := range f.peers {
-		if f.silence(p, now) > forgetAfter {
+		if f.silence(p) > forgetAfter {
 			delete(f.peers, id)
 			rows = append(rows, removed(id)...)
 		}
@@ -291,8 +296,9 @@ func (f *fleet) forget(now time.Time) (rows []driver.Row) {
 	return rows
 }
 
-// silence is for how long a process has not reported while its reports could be read.
-func (f *fleet) silence(p *peer, now time.Time) time.Duration {
+// silence is for how long a process has not reported while its reports could be read. While this
+// process itself stands still, that is not known.
+func (f *fleet) silence(p *peer) time.Duration {
 	if f.reading.IsZero() {
 		return 0
 	}
@@ -300,17 +306,16 @@ func (f *fleet) silence(p *peer, now time.Time) time.Duration {
 	if f.reading.After(since) {
 		since = f.reading
 	}
-	return now.Sub(since)
+	return f.lastRead.Sub(since)
 }
 
-func (f *fleet) isSilent(p *peer, now time.Time) bool {
-	return f.silence(p, now) > missedReports*f.pace()
-}
+// isSilent reports whether a process has missed at least two reports.
+func (f *fleet) isSilent(p *peer) bool { return f.silence(p) > f.pace()*5/2 }
 
 // each calls a function with every other process that is not silent. The lock is held.
-func (f *fleet) each(now time.Time, do func(*peer)) {
+func (f *fleet) each(do func(*peer)) {
 	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
-		if p := f.peers[id]; !f.isSilent(p, now) {
+		if p := f.peers[id]; !f.isSilent(p) {
 			do(p)
 		}
 	}
@@ -338,7 +343,7 @@ func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
 	var others []Process
 	for _, p := range f.peers {
 		o := Process{Name: label.Line(p.facts.name), Started: unixTime(p.facts.started), Heard: p.heard,
-			Silent: f.isSilent(p, now), Total: p.total}
+			Silent: f.isSilent(p), Total: p.total}
 		if !o.Silent {
 			o.Decisions, o.Denied, o.Degraded = p.rate.decisions, p.rate.denied, p.rate.degraded
 			o.P99, o.StoreUp = p.counts.point.P99, p.counts.storeUp
@@ -355,11 +360,11 @@ func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
 }
 
 // silent returns the names of processes that have stopped reporting.
-func (f *fleet) silent(now time.Time) (names []string) {
+func (f *fleet) silent() (names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.peers {
-		if f.isSilent(p, now) {
+		if f.isSilent(p) {
 			names = append(names, label.Line(p.facts.name))
 		}
 	}

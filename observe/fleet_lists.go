@@ -69,10 +69,10 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 }
 
 // listOf returns lists of other processes.
-func (f *fleet) listOf(now time.Time, of func(*peer) []listed) (all []listed) {
+func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.each(now, func(p *peer) { all = append(all, of(p)...) })
+	f.each(func(p *peer) { all = append(all, of(p)...) })
 	return all
 }
 
@@ -84,7 +84,7 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	if k < 0 {
 		return nil
 	}
-	others := slices.DeleteFunc(f.listOf(now, topOf), func(l listed) bool { return l.kind != k })
+	others := slices.DeleteFunc(f.listOf(topOf), func(l listed) bool { return l.kind != k })
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
@@ -120,7 +120,7 @@ func (f *fleet) worst(now time.Time) []Offender {
 			f.complete(&list[i], subject, now)
 		}
 	}
-	for _, l := range f.listOf(now, worstOf) {
+	for _, l := range f.listOf(worstOf) {
 		if !known[l.name] {
 			known[l.name] = true
 			o := f.foreign(&l)
@@ -140,7 +140,7 @@ func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool
 	if keypart.IsHashed(subject) {
 		name = subject
 	}
-	for _, l := range f.listOf(now, worstOf) {
+	for _, l := range f.listOf(worstOf) {
 		if l.name != name {
 			continue
 		}
@@ -150,7 +150,7 @@ func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool
 		}
 		known = true
 	}
-	for _, l := range f.listOf(now, topOf) {
+	for _, l := range f.listOf(topOf) {
 		if l.name != name {
 			continue
 		}
@@ -174,10 +174,10 @@ func (f *fleet) foreign(l *listed) Offender {
 }
 
 // shadow adds the reports of other processes to those of this one, each with up to n subjects.
-func (f *fleet) shadow(list []ShadowReport, n int, now time.Time) []ShadowReport {
+func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	var others []shadowFacts
 	f.mu.Lock()
-	f.each(now, func(p *peer) { others = append(others, p.facts.shadow...) })
+	f.each(func(p *peer) { others = append(others, p.facts.shadow...) })
 	f.mu.Unlock()
 	for i := range others {
 		s := others[i].shown()
@@ -189,7 +189,8 @@ func (f *fleet) shadow(list []ShadowReport, n int, now time.Time) []ShadowReport
 				continue
 			}
 			at = len(list)
-			list = append(list, ShadowReport{Tier: s.Tier, Policy: s.Policy, Limits: s.Limits, Since: s.Since, Top: []Offender{}})
+			list = append(list, ShadowReport{Tier: s.Tier, Policy: s.Policy, Limits: s.Limits, Since: s.Since,
+				Top: []Offender{}})
 		}
 		list[at].add(&s)
 		list[at].Top = f.addTop(list[at].Top, others[i].top, s.Policy, n)
@@ -225,8 +226,8 @@ func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []
 
 // shown is the report as people see it, without its subjects.
 func (s *shadowFacts) shown() ShadowReport {
-	r := ShadowReport{Tier: label.Line(s.tier), Policy: label.Line(s.policy), Limits: []string{}, Since: unixTime(s.since),
-		Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds), Minutes: s.minutes, Processes: 1}
+	r := ShadowReport{Tier: label.Line(s.tier), Policy: label.Line(s.policy), Limits: []string{},
+		Since: unixTime(s.since), Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds), Minutes: s.minutes, Processes: 1}
 	for _, limit := range s.limits {
 		r.Limits = append(r.Limits, label.Line(limit))
 	}

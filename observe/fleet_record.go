@@ -270,7 +270,7 @@ func decodeFacts(text string) (factsRecord, error) {
 	r := factsRecord{at: d.int(), started: d.int(), name: d.text(), alerts: d.texts()}
 	r.series = make([]seriesName, min(d.count(), maxSeries+2))
 	for i := range r.series {
-		r.series[i] = seriesName{tier: d.text(), policy: d.text(), outbound: d.flag()}
+		r.series[i] = seriesName{tier: clean(d.text()), policy: clean(d.text()), outbound: d.flag()}
 	}
 	r.top = d.list(func(l *listed) { l.policy, l.denied, l.atLeast = d.text(), d.int(), d.int() })
 	r.shadow = make([]shadowFacts, min(d.count(), maxShadowReports))

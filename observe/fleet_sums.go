@@ -85,7 +85,7 @@ func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
 		t := &w.series[s.at(name)].Total
 		*t = t.combine(own.series[i].Total, plus)
 	}
-	f.each(now, func(p *peer) { w.slowest.lengthen(&p.counts.point) })
+	f.each(func(p *peer) { w.slowest.lengthen(&p.counts.point) })
 	return f.history.add(now, &w)
 }
 

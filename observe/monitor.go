@@ -175,7 +175,7 @@ func (m *Monitor) sample(now time.Time) {
 	}
 	tick.Violations = m.feed.drain()
 	tick.Unshown = max(0, tick.Point.Denied+tick.Point.Shadowed-int64(len(tick.Violations)))
-	tick.Offenders, tick.Store = m.worst(now), m.health(now)
+	tick.Offenders, tick.Store = m.worst(now), m.health()
 	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused(), m.logDropped())
 	m.lastAlerts.Store(&all)
 	if f != nil {

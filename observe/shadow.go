@@ -54,7 +54,7 @@ func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 	now := time.Now()
 	list := m.offenders.shadow.show(set, n, now)
 	if f := m.fleet.Load(); f != nil {
-		list = f.shadow(list, n, now)
+		list = f.shadow(list, n)
 	}
 	return list
 }

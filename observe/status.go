@@ -18,7 +18,7 @@ func (m *Monitor) Status(n int) Tick {
 	now := time.Now()
 	t := Tick{
 		Series: m.shown().series(), Violations: m.feed.recent(n), Offenders: m.worst(now),
-		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.health(now),
+		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.health(),
 	}
 	if f := m.fleet.Load(); f != nil {
 		t.Processes = f.processes(now, t.Alerts)
@@ -38,10 +38,10 @@ func (m *Monitor) shown() *history {
 }
 
 // health is that of the store, with the processes that share it and have stopped reporting.
-func (m *Monitor) health(now time.Time) StoreHealth {
+func (m *Monitor) health() StoreHealth {
 	s := m.watch.health()
 	if f := m.fleet.Load(); f != nil {
-		s.Silent = f.silent(now)
+		s.Silent = f.silent()
 	}
 	return s
 }

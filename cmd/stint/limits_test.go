@@ -53,6 +53,20 @@ func TestLimits(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 
+	// Raise multiplies what is configured, of the policy that is named or of which most is used.
+	want(do("raise", "user:42", "--by", "5x", "--until", "1h"), exitBad,
+		"user:42 has used nothing", "say --policy, one of ", "simulation")
+	want(do("raise", "user:42", "--by", "5x", "--until", "1h", "--policy", "simulatio"), exitBad,
+		`did you mean "simulation"?`)
+	want(do("raise", "user:42", "--by", "1x", "--until", "1h"), exitUsage,
+		"want a number above 1 and up to 1000, such as 5x")
+	want(do("raise", "user:43", "--by", "5x", "--until", "2099-12-31T18:00:00Z", "--policy", "simulation",
+		"--why", "TICKET-8"), exitGood, "user:43 has 50/1m", "under simulation until Thu 2099-12-31 ")
+	want(do("take", "user:43", "--policy", "simulation"), exitGood, "of 50")
+	want(do("raise", "user:43", "--by", "2.5x", "--until", "2099-12-31T18:00:00Z"), exitGood,
+		"user:43 has 25/1m", "under simulation")
+	want(do("limits", "unset", "user:43", "--policy", "simulation"), exitGood, "user:43 has the configured limits under simulation\n")
+
 	exported := do("limits", "export")
 	want(exported, exitGood, `{"subject":"user:42","policy":"simulation","limits":["500/1m"],"until":"2099-12-31T18:00:00Z","why":"TICKET-7","by":"alice",`)
 	want(do("limits", "unset", "user:42", "--policy", "simulation"), exitGood, "user:42 has the configured limits under simulation\n")

@@ -125,7 +125,9 @@ policies:
 	eventually.True(t, "it reports again", func() bool { return !first.fleet().firing("ProcessSilent") })
 
 	third.signal(syscall.SIGKILL)
-	took = eventually.True(t, "a killed process is an alert", func() bool { return first.fleet().firing("ProcessSilent") })
+	took = eventually.True(t, "a killed process is an alert", func() bool {
+		return first.fleet().firing("ProcessSilent")
+	})
 	t.Logf("killed: an alert after %v", took)
 	if s := first.fleet(); len(s.Processes) != 3 || s.total().Denied != 10 {
 		t.Errorf("got %+v, want that what it has decided still counts", s)

@@ -35,6 +35,7 @@ type commands struct {
 	Ban     banCommand     `cmd:"" help:"Ban a subject for a time."`
 	Unban   unbanCommand   `cmd:"" help:"End a ban."`
 	Bans    bansCommand    `cmd:"" help:"List bans in force."`
+	Raise   raiseCommand   `cmd:"" help:"Raise the limits of a subject for a time."`
 	Limits  limitsCommands `cmd:"" help:"Give single subjects other limits for a time."`
 	Top     topCommand     `cmd:"" help:"Watch who is denied most."`
 	Tail    tailCommand    `cmd:"" help:"Watch requests being denied."`

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +44,7 @@ type Admin struct {
 	c         Config
 	inspector driver.Inspector // nil if the store is not one
 	scopes    scopeCache
+	later     *laterBans // nil unless SendLater was called
 }
 
 // New returns an Admin.
@@ -180,7 +182,8 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 }
 
 // Ban bans a subject for a time, wherever bans apply. It is an error if that is nowhere. A ban in
-// force that ends later stays as it is.
+// force that ends later stays as it is. After [Admin.SendLater] one that the store cannot take is
+// kept, which the Note says.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -196,7 +199,14 @@ func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named,
 			return who, err
 		}
 	}
-	return who, d.command(ctx, stint.Command{Kind: stint.CommandBan, Subject: who.Subject, For: length})
+	until := time.Now().Add(length)
+	err = d.command(ctx, stint.Command{Kind: stint.CommandBan, Subject: who.Subject, For: length})
+	if d.later.keep(who.Subject, until, err) {
+		who.Note = strings.TrimPrefix(who.Note+"; ", "; ") +
+			"the store does not answer: the ban is kept here and is sent when it does. Until then it applies only in this process"
+		return who, nil
+	}
+	return who, err
 }
 
 // Unban ends a subject's ban, and clears earlier bans and strikes.
@@ -205,6 +215,7 @@ func (d *Admin) Unban(ctx context.Context, t Target) (Named, error) {
 	if err != nil {
 		return Named{}, err
 	}
+	d.later.drop(who.Subject)
 	return who, d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: who.Subject})
 }
 

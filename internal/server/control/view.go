@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -66,6 +67,14 @@ type Limit struct {
 	Entries []driver.Entry `json:"entries,omitempty"`
 	// LeftOut is how many units are in entries that are not shown.
 	LeftOut int64 `json:"left_out,omitempty"`
+}
+
+// Rule is the policy or tier that has the limit, as overrides name it; "" if it is neither.
+func (l *Limit) Rule() string {
+	if l.Tier == tierEnvoy || l.Tier == tierOutbound {
+		return ""
+	}
+	return cmp.Or(l.Policy, l.Tier)
 }
 
 // Ban is a ban in force.

@@ -1,0 +1,110 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+const (
+	// maxLater is how many bans are kept for later, and laterEvery how often they are tried.
+	maxLater   = 1000
+	laterEvery = time.Second
+)
+
+// laterBans are bans that the store could not take. They are kept until it does, or until they have
+// ended. It is safe for concurrent use; a nil one keeps none.
+type laterBans struct {
+	mu    sync.Mutex
+	until map[string]time.Time // by subject
+}
+
+// SendLater keeps bans that the store cannot take, and sends them when it can, until the context
+// ends. It is to be called before anything is asked of the Admin.
+func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
+	d.later = &laterBans{until: map[string]time.Time{}}
+	go func() { // ends with the context
+		tick := time.NewTicker(laterEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				d.sendLater(ctx, logger)
+			}
+		}
+	}()
+}
+
+// sendLater sends the bans that are kept. The first that fails is tried again with the others.
+func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
+	for subject, until := range d.later.all() {
+		left := time.Until(until).Truncate(time.Microsecond)
+		if left < stint.MinWindow {
+			d.later.drop(subject)
+			continue
+		}
+		if d.command(ctx, stint.Command{Kind: stint.CommandBan, Subject: subject, For: left}) != nil {
+			return
+		}
+		if d.later.sent(subject, until) {
+			logger.Info("stint: a ban from an outage is in the store now", "subject", label.Short(subject),
+				"until", until)
+			continue
+		}
+		// It was lifted meanwhile.
+		_ = d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: subject}) // as whoever lifted it tried
+	}
+}
+
+// keep keeps a ban that the store could not take, and reports whether it does.
+func (l *laterBans) keep(subject string, until time.Time, err error) bool {
+	if _, failed := errors.AsType[*stint.StoreError](err); l == nil || !failed {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before, known := l.until[subject]; known && before.After(until) {
+		return true
+	}
+	if len(l.until) >= maxLater {
+		return false
+	}
+	l.until[subject] = until
+	return true
+}
+
+// drop forgets a ban.
+func (l *laterBans) drop(subject string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.until, subject)
+}
+
+// sent forgets a ban that the store has taken, unless it was replaced, and reports whether it was
+// kept until now.
+func (l *laterBans) sent(subject string, until time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, known := l.until[subject]
+	if known && now.Equal(until) {
+		delete(l.until, subject)
+	}
+	return known
+}
+
+func (l *laterBans) all() map[string]time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.until)
+}
