@@ -247,7 +247,7 @@ func TestF33WithoutNames(t *testing.T) {
 // proxy.
 func TestF33LocalOnly(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Guard = nil })
-	paths := []string{"/api/state", "/api/stream", "/api/top", "/api/violations", "/api/bans",
+	paths := []string{"/api/state", "/api/stream", "/api/top", "/api/processes", "/api/violations", "/api/bans",
 		"/api/subject?subject=user:1", "/api/nothing", "/nothing"}
 	for _, fields := range [][]string{
 		{"Host: evil.example"}, {"Host: localhost.evil.example:6070"}, {"X-Forwarded-For: 203.0.113.9"},

@@ -53,6 +53,12 @@ func (d *dashboard) showViolations(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (d *dashboard) showProcesses(w http.ResponseWriter, _ *http.Request) {
+	answer.JSON(w, http.StatusOK, struct {
+		Processes []observe.Process `json:"processes"`
+	}{nonNil(d.c.Monitor.Status(0).Processes)})
+}
+
 func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 	n, ok := listLength(w, r, usualBans, control.MaxBans)
 	if !ok || !d.hasAdmin(w) {

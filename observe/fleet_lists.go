@@ -227,7 +227,8 @@ func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []
 // shown is the report as people see it, without its subjects.
 func (s *shadowFacts) shown() ShadowReport {
 	r := ShadowReport{Tier: label.Line(s.tier), Policy: label.Line(s.policy), Limits: []string{},
-		Since: unixTime(s.since), Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds), Minutes: s.minutes, Processes: 1}
+		Since: unixTime(s.since), Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds),
+		Minutes: s.minutes, Processes: 1}
 	for _, limit := range s.limits {
 		r.Limits = append(r.Limits, label.Line(limit))
 	}

@@ -2,6 +2,8 @@ package observe_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -21,9 +23,22 @@ import (
 type table struct {
 	*memorystore.Store
 
+	// hashed makes it a store whose keys hold no names.
+	hashed bool
+
 	mu      sync.Mutex
 	away    bool
 	written int
+	named   bool // a row has named the client
+}
+
+func (k *table) StoredName(subject string) string {
+	if !k.hashed {
+		return subject
+	}
+	sum := sha256.Sum256([]byte(subject))
+	kind, _, _ := strings.Cut(subject, ":")
+	return kind + "#" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 func (k *table) Keep(ctx context.Context, name string, rows []driver.Row, seen int64, missing bool) (int64, error) {
@@ -31,6 +46,7 @@ func (k *table) Keep(ctx context.Context, name string, rows []driver.Row, seen i
 	away := k.away
 	for _, r := range rows {
 		k.written += len(r.Name) + len(r.Text)
+		k.named = k.named || strings.Contains(r.Text, client.String())
 	}
 	k.mu.Unlock()
 	if away {
@@ -63,59 +79,66 @@ policies: [{name: trial, match: {path: /trial}, limits: 2/1h, shadow: true}]
 
 // TestFleet: two processes that decide by themselves show what both have counted, and each of them.
 func TestFleet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		shared := newTable(t)
-		one, two := newMonitor(t), newMonitor(t)
-		oneGuard, twoGuard := newGuard(t, newMemory(t), shadowed, one), newGuard(t, newMemory(t), shadowed, two)
-		ask(t, twoGuard, 3, get("/before")) // which has no second
-		defer two.Share(shared)()
-		time.Sleep(10 * time.Second)
-		leave := one.Share(shared)
-		time.Sleep(5 * time.Second)
-		ask(t, oneGuard, 8, get("/"))
-		ask(t, twoGuard, 4, get("/"))
-		ask(t, twoGuard, 1, get("/trial"))
-		time.Sleep(30 * time.Second)
+	t.Run("names", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { fleet(t, false) }) })
+	t.Run("hashes", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { fleet(t, true) }) })
+}
 
-		for _, m := range []*observe.Monitor{one, two} {
-			status := m.Status(10)
-			total := observe.Counts{}
-			for _, s := range status.Series {
-				total.Allowed += s.Total.Allowed
-				total.Denied += s.Total.Denied
-			}
-			// One of 8 at a limit of 5 allows 5, the other 3 and 2 more of 5.
-			if total.Allowed != 10 || total.Denied != 6 {
-				t.Errorf("got %+v of all, want 10 and 6: %+v", total, status.Series)
-			}
-			if len(status.Processes) != 2 || !status.Processes[0].Self || status.Processes[1].Self {
-				t.Fatalf("got %+v, want both", status.Processes)
-			}
-			each := status.Processes[0].Total.Denied + status.Processes[1].Total.Denied
-			if each != 6 {
-				t.Errorf("the processes have denied %d, want 6", each)
-			}
-			var seconds int64
-			for _, p := range m.History(time.Second) {
-				seconds += p.Denied
-				if p.Denied < 0 || p.Allowed < 0 {
-					t.Errorf("got %+v", p)
-				}
-			}
-			if seconds != 6 {
-				t.Errorf("the seconds add up to %d denials, want 6", seconds)
-			}
-			top := m.Top("ip", 10)
-			if len(top) != 1 || top[0].Denied != 6 {
-				t.Errorf("got %+v, want one with 6", top)
+func fleet(t *testing.T, hashed bool) {
+	shared := newTable(t)
+	shared.hashed = hashed
+	one, two := newMonitor(t), newMonitor(t)
+	oneGuard, twoGuard := newGuard(t, newMemory(t), shadowed, one), newGuard(t, newMemory(t), shadowed, two)
+	ask(t, twoGuard, 3, get("/before")) // which has no second
+	defer two.Share(shared)()
+	time.Sleep(10 * time.Second)
+	leave := one.Share(shared)
+	time.Sleep(5 * time.Second)
+	ask(t, oneGuard, 8, get("/"))
+	ask(t, twoGuard, 4, get("/"))
+	ask(t, twoGuard, 1, get("/trial"))
+	time.Sleep(30 * time.Second)
+
+	for _, m := range []*observe.Monitor{one, two} {
+		status := m.Status(10)
+		total := observe.Counts{}
+		for _, s := range status.Series {
+			total.Allowed += s.Total.Allowed
+			total.Denied += s.Total.Denied
+		}
+		// One of 8 at a limit of 5 allows 5, the other 3 and 2 more of 5.
+		if total.Allowed != 10 || total.Denied != 6 {
+			t.Errorf("got %+v of all, want 10 and 6: %+v", total, status.Series)
+		}
+		if len(status.Processes) != 2 || !status.Processes[0].Self || status.Processes[1].Self {
+			t.Fatalf("got %+v, want both", status.Processes)
+		}
+		each := status.Processes[0].Total.Denied + status.Processes[1].Total.Denied
+		if each != 6 {
+			t.Errorf("the processes have denied %d, want 6", each)
+		}
+		var seconds int64
+		for _, p := range m.History(time.Second) {
+			seconds += p.Denied
+			if p.Denied < 0 || p.Allowed < 0 {
+				t.Errorf("got %+v", p)
 			}
 		}
-		leave()
-		time.Sleep(5 * time.Second)
-		if s := two.Status(0); len(s.Processes) != 1 || len(s.Store.Silent) != 0 || s.Point.Denied != 0 {
-			t.Errorf("got %+v, want only this process after the other has left", s)
+		if seconds != 6 {
+			t.Errorf("the seconds add up to %d denials, want 6", seconds)
 		}
-	})
+		top := m.Top("ip", 10)
+		if len(top) != 1 || top[0].Denied != 6 {
+			t.Errorf("got %+v, want one with 6", top)
+		}
+	}
+	leave()
+	time.Sleep(5 * time.Second)
+	if s := two.Status(0); len(s.Processes) != 1 || len(s.Store.Silent) != 0 || s.Point.Denied != 0 {
+		t.Errorf("got %+v, want only this process after the other has left", s)
+	}
+	if shared.named == hashed {
+		t.Errorf("the client is named: %v", shared.named)
+	}
 }
 
 // TestFleetShadow: a report counts what both have judged.

@@ -60,7 +60,13 @@ func (c *topCommand) Run(s *system) error {
 		if err != nil {
 			return c.problem(err)
 		}
-		return s.show(c.JSON, topState{Top: top}, func() []byte { return c.table(top) })
+		all, err := client.Processes(ctx)
+		if err != nil {
+			return c.problem(err)
+		}
+		return s.show(c.JSON, topState{Top: top, Processes: all}, func() []byte {
+			return append(processLines(s, all), c.table(top)...)
+		})
 	}
 	return c.follow(ctx, s, client)
 }
@@ -124,7 +130,8 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 			parts = append(parts, s.paint(red, oneLine(a.Name)))
 		}
 	}
-	return append([]byte(strings.Join(parts, "  ")+"\n"), append(processLines(s, now.Processes), '\n')...)
+	head := []byte(strings.Join(parts, "  ") + "\n\n")
+	return append(head, processLines(s, now.Processes)...)
 }
 
 // processLines are those of the processes that share what they count, if there are several.
@@ -145,7 +152,7 @@ func processLines(s *system, all []observe.Process) []byte {
 			line("  "+oneLine(p.Name), state+strings.Join(append([]string{""}, p.Alerts...), "  "))
 		}
 	})
-	return trimLines(b.Bytes())
+	return append(trimLines(b.Bytes()), '\n')
 }
 
 func (c *topCommand) table(top []observe.Offender) []byte {

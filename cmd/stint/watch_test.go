@@ -129,6 +129,7 @@ func TestBansTable(t *testing.T) {
 
 func top() map[string]any {
 	return map[string]any{
+		"/api/processes": map[string]any{"processes": []any{}},
 		"/api/top": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			list := map[string][]observe.Offender{
 				"user": {{Kind: "user", Subject: "user:mallor…", Ref: "x1", Denied: 420, Policy: "free"}},
@@ -149,9 +150,23 @@ func TestTopOnce(t *testing.T) {
 		t.Errorf("got %+v, want the first one, in JSON", got)
 	}
 	if got := execute(t, "", "top", "--once", "--server",
-		answering(t, map[string]any{"/api/top": map[string]any{}})); got.
+		answering(t, map[string]any{"/api/top": map[string]any{}, "/api/processes": map[string]any{}})); got.
 		stdout != "no one was denied in the last minutes\n" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestTopOfSeveral says which processes it is of.
+func TestTopOfSeveral(t *testing.T) {
+	answers := top()
+	answers["/api/processes"] = map[string]any{"processes": []observe.Process{
+		{Name: "web-1/7", Self: true, Decisions: 120, Denied: 3, Alerts: []string{"LimiterSlow"}},
+		{Name: "web-22/7", Silent: true, Heard: fixedNow},
+	}}
+	got := execute(t, "", "top", "--once", "--server", answering(t, answers)).stdout
+	want := "all of 2 processes:\n  web-1/7   120 decisions/s, 3 denied  LimiterSlow\n  web-22/7  silent since 2026-01-02T03:04:05Z\n\nDENIED"
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
 

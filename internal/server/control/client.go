@@ -134,6 +134,12 @@ func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 	return result.Bans, err
 }
 
+// Processes lists the processes that the other lists are of; none for a process by itself.
+func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
+	result, err := get[struct{ Processes []observe.Process }](ctx, c, "/api/processes", nil)
+	return result.Processes, err
+}
+
 // Top lists who was denied most in the last minutes, among subjects of a kind such as "ip", or
 // among policies with "policy".
 func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
