@@ -145,7 +145,7 @@ func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	for it := range l.each(d.Charge.Claims()) {
 		switch at := d.Charge.Data().NowOf(it.i); {
 		case it.amongOthers(d, heard):
-			it.ours(it.cost, at)
+			it.ours(it.cost, at, now)
 		case at < it.rec.at: // its answer was not taken over
 			it.heard.used, it.heard.until = it.heard.used+it.cost, max(it.heard.until, now+int64(it.Window))
 		}
@@ -160,8 +160,7 @@ func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 // booked counts a booking among what others have used, until it has left its window.
 func (l *ledger) booked(d *stint.Decision, now int64) {
 	for it := range l.each(d.Charge.Claims()) {
-		// Grace and slice are less than a sixteenth of the window together.
-		o, gone := &it.others, now+int64(d.RetryAfter+it.Window+it.Window/parts)
+		o, gone := &it.others, now+int64(d.RetryAfter)+it.bookedFor()
 		if o.bookedUntil < now {
 			o.booked = 0
 		}
@@ -199,8 +198,8 @@ func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	defer l.unlock(l.lock(c.Claims()))
 	for it := range l.each(c.Claims()) {
 		if at := c.Data().NowOf(it.i); it.rec.heard <= sent && (it.heard.at > at || heard && it.heard.at == at) {
-			it.others.units = max(it.others.units-it.cost, 0)
-			it.drain(it.cost, l.instant(c.Data().AtOf(it.i), now), now, true)
+			it.others.take(it.cost, now)
+			it.unraise(it.cost, l.instant(c.Data().AtOf(it.i), now), now)
 		}
 	}
 	for it := range l.each(c.Claims()) { // an answer from before the refund that is yet to come counts the charge

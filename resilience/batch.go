@@ -152,10 +152,13 @@ func (b *batch) await(ctx context.Context, w *waiter) error {
 			b.mu.Unlock()
 		}
 	}
-	if w.gaveUp != nil {
-		return gaveUp(b.op, w.gaveUp)
+	switch {
+	case w.gaveUp == nil:
+		return nil
+	case !w.sent && errors.Is(w.gaveUp, context.Canceled): // it certainly did nothing
+		return &stint.StoreError{Op: b.op, Kind: errkind.Refused, Err: w.gaveUp}
 	}
-	return nil
+	return gaveUp(b.op, w.gaveUp)
 }
 
 // keep gives a waiter whose caller leaves a request of its own, for the answer that is to come. One

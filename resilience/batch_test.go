@@ -475,3 +475,23 @@ func TestProcessThatLagsBehind(t *testing.T) {
 		})
 	}
 }
+
+// A request that is canceled before it is sent certainly did nothing, and its error says so: a
+// waiter gives its booking back then.
+func TestCanceledBeforeItIsSent(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		store.change(way{there: 10 * time.Millisecond})
+		var callers sync.WaitGroup
+		for range eagerFlights {
+			callers.Go(func() { wantAdmitted(t, s, 1, oneUnit("a"), 1) })
+			time.Sleep(time.Microsecond)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(gatherTime/2, cancel)
+		_, err := s.Take(ctx, oneUnit("a"))
+		if errkind.Of(err) != errkind.Refused || !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want a refusal", err)
+		}
+		callers.Wait()
+	})
+}

@@ -87,18 +87,30 @@ type others struct {
 	booked, bookedUntil int64
 }
 
+// bookedFor is how long a booking counts, from its instant on: grace and slice are less than a
+// sixteenth of the window together.
+func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
+
 // ours takes units that were charged to this process, at an instant of the store's, off what others
 // have used, where they were counted.
-func (c *count) ours(units, at int64) {
+func (c *count) ours(units, at, now int64) {
 	c.heard.used += units
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
-		c.others.units = max(c.others.units-units, 0)
+		c.others.take(units, now)
 	}
 	if m := c.meter; m != nil && c.unit > 0 {
 		weight := min(c.weight(units), m.raised)
-		m.stored -= weight
-		m.raised -= weight
+		m.stored, m.raised = m.stored-weight, m.raised-weight
 	}
+}
+
+// take takes units off, but not those that are booked.
+func (o *others) take(units, now int64) {
+	least := int64(0)
+	if now < o.bookedUntil {
+		least = min(o.booked, o.units)
+	}
+	o.units = max(o.units-units, least)
 }
 
 // evenly reports whether others are taken to have used a limit evenly.

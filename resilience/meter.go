@@ -112,10 +112,30 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 	m, since := c.metered(now), c.given(time.Duration(max(now-at, 0)))
 	if stored {
-		m.stored -= min(max(c.weight(units)-since, 0), m.stored)
-		m.raised = min(m.raised, m.stored)
+		c.lower(m, max(c.weight(units)-since, 0), now)
 	} else {
 		m.local -= min(max(c.weight(units)-since/c.ledger.instances(), 0), m.local)
+	}
+}
+
+// lower lowers what the store counts, but not below bookings: their units leak from then on.
+func (c *count) lower(m *meter, weight, now int64) {
+	least := int64(0)
+	if booked := c.others.bookedUntil - c.bookedFor(); booked > now {
+		least = c.weight(c.others.booked) + c.given(time.Duration(booked-now))
+	}
+	m.stored = max(m.stored-weight, min(m.stored, least))
+	m.raised = min(m.raised, m.stored)
+}
+
+// unraise takes units that the store charged at an instant, and has given back, off by how much its
+// answers have raised the meter, if there is one: less what was refilled since.
+func (c *count) unraise(units, at, now int64) {
+	if c.unit > 0 {
+		m := c.metered(now)
+		weight := min(max(c.weight(units)-c.given(time.Duration(max(now-at, 0))), 0), m.raised)
+		m.raised -= weight
+		c.lower(m, weight, now)
 	}
 }
 
@@ -124,7 +144,11 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	m := c.metered(now)
 	// The level is exactly what is given back until the reset, if the log does not end later.
 	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
-	stored := max(min(c.weight(u.Used), c.given(ahead))-c.weight(cost), 0)
+	stored := c.given(ahead)
+	if c.Algorithm != stint.AlgorithmBucket {
+		stored = min(stored, c.weight(u.Used))
+	}
+	stored = max(stored-c.weight(cost), 0)
 	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
 		stored = min(stored, m.stored) // the log alone explains it
 	}

@@ -308,17 +308,21 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 			}
 		}
 	}
-	truth := units
-	for _, a := range o.pending { // the store gives the rest back in full
+	truth := units - o.back
+	for _, a := range o.pending {
 		if t, named := contract.TotalOf(&a.Amendment, c.Name); a.Kind == stint.AmendSettle && named {
 			truth = min(truth, t)
 		}
 	}
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
-	if left = min(left, c.given(time.Duration(now-o.from))); left >= c.weight(units) {
+	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
+	if c.Algorithm == stint.AlgorithmBucket { // else the store gives back the rest in full
+		left += min(c.weight(units-truth), c.given(time.Duration(now-o.at)))
+	}
+	if left >= c.weight(units) {
 		return maxAhead
 	}
-	return time.Duration(max(left, 0)/c.rate*c.tick) * time.Microsecond
+	return time.Duration(left/c.rate*c.tick) * time.Microsecond
 }
 
 // meterLife is how long a unit may count in a limit that refills, if others may have used what was

@@ -63,6 +63,9 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 			}
 		case o.kind == wait:
 			all = append(all, j.unbooked(o, cost))
+			if o.told == nothing && !p.well(o.call, o.ret) { // the last one, and one whose move no reply told
+				all = append(all, j.unbooked(o, cost))
+			}
 		case o.id != "": // what was repeated is not refunded
 			all = append(all, unsettled(o, j.decided(o), cost, never))
 		default:
@@ -104,7 +107,7 @@ func (p *process) doubts(s int, in span) (n int) {
 	return n
 }
 
-var nDoubts = flag.Int("doubts", 1, "")
+var nDoubts = flag.Int("doubts", 2, "")
 
 // blind reports whether a process cannot know how full a limit that refills was when it began. The
 // server has not answered it about the subject, and not all that a process before it may have used
