@@ -113,6 +113,14 @@ func (o *others) take(units, now int64) {
 	o.units = max(o.units-units, least)
 }
 
+// unbook takes off units of a booking that was given back. The newest answer may have counted them.
+func (o *others) unbook(units int64, counted bool) {
+	o.booked = max(o.booked-units, 0)
+	if counted {
+		o.units = max(o.units-units, 0)
+	}
+}
+
 // evenly reports whether others are taken to have used a limit evenly.
 func (c *count) evenly() bool {
 	return c.ledger.instances() > 1 && c.Algorithm != stint.AlgorithmFixed && c.Algorithm != stint.AlgorithmCalendar

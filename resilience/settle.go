@@ -27,7 +27,11 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 			if it.rec.heard <= sent {
 				it.drain(it.cost-truth, at, now, true)
 			}
-			it.ungrant(it.cost-truth, at, now)
+			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted among others
+				it.others.unbook(it.cost-truth, it.rec.heard <= sent)
+			} else {
+				it.ungrant(it.cost-truth, at, now)
+			}
 		}
 	}
 }
