@@ -168,6 +168,7 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 		o.units, o.from, o.until = o.at(now, false)+it.cost, now, max(o.until, gone)
 		it.heard.used, it.heard.until = it.heard.used+it.cost, max(it.heard.until, o.until)
 		it.fill(it.cost, now, true)
+		it.rec.at = max(it.rec.at, d.Charge.Data().NowOf(it.i)) // answers from before do not count it
 	}
 }
 

@@ -2,7 +2,6 @@ package histories
 
 import (
 	"cmp"
-	"flag"
 	"math"
 	"slices"
 	"time"
@@ -50,9 +49,9 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 			twice.here = true
 			until := j.decided(o) + l.Window/16 // what was granted in that time is charged as of its end
 			if contract.HasMeter(l) && (j.present(p, settled) > 1 || j.blind(o, s, l) ||
-				p.doubts(s, span{o.ret, settled}) >= *nDoubts) {
-				// Others may have used all that was refilled, or a charge that was sent and not
-				// answered is taken to have.
+				p.doubts(s, span{o.ret, settled}) > 1) {
+				// Others may have used all that was refilled. Or of several charges that were sent
+				// and not answered, each is taken to have: which of them were made is not known.
 				until = max(until, settled)
 			}
 			if p.isDelayed(span{o.ret, settled}) { // it may have been under way
@@ -106,8 +105,6 @@ func (p *process) doubts(s int, in span) (n int) {
 	}
 	return n
 }
-
-var nDoubts = flag.Int("doubts", 2, "")
 
 // blind reports whether a process cannot know how full a limit that refills was when it began. The
 // server has not answered it about the subject, and not all that a process before it may have used
