@@ -190,8 +190,8 @@ func (c *count) cancel(units, from, to int64) int64 {
 }
 
 // repaid notes that the store has charged units that were granted at a time. It has charged a meter
-// with less: what that refills in some time was taken off. What was refilled since the charge was of
-// the store's level, and not of units that are still owed.
+// with less: what that refills in some time was taken off. What was refilled since the charge was
+// of the store's level, and not of units that are still owed.
 func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return

@@ -62,7 +62,7 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 			}
 		case o.kind == wait:
 			all = append(all, j.unbooked(o, cost))
-			if o.told == nothing && !p.well(o.call, o.ret) { // the last one, and one whose move no reply told
+			if o.told == nothing && !p.well(o.call, o.ret) { // and one whose move no reply told
 				all = append(all, j.unbooked(o, cost))
 			}
 		case o.id != "": // what was repeated is not refunded
