@@ -344,7 +344,8 @@ func exceeds(l *stint.Limit, x item, before []item) (n int64, over bool) {
 	sum := int64(0)
 	for _, a := range items {
 		sum += a.n
-		if float64(sum)-credit(l, a.span, items) > float64(capacity)+leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)+1e-6 {
+		refilled := leaked(l, x.to-a.from+time.Duration(tick)*time.Microsecond)
+		if float64(sum)-credit(l, a.span, items) > float64(capacity)+refilled+1e-6 {
 			return sum, true
 		}
 	}
@@ -448,8 +449,8 @@ func (j *judge) reading(r reading) {
 		}
 		p := &j.processes[o.process]
 		dies := p.charged(o.ret) == never
-		// An answer that is lost takes the whole budget: a waiter that did not wait for that long moved
-		// no booking, and used the one that it was told of.
+		// An answer that is lost takes the whole budget: a waiter that did not wait for that long
+		// moved no booking, and used the one that it was told of.
 		moved := o.ret > o.call+j.budget && !p.well(o.call, o.ret)
 		if o.kind == wait && (dies || moved || j.forgotten(s, o.call, o.ret)) {
 			// Bookings that it gave back, or moved to a place that no reply told; or that stay, on

@@ -71,8 +71,8 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 			back := p.charged(o.ret)
 			given := unsettled(o, j.decided(o), cost, back)
 			if l.Algorithm == stint.AlgorithmBucket {
-				// It gives back less what it refilled since: docs/rules.md, settle. So a charge that is
-				// refunded uses up that part of the refill for good.
+				// It gives back less what it refilled since: docs/rules.md, settle. So a charge
+				// that is refunded uses up that part of the refill for good.
 				stays := min(cost, int64(math.Ceil(leaked(l, back-o.call))))
 				until := given.n
 				given.n = func(at time.Duration) int64 { return max(until(at), stays) }
