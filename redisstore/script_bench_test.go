@@ -114,7 +114,8 @@ func BenchmarkScript(b *testing.B) {
 			now = clocks[k]
 			var calls []*driver.Call
 			for j := range max(c.flight, 1) {
-				r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint(c.name, "/", j), Cost: 1, Limits: c.limits}}}
+				subject := fmt.Sprint(c.name, "/", j)
+				r := stint.Request{Claims: []stint.Claim{{Subject: subject, Cost: 1, Limits: c.limits}}}
 				if c.adjust != nil {
 					c.adjust(&r, counts[k])
 				}
