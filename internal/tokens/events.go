@@ -24,6 +24,8 @@ const (
 
 const dataField = "data:"
 
+var dataPrefix = []byte(dataField)
+
 func (e *events) Write(p []byte) (int, error) {
 	lf := -1 // the next line feed, so that each is looked for once
 	for i := 0; i < len(p); {
@@ -36,6 +38,11 @@ func (e *events) Write(p []byte) (int, error) {
 			continue
 		}
 		e.cr = false
+		if e.line == lineName && e.field == 0 && bytes.HasPrefix(p[i:], dataPrefix) {
+			e.line, e.field = lineData, len(dataPrefix)
+			i += len(dataPrefix)
+			continue
+		}
 		if e.line == lineName {
 			e.name(p[i])
 			i++
@@ -50,8 +57,10 @@ func (e *events) Write(p []byte) (int, error) {
 		if cr := bytes.IndexByte(p[i:end], '\r'); cr >= 0 {
 			end = i + cr
 		}
-		if e.line == lineData {
+		if e.line == lineData && (e.object != 0 || !e.json.pointers.absent(p[i:end]) || !endsEvent(p[end:])) {
 			e.data(p[i:end])
+		} else if e.line == lineData {
+			e.peek(p[i:end]) // most events have none of the counters
 		}
 		i = end
 	}
@@ -69,7 +78,21 @@ func (e *events) name(c byte) {
 	e.field++
 }
 
+// endsEvent reports whether a text begins with the end of a line and an empty one. It may not say
+// so where lines end in another way.
+func endsEvent(p []byte) bool {
+	return bytes.HasPrefix(p, lineFeeds) || bytes.HasPrefix(p, crLineFeeds)
+}
+
+var lineFeeds, crLineFeeds = []byte("\n\n"), []byte("\r\n\r\n")
+
 func (e *events) data(p []byte) {
+	e.peek(p)
+	_, _ = e.json.Write(p) // never fails
+}
+
+// peek finds out whether the data of the event is an object.
+func (e *events) peek(p []byte) {
 	if e.object == 0 {
 		if first := bytes.TrimLeft(p, " \t"); len(first) > 0 {
 			if e.object = -1; first[0] == '{' {
@@ -77,7 +100,6 @@ func (e *events) data(p []byte) {
 			}
 		}
 	}
-	_, _ = e.json.Write(p) // never fails
 }
 
 var newLine = []byte{'\n'}

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 )
@@ -17,14 +18,34 @@ type node struct {
 // Pointers are JSON pointers (RFC 6901) to look for.
 type Pointers struct {
 	root   *node
-	depth  int // of the deepest
-	maxKey int // the longest key in bytes, with every character escaped
+	depth  int    // of the deepest
+	maxKey int    // the longest key in bytes, with every character escaped
+	common []byte // what the last names of all pointers have in common
+}
+
+// absent reports whether a whole document surely has none of the pointers, by a quick look. An
+// ASCII letter can also be written as an escape, which begins with \u00.
+func (p *Pointers) absent(document []byte) bool {
+	return len(p.common) > 0 && !bytes.Contains(document, p.common) && !bytes.Contains(document, escapedLetter)
+}
+
+var escapedLetter = []byte(`\u00`)
+
+// commonPart returns the longest text that two texts have in common.
+func commonPart(a, b string) (longest string) {
+	for i := range len(a) {
+		for j := i + len(longest) + 1; j <= len(a) && strings.Contains(b, a[i:j]); j++ {
+			longest = a[i:j]
+		}
+	}
+	return longest
 }
 
 // NewPointers returns pointers to look for. A [Scanner] reports them by their index. The empty
 // pointer is the whole document.
 func NewPointers(texts ...string) (*Pointers, error) {
 	p := &Pointers{root: &node{leaf: -1}}
+	common := ""
 	for i, text := range texts {
 		if err := CheckPointer(text); err != nil {
 			return nil, err
@@ -32,6 +53,11 @@ func NewPointers(texts ...string) (*Pointers, error) {
 		at := p.root
 		if text != "" {
 			parts := strings.Split(text[1:], "/")
+			if last := parts[len(parts)-1]; i == 0 {
+				common = last
+			} else {
+				common = commonPart(common, last)
+			}
 			p.depth = max(p.depth, len(parts))
 			for _, part := range parts {
 				part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
@@ -49,6 +75,12 @@ func NewPointers(texts ...string) (*Pointers, error) {
 			return nil, errors.New("the pointer " + text + " is there twice; want it for one thing")
 		}
 		at.leaf = i
+		if text == "" {
+			common = ""
+		}
+	}
+	if !strings.ContainsFunc(common, func(c rune) bool { return c > 'z' || strings.ContainsRune(`~/\"`, c) }) {
+		p.common = []byte(common) // else it has other spellings
 	}
 	return p, nil
 }
