@@ -121,8 +121,8 @@
 //
 // Where a policy has a usage, the beginning of a request's body is read before the decision, 64 KiB
 // unless the policy says otherwise, in the same way and time, and what the response says about
-// tokens is read while it passes. The handler gets the request with "Accept-Encoding: identity" and,
-// if the policy wants that, with an option in its body that has streams say what was used.
+// tokens is read while it passes. The handler gets the request with "Accept-Encoding: identity"
+// and, if the policy wants that, with an option in its body that has streams say what was used.
 //
 // # After the response
 //

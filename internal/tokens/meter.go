@@ -10,7 +10,7 @@ import (
 )
 
 // maxInflated bounds how much of a compressed response is looked at, in bytes without compression.
-const maxInflated = 64 << 20
+const maxInflated = 16 << 20
 
 // Meter reads what a response says about tokens, while it passes. It is safe for concurrent use.
 // The zero value of it is of no use; see [Rules.Meter].
