@@ -138,6 +138,7 @@ func (d *dashboard) route() (http.Handler, error) {
 	api.HandleFunc("GET /api/top", d.showTop)
 	api.HandleFunc("GET /api/violations", d.showViolations)
 	api.HandleFunc("GET /api/processes", d.showProcesses)
+	api.HandleFunc("GET /api/why", d.why)
 	api.HandleFunc("GET /api/bans", d.showBans)
 	api.Handle("GET /api/shadow", compressed(d.showShadow))
 	api.Handle("GET /api/subject", compressed(d.showSubject))

@@ -67,6 +67,13 @@ func (n names) violations(list []observe.Violation) []observe.Violation {
 	return list
 }
 
+func (n names) denials(list []observe.Denial) []observe.Denial {
+	for i := range list {
+		list[i].Subject = n.shown(list[i].Subject, list[i].Ref)
+	}
+	return list
+}
+
 func (n names) offenders(list []observe.Offender) []observe.Offender {
 	list = nonNil(slices.Clone(list))
 	for i := range list {

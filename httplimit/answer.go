@@ -208,6 +208,13 @@ func (x *exchange) appendBody(b []byte, f format, n *notice, seconds int64) []by
 	if x.rule != nil {
 		b = append(b, x.rule.json...)
 	}
+	const member = `,"denial":"`
+	before := len(b)
+	if b = x.v.AppendDenialID(append(b, member...)); len(b) > before+len(member) {
+		b = append(b, '"')
+	} else {
+		b = b[:before]
+	}
 	return append(b, "}\n"...)
 }
 

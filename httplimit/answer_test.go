@@ -56,8 +56,10 @@ func TestDeniedAnswers(t *testing.T) {
 				if w.Code != http.StatusTooManyRequests {
 					t.Fatalf("got %d, want 429", w.Code)
 				}
-				if got := w.Body.String(); got != c.want {
-					t.Errorf("body:\ngot  %swant %s", got, c.want)
+				id := w.Header().Get("X-RateLimit-Denial")
+				c.want = strings.Replace(c.want, `"}`, `","denial":"`+id+`"}`, 1)
+				if got := w.Body.String(); got != c.want || len(id) != 16 {
+					t.Errorf("id %q, body:\ngot  %swant %s", id, got, c.want)
 				}
 				wantFields(t, w.Header(), "Content-Type: "+c.contentType, "Retry-After: 60", "Cache-Control: no-store",
 					"X-Content-Type-Options: nosniff", "X-RateLimit-Remaining: 0")

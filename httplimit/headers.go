@@ -19,6 +19,7 @@ const (
 	fieldBurst           = "X-Ratelimit-Burst"
 	fieldCost            = "X-Ratelimit-Cost"
 	fieldDegraded        = "X-Ratelimit-Degraded"
+	fieldDenial          = "X-Ratelimit-Denial"
 	fieldRateLimit       = "Ratelimit"
 	fieldRateLimitPolicy = "Ratelimit-Policy"
 	fieldRetryAfter      = "Retry-After"
@@ -29,7 +30,7 @@ const (
 )
 
 // drafted is the most header fields of an answer that change from one to the next.
-const drafted = 7
+const drafted = 8
 
 // draft is a text that is divided into header fields: all those that change from one answer to the
 // next are one string, and their values one list: two allocations.
@@ -152,6 +153,10 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 		degraded = isTrue
 	}
 	setFixed(h, fieldDegraded, degraded)
+	before := len(x.text)
+	if x.text = x.v.AppendDenialID(x.text); len(x.text) > before {
+		x.endField(fieldDenial)
+	}
 	if x.rule == nil {
 		return
 	}

@@ -99,6 +99,7 @@ type body struct {
 	Detail     string   `json:"detail"`
 	Violated   []string `json:"violated-policies"`
 	Contact    string   `json:"contact"`
+	Denial     string   `json:"denial"`
 }
 
 // bodyOf reads a JSON answer, which must have no other members.
@@ -109,6 +110,10 @@ func bodyOf(t testing.TB, w *httptest.ResponseRecorder) (b body) {
 	if err := d.Decode(&b); err != nil {
 		t.Fatal(err)
 	}
+	if id := w.Header().Get("X-RateLimit-Denial"); id != "" && b.Denial != id {
+		t.Errorf("the body has the id %q, the header %q", b.Denial, id)
+	}
+	b.Denial = "" // it is another each time
 	return b
 }
 

@@ -178,7 +178,7 @@ policies:
 	for _, want := range []string{
 		"HTTP/1.1 429 Too Many Requests\n", "Retry-After: 3600\n", "Content-Type: application/json\n",
 		"Cache-Control: no-store\n",
-		"\n\n" + `{"error":"rate_limited","message":"` + slowDown + `","retry_after_seconds":3600,"policy":"free","tier":"free"}` + "\n",
+		"\n\n" + `{"error":"rate_limited","message":"` + slowDown + `","retry_after_seconds":3600,"policy":"free","tier":"free","denial":"`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%swithout %q", got, want)

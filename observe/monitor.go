@@ -26,6 +26,10 @@ type Config struct {
 	Alerts AlertConfig
 	// Webhooks are where thresholds are posted. They are taken to be valid; see [Webhook.Validate].
 	Webhooks []Webhook
+	// KeepDenials is for how long this process remembers why subjects were denied, for
+	// [Monitor.Why]: 24 hours unless set, and not at all if it is negative. It remembers the last
+	// 20,000 minutes of subjects and rules, in 20 MB at most.
+	KeepDenials time.Duration
 	// Version is that of the program, for stint_build_info. It is what the program was built with
 	// unless set.
 	Version string
@@ -69,6 +73,7 @@ type Monitor struct {
 
 	names     *names
 	feed      *feed
+	denials   *denials
 	offenders *offenders
 	history   *history
 	alerts    *alerts
@@ -123,6 +128,7 @@ func New(c Config) *Monitor {
 	}
 	m.outbound = newByName(anyOther, newCalls(m.ledger))
 	m.feed = newFeed(m.names)
+	m.denials = newDenials(m.names, &c)
 	m.offenders = newOffenders(m.names)
 	m.lastAlerts.Store(new([]Alert))
 	m.clock.set(time.Now())
@@ -166,6 +172,9 @@ func (m *Monitor) sample(now time.Time) {
 	defer m.sampling.Unlock()
 	m.clock.set(now)
 	m.offenders.tick(now)
+	if now.Unix()%60 == 0 {
+		m.denials.expire(now)
+	}
 	t := m.totals()
 	var tick Tick
 	tick.Point, tick.Series = m.history.add(now, &t)

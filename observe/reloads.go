@@ -30,6 +30,9 @@ func (m *Monitor) Reloaded(source string, changed bool, err error, at time.Time)
 		return
 	case changed:
 		r.changed++
+		if source == "policies" {
+			m.denials.reloaded(at)
+		}
 	default:
 		r.unchanged++
 	}

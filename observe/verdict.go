@@ -75,6 +75,9 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 		}
 		m.offenders.add(v.Subject(), by, d.Banned, m.clock.now(), nth)
 	}
+	if !m.offenders.flood.Load() || chosen(nth) {
+		m.denials.add(s, why, v, result)
+	}
 	if !m.feed.full() {
 		m.show(s, why, v, result)
 	}

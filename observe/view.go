@@ -67,6 +67,36 @@ type Violation struct {
 	Degraded   bool    `json:"degraded,omitempty"`
 }
 
+// Denial is why a subject was denied: all denials by one rule within a minute.
+type Denial struct {
+	// ID is that of the last one; the answers to the others have ids of the same subject.
+	ID      string `json:"id"`
+	Subject string `json:"subject"`
+	// Ref is "" for a subject that is too long to be remembered.
+	Ref string `json:"ref"`
+	// Tier and Policy own the limit. The policy is "" for the limits of a tier.
+	Tier   string `json:"tier"`
+	Policy string `json:"policy"`
+	Route  string `json:"route"`
+	// Limit is the one that had no room, such as "10/1m", with its number and what was used of it at
+	// the last denial. It is "" for a ban.
+	Limit string `json:"limit"`
+	Max   int64  `json:"max"`
+	Used  int64  `json:"used"`
+	// Reason is "limit", "ban", "degraded" or "unavailable".
+	Reason string `json:"reason"`
+	// RetryAfter is that of the last one, in seconds; -1 is never.
+	RetryAfter float64   `json:"retry_after_seconds"`
+	Degraded   bool      `json:"degraded,omitempty"`
+	First      time.Time `json:"first"`
+	Last       time.Time `json:"last"`
+	Count      int64     `json:"count"`
+	// Config is when the policies came into force that denied it, if they were changed since the
+	// start.
+	Config   time.Time `json:"config_since,omitzero"`
+	Instance string    `json:"instance"`
+}
+
 // Offender is a subject, a policy or a tier with many denials in the last minutes.
 type Offender struct {
 	// Kind is what its subject begins with: "ip", "user", "apikey", "session", "internal", "envoy";

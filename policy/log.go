@@ -74,7 +74,7 @@ func (l *guardLog) denied(v *Verdict, most *int) {
 	}
 	args := []any{
 		"policy", name, "tier", v.Tier, "key", v.shortKey(),
-		"limit", limit, "retry_after", label.Wait(v.Decision.RetryAfter),
+		"limit", limit, "retry_after", label.Wait(v.Decision.RetryAfter), "denial", string(v.AppendDenialID(nil)),
 	}
 	if v.Decision.Banned {
 		args = append(args, "banned", true)

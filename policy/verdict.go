@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/denialid"
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
@@ -47,8 +48,9 @@ type Verdict struct {
 	after      *after
 	enforceAll bool // see [GuardConfig]
 	overrides  Overrides
-	waited     bool // for the request's Content
-	follows    bool // it was decided by [Guard.Decide]
+	waited     bool        // for the request's Content
+	follows    bool        // it was decided by [Guard.Decide]
+	denial     denialid.ID // 0 until somebody asks for it
 
 	usage           *tokens.Rules // how tokens are counted; nil if they are not
 	fixed           stint.Costs   // of limits that do not count tokens
@@ -131,6 +133,19 @@ func (v *Verdict) Subject() string {
 	return ""
 }
 
+// AppendDenialID appends the id that the answer to a denied request has, for "stint why": all
+// denials of a subject in one second have the same. It appends nothing if the request was not
+// denied, or no guard decided it.
+func (v *Verdict) AppendDenialID(b []byte) []byte {
+	if v.Set == nil || v.Err != nil || v.Decision.Allowed {
+		return b
+	}
+	if v.denial == 0 {
+		v.denial = denialid.New(time.Now(), v.Subject())
+	}
+	return v.denial.Append(b)
+}
+
 // about returns the result that the verdict is about, or nil.
 func (v *Verdict) about() *Result {
 	if v.Decision.Allowed {
@@ -158,7 +173,7 @@ func (v *Verdict) reset(set *Set) {
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
 	v.SettleHeader, v.SettlesBytes = "", false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
-	v.follows = false
+	v.follows, v.denial = false, 0
 	v.usage, v.fixed, v.meter, v.unsaid = nil, nil, nil, false
 }
 

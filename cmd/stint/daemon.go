@@ -37,6 +37,7 @@ type daemonFlags struct {
 	NoToken    bool          `name:"no-admin-token" help:"Use no token for --admin: callers on this host may look, including everyone behind a proxy on it that does not identify itself, and no one may change anything."`
 	StateDir   string        `name:"state-dir" placeholder:"DIR" help:"Where to keep the token that is made. Default: $$STATE_DIRECTORY, else $$XDG_STATE_HOME/stint, else ~/.local/state/stint."`
 	ShowAll    bool          `name:"show-subjects" help:"Show subjects in full to everyone with access. By default only operators see them in full; for others, addresses are shortened to their network, and other subjects to their beginning."`
+	Denials    time.Duration `name:"keep-denials" placeholder:"TIME" default:"24h" help:"How long to remember why subjects were denied, for stint why. 0 remembers nothing. Default: ${default}."`
 	Alert      []string      `name:"alert" placeholder:"NAME=VALUE" sep:"none" help:"Another threshold for an alert, such as BlockedShare=0.2, or Spike=off. Can be repeated."`
 	Webhook    string        `name:"alert-webhook" placeholder:"URL" help:"Where to post alerts when they start and stop firing. Others on this machine can see it on a command line."`
 	WebhookIn  string        `name:"alert-webhook-file" placeholder:"FILE" help:"A file with that URL, read at the start."`
@@ -141,8 +142,11 @@ func (f *daemonFlags) Validate() error {
 }
 
 func (f *daemonFlags) observe() (observe.Config, error) {
-	c := observe.Config{ShowSubjects: f.ShowAll,
+	c := observe.Config{ShowSubjects: f.ShowAll, KeepDenials: f.Denials,
 		Alerts: observe.AlertConfig{Webhook: f.Webhook, Thresholds: map[string]float64{}}}
+	if f.Denials == 0 {
+		c.KeepDenials = -1
+	}
 	flag := "--alert-webhook"
 	if f.WebhookIn != "" {
 		if f.Webhook != "" {

@@ -39,6 +39,7 @@ type commands struct {
 	Limits  limitsCommands `cmd:"" help:"Give single subjects other limits for a time."`
 	Top     topCommand     `cmd:"" help:"Watch who is denied most."`
 	Tail    tailCommand    `cmd:"" help:"Watch requests being denied."`
+	Why     whyCommand     `cmd:"" help:"Say why a request was denied, by its id or by subject and time."`
 	Doctor  doctorCommand  `cmd:"" help:"Find out what is wrong with a server and its Redis, and how to fix it."`
 
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`

@@ -30,6 +30,8 @@ type decision struct {
 	Charge   string   `json:"charge"`
 	// Hold is how long what was charged is held without a heartbeat.
 	Hold float64 `json:"hold_seconds,omitempty"`
+	// Denial is an id of the denial, for "stint why".
+	Denial string `json:"denial,omitempty"`
 	// Contact is where somebody who is denied can ask for more.
 	Contact string `json:"contact"`
 }
@@ -160,6 +162,7 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	if !d.Charge.IsZero() {
 		out.Hold = d.Charge.Data().Hold.Seconds()
 	}
+	out.Denial = string(v.AppendDenialID(nil))
 	if q.named {
 		out.Route = ""
 	}

@@ -28,6 +28,9 @@ policies:
 // exampleCharge stands for a charge in the document: no two are the same.
 const exampleCharge = "CHARGE"
 
+// exampleDenial stands for the id of a denial.
+const exampleDenial = "691c0f3e8a1b2c3d"
+
 // chargedBy is the example of take whose charge the example of an operation corrects.
 var chargedBy = map[string]string{
 	"settle": "by-tier", "refund": "by-tier", "extend": "by-concurrency", "release": "by-concurrency",
@@ -127,6 +130,9 @@ func hideCharges(value any) {
 		for name, member := range v {
 			if text, ok := member.(string); ok && name == "charge" && text != "" {
 				v[name] = exampleCharge
+			}
+			if name == "denial" {
+				v[name] = exampleDenial
 			}
 			hideCharges(member)
 		}

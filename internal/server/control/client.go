@@ -155,6 +155,28 @@ func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, er
 	return result.Violations, err
 }
 
+// Why explains the denial of an id. See [observe.Monitor.Why].
+func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
+	result, err := get[struct{ Denials []observe.Denial }](ctx, c, "/api/why", url.Values{"id": {id}})
+	return result.Denials, err
+}
+
+// Denials lists the denials of a subject, or of a ref, around a time unless that is zero. See
+// [observe.Monitor.Denials].
+func (c *Client) Denials(ctx context.Context, subject string, at time.Time) ([]observe.Denial, error) {
+	query := url.Values{}
+	if ref, ok := strings.CutPrefix(subject, RefPrefix); ok {
+		query.Set("ref", ref)
+	} else {
+		query.Set("subject", subject)
+	}
+	if !at.IsZero() {
+		query.Set("at", at.Format(time.RFC3339))
+	}
+	result, err := get[struct{ Denials []observe.Denial }](ctx, c, "/api/why", query)
+	return result.Denials, err
+}
+
 // State is the state of a server.
 type State struct {
 	Version string              `json:"version"`

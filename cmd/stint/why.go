@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/denialid"
+	"github.com/stint-limiter/stint/observe"
+)
+
+type whyCommand struct {
+	What string `arg:"" name:"id" placeholder:"ID|SUBJECT" help:"The id of a denial, as its answer and the log have it, or a subject such as user:42."`
+	At   string `name:"at" placeholder:"TIME" help:"With a subject, around when: 14:03, or 2026-11-20T14:03. Default: all that is remembered."`
+	JSON bool   `name:"json" help:"Print JSON."`
+	serverFlags
+}
+
+func (*whyCommand) Help() string {
+	return `Says why a request was denied: by which limit, how much of it was used, in which tier and policy, under which
+configuration, and by which process. Of a ban it shows the denials before it. Every 429 has an id: in the header
+X-RateLimit-Denial, in the body and in the log ("denial"). A server remembers denials for --keep-denials, a day by default.
+
+    stint why 691c0f3e8a1b2c3d
+    stint why user:42 --at 14:03`
+}
+
+func (c *whyCommand) Validate() error {
+	_, err := parseAt(c.At, time.Now())
+	return err
+}
+
+// parseAt reads a time of day, of today or else of yesterday, or a date and a time. "" is none.
+func parseAt(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			if at.After(now) {
+				at = at.AddDate(0, 0, -1)
+			}
+			return at, nil
+		}
+	}
+	for _, layout := range momentLayouts {
+		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--at: %q is not a time; want one such as 14:03, 14:03:10 or 2026-11-20T14:03", text)
+}
+
+func (c *whyCommand) Run(s *system) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	var list []observe.Denial
+	id, isID := denialid.Parse(c.What)
+	if isID {
+		list, err = client.Why(ctx, c.What)
+	} else {
+		var at time.Time
+		if at, err = parseAt(c.At, time.Now()); err == nil {
+			list, err = client.Denials(ctx, c.What, at)
+		}
+	}
+	if err != nil {
+		return c.problem(err)
+	}
+	err = s.show(c.JSON, struct {
+		Denials []observe.Denial `json:"denials"`
+	}{list}, func() []byte {
+		switch {
+		case len(list) > 0:
+			return denialsText(list)
+		case isID:
+			return fmt.Appendf(nil, "this server does not remember that denial, of %s; it was another process, "+
+				"it was restarted since, or --keep-denials is over: ask each with --server\n", moment(id.Time()))
+		}
+		return fmt.Appendf(nil, "this server remembers no denial of %s%s\n", oneLine(c.What), around(c.At))
+	})
+	if err == nil && len(list) == 0 {
+		err = errReported
+	}
+	return err
+}
+
+func around(at string) string {
+	if at == "" {
+		return ""
+	}
+	return " around " + at
+}
+
+// denialsText is the last denial in sentences, and those before it a line each.
+func denialsText(list []observe.Denial) []byte {
+	var b bytes.Buffer
+	last := &list[len(list)-1]
+	fmt.Fprintf(&b, "%s was denied %s, %s: %s\n", oneLine(last.Subject), count(int(last.Count), "time", "times"),
+		spanOf(last), reasonOf(last))
+	if last.RetryAfter >= 0 {
+		fmt.Fprintf(&b, "  retry after  %s at the last\n", inSeconds(last.RetryAfter))
+	} else {
+		fmt.Fprintf(&b, "  retry after  never: waiting does not help\n")
+	}
+	if last.Route != "" {
+		fmt.Fprintf(&b, "  route        %s\n", oneLine(last.Route))
+	}
+	since := "unchanged since the server started"
+	if !last.Config.IsZero() {
+		since = "in force since " + moment(last.Config)
+	}
+	fmt.Fprintf(&b, "  policies     %s\n  process      %s\n", since, oneLine(last.Instance))
+	if len(list) > 1 {
+		b.WriteString("before that:\n")
+	}
+	for i := range list[:len(list)-1] {
+		d := &list[i]
+		fmt.Fprintf(&b, "  %s  %s, %s\n", spanOf(d), count(int(d.Count), "time", "times"), reasonOf(d))
+	}
+	return b.Bytes()
+}
+
+func moment(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
+
+// spanOf is when denials happened.
+func spanOf(d *observe.Denial) string {
+	first, last := moment(d.First), d.Last.Local().Format(time.TimeOnly)
+	if d.Last.Sub(d.First) < time.Second {
+		return first
+	}
+	return first + " to " + last
+}
+
+// reasonOf is why, in words.
+func reasonOf(d *observe.Denial) string {
+	rule := "tier " + oneLine(d.Tier)
+	if d.Policy != "" {
+		rule = "policy " + oneLine(d.Policy)
+	}
+	text := ""
+	switch {
+	case d.Reason == "ban":
+		text = "it is banned"
+	case d.Reason == "unavailable":
+		text = "the store could not be asked, and the failure mode denies (" + rule + ")"
+	case d.Limit != "":
+		text = fmt.Sprintf("%s allows %s, %d used", rule, oneLine(d.Limit), d.Used)
+	default:
+		text = rule
+	}
+	if d.Degraded && d.Reason != "unavailable" {
+		text += " (without the store)"
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/server"
+)
+
+// TestWhy: the header, the body and the log of a denial have the same id, and stint why explains
+// it, as it explains what a subject was denied at a time.
+func TestWhy(t *testing.T) {
+	var log logtest.Buffer
+	s, err := server.New(server.Config{
+		Policies: write(t, "stint.yaml", "tiers:\n  - {name: free, identity: [user, ip], limits: 2/1h}\n"),
+		HTTP:     "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Observe: observe.Config{Alerts: observe.AlertConfig{Instance: "web-1"}, ShowSubjects: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop(t.Context()) }()
+	admin := "http://" + s.Addr(server.Admin).String()
+	var id string
+	for range 5 {
+		response, err := http.Post("http://"+s.Addr(server.HTTP).String()+"/v1/take", "application/json",
+			strings.NewReader(`{"method": "GET", "path": "/", "peer": "192.0.2.1", "claims": {"user": "42"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body struct{ Denial string }
+		if err := json.NewDecoder(response.Body).Decode(&body); err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if id = response.Header.Get("X-RateLimit-Denial"); body.Denial != id {
+			t.Errorf("the body has %q, the header %q", body.Denial, id)
+		}
+	}
+	if !strings.Contains(log.String(), "denial="+id) {
+		t.Errorf("the log does not have %s:\n%s", id, log.String())
+	}
+	want := regexp.MustCompile(`^user:42 was denied 3 times, .*: tier free allows 2/1h, 2 used\n  retry after  .*\n` +
+		`  policies     in force since .*\n  process      web-1\n$`)
+	for _, args := range [][]string{{id}, {"user:42"}, {"user:42", "--at", time.Now().Format(time.TimeOnly)}} {
+		got := execute(t, "", append([]string{"why", "--server", admin}, args...)...)
+		if got.code != exitGood || !want.MatchString(got.stdout) {
+			t.Errorf("%v: exit code %d, %s%s", args, got.code, got.stdout, got.stderr)
+		}
+	}
+	got := execute(t, "", "why", "--server", admin, "--json", id)
+	if !strings.Contains(got.stdout, `"limit": "2/1h"`) {
+		t.Errorf("as JSON: %s", got.stdout)
+	}
+	for _, unknown := range []string{"0000000000000000", "user:43"} {
+		if got := execute(t, "", "why", "--server", admin, unknown); got.code != exitBad ||
+			!strings.Contains(got.stdout, "this server ") {
+			t.Errorf("%s: exit code %d, %s%s", unknown, got.code, got.stdout, got.stderr)
+		}
+	}
+	if got := execute(t, "", "why", "user:42", "--at", "noon"); got.code != exitUsage ||
+		!strings.Contains(got.stderr, `--at: "noon" is not a time; want one such as 14:03`) {
+		t.Errorf("exit code %d, %s", got.code, got.stderr)
+	}
+}
+
+func TestTimesOfWhy(t *testing.T) {
+	now := time.Date(2026, 11, 20, 14, 30, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"14:03": "2026-11-20T14:03:00Z", "14:03:10": "2026-11-20T14:03:10Z", "23:00": "2026-11-19T23:00:00Z",
+		"2026-11-18T14:03": "2026-11-18T14:03:00Z",
+	} {
+		if got, err := parseAt(text, now); err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%s: got %v, %v; want %s", text, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+// Package denialid makes the ids that denials carry, so that "stint why" finds them again.
+package denialid
+
+import (
+	"hash/maphash"
+	"strconv"
+	"time"
+)
+
+// ID names the denials of a subject in one second: the Unix time, and a hash of the subject under a
+// key that ends with the process. It tells nothing about the subject, except to the process that
+// made it.
+type ID uint64
+
+var seed = maphash.MakeSeed()
+
+// length is that of the text of an ID.
+const length = 16
+
+// New returns the id of a denial.
+func New(at time.Time, subject string) ID {
+	return ID(uint64(uint32(at.Unix()))<<32 | uint64(uint32(maphash.String(seed, subject))))
+}
+
+// Parse reads the text of an id.
+func Parse(text string) (ID, bool) {
+	n, err := strconv.ParseUint(text, 16, 64)
+	return ID(n), err == nil && len(text) == length
+}
+
+// Append appends the text of an id: 16 hexadecimal digits.
+func (id ID) Append(b []byte) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, digits[id>>shift&15])
+	}
+	return b
+}
+
+func (id ID) String() string { return string(id.Append(nil)) }
+
+// Time returns the second of the denial.
+func (id ID) Time() time.Time { return time.Unix(int64(id>>32), 0) }
+
+// Of reports whether the id is one of a subject.
+func (id ID) Of(subject string) bool { return uint32(id) == uint32(New(time.Time{}, subject)) }

@@ -1,0 +1,197 @@
+package observe
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/denialid"
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/policy"
+)
+
+const (
+	// maxDenials is how many records of denials are kept, and denialLife for how long unless set.
+	maxDenials = 20_000
+	denialLife = 24 * time.Hour
+	// denialSpan is how long denials of a subject by one rule are one record.
+	denialSpan = time.Minute
+	// denialPast is how far back denials explain a later one: a ban follows denials.
+	denialPast = 10 * time.Minute
+)
+
+// denials remembers why subjects were denied. Denials of a subject by one rule within a minute are
+// one record, so a flood from one address is one record a minute. It is safe for concurrent use.
+type denials struct {
+	names    *names
+	life     time.Duration
+	instance string
+
+	mu     sync.Mutex
+	config time.Time        // when the policies in force came into force
+	each   []record         // a ring
+	next   int              // where the next one goes
+	latest map[who]position // the last record of each
+}
+
+// who is the subject of denials by one rule for one reason.
+type who struct {
+	subject, tier, policy string
+	why                   reason
+}
+
+// position is the number of a record, counted from the first.
+type position int
+
+type record struct {
+	who
+	nth         position
+	route       string
+	state       stint.State // of the limit that had no room; its Limit is nil if none is to blame
+	limit       stint.Limit
+	first, last time.Time
+	count       int64
+	retryAfter  time.Duration
+	degraded    bool
+	config      time.Time
+}
+
+func newDenials(n *names, c *Config) *denials {
+	life := c.KeepDenials
+	if life == 0 {
+		life = denialLife
+	}
+	return &denials{names: n, life: life, instance: instanceName(c.Alerts.Instance), latest: map[who]position{}}
+}
+
+// add counts a denial by the rule of a series, with the result that is to blame if there is one.
+func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.Result) {
+	if d.life < 0 {
+		return
+	}
+	now := time.Now()
+	key := who{d.names.kept(v.Subject()), s.name.tier, s.name.policy, why}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	nth, ok := d.latest[key]
+	if r := d.at(nth); !ok || now.Sub(r.first) >= denialSpan {
+		nth = d.begin(key, now)
+	}
+	r := d.at(nth)
+	r.last, r.route, r.retryAfter, r.degraded = now, v.Route, v.Decision.RetryAfter, v.Decision.Degraded
+	r.count++
+	if result != nil {
+		r.state = result.Decisive()
+		r.limit = *r.state.Limit
+		r.state.Limit = &r.limit
+	}
+}
+
+// begin makes a new record, in the place of the oldest if there are too many.
+func (d *denials) begin(key who, now time.Time) position {
+	nth := position(d.next)
+	if d.next++; len(d.each) < maxDenials {
+		d.each = append(d.each, record{})
+	} else {
+		d.forget(d.at(nth))
+	}
+	*d.at(nth) = record{who: key, nth: nth, first: now, config: d.config}
+	d.latest[key] = nth
+	return nth
+}
+
+// at returns a record. There may be none yet: then it is no one's.
+func (d *denials) at(nth position) *record {
+	if len(d.each) == 0 {
+		return &record{}
+	}
+	return &d.each[int(nth)%min(maxDenials, len(d.each))]
+}
+
+// forget makes way for another record.
+func (d *denials) forget(r *record) {
+	if d.latest[r.who] == r.nth {
+		delete(d.latest, r.who)
+	}
+	*r = record{}
+}
+
+// expire forgets records whose life is over.
+func (d *denials) expire(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.each {
+		if r := &d.each[i]; !r.first.IsZero() && now.Sub(r.last) > d.life {
+			d.forget(r)
+		}
+	}
+}
+
+// reloaded notes that other policies are in force.
+func (d *denials) reloaded(at time.Time) {
+	d.mu.Lock()
+	d.config = at
+	d.mu.Unlock()
+}
+
+// find returns the records that a function wants, oldest first.
+func (d *denials) find(wants func(*record) bool) []Denial {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := []Denial{}
+	now := time.Now()
+	for i := range d.each {
+		if r := &d.each[i]; !r.first.IsZero() && now.Sub(r.last) <= d.life && wants(r) {
+			found = append(found, d.show(r))
+		}
+	}
+	slices.SortFunc(found, func(a, b Denial) int { return a.Last.Compare(b.Last) })
+	return found
+}
+
+func (d *denials) show(r *record) Denial {
+	shown := Denial{
+		ID:      denialid.New(r.last, r.subject).String(),
+		Subject: d.names.label(r.subject), Ref: d.names.ref(r.subject),
+		Tier: label.Line(r.tier), Policy: label.Line(r.policy), Route: label.Line(r.route), Reason: r.why.String(),
+		First: r.first, Last: r.last, Count: r.count, RetryAfter: r.retryAfter.Seconds(), Degraded: r.degraded,
+		Config: r.config, Instance: d.instance,
+	}
+	if r.state.Limit != nil {
+		shown.Limit, shown.Used, shown.Max = label.Line(r.limit.String()), r.state.Used, r.limit.Max
+	}
+	if r.retryAfter == stint.Never {
+		shown.RetryAfter = -1
+	}
+	return shown
+}
+
+// Why explains the denial that an id names: the answer to a denied request has it. The last of the
+// list is the denial, and those before it are other denials of its subject in the ten minutes
+// before: they explain a ban. The list is empty if this process did not make the id, or does not
+// remember the denial any more.
+func (m *Monitor) Why(id string) []Denial {
+	named, ok := denialid.Parse(id)
+	if !ok {
+		return []Denial{}
+	}
+	at := named.Time()
+	list := m.denials.find(func(r *record) bool {
+		return named.Of(r.subject) && r.first.Before(at.Add(2*time.Second)) && r.last.After(at.Add(-denialPast))
+	})
+	if n := len(list); n > 0 && list[n-1].Last.Before(at.Add(-time.Second)) {
+		return []Denial{} // those that explain it are there, but it is not
+	}
+	return list
+}
+
+// Denials lists the denials of a subject that are remembered, oldest first: all of them, or those
+// around a time, from ten minutes before until a minute after it.
+func (m *Monitor) Denials(subject string, at time.Time) []Denial {
+	kept := m.names.kept(subject)
+	return m.denials.find(func(r *record) bool {
+		return r.subject == kept &&
+			(at.IsZero() || r.first.Before(at.Add(denialSpan)) && r.last.After(at.Add(-denialPast)))
+	})
+}
