@@ -78,8 +78,8 @@ type Denial struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Route  string `json:"route"`
-	// Limit is the one that had no room, such as "10/1m", with its number and what was used of it at
-	// the last denial. It is "" for a ban.
+	// Limit is the one that had no room, such as "10/1m", with its number and what was used of it
+	// at the last denial. It is "" for a ban.
 	Limit string `json:"limit"`
 	Max   int64  `json:"max"`
 	Used  int64  `json:"used"`

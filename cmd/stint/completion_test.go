@@ -26,7 +26,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	tests := []struct{ line, want string }{
-		{"stint ", "serve gateway demo config simulate take peek inspect reset ban unban bans raise limits top tail doctor completion version"},
+		{"stint ", "serve gateway demo config simulate take peek inspect reset ban unban bans raise limits top tail why doctor completion version"},
 		{"stint ba", "ban bans"},
 		{"stint --", "--help"},
 		{"stint config ", "check explain schema"},

@@ -37,6 +37,7 @@ func (id ID) Append(b []byte) []byte {
 	return b
 }
 
+// String returns the text of an id.
 func (id ID) String() string { return string(id.Append(nil)) }
 
 // Time returns the second of the denial.

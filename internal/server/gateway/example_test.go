@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/server/gateway"
@@ -66,8 +67,9 @@ headers: {retry_after_jitter: 0%}
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		fmt.Printf("%d remaining=%s retry-after=%q\n%s", resp.StatusCode, resp.Header.Get("X-RateLimit-Remaining"),
-			resp.Header.Get("Retry-After"), body)
+		text, _, _ := strings.Cut(strings.TrimSpace(string(body)), `,"denial"`) // an id for "stint why"
+		fmt.Printf("%d remaining=%s retry-after=%q\n%s\n", resp.StatusCode, resp.Header.Get("X-RateLimit-Remaining"),
+			resp.Header.Get("Retry-After"), text)
 	}
 	// Output:
 	// 200 remaining=99 retry-after=""
@@ -75,5 +77,5 @@ headers: {retry_after_jitter: 0%}
 	// 200 remaining=0 retry-after=""
 	// search: /shoes for 127.0.0.1
 	// 429 remaining=0 retry-after="60"
-	// {"error":"rate_limited","message":"Too many requests. Please slow down.","retry_after_seconds":60,"policy":"search","tier":"anonymous"}
+	// {"error":"rate_limited","message":"Too many requests. Please slow down.","retry_after_seconds":60,"policy":"search","tier":"anonymous"
 }
