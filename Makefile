@@ -128,6 +128,10 @@ screenshots: setup ## Run the demo for some minutes, and make the pictures in do
 faults: setup ## Break real servers in every way, measure, and write the table in docs/faults.md
 	cd faults && $(GO) test -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md
 
+.PHONY: incidents
+incidents: setup ## Break a Redis in every way, and check what the page, alerts, log and doctor say; two minutes
+	$(GO) test -run TestIncidents -count=1 -v ./cmd/stint
+
 .PHONY: soak
 soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers
 	$(GO) test ./internal/histories -run TestHistories -v -count=1 -timeout 24h -args -for $(SOAK) -first 0 -survey
