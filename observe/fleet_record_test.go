@@ -9,7 +9,8 @@ import (
 func TestRecords(t *testing.T) {
 	counts := countsRecord{seq: 7, storeUp: true, point: Point{Saved: 1, Calls: 300, CallsFailed: 2,
 		Carried: 1 << 40, P50: 0.001, P99: 0.25, StoreP50: 0.0005, StoreP99: 1},
-		series: []Counts{{1, 2, 3, 4, 5}, {Failed: 1 << 50}}, worst: []listed{{kind: 1, name: "user:42", rate: 12.5, share: 0.75}}}
+		series: []Counts{{1, 2, 3, 4, 5}, {Failed: 1 << 50}},
+		worst:  []listed{{kind: 1, name: "user:42", rate: 12.5, share: 0.75}}}
 	facts := factsRecord{at: 1_800_000_000, started: 1_700_000_000, name: "web-1/7",
 		alerts: []string{"StoreDown", "Spike"},
 		series: []seriesName{{tier: "free"}, {tier: "outbound", policy: "igdb", outbound: true}},
