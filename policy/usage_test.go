@@ -36,7 +36,8 @@ policies:
 			[]int64{1, 7, 4, 2, 7, 7}},
 		{"large", `{"max_tokens":5000}`, []int64{1, 200, 150, 2, 200, 20}, `{"usage":{"prompt_tokens":3,"completion_tokens":600}}`,
 			[]int64{1, 603, 600, 2, 603, 603}},
-		{"says nothing", `{"max_tokens":5000}`, []int64{1, 200, 150, 2, 200, 20}, `{}`, []int64{1, 5005, 5000, 2, 5005, 5005}},
+		{"says nothing", `{"max_tokens":5000}`, []int64{1, 200, 150, 2, 200, 20}, `{}`,
+			[]int64{1, 5005, 5000, 2, 5005, 5005}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store, err := memorystore.New(memorystore.Config{})

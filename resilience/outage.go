@@ -172,9 +172,12 @@ func (s *Stack) untilBack() int64 {
 	}
 }
 
-// answers reports whether the store answers a ping. If it fails in another way than its calls, that
-// becomes the cause: calls may not get that far.
+// answers reports whether a store that does not answer calls in time answers a ping. If it fails in
+// another way than its calls, that becomes the cause: calls may not get that far.
 func (s *Stack) answers() bool {
+	if s.outage.cause.Load().Kind != errkind.Timeout {
+		return false
+	}
 	err := s.store.ping()
 	failure, ok := errors.AsType[*stint.StoreError](err)
 	if ok && failure.Kind != errkind.Timeout && s.life.Err() == nil {

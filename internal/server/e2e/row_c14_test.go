@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -145,21 +144,4 @@ func TestC14RedisCPUNearlyFull(t *testing.T) {
 		}
 	})
 	eventually.True(t, "RedisCPU fires", func() bool { return r.fires("RedisCPU") })
-}
-
-// C14: a hard outage is an alert on errors even if only one request comes.
-func TestC14ScriptErrorsAtLowTraffic(t *testing.T) {
-	t.Parallel()
-	redis := redistest.Start(t)
-	r := start(t, five, quickly(redis.URL(), nil))
-	if !r.take("42") || r.fires("ScriptErrors") {
-		t.Fatal("denied, or it fires at the start")
-	}
-	redis.Kill()
-	if r.post("/v1/take", question("42")) != http.StatusOK {
-		t.Error("denied without Redis")
-	}
-	eventually.True(t, "ScriptErrors fires", func() bool { return r.fires("ScriptErrors") })
-	redis.Restart(t)
-	eventually.True(t, "ScriptErrors ends", func() bool { return !r.fires("ScriptErrors") })
 }
