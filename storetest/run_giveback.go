@@ -118,6 +118,26 @@ var givingBack = []check{
 		k.wantApplied(k.settle(d, 0), false)
 		k.wantUsed(k.peek(1), 0)
 	}),
+	clocked("a state from which all was given back is that of its holds", limits{stint.PerSecond(10)},
+		func(k *tester) {
+			for _, empty := range []func(k *tester){
+				func(k *tester) { k.giveBack(5) },
+				func(k *tester) {
+					d := k.mustTake(3)
+					k.giveBack(5)
+					k.wantApplied(k.settle(d, 0), true)
+				},
+			} {
+				k := k.other()
+				r := k.request(5)
+				r.Hold = 2 * s // longer than the window, which is charged
+				held := k.mustDecide(r)
+				empty(k)
+				k.wantUsed(k.mustTake(7), 7)
+				k.wantSettled(held, settleTo(2), 2)
+				k.wantUsed(k.peek(1), 4)
+			}
+		}),
 	exact("giving back touches no other scope, request id or ban", limits{stint.PerHour(10)}, func(k *tester) {
 		r := k.request(4)
 		r.ID = "once"

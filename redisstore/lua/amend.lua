@@ -194,10 +194,8 @@ end
 local function write_part(a, part)
   if a.whole then
     a.whole.save_once(part.st)
-  elseif part.need then
-    write(part.st, part.need, now)
   else
-    redis.call('DEL', part.key)
+    write(part.st, part.need, now)
   end
 end
 

@@ -31,6 +31,7 @@ local function needs(c)
 end
 
 -- to_keep returns the counts of a state that still count, those that have not changed as they were.
+-- One that has changed stays even if nothing is left of it: the state keeps its generation.
 local function to_keep(st)
   local kept, stored = {}, nil
   for _, c in ipairs(st.counts) do
@@ -54,7 +55,7 @@ local function to_keep(st)
       log, own[o + SUM], own[o + NEWEST], own[o + NEWEST_UNITS], own[o + OLDEST] = false, 0, 0, 0, FAR
       own[FRONTS][at] = ''
     end
-    if c.changed and set[at + UNIT] > 0 or c.booked ~= '' or log
+    if c.changed and not c.main and (set[at + WIDTH] > 0 or set[at + UNIT] > 0) or c.booked ~= '' or log
       or own[m + LEVEL_UNIT] > 0 and (set[at + WIDTH] == 0 or own[m + LEVEL] > 0) then kept[#kept + 1] = c end
   end
   table.sort(kept, function(a, b)

@@ -23,7 +23,7 @@ local function settle_log(st, at, stamp, delta)
   local set, whole = st[SET], st[WHOLE]
   local o = set[at + LOG]
   local shape, found, units = st[o + SHAPE], st[o + NEWEST], st[o + NEWEST_UNITS]
-  if stamp <= set[at + CUT] or stamp < st[o + OLDEST] or stamp > found then return end
+  if units == 0 or stamp <= set[at + CUT] or stamp < st[o + OLDEST] or stamp > found then return end
   if found == stamp and units + delta > 0 then -- only the head changes
     if whole then
       whole.widen(st, at, units + delta)
@@ -111,10 +111,10 @@ end
 -- settle settles all limits of a state that are asked about, to which x.cost units were charged at
 -- x.at, to x.total. It returns the most units that were not charged, nil if nothing was found; for
 -- how long after its time the charge can be settled; whether one of them was more than half used;
--- and until when the state must be kept, nil if nothing is left of it.
+-- and until when the state must be kept.
 local function settle(st, a, x)
   local set = st[SET]
-  local dropped, horizon, tight, missed, empty, kept, need = nil, 0, false, false, false, false, set[NEED]
+  local dropped, horizon, tight, missed, need = nil, 0, false, false, set[NEED]
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
     local width, unit, cap = set[at + WIDTH], set[at + UNIT], set[at + CAP]
     local o, m = set[at + LOG], set[at + METER]
@@ -133,9 +133,7 @@ local function settle(st, a, x)
       end
       horizon = math.max(horizon, horizon_of(set, at))
     end
-    if width > 0 and st[o + SUM] == 0 and m == 0 then empty = true else kept = true end
   end
-  if not kept then need = nil end
-  if empty and kept or st[REWRITE] or missed and dropped then error('rare') end
+  if st[REWRITE] or missed and dropped then error('rare') end
   return dropped, horizon, tight, need
 end
