@@ -104,6 +104,18 @@ var periods = []check{
 		k.Clock.Advance(k.until(2026, 3, 5, 0))
 		k.mustTake(3)
 	}),
+	clocked("a clock that steps back into a period does not bring back its charges", nil, func(k *tester) {
+		utc, tokyo := k.under(stint.Daily(3)), k.under(stint.Daily(3).In("Asia/Tokyo"))
+		first, second := tokyo.mustTake(1), utc.mustTake(1)
+		k.Clock.Advance(k.until(2026, 3, 4, 15))
+		utc.mustTake(3)
+		k.Clock.Advance(-us)
+		k.wantApplied(tokyo.settle(first, 0), false)
+		tokyo.giveBack(1)
+		k.Clock.Advance(us)
+		k.wantApplied(utc.settle(second, 0), false) // it is of the period that ended in Tokyo
+		k.wantUsed(utc.peek(1), 3)
+	}),
 	clocked("a clock that was years ahead locks no one out", nil, func(k *tester) {
 		k = k.under(stint.Monthly(3))
 		k.Clock.Advance(4 * 366 * 24 * time.Hour)

@@ -229,11 +229,11 @@ func (l *log) remove(k int) {
 	}
 }
 
-// find returns which entry has a stamp, -1 if none has.
+// find returns which entry has units with a stamp, -1 if none has.
 func (l *log) find(stamp int64) int {
 	k := int(l.n) - 1
 	for ; k >= 0; k-- {
-		if s, _ := l.entry(k); s == stamp {
+		if s, n := l.entry(k); s == stamp && n > 0 {
 			break
 		}
 	}

@@ -162,27 +162,30 @@ func (v *View) lower(weight int64) {
 // GiveBack takes up to units off the usage, but not off what lies ahead. Of a log it takes the
 // oldest entries first. It reports whether anything was used.
 func (v *View) GiveBack(units int64) bool {
-	ahead := v.stamp(v.now)
-	used := v.expired < int(v.count.n)
-	if used {
-		oldest, _ := v.count.entry(v.expired)
-		used = oldest <= ahead
+	ahead, first, used := v.stamp(v.now), v.expired, false
+	for ; first < int(v.count.n); first++ {
+		if oldest, n := v.count.entry(first); n > 0 { // else it says when a period began
+			used = oldest <= ahead
+			break
+		}
 	}
 	if !used && v.meter.level == 0 {
 		return false
 	}
 	v.lower(v.p.weight(units))
+	first -= v.expired
 	c := v.write()
-	for units > 0 && int(c.n) > v.expired {
-		stamp, n := c.entry(v.expired)
+	first += v.expired
+	for units > 0 && int(c.n) > first {
+		stamp, n := c.entry(first)
 		if stamp > ahead {
 			break
 		}
 		taken := min(n, units)
 		if taken == n {
-			c.remove(v.expired)
+			c.remove(first)
 		} else {
-			c.set(v.expired, stamp, n-taken)
+			c.set(first, stamp, n-taken)
 			c.sum -= taken
 		}
 		units -= taken

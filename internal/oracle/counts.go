@@ -269,7 +269,7 @@ func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 	if k.stamp(l, at) <= now-span(l) {
 		return -1
 	}
-	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == k.stamp(l, at) })
+	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == k.stamp(l, at) && e.n > 0 })
 }
 
 // mostRaise is by how many units a settlement may raise: of a meter to a debt, and no sum past
