@@ -116,6 +116,19 @@ var periods = []check{
 		k.wantApplied(utc.settle(second, 0), false) // it is of the period that ended in Tokyo
 		k.wantUsed(utc.peek(1), 3)
 	}),
+	clocked("a clock that steps back brings back no charges if the next period has none", nil, func(k *tester) {
+		utc, tokyo := k.under(stint.Daily(3)), k.under(stint.Daily(3).In("Asia/Tokyo"))
+		first, second := tokyo.mustTake(1), utc.mustTake(1)
+		k.Clock.Advance(k.until(2026, 3, 4, 15))
+		k.wantApplied(utc.settle(utc.mustTake(3), 0), true)
+		k.Clock.Advance(-us)
+		tokyo.mustDeny(4) // the step is written
+		k.wantApplied(tokyo.settle(first, 0), false)
+		k.Clock.Advance(us)
+		utc.mustTake(3)
+		k.wantApplied(utc.settle(second, 0), false)
+		k.wantUsed(utc.peek(1), 3)
+	}),
 	clocked("a clock that was years ahead locks no one out", nil, func(k *tester) {
 		k = k.under(stint.Monthly(3))
 		k.Clock.Advance(4 * 366 * 24 * time.Hour)
