@@ -1,3 +1,5 @@
+//go:build incidents
+
 package main
 
 import (
@@ -96,9 +98,6 @@ func send(t *testing.T, r *redistest.Server, commands ...string) {
 // own remedy. While it lasts the page does not change its mind, and afterwards it is well and says
 // what happened.
 func TestIncidents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Redis servers and a browser: make test runs it")
-	}
 	browser := browsertest.Start(t)
 	for _, fault := range errkind.Faults {
 		start, ok := outages[fault.Kind]

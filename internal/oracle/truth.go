@@ -133,15 +133,16 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 }
 
 // bookedStates says for each limit of a request that asks to move a booking up whether that was
-// booked in the limit's state as it is now.
+// booked in the limit's state as it is now. Where the request costs nothing, nothing was booked.
 func bookedStates(r *stint.Request, d *stint.Decision) (same []bool) {
 	state := 0 // number of the claim's first
 	for i := range r.Claims {
 		names := contract.StateNames(&r.Claims[i], nil)
 		for j := range r.Claims[i].Limits {
-			k := state + slices.Index(names, r.Claims[i].Limits[j].Name)
-			same = append(same, r.Terms().Booked != nil &&
-				r.Terms().Booked.GenerationAt(k) == d.Charge.Data().GenerationAt(k))
+			l := &r.Claims[i].Limits[j]
+			k := state + slices.Index(names, l.Name)
+			same = append(same, r.Terms().Booked != nil && (r.Claims[i].CostOf(l) == 0 ||
+				r.Terms().Booked.GenerationAt(k) == d.Charge.Data().GenerationAt(k)))
 		}
 		state += len(names)
 	}
