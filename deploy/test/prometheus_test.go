@@ -62,7 +62,7 @@ func TestMonitoring(t *testing.T) {
 	prometheus.await(t, "stint_redis_cpu_share", began) // read twice
 	put(t, policies, "tiers: [{]\n")
 	redis.Stop()
-	receiver.await(t, "firing", "StintStoreDown", "StintScriptErrors", "StintBlockedShare", "StintConfigRefused")
+	receiver.await(t, "firing", "StintStoreDown", "StintBlockedShare", "StintConfigRefused")
 	redis.Restart(t)
 	put(t, policies, "tiers: [{name: all, identity: ip, limits: 100/1m}]\n")
 	receiver.await(t, "resolved", "StintStoreDown", "StintConfigRefused")
