@@ -214,10 +214,13 @@ func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amend
 	}
 }
 
-// isOpen reports whether a settlement may still change something.
+// isOpen reports whether a settlement may still change something. A place beside a hold is given up
+// by a settlement to 0, whatever the hold was settled to before.
 func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) bool {
 	for claim, limit := range contract.Limits(c.Claims()) {
-		if _, named := contract.TotalOf(a, limit.Name); named && !l.isSettled(c, claim, limit.Name) {
+		truth, named := contract.TotalOf(a, limit.Name)
+		place := c.Data().Hold > 0 && limit.Algorithm == stint.AlgorithmConcurrency && truth == 0
+		if named && (place || !l.isSettled(c, claim, limit.Name)) {
 			return true
 		}
 	}
