@@ -60,7 +60,12 @@ func started(r *report, url, what string, processes, rounds int, quota func(proc
 		least, most = min(least, n), max(most, n)
 	}
 	r.saw("%s: exactly %d in %d of %d rounds, %d to %d", what, startLimit, exact, rounds, least, most)
-	if most > startLimit+1 {
+	// On a machine that is busy with other things too, shares come on top: see docs/resilience.md.
+	bound := 2 * startLimit
+	if *measure {
+		bound = startLimit + 1
+	}
+	if most > bound {
 		r.Errorf("%s: %d admitted under a limit of %d", what, most, startLimit)
 	}
 	if *measure && exact*100 < rounds*95 {
