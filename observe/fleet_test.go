@@ -61,6 +61,12 @@ func (k *table) setAway(away bool) {
 	k.away = away
 }
 
+func (k *table) hasNamed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.named
+}
+
 func (k *table) bytes() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,8 +142,8 @@ func fleet(t *testing.T, hashed bool) {
 	if s := two.Status(0); len(s.Processes) != 1 || len(s.Store.Silent) != 0 || s.Point.Denied != 0 {
 		t.Errorf("got %+v, want only this process after the other has left", s)
 	}
-	if shared.named == hashed {
-		t.Errorf("the client is named: %v", shared.named)
+	if named := shared.hasNamed(); named == hashed {
+		t.Errorf("the client is named: %v", named)
 	}
 }
 
