@@ -52,7 +52,7 @@ func (s *redisServer) info(ctx context.Context, section string) map[string]strin
 
 // fields returns the fields that a command answers with, one on each line.
 func (s *redisServer) fields(ctx context.Context, args ...string) map[string]string {
-	text := contest.Must(s.do(ctx, args...).ToString())
+	text := strings.TrimPrefix(contest.Must(s.do(ctx, args...).ToString()), "txt:") // a verbatim string
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
