@@ -121,7 +121,7 @@ func (c *count) drain(units, at, now int64, stored bool) {
 // lower lowers what the store counts, but not below bookings: their units leak from then on.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
-	if booked := c.others.bookedUntil - c.bookedFor(); booked > now {
+	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {
 		least = c.weight(c.others.booked) + c.given(time.Duration(booked-now))
 	}
 	m.stored = max(m.stored-weight, min(m.stored, least))

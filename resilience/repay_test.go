@@ -279,3 +279,30 @@ func TestDueOutOfOrder(t *testing.T) {
 		t.Errorf("%d units are due, want those of the last minute, and of no more than a sixteenth before", due)
 	}
 }
+
+// A debt that is refunded before the store is charged with it changes nothing there: the store
+// gives back as much as it was charged.
+func TestRefundBeforeTheCharge(t *testing.T) {
+	for _, limit := range []stint.Limit{stint.PerMinute(6).WithBurst(2), stint.TokenBucket(12, 6, time.Minute)} {
+		for name, id := range map[string]string{"with an ID": "x", "with others": ""} {
+			t.Run(limit.String()+"/"+name, func(t *testing.T) {
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					mustDecide(t, s, oneUnit("a", limit)) // what was used before is known
+					time.Sleep(5 * time.Minute)
+					wantAdmitted(t, store, 1, ask("a", 12, limit), 1) // by others
+					store.fail(refusedCall())
+					time.Sleep(50 * time.Second)
+					r := ask("a", 3, limit)
+					r.ID, r.IDLife = id, time.Hour
+					d := mustDecide(t, s, r)
+					time.Sleep(2 * time.Second) // it could not be charged
+					mustAmend(t, s, d.Charge, stint.Amendment{})
+					time.Sleep(18 * time.Second)
+					store.up()
+					time.Sleep(2 * time.Second)
+					wantAdmitted(t, store, 12, oneUnit("a", limit), 7) // what was refilled in 72 s
+				})
+			})
+		}
+	}
+}

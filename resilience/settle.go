@@ -24,13 +24,13 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 			it.grant(truth-it.cost, at, now, true)
 			it.heard.used, it.heard.until = it.heard.used+truth-it.cost, max(it.heard.until, now+int64(it.Window))
 		case truth < it.cost:
-			if it.rec.heard <= sent {
-				it.drain(it.cost-truth, at, now, true)
-			}
 			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted among others
 				it.others.unbook(it.cost-truth, it.rec.heard <= sent)
 			} else {
 				it.ungrant(it.cost-truth, at, now)
+			}
+			if it.rec.heard <= sent {
+				it.drain(it.cost-truth, at, now, true)
 			}
 		}
 	}
