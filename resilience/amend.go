@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
@@ -72,17 +71,16 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 		return done, err
 	}
 	sent := s.ledger.now()
-	amended := func(done stint.Amended) {
-		if contract.FromStore(&c) {
-			s.ledger.amended(&c, a, done.Charged, sent)
-		}
-	}
 	_, void := s.ledger.released(&c, a)
-	return s.finish(ctx, c, a, void, amended, func() func(stint.Amended) {
-		if a.Kind == stint.AmendSettle && contract.FromStore(&c) && raises(&c, &a) {
-			return s.ledger.raise(&c, a)
+	j := newJob(c, a, nil)
+	if !contract.FromStore(&c) {
+		return s.finish(ctx, j, void, nil)
+	}
+	j.done = func(done stint.Amended) { s.ledger.amended(&c, a, done.Charged, sent) }
+	return s.finish(ctx, j, void, func() {
+		if a.Kind == stint.AmendSettle && raises(&c, &a) {
+			j.done = s.ledger.raise(&c, a)
 		}
-		return amended
 	})
 }
 
@@ -102,10 +100,10 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 }
 
 // finish settles or releases a charge of the store: within the time budget, or later, and not
-// before the last heartbeat is void. Amended is called when it is done, or, if it is done later,
-// what queued returns then.
-func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, void time.Duration,
-	amended func(stint.Amended), queued func() func(stint.Amended)) (done stint.Amended, err error) {
+// before the last heartbeat is void. Before it is left for later, it calls what is to happen then.
+func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
+	done stint.Amended, err error) {
+	c, a := j.Charge, j.Amendment
 	if a.Kind == stint.AmendSettle && !s.ledger.isOpen(&c, &a) {
 		return done, nil // it is done, or will be
 	}
@@ -115,14 +113,17 @@ func (s *Stack) finish(ctx context.Context, c stint.Charge, a stint.Amendment, v
 		if _, failed := errors.AsType[*stint.StoreError](err); !failed {
 			if err == nil && done.Changed {
 				s.noteSettled(&c, &a)
-				if amended != nil {
-					amended(done)
+				if j.done != nil {
+					j.done(done)
 				}
 			}
 			return done, err
 		}
 	}
-	s.sender.add(&job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: queued(), promised: true}, void)
+	if before != nil {
+		before()
+	}
+	s.sender.add(j, void)
 	s.noteSettled(&c, &a)
 	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
 }
@@ -151,8 +152,7 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 		made.stored, a = stored(&c), stint.Amendment{Kind: stint.AmendRelease}
 	}
 	if made.stored.Data().ID != 0 {
-		done, err := s.finish(ctx, made.stored, a, void, made.charged,
-			func() func(stint.Amended) { return made.charged })
+		done, err := s.finish(ctx, newJob(made.stored, a, made.charged), void, nil)
 		if err != nil || o != nil {
 			return done, err
 		}

@@ -252,3 +252,25 @@ func TestAmendmentsDoNotWaitForever(t *testing.T) {
 		wantUsed(t, store, "b", stint.PerHour(1000), 0)
 	})
 }
+
+// A refund that was accepted before its charge reached the store is made there, also if many others
+// wait by then.
+func TestAcceptedRefundIsKept(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		r := named(oneUnit("a"), "x")
+		store.fail(refusedCall())
+		d := mustDecide(t, s, r)
+		if !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+			t.Fatal("the refund changed nothing")
+		}
+		for range maxJobs {
+			s.sender.add(newJob(d.Charge, stint.Amendment{}, nil), time.Hour)
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		wantUsed(t, store, "a", r.Claims[0].Limits[0], 0)
+		s.sender.mu.Lock()
+		s.sender.waiting = nil
+		s.sender.mu.Unlock()
+	})
+}

@@ -49,7 +49,7 @@ type debt struct {
 	refunded bool          // which its refund forgets
 	// stored is the store's charge, once it made one, and pending are amendments until then.
 	stored  stint.Charge
-	pending []amendment
+	pending []*job
 }
 
 type debtState uint8
@@ -60,14 +60,6 @@ const (
 	paidDebt
 	goneDebt // it has left its windows, or is owed together with others
 )
-
-// amendment is one of a charge, or of a part of it. Done, if it is not nil, is called when the
-// store has made it.
-type amendment struct {
-	charge stint.Charge
-	stint.Amendment
-	done func(stint.Amended)
-}
 
 // noteOwing notes whether a record has something to charge.
 func (l *ledger) noteOwing(rec *record) {
@@ -100,7 +92,7 @@ func (l *ledger) oweTogether(claims []stint.Claim, at int64) {
 
 // forgive takes units that were granted at an instant off what is owed together. It returns how to
 // give back those that the store has been charged with.
-func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []amendment) {
+func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil
 	}
@@ -129,13 +121,13 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []amendmen
 
 // refundPart amends the store's charge of a group: some of its units are a charge of their own,
 // which is refunded. So each of them is given back once, and no other.
-func refundPart(c *stint.Charge, units int64) amendment {
+func refundPart(c *stint.Charge, units int64) *job {
 	part := *c
 	claim := c.Claims()[0]
 	claim.Cost = units
 	part.SetClaims([]stint.Claim{claim})
 	part.Data().ID, part.Data().RequestID, part.Data().IDLife = 1+rand.Uint64N(math.MaxUint64), "", 0
-	return amendment{charge: part, Amendment: stint.Amendment{Kind: stint.AmendSettle}}
+	return newJob(part, stint.Amendment{Kind: stint.AmendSettle}, nil)
 }
 
 // isOther reports whether a claim has another record.

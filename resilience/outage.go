@@ -210,7 +210,7 @@ func (s *Stack) probe() error {
 	}
 	ctx, cancel := context.WithTimeout(s.life, amendTime)
 	defer cancel()
-	_, err := s.askStore(ctx, &r)
+	_, err := s.ask(ctx, &question{request: r, asked: time.Now()})
 	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != errkind.Refused {
 		n.cause.Store(cause)
 	}

@@ -110,19 +110,19 @@ func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint
 // report remembers what a heartbeat says was used: of every part of the charge the most.
 func (o *debt) report(c *stint.Charge, a stint.Amendment) {
 	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // its places are kept by later heartbeats
-	for i := range o.pending {
-		p := &o.pending[i]
-		if p.Kind == stint.AmendExtend && (p.Costs == nil) == (a.Costs == nil) &&
-			slices.EqualFunc(p.charge.Claims(), c.Claims(), sameClaim) {
-			a.Cost = max(a.Cost, p.Cost)
-			for name, cost := range p.Costs {
+	for _, p := range o.pending {
+		before := p.Amendment
+		if before.Kind == stint.AmendExtend && (before.Costs == nil) == (a.Costs == nil) &&
+			slices.EqualFunc(p.Charge.Claims(), c.Claims(), sameClaim) {
+			a.Cost = max(a.Cost, before.Cost)
+			for name, cost := range before.Costs {
 				a.Costs[name] = max(a.Costs[name], cost)
 			}
 			p.Amendment = a
 			return
 		}
 	}
-	o.pending = append(o.pending, amendment{charge: *c, Amendment: a})
+	o.pending = append(o.pending, newJob(*c, a, nil))
 }
 
 // prolong notes a heartbeat of a charge of the store whose request id may be known here.

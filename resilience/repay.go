@@ -16,7 +16,7 @@ import (
 
 // resolve settles an open debt: the store has charged it, or not.
 func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
-	var due []amendment
+	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
 	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, for what is used already
 	set := l.lock(o.subjects)
@@ -41,7 +41,7 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 }
 
 // paid notes that the store has charged a debt. It returns what is to be amended there since.
-func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []amendment) {
+func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 	now, charge := l.now(), d.Charge
 	l.remove(o, paidDebt)
 	for it := range l.each(o.claims) {
@@ -71,9 +71,9 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []amendment)
 			charge.Data().RequestID, charge.Data().IDLife = "", 0
 		}
 		o.stored = charge
-		for _, a := range o.pending {
-			if part := partOf(&charge, &a.charge); part.Data().ID != 0 {
-				due = append(due, amendment{part, a.Amendment, a.done})
+		for _, j := range o.pending {
+			if part := partOf(&charge, &j.Charge); part.Data().ID != 0 {
+				due = append(due, newJob(part, j.Amendment, j.done))
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func (c *owedCall) end() {
 	if !c.ended.CompareAndSwap(false, true) {
 		return
 	}
-	var due []amendment
+	var due []*job
 	_, invalid := errors.AsType[*stint.InvalidError](c.Err)
 	l, o := c.ledger, c.debt
 	set := l.lock(o.subjects)
@@ -309,8 +309,8 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 		}
 	}
 	truth := units - o.back
-	for _, a := range o.pending {
-		if t, named := contract.TotalOf(&a.Amendment, c.Name); a.Kind == stint.AmendSettle && named {
+	for _, j := range o.pending {
+		if t, named := contract.TotalOf(&j.Amendment, c.Name); j.Amendment.Kind == stint.AmendSettle && named {
 			truth = min(truth, t)
 		}
 	}

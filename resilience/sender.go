@@ -28,13 +28,18 @@ type sender struct {
 	dropped atomic.Int64
 }
 
-// job is an amendment that is to be made.
+// job is an amendment of a charge, or of a part of it, that is to be made.
 type job struct {
 	driver.AmendCall
-	done        func(stint.Amended) // is called then, if it is set
-	promised    bool                // to a caller
+	done        func(stint.Amended) // is called when the store has made it, if it is set
+	promised    bool                // to a caller: it is kept, however many wait
 	sent        int64               // when the store was first asked
 	from, until time.Time
+}
+
+// newJob is an amendment that a caller was promised.
+func newJob(c stint.Charge, a stint.Amendment, done func(stint.Amended)) *job {
+	return &job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: done, promised: true}
 }
 
 const (
@@ -140,9 +145,9 @@ func (s *sender) refund(c stint.Charge, heard bool) {
 }
 
 // finish makes amendments.
-func (s *sender) finish(due []amendment) {
-	for _, a := range due {
-		s.add(&job{AmendCall: driver.AmendCall{Charge: a.charge, Amendment: a.Amendment}, done: a.done}, 0)
+func (s *sender) finish(due []*job) {
+	for _, j := range due {
+		s.add(j, 0)
 	}
 }
 

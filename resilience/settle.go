@@ -100,7 +100,7 @@ func stillIn(r *stint.Limit, units, at, now int64) int64 {
 type settlement struct {
 	done    stint.Amended
 	stored  stint.Charge
-	backs   []amendment
+	backs   []*job
 	charged func(stint.Amended)
 }
 
@@ -137,7 +137,7 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	case paidDebt:
 		s.stored = partOf(&o.stored, c)
 	case openDebt, dueDebt:
-		o.pending = append(o.pending, amendment{*c, a, s.charged})
+		o.pending = append(o.pending, newJob(*c, a, s.charged))
 	}
 	return s
 }

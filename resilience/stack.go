@@ -210,13 +210,6 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	return s.batch.ask(ctx, q, owed, deadline)
 }
 
-// askStore asks the store alone. It is for probes.
-func (s *Stack) askStore(ctx context.Context, r *stint.Request) (stint.Decision, error) {
-	q := &question{request: *r, asked: time.Now()}
-	_, err := s.ask(ctx, q)
-	return q.decision, err
-}
-
 // earlier is the deadline, or that of the context if it comes before.
 func earlier(ctx context.Context, deadline time.Time) time.Time {
 	own, ok := ctx.Deadline()
