@@ -77,15 +77,15 @@ func (c *scriptCall) complete() *scriptCall {
 
 // Requests
 
-// isPlain reports whether a request says nothing but its mode, its bans, and limits that are no
-// places.
+// isPlain reports whether a request says nothing but its mode, its bans, its hold, and limits that
+// are no places.
 func isPlain(r *stint.Request) bool {
 	for _, l := range contract.Limits(r.Claims) {
 		if isPlace(*l) {
 			return false
 		}
 	}
-	return r.ID == "" && r.Hold == 0 && !r.Terms().Fit && r.Terms().Lease == 0
+	return r.ID == "" && !r.Terms().Fit && r.Terms().Lease == 0
 }
 
 func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
@@ -113,6 +113,7 @@ const (
 	runPlain = iota
 	runPlainBans
 	runPlainPeek
+	runPlainHold
 	runOther
 )
 
@@ -142,13 +143,15 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 	}
 
 	plain := isPlain(r)
-	takesOnly := plain && r.Mode == stint.ModeTake
+	takesOnly := plain && r.Mode == stint.ModeTake && r.Hold == 0
 	form := byte(runPlain)
 	switch {
-	case len(parts) > 1 || equal > 1:
+	case len(parts) > 1 || equal > 1 || !plain:
 		form = runOther
-	case plain && r.Mode == stint.ModePeek && r.Bans == nil:
+	case r.Mode == stint.ModePeek && r.Hold == 0 && r.Bans == nil:
 		form = runPlainPeek
+	case r.Mode == stint.ModeTake && r.Hold > 0 && r.Bans == nil:
+		form = runPlainHold
 	case !takesOnly:
 		form = runOther
 	case r.Bans != nil:

@@ -43,7 +43,8 @@ func TestNumbers(t *testing.T) {
 		"RESET": int64(stint.CommandReset), "BAN": int64(stint.CommandBan), "UNBAN": int64(stint.CommandUnban),
 		"GIVE_BACK": int64(stint.CommandGiveBack),
 
-		"PLAIN": runPlain, "PLAIN_BANS": runPlainBans, "PLAIN_PEEK": runPlainPeek, "OTHER": runOther,
+		"PLAIN": runPlain, "PLAIN_BANS": runPlainBans, "PLAIN_PEEK": runPlainPeek,
+		"PLAIN_HOLD": runPlainHold, "OTHER": runOther,
 		"ALLOWED": flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
 		"RECALLED": flagRecalled,
 		"LATE":     markLate, "CHARGED": markCharge, "FAILED": markFailed,

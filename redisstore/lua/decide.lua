@@ -327,15 +327,32 @@ local function decide(r)
   return fast, answered
 end
 
+-- take_held decides a PLAIN_HOLD if there is room. Otherwise it writes nothing, and returns nil and,
+-- if a limit has no room, the state.
+local function take_held(key, set, cost, holds, from)
+  local st, fitting = read_state(key, set, cost, 1, now, generation)
+  if cost == 0 or fitting == 0 then return nil, st end
+  local life, id = struct.unpack('<dc8', args, from + RUN_HOLD)
+  local need, n, expires = charge(st, cost, now), redis.pcall('HLEN', holds), expiry(now, life)
+  if type(n) == 'table' or n >= MAX_HOLDS then return end
+  put_hold(holds, id, expires, expires + life, 0, n == 0)
+  return CHARGED_MARK .. st[SET][NUMBER] .. write(st, need, now)
+end
+
 -- decide_run decides a run. Its parameters are the fields of the run in args, the offset after
 -- them, the number of keys before its own, the request id, and the state of its first part if
 -- take_plain has read it. After an error, such as 'rare', it decides again with whole states.
 local function decide_run(kind, which, cost, not_after, from, base, id, st)
+  if not_after > 0 and now > not_after then return struct.pack('B', LATE) end
+  if kind == PLAIN_HOLD then
+    local ok, reply, denied = pcall(take_held, KEYS[base + 1], sets[which], cost, KEYS[base + 2], from)
+    if ok and reply then return reply end
+    st = ok and denied
+  end
   local r = { nil, equal = 1, charges = false, options = false, base = base, id = id, id_key = false, note = false,
     bans = false, life = false, whole = false, writing = false, flags = 0, decider = 1, retry = 0, at = 0, charged = cost }
   local out = ''
   read_run(r, kind, which, cost, from)
-  if not_after > 0 and now > not_after then return struct.pack('B', LATE) end
   r[1].st = st
   repeat -- if only some of the equal requests are allowed, the others are decided next
     local ok, reply, answered = pcall(decide, r)

@@ -10,15 +10,19 @@ local function get_hold(key, id)
   if ends > now then return expires, ends, reported end
 end
 
--- put_hold writes the hold of a charge, unless it has ended.
-local function put_hold(key, id, expires, ends, reported)
+-- put_hold writes the hold of a charge, unless it has ended. It may be known to be the first.
+local function put_hold(key, id, expires, ends, reported, first)
   if ends <= now then return end
   local text = struct.pack('<ddd', expires, ends, reported)
   if type(redis.pcall('HSET', key, id, text)) == 'table' then -- it is no hash
     redis.call('DEL', key)
     redis.call('HSET', key, id, text)
   end
-  keep(key, ends - now)
+  if first then
+    redis.call('PEXPIRE', key, ttl((ends - now) * 9 / 8))
+  else
+    keep(key, ends - now)
+  end
 end
 
 -- holds_free is when a state has room for another hold: now, or when one of them ends. Those that

@@ -30,7 +30,7 @@ local SETTLE, EXTEND, RELEASE, UNDO = 0, 1, 2, 100
 local RESET, BAN, UNBAN, GIVE_BACK = 0, 1, 2, 3
 
 -- Kinds of a run of requests (take.lua)
-local PLAIN, PLAIN_BANS, PLAIN_PEEK, OTHER = 0, 1, 2, 3
+local PLAIN, PLAIN_BANS, PLAIN_PEEK, PLAIN_HOLD, OTHER = 0, 1, 2, 3, 4
 
 -- The first byte of an answer: flags of a decision, or what follows instead of one (take.lua)
 local ALLOWED, REPEAT, BANNED, RECALLED, DIRECTORIES = 1, 2, 4, 8, 32
@@ -110,6 +110,9 @@ local LEVEL, LEVEL_AT, LEVEL_UNIT = 0, 1, 2
 local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5, 6, 7, 8
 local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, HOLD, CHARGE_ID, STEPS = 9, 10, 11, 12, 13, 14, 15, 16
 local DURATIONS, AGE, REFILLED = 17, 18, 19
+
+-- Where the length of the hold and the charge id of a PLAIN_HOLD are, from the number of its parts on.
+local RUN_HOLD = 70
 
 -- The oldest stamp of an empty log.
 local FAR = 9007199254740992

@@ -3,11 +3,13 @@
 -- KEYS     per run of equal requests
 --            per part, the limits of a claim that share a key: its state (state.lua), or the
 --            holders of a concurrency limit (holders.lua)
+--            with a hold: per part with a state its holds (holds.lua)
 --            if bans apply: per claim the ban of its subject, then per claim its strikes
 --            with a request id: the request ids of the first claim
 -- ARGV[1]  see start.lua; then per run of requests
 --            kind (1 byte): PLAIN, a single take of one part without options; PLAIN_BANS, the same
---              under bans; PLAIN_PEEK, a single peek at one part; or OTHER
+--              under bans; PLAIN_PEEK, a single peek at one part; PLAIN_HOLD, a single take of one
+--              part with a hold; or OTHER
 --            set of its first part (1; 0: holders), and its cost, units
 --            not-after, the last instant at which it may be decided (0: none)
 --            unless it is PLAIN:
@@ -58,7 +60,7 @@
 --              that of the set), and the directory
 --              with the flag RECALLED, the length of what the id remembers (2), and that (ids.lua)
 
--- take_plain decides a run that is not of the kind OTHER. It returns the answer. If the request
+-- take_plain decides a run of the kind PLAIN, PLAIN_BANS or PLAIN_PEEK. It returns the answer. If the request
 -- costs nothing, or is denied under bans, it returns nil and the state, and decide has to answer.
 local function take_plain(key, set, cost, kind, now, generation)
   local st, fitting = read_state(key, set, cost, 1, now, generation)
@@ -84,7 +86,7 @@ for run = 1, several do
     keys, has_id, rest, pos = unpack_at('<BBxxI2', args, from + 1)
     pos = pos + rest
   end
-  if kind ~= OTHER and (not_after == 0 or now <= not_after)
+  if kind < PLAIN_HOLD and (not_after == 0 or now <= not_after)
     and (kind ~= PLAIN_BANS or not redis.pcall('GET', KEYS[base + 2])) then
     ok, reply, st = pcall(take_plain, KEYS[base + 1], sets[which], cost, kind, now, generation)
   end
