@@ -297,7 +297,7 @@ func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAf
 			if data.Hold > 0 {
 				c.holdsKey(p)
 			}
-			b = le.AppendUint32(b, data.GenerationAt(state))
+			b = appendInt(b, int64(data.GenerationAt(state)))
 			state++
 		}
 	}

@@ -1,6 +1,11 @@
--- amend_holds: settling and extending holds, see docs/rules.md. A hold h has cost and at of its
--- charge, total, reported, expires and open, known if the state is the one that was charged, debt,
--- and til, when it expires from now on if it is extended.
+-- amend_holds: settling and extending holds, see docs/rules.md. A hold h is an array (numbers.lua) of
+--
+--   ESTIMATE, HELD_AT     cost and time of its charge
+--   HELD_TOTAL, REPORTED  the true cost, and what was reported of it before
+--   ENDS                  when it expires
+--   KNOWN                 whether the state is the one that was charged
+--   MOST_DEBT             largest debt
+--   TIL                   when it expires from now on if it is extended, else false
 
 -- charge_more charges units to a limit now, and returns how many it left out. Held is what is held
 -- and booked of it.
@@ -8,7 +13,7 @@ local function charge_more(st, at, units, debt, held)
   local set = st[SET]
   local unit, m, o = set[at + UNIT], set[at + METER], set[at + LOG]
   if units <= 0 or set[at + WIDTH] == 0 and unit <= 0 then return 0 end
-  local by = math.min(units, most_raise(st, at, debt, held))
+  local by = most_raise(st, at, units, debt, held)
   if by > 0 and set[at + WIDTH] > 0 then
     local stamp = stamp_of(set, at, now)
     local there = st[o + NEWEST] == stamp and st[o + NEWEST_UNITS] or 0
@@ -22,43 +27,43 @@ end
 -- amend_rate settles a limit to which a charge of so many units was made at an instant, or charges
 -- the excess now.
 local function amend_rate(st, at, h, cost, instant, held)
-  local delta = h.total - cost
-  local by = delta > 0 and math.min(delta, most_raise(st, at, h.debt, held)) or delta
-  if h.known and not h.til and settle_limit(st, at, { cost = cost, at = instant }, by) then return delta - by end
-  return charge_more(st, at, delta, h.debt, held)
+  local delta = h[HELD_TOTAL] - cost
+  local by = most_raise(st, at, delta, h[MOST_DEBT], held)
+  if h[KNOWN] and not h[TIL] and settle_limit(st, at, cost, instant, by) then return delta - by end
+  return charge_more(st, at, delta, h[MOST_DEBT], held)
 end
 
 -- amend_holds settles or extends a hold in a state of which only the beginning was read. It returns
 -- how many units were not charged, whether one of the limits was more than half used, and until
 -- when the state must be kept.
 local function amend_holds(st, h)
-  local set = st[SET]
-  local need, dropped, tight, counted, cost = set[NEED], 0, false, 0, math.max(h.cost, h.reported)
+  local set, estimate, total, reported = st[SET], h[ESTIMATE], h[HELD_TOTAL], h[REPORTED]
+  local need, most, tight, counted, til = set[NEED], 0, false, 0, h[TIL]
   if st[REWRITE] then error('rare') end
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
-    local asked, o, cap, unit = set[at + ASKED], set[at + LOG], set[at + CAP], set[at + UNIT]
+    local asked, o, cap, unit, dropped = set[at + ASKED], set[at + LOG], set[at + CAP], set[at + UNIT], 0
     if asked == HOLDING then
       local before = st[o + SUM]
-      if set[at + TICK] > 0 and not h.open then error('rare') end
-      if h.open and h.known then
-        local n = math.max(0, h.cost - h.reported)
-        if n > 0 and settle_log(st, at, h.expires, -n) ~= -n then error('rare') end -- a merge has moved it
-        n = math.max(0, h.cost - h.total)
-        if h.til and n > 0 then add(st, at, h.til, n) end
+      if set[at + TICK] > 0 and h[ENDS] <= now then error('rare') end
+      if h[ENDS] > now and h[KNOWN] then
+        local n = estimate - reported
+        if n > 0 and settle_log(st, at, h[ENDS], -n) ~= -n then error('rare') end -- a merge has moved it
+        if til and estimate > total then add(st, at, til, estimate - total) end
       end
       counted = st[o + SUM]
       tight = tight or 2 * (before + st[set[at + STRIDE + LOG] + SUM]) > cap
     elseif asked == CHECKED then
-      dropped = math.max(dropped, charge_more(st, at, h.total - h.reported, h.debt, counted))
+      dropped = charge_more(st, at, total - reported, h[MOST_DEBT], counted)
       if st[o + NEWEST] > 0 then need = math.max(need, st[o + NEWEST] + set[at + SPAN] + KEPT) end
     elseif asked == 1 then
       tight = tight or set[at + WIDTH] > 0 and 2 * st[o + SUM] > cap
-      dropped = math.max(dropped, amend_rate(st, at, h, cost, h.at, 0))
+      dropped = amend_rate(st, at, h, estimate > reported and estimate or reported, h[HELD_AT], 0)
       if unit > 0 then
         local ticks = math.ceil(st[set[at + METER] + LEVEL] / set[at + RATE]) + 1
         need = math.max(need, now + ticks * set[at + TICK] + KEPT)
       end
     end
+    if dropped > most then most = dropped end
   end
-  return dropped, tight, need
+  return most, tight, need
 end

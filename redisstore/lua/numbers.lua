@@ -114,6 +114,35 @@ local DURATIONS, AGE, REFILLED = 17, 18, 19
 -- Where the length of the hold and the charge id of a PLAIN_HOLD are, from the number of its parts on.
 local RUN_HOLD = 70
 
+-- An amendment (amend.lua) is an array of these fields, from AMENDS on as they are sent, and then its
+-- claims, from CLAIMED + 1 on.
+--
+--   WRITING         true once something may have been written
+--   DROPPED, TOTAL  units that were not charged; true cost, of all names together
+--   STATES, NAMED   states that were read, by key; true costs by name; false if that is not needed
+--   FOUND           whether a hold was extended
+--   WHOLE           as of a state
+--   AMENDS          its kind
+--   REFUND, OWN     1 if all is given back, 1 if parts have true costs of their own
+--   HOLD_LIFE, DEBT  life of its holds, largest debt
+--   CHARGE, LIVES   charge id, life of the request id
+local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 1, 2, 3, 4, 5, 6
+local AMENDS, REFUND, OWN, HOLD_LIFE, DEBT, CHARGE, LIVES, NOT_AFTER, RETAKES, HAS_ID, CLAIMED = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
+
+-- A claim of an amendment is an array of these fields, and then its parts, from PARTS + 1 on. TIGHT is
+-- whether more than half of a limit was used, LOWERS whether a part costs less than was charged,
+-- HORIZON for how long after its time the charge can be settled, EXPIRED whether a hold is not open,
+-- and OPEN whether it was not settled before.
+local SETTLED, APPLIED, TIGHT, LOWERS, HORIZON, EXPIRED, OPEN, CHARGED_AT, PARTS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+-- A part of it has KEY and SET as of a state, the key of its HOLDS, the STATE once it is amended and
+-- UNTIL when that must be kept. PUT is true if the hold is to be removed, or the hold that is to be
+-- written. OF is the generation, or the window of a place.
+local HOLDS, STATE, UNTIL, PUT, WHICH, COST, TRUTH, OF = 3, 4, 5, 6, 7, 8, 9, 10
+
+-- A hold (amend_holds.lua).
+local ESTIMATE, HELD_AT, HELD_TOTAL, ENDS, REPORTED, KNOWN, MOST_DEBT, TIL = 1, 2, 3, 4, 5, 6, 7, 8
+
 -- The oldest stamp of an empty log.
 local FAR = 9007199254740992
 

@@ -1,20 +1,23 @@
 -- settle: changing what a limit was charged, see docs/rules.md. What was charged a moment ago is
 -- the newest entry of a log, or in its back; otherwise the state is read as a whole.
 
--- most_raise is by how many units a charge can be raised at most, beside what is booked or held: a
--- meter only so far above its capacity, and no sum or level past MAX_UNITS.
-local function most_raise(st, at, debt, ahead)
+-- most_raise is by how many units a charge can be changed that is to be changed by delta, beside what
+-- is booked or held: a meter only so far above its capacity, and no sum or level past MAX_UNITS.
+local function most_raise(st, at, delta, debt, ahead)
+  if delta <= 0 then return delta end
   local set = st[SET]
-  local cap, unit, sum = set[at + CAP], set[at + UNIT], set[at + WIDTH] > 0 and st[set[at + LOG] + SUM] or 0
-  local most = MAX_UNITS
-  if set[at + WIDTH] > 0 then most = MAX_UNITS - (sum + ahead) end
+  local cap, unit, sum = set[at + CAP], set[at + UNIT], 0
+  if set[at + WIDTH] > 0 then
+    sum = st[set[at + LOG] + SUM]
+    if delta > MAX_UNITS - (sum + ahead) then delta = MAX_UNITS - (sum + ahead) end
+  end
   if unit > 0 then
     local level = st[set[at + METER] + LEVEL]
     local used = math.max(sum, math.ceil(level / unit)) + ahead
-    most = math.min(most, math.max(0, cap - used) + (debt > 0 and debt or cap),
+    delta = math.min(delta, math.max(0, cap - used) + (debt > 0 and debt or cap),
       math.floor((MAX_UNITS - level) / unit) - ahead)
   end
-  return math.max(0, most)
+  return delta > 0 and delta or 0
 end
 
 -- settle_log changes the entry of a log that is stamped so by delta units. It returns by how many
@@ -68,21 +71,21 @@ local function settle_log(st, at, stamp, delta)
   return left - units
 end
 
--- settle_limit changes what a limit was charged at an instant by delta units. It returns whether
--- that was found.
-local function settle_limit(st, at, claim, delta)
+-- settle_limit changes what a limit was charged at an instant, which was a cost, by delta units. It
+-- returns whether that was found.
+local function settle_limit(st, at, cost, instant, delta)
   local set = st[SET]
   local unit, m = set[at + UNIT], set[at + METER]
   if set[at + WIDTH] > 0 then
-    local by = settle_log(st, at, stamp_of(set, at, claim.at), delta)
+    local by = settle_log(st, at, stamp_of(set, at, instant), delta)
     if by and unit > 0 then st[m + LEVEL] = math.max(0, st[m + LEVEL] + by * unit) end
     return by ~= nil
   elseif unit <= 0 then
     return false
   end
   local tick, level = set[at + TICK], st[m + LEVEL]
-  local refilled = math.max(0, math.floor(now / tick) - math.floor(claim.at / tick)) * set[at + RATE]
-  if refilled >= claim.cost * unit then return false end -- it was refilled wholly
+  local refilled = math.max(0, math.floor(now / tick) - math.floor(instant / tick)) * set[at + RATE]
+  if refilled >= cost * unit then return false end -- it was refilled wholly
   if delta < 0 then
     level = level - math.min(level, math.max(0, -delta * unit - refilled))
   else
@@ -108,32 +111,33 @@ local function longest_horizon(set)
   return longest
 end
 
--- settle settles all limits of a state that are asked about, to which x.cost units were charged at
--- x.at, to x.total. It returns the most units that were not charged, nil if nothing was found; for
+-- settle settles all limits of a state that are asked about, to which a cost was charged at an
+-- instant, to a total. It returns the most units that were not charged, nil if nothing was found; for
 -- how long after its time the charge can be settled; whether one of them was more than half used;
 -- and until when the state must be kept.
-local function settle(st, a, x)
+local function settle(st, debt, cost, total, instant)
   local set = st[SET]
-  local dropped, horizon, tight, missed, need = nil, 0, false, false, set[NEED]
+  local dropped, longest, tight, missed, need = nil, 0, false, false, set[NEED]
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
-    local width, unit, cap = set[at + WIDTH], set[at + UNIT], set[at + CAP]
-    local o, m = set[at + LOG], set[at + METER]
-    if set[at + ASKED] == COUNTED and st[o + SUM] > 0 and x.total > x.cost then error('rare') end
-    if set[at + ASKED] == 1 then
-      local crowded = width > 0 and 2 * st[o + SUM] > cap or unit > 0 and 2 * st[m + LEVEL] > cap * unit
-      local delta = x.total - x.cost
-      if delta > 0 then delta = math.min(delta, most_raise(st, at, a.debt, 0)) end
-      if settle_limit(st, at, x, delta) then
-        dropped, tight = math.max(dropped or 0, x.total - x.cost - delta), tight or crowded
+    local asked, unit, cap, o, m = set[at + ASKED], set[at + UNIT], set[at + CAP], set[at + LOG], set[at + METER]
+    if asked == COUNTED and st[o + SUM] > 0 and total > cost then error('rare') end
+    if asked == 1 then
+      local crowded = set[at + WIDTH] > 0 and 2 * st[o + SUM] > cap or unit > 0 and 2 * st[m + LEVEL] > cap * unit
+      local by = most_raise(st, at, total - cost, debt, 0)
+      if settle_limit(st, at, cost, instant, by) then
+        local left = total - cost - by
+        if not dropped or left > dropped then dropped = left end
+        tight = tight or crowded
       else
         missed = true
       end
       if unit > 0 then
         need = math.max(need, now + (math.ceil(st[m + LEVEL] / set[at + RATE]) + 1) * set[at + TICK] + KEPT)
       end
-      horizon = math.max(horizon, horizon_of(set, at))
+      local horizon = horizon_of(set, at)
+      if horizon > longest then longest = horizon end
     end
   end
   if st[REWRITE] or missed and dropped then error('rare') end
-  return dropped, horizon, tight, need
+  return dropped, longest, tight, need
 end

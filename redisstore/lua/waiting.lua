@@ -149,7 +149,7 @@ function W.give_up(r)
   end
   if not come then return false end
   for _, part in ipairs(r) do
-    if part.cost > 0 then W.settle(part.counts, { debt = 0 }, { cost = part.cost, total = 0, at = at }) end
+    if part.cost > 0 then W.settle(part.counts, 0, part.cost, 0, at) end
   end
   each_count(r, function(c)
     local firm = {}

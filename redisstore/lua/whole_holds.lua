@@ -2,19 +2,19 @@
 
 -- amend_hold is amend_holds for one limit.
 local function amend_hold(c, h)
-  local cost = math.max(h.cost, h.reported)
-  local at = h.at
+  local estimate, total, reported, at = h[ESTIMATE], h[HELD_TOTAL], h[REPORTED], h[HELD_AT]
   if c.stock then
-    if h.open and h.known then
-      W.release(c, h.expires, math.max(0, h.cost - h.reported))
-      if h.til then W.hold(c, h.til, math.max(0, h.cost - h.total), c.charges) end
+    local open = h[ENDS] > now
+    if open and h[KNOWN] then
+      W.release(c, h[ENDS], math.max(0, estimate - reported))
+      if h[TIL] then W.hold(c, h[TIL], math.max(0, estimate - total), c.charges) end
     end
-    if h.open or not c.charges then
-      return charge_more(c.st, c.at, h.total - h.reported, h.debt, W.held_sum(c) + c.booked_sum)
+    if open or not c.charges then
+      return charge_more(c.st, c.at, total - reported, h[MOST_DEBT], W.held_sum(c) + c.booked_sum)
     end
-    at = h.expires
+    at = h[ENDS]
   end
-  return amend_rate(c.st, c.at, h, cost, at, W.held_sum(c) + c.booked_sum)
+  return amend_rate(c.st, c.at, h, math.max(estimate, reported), at, W.held_sum(c) + c.booked_sum)
 end
 
 -- amend_holds is that of amend_holds.lua.
