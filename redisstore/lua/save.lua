@@ -30,6 +30,16 @@ local function needs(c)
   return til + KEPT
 end
 
+-- has_held reports whether units are held of a count.
+local function has_held(c)
+  local st, set = c.st, c.st[SET]
+  for _, h in ipairs(st.counts) do
+    if h.algorithm == c.algorithm + HELD and h.window == c.window
+      and st[set[h.at + LOG] + NEWEST] > set[h.at + CUT] then return true end
+  end
+  return false
+end
+
 -- to_keep returns the counts of a state that still count, those that have not changed as they were.
 -- One that has changed stays even if nothing is left of it: the state keeps its generation.
 local function to_keep(st)
@@ -56,7 +66,7 @@ local function to_keep(st)
       own[FRONTS][at] = ''
     end
     if c.changed and not c.main and (set[at + WIDTH] > 0 or set[at + UNIT] > 0) or c.booked ~= '' or log
-      or own[m + LEVEL_UNIT] > 0 and (set[at + WIDTH] == 0 or own[m + LEVEL] > 0) then kept[#kept + 1] = c end
+      or own[m + LEVEL_UNIT] > 0 and (set[at + WIDTH] == 0 or own[m + LEVEL] > 0 or has_held(c)) then kept[#kept + 1] = c end
   end
   table.sort(kept, function(a, b)
     if a.window ~= b.window then return a.window < b.window end
