@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/stint-limiter/stint/internal/stall"
-	"github.com/stint-limiter/stint/internal/tokens"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -19,10 +18,10 @@ import (
 // [http.ResponseController].
 type recorder struct {
 	http.ResponseWriter
-	costHeader string        // "" if there is none
-	noBody     bool          // what is written is not sent
-	unread     bool          // the client did not send what it announced
-	meter      *tokens.Meter // reads what the response says of its usage; nil if it is not read
+	costHeader string       // "" if there is none
+	noBody     bool         // what is written is not sent
+	unread     bool         // the client did not send what it announced
+	meter      policy.Meter // reads what the response says of its usage; nil if it is not read
 
 	watch    stall.Watch
 	status   int

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/tokens"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // Body implements the Content of [policy.Input]. It puts back what it reads. A body that does not
@@ -46,7 +46,7 @@ type putBack struct {
 
 // askForUsage returns the request as the handler gets it if its response is to be read: it asks for
 // no compression and, if the policy wants that, for a stream that says what was used.
-func (x *exchange) askForUsage(r *http.Request, m *tokens.Meter) *http.Request {
+func (x *exchange) askForUsage(r *http.Request, m policy.Meter) *http.Request {
 	next := r.WithContext(r.Context())
 	next.Header = maps.Clone(r.Header)
 	next.Header.Set("Accept-Encoding", "identity")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/tokens"
 )
 
 // settleTime is how long it is worth waiting for the store after a response: what is not given back
@@ -26,17 +27,26 @@ const settleTime = time.Second
 // taken back as soon as the store is back, so that nobody else is admitted instead, and the loss is
 // logged.
 //
-// A repeat has the charge of the first request, which sees to it: there is nothing to do for it.
+// A repeat has the charge of the first request, which settles it. If that has a hold, the repeat
+// keeps it open, and reports what it has used: should the process of the first request have died,
+// what was reported is charged when the hold expires.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	holds := v.holds()
-	if !d.Allowed || (d.Charge.IsZero() || d.Repeat) && len(v.shadow) == 0 ||
+	if !d.Allowed || (d.Charge.IsZero() || d.Repeat && !holds) && len(v.shadow) == 0 ||
 		v.after == nil && !v.takesPlace() && !holds {
 		return nil
 	}
 	_, release := g.limiter.Hold(ctx, *d)
 	lasting := context.WithoutCancel(ctx)
+	reports := g.startReports(lasting, v)
 	return func(o Outcome) {
+		reports.stop()
+		if d.Repeat {
+			g.release(release)
+			g.reportRepeat(lasting, v, &o)
+			return
+		}
 		if v.after != nil && v.after.refunds(o.Status) {
 			// One after the other: what has been given back cannot be refunded any more, and its
 			// request id would stay.
@@ -97,11 +107,7 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 // correct charges a request its true cost, if its response has it. What was held is charged in any
 // case: without a true cost the estimate.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
-	cost, ok := v.after.truth(o)
-	if v.usage != nil {
-		v.measure(o)
-		cost, ok = v.usage.Units(v.used, costName), true
-	}
+	cost, ok := v.truth(o)
 	if !ok || v.after != nil && v.after.atLeast && cost < v.Cost {
 		cost = v.Cost
 	}
@@ -129,6 +135,16 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 				nil, []int{0})
 		}
 	}
+}
+
+// truth returns the true cost of a request, in units of budgets without a quantity of their own,
+// and whether it is known.
+func (v *Verdict) truth(o *Outcome) (int64, bool) {
+	if v.usage == nil {
+		return v.after.truth(o)
+	}
+	v.measure(o)
+	return v.usage.Units(v.used, costName), true
 }
 
 // budgets returns which of the request's claims are charged its cost.
@@ -165,20 +181,20 @@ func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
 			name := r.Limits[k].Name
 			costs[name] = cost
 			if own, ok := r.Costs[name]; ok {
-				costs[name] = v.truthOf(name, own)
+				costs[name] = v.truthOf(name, own, v.used)
 			}
 		}
 	}
 	return costs
 }
 
-// truthOf returns the true cost of a quantity that was charged a cost of its own: that stays,
-// unless it was an estimate.
-func (v *Verdict) truthOf(name string, charged int64) int64 {
+// truthOf returns the true cost of a quantity that was charged a cost of its own, given what was
+// used: it stays, unless it was an estimate.
+func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 {
 	if _, fixed := v.fixed[name]; v.usage == nil || fixed {
 		return charged
 	}
-	truth := v.usage.Units(v.used, name)
+	truth := v.usage.Units(used, name)
 	if v.after != nil && v.after.atLeast {
 		truth = max(truth, charged)
 	}

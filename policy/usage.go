@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"net/http"
+
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/tokens"
 	"github.com/stint-limiter/stint/internal/words"
@@ -103,9 +105,24 @@ func (v *Verdict) bounded(name string, among []Result) int64 {
 	return max(units, 1)
 }
 
+// Meter reads from a response what its request has used, for adapters that see the bodies of
+// requests and responses. [Guard.Follow] and what it returns use what the meter has read.
+type Meter interface {
+	// Inject returns the body of a request with the option that has the response say what was used,
+	// and whether that changed anything. Only a policy with [Usage.Inject] changes it. The body has
+	// to be whole.
+	Inject(body []byte) ([]byte, bool)
+	// Begin takes the header of the response, once, before its body.
+	Begin(http.Header)
+	// Write takes the next piece of the body. It keeps nothing of it, and never fails.
+	Write(p []byte) (int, error)
+	// Trailer takes the header after the body, with the trailers in it.
+	Trailer(http.Header)
+}
+
 // Meter returns what reads the usage of the response to an allowed request; nil if the response is
-// not to be read. It is for the adapters of this module.
-func (v *Verdict) Meter() *tokens.Meter {
+// not to be read.
+func (v *Verdict) Meter() Meter {
 	if v.usage == nil || !v.Decision.Allowed {
 		return nil
 	}

@@ -122,6 +122,29 @@ func (m *Meter) End() Counts {
 		_ = m.inflater.Close()
 		<-m.inflated
 	}
+	return m.counts()
+}
+
+// emptyEvents is how many events of a stream may carry no token: those that begin and end it, and
+// those that keep the connection open.
+const emptyEvents = 16
+
+// SoFar returns what was used so far at least: what the response has said, and a token of output
+// for each event of a stream beyond the first 16. Nothing is known of a compressed response before
+// its end.
+func (m *Meter) SoFar() Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.inflater != nil {
+		return Counts{Events: -1}
+	}
+	c := m.counts()
+	c.Input, c.Cached = max(c.Input, 0), max(c.Cached, 0)
+	c.Output = max(c.Output, c.Events-emptyEvents, 0)
+	return c
+}
+
+func (m *Meter) counts() Counts {
 	c := Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	for slot, n := range m.values {
 		if n < 0 {
