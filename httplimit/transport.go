@@ -34,9 +34,8 @@ const (
 // than MaxWait or the context allow for instance, is not made: the caller has the API's last
 // answer, without an error.
 //
-// If the API has a Usage, limits on tokens are charged what a request is likely to use, as far as
-// the first 64 KiB of its body say, and settled to what the response says when its body has been
-// read or closed. See [outbound.API]. A response that is an error and says nothing used nothing.
+// If the API has a Usage, limits on tokens are charged what a request is likely to use, and settled
+// to what its response says: see [outbound.Client.Send].
 //
 // The hops of a redirect are requests like any other, whichever host they lead to.
 //
@@ -60,8 +59,15 @@ type transport struct {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var refusal *http.Response // to which this is a repeat
 	for repeats := 0; ; repeats++ {
-		c, err := t.begin(req)
-		if err != nil {
+		sent := false
+		resp, err := t.api.Send(req, sender(func(out *http.Request) (*http.Response, error) {
+			sent = true
+			if refusal != nil {
+				discard(refusal)
+			}
+			return t.base.RoundTrip(out)
+		}))
+		if !sent {
 			if req.Body != nil {
 				_ = req.Body.Close() // a transport closes it whatever happens
 			}
@@ -70,11 +76,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
-		if refusal != nil {
-			discard(refusal)
-		}
-		resp, err := t.base.RoundTrip(c.request)
-		if c.settles(resp); err != nil || resp == nil {
+		if err != nil || resp == nil {
 			return resp, err
 		}
 		pause := readPause(resp, time.Now())
@@ -84,13 +86,19 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if !pause.again || repeats >= t.api.Retries() {
 			return resp, nil
 		}
-		next, ok := repeat(c.request)
+		next, ok := repeat(req)
 		if !ok {
 			return resp, nil
 		}
 		refusal, req = resp, next
 	}
 }
+
+// sender is a function that sends a request.
+type sender func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s(req) }
 
 // discard is the end of an answer that nobody is to see.
 func discard(resp *http.Response) {

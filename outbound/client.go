@@ -23,7 +23,8 @@ type Client struct {
 	cooldown cooldown
 
 	mu      sync.Mutex
-	counted Stats // without the name, the limits and the end of a pause
+	counted Stats                    // without the name, the limits and the end of a pause
+	held    map[uint64]chan struct{} // of calls with estimates that are under way, by the id of their charge
 }
 
 // Retries returns the API's [API.Retries], 0 if it is no longer registered.

@@ -141,7 +141,7 @@ func (r *Registry) find(name string) (*entry, error) {
 
 // Close ends the background work and waits for it. A pause that is not in the store yet is written
 // one last time, for which Close waits a second or two if the store does not answer. Clients still
-// work, but write no pauses.
+// work, but write no pauses, and estimates that are held last for five minutes.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if !r.closed {

@@ -8,9 +8,13 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// holdTime is how long a call with costs may take. If it is not settled by then, because the
-// process has died for instance, its estimate is given back.
-const holdTime = time.Hour
+const (
+	// holdTime is how long after the last heartbeat the estimate of a call is given back, because
+	// its process has died for instance.
+	holdTime = 5 * time.Minute
+	// longestCall is for how long the estimate of a call that is not settled is held.
+	longestCall = time.Hour
+)
 
 // tokenNames are the names of limits that count tokens.
 var tokenNames = []string{"tokens", tokens.InputName, tokens.OutputName}
@@ -21,18 +25,65 @@ func countsTokens(name string) bool {
 
 // WaitFor is Wait for a call that costs more than one unit of limits with a name: the costs are
 // estimates by these names, such as {"tokens": 4096}, and all other limits count one call. The
-// estimates are held until [Client.Settle], for an hour at most. Such calls are not in order: each
-// asks again when there may be room.
+// estimates are held until [Client.Settle], for an hour at most, and for five minutes if the
+// process dies. Such calls are not in order: each asks again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
 		costs = stint.Costs{}
 	}
-	return c.wait(ctx, costs)
+	d, err := c.wait(ctx, costs)
+	if err == nil {
+		c.keep(d)
+	}
+	return d, err
+}
+
+// keep sends heartbeats for the estimates of a call, until it is settled, takes too long, or the
+// registry is closed.
+func (c *Client) keep(d stint.Decision) {
+	if d.Charge.Data().Hold == 0 {
+		return // nothing is held, because the store could not be asked
+	}
+	e, err := c.registry.find(c.name)
+	if err != nil {
+		return // it is no longer registered
+	}
+	done := make(chan struct{})
+	c.mu.Lock()
+	if c.held == nil {
+		c.held = map[uint64]chan struct{}{}
+	}
+	c.held[d.Charge.Data().ID] = done
+	c.mu.Unlock()
+	c.registry.run(func() {
+		_, release := e.limiter.Hold(context.Background(), d)
+		timer := time.NewTimer(longestCall)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+			c.letGo(d)
+		case <-c.registry.done:
+		}
+		_ = release() // it has no place
+	})
+}
+
+// letGo ends the heartbeats of a call.
+func (c *Client) letGo(d stint.Decision) {
+	id := d.Charge.Data().ID
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if done := c.held[id]; done != nil {
+		delete(c.held, id)
+		close(done)
+	}
 }
 
 // Settle charges what a call that [Client.WaitFor] let through has used, by the names of limits,
 // instead of its estimate. What is not named is charged as it was.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
+	c.letGo(d)
 	e, err := c.registry.find(c.name)
 	if err != nil {
 		return err
@@ -51,25 +102,10 @@ func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs
 	return err
 }
 
-// Usage returns how the tokens of calls are counted; nil if they are not. It is for the transport
-// of package httplimit.
-func (c *Client) Usage() *tokens.Rules {
-	e, err := c.registry.find(c.name)
-	if err != nil {
-		return nil
-	}
-	return e.usage
-}
-
-// Costs returns what counts of tokens amount to, by the names of limits. An estimate is no more
-// than half of the smallest limit that counts the same. It is for the transport of package
-// httplimit.
-func (c *Client) Costs(counts tokens.Counts, estimate bool) stint.Costs {
+// costs returns what counts of tokens amount to, by the names of limits. An estimate is no more
+// than half of the smallest limit that counts the same.
+func (e *entry) costs(counts tokens.Counts, estimate bool) stint.Costs {
 	costs := stint.Costs{}
-	e, err := c.registry.find(c.name)
-	if err != nil || e.usage == nil {
-		return costs
-	}
 	for i := range e.api.Limits {
 		l := &e.api.Limits[i]
 		if !countsTokens(l.Name) {

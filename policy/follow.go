@@ -41,7 +41,7 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	lasting := context.WithoutCancel(ctx)
 	reports := g.startReports(lasting, v)
 	return func(o Outcome) {
-		reports.stop()
+		reports.Stop()
 		if d.Repeat {
 			g.release(release)
 			g.reportRepeat(lasting, v, &o)
@@ -220,7 +220,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	if s.Verdict.after != nil {
 		amendment.MaxDebt = s.Verdict.after.maxDebt
 	}
-	s.Amended, s.Err = contract.Settle(c, which, amendment,
+	s.Amended, s.Err = contract.SettleOnce(c, which, amendment,
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
 	if s.Refund || s.Rule.Costs { // so that each request is counted once
 		s.SetHold(&c)

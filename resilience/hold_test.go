@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -110,30 +111,33 @@ func TestSettledBeforeAnOutage(t *testing.T) {
 func TestSettleWithoutTheStore(t *testing.T) {
 	requests, tokens := stint.PerDay(100), stint.PerDay(1000).WithName("tokens")
 	for name, fail := range failures {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				var charges []stint.Charge
-				for range 2 { // with the store, then without
-					r := held(and(oneUnit("a", requests), ask("a", 100, tokens)))
-					charges = append(charges, mustDecide(t, s, r).Charge)
-					fail(store)
-				}
-				amend := func(c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-					return s.Amend(t.Context(), c, a)
-				}
-				for _, c := range charges {
-					done, err := contract.Settle(c, []int{1}, stint.Amendment{Cost: 30}, amend)
-					if err != nil || done != (stint.Amended{Changed: true, Charged: 30}) {
-						t.Errorf("%+v, %v", done, err)
+		for i, settle := range []func(stint.Charge, []int, stint.Amendment, func(stint.Charge, stint.Amendment) (
+			stint.Amended, error)) (stint.Amended, error){contract.Settle, contract.SettleOnce} {
+			t.Run(fmt.Sprint(name, ", ", i+1), func(t *testing.T) {
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					var charges []stint.Charge
+					for range 2 { // with the store, then without
+						r := held(and(oneUnit("a", requests), ask("a", 100, tokens)))
+						charges = append(charges, mustDecide(t, s, r).Charge)
+						fail(store)
 					}
-				}
-				time.Sleep(time.Second)
-				store.up()
-				time.Sleep(3 * holdLife)
-				wantUsed(t, store, "a", requests, 2)
-				wantUsed(t, store, "a", tokens, 60)
+					amend := func(c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+						return s.Amend(t.Context(), c, a)
+					}
+					for _, c := range charges {
+						done, err := settle(c, []int{1}, stint.Amendment{Cost: 30}, amend)
+						if err != nil || done != (stint.Amended{Changed: true, Charged: 30}) {
+							t.Errorf("%+v, %v", done, err)
+						}
+					}
+					time.Sleep(time.Second)
+					store.up()
+					time.Sleep(3 * holdLife)
+					wantUsed(t, store, "a", requests, 2)
+					wantUsed(t, store, "a", tokens, 60)
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -20,6 +20,41 @@ func Settle(c stint.Charge, costs []int, a stint.Amendment,
 	return amend(priced, a)
 }
 
+// SettleOnce settles like Settle, in one call if the limits that count requests have other names
+// than those that count costs. It is for a charge of which no quantity has been settled before:
+// what Settle reports as charged could not be told apart otherwise.
+func SettleOnce(c stint.Charge, costs []int, a stint.Amendment,
+	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (stint.Amended, error) {
+	requests := requestClaims(&c, costs)
+	if c.Data().Hold == 0 || len(requests) == 0 || len(costs) == 0 {
+		return Settle(c, costs, a, amend)
+	}
+	all := a
+	all.Cost, all.Costs = 0, stint.Costs{}
+	for _, i := range costs {
+		for _, l := range c.Claims()[i].Limits {
+			if total, ok := TotalOf(&a, l.Name); ok {
+				all.Costs[l.Name] = total
+			}
+		}
+	}
+	var names []string
+	for _, i := range requests {
+		names = StateNames(&c.Claims()[i], names)
+	}
+	for _, name := range names {
+		if _, ok := all.Costs[name]; ok {
+			return Settle(c, costs, a, amend)
+		}
+	}
+	for _, name := range names {
+		all.Costs[name] = 1
+	}
+	done, err := amend(c.Part(slices.Concat(costs, requests)...), all)
+	done.Charged = max(0, done.Charged-Total(&all)+Total(&a))
+	return done, err
+}
+
 // requestClaims returns the claims that are not among some by number, and that hold anything.
 func requestClaims(c *stint.Charge, costs []int) (claims []int) {
 	for i, claim := range c.Claims() {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +45,47 @@ func TestSettle(t *testing.T) {
 		if err != nil || !slices.Equal(got, test.want) || done.Charged != test.charged {
 			t.Errorf("%s: calls %v, charged %d, %v; want %v, %d", test.name, got, done.Charged, err, test.want,
 				test.charged)
+		}
+	}
+}
+
+// One call settles both if their names tell them apart, and reports what is charged of the costs.
+func TestSettleOnce(t *testing.T) {
+	requests := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.PerDay(9), stint.PerHour(5)}}
+	place := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.AtOnce(3, time.Minute)}}
+	costs := stint.Claim{Subject: "a", Cost: 5, Limits: []stint.Limit{stint.PerDay(9).WithName("in"),
+		stint.PerDay(9).WithName("out")}}
+	other := stint.Claim{Subject: "b", Cost: 5, Limits: []stint.Limit{stint.PerDay(9)}}
+	for _, test := range []struct {
+		name    string
+		claims  []stint.Claim
+		costs   []int
+		hold    time.Duration
+		a       stint.Amendment
+		lacks   int64 // what a limit does not charge
+		want    []stint.Costs
+		charged int64
+	}{
+		{"one cost", []stint.Claim{requests, place, costs}, []int{2}, time.Minute, stint.Amendment{Cost: 7}, 0,
+			[]stint.Costs{{"": 1, "in": 7, "out": 7}}, 7},
+		{"a debt that is too large", []stint.Claim{requests, costs}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 3,
+			[]stint.Costs{{"": 1, "in": 7, "out": 7}}, 4},
+		{"costs by name", []stint.Claim{costs, requests}, []int{0}, time.Minute,
+			stint.Amendment{Costs: stint.Costs{"in": 2, "out": 3}}, 0, []stint.Costs{{"": 1, "in": 2, "out": 3}}, 5},
+		{"names in common", []stint.Claim{requests, other}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 0,
+			[]stint.Costs{nil, nil}, 7},
+		{"without a hold", []stint.Claim{requests, costs}, []int{1}, 0, stint.Amendment{Cost: 7}, 0, []stint.Costs{nil}, 7},
+		{"no requests", []stint.Claim{place, costs}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 0,
+			[]stint.Costs{nil}, 7},
+	} {
+		var got []stint.Costs
+		c := driver.NewCharge(test.claims, driver.ChargeData{ID: 1, At: 1, Generation: 1, Hold: test.hold})
+		done, err := SettleOnce(c, test.costs, test.a, func(_ stint.Charge, a stint.Amendment) (stint.Amended, error) {
+			got = append(got, a.Costs)
+			return stint.Amended{Changed: true, Charged: Total(&a) - test.lacks}, nil
+		})
+		if err != nil || !reflect.DeepEqual(got, test.want) || done != (stint.Amended{Changed: true, Charged: test.charged}) {
+			t.Errorf("%s: calls %v, %+v, %v; want %v, %d", test.name, got, done, err, test.want, test.charged)
 		}
 	}
 }

@@ -1,0 +1,125 @@
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/tokens"
+)
+
+// settleTime is how long it is worth waiting for the store to take a true cost.
+const settleTime = time.Second
+
+// Send sends an HTTP request by way of base when its turn has come, see [Client.Wait]; if it gets
+// none, nothing is sent. If the API has a Usage, the call is charged what it is likely to use, as
+// far as the first 64 KiB of its body say, and settled to what its response says when the body of
+// that has been read or closed. A response that is an error and says nothing used nothing.
+//
+// The transport of package httplimit does this for an HTTP client, and pauses and repeats calls as
+// the API asks.
+func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response, error) {
+	e, err := c.registry.find(c.name)
+	if err != nil {
+		return nil, err
+	}
+	if e.usage == nil {
+		if _, err := c.Wait(req.Context()); err != nil {
+			return nil, err
+		}
+		return base.RoundTrip(req)
+	}
+	out, head, length := readHead(req, e.usage.Body())
+	s := &sending{client: c, api: e, estimate: e.usage.Estimate(req.URL.Path, head, length)}
+	if s.decision, err = c.WaitFor(req.Context(), e.costs(s.estimate, true)); err != nil {
+		return nil, err
+	}
+	resp, err := base.RoundTrip(out)
+	s.settles(req.Context(), resp)
+	return resp, err
+}
+
+// readHead reads the beginning of the body of a request. It returns the request with all of its
+// body: a copy, because a transport does not change the request of its caller.
+func readHead(req *http.Request, most int64) (out *http.Request, head []byte, length int64) {
+	if req.Body == nil || req.Body == http.NoBody || req.Header.Get("Content-Encoding") != "" {
+		return req, nil, 0
+	}
+	head, err := io.ReadAll(io.LimitReader(req.Body, most))
+	rest := io.Reader(req.Body)
+	if err != nil {
+		rest = failed{err}
+	}
+	out = req.WithContext(req.Context())
+	out.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), rest), req.Body}
+	return out, head, req.ContentLength
+}
+
+// failed is the rest of a body that could not be read.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
+// sending is a call whose tokens are counted.
+type sending struct {
+	client   *Client
+	api      *entry
+	estimate tokens.Counts
+	decision stint.Decision
+}
+
+// settles charges the call what it used, when its response has ended, and reports before what it
+// has used so far. A response that is nil is that of a call that failed.
+func (s *sending) settles(ctx context.Context, resp *http.Response) {
+	m := s.api.usage.Meter()
+	var reports *tokens.Reports
+	end := sync.OnceFunc(func() {
+		reports.Stop()
+		failed := resp == nil || resp.StatusCode >= http.StatusBadRequest
+		used := s.api.usage.Settled(m.End(), s.estimate, failed)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		_ = s.client.Settle(ctx, s.decision, s.api.costs(used, false)) // the limiter logs what fails
+	})
+	if resp == nil || resp.Body == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		end()
+		return
+	}
+	m.Begin(resp.Header)
+	if hold := s.decision.Charge.Data().Hold; hold > 0 {
+		reports = tokens.StartReports(ctx, s.client.registry.store, hold, func() (stint.Charge, stint.Amendment) {
+			return s.decision.Charge, stint.Amendment{Kind: stint.AmendExtend, Costs: s.api.costs(m.SoFar(), false)}
+		})
+	}
+	resp.Body = &meteredBody{ReadCloser: resp.Body, response: resp, meter: m, end: end}
+}
+
+// meteredBody is the body of a response that is read for what it says about its usage.
+type meteredBody struct {
+	io.ReadCloser
+	response *http.Response
+	meter    *tokens.Meter
+	end      func()
+}
+
+func (b *meteredBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	_, _ = b.meter.Write(p[:n]) // never fails
+	if err != nil {
+		b.meter.Trailer(b.response.Trailer)
+		b.end()
+	}
+	return n, err
+}
+
+func (b *meteredBody) Close() error {
+	b.end()
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,116 @@
+package outbound_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/outbound"
+)
+
+// model is an API whose tokens are counted.
+func model() outbound.API {
+	return outbound.API{Name: "model", Usage: "gemini", FailFast: true,
+		Limits: []stint.Limit{stint.PerDay(1000).WithName("tokens"), stint.PerDay(100)}}
+}
+
+// wantUsed checks how many tokens are used or held, and how many calls.
+func wantUsed(t *testing.T, c *outbound.Client, tokens, calls int64) {
+	t.Helper()
+	d, err := c.Peek(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := d.Usages(); u[0].Used != tokens || u[1].Used != calls {
+		t.Errorf("%d tokens and %d calls are used, want %d and %d", u[0].Used, u[1].Used, tokens, calls)
+	}
+}
+
+// Estimates are held until they are settled, for an hour if they never are, and for a few minutes
+// if the process dies.
+func TestWaitForHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(t)
+		registry := newRegistry(t, store, model())
+		client, other := clientOf(t, registry, "model"), clientOf(t, newRegistry(t, store, model()), "model")
+		d, err := client.WaitFor(t.Context(), stint.Costs{"tokens": 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.WaitFor(t.Context(), stint.Costs{"tokens": 200}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Minute)
+		wantUsed(t, client, 300, 2)
+		if err := client.Settle(t.Context(), d, stint.Costs{"tokens": 30}); err != nil {
+			t.Fatal(err)
+		}
+		wantUsed(t, client, 230, 2)
+		time.Sleep(20 * time.Minute)
+		wantUsed(t, client, 30, 1)
+
+		if _, err := client.WaitFor(t.Context(), stint.Costs{"tokens": 100}); err != nil {
+			t.Fatal(err)
+		}
+		registry.Close() // no heartbeats come from here on
+		time.Sleep(4 * time.Minute)
+		wantUsed(t, other, 130, 2)
+		time.Sleep(2 * time.Minute)
+		wantUsed(t, other, 30, 1)
+	})
+}
+
+// roundTripper is a function that answers a request.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What a stream has used is charged while it lasts, and what it says in the end.
+func TestSendReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, newMemory(t), model())
+		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://model/models/m:stream",
+			strings.NewReader(`{"generationConfig":{"maxOutputTokens":87}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, to := io.Pipe()
+		resp, err := client.Send(r, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if body, err := io.ReadAll(r.Body); err != nil || len(body) != 43 {
+				t.Errorf("got %q, %v", body, err)
+			}
+			return &http.Response{StatusCode: 200, Body: from, Header: http.Header{"Content-Type": {"text/event-stream"}}}, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := make(chan error)
+		go func() {
+			_, err := io.Copy(io.Discard, resp.Body)
+			read <- err
+		}()
+		wantUsed(t, client, 98, 1)
+		for _, step := range []struct {
+			event string
+			want  int64
+		}{
+			{`data: {"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":50}}`, 98},
+			{`data: {"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":200}}`, 207},
+			{`data: {"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":700}}`, 707},
+		} {
+			io.WriteString(to, step.event+"\n\n")
+			time.Sleep(20 * time.Second)
+			wantUsed(t, client, step.want, 1)
+		}
+		io.WriteString(to, `data: {"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":800}}`+"\n\n")
+		to.Close()
+		if err := <-read; err != nil {
+			t.Fatal(err)
+		}
+		wantUsed(t, client, 807, 1)
+	})
+}
