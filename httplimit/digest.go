@@ -32,7 +32,8 @@ func (x *exchange) Digest() string {
 	_, _ = io.WriteString(h, strconv.Itoa(len(r.URL.RawQuery))+":"+r.URL.RawQuery)
 	if r.ContentLength > 0 && r.Body != nil {
 		conn := http.NewResponseController(x.writer)
-		if conn.SetReadDeadline(time.Now().Add(digestTime)) != nil {
+		soon, _ := readDeadlines(r)
+		if conn.SetReadDeadline(soon) != nil {
 			return ""
 		}
 		var b bytes.Buffer // grows with what arrives, not with what was announced

@@ -20,14 +20,17 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 		return nil, 0
 	}
 	conn := http.NewResponseController(x.writer)
-	bounded := conn.SetReadDeadline(time.Now().Add(digestTime)) == nil // else by the server
+	soon, rest := readDeadlines(r)
+	bounded := conn.SetReadDeadline(soon) == nil // else by the server
 	var b bytes.Buffer
 	_, err := io.CopyN(&b, r.Body, most+1)
-	x.whole = errors.Is(err, io.EOF)
+	if x.whole = errors.Is(err, io.EOF); x.whole {
+		rest = time.Time{} // nothing is left to wait for
+	}
 	if err != nil && !x.whole {
 		x.unread = err
 	} else if bounded {
-		_ = conn.SetReadDeadline(time.Time{})
+		_ = conn.SetReadDeadline(rest)
 	}
 	x.head, x.rest = b.Bytes(), r.Body
 	r.Body = &putBack{io.MultiReader(bytes.NewReader(x.head), r.Body), r.Body}
@@ -36,6 +39,19 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 		length = int64(len(x.head))
 	}
 	return x.head[:min(int64(len(x.head)), most)], length
+}
+
+// readDeadlines returns until when what is read of a body before the decision has to arrive, and
+// until when the rest; the zero time is never. The [http.Server.ReadTimeout] is not prolonged.
+func readDeadlines(r *http.Request) (soon, rest time.Time) {
+	now := time.Now()
+	soon = now.Add(digestTime)
+	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
+		if rest = now.Add(s.ReadTimeout); rest.Before(soon) {
+			soon = rest
+		}
+	}
+	return soon, rest
 }
 
 // putBack is a body of which something was read, and put back.

@@ -53,6 +53,18 @@ func newRequestState(g *Gateway, w http.ResponseWriter, r *http.Request) *reques
 	return x
 }
 
+// SetReadDeadline is for [http.ResponseController]. The middleware sets deadlines for what it reads
+// of a body before the decision; none is later than the time that a body has. Without this, the
+// server would wait without a bound for the rest of a body that is not forwarded.
+func (x *requestState) SetReadDeadline(at time.Time) error {
+	if patience := x.settings.BodyTimeout; patience > 0 {
+		if last := x.began.Add(patience); at.IsZero() || at.After(last) {
+			at = last
+		}
+	}
+	return http.NewResponseController(x.ResponseWriter).SetReadDeadline(at)
+}
+
 // setWriteDeadline replaces the WriteTimeout of the server, which is for a whole response.
 func (x *requestState) setWriteDeadline(at time.Time) {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)

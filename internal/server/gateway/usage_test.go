@@ -561,6 +561,22 @@ func TestUsageOfBodiesThatDoNotArrive(t *testing.T) {
 	m.wantUsed(t, 125, 25, 100, 125)
 }
 
+// The rest of a body whose beginning was read has no more time than any other body, whether its
+// request is denied or not.
+func TestUsageOfBodiesThatStopLater(t *testing.T) {
+	u := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	for budget, want := range map[string]int{"0": 429, "1000000": 408} {
+		m := newModel(t, "tiers: [{name: all, identity: ip, budget: "+budget+"/1m}]\npolicies:\n"+
+			"  - {name: chat, match: {path: /**}, usage: {preset: openai}}\ngateway: {body_timeout: 300ms}\n", u.URL)
+		conn := dial(t, strings.TrimPrefix(m.URL, "http://"))
+		fmt.Fprint(conn, "POST /v1/chat HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", 70_000))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || resp.StatusCode != want {
+			t.Errorf("a budget of %s: got %v, %v; want %d", budget, resp, err, want)
+		}
+	}
+}
+
 // BenchmarkUsage is a streamed response of 1,000 events through the gateway, with and without a
 // look at what it says about its usage.
 func BenchmarkUsage(b *testing.B) {
