@@ -50,7 +50,9 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 			*list.to = list.from
 		}
 	}
-	format.ModelInPath = format.ModelInPath && u.Model == nil
+	if u.Model != nil {
+		format.ModelAfter = ""
+	}
 	if mistakes == len(c.errs) && u.Preset == "" && (len(format.Input) == 0 || len(format.Output) == 0) {
 		c.mistake(key, "has no preset, and not both input and output, where a response counts tokens; want preset: %s",
 			words.OneOf(tokens.Names()))

@@ -13,13 +13,14 @@ type Format struct {
 	// Max are the members of a request that bound how many tokens are generated, and Choices those
 	// that say how many answers there are to be, each of that length.
 	Max, Choices []string
-	// Model are the members of a request that name the model. If ModelInPath is set, the path does:
-	// the segment after "models", up to a colon.
-	Model       []string
-	ModelInPath bool
+	// Model are the members of a request that name the model. If none does, the segment of the path
+	// after the one with the name ModelAfter does, up to a colon; "" is none.
+	Model      []string
+	ModelAfter string
 	// Input, Output and Cached are the members of a response that count tokens. The last value of
 	// each counts. Those with the same last name are one number in different places; those with
-	// different names are added up. Cached is a part of Input.
+	// different names are added up. OpenAI's prompt_tokens and input_tokens are the same name, and
+	// so are completion_tokens and output_tokens. Cached is a part of Input.
 	Input, Output, Cached []string
 }
 
@@ -39,8 +40,10 @@ func Presets() map[string]Format {
 			Max:     []string{"/max_tokens", "/max_completion_tokens", "/max_output_tokens"},
 			Choices: []string{"/n"},
 			Model:   []string{"/model"},
-			Input:   []string{"/usage/prompt_tokens", "/usage/input_tokens", "/response/usage/input_tokens"},
-			Output:  []string{"/usage/completion_tokens", "/usage/output_tokens", "/response/usage/output_tokens"},
+			// Azure names it in the path.
+			ModelAfter: "deployments",
+			Input:      []string{"/usage/prompt_tokens", "/usage/input_tokens", "/response/usage/input_tokens"},
+			Output:     []string{"/usage/completion_tokens", "/usage/output_tokens", "/response/usage/output_tokens"},
 			Cached: []string{"/usage/prompt_tokens_details/cached_tokens",
 				"/usage/input_tokens_details/cached_tokens", "/response/usage/input_tokens_details/cached_tokens"},
 		},
@@ -55,10 +58,10 @@ func Presets() map[string]Format {
 			Max: []string{"/generationConfig/maxOutputTokens", "/generation_config/max_output_tokens"},
 			Choices: []string{"/generationConfig/candidateCount",
 				"/generation_config/candidate_count"},
-			ModelInPath: true,
-			Input:       []string{"/usageMetadata/promptTokenCount", "/usageMetadata/toolUsePromptTokenCount"},
-			Output:      []string{"/usageMetadata/candidatesTokenCount", "/usageMetadata/thoughtsTokenCount"},
-			Cached:      []string{"/usageMetadata/cachedContentTokenCount"},
+			ModelAfter: "models",
+			Input:      []string{"/usageMetadata/promptTokenCount", "/usageMetadata/toolUsePromptTokenCount"},
+			Output:     []string{"/usageMetadata/candidatesTokenCount", "/usageMetadata/thoughtsTokenCount"},
+			Cached:     []string{"/usageMetadata/cachedContentTokenCount"},
 		},
 	}
 }
@@ -66,11 +69,14 @@ func Presets() map[string]Format {
 // Names returns the names of the presets in order.
 func Names() []string { return slices.Sorted(maps.Keys(Presets())) }
 
-// modelIn returns the model that a path names; "" if it names none.
-func modelIn(path string) string {
+// modelIn returns the model that a path names after a segment; "" if it names none.
+func modelIn(path, after string) string {
+	if after == "" {
+		return ""
+	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments[:len(segments)-1] {
-		if segment == "models" {
+		if segment == after {
 			name, _, _ := strings.Cut(segments[i+1], ":")
 			return name
 		}
@@ -80,5 +86,13 @@ func modelIn(path string) string {
 
 // lastName returns what tells numbers apart: the last name of a pointer, or the name of a field.
 func lastName(place string) string {
-	return strings.ToLower(place[strings.LastIndexByte(place, '/')+1:])
+	name := strings.ToLower(place[strings.LastIndexByte(place, '/')+1:])
+	if same, ok := sameNames[name]; ok {
+		return same
+	}
+	return name
 }
+
+// sameNames are names of one number in different APIs of OpenAI: some servers have both in one
+// response.
+var sameNames = map[string]string{"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}

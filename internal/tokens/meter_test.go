@@ -99,6 +99,8 @@ func TestMeter(t *testing.T) {
 		{"a body", "openai", "application/json", chat, Counts{19, 10, 8, -1, ""}},
 		{"a stream", "openai", eventStream, chatStream, Counts{19, 10, 8, 3, ""}},
 		{"responses", "openai", eventStream, responsesStream, Counts{36, 87, 4, 3, ""}},
+		{"both names of a number", "openai", "application/json",
+			`{"usage":{"prompt_tokens":5,"input_tokens":5,"completion_tokens":7,"output_tokens":7}}`, Counts{5, 7, -1, -1, ""}},
 		{"embeddings", "openai", "application/json", `{"data":[{"embedding":[0.1,0.2]}],"usage":{"prompt_tokens":8,"total_tokens":8}}`,
 			Counts{8, -1, -1, -1, ""}},
 		{"in the first event and the last", "anthropic", eventStream, messagesStream, Counts{128, 15, 100, 4, ""}},
@@ -335,5 +337,29 @@ func BenchmarkMeter(b *testing.B) {
 	}
 	if got := m.End(); got.Events == 0 {
 		b.Fatal(fmt.Sprint(got))
+	}
+}
+
+// What was used so far is never more than the response says in the end.
+func TestSoFar(t *testing.T) {
+	events := strings.Repeat("data: {\"choices\":[]}\n\n", 20)
+	for _, test := range []struct {
+		name, preset, encoding, body string
+		want                         Counts
+	}{
+		{"nothing", "openai", "", "", Counts{Events: 0}},
+		{"a few events", "openai", "", events[:len(events)/2], Counts{Events: 10}},
+		{"many events", "openai", "", events, Counts{Output: 4, Events: 20}},
+		{"the first event", "anthropic", "", messagesStream[:250], Counts{Input: 128, Cached: 100, Events: 1}},
+		{"said", "gemini", "", geminiStream, Counts{4, 39, 1, 2, ""}},
+		{"compressed", "openai", "gzip", events, Counts{Events: -1}},
+	} {
+		m := preset(t, test.preset, nil).Meter()
+		m.Begin(header("Content-Type", eventStream, "Content-Encoding", test.encoding))
+		_, _ = m.Write([]byte(test.body))
+		if got := m.SoFar(); got != test.want {
+			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
+		}
+		m.End()
 	}
 }

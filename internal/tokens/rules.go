@@ -179,7 +179,7 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	scanner := NewScanner(r.request, func(leaf int, value []byte, at int64) {
 		switch r.kinds[leaf] {
 		case isMax:
-			if n, ok := number(value); ok {
+			if n, ok := number(value); ok && n > 0 { // some servers take 0 for no bound
 				most = max(most, n)
 			}
 		case isChoices:
@@ -195,11 +195,11 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 		}
 	})
 	_, _ = scanner.Write(head) // never fails
-	if r.config.ModelInPath {
-		model = modelIn(path)
-	}
-	if several { // the application decides which of them counts
+	switch {
+	case several: // the application decides which of them counts
 		model = ""
+	case model == "":
+		model = modelIn(path, r.config.ModelAfter)
 	}
 	c := Counts{Output: most, Events: -1, Model: model}
 	if most < 0 {
