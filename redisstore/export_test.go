@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -14,13 +15,20 @@ func (s *Store) SetClock(clock func() time.Time) {
 	s.clock = func() int64 { return clock().UnixMicro() }
 }
 
-// OpenNow is Open that fails unless the store can be used.
+// OpenNow is Open that fails unless the store can be used. An attempt to connect that takes too long
+// is followed by others: a busy machine is no mistake.
 func OpenNow(ctx context.Context, c Config) (*Store, error) {
 	s, err := Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Ping(ctx); err != nil {
+	for range 300 {
+		if err = s.Ping(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
 		_ = s.Close()
 		return nil, err
 	}
