@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/changes"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -37,7 +38,9 @@ type Watcher struct {
 // Reload is the result of looking at the files. At is when that was. Err is why they are not in
 // force: an [*Error], that of the file system, or that of [Watcher.Accept]; nil if they are.
 // Changed says that another set is in force since. Good and Failed count the changes so far that
-// were put in force, and those that were refused.
+// were put in force, and those that were refused. Files are those that differ since the last
+// change, Changes say what is different, for people, and Fingerprint is the same for configurations
+// that decide alike, on any host.
 type Reload = reload.Result
 
 // Reload looks at the files now, and puts them in force if they have changed and are good. The
@@ -66,16 +69,18 @@ func (w *Watcher) watch() *reload.Watcher {
 	return w.files
 }
 
-func (w *Watcher) read(files []reload.File) (use func(), err error) {
+func (w *Watcher) read(files []reload.File) (use func() reload.InForce, err error) {
 	config, err := read(files)
 	if err == nil && w.Accept != nil {
 		err = w.Accept(config)
 	}
-	return func() {
+	return func() reload.InForce {
+		was := w.Guard.Set()
 		w.Guard.Swap(config.Set)
 		for _, m := range config.Warnings {
 			cmp.Or(w.Logger, slog.Default()).Warn("config: "+m.Message, "file", m.File, "line", m.Line, "key", m.Key)
 		}
+		return reload.InForce{Fingerprint: changes.Fingerprint(config.Set), Changes: changes.Sets(was, config.Set)}
 	}, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func TestReload(t *testing.T) {
 		log.Reset()
 		w.put(file, s.text)
 		r := w.Reload()
-		if r != w.Last() {
+		if !reflect.DeepEqual(r, w.Last()) {
 			t.Errorf("step %d: Last is not what Reload returned", i)
 		}
 		if w.limit() != s.limit || r.Changed != s.changed || (r.Err != nil) != s.wrong || r.Good != s.good ||

@@ -62,6 +62,29 @@ func testProcesses(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText(".violations .counts", "of web-1/7 only: the other process lists its own")
 }
 
+// testChanges: denials that began with a change of the configuration are connected to it, and not
+// called an attack. Processes with another configuration are named.
+func testChanges(t *testing.T, f *fixture, page *browsertest.Page) {
+	open(t, f, page, "overview")
+	now := time.Now()
+	change := observe.Change{At: now.Add(-time.Minute), Source: "policies", Files: []string{"stint.yaml"},
+		What: []string{"api for enterprise from 500/1m to 50/1m"}}
+	f.tick(observe.Tick{Changes: []observe.Change{change}})
+	page.WaitText(".verdict .why", "api for enterprise from 500/1m to 50/1m (stint.yaml).")
+	change.Subjects, change.Share, change.Explains = 8, 1, true
+	flood := observe.Offender{Kind: "user", Subject: "user:7", Rate: 60, Share: 1, First: now.Add(-50 * time.Second)}
+	f.tick(observe.Tick{Point: observe.Point{At: now.Unix(), Counts: observe.Counts{Denied: 600}},
+		Offenders: []observe.Offender{flood}, Changes: []observe.Change{change}})
+	page.WaitText(".verdict .sees", "A change of the configuration denies requests.")
+	page.WaitText(".verdict .cause", "api for enterprise from 500/1m to 50/1m; 8 subjects denied that were not before (stint.yaml).")
+	if wrong := page.Audit(); len(wrong) > 0 {
+		t.Error(wrong)
+	}
+	f.tick(observe.Tick{Processes: []observe.Process{{Name: "web-1/7", Self: true, Config: "policies 1a"},
+		{Name: "web-2/7", Config: "policies 2b"}}})
+	page.WaitText(".verdict", "The process web-2/7 (policies 2b) has another configuration in force than web-1/7 (policies 1a).")
+}
+
 func testCause(t *testing.T, f *fixture, page *browsertest.Page) {
 	many := func(denied ...int64) (list []observe.Offender) {
 		for i, n := range denied {

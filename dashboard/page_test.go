@@ -46,6 +46,7 @@ func TestPage(t *testing.T) {
 		{"alike violations are one", testAlike},
 		{"alerts fire and clear", testAlerts},
 		{"several processes", testProcesses},
+		{"changes", testChanges},
 		{"attack or mistake", testCause},
 		{"attack", testAttack},
 		{"store down", testStoreDown},

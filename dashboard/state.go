@@ -27,6 +27,8 @@ type state struct {
 	Offenders  []observe.Offender  `json:"offenders"`
 	Alerts     []observe.Alert     `json:"alerts"`
 	Store      observe.StoreHealth `json:"store"`
+	// Changes are those of the configuration in the last hour.
+	Changes []observe.Change `json:"changes"`
 	// Processes are those that share the store, this one first; Points, Series, Offenders and Top
 	// are of all of them. It is empty for a process by itself.
 	Processes []observe.Process             `json:"processes"`
@@ -65,9 +67,10 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 		Series:     nonNil(status.Series),
 		Violations: names.violations(status.Violations), Offenders: names.offenders(status.Offenders),
 		Alerts: nonNil(status.Alerts), Store: status.Store, Processes: nonNil(status.Processes),
-		Top:    map[string][]observe.Offender{},
-		Config: configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
-		Audit:  names.actions(d.audit.list()), Names: d.mayName(r),
+		Changes: nonNil(status.Changes),
+		Top:     map[string][]observe.Offender{},
+		Config:  configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
+		Audit:   names.actions(d.audit.list()), Names: d.mayName(r),
 	}
 	for _, kind := range kinds {
 		s.Top[kind] = names.offenders(m.Top(kind, usualTop))

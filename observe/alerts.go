@@ -73,13 +73,10 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	return a
 }
 
-// evaluate looks at all alerts, given which sources are refused and how many log records were
-// dropped since the start. It returns the alerts, and whether one has changed its state, or its
+// evaluate looks at all alerts. It returns them, and whether one has changed its state, or its
 // value while it is not ok.
-func (a *alerts) evaluate(now time.Time, h *history, store *StoreHealth, refused []string, dropped int64) (
-	all []Alert, changed bool) {
-	r := read(now, h, store, refused)
-	r.dropped, a.dropped = dropped-a.dropped, dropped
+func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
+	r.dropped, a.dropped = r.dropped-a.dropped, r.dropped
 	all = make([]Alert, len(a.each))
 	for i, s := range a.each {
 		before := s.shown

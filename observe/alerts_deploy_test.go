@@ -77,7 +77,7 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 			fmt.Sprintf("count_over_time(stint:decisions:rate1m[1h]) >= %d", spikeHistory/interval),
 		},
 		"DenialJump": {
-			floor, "[1m]", "[1h] offset 1m", "denied_share1m", fmt.Sprintf("%v\n", jumpBase),
+			floor, "[1m]", "[1h] offset 1m", "denied_share1m", "tier_denial_jump", fmt.Sprintf("%v\n", jumpBase),
 			fmt.Sprintf("count_over_time(stint:decisions:rate1m[1h]) >= %d", spikeHistory/interval),
 		},
 		"RedisMemory":   {"stint_redis_memory_share"},
@@ -86,6 +86,7 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 		"LogDropped":    {"increase(stint_log_dropped_total[1m])"},
 		"EvictingRedis": {`stint_alert{name="EvictingRedis"}`},
 		"StoreDown":     {"stint_store_up == 0"},
+		"ConfigDiffers": {"stint_config_info"},
 		"ProcessSilent": {"max_over_time(up[1m]) == 0", "stint_build_info"},
 	}
 	if alertWindow != 5*time.Minute || spikeWindow != time.Minute || spikePast != time.Hour {

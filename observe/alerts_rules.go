@@ -31,9 +31,6 @@ const (
 	spikePast    = time.Hour
 	spikeFloor   = 600
 	spikeHistory = 10 * time.Minute
-	// jumpBase is the share of denials that a jump is compared with at least: of less, a few
-	// denials are many times as much.
-	jumpBase = 0.01
 )
 
 // alertRule says when an alert fires. The same rules are in deploy/prometheus/stint.rules.yaml.
@@ -59,6 +56,7 @@ var alertRules = [...]alertRule{
 		name: "BlockedShare", severity: severityTicket, unit: "share", threshold: 0.10, waits: true, stays: true,
 		summary: "More than %s of the decisions of the last 5 minutes were denials. See who is denied and by which policy: an attack, or a limit that is too low?",
 		value:   func(r *readings) float64 { return shareOf(r.lately.Denied, r.lately.decisions()) },
+		detail:  (*readings).change,
 	},
 	{
 		name: "LimiterSlow", severity: severityPage, unit: "ms", threshold: 50, waits: true, stays: true,
@@ -90,8 +88,9 @@ var alertRules = [...]alertRule{
 	},
 	{
 		name: "DenialJump", severity: severityTicket, unit: "times", threshold: 5, stays: true,
-		summary: "The share of denials in the last minute is more than %s that of the hour before. See the top offenders and the denials by policy: an attack, a broken client, or a limit that was just changed?",
-		value:   (*readings).denialJump,
+		summary: "The share of denials in the last minute, of all decisions or of those of a tier, is more than %s that before. See the top offenders and the denials by policy: an attack, a broken client, or a limit that was just changed?",
+		value:   func(r *readings) float64 { return r.jump.times },
+		detail:  func(r *readings) string { return r.jump.text() + r.change() },
 	},
 	{
 		name: "ConfigRefused", severity: severityTicket, unit: "count",
@@ -122,8 +121,14 @@ var alertRules = [...]alertRule{
 	{
 		name: "ProcessSilent", severity: severityPage, unit: "count",
 		summary: "Processes that share the store have stopped reporting to each other: they hang, were killed, or cannot reach the store. See whether they run and answer.",
-		value:   func(r *readings) float64 { return float64(len(r.store.Silent)) },
-		detail:  func(r *readings) string { return " Silent: " + strings.Join(r.store.Silent, ", ") + "." },
+		value:   func(r *readings) float64 { return float64(len(r.silent())) },
+		detail:  func(r *readings) string { return " Silent: " + strings.Join(r.silent(), ", ") + "." },
+	},
+	{
+		name: "ConfigDiffers", severity: severityTicket, unit: "count", waits: true,
+		summary: "Processes that share the store have different configurations, and decide by different rules. See which one is out of date: was it not rolled out there, or was it refused?",
+		value:   (*readings).differing,
+		detail:  func(r *readings) string { return " " + r.configs() },
 	},
 }
 
@@ -135,21 +140,24 @@ type readings struct {
 	decisions, storeCalls buckets
 	minute, past          Point // the last minute, and the last hour
 	pastSeconds           int64
-	before                Point // the hour before the last minute, as far as it is known
-	beforeSeconds         int64
 	store                 *StoreHealth
+	jump                  jump // of the share of denials
+	changes               []Change
+	processes             []Process
 	refused               []string
-	dropped               int64 // log records in the last second
+	dropped               int64 // log records since the start, and for rules in the last second
 }
 
-func read(now time.Time, h *history, store *StoreHealth, refused []string) *readings {
-	r := &readings{now: now, store: store, refused: refused}
+func read(now time.Time, h *history, t *Tick) *readings {
+	r := &readings{now: now, store: &t.Store, changes: t.Changes, processes: t.Processes}
 	r.lately, _ = h.sum(alertWindow)
 	r.justNow, _ = h.sum(lateWindow)
 	r.decisions, r.storeCalls = h.during(alertWindow)
 	r.minute, _ = h.sum(spikeWindow)
 	r.past, r.pastSeconds = h.sum(spikePast)
-	r.before, r.beforeSeconds = h.sumBefore(spikeWindow, spikePast)
+	before, beforeSeconds := h.sumBefore(spikeWindow, spikePast)
+	all := jump{now: r.minute.Counts, before: before.Counts, seconds: beforeSeconds}
+	r.jump = largestJump(h.tiers(spikeWindow), all)
 	return r
 }
 
@@ -212,14 +220,14 @@ func (r *readings) lastError() string {
 	return " Last error: " + r.store.LastError
 }
 
-// denialJump is how many times the share of denials in the last minute is that of the hour before;
-// 0 if there is too little to say.
-func (r *readings) denialJump() float64 {
-	if time.Duration(r.beforeSeconds)*time.Second < spikeHistory-spikeWindow || r.before.decisions() < alertFloor {
-		return 0
+// change says which change of the configuration explains the denials, if one does.
+func (r *readings) change() string {
+	for i := len(r.changes) - 1; i >= 0; i-- {
+		if c := &r.changes[i]; c.Explains {
+			return " " + c.String()
+		}
 	}
-	return shareOf(r.minute.Denied, r.minute.decisions()) / max(
-		shareOf(r.before.Denied, r.before.decisions()), jumpBase)
+	return ""
 }
 
 // redis is what the Redis says of itself, unless that is out of date. A Redis that is full says so,

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -17,7 +18,7 @@ type watchman struct {
 	*past
 	*alerts
 	now     time.Time
-	store   StoreHealth
+	tick    Tick
 	refused []string
 	dropped int64 // log records
 }
@@ -25,7 +26,7 @@ type watchman struct {
 func newWatchman(c AlertConfig) *watchman {
 	return &watchman{
 		past: newPast(), alerts: newAlerts(c, slog.New(slog.DiscardHandler)), now: time.Unix(epoch, 0),
-		store: StoreHealth{Up: true},
+		tick: Tick{Store: StoreHealth{Up: true}},
 	}
 }
 
@@ -36,7 +37,9 @@ func (w *watchman) second(happens func(*watchman)) (all []Alert, changed bool) {
 		happens(w)
 	}
 	w.pass(time.Second, 0, 0)
-	return w.evaluate(w.now, w.history, &w.store, w.refused, w.dropped)
+	r := read(w.now, w.history, &w.tick)
+	r.refused, r.dropped = w.refused, w.dropped
+	return w.evaluate(r)
 }
 
 // after returns the state of an alert after so much of the same.
@@ -60,6 +63,19 @@ func decide(allowed, denied int64) func(*watchman) {
 	}
 }
 
+// tiers makes decisions in a second: of a large tier, and of a small one with a policy.
+func tiers(large, allowed, denied int64) func(*watchman) {
+	return func(w *watchman) {
+		decide(large+allowed, denied)(w)
+		if len(w.totals.series) == 0 {
+			w.totals.series = []Series{{Tier: "large"}, {Tier: "small"}, {Tier: "small", Policy: "api"}}
+		}
+		for i, c := range [...]Counts{{Allowed: large}, {Allowed: allowed}, {Denied: denied}} {
+			w.totals.series[i].Total = w.totals.series[i].Total.combine(c, plus)
+		}
+	}
+}
+
 // take makes decisions and store calls that take so long.
 func take(n int64, decision, call time.Duration) func(*watchman) {
 	return func(w *watchman) { w.took(n, decision, call) }
@@ -74,9 +90,9 @@ func call(good, bad int64) func(*watchman) {
 }
 
 func down(w *watchman) {
-	if w.store.DownSince == nil {
+	if w.tick.Store.DownSince == nil {
 		since := w.now
-		w.store.Up, w.store.DownSince = false, &since
+		w.tick.Store.Up, w.tick.Store.DownSince = false, &since
 	}
 }
 
@@ -85,16 +101,35 @@ func fault(kind string) func(*watchman) {
 	return func(w *watchman) {
 		down(w)
 		f := errkind.FaultOf(kind)
-		w.store.Outage = &Outage{Since: *w.store.DownSince, Fault: f.Kind, Is: f.Is, Why: f.Why, Fix: f.Fix}
-		w.store.LastError = "stint: take: " + kind
+		w.tick.Store.Outage = &Outage{Since: *w.tick.Store.DownSince, Fault: f.Kind, Is: f.Is, Why: f.Why, Fix: f.Fix}
+		w.tick.Store.LastError = "stint: take: " + kind
 	}
 }
 
 func both(f, g func(*watchman)) func(*watchman) { return func(w *watchman) { f(w); g(w) } }
 
-func up(w *watchman) { w.store = StoreHealth{Up: true} }
+func up(w *watchman) { w.tick.Store = StoreHealth{Up: true} }
 
-func mute(names ...string) func(*watchman) { return func(w *watchman) { w.store.Silent = names } }
+// mute has processes stop reporting.
+func mute(names ...string) func(*watchman) {
+	return func(w *watchman) {
+		w.tick.Processes = []Process{{Name: "web-1/7", Self: true}}
+		for _, name := range names {
+			w.tick.Processes = append(w.tick.Processes, Process{Name: name, Silent: true})
+		}
+	}
+}
+
+// configure gives processes their configurations, this one first.
+func configure(configs ...string) func(*watchman) {
+	return func(w *watchman) {
+		w.tick.Processes = nil
+		for i, config := range configs {
+			w.tick.Processes = append(w.tick.Processes,
+				Process{Name: fmt.Sprintf("web-%d/7", i+1), Self: i == 0, Config: config})
+		}
+	}
+}
 
 func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.refused = sources } }
 
@@ -102,11 +137,11 @@ func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.re
 func drop(n int64) func(*watchman) { return func(w *watchman) { w.dropped += n } }
 
 func evict(memory int64, policy string) func(*watchman) {
-	return func(w *watchman) { w.store.Redis = &RedisInfo{MaxMemory: memory, Policy: policy} }
+	return func(w *watchman) { w.tick.Store.Redis = &RedisInfo{MaxMemory: memory, Policy: policy} }
 }
 
 func redis(info RedisInfo) func(*watchman) {
-	return func(w *watchman) { w.store.Redis, w.store.At = &info, w.now }
+	return func(w *watchman) { w.tick.Store.Redis, w.tick.Store.At = &info, w.now }
 }
 
 // Every alert: a state of affairs that is fine, one that is not, what fires when, and how it ends.
@@ -219,6 +254,17 @@ func TestAlerts(t *testing.T) {
 		{"DenialJump", []spell{ // hardly anybody came in the hour before
 			{time.Hour, nil, "ok", 0},
 			{time.Minute, decide(0, 100), "ok", 0},
+		}},
+		{"DenialJump", []spell{ // a limit of a small tier is lowered: of all decisions hardly more are denied
+			{14 * time.Minute, tiers(1000, 10, 0), "ok", 0},
+			{20 * time.Second, tiers(1000, 5, 5), "firing", 100. * 100 / 600},
+			{2 * time.Minute, tiers(1000, 10, 0), "ok", 0},
+		}},
+		{"ConfigDiffers", []spell{
+			{time.Minute, configure("policies 1", "policies 1", "policies 1"), "ok", 0},
+			{59 * time.Second, configure("policies 2", "policies 1", "policies 1"), "pending", 1},
+			{2 * time.Second, configure("policies 2", "policies 1", "policies 1"), "firing", 1},
+			{time.Second, configure("policies 2", "policies 2", "policies 2"), "ok", 0},
 		}},
 		{"RedisMemory", []spell{
 			{time.Minute, redis(RedisInfo{MemoryShare: 0.89}), "ok", 0.89},

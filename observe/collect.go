@@ -168,6 +168,9 @@ func (c *collection) source(r *reloads) {
 	c.counter("config_reloads_total", r.unchanged, r.source, "unchanged")
 	c.counter("config_reloads_total", r.refused, r.source, "refused")
 	c.gauge("config_last_reload_success", truth(!r.bad), r.source)
+	if r.fingerprint != "" {
+		c.gauge("config_info", 1, r.source, r.fingerprint)
+	}
 	if !r.good.IsZero() {
 		c.gauge("config_last_reload_timestamp_seconds", float64(r.good.UnixMilli())/1000, r.source)
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/resilience"
@@ -52,8 +54,9 @@ func busy(t testing.TB) *observe.Monitor {
 	m.Observe(t.Context(), &outbound.Call{API: "igdb", Wait: 30 * time.Millisecond})
 	m.Observe(t.Context(), &outbound.Cooldown{API: "igdb", For: time.Second})
 	m.WatchOutbound(func() []outbound.Stats { return []outbound.Stats{{Name: "igdb", Waiting: 4}} })
-	m.Reloaded("policies", true, nil, time.Unix(1_700_000_000, 5e8))
-	m.Reloaded("policies", false, errors.New("a mistake"), time.Unix(1_700_000_001, 0))
+	m.Reloaded("policies", config.Reload{Changed: true, At: time.Unix(1_700_000_000, 5e8),
+		InForce: reload.InForce{Fingerprint: "3fa9c1d2"}})
+	m.Reloaded("policies", config.Reload{Err: errors.New("a mistake"), At: time.Unix(1_700_000_001, 0)})
 	return m
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/denialid"
 	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -28,11 +29,12 @@ type denials struct {
 	life     time.Duration
 	instance string
 
-	mu     sync.Mutex
-	config time.Time        // when the policies in force came into force
-	each   []record         // a ring
-	next   int              // where the next one goes
-	latest map[who]position // the last record of each
+	mu      sync.Mutex
+	config  time.Time        // when the policies in force came into force
+	changes []*change        // the last ones, oldest first
+	each    []record         // a ring
+	next    int              // where the next one goes
+	latest  map[who]position // the last record of each
 }
 
 // who is the subject of denials by one rule for one reason.
@@ -65,8 +67,9 @@ func newDenials(n *names, c *Config) *denials {
 	return &denials{names: n, life: life, instance: instanceName(c.Alerts.Instance), latest: map[who]position{}}
 }
 
-// add counts a denial by the rule of a series, with the result that is to blame if there is one.
-func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.Result) {
+// add counts a denial by the rule of a series, with the result that is to blame if there is one. In
+// a flood it stands for some.
+func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.Result, weight int64) {
 	if d.life < 0 {
 		return
 	}
@@ -75,6 +78,9 @@ func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.R
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	nth, ok := d.latest[key]
+	for _, c := range d.changes {
+		c.denied(&key, !ok, weight)
+	}
 	if r := d.at(nth); !ok || now.Sub(r.first) >= denialSpan {
 		nth = d.begin(key, now)
 	}
@@ -128,11 +134,19 @@ func (d *denials) expire(now time.Time) {
 	}
 }
 
-// reloaded notes that other policies are in force.
-func (d *denials) reloaded(at time.Time) {
+// reloaded notes a change of the configuration.
+func (d *denials) reloaded(source string, r *reload.Result) {
 	d.mu.Lock()
-	d.config = at
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	if source == "policies" {
+		d.config = r.At
+	}
+	if len(r.Changes) == 0 {
+		return
+	}
+	if d.changes = append(d.changes, newChange(source, r)); len(d.changes) > maxChanges {
+		d.changes = slices.Delete(d.changes, 0, 1)
+	}
 }
 
 // find returns the records that a function wants, oldest first.

@@ -29,7 +29,8 @@ const (
 	// crowd is how many processes report so often. More take their time, so that what they read
 	// together grows with their number, and not with its square.
 	crowd = 50
-	// forgetAfter is when a process that is silent is forgotten.
+	// forgetAfter is when a process that is silent is forgotten, unless another has taken its place
+	// before.
 	forgetAfter = 10 * time.Minute
 	// maxProcesses is how many others are followed.
 	maxProcesses = 1000
@@ -59,6 +60,9 @@ type Process struct {
 	StoreUp bool   `json:"store_up"`
 	// Alerts are those that fire.
 	Alerts []string `json:"alerts,omitempty"`
+	// Config is the fingerprint of the configuration in force, such as "policies 3fa9c1d2". It is
+	// "" without files.
+	Config string `json:"config,omitempty"`
 }
 
 // Share has the monitor share what it counts with the monitors of other processes, through a table
@@ -68,8 +72,9 @@ type Process struct {
 // process.
 //
 // The process writes about 100 bytes a second for each rule, every two seconds and never while a
-// request waits. A process that stops reporting raises the alert ProcessSilent in the others. It is
-// to be called once.
+// request waits. A process that stops reporting raises the alert ProcessSilent, and one with
+// another configuration the alert ConfigDiffers, each in one of the others. It is to be called
+// once.
 func (m *Monitor) Share(store driver.Keeper) (leave func()) {
 	f := newFleet(m, store)
 	m.fleet.Store(f)
@@ -95,7 +100,7 @@ type fleet struct {
 	version int64
 	seq     int64
 	series  int    // as many as the last facts have
-	alerts  string // those of the last facts
+	news    string // what the last facts say that others should know at once
 
 	mu       sync.Mutex
 	peers    map[string]*peer
@@ -188,7 +193,8 @@ func (f *fleet) report(ctx context.Context) error {
 func (f *fleet) rows(now time.Time) []driver.Row {
 	t := f.m.totals()
 	f.seq++
-	counts := countsRecord{seq: f.seq, storeUp: f.m.watch.health().Up, point: t.Point, worst: f.ownWorst(now)}
+	counts := countsRecord{seq: f.seq, at: now.Unix(), storeUp: f.m.watch.health().Up, point: t.Point,
+		worst: f.ownWorst(now)}
 	for _, s := range t.series {
 		counts.series = append(counts.series, s.Total)
 	}
@@ -202,9 +208,11 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 			firing = append(firing, a.Name)
 		}
 	}
-	if alerts := strings.Join(firing, " "); f.seq%factsEvery == 1 || len(t.names) != f.series || alerts != f.alerts {
-		f.series, f.alerts = len(t.names), alerts
-		facts := factsRecord{at: now.Unix(), started: f.started.Unix(), name: f.name, alerts: firing, series: t.names,
+	config := f.m.fingerprint()
+	news := strings.Join(append(firing, config), " ")
+	if f.seq%factsEvery == 1 || len(t.names) != f.series || news != f.news {
+		f.series, f.news = len(t.names), news
+		facts := factsRecord{started: f.started.Unix(), name: f.name, config: config, alerts: firing, series: t.names,
 			top: f.ownTop(now), shadow: f.ownShadow(now)}
 		rows = append(rows, driver.Row{Name: f.id + factsSuffix, Text: facts.encode()})
 	}
@@ -234,6 +242,8 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
 		switch counts, err := decodeCounts(r.Text); {
 		case r.Text == "":
 			delete(f.peers, r.Name) // it has left
+		case err == nil && p != nil && !p.known && now.Sub(unixTime(counts.at)) > forgetAfter:
+			delete(f.peers, r.Name) // it has long been gone
 		case err == nil && p != nil && counts.seq != p.counts.seq:
 			f.takeCounts(p, &counts, now)
 		}
@@ -246,11 +256,11 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
 	}
 }
 
-// takeFacts takes over the facts of a process. Those of one that has long been gone are ignored.
+// takeFacts takes over the facts of a process.
 func (f *fleet) takeFacts(id string, facts factsRecord, now time.Time) {
 	p := f.peers[id]
 	if p == nil {
-		if len(f.peers) >= maxProcesses || now.Sub(unixTime(facts.at)) > forgetAfter {
+		if len(f.peers) >= maxProcesses {
 			return
 		}
 		p = &peer{heard: now}
@@ -283,17 +293,42 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	p.known = true
 }
 
-// forget returns the rows of processes that have been silent for long, to be removed.
+// forget returns the rows of processes that are gone for good, to be removed: those that have been
+// silent for long, and those that another process has replaced.
 func (f *fleet) forget() (rows []driver.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	replaced := f.replaced()
 	for id, p := range f.peers {
-		if f.silence(p) > forgetAfter {
+		if f.silence(p) > forgetAfter || replaced[p] {
 			delete(f.peers, id)
 			rows = append(rows, removed(id)...)
 		}
 	}
 	return rows
+}
+
+// replaced returns the silent processes in whose place others run: each process that has started
+// after the last report of a silent one replaces one. The lock is held.
+func (f *fleet) replaced() map[*peer]bool {
+	var silent []*peer
+	started := []int64{f.started.Unix()}
+	for _, p := range f.peers {
+		if f.isSilent(p) {
+			silent = append(silent, p)
+		} else {
+			started = append(started, p.facts.started)
+		}
+	}
+	slices.SortFunc(silent, func(a, b *peer) int { return cmp.Compare(b.counts.at, a.counts.at) }) // the last one first
+	slices.Sort(started)
+	replaced := map[*peer]bool{}
+	for _, p := range silent {
+		if n := len(started); n > 0 && started[n-1] > p.counts.at {
+			replaced[p], started = true, started[:n-1]
+		}
+	}
+	return replaced
 }
 
 // silence is for how long a process has not reported while its reports could be read. While this
@@ -323,7 +358,8 @@ func (f *fleet) each(do func(*peer)) {
 
 // processes returns all processes, this one first.
 func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
-	own := Process{Name: label.Line(f.name), Self: true, Started: f.started, Heard: now, StoreUp: f.m.watch.health().Up}
+	own := Process{Name: label.Line(f.name), Self: true, Started: f.started, Heard: now, StoreUp: f.m.watch.health().Up,
+		Config: f.m.fingerprint()}
 	const lately = 5 * time.Second
 	if sum, seconds := f.m.history.sum(lately); seconds > 0 {
 		own.Decisions, own.Denied = float64(sum.decisions())/float64(seconds), float64(sum.Denied)/float64(seconds)
@@ -343,7 +379,7 @@ func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
 	var others []Process
 	for _, p := range f.peers {
 		o := Process{Name: label.Line(p.facts.name), Started: unixTime(p.facts.started), Heard: p.heard,
-			Silent: f.isSilent(p), Total: p.total}
+			Silent: f.isSilent(p), Total: p.total, Config: label.Line(p.facts.config)}
 		if !o.Silent {
 			o.Decisions, o.Denied, o.Degraded = p.rate.decisions, p.rate.denied, p.rate.degraded
 			o.P99, o.StoreUp = p.counts.point.P99, p.counts.storeUp
@@ -357,17 +393,4 @@ func (f *fleet) processes(now time.Time, alerts []Alert) []Process {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.Started.Compare(b.Started))
 	})
 	return append([]Process{own}, others...)
-}
-
-// silent returns the names of processes that have stopped reporting.
-func (f *fleet) silent() (names []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, p := range f.peers {
-		if f.isSilent(p) {
-			names = append(names, label.Line(p.facts.name))
-		}
-	}
-	slices.Sort(names)
-	return names
 }

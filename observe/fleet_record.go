@@ -14,7 +14,7 @@ import (
 
 const (
 	// recordVersion is what every row begins with. Rows of other versions are ignored.
-	recordVersion = 1
+	recordVersion = 2
 	// factsSuffix is what the name of a row with facts ends with.
 	factsSuffix = "/facts"
 
@@ -31,6 +31,7 @@ const (
 // countsRecord is what a process has counted.
 type countsRecord struct {
 	seq     int64 // of this report
+	at      int64 // in Unix seconds
 	storeUp bool
 	point   Point    // its Counts are the sum of those of the series
 	series  []Counts // in the order of the facts
@@ -39,9 +40,9 @@ type countsRecord struct {
 
 // factsRecord says what the counts are of, and what else a process knows.
 type factsRecord struct {
-	at      int64 // in Unix seconds
-	started int64
+	started int64 // in Unix seconds
 	name    string
+	config  string   // the fingerprint of what is in force
 	alerts  []string // that fire
 	series  []seriesName
 	top     []listed
@@ -102,6 +103,7 @@ func (e *encoder) list(all []listed, room int, one func(*encoder, *listed)) {
 func (r *countsRecord) encode() string {
 	e := encoder{recordVersion}
 	e.int(r.seq)
+	e.int(r.at)
 	e.flag(r.storeUp)
 	for _, n := range [...]int64{r.point.Saved, r.point.Calls, r.point.CallsFailed, r.point.Carried} {
 		e.int(n)
@@ -124,9 +126,9 @@ func (r *countsRecord) encode() string {
 
 func (r *factsRecord) encode() string {
 	e := encoder{recordVersion}
-	e.int(r.at)
 	e.int(r.started)
 	e.text(r.name)
+	e.text(r.config)
 	e.texts(r.alerts)
 	e.int(int64(len(r.series)))
 	for _, s := range r.series {
@@ -254,7 +256,7 @@ func (d *decoder) list(one func(*listed)) []listed {
 
 func decodeCounts(text string) (countsRecord, error) {
 	d := newDecoder(text)
-	r := countsRecord{seq: d.int(), storeUp: d.flag()}
+	r := countsRecord{seq: d.int(), at: d.int(), storeUp: d.flag()}
 	r.point = Point{Saved: d.int(), Calls: d.int(), CallsFailed: d.int(), Carried: d.int(),
 		P50: d.micro(), P99: d.micro(), StoreP50: d.micro(), StoreP99: d.micro()}
 	r.series = make([]Counts, min(d.count(), maxSeries+2))
@@ -267,7 +269,7 @@ func decodeCounts(text string) (countsRecord, error) {
 
 func decodeFacts(text string) (factsRecord, error) {
 	d := newDecoder(text)
-	r := factsRecord{at: d.int(), started: d.int(), name: d.text(), alerts: d.texts()}
+	r := factsRecord{started: d.int(), name: d.text(), config: d.text(), alerts: d.texts()}
 	r.series = make([]seriesName, min(d.count(), maxSeries+2))
 	for i := range r.series {
 		r.series[i] = seriesName{tier: clean(d.text()), policy: clean(d.text()), outbound: d.flag()}

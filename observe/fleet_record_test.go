@@ -7,11 +7,11 @@ import (
 
 // TestRecords: what is written is read again, and what was cut off or is foreign is refused.
 func TestRecords(t *testing.T) {
-	counts := countsRecord{seq: 7, storeUp: true, point: Point{Saved: 1, Calls: 300, CallsFailed: 2,
+	counts := countsRecord{seq: 7, at: 1_800_000_000, storeUp: true, point: Point{Saved: 1, Calls: 300, CallsFailed: 2,
 		Carried: 1 << 40, P50: 0.001, P99: 0.25, StoreP50: 0.0005, StoreP99: 1},
 		series: []Counts{{1, 2, 3, 4, 5}, {Failed: 1 << 50}},
 		worst:  []listed{{kind: 1, name: "user:42", rate: 12.5, share: 0.75}}}
-	facts := factsRecord{at: 1_800_000_000, started: 1_700_000_000, name: "web-1/7",
+	facts := factsRecord{started: 1_700_000_000, name: "web-1/7", config: "policies 3fa9c1d2",
 		alerts: []string{"StoreDown", "Spike"},
 		series: []seriesName{{tier: "free"}, {tier: "outbound", policy: "igdb", outbound: true}},
 		top:    []listed{{kind: 0, name: "ip:203.0.113.9", policy: "login", denied: 12, atLeast: 10}},
@@ -37,7 +37,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%d bytes of %d are read as %+v", n, len(text), got)
 		}
 	}
-	if _, err := decodeFacts("\x02" + text[1:]); err == nil {
+	if _, err := decodeFacts("\x01" + text[1:]); err == nil {
 		t.Error("a row of another version is read")
 	}
 }

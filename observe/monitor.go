@@ -184,12 +184,14 @@ func (m *Monitor) sample(now time.Time) {
 	}
 	tick.Violations = m.feed.drain()
 	tick.Unshown = max(0, tick.Point.Denied+tick.Point.Shadowed-int64(len(tick.Violations)))
-	tick.Offenders, tick.Store = m.worst(now), m.health()
-	all, changed := m.alerts.evaluate(now, m.history, &tick.Store, m.refused(), m.logDropped())
-	m.lastAlerts.Store(&all)
+	tick.Offenders, tick.Store, tick.Changes = m.worst(now), m.watch.health(), m.denials.recentChanges(now)
 	if f != nil {
-		tick.Processes = f.processes(now, all)
+		tick.Processes = f.processes(now, *m.lastAlerts.Load())
 	}
+	r := read(now, m.history, &tick)
+	r.refused, r.dropped = m.refused(), m.logDropped()
+	all, changed := m.alerts.evaluate(r)
+	m.lastAlerts.Store(&all)
 	if changed {
 		tick.Alerts = all
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/outbound"
@@ -75,7 +76,7 @@ func TestLooks(t *testing.T) {
 		g := newGuard(t, newMemory(t), manyReasons, m)
 		ask(t, g, 5, get("/search"))
 		ask(t, g, 3, get("/trial"))
-		m.Reloaded("policies", false, errors.New("a mistake"), time.Now())
+		m.Reloaded("policies", config.Reload{Err: errors.New("a mistake"), At: time.Now()})
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 
@@ -310,7 +311,7 @@ func TestStatusIsWhole(t *testing.T) {
 		}), nil))},
 	)
 	defer m.Close()
-	m.Reloaded("policies", false, errors.New("a mistake"), time.Now())
+	m.Reloaded("policies", config.Reload{Err: errors.New("a mistake"), At: time.Now()})
 	got := <-status
 	refused := func(a observe.Alert) bool { return a.Name == "ConfigRefused" && a.State == "firing" }
 	if !slices.ContainsFunc(got.Alerts, refused) {

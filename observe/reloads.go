@@ -1,8 +1,12 @@
 package observe
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/reload"
 )
 
 // reloads are what came of changes of one part of the configuration.
@@ -13,30 +17,48 @@ type reloads struct {
 	changed, unchanged, refused int64
 	good                        time.Time // when it was last found good
 	bad                         bool      // the last time it was not
+	fingerprint                 string    // of what is in force
 }
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
-// Reloaded counts what came of reading a part of the configuration: that it has changed, or why
-// what is in its files now is not in force. Sources are named by the program, never by a request.
-func (m *Monitor) Reloaded(source string, changed bool, err error, at time.Time) {
+// Reloaded counts what came of reading a part of the configuration, and remembers what is different
+// since: denials that follow are compared with it. Sources are named by the program, never by a
+// request. The result is that of a config.Watcher:
+//
+//	watcher := &config.Watcher{Path: path, Guard: guard, Reloaded: func(r config.Reload) {
+//		monitor.Reloaded("policies", r)
+//	}}
+func (m *Monitor) Reloaded(source string, result reload.Result) {
 	r := m.reloads.get(clean(source))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bad = err != nil
+	r.bad = result.Err != nil
 	switch {
-	case err != nil:
+	case r.bad:
 		r.refused++
 		return
-	case changed:
+	case result.Changed:
 		r.changed++
-		if source == "policies" {
-			m.denials.reloaded(at)
-		}
+		m.denials.reloaded(source, &result)
 	default:
 		r.unchanged++
 	}
-	r.good = at
+	r.good, r.fingerprint = result.At, result.Fingerprint
+}
+
+// fingerprint stands for everything that is in force; "" if nothing was read from files.
+func (m *Monitor) fingerprint() string {
+	var parts []string
+	for _, r := range m.reloads.all() {
+		r.mu.Lock()
+		if r.fingerprint != "" {
+			parts = append(parts, r.source+" "+r.fingerprint)
+		}
+		r.mu.Unlock()
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
 }
 
 // refused returns the sources whose files are not in force.

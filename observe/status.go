@@ -18,7 +18,8 @@ func (m *Monitor) Status(n int) Tick {
 	now := time.Now()
 	t := Tick{
 		Series: m.shown().series(), Violations: m.feed.recent(n), Offenders: m.worst(now),
-		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.health(),
+		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.watch.health(),
+		Changes: m.denials.recentChanges(now),
 	}
 	if f := m.fleet.Load(); f != nil {
 		t.Processes = f.processes(now, t.Alerts)
@@ -35,15 +36,6 @@ func (m *Monitor) shown() *history {
 		return f.history
 	}
 	return m.history
-}
-
-// health is that of the store, with the processes that share it and have stopped reporting.
-func (m *Monitor) health() StoreHealth {
-	s := m.watch.health()
-	if f := m.fleet.Load(); f != nil {
-		s.Silent = f.silent()
-	}
-	return s
 }
 
 // worst returns those with most denials in the last ten seconds.

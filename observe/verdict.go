@@ -75,8 +75,11 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 		}
 		m.offenders.add(v.Subject(), by, d.Banned, m.clock.now(), nth)
 	}
-	if !m.offenders.flood.Load() || chosen(nth) {
-		m.denials.add(s, why, v, result)
+	switch {
+	case !m.offenders.flood.Load():
+		m.denials.add(s, why, v, result, 1)
+	case chosen(nth):
+		m.denials.add(s, why, v, result, floodShare)
 	}
 	if !m.feed.full() {
 		m.show(s, why, v, result)

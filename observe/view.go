@@ -163,8 +163,6 @@ type StoreHealth struct {
 	LastOutage *Outage `json:"last_outage,omitempty"`
 	// Lost are masters of a Redis Cluster that do not answer.
 	Lost []string `json:"lost_nodes,omitempty"`
-	// Silent are the names of processes that share it and have stopped reporting.
-	Silent []string `json:"silent_processes,omitempty"`
 	// LastError is the last failure, and when.
 	LastError   string     `json:"last_error,omitempty"`
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
@@ -223,6 +221,8 @@ type Tick struct {
 	// for a subscriber that is new or has missed a tick; else nil.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
+	// Changes are those of the configuration in the last hour, oldest first.
+	Changes []Change `json:"changes,omitempty"`
 	// Processes are those that share what they count, this one first; nil if it does not. Point,
 	// Series and Offenders are of all of them, Violations and Alerts of this one.
 	Processes []Process `json:"processes,omitempty"`

@@ -91,7 +91,9 @@ func (s *Server) watch(context.Context) error {
 				return err
 			}
 		}
-		s.monitor.Reloaded(from.name, true, nil, from.files.Last().At) // the first read is a change, too
+		first := from.files.Last()
+		first.Changed = true // the first read is a change, too
+		s.monitor.Reloaded(from.name, first)
 	}
 	s.runSources()
 	return nil
@@ -104,9 +106,9 @@ func (s *Server) watchEnvoy() *reload.Watcher {
 		Paths: []string{path},
 		Deep:  true,
 		Open:  func() ([]reload.File, error) { return envoyrls.Open(path) },
-		Read: func(files []reload.File) (func(), error) {
+		Read: func(files []reload.File) (func() reload.InForce, error) {
 			rules, err := envoyrls.Read(files, s.c.Envoy.MergeDomains)
-			return func() { s.envoy.Swap(rules) }, err
+			return func() reload.InForce { return s.envoy.Swap(rules) }, err
 		},
 		Logger:   s.c.Logger,
 		Reloaded: s.reloaded("envoy"),
@@ -115,7 +117,7 @@ func (s *Server) watchEnvoy() *reload.Watcher {
 
 // reloaded returns a function that reports a source's reloads to the monitor.
 func (s *Server) reloaded(source string) func(reload.Result) {
-	return func(r reload.Result) { s.monitor.Reloaded(source, r.Changed, r.Err, r.At) }
+	return func(r reload.Result) { s.monitor.Reloaded(source, r) }
 }
 
 // policiesChanged reports a reload, and logs settings that take effect only at the next start.

@@ -46,10 +46,10 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxPEM, paths...) },
 		Logger:   config.Logger,
 		Reloaded: reloaded,
-		Read: func(files []reload.File) (func(), error) {
+		Read: func(files []reload.File) (func() reload.InForce, error) {
 			callers.WarnReadable(config.Logger, "TLS key", config.TLSKey)
 			read, err := readCertificates(files, len(paths))
-			return func() { c.config.Store(read) }, err
+			return func() reload.InForce { c.config.Store(read); return reload.InForce{} }, err
 		},
 	})
 	if err := c.files.Reload().Err; err != nil {

@@ -48,9 +48,9 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxTokens, path) },
 		Logger:   logger,
 		Reloaded: reloaded,
-		Read: func(files []reload.File) (func(), error) {
+		Read: func(files []reload.File) (func() reload.InForce, error) {
 			list, err := t.read(files[0])
-			return func() { t.list.Store(list) }, err
+			return func() reload.InForce { t.list.Store(list); return reload.InForce{} }, err
 		},
 	})
 	if err := t.file.Reload().Err; err != nil {

@@ -25,7 +25,8 @@ type tailCommand struct {
 
 func (*tailCommand) Help() string {
 	return `Prints one line for each request that is denied, or would have been, until it is interrupted. If there are very many,
-the server shows some of them and says how many others there were. It reconnects if the connection is lost.
+the server shows some of them and says how many others there were. It also says, on standard error, what a change of the
+configuration has changed. It reconnects if the connection is lost.
 
     stint tail
     stint tail --tier anonymous --reason ban
@@ -52,6 +53,7 @@ func (c *tailCommand) Run(s *system) error {
 	defer stop()
 	var past []observe.Violation // asked for after the first tick, so that none is missed in between
 	begun, told := c.Last == 0, false
+	var changed time.Time // the last change of the configuration that was printed
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
@@ -59,6 +61,12 @@ func (c *tailCommand) Run(s *system) error {
 				fmt.Fprintf(s.errors(), "stint: these are the denials of %s, one of %d processes; the others show theirs\n",
 					oneLine(tick.Processes[0].Name), n)
 				told = true
+			}
+			for i := range tick.Changes {
+				if change := &tick.Changes[i]; change.At.After(changed) {
+					changed = change.At
+					fmt.Fprintf(s.errors(), "stint: %s\n", oneLine(change.String()))
+				}
 			}
 			if !begun {
 				if past, err = client.Violations(ctx, c.Last); err != nil {

@@ -285,6 +285,14 @@ func TestTail(t *testing.T) {
 			}
 		}
 	}
+	change := observe.Change{At: fixedNow, Source: "policies", Files: []string{"stint.yaml"},
+		What: []string{"api for enterprise from 500/1m to 50/1m"}, Subjects: 8}
+	answers["/api/stream"] = streaming(tick(observe.Tick{Changes: []observe.Change{change}}) +
+		tick(observe.Tick{Changes: []observe.Change{change}}))
+	want := "api for enterprise from 500/1m to 50/1m; 8 subjects denied that were not before (stint.yaml)."
+	if got := execute(t, "", "tail", "--server", url).stderr; strings.Count(got, want) != 1 {
+		t.Errorf("got %q, want once %q", got, want)
+	}
 	var v observe.Violation
 	lines := strings.Split(tail("--json", "--reason", "limit"), "\n")
 	if err := json.Unmarshal([]byte(lines[0]), &v); err != nil || v != list[0] || len(lines) != 3 {

@@ -19,6 +19,8 @@ const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
 /** Alerts that an outage of the store raises, which look at its last minutes: they outlast it by up to LINGERS. */
 const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
 const LINGERS = 7 * 60_000;
+/** Subjects that are first denied so soon after a change of the configuration are not called an attack: they sent as much before. */
+const SOON = 5 * 60_000;
 /** An outage is mentioned for so long after its end. */
 const MENTIONED = 15 * 60_000;
 
@@ -48,11 +50,13 @@ export function health(model, now = Date.now()) {
   const refused = (model.state.config?.sources ?? []).filter((s) => s.error);
   if (refused.length > 0) watch.push(`The new configuration is invalid (${refused.map((s) => s.name).join(", ")}): the last valid one is in force.`);
   bad.push(...silent(model.processes, now));
-  watch.push(...elsewhere(model.processes));
+  watch.push(...elsewhere(model.processes), ...differing(model.processes));
   for (const w of store?.warnings ?? []) watch.push(w);
   if (model.sum(Math.min(10, over / 1000)).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
+  const recent = model.changes.filter((c) => now - time(c.at) < MENTIONED && c !== explaining(model)).map((c) => changed(c, model.processes));
   const notes = over < MENTIONED ? [wasDown(model, store, past), ...firing.filter(lingers).map((a) => `The alert ${a.name} is from then and ends by itself.`)] : [];
-  if (down) return { level: "bad", text: sentence(`Limiter degraded: ${what}`), reasons: [...bad, ...watch] };
+  notes.push(...recent);
+  if (down) return { level: "bad", text: sentence(`Limiter degraded: ${what}`), reasons: [...bad, ...watch, ...recent] };
   if (bad.length > 0) return { level: "bad", text: "Limiter unhealthy.", reasons: [...bad, ...watch, ...notes] };
   if (watch.length > 0) return { level: "watch", text: "Limiter needs attention.", reasons: [...watch, ...notes] };
   return { level: "good", text: "Limiter healthy.", reasons: notes };
@@ -74,6 +78,19 @@ const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
 /** elsewhere says which alerts fire in other processes. Those of this one have rows of their own. */
 const elsewhere = (processes) => processes.filter((p) => !p.self && p.alerts?.length > 0).map((p) =>
   `In the process ${p.name}, ${p.alerts.length === 1 ? "an alert is" : "alerts are"} firing: ${p.alerts.join(", ")}.`);
+
+/** differing says which processes have another configuration in force than this one. */
+function differing([self, ...others]) {
+  const some = others.filter((p) => !p.silent && p.config !== self.config);
+  return some.length === 0 ? [] : [`${some.length === 1 ? "The process" : "The processes"} ${some.map((p) => `${p.name} (${p.config || "built in"})`).join(", ")} `
+    + `${some.length === 1 ? "has" : "have"} another configuration in force than ${self.name} (${self.config || "built in"}).`];
+}
+
+/** changed says what a change of the configuration changed, and what came of it. */
+function changed({ at, what, subjects, files, source }, processes) {
+  const denied = subjects > 0 ? `; ${count(subjects, "subject")} denied${processes.length > 1 ? " by this process" : ""} that ${subjects === 1 ? "was" : "were"} not before` : "";
+  return `Since ${clock(time(at))}: ${what.join("; ")}${denied} (${files?.join(", ") || source}).`;
+}
 
 /** MODES say what happens to requests without the store, by the mode of failure. */
 const MODES = {
@@ -105,18 +122,24 @@ export function traffic(model) {
   return denied === null ? "No decisions in the last minute." : `${rate}, ${denied === 0 ? "none" : number(denied, "share")} denied.`;
 }
 
+/** explaining is the newest change of the configuration that most denials since come from, if there are any now. */
+const explaining = (model) => (model.sum(300).denied > 0 ? model.changes.findLast((c) => c.explains) : undefined);
+
 /**
- * cause says what the limiter sees: {kind: "quiet"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
+ * cause says what the limiter sees: {kind: "quiet"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
  * policy: name or null}. An attack is of the last ten seconds, all else of the last minutes.
  */
 export function cause(model) {
   const found = (kind, headline, text, rest) => ({ kind, headline, text, subjects: [], policy: null, ...rest });
   const attackers = attack(model);
-  if (attackers.length > 0) {
+  const change = explaining(model);
+  const story = change && changed(change, model.processes);
+  if (attackers.length > 0 && !(change && attackers.some((o) => (time(o.first) ?? 0) < time(change.at) + SOON))) {
     return found("attack", "Under attack: ",
-      "A few subjects cause most denials. That looks like an attack or a broken client, not like a limit that is too low.",
+      `A few subjects cause most denials. That looks like an attack or a broken client, not like a limit that is too low.${story ? ` ${story}` : ""}`,
       { subjects: attackers });
   }
+  if (change) return found("change", "A change of the configuration denies requests.", `${story} If that was not intended, undo the change.`);
   const recent = model.sum(300);
   const denied = share(recent.denied, recent.decisions) ?? 0;
   if (recent.denied === 0) return found("quiet", "Nobody is limited.", "Nobody was limited in the last five minutes.");

@@ -41,7 +41,7 @@ var levels = [][]string{
 	{"internal"},
 	{"memorystore", "redisstore", "resilience"},
 	{"outbound", "stores"},
-	{"policy", "internal/bykey", "internal/retryafter"},
+	{"policy", "internal/changes", "internal/bykey", "internal/retryafter"},
 	{"httplimit", "grpclimit", "observe", "overrides"},
 	{"config"},
 	{"internal/simulate", "internal/server", "internal/setinfo", "dashboard"},

@@ -23,8 +23,9 @@ type Config struct {
 	Deep  bool
 	// Open returns the files as they are now.
 	Open func() ([]File, error)
-	// Read returns what puts the files in force. Its error has a line for every mistake.
-	Read func([]File) (use func(), err error)
+	// Read returns what puts the files in force, and says what that is. Its error has a line for
+	// every mistake.
+	Read func([]File) (use func() InForce, err error)
 	// Logger logs every change, and every mistake once. It is slog.Default() unless set.
 	Logger *slog.Logger
 	// Reloaded is called after every change, after every one that was refused, and when what was
@@ -42,6 +43,38 @@ type Result struct {
 	Changed bool
 	// Good and Failed count the changes so far that were put in force, and those that were refused.
 	Good, Failed int
+	// Files are those that are different since the last change, and InForce is what they hold.
+	Files []string
+	InForce
+}
+
+// InForce is what files that were put in force hold.
+type InForce struct {
+	// Fingerprint is the same for files that mean the same, on any host. It is "" for what may
+	// differ from process to process.
+	Fingerprint string
+	// Changes say what is different since, for people. They are none the first time.
+	Changes []Change
+}
+
+// Change is something that is different.
+type Change struct {
+	// Text is the change in a few words: "api for enterprise from 500/1m to 50/1m".
+	Text string
+	// Denies are the rules that may deny more since.
+	Denies []Rule
+}
+
+// Rule is a tier and a policy; the policy is "" for the limits of the tier.
+type Rule struct{ Tier, Policy string }
+
+// Texts returns the changes in words.
+func (f *InForce) Texts() []string {
+	texts := make([]string, len(f.Changes))
+	for i := range f.Changes {
+		texts[i] = f.Changes[i].Text
+	}
+	return texts
 }
 
 // Watcher looks at files, when asked to and when they change. It is safe for concurrent use.
@@ -49,10 +82,10 @@ type Watcher struct {
 	c    Config
 	poll time.Duration
 
-	mu      sync.Mutex // one reload at a time
-	good    digest     // of the files in force; zero until there are any
-	names   []string   // of those
-	refused digest     // of the files that were refused last; zero if none were since the last good ones
+	mu      sync.Mutex        // one reload at a time
+	good    digest            // of the files in force; zero until there are any
+	files   map[string]digest // those, by name
+	refused digest            // of the files that were refused last; zero if none were since the last good ones
 	last    atomic.Pointer[Result]
 }
 
@@ -80,7 +113,7 @@ func (w *Watcher) Reload() Result {
 	}
 	content := digestOf(files, err)
 	r := w.Last()
-	r.At, r.Changed = time.Now(), false
+	r.At, r.Changed, r.Files, r.Changes = time.Now(), false, nil, nil
 	begun := w.good != digest{}
 	tell := begun
 	switch content {
@@ -92,13 +125,14 @@ func (w *Watcher) Reload() Result {
 	case w.refused: // logged already
 		tell = false
 	default:
-		var use func()
+		var use func() InForce
 		if err == nil {
 			use, err = w.c.Read(files)
 		}
 		if r.Err = err; err == nil {
-			use()
-			w.good, w.refused, w.names = content, digest{}, namesOf(files)
+			now := digests(files)
+			r.InForce, r.Files = use(), different(w.files, now)
+			w.good, w.refused, w.files = content, digest{}, now
 		}
 		switch {
 		case !begun:
@@ -110,7 +144,8 @@ func (w *Watcher) Reload() Result {
 		default:
 			r.Changed = true
 			r.Good++
-			w.c.Logger.Info(w.c.Name+" has changed and is in force", "path", w.path())
+			w.c.Logger.Info(w.c.Name+" has changed and is in force", "path", w.path(), "files", r.Files, "changes",
+				r.Texts())
 		}
 	}
 	w.last.Store(&r)
@@ -126,16 +161,38 @@ const settle = 300 * time.Millisecond
 
 // lost reports whether a file in force is not there any more.
 func (w *Watcher) lost(files []File) bool {
-	now := namesOf(files)
-	return slices.ContainsFunc(w.names, func(name string) bool { return !slices.Contains(now, name) })
+	now := digests(files)
+	for name := range w.files {
+		if _, there := now[name]; !there {
+			return true
+		}
+	}
+	return false
 }
 
-func namesOf(files []File) []string {
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = f.Name
+// different returns the names of the files that are new, gone or have another content.
+func different(was, is map[string]digest) (names []string) {
+	for name := range is {
+		if was[name] != is[name] {
+			names = append(names, name)
+		}
 	}
+	for name := range was {
+		if _, there := is[name]; !there {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	return names
+}
+
+// digests returns the digest of each file, by name.
+func digests(files []File) map[string]digest {
+	each := make(map[string]digest, len(files))
+	for i, f := range files {
+		each[f.Name] = digestOf(files[i:i+1], nil)
+	}
+	return each
 }
 
 func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,7 @@ func open(t *testing.T, c Config, run bool) *book {
 	b := &book{t: t}
 	c.Name = "test: the book"
 	c.Open = func() ([]File, error) { return ReadFiles(1000, c.Paths...) }
-	c.Read = func(files []File) (func(), error) {
+	c.Read = func(files []File) (func() InForce, error) {
 		text := ""
 		for _, f := range files {
 			text += string(f.Text)
@@ -38,7 +39,7 @@ func open(t *testing.T, c Config, run bool) *book {
 		if text == "bad" {
 			return nil, errors.New("the book is bad")
 		}
-		return func() { b.text.Store(&text) }, nil
+		return func() InForce { b.text.Store(&text); return InForce{} }, nil
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -116,7 +117,7 @@ func TestReload(t *testing.T) {
 		log.Reset()
 		put(t, name, s.text)
 		r := b.Reload()
-		if r != b.Last() {
+		if !reflect.DeepEqual(r, b.Last()) {
 			t.Errorf("step %d: Last is not what Reload returned", i)
 		}
 		if got := *b.text.Load(); got != s.want || r.Changed != s.changed || (r.Err != nil) != s.wrong ||
@@ -139,8 +140,13 @@ func TestLostForAMoment(t *testing.T) {
 	w := New(Config{
 		Paths: []string{t.TempDir()},
 		Open:  func() ([]File, error) { looks++; return files[looks-1], nil },
-		Read: func(files []File) (func(), error) {
-			return func() { got = append(got, namesOf(files)...) }, nil
+		Read: func(files []File) (func() InForce, error) {
+			return func() InForce {
+				for _, f := range files {
+					got = append(got, f.Name)
+				}
+				return InForce{}
+			}, nil
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -201,9 +207,9 @@ func TestElsewhere(t *testing.T) {
 				Paths: []string{directory},
 				Deep:  test.deep,
 				Open:  func() ([]File, error) { return ReadFiles(1000, name) },
-				Read: func(files []File) (func(), error) {
+				Read: func(files []File) (func() InForce, error) {
 					text := string(files[0].Text)
-					return func() { b.text.Store(&text) }, nil
+					return func() InForce { b.text.Store(&text); return InForce{} }, nil
 				},
 				Logger: slog.New(slog.DiscardHandler),
 			})
@@ -240,11 +246,11 @@ func TestFirst(t *testing.T) {
 	w := New(Config{
 		Paths: []string{name},
 		Open:  func() ([]File, error) { return ReadFiles(10, name) },
-		Read: func(files []File) (func(), error) {
+		Read: func(files []File) (func() InForce, error) {
 			if string(files[0].Text) == "bad" {
 				return nil, unreadable
 			}
-			return func() { used++ }, nil
+			return func() InForce { used++; return InForce{} }, nil
 		},
 		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
 		Reloaded: func(Result) { told++ },
@@ -258,7 +264,8 @@ func TestFirst(t *testing.T) {
 	}
 	put(t, name, "x")
 	r := w.Reload()
-	if at := r.At; r != (Result{At: at}) || at.IsZero() || used != 1 || told != 0 || log.Len() > 0 {
+	if at := r.At; !reflect.DeepEqual(r, Result{At: at, Files: []string{name}}) || at.IsZero() ||
+		used != 1 || told != 0 || log.Len() > 0 {
 		t.Errorf("of a good file: got %+v, used %d times, told %d times, logged %q", r, used, told, &log)
 	}
 }

@@ -178,7 +178,7 @@ export function overview(app) {
     const known = Object.values(subjects).flatMap((l) => l ?? []).filter((o) => !model.offenders.some((now) => now.ref && now.ref === o.ref));
     const list = [...known, ...model.offenders].sort((a, b) => b.denied - a.denied).slice(0, TOP);
     if (list.length === 0) {
-      fill(top, empty("No denials in the last few minutes."));
+      fill(top, h("li", {}, empty("No denials in the last few minutes.")));
       return;
     }
     const most = list[0].denied || 1;
@@ -188,7 +188,7 @@ export function overview(app) {
 
   function brief() {
     const list = alike(model.violations.slice(-ALIKE)).slice(0, FEED);
-    refill(feed, list.length === 0 ? empty("No violations yet.")
+    refill(feed, list.length === 0 ? h("li", {}, empty("No violations yet."))
       : list.map(({ newest: v, times }) => h("li", isShadow(v) ? { class: "would" } : {},
         h("time", {}, clock(time(v.at) ?? 0)),
         h("span", {}, subjectLink(v), times > 1 ? h("span", { class: "quiet" }, ` ×${times}`) : null),

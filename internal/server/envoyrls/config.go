@@ -97,6 +97,21 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 // Size returns how many domains and limits are configured.
 func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
 
+// observed returns the rules as observers know them.
+func (c *Config) observed(w Window) []*policy.Rule {
+	rules := make([]*policy.Rule, 0, len(c.rules))
+	for _, r := range c.rules {
+		rule := r.observed[w]
+		if !r.shadow {
+			rule.Enforced = 1
+		}
+		if !r.unlimited {
+			rules = append(rules, &rule)
+		}
+	}
+	return rules
+}
+
 // Dump returns the configured limits as text, one to a line in the order of the files, each with
 // its path in the configuration:
 //

@@ -13,7 +13,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/changes"
 	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/internal/reload"
 )
 
 // Service answers Envoy's questions. It is safe for concurrent use. See [NewService].
@@ -53,8 +55,13 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 }
 
 // Swap puts another configuration in force. Requests that are being decided keep theirs. Counters
-// belong to descriptors and windows, not to configurations: a changed limit keeps its history.
-func (s *Service) Swap(config *Config) { s.config.Store(config) }
+// belong to descriptors and windows, not to configurations: a changed limit keeps its history. It
+// says what is different since.
+func (s *Service) Swap(config *Config) reload.InForce {
+	was := s.config.Swap(config)
+	return reload.InForce{Fingerprint: changes.Digest([]byte(config.Dump())),
+		Changes: changes.Rules(was.observed(s.options.Window), config.observed(s.options.Window))}
+}
 
 // Config returns the configuration in force.
 func (s *Service) Config() *Config { return s.config.Load() }

@@ -1,0 +1,234 @@
+// Package changes says what is different between two sets of rules, for people who look for the
+// cause of denials.
+package changes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/policy"
+)
+
+// Sets lists the changes from one set to another: first the limits, then all other settings.
+func Sets(was, is *policy.Set) []reload.Change {
+	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
+}
+
+// Fingerprint returns a short text that two sets have in common only if they decide alike.
+func Fingerprint(set *policy.Set) string {
+	spec := *set.Spec()
+	spec.Source = nil
+	text, err := json.Marshal(&spec)
+	if err != nil { // a spec has numbers, texts, lists and maps of them
+		panic(fmt.Sprintf("changes: %v", err))
+	}
+	return Digest(text)
+}
+
+// Digest returns a short text for content of any length.
+func Digest(texts ...[]byte) string {
+	h := sha256.New()
+	for _, text := range texts {
+		_, _ = h.Write(text) // a hash does not fail
+	}
+	const length = 4
+	return hex.EncodeToString(h.Sum(nil)[:length])
+}
+
+// limited is what a change of limits is of: a policy, or a tier if the policy is "", and whether it
+// counts costs.
+type limited struct {
+	policy string
+	costs  bool
+}
+
+// group is a change that is the same for several tiers.
+type group struct {
+	limited
+	from, to string
+	tiers    []string
+	denies   []reload.Rule
+}
+
+// Rules lists the changes of limits: "api for enterprise from 500/1m to 50/1m".
+func Rules(was, is []*policy.Rule) []reload.Change {
+	type key struct {
+		limited
+		tier string
+	}
+	keyOf := func(r *policy.Rule) key { return key{limited{r.Policy, r.Costs}, r.Tier} }
+	before, after := map[key]*policy.Rule{}, map[key]*policy.Rule{}
+	all := map[limited]int{} // how many tiers have it, before or after
+	var order []key
+	for i, list := range [...][]*policy.Rule{is, was} {
+		into := [...]map[key]*policy.Rule{after, before}[i]
+		for _, r := range list {
+			k := keyOf(r)
+			if into[k] = r; !slices.Contains(order, k) {
+				order = append(order, k)
+				all[k.limited]++
+			}
+		}
+	}
+	var groups []*group
+	for _, k := range order {
+		from, to := text(before[k]), text(after[k])
+		if from == to {
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g *group) bool {
+			return g.limited == k.limited && k.policy != "" && g.from == from && g.to == to
+		})
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, &group{limited: k.limited, from: from, to: to})
+		}
+		g := groups[i]
+		g.tiers = append(g.tiers, k.tier)
+		if tighter(before[k], after[k]) {
+			g.denies = append(g.denies, reload.Rule{Tier: k.tier, Policy: k.policy})
+		}
+	}
+	list := make([]reload.Change, len(groups))
+	for i, g := range groups {
+		name := g.policy
+		switch {
+		case name == "":
+			name = "tier " + g.tiers[0]
+		case len(g.tiers) < all[g.limited]:
+			name += " for " + strings.Join(g.tiers, ", ")
+		}
+		if g.costs {
+			name = "budget of " + name
+		}
+		list[i] = reload.Change{Text: fmt.Sprintf("%s from %s to %s", name, g.from, g.to), Denies: g.denies}
+	}
+	return list
+}
+
+// text returns the limits of a rule for people. A nil rule has none.
+func text(r *policy.Rule) string {
+	if r == nil || len(r.Limits) == 0 {
+		return "no limit"
+	}
+	limits := strings.Join(r.LimitTexts(), ", ")
+	switch {
+	case r.Enforced == 0:
+		limits += " (shadow)"
+	case r.Enforced < 1:
+		limits += fmt.Sprintf(" (for %.4g %%)", 100*r.Enforced)
+	}
+	return limits
+}
+
+// tighter reports whether a rule may deny what it did not deny before: unless each of its limits
+// was there, and allowed no more.
+func tighter(was, is *policy.Rule) bool {
+	switch {
+	case is == nil || is.Enforced == 0:
+		return false
+	case was == nil || was.Enforced < is.Enforced || was.Claimed != nil || is.Claimed != nil:
+		return true
+	}
+	return slices.ContainsFunc(is.Limits, func(to stint.Limit) bool {
+		return !slices.ContainsFunc(was.Limits, func(from stint.Limit) bool {
+			same := from
+			same.Max, same.Burst = to.Max, to.Burst
+			return same == to && from.Max <= to.Max && max(from.Max, from.Burst) <= max(to.Max, to.Burst)
+		})
+	})
+}
+
+// settings lists what else is different: by tier, by policy, and for all of them.
+func settings(was, is *policy.Set) []reload.Change {
+	var list []reload.Change
+	add := func(text string, mine func(*policy.Rule) bool) {
+		c := reload.Change{Text: text}
+		for _, r := range is.Rules() {
+			rule := reload.Rule{Tier: r.Tier, Policy: r.Policy}
+			if mine(r) && r.Enforced > 0 && !slices.Contains(c.Denies, rule) {
+				c.Denies = append(c.Denies, rule)
+			}
+		}
+		list = append(list, c)
+	}
+	from, to := was.Spec(), is.Spec()
+	tier, pol := func(t policy.Tier) string { return t.Name }, func(p policy.Policy) string { return p.Name }
+	each(from.Tiers, to.Tiers, "tier", tier, func(name, text string) {
+		add(text, func(r *policy.Rule) bool { return name == "" || r.Tier == name })
+	})
+	each(from.Policies, to.Policies, "policy", pol, func(name, text string) {
+		add(text, func(r *policy.Rule) bool { return name == "" || r.Policy == name })
+	})
+	if fields := different(*from, *to, "Tiers", "Policies", "Source"); len(fields) > 0 {
+		add("settings: "+strings.Join(fields, ", "), func(*policy.Rule) bool { return true })
+	}
+	return list
+}
+
+// each finds the tiers or the policies that differ in something other than their limits, and calls
+// a function with the name of each and what is different. The name is "" for their order.
+func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
+	in := func(list []T, name string) int {
+		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })
+	}
+	var kept, before []string
+	for _, t := range is {
+		name := nameOf(t)
+		i := in(was, name)
+		if i < 0 {
+			found(name, kind+" "+name+" is new")
+			continue
+		}
+		kept = append(kept, name)
+		fields := different(was[i], t, "Limits", "Budget", "TierLimits", "TierBudget", "Shadow", "Rollout")
+		if len(fields) > 0 {
+			found(name, kind+" "+name+": "+strings.Join(fields, ", "))
+		}
+	}
+	for _, t := range was {
+		if name := nameOf(t); in(is, name) >= 0 {
+			before = append(before, name)
+		} else {
+			found(name, kind+" "+name+" is gone")
+		}
+	}
+	if !slices.Equal(kept, before) {
+		found("", "the order of "+map[string]string{"tier": "tiers", "policy": "policies"}[kind])
+	}
+}
+
+// different returns the names of the fields in which two structs differ, as configurations write
+// them, but for some.
+func different[T any](a, b T, but ...string) (fields []string) {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		name := x.Type().Field(i).Name
+		if !slices.Contains(but, name) && !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			fields = append(fields, snake(name))
+		}
+	}
+	return fields
+}
+
+// snake turns the name of a field into one with underscores: MaxDebt into max_debt.
+func snake(name string) string {
+	var b strings.Builder
+	var before rune
+	for _, r := range name {
+		if unicode.IsUpper(r) && unicode.IsLower(before) {
+			b.WriteByte('_')
+		}
+		before = r
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

@@ -1,0 +1,101 @@
+package observe
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// jumpBase is the share of denials that a jump is compared with at least: of less, a few
+	// denials are many times as much. jumpFloor is how many denials of a tier are a jump at least.
+	jumpBase  = 0.01
+	jumpFloor = 20
+)
+
+// jump compares the share of denials in the last minute with that before: of all decisions, or of
+// those of a tier, and there of one policy if it has a name.
+type jump struct {
+	tier, policy string
+	now, before  Counts
+	seconds      int64 // of before
+
+	times float64
+}
+
+// text says what has jumped; "" for all decisions together.
+func (j *jump) text() string {
+	if j.tier == "" {
+		return ""
+	}
+	name := "the tier " + j.tier
+	if j.policy != "" {
+		name = j.policy + " for " + j.tier
+	}
+	return fmt.Sprintf(" Most of all %s: %s of the decisions of the tier, %s before.", name,
+		amount(shareOf(j.now.Denied, j.now.decisions()), "share"),
+		amount(shareOf(j.before.Denied, j.before.decisions()), "share"))
+}
+
+// measure sets how many times the share is that before; 0 if there is too little to say.
+func (j *jump) measure() {
+	if time.Duration(j.seconds)*time.Second < spikeHistory-spikeWindow || j.before.decisions() < alertFloor ||
+		j.tier != "" && j.now.Denied < jumpFloor {
+		return
+	}
+	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
+}
+
+// largestJump returns the largest of some jumps, and of equal ones the one that says most.
+func largestJump(some []jump, largest jump) jump {
+	largest.measure()
+	for _, j := range some {
+		if j.measure(); j.times > 0 && j.times >= largest.times {
+			largest = j
+		}
+	}
+	return largest
+}
+
+// tiers returns the decisions of each tier in the last minutes and in the quarter of an hour before
+// them, and those of which each policy denied.
+func (h *history) tiers(lately time.Duration) []jump {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []jump
+	at := map[string]int{}
+	for i := range h.rows {
+		r := &h.rows[i]
+		if r.Tier == outboundTier {
+			continue
+		}
+		j := jump{tier: r.Tier, policy: r.Policy, now: r.open}
+		steps := len(r.recent.items)
+		for k := range steps {
+			if k >= steps-int(lately/coarse) {
+				j.now = j.now.combine(*r.recent.at(k), plus)
+			} else {
+				j.before = j.before.combine(*r.recent.at(k), plus)
+				j.seconds += finePerCoarse
+			}
+		}
+		k, ok := at[r.Tier]
+		if !ok {
+			k = len(list)
+			at[r.Tier] = k
+			list = append(list, jump{tier: r.Tier})
+		}
+		list[k].now, list[k].before = list[k].now.combine(j.now, plus), list[k].before.combine(j.before, plus)
+		list[k].seconds = max(list[k].seconds, j.seconds)
+		if r.Policy != "" {
+			list = append(list, j)
+		}
+	}
+	for i := range list { // what a policy denies is a share of the decisions of its tier
+		if j, tier := &list[i], &list[at[list[i].tier]]; j.policy != "" {
+			j.now = Counts{Denied: j.now.Denied, Allowed: tier.now.decisions() - j.now.Denied}
+			j.before = Counts{Denied: j.before.Denied, Allowed: tier.before.decisions() - j.before.Denied}
+			j.seconds = tier.seconds
+		}
+	}
+	return list
+}

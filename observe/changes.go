@@ -1,0 +1,111 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/label"
+	"github.com/stint-limiter/stint/internal/reload"
+)
+
+const (
+	// maxChanges is how many changes are remembered, and changeLife for how long.
+	maxChanges = 10
+	changeLife = time.Hour
+	// maxTexts is how many differences of a change are listed.
+	maxTexts = 10
+	// maxNewly is how many subjects are counted that a change denies.
+	maxNewly = 10_000
+	// explains is the share of denials from which on a change explains them.
+	explains = 0.6
+)
+
+// Change is a change of the configuration that came into force in the last hour.
+type Change struct {
+	At time.Time `json:"at"`
+	// Source is the part of the configuration that was changed: "policies" or "envoy". Files are
+	// those that differ.
+	Source string   `json:"source"`
+	Files  []string `json:"files"`
+	// What says what is different: "api for enterprise from 500/1m to 50/1m".
+	What []string `json:"what"`
+	// Subjects is how many subjects the rules that became stricter have denied since, in this
+	// process, and had not denied before. Share is how much of all denials since were theirs, from
+	// 0 to 1, and Explains whether that is most of them.
+	Subjects int     `json:"subjects"`
+	Share    float64 `json:"share"`
+	Explains bool    `json:"explains"`
+}
+
+// String returns the change in a sentence, with its time of day in UTC.
+func (c *Change) String() string {
+	text := fmt.Sprintf("Since %s: %s", c.At.UTC().Format("15:04:05"), strings.Join(c.What, "; "))
+	switch c.Subjects {
+	case 0:
+	case 1:
+		text += "; 1 subject denied that was not before"
+	default:
+		text += fmt.Sprintf("; %d subjects denied that were not before", c.Subjects)
+	}
+	return text + " (" + strings.Join(c.Files, ", ") + ")."
+}
+
+// change is a Change, and what is counted for it.
+type change struct {
+	Change
+	denies map[reload.Rule]bool
+	newly  map[string]bool // subjects
+	theirs int64           // denials of those
+	all    int64           // denials
+}
+
+func newChange(source string, r *reload.Result) *change {
+	c := &change{denies: map[reload.Rule]bool{}, newly: map[string]bool{}}
+	c.At, c.Source = r.At, label.Line(source)
+	for _, file := range r.Files {
+		c.Files = append(c.Files, label.Line(file))
+	}
+	for i, d := range r.Changes {
+		if i < maxTexts {
+			c.What = append(c.What, label.Line(d.Text))
+		}
+		for _, rule := range d.Denies {
+			c.denies[reload.Rule{Tier: clean(rule.Tier), Policy: clean(rule.Policy)}] = true
+		}
+	}
+	if more := len(r.Changes) - maxTexts; more > 0 {
+		c.What = append(c.What, fmt.Sprintf("%d other changes", more))
+	}
+	return c
+}
+
+// denied counts a denial that stands for some. First is whether the rule has not denied the subject
+// before.
+func (c *change) denied(w *who, first bool, weight int64) {
+	c.all += weight
+	limit := w.why == overLimit || w.why == deniedDegraded
+	if first && limit && len(c.newly) < maxNewly && c.denies[reload.Rule{Tier: w.tier, Policy: w.policy}] {
+		c.newly[w.subject] = true
+	}
+	if c.newly[w.subject] {
+		c.theirs += weight
+	}
+}
+
+// recentChanges returns the changes of the last hour, oldest first.
+func (d *denials) recentChanges(now time.Time) []Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changes = slices.DeleteFunc(d.changes, func(c *change) bool { return now.Sub(c.At) > changeLife })
+	list := make([]Change, len(d.changes))
+	for i, c := range d.changes {
+		if c.Subjects = len(c.newly); c.all > 0 {
+			c.Share = float64(c.theirs) / float64(c.all)
+		}
+		c.Explains = c.Subjects > 0 && c.Share >= explains
+		list[i] = c.Change
+	}
+	return list
+}
