@@ -210,7 +210,11 @@ func (r *readings) fault() string {
 	if o == nil {
 		return ""
 	}
-	return fmt.Sprintf(" It %s. %s %s%s", o.Is, o.Why, o.Fix, r.lastError())
+	text := fmt.Sprintf(" It %s. %s %s", o.Is, o.Why, o.Fix)
+	if o.Error != "" {
+		text += " Last error: " + o.Error
+	}
+	return text
 }
 
 func (r *readings) lastError() string {

@@ -101,8 +101,8 @@ func fault(kind string) func(*watchman) {
 	return func(w *watchman) {
 		down(w)
 		f := errkind.FaultOf(kind)
-		w.tick.Store.Outage = &Outage{Since: *w.tick.Store.DownSince, Fault: f.Kind, Is: f.Is, Why: f.Why, Fix: f.Fix}
-		w.tick.Store.LastError = "stint: take: " + kind
+		w.tick.Store.Outage = &Outage{Since: *w.tick.Store.DownSince, Fault: f.Kind, Is: f.Is, Why: f.Why, Fix: f.Fix,
+			Error: "stint: take: " + kind}
 	}
 }
 

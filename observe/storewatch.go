@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -23,6 +24,8 @@ const (
 	// whether the store works. What calls find out is worth more: a Redis that is out of memory
 	// still reports its health.
 	quiet = 2 * probeEvery
+	// answerLife is for how long a ping or a probe that was answered shows that the store answers.
+	answerLife = 5 * time.Second
 	// grace is for how long answers may be late before that is an outage: one is not.
 	grace = time.Second
 )
@@ -48,7 +51,8 @@ type storeWatch struct {
 	lostSince time.Time // when a node was found to be lost; zero if none is
 	failed    time.Time // when a call last failed
 	answered  time.Time // when a ping or a probe was last answered
-	failure   error     // why calls fail
+	failure   error     // why the last call failed
+	votes     votes     // on what is wrong, since it went down
 	lastError string
 	errorAt   time.Time
 	state     string // of the breaker
@@ -60,7 +64,7 @@ type storeWatch struct {
 
 // newStoreWatch returns a watch of a store that is taken to be up.
 func newStoreWatch() *storeWatch {
-	w := &storeWatch{start: time.Now(), stop: func() {}, hurry: make(chan struct{}, 1)}
+	w := &storeWatch{start: time.Now(), stop: func() {}, hurry: make(chan struct{}, 1), votes: votes{}}
 	w.life, w.end = context.WithCancel(context.Background())
 	w.succeeded.Store(-int64(quiet))
 	return w
@@ -117,6 +121,7 @@ func (w *storeWatch) up() {
 // fails notes why the store does not.
 func (w *storeWatch) fails(err error, now time.Time) {
 	w.failure, w.lastError, w.errorAt = err, label.Line(err.Error()), now
+	w.votes.add(errkind.Diagnose(err, true), w.lastError, now)
 	if w.since.IsZero() {
 		w.since = now
 		w.down.Store(true)
@@ -154,6 +159,7 @@ func (w *storeWatch) follow(now time.Time) {
 		if w.outage != nil {
 			w.before, w.outage = w.outage, nil
 			w.before.Until = now
+			clear(w.votes)
 		}
 		return
 	}
@@ -161,9 +167,12 @@ func (w *storeWatch) follow(now time.Time) {
 	if since.IsZero() || !w.lostSince.IsZero() && w.lostSince.Before(since) {
 		since = w.lostSince
 	}
-	kind := errkind.Diagnose(w.failure, w.answered.After(since))
-	if len(w.probed.Lost) > 0 {
+	kind, cause := w.votes.fault(now)
+	switch {
+	case len(w.probed.Lost) > 0:
 		kind = errkind.Node
+	case kind == errkind.Slow && (!w.answered.After(since) || now.Sub(w.answered) > answerLife):
+		kind = errkind.Silent
 	}
 	fault := errkind.FaultOf(kind)
 	if len(w.probed.Lost) > 0 {
@@ -173,7 +182,7 @@ func (w *storeWatch) follow(now time.Time) {
 		since = w.outage.Since
 	}
 	w.outage = &Outage{Since: since, Fault: fault.Kind, Is: fault.Is, Why: fault.Why, Fix: fault.Fix,
-		Error: w.lastError}
+		Error: cmp.Or(cause, w.lastError)}
 }
 
 func (w *storeWatch) health() StoreHealth {
