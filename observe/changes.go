@@ -14,8 +14,6 @@ const (
 	// maxChanges is how many changes are remembered, and changeLife for how long.
 	maxChanges = 10
 	changeLife = time.Hour
-	// maxTexts is how many differences of a change are listed.
-	maxTexts = 10
 	// maxNewly is how many subjects are counted that a change denies.
 	maxNewly = 10_000
 	// explains is the share of denials from which on a change explains them.
@@ -67,16 +65,13 @@ func newChange(source string, r *reload.Result) *change {
 	for _, file := range r.Files {
 		c.Files = append(c.Files, label.Line(file))
 	}
-	for i, d := range r.Changes {
-		if i < maxTexts {
-			c.What = append(c.What, label.Line(d.Text))
-		}
+	for _, text := range r.Texts() {
+		c.What = append(c.What, label.Line(text))
+	}
+	for _, d := range r.Changes {
 		for _, rule := range d.Denies {
 			c.denies[reload.Rule{Tier: clean(rule.Tier), Policy: clean(rule.Policy)}] = true
 		}
-	}
-	if more := len(r.Changes) - maxTexts; more > 0 {
-		c.What = append(c.What, fmt.Sprintf("%d other changes", more))
 	}
 	return c
 }

@@ -72,26 +72,34 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 		into := [...]map[key]*policy.Rule{after, before}[i]
 		for _, r := range list {
 			k := keyOf(r)
-			if into[k] = r; !slices.Contains(order, k) {
+			if before[k] == nil && after[k] == nil {
 				order = append(order, k)
 				all[k.limited]++
 			}
+			into[k] = r
 		}
 	}
+	type same struct {
+		limited
+		tier     string // only of a tier's own limits
+		from, to string
+	}
+	alike := map[same]*group{}
 	var groups []*group
 	for _, k := range order {
 		from, to := text(before[k]), text(after[k])
 		if from == to {
 			continue
 		}
-		i := slices.IndexFunc(groups, func(g *group) bool {
-			return g.limited == k.limited && k.policy != "" && g.from == from && g.to == to
-		})
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, &group{limited: k.limited, from: from, to: to})
+		of := same{k.limited, "", from, to}
+		if k.policy == "" {
+			of.tier = k.tier
 		}
-		g := groups[i]
+		g := alike[of]
+		if g == nil {
+			g = &group{limited: k.limited, from: from, to: to}
+			alike[of], groups = g, append(groups, g)
+		}
 		g.tiers = append(g.tiers, k.tier)
 		if tighter(before[k], after[k]) {
 			g.denies = append(g.denies, reload.Rule{Tier: k.tier, Policy: k.policy})

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -68,11 +69,16 @@ type Change struct {
 // Rule is a tier and a policy; the policy is "" for the limits of the tier.
 type Rule struct{ Tier, Policy string }
 
-// Texts returns the changes in words.
-func (f *InForce) Texts() []string {
-	texts := make([]string, len(f.Changes))
-	for i := range f.Changes {
-		texts[i] = f.Changes[i].Text
+// maxTexts is how many changes are put in words.
+const maxTexts = 10
+
+// Texts returns the changes in words: the first ones, and how many there are beside them.
+func (f *InForce) Texts() (texts []string) {
+	for i := range f.Changes[:min(len(f.Changes), maxTexts)] {
+		texts = append(texts, f.Changes[i].Text)
+	}
+	if more := len(f.Changes) - maxTexts; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d other changes", more))
 	}
 	return texts
 }
