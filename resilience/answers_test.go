@@ -81,13 +81,9 @@ func TestAnswersInAnyOrder(t *testing.T) {
 	}
 }
 
-// Nor does it matter in which order it learns of answers of one instant, under limits that keep a
-// log.
+// Nor does it matter in which order it learns of answers of one instant.
 func TestAnswersOfOneInstantInAnyOrder(t *testing.T) {
 	for name, limit := range eachKind(time.Hour) {
-		if limit.Algorithm == stint.AlgorithmBucket {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(50) {
 				over(t, alone, func(t *testing.T, store *fake, s *Stack) {

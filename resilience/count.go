@@ -278,12 +278,14 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	if at == c.heard.at { // they may come in any order
 		next.used, next.until = max(next.used, c.heard.used), max(next.until, c.heard.until)
 	}
+	if c.unit > 0 {
+		c.hearMeter(u, cost, uncounted, at, call, now)
+	}
 	c.heard = next
 	if c.Algorithm == stint.AlgorithmCalendar && u.ResetAfter > 0 {
 		c.hearEnd((c.ledger.wall(next.until)+5e5)/1e6, now)
 	}
 	if c.unit > 0 {
-		c.hearMeter(u, cost, uncounted, at, call, now)
 		return
 	}
 	// What others have used is between two bounds, since it is not known exactly when the oldest of

@@ -148,6 +148,9 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	if c.Algorithm != stint.AlgorithmBucket {
 		stored = min(stored, c.weight(u.Used))
 	}
+	if at == c.heard.at { // they may come in any order: one of them has counted the others
+		stored = max(stored, m.stored)
+	}
 	stored = max(stored-c.weight(cost), 0)
 	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
 		stored = min(stored, m.stored) // the log alone explains it
@@ -157,7 +160,10 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 		m.local += after
 	}
 	m.local = min(m.local, c.weight(uncounted))
-	m.raised = min(m.raised+max(stored-m.stored, 0), stored)
+	if raised := stored - m.stored; raised > 0 || at == c.heard.at {
+		m.raised = max(m.raised+raised, 0)
+	}
+	m.raised = min(m.raised, stored)
 	m.stored = stored
 }
 
