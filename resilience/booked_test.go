@@ -89,7 +89,8 @@ func TestBookingBesideRefunds(t *testing.T) {
 		for name, kept := range map[string]bool{"kept": true, "given back": false} {
 			t.Run(test.limit.String()+"/"+name, func(t *testing.T) {
 				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-					first, second := mustDecide(t, s, ask("a", 16, test.limit)), mustDecide(t, s, ask("a", 16, test.limit))
+					first := mustDecide(t, s, ask("a", 16, test.limit))
+					second := mustDecide(t, s, ask("a", 16, test.limit))
 					time.Sleep(time.Second)
 					booking := book(t, s, ask("a", 20, test.limit), test.ahead)
 					if !kept {
