@@ -224,6 +224,7 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 			return d, 0, badReply("a set is not of the request")
 		}
 		s := in.call.sets[number]
+		parts[i].set.fitted(s)
 		text := in.take(s.size)
 		if in.bad {
 			break

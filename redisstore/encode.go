@@ -279,7 +279,9 @@ func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAf
 	for i := range claims {
 		parts := c.divide(claims[i:i+1], data.Hold)
 		b = append(appendInt(b, data.AtOf(i)), byte(len(parts)))
-		c.key(claims[i].Subject, claims[i].Scope, settledKey)
+		if c.key(claims[i].Subject, claims[i].Scope, settledKey); len(parts) == 0 {
+			b = append(b, make([]byte, 1+3*8)...)
+		}
 		for j := range parts {
 			p := &parts[j]
 			c.partKey(p)
@@ -557,23 +559,34 @@ func (c *scriptCall) number(s *set) byte {
 	return byte(i + 1)
 }
 
-// appendSets adds the sets for lua/sets.lua: those that are asked for, then the others that states
-// may have instead.
+// appendSets adds the sets for lua/sets.lua: those that are asked for, or instead of them the ones
+// that fit as a rule, then the others that states may have instead.
 func (c *scriptCall) appendSets(b []byte) []byte {
 	asked, count := len(c.sets), len(b)
-	b = append(b, 0)
+	b = append(b, byte(asked), 0)
 	for i, s := range c.sets {
-		b = s.appendTo(b, 0, i+1)
+		if usual := s.usual.Load(); usual != nil && 2*asked <= maxCallSets {
+			c.sets[i] = usual
+		}
+		b = c.sets[i].appendTo(b, i+1)
 	}
-	for i, s := range c.sets[:asked] {
-		for _, o := range s.known() {
-			if len(c.sets) < maxCallSets {
-				c.sets, c.of = append(c.sets, o), append(c.of, s)
-				b = o.appendTo(b, i+1, len(c.sets))
-			}
+	add := func(o *set, i, flag int) { // as one that stands in for the ith
+		if o != c.sets[i] && len(c.sets) < maxCallSets {
+			c.sets, c.of = append(c.sets, o), append(c.of, c.of[i])
+			b = le.AppendUint16(b, uint16(i+1+flag))
+			b = le.AppendUint16(b, uint16(len(o.packed)))
+			b = o.appendTo(b, len(c.sets))
 		}
 	}
-	b[count] = byte(len(c.sets))
+	for i, s := range c.of[:asked] {
+		add(s, i, isNew)
+	}
+	for i, s := range c.of[:asked] {
+		for _, o := range s.known() {
+			add(o, i, 0)
+		}
+	}
+	b[count+1] = byte(len(c.sets) - asked)
 	return b
 }
 

@@ -20,10 +20,12 @@ type set struct {
 	directory string // of a state with just these
 	limits    []setLimit
 	size      int    // of what follows the directory, to the end of the heads
-	packed    []byte // for lua/sets.lua, but for the first byte
+	packed    []byte // for lua/sets.lua
+	numberAt  int    // where its number is in packed
 	// others are to be used where a state has another directory: it has more limits than these, or
-	// room for larger counts.
+	// room for larger counts. The usual one, if there is any, fitted the state that was charged last.
 	others atomic.Pointer[[]*set]
+	usual  atomic.Pointer[set]
 }
 
 // setLimit is one limit of a state.
@@ -223,12 +225,14 @@ func (s *set) pack() {
 	if wide {
 		last = rings - 1
 	}
-	b := []byte{byte(len(s.limits))}
+	b := append([]byte{byte(len(directory))}, directory...)
+	b = append(b, byte(len(s.limits)))
 	b = le.AppendUint16(b, uint16(heads))
 	b = le.AppendUint16(b, uint16(rings))
+	s.numberAt = len(b)
 	b = append(b, 0) // its number, see appendTo
 	field := byte(firstHead)
-	for _, text := range []string{s.directory, string(format), strconv.Itoa(last)} {
+	for _, text := range []string{string(format), strconv.Itoa(last)} {
 		b = append(append(b, byte(len(text))), text...)
 	}
 	for i := range s.limits {
@@ -252,12 +256,15 @@ func (s *set) pack() {
 	s.packed = b
 }
 
-// appendTo packs the set with its number, and that of the one that it stands in for.
-func (s *set) appendTo(b []byte, of, number int) []byte {
-	b = append(b, byte(of))
+// isNew is added to the number of the set that another one stands in for if states that do not
+// exist yet are to have its directory.
+const isNew = 256
+
+// appendTo packs the set with its number.
+func (s *set) appendTo(b []byte, number int) []byte {
 	at := len(b)
 	b = append(b, s.packed...)
-	b[at+5] = byte(number)
+	b[at+s.numberAt] = byte(number)
 	return b
 }
 
@@ -284,6 +291,16 @@ func (s *set) learn(directory string) {
 	}
 	grown := append([]*set{other}, list[:min(len(list), maxOthers-1)]...)
 	s.others.CompareAndSwap(old, &grown)
+}
+
+// fitted notes which of the sets fitted a state.
+func (s *set) fitted(used *set) {
+	if used == s {
+		used = nil
+	}
+	if s.usual.Load() != used {
+		s.usual.Store(used)
+	}
 }
 
 // known returns the other sets.

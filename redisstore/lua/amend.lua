@@ -17,7 +17,8 @@
 --            number of claims (1), and per claim
 --              the time of its charge
 --              number of parts (1), and per part its set (1; 0: holders), cost, true cost (-1: it
---              stays as it is), and its generation or, of holders, their window
+--              stays as it is), and its generation or, of holders, their window; without parts as
+--              many bytes that do not count
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per amendment FAILED (1), length of a message (2), message; or
 --            1 if it came too late, else 0 (1)
@@ -29,19 +30,42 @@
 
 local base, next_id = 0, 2 -- the keys before an amendment's own, and the next request id
 
+-- add_part fills in a part that was just read.
+local function add_part(claim, part)
+  part[KEY], part[SET], base = KEYS[base + 1], sets[part[WHICH]] or false, base + 1
+  if part[SET] and part[HOLD_LIFE] > 0 then part[HOLDS], base = KEYS[base + 1], base + 1 end
+  if part[TRUTH] < part[COST] and part[TRUTH] >= 0 then claim[LOWERS] = true end
+end
+
+-- another returns a further part for those of a claim, or a claim for those of an amendment.
+local function another(record)
+  local new = { unpack(record) }
+  new[HOLDS], new[LOWERS], new[NEXT_PART], new[NEXT_CLAIM] = false, false, false, false
+  return new
+end
+
 -- read_amendment reads the amendment that begins at pos (numbers.lua).
 local function read_amendment()
-  local a = { false, 0, 0, false, false, false, false, unpack_at('<BBBddc8ddI2BB', args, pos) }
-  pos = a[CLAIMED + 1] -- the last value of an unpack is where it ended
+  local a = { false, false, false, false, 0, false, false, 0, 0, false, false, false, false, false, false, false, 0,
+    false, false, false, false, 0, 0, false, false, false, unpack_at('<BBBddc8ddI2BBdBBddd', args, pos) }
+  local claim, part = a, a
+  pos = a[OF + 1] -- the last value of an unpack is where it ended
   for i = 1, a[CLAIMED] do
-    local claim = { KEYS[base + 1], false, false, false, 0, false, false, unpack_at('<dB', args, pos) }
-    a[CLAIMED + i], pos, base = claim, claim[PARTS + 1], base + 1
-    for p = 1, claim[PARTS] do
-      local part = { KEYS[base + 1], false, false, false, 0, false, unpack_at('<Bddd', args, pos) }
-      claim[PARTS + p], pos, base = part, part[OF + 1], base + 1
-      part[SET] = sets[part[WHICH]]
-      if part[SET] and a[HOLD_LIFE] > 0 then part[HOLDS], base = KEYS[base + 1], base + 1 end
-      if part[TRUTH] < part[COST] and part[TRUTH] >= 0 then claim[LOWERS] = true end
+    if i > 1 then
+      local before = claim
+      claim = another(a)
+      before[NEXT_CLAIM], part = claim, claim
+      claim[CHARGED_AT], claim[PARTS], part[WHICH], part[COST], part[TRUTH], part[OF], pos =
+        unpack_at('<dBBddd', args, pos)
+    end
+    claim[SETTLED], base = KEYS[base + 1], base + 1
+    if claim[PARTS] > 0 then add_part(claim, part) end
+    for _ = 2, claim[PARTS] do
+      local before = part
+      part = another(claim)
+      before[NEXT_PART] = part
+      part[WHICH], part[COST], part[TRUTH], part[OF], pos = unpack_at('<Bddd', args, pos)
+      add_part(claim, part)
     end
   end
   return a
@@ -86,8 +110,7 @@ local function amend_holders(a, claim, part, retakes)
     return true
   end
   if not held or a[AMENDS] ~= RELEASE and part[TRUTH] ~= 0 then return false end
-  holders.heal(c)
-  call('ZREM', key, id)
+  holders.release(c, id)
   return true
 end
 
@@ -141,26 +164,26 @@ end
 
 -- amend_hold settles or extends the hold of a state.
 local function amend_hold(a, claim, part)
-  local expires, _, reported = get_hold(part[HOLDS], a[CHARGE])
-  local extends, total = a[AMENDS] == EXTEND, part[TRUTH]
-  if not expires or total < 0 and not extends then return end
-  if total < reported then total = reported end
+  local expires, _, reported = get_hold(part[HOLDS], part[CHARGE])
+  local extends, dropped, tight = part[AMENDS] == EXTEND, nil, nil
+  if not expires or part[TRUTH] < 0 and not extends then return end
   local st, counts = open_part(a, part)
-  local known = st[VALUE] ~= '' and st[GENERATION] == part[OF]
-  local til, dropped, tight = extends and expiry(now, a[HOLD_LIFE]), nil, nil
-  local h = { part[COST], claim[CHARGED_AT], total, expires, reported, known, a[DEBT], til }
+  if part[TRUTH] < reported then part[TRUTH] = reported end
+  part[ENDS], part[REPORTED], part[KNOWN] = expires, reported, st[VALUE] ~= '' and st[GENERATION] == part[OF]
+  if extends then part[TIL] = expiry(now, part[HOLD_LIFE]) end
   if counts then
-    dropped, tight = a[WHOLE].amend_holds(counts, h)
+    dropped, tight = a[WHOLE].amend_holds(counts, part)
   else
-    dropped, tight, part[UNTIL] = amend_holds(st, h)
+    dropped, tight, part[UNTIL] = amend_holds(st, part)
   end
   amended(a, claim, part, st, dropped, tight)
   if extends then
-    part[PUT], a[FOUND] = { expires > now and til or expires, til + a[HOLD_LIFE], total }, true
+    local til = part[TIL]
+    part[PUT], a[FOUND] = { expires > now and til or expires, til + part[HOLD_LIFE], part[TRUTH] }, true
     claim[EXPIRED] = claim[EXPIRED] or expires <= now
   else
     part[PUT] = true
-    settled_to(a, claim, part, total)
+    settled_to(a, claim, part, part[TRUTH])
   end
 end
 
@@ -206,10 +229,11 @@ end
 -- open.
 local function finish(a, claim, retakes)
   local missed, places = false, false
-  for p = 1, claim[PARTS] do
-    local place, held = write_part(a, claim, claim[PARTS + p], retakes)
-    places, missed = places or place, missed or place and not held
-  end
+  local part = claim
+  repeat
+    local place, held = write_part(a, claim, part, retakes)
+    places, missed, part = places or place, missed or place and not held, part[NEXT_PART]
+  until not part
   if a[AMENDS] == EXTEND then return claim[APPLIED] and not missed and (places or not claim[EXPIRED]) end
   if not claim[APPLIED] then return false end
   if a[AMENDS] ~= RELEASE and a[HOLD_LIFE] == 0 then remember(a, claim) end
@@ -222,8 +246,8 @@ end
 -- states are settled.
 local function amend(a, id, id_key)
   if a[NOT_AFTER] > 0 and now > a[NOT_AFTER] then return pack('<BI2dd', 1, 0, 0, 0) end
-  local kind, claims = a[AMENDS], a[CLAIMED]
-  if a[WHOLE] or claims > 1 then a[STATES] = {} end -- by key: two claims may share one
+  local kind, claim = a[AMENDS], a
+  if a[WHOLE] or a[CLAIMED] > 1 then a[STATES] = {} end -- by key: two claims may share one
   if a[OWN] == 1 then a[NAMED] = {} end
   -- A request that was repeated has been used more than once: it is not given back.
   local forgets = id and kind == SETTLE and a[REFUND] == 1
@@ -232,18 +256,22 @@ local function amend(a, id, id_key)
     local _, repeats = ids.open(id_key, id, a[LIVES])
     if repeats and repeats > 0 then return pack('<BI2dd', 0, 0, 0, 0) end
   end
-  for i = 1, claims do
-    local claim = a[CLAIMED + i]
+  repeat
     claim[OPEN] = a[HOLD_LIFE] > 0 or kind == EXTEND or kind == RELEASE or not settled(a, claim)
-    for p = 1, claim[OPEN] and claim[PARTS] or 0 do amend_part(a, claim, claim[PARTS + p]) end
-  end
-  a[WRITING] = true
+    local part = claim[OPEN] and claim
+    while part do
+      amend_part(a, claim, part)
+      part = part[NEXT_PART]
+    end
+    claim = claim[NEXT_CLAIM]
+  until not claim
+  a[WRITING], claim = true, a
   local applied, bit, retakes = 0, 1, a[RETAKES]
-  for i = 1, claims do
-    local claim, retake = a[CLAIMED + i], retakes % 2
+  repeat
+    local retake = retakes % 2
     if claim[OPEN] and finish(a, claim, retake == 1) then applied = applied + bit end
-    bit, retakes = 2 * bit, (retakes - retake) / 2
-  end
+    claim, bit, retakes = claim[NEXT_CLAIM], 2 * bit, (retakes - retake) / 2
+  until not claim
   if forgets and applied > 0 then ids.forget(id_key, id) end
   if id and a[FOUND] then
     ids = ids or make_ids()

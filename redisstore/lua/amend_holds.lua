@@ -1,11 +1,5 @@
--- amend_holds: settling and extending holds, see docs/rules.md. A hold h is an array (numbers.lua) of
---
---   ESTIMATE, HELD_AT     cost and time of its charge
---   HELD_TOTAL, REPORTED  the true cost, and what was reported of it before
---   ENDS                  when it expires
---   KNOWN                 whether the state is the one that was charged
---   MOST_DEBT             largest debt
---   TIL                   when it expires from now on if it is extended, else false
+-- amend_holds: settling and extending holds, see docs/rules.md. A hold h is a part of an amendment
+-- (numbers.lua).
 
 -- charge_more charges units to a limit now, and returns how many it left out. Held is what is held
 -- and booked of it.
@@ -27,17 +21,17 @@ end
 -- amend_rate settles a limit to which a charge of so many units was made at an instant, or charges
 -- the excess now.
 local function amend_rate(st, at, h, cost, instant, held)
-  local delta = h[HELD_TOTAL] - cost
-  local by = most_raise(st, at, delta, h[MOST_DEBT], held)
+  local delta = h[TRUTH] - cost
+  local by = most_raise(st, at, delta, h[DEBT], held)
   if h[KNOWN] and not h[TIL] and settle_limit(st, at, cost, instant, by) then return delta - by end
-  return charge_more(st, at, delta, h[MOST_DEBT], held)
+  return charge_more(st, at, delta, h[DEBT], held)
 end
 
 -- amend_holds settles or extends a hold in a state of which only the beginning was read. It returns
 -- how many units were not charged, whether one of the limits was more than half used, and until
 -- when the state must be kept.
 local function amend_holds(st, h)
-  local set, estimate, total, reported = st[SET], h[ESTIMATE], h[HELD_TOTAL], h[REPORTED]
+  local set, estimate, total, reported = st[SET], h[COST], h[TRUTH], h[REPORTED]
   local need, most, tight, counted, til = set[NEED], 0, false, 0, h[TIL]
   if st[REWRITE] then error('rare') end
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
@@ -53,11 +47,11 @@ local function amend_holds(st, h)
       counted = st[o + SUM]
       tight = tight or 2 * (before + st[set[at + STRIDE + LOG] + SUM]) > cap
     elseif asked == CHECKED then
-      dropped = charge_more(st, at, total - reported, h[MOST_DEBT], counted)
+      dropped = charge_more(st, at, total - reported, h[DEBT], counted)
       if st[o + NEWEST] > 0 then need = math.max(need, st[o + NEWEST] + set[at + SPAN] + KEPT) end
     elseif asked == 1 then
       tight = tight or set[at + WIDTH] > 0 and 2 * st[o + SUM] > cap
-      dropped = amend_rate(st, at, h, estimate > reported and estimate or reported, h[HELD_AT], 0)
+      dropped = amend_rate(st, at, h, estimate > reported and estimate or reported, h[CHARGED_AT], 0)
       if unit > 0 then
         local ticks = math.ceil(st[set[at + METER] + LEVEL] / set[at + RATE]) + 1
         need = math.max(need, now + ticks * set[at + TICK] + KEPT)

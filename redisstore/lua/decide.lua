@@ -327,8 +327,8 @@ local function decide(r)
   return fast, answered
 end
 
--- take_held decides a PLAIN_HOLD if there is room. Otherwise it writes nothing, and returns nil and,
--- if a limit has no room, the state.
+-- take_held decides a PLAIN_HOLD if there is room. Otherwise it writes nothing, and returns nil
+-- and, if a limit has no room, the state.
 local function take_held(key, set, cost, holds, from)
   local st, fitting = read_state(key, set, cost, 1, now, generation)
   if cost == 0 or fitting == 0 then return nil, st end

@@ -41,10 +41,21 @@ function holders.earliest(c, n)
   return math.max(now, math.min(tonumber(found[2]), now + c.window))
 end
 
--- hold gives the holder of an id a place from now on.
-function holders.hold(c, id)
+-- clean does what comes before every change: it also removes those who have lost their place.
+local function clean(c)
   holders.heal(c)
   if c.gone > 0 then redis.call('ZREMRANGEBYSCORE', c.key, '-inf', ('%d'):format(now)) end
+end
+
+-- release takes the place of an id away.
+function holders.release(c, id)
+  clean(c)
+  redis.call('ZREM', c.key, id)
+end
+
+-- hold gives the holder of an id a place from now on.
+function holders.hold(c, id)
+  clean(c)
   redis.call('ZADD', c.key, ('%d'):format(now + c.window), id)
   redis.call('PEXPIRE', c.key, ttl(c.window))
   c.held, c.resets = c.held + 1, c.window

@@ -68,7 +68,8 @@ local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 --   LAST        last byte that read_state reads at first, as text: of the heads, or of the fronts
 --   NUMBER      number of the set in the call, as a character
 --   NEED        instant until which a state that is charged now must be kept
---   OTHERS      sets with the same limits for states with other directories, by directory
+--   OTHERS      sets with the same limits for states with other directories, by directory, as text
+--               until they are needed; false if there are none
 local SIG, LAST_LIMIT, FORMAT, HEADS, RINGS, LAST, NUMBER, NEED, OTHERS, LIMITS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 -- The fields of one limit. The limit at `at` of a set has the field set[at + CAP], for instance.
@@ -111,44 +112,56 @@ local CLAIMS, MODE, FIT, BANS_ON, SHARED, AFTER, LONGEST, MOVES = 1, 2, 3, 4, 5,
 local ID_LIFE, LEASE, GRACE, WITHIN, FORGIVE, HOLD, CHARGE_ID, STEPS = 9, 10, 11, 12, 13, 14, 15, 16
 local DURATIONS, AGE, REFILLED = 17, 18, 19
 
--- Where the length of the hold and the charge id of a PLAIN_HOLD are, from the number of its parts on.
+-- Where the length of the hold and the charge id of a PLAIN_HOLD are, from the number of its parts
+-- on.
 local RUN_HOLD = 70
 
--- An amendment (amend.lua) is an array of these fields, from AMENDS on as they are sent, and then its
--- claims, from CLAIMED + 1 on.
+-- A part of an amendment (amend.lua) is an array of these fields. The first part of a claim is also
+-- that claim, and the first claim is also the amendment: to make a table costs as much as a
+-- command. From AMENDS on they are as they are sent, and every part has those of its claim and its
+-- amendment.
 --
---   WRITING         true once something may have been written
---   DROPPED, TOTAL  units that were not charged; true cost, of all names together
---   STATES, NAMED   states that were read, by key; true costs by name; false if that is not needed
---   FOUND           whether a hold was extended
---   WHOLE           as of a state
---   AMENDS          its kind
---   REFUND, OWN     1 if all is given back, 1 if parts have true costs of their own
---   HOLD_LIFE, DEBT  life of its holds, largest debt
---   CHARGE, LIVES   charge id, life of the request id
-local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 1, 2, 3, 4, 5, 6
-local AMENDS, REFUND, OWN, HOLD_LIFE, DEBT, CHARGE, LIVES, NOT_AFTER, RETAKES, HAS_ID, CLAIMED = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
+--   KEY, SET         as of a state; SET is false if it is a place
+--   HOLDS            the key of its holds, if there are any
+--   STATE, UNTIL     its state once it is amended, and until when that must be kept
+--   PUT              true if its hold is to be removed, or the hold that is to be written
+--   WHOLE            as of a state, of the amendment
+--   ENDS, REPORTED   of its hold: when it expires, and the true cost that was reported before
+--   KNOWN, TIL       whether the state is the one that was charged; when the hold expires from now
+--                    on if it is extended, else false
+--   NEXT_PART        the next one of the claim, or false
+local HOLDS, STATE, UNTIL, PUT, ENDS, REPORTED, KNOWN, TIL, NEXT_PART = 3, 4, 5, 6, 8, 9, 10, 11, 12
 
--- A claim of an amendment is an array of these fields, and then its parts, from PARTS + 1 on. TIGHT is
--- whether more than half of a limit was used, LOWERS whether a part costs less than was charged,
--- HORIZON for how long after its time the charge can be settled, EXPIRED whether a hold is not open,
--- and OPEN whether it was not settled before.
-local SETTLED, APPLIED, TIGHT, LOWERS, HORIZON, EXPIRED, OPEN, CHARGED_AT, PARTS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+--   SETTLED          the key of the settled charges
+--   APPLIED, TIGHT   whether anything was amended; whether more than half of a limit was used
+--   LOWERS           whether a part costs less than was charged
+--   HORIZON          for how long after its time the charge can be settled
+--   EXPIRED, OPEN    whether a hold is not open; whether it was not settled before
+--   NEXT_CLAIM       the next one, or false
+local SETTLED, APPLIED, TIGHT, LOWERS, HORIZON, EXPIRED, OPEN, NEXT_CLAIM = 13, 14, 15, 16, 17, 18, 19, 20
 
--- A part of it has KEY and SET as of a state, the key of its HOLDS, the STATE once it is amended and
--- UNTIL when that must be kept. PUT is true if the hold is to be removed, or the hold that is to be
--- written. OF is the generation, or the window of a place.
-local HOLDS, STATE, UNTIL, PUT, WHICH, COST, TRUTH, OF = 3, 4, 5, 6, 7, 8, 9, 10
+--   WRITING          true once something may have been written
+--   DROPPED, TOTAL   units that were not charged; true cost, of all names together
+--   STATES, NAMED    states that were read, by key; true costs by name; false if that is not needed
+--   FOUND            whether a hold was extended
+local WRITING, DROPPED, TOTAL, STATES, NAMED, FOUND = 21, 22, 23, 24, 25, 26
 
--- A hold (amend_holds.lua).
-local ESTIMATE, HELD_AT, HELD_TOTAL, ENDS, REPORTED, KNOWN, MOST_DEBT, TIL = 1, 2, 3, 4, 5, 6, 7, 8
+--   AMENDS           kind of the amendment
+--   REFUND, OWN      1 if all is given back; 1 if parts have true costs of their own
+--   HOLD_LIFE, DEBT  life of its holds; largest debt
+--   CHARGE, LIVES    charge id; life of the request id
+--   CLAIMED, PARTS   number of claims; number of parts of the claim
+--   TRUTH            true cost of the part
+--   OF               generation of its state, or window of the place
+local AMENDS, REFUND, OWN, HOLD_LIFE, DEBT, CHARGE, LIVES, NOT_AFTER, RETAKES = 27, 28, 29, 30, 31, 32, 33, 34, 35
+local HAS_ID, CLAIMED, CHARGED_AT, PARTS, WHICH, COST, TRUTH, OF = 36, 37, 38, 39, 40, 41, 42, 43
 
 -- The oldest stamp of an empty log.
 local FAR = 9007199254740992
 
 -- A log's shape (state.lua) is the sum of: entries in its front; SHAPE_BACK times the entries in
--- its back; SHAPE_FIRST times the slot of the first block in its ring; SHAPE_BLOCKS times the blocks
--- in use; SHAPE_SLOTS times the slots for blocks.
+-- its back; SHAPE_FIRST times the slot of the first block in its ring; SHAPE_BLOCKS times the
+-- blocks in use; SHAPE_SLOTS times the slots for blocks.
 local SHAPE_BACK, SHAPE_FIRST, SHAPE_BLOCKS, SHAPE_SLOTS = 16, 128, 4096, 131072
 local BLOCK, BACK_MOST = 8, 7 -- entries of a block or the front, and of the back
 local MOST_BLOCKS = 28        -- with more, there may be MAX_ENTRIES

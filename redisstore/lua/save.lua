@@ -65,8 +65,9 @@ local function to_keep(st)
       log, own[o + SUM], own[o + NEWEST], own[o + NEWEST_UNITS], own[o + OLDEST] = false, 0, 0, 0, FAR
       own[FRONTS][at] = ''
     end
+    local metered = own[m + LEVEL_UNIT] > 0 and (set[at + WIDTH] == 0 or own[m + LEVEL] > 0 or has_held(c))
     if c.changed and not c.main and (set[at + WIDTH] > 0 or set[at + UNIT] > 0) or c.booked ~= '' or log
-      or own[m + LEVEL_UNIT] > 0 and (set[at + WIDTH] == 0 or own[m + LEVEL] > 0 or has_held(c)) then kept[#kept + 1] = c end
+      or metered then kept[#kept + 1] = c end
   end
   table.sort(kept, function(a, b)
     if a.window ~= b.window then return a.window < b.window end

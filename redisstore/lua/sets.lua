@@ -1,24 +1,34 @@
 -- sets reads the sets of limits of a call (numbers.lua) into the table sets, by their numbers.
 --
--- ARGV[1]  number of sets (1 byte), and per set
---            0 (1), or the number of the set of the same limits that it stands in for if a state
---            has the directory SIG of this one: the state has more limits, or wider entries
+-- ARGV[1]  number of sets (1 byte), number of others (1), and per set
+--            SIG with its length (1) before it
 --            number of limits (1), HEADS (2), RINGS (2), NUMBER (1)
---            SIG, FORMAT and LAST, each with its length (1) before it
+--            FORMAT and LAST, each with its length (1) before it
 --            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), FRONT
 --            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here.
 --            A calendar limit has the ends of four consecutive periods: -UNIT, ENDED, THIS and
 --            FOLLOWING. Usually now is in the third period. If it is in the second or the fourth,
 --            the ends are moved by one; in any other, the call fails with CLOCK and the time
 
--- The struct formats of one limit, and of three.
-local limit, three = '<BBBdddBI2I2dddBBB', '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
-local sets = { nil } -- with room for one
-for i = 1, count do
-  local of, n, heads, rings, number, sig, format, last
-  of, n, heads, rings, number, sig, format, last, pos = unpack_at('<BBI2I2c1Bc0Bc0Bc0', args, pos)
-  local set = { sig, 0, format, heads, rings, last, number, 0, false,
-    unpack_at(n == 1 and limit or n == 3 and three or limit:rep(n), args, pos) }
+--          then per other set, which stands in for one of these if a state has its directory: the
+--          state has more limits, or wider entries, for instance
+--            the number of the set that it stands in for, and 256 more if a state that does not
+--            exist yet is to have this directory (2)
+--            its length (2)
+--            the set, as above
+
+-- read_set reads the set at an offset of a text. It returns the set, and where it ends; nil if a
+-- calendar's periods are not around now.
+local function read_set(text, from, now)
+  local sig, n, heads, rings, number, format, last
+  sig, n, heads, rings, number, format, last, from = unpack_at('<Bc0BI2I2c1Bc0Bc0', text, from)
+  local limit = '<BBBdddBI2I2dddBBB'
+  if n == 3 then -- as often as not; to repeat a text takes time
+    limit = '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
+  elseif n > 1 then
+    limit = limit:rep(n)
+  end
+  local set = { sig, 0, format, heads, rings, last, number, 0, false, unpack_at(limit, text, from) }
   local need, at = 0, LIMITS
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]
@@ -35,7 +45,7 @@ for i = 1, count do
       else
         ended, stamp = slice, following -- what follows is not known
       end
-      if now < ended or now >= stamp then return redis.error_reply(('CLOCK %d'):format(now)) end
+      if now < ended or now >= stamp then return end
       set[at + ENDED], set[at + THIS], set[at + FOLLOWING] = ended, stamp, following
     end
     set[at + CUT], set[at + STAMP] = now - span, stamp
@@ -48,11 +58,20 @@ for i = 1, count do
     if til > need and asked % 2 == 1 then need = til end
     at = at + STRIDE
   end
-  pos = set[at] -- the last value of an unpack is where it ended
   set[LAST_LIMIT], set[NEED] = at - STRIDE, need + KEPT
-  sets[i] = set
-  if of > 0 then
-    local others = sets[of][OTHERS] or {}
-    others[sig], sets[of][OTHERS] = set, others
-  end
+  return set, set[at] -- the last value of an unpack is where it ended
+end
+
+local sets = { nil } -- with room for one
+for i = 1, asked_sets do
+  sets[i], pos = read_set(args, pos, now)
+  if not pos then return redis.error_reply(('CLOCK %d'):format(now)) end
+end
+for _ = 1, other_sets do
+  local of, size, from = unpack_at('<I2I2', args, pos)
+  local set, text = sets[of % 256], args:sub(from, from + size - 1)
+  set[OTHERS] = set[OTHERS] or {}
+  set[OTHERS][unpack_at('Bc0', text)] = text
+  if of > 256 then set[OTHERS][''] = text end
+  pos = from + size
 end

@@ -1,8 +1,9 @@
 -- settle: changing what a limit was charged, see docs/rules.md. What was charged a moment ago is
 -- the newest entry of a log, or in its back; otherwise the state is read as a whole.
 
--- most_raise is by how many units a charge can be changed that is to be changed by delta, beside what
--- is booked or held: a meter only so far above its capacity, and no sum or level past MAX_UNITS.
+-- most_raise is by how many units a charge can be changed that is to be changed by delta, beside
+-- what is booked or held: a meter only so far above its capacity, and no sum or level past
+-- MAX_UNITS.
 local function most_raise(st, at, delta, debt, ahead)
   if delta <= 0 then return delta end
   local set = st[SET]
@@ -112,9 +113,9 @@ local function longest_horizon(set)
 end
 
 -- settle settles all limits of a state that are asked about, to which a cost was charged at an
--- instant, to a total. It returns the most units that were not charged, nil if nothing was found; for
--- how long after its time the charge can be settled; whether one of them was more than half used;
--- and until when the state must be kept.
+-- instant, to a total. It returns the most units that were not charged, nil if nothing was found;
+-- for how long after its time the charge can be settled; whether one of them was more than half
+-- used; and until when the state must be kept.
 local function settle(st, debt, cost, total, instant)
   local set = st[SET]
   local dropped, longest, tight, missed, need = nil, 0, false, false, set[NEED]

@@ -115,14 +115,19 @@ end
 -- It also returns how many of some equal requests fit, each with this cost.
 local function read_state(key, set, cost, equal, now, generation)
   local value = call('GETRANGE', key, '0', set[LAST])
-  local from = value
-  if value == '' then
+  local from, others = value, set[OTHERS]
+  if value == '' and not (others and others['']) then
     from = set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
   elseif value:find(set[SIG], 1, true) ~= 1 then -- another process, for instance, has other limits
-    set = set[OTHERS] and set[OTHERS][value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0))]
+    local directory = value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0))
+    set = others and others[directory]
     if not set then error('rare') end
+    if type(set) == 'string' then
+      set = read_set(set, 1, now)
+      others[directory] = set
+    end
     value = call('GETRANGE', key, '0', set[LAST])
-    from = value
+    from = value ~= '' and value or set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
   end
   local st = { key, set, value, '', false, false, false, false, unpack_at(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back

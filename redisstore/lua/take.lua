@@ -60,8 +60,9 @@
 --              that of the set), and the directory
 --              with the flag RECALLED, the length of what the id remembers (2), and that (ids.lua)
 
--- take_plain decides a run of the kind PLAIN, PLAIN_BANS or PLAIN_PEEK. It returns the answer. If the request
--- costs nothing, or is denied under bans, it returns nil and the state, and decide has to answer.
+-- take_plain decides a run of the kind PLAIN, PLAIN_BANS or PLAIN_PEEK. It returns the answer. If
+-- the request costs nothing, or is denied under bans, it returns nil and the state, and decide has
+-- to answer.
 local function take_plain(key, set, cost, kind, now, generation)
   local st, fitting = read_state(key, set, cost, 1, now, generation)
   if cost == 0 or fitting == 0 and kind == PLAIN_BANS then return nil, st end

@@ -2,7 +2,7 @@
 
 -- amend_hold is amend_holds for one limit.
 local function amend_hold(c, h)
-  local estimate, total, reported, at = h[ESTIMATE], h[HELD_TOTAL], h[REPORTED], h[HELD_AT]
+  local estimate, total, reported, at = h[COST], h[TRUTH], h[REPORTED], h[CHARGED_AT]
   if c.stock then
     local open = h[ENDS] > now
     if open and h[KNOWN] then
@@ -10,7 +10,7 @@ local function amend_hold(c, h)
       if h[TIL] then W.hold(c, h[TIL], math.max(0, estimate - total), c.charges) end
     end
     if open or not c.charges then
-      return charge_more(c.st, c.at, total - reported, h[MOST_DEBT], W.held_sum(c) + c.booked_sum)
+      return charge_more(c.st, c.at, total - reported, h[DEBT], W.held_sum(c) + c.booked_sum)
     end
     at = h[ENDS]
   end
