@@ -65,7 +65,7 @@ type storeDoc struct {
 	// without it. Default: 1GiB.
 	Memory size `yaml:"memory"`
 	// A file with the CA certificates that the certificate of a Redis with rediss:// is checked
-	// against, in PEM form. The files here are read at the start; relative paths start at the
+	// against, in PEM form. New connections read these files again; relative paths start at the
 	// directory of this file. They apply to the Redis of --store and REDIS_URL too, unless it names
 	// its own: ?ca_file=…&cert_file=…&key_file=…. Default: the system's CA certificates.
 	CAFile string `yaml:"ca_file"`

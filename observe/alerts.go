@@ -100,6 +100,9 @@ func (s *alertState) step(r *readings) {
 		least = 0
 	}
 	holds := s.shown.Value > least
+	if s.rule.below {
+		holds = s.shown.Value > 0 && s.shown.Value < s.shown.Threshold
+	}
 	if holds || s.shown.State == alertOK {
 		s.lapsed = time.Time{}
 	} else if s.lapsed.IsZero() {

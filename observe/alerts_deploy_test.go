@@ -80,14 +80,15 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 			floor, "[1m]", "[1h] offset 1m", "denied_share1m", "tier_denial_jump", fmt.Sprintf("%v\n", jumpBase),
 			fmt.Sprintf("count_over_time(stint:decisions:rate1m[1h]) >= %d", spikeHistory/interval),
 		},
-		"RedisMemory":   {"stint_redis_memory_share"},
-		"RedisCPU":      {"stint_redis_cpu_share"},
-		"ConfigRefused": {"stint_config_last_reload_success == 0"},
-		"LogDropped":    {"increase(stint_log_dropped_total[1m])"},
-		"EvictingRedis": {`stint_alert{name="EvictingRedis"}`},
-		"StoreDown":     {"stint_store_up == 0"},
-		"ConfigDiffers": {"stint_config_info"},
-		"ProcessSilent": {"max_over_time(up[1m]) == 0", "stint_build_info"},
+		"RedisMemory":        {"stint_redis_memory_share"},
+		"RedisCPU":           {"stint_redis_cpu_share"},
+		"ConfigRefused":      {"stint_config_last_reload_success == 0"},
+		"LogDropped":         {"increase(stint_log_dropped_total[1m])"},
+		"EvictingRedis":      {`stint_alert{name="EvictingRedis"}`},
+		"StoreDown":          {"stint_store_up == 0"},
+		"ConfigDiffers":      {"stint_config_info"},
+		"CertificateExpires": {"stint_certificate_expires_timestamp_seconds - time()"},
+		"ProcessSilent":      {"max_over_time(up[1m]) == 0", "stint_build_info"},
 	}
 	if alertWindow != 5*time.Minute || spikeWindow != time.Minute || spikePast != time.Hour {
 		t.Error("the windows are no longer those that this test looks for")
@@ -114,7 +115,8 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 			threshold /= 1000 // Prometheus counts in seconds
 		}
 		if !want.lasts && want.name != "ConfigRefused" {
-			inExpr[want.name] = append(inExpr[want.name], fmt.Sprintf("> %v\n", threshold))
+			operator := map[bool]string{false: ">", true: "<"}[want.below]
+			inExpr[want.name] = append(inExpr[want.name], fmt.Sprintf("%s %v\n", operator, threshold))
 		}
 		if want.waits {
 			hold = alertFor

@@ -39,6 +39,8 @@ type alertRule struct {
 	threshold            float64
 	// lasts is for conditions whose threshold is how long they last, in seconds.
 	lasts bool
+	// below is for conditions whose value is below the threshold; 0 is none.
+	below bool
 	// waits is whether the condition has to hold for a while, and stays whether it has to be gone
 	// for a while.
 	waits, stays bool
@@ -125,6 +127,14 @@ var alertRules = [...]alertRule{
 		detail:  func(r *readings) string { return " Silent: " + strings.Join(r.silent(), ", ") + "." },
 	},
 	{
+		name: "CertificateExpires", severity: severityTicket, unit: "days", threshold: 14, below: true,
+		summary: "A certificate expires in less than %s, or has expired: then clients refuse to connect. Replace its file: stint reads it when it changes.",
+		value:   (*readings).daysLeft,
+		detail: func(r *readings) string {
+			return fmt.Sprintf(" The %s expires on %s.", r.expiring, r.expires.UTC().Format(time.RFC3339))
+		},
+	},
+	{
 		name: "ConfigDiffers", severity: severityTicket, unit: "count", waits: true,
 		summary: "Processes that share the store have different configurations, and decide by different rules. See which one is out of date: was it not rolled out there, or was it refused?",
 		value:   (*readings).differing,
@@ -145,6 +155,8 @@ type readings struct {
 	changes               []Change
 	processes             []Process
 	refused               []string
+	expiring              string // the source that expires first; "" if none does
+	expires               time.Time
 	dropped               int64 // log records since the start, and for rules in the last second
 }
 
@@ -222,6 +234,15 @@ func (r *readings) lastError() string {
 		return ""
 	}
 	return " Last error: " + r.store.LastError
+}
+
+// daysLeft is how long the certificate that expires first is valid; 0 without one, and next to 0
+// for one that has expired.
+func (r *readings) daysLeft() float64 {
+	if r.expiring == "" {
+		return 0
+	}
+	return max(r.expires.Sub(r.now), time.Second).Hours() / 24
 }
 
 // change says which change of the configuration explains the denials, if one does.

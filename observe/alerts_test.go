@@ -20,7 +20,8 @@ type watchman struct {
 	now     time.Time
 	tick    Tick
 	refused []string
-	dropped int64 // log records
+	expires time.Duration // of a certificate, from now on; 0 is none
+	dropped int64         // log records
 }
 
 func newWatchman(c AlertConfig) *watchman {
@@ -39,6 +40,9 @@ func (w *watchman) second(happens func(*watchman)) (all []Alert, changed bool) {
 	w.pass(time.Second, 0, 0)
 	r := read(w.now, w.history, &w.tick)
 	r.refused, r.dropped = w.refused, w.dropped
+	if w.expires != 0 {
+		r.expiring, r.expires = "certificate", w.now.Add(w.expires)
+	}
 	return w.evaluate(r)
 }
 
@@ -132,6 +136,9 @@ func configure(configs ...string) func(*watchman) {
 }
 
 func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.refused = sources } }
+
+// expire has a certificate that expires after some time.
+func expire(after time.Duration) func(*watchman) { return func(w *watchman) { w.expires = after } }
 
 // drop drops log records.
 func drop(n int64) func(*watchman) { return func(w *watchman) { w.dropped += n } }
@@ -259,6 +266,13 @@ func TestAlerts(t *testing.T) {
 			{14 * time.Minute, tiers(1000, 10, 0), "ok", 0},
 			{20 * time.Second, tiers(1000, 5, 5), "firing", 100. * 100 / 600},
 			{2 * time.Minute, tiers(1000, 10, 0), "ok", 0},
+		}},
+		{"CertificateExpires", []spell{
+			{time.Second, nil, "ok", 0},
+			{time.Second, expire(15 * 24 * time.Hour), "ok", 15},
+			{time.Second, expire(13 * 24 * time.Hour), "firing", 13},
+			{time.Second, expire(-time.Hour), "firing", 1. / 86400},
+			{time.Second, expire(90 * 24 * time.Hour), "ok", 90},
 		}},
 		{"ConfigDiffers", []spell{
 			{time.Minute, configure("policies 1", "policies 1", "policies 1"), "ok", 0},

@@ -168,6 +168,9 @@ func (c *collection) source(r *reloads) {
 	c.counter("config_reloads_total", r.unchanged, r.source, "unchanged")
 	c.counter("config_reloads_total", r.refused, r.source, "refused")
 	c.gauge("config_last_reload_success", truth(!r.bad), r.source)
+	if !r.expires.IsZero() {
+		c.gauge("certificate_expires_timestamp_seconds", float64(r.expires.Unix()), r.source)
+	}
 	if r.fingerprint != "" {
 		c.gauge("config_info", 1, r.source, r.fingerprint)
 	}

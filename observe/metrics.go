@@ -44,6 +44,7 @@ var metrics = []struct {
 	{"config_reloads_total", "Changes of parts of the configuration, by what came of them.", []string{"source", "result"}},
 	{"config_last_reload_timestamp_seconds", "When a part of the configuration was last found good.", []string{"source"}},
 	{"config_last_reload_success", "Whether a part of the configuration is in force as it is in its files: 1 or 0.", []string{"source"}},
+	{"certificate_expires_timestamp_seconds", "When a certificate in force expires.", []string{"source"}},
 	{"config_info", "A part of the configuration by the fingerprint of what is in force; always 1.", []string{"source", "fingerprint"}},
 
 	{"outbound_calls_total", "Calls to other APIs, by whether they could be made.", []string{"api", "outcome"}},

@@ -190,6 +190,7 @@ func (m *Monitor) sample(now time.Time) {
 	}
 	r := read(now, m.history, &tick)
 	r.refused, r.dropped = m.refused(), m.logDropped()
+	r.expiring, r.expires = m.soonest()
 	all, changed := m.alerts.evaluate(r)
 	m.lastAlerts.Store(&all)
 	if changed {

@@ -18,6 +18,7 @@ type reloads struct {
 	good                        time.Time // when it was last found good
 	bad                         bool      // the last time it was not
 	fingerprint                 string    // of what is in force
+	expires                     time.Time // when that ends to be valid; zero is never
 }
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
@@ -44,7 +45,7 @@ func (m *Monitor) Reloaded(source string, result reload.Result) {
 	default:
 		r.unchanged++
 	}
-	r.good, r.fingerprint = result.At, result.Fingerprint
+	r.good, r.fingerprint, r.expires = result.At, result.Fingerprint, result.Expires
 }
 
 // fingerprint stands for everything that is in force; "" if nothing was read from files.
@@ -59,6 +60,18 @@ func (m *Monitor) fingerprint() string {
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")
+}
+
+// soonest returns the source that is the first to be no longer valid, and when; "" if none ends.
+func (m *Monitor) soonest() (source string, at time.Time) {
+	for _, r := range m.reloads.all() {
+		r.mu.Lock()
+		if !r.expires.IsZero() && (source == "" || r.expires.Before(at)) {
+			source, at = r.source, r.expires
+		}
+		r.mu.Unlock()
+	}
+	return source, at
 }
 
 // refused returns the sources whose files are not in force.

@@ -21,12 +21,15 @@
 //	rediss://host:6379                                     over TLS
 //	rediss://host:6379?ca_file=ca.pem                      with another authority than the system's
 //	rediss://host:6379?cert_file=me.pem&key_file=me.key    with a client certificate
+//	redis://user@host:6379?password_file=secret            with the password in a file
 //	redis://host1:26379?addr=host2:26379&master_set=main   Sentinel: its addresses and the master's name
 //	redis://host1:7000?addr=host2:7000&addr=host3:7000     a Cluster: some of its nodes
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
-// The files are in PEM form, and Open reads them. With rediss, Sentinels and all nodes speak TLS,
-// and their certificates are valid for the host of the URL.
+// Certificates and keys are in PEM form. Open reads the files, and every new connection reads them
+// again: they can be replaced while the program runs. A file that is missing or invalid then, or a
+// certificate that is not valid while the last one is, changes nothing. With rediss, Sentinels and
+// all nodes speak TLS, and their certificates are valid for the host of the URL.
 //
 // Open asks a server whether it belongs to a Cluster. Config.Client takes a rueidis client of the
 // caller's instead of a URL; package goredis takes a go-redis one.

@@ -80,6 +80,9 @@ func (s *Server) watch(context.Context) error {
 	if s.certificate != nil {
 		s.sources = append(s.sources, source{"certificate", s.c.TLSCert, s.certificate.files})
 	}
+	if from := s.watchStoreFiles(); from != nil && s.shared != nil {
+		s.sources = append(s.sources, *from)
+	}
 	for _, t := range []*tokens{s.apiTokens, s.envoyTokens, s.adminTokens} {
 		if t != nil {
 			s.sources = append(s.sources, source{t.name, t.path, t.file})

@@ -1,10 +1,15 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/reload"
@@ -49,7 +54,13 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 		Read: func(files []reload.File) (func() reload.InForce, error) {
 			callers.WarnReadable(config.Logger, "TLS key", config.TLSKey)
 			read, err := readCertificates(files, len(paths))
-			return func() reload.InForce { c.config.Store(read); return reload.InForce{} }, err
+			if err != nil {
+				return nil, err
+			}
+			return func() reload.InForce {
+				c.config.Store(read)
+				return reload.InForce{Expires: read.Certificates[0].Leaf.NotAfter}
+			}, tlsfiles.Replaces(config.TLSCert, c.config.Load(), read, time.Now())
 		},
 	})
 	if err := c.files.Reload().Err; err != nil {
@@ -84,6 +95,40 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 		config.SessionTicketsDisabled = true // clients must match the current authorities
 	}
 	return config, nil
+}
+
+// watchStoreFiles watches the files of TLS to Redis. Connections read them themselves; this tells
+// what came of a change, and when the certificate expires. It returns nil without files.
+func (s *Server) watchStoreFiles() *source {
+	where := s.config.Store
+	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}
+	u, err := url.Parse(files.AddTo(cmp.Or(s.c.Store, where.URL), false))
+	if err != nil {
+		return nil
+	}
+	files = tlsfiles.FromQuery(u.Query())
+	paths := slices.DeleteFunc([]string{files.CA, files.Cert, files.Key}, func(path string) bool { return path == "" })
+	if len(paths) == 0 {
+		return nil
+	}
+	var good *tls.Config
+	const name = "certificate for Redis"
+	return &source{name, strings.Join(paths, ", "), reload.New(reload.Config{
+		Name:     "server: the " + name,
+		Paths:    paths,
+		Open:     func() ([]reload.File, error) { return reload.ReadFiles(maxPEM, paths...) },
+		Logger:   s.c.Logger,
+		Reloaded: s.reloaded(name),
+		Read: func([]reload.File) (func() reload.InForce, error) {
+			read, err := files.Again(&tls.Config{}, good)
+			return func() (in reload.InForce) {
+				if good = read; len(read.Certificates) > 0 {
+					in.Expires = read.Certificates[0].Leaf.NotAfter
+				}
+				return in
+			}, err
+		},
+	})}
 }
 
 // listen returns a configuration that looks up the certificates for every connection.

@@ -170,6 +170,14 @@ func TestTLS(t *testing.T) {
 		t.Errorf("got %v, want that they do not match", err)
 	}
 	all("second")
+	valid := a.cert.NotAfter
+	a.cert.NotAfter = time.Now().Add(-time.Minute) // of what it signs
+	swap("expired")
+	a.cert.NotAfter = valid
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "the certificate expired on") {
+		t.Errorf("got %v, want that it has expired", err)
+	}
+	all("second")
 }
 
 // TestMutualTLS has clients prove themselves, on every listener, to the authorities of today.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/denialid"
+	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -80,14 +82,28 @@ func (c *whyCommand) Run(s *system) error {
 			return denialsText(list)
 		case isID:
 			return fmt.Appendf(nil, "this server does not remember that denial, of %s; it was another process, "+
-				"it was restarted since, or --keep-denials is over: ask each with --server\n", moment(id.Time()))
+				"it was restarted since, or --keep-denials is over%s\n", moment(id.Time()), others(ctx, client))
 		}
-		return fmt.Appendf(nil, "this server remembers no denial of %s%s\n", oneLine(c.What), around(c.At))
+		return fmt.Appendf(nil, "this server remembers no denial of %s%s%s\n", oneLine(c.What), around(c.At),
+			others(ctx, client))
 	})
 	if err == nil && len(list) == 0 {
 		err = errReported
 	}
 	return err
+}
+
+// others says which process was asked, and which ones remember denials of their own.
+func others(ctx context.Context, client *control.Client) string {
+	all, err := client.Processes(ctx)
+	if err != nil || len(all) < 2 {
+		return ""
+	}
+	names := make([]string, len(all)-1)
+	for i, p := range all[1:] {
+		names[i] = oneLine(p.Name)
+	}
+	return fmt.Sprintf("; %s was asked: ask the others with --server: %s", oneLine(all[0].Name), strings.Join(names, ", "))
 }
 
 func around(at string) string {

@@ -85,3 +85,16 @@ func TestTimesOfWhy(t *testing.T) {
 		}
 	}
 }
+
+// Of several processes, the command says which one was asked, and whom else to ask.
+func TestWhyNamesTheProcesses(t *testing.T) {
+	url := answering(t, map[string]any{
+		"/api/why": map[string]any{"denials": []observe.Denial{}},
+		"/api/processes": map[string]any{
+			"processes": []observe.Process{{Name: "web-1/7", Self: true}, {Name: "web-2/9"}}},
+	})
+	got := execute(t, "", "why", "--server", url, "user:42")
+	if want := "; web-1/7 was asked: ask the others with --server: web-2/9\n"; !strings.HasSuffix(got.stdout, want) {
+		t.Errorf("got %q%s, want %q at its end", got.stdout, got.stderr, want)
+	}
+}

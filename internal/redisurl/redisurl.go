@@ -2,13 +2,17 @@
 package redisurl
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -23,10 +27,13 @@ const Begin = "does not begin with redis://, rediss:// or unix://"
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 	`?addr=host:port for further nodes and ?master_set=name for Sentinel`
 
+// passwordParameter names the file with the password.
+const passwordParameter = "password_file"
+
 // parameters are those of a URL.
 var parameters = []string{
 	"addr", tlsfiles.CAParameter, tlsfiles.CertParameter, "client_cache", "client_name", "db", "dial_timeout",
-	tlsfiles.KeyParameter, "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
+	tlsfiles.KeyParameter, "master_set", "max_retries", passwordParameter, "protocol", "skip_verify", "write_timeout",
 }
 
 // Is reports whether a text begins as the URL of a Redis does.
@@ -49,7 +56,8 @@ func Check(text string) error {
 	return nil
 }
 
-// Parse reads a URL, and the files that its parameters ca_file, cert_file and key_file name. The
+// Parse reads a URL, and the files that its parameters ca_file, cert_file, key_file and
+// password_file name. New connections read these files again, so that they can be replaced. The
 // error is a [*stint.InvalidError] that shows nothing of the URL but these files: if it is
 // malformed, any part of it may belong to the password.
 func Parse(text string) (rueidis.ClientOption, error) {
@@ -63,6 +71,9 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	}
 	if err != nil {
 		return option, &stint.InvalidError{Err: fmt.Errorf("TLS to Redis: %w", err)}
+	}
+	if err := usePassword(&option, u.Query().Get(passwordParameter)); err != nil {
+		return option, &stint.InvalidError{Err: fmt.Errorf("the password of Redis: %w", err)}
 	}
 	return option, nil
 }
@@ -79,7 +90,45 @@ func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 		return err
 	}
 	option.Sentinel.TLSConfig = option.TLSConfig
-	return files.Apply(option.TLSConfig)
+	if err := files.Apply(option.TLSConfig); err != nil || files == (tlsfiles.Files{}) {
+		return err
+	}
+	var good atomic.Pointer[tls.Config]
+	good.Store(option.TLSConfig)
+	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		now, err := files.Again(c, good.Load())
+		if err != nil { // what was good stays in force
+			now = c.Clone()
+			now.RootCAs, now.Certificates = good.Load().RootCAs, good.Load().Certificates
+		} else {
+			good.Store(now)
+		}
+		return (&tls.Dialer{NetDialer: d, Config: now}).DialContext(ctx, "tcp", addr)
+	}
+	return nil
+}
+
+// usePassword has every connection read the password from a file. While that cannot be read, the
+// last one is used.
+func usePassword(option *rueidis.ClientOption, path string) error {
+	if path == "" {
+		return nil
+	}
+	var good atomic.Pointer[string]
+	read := func() error {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			password := strings.TrimRight(string(text), "\r\n")
+			good.Store(&password)
+		}
+		return err
+	}
+	user := option.Username
+	option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		_ = read() // what was read before stays in force
+		return rueidis.AuthCredentials{Username: user, Password: *good.Load()}, nil
+	}
+	return read()
 }
 
 func parse(text string) (rueidis.ClientOption, error) {

@@ -56,6 +56,8 @@ type InForce struct {
 	Fingerprint string
 	// Changes say what is different since, for people. They are none the first time.
 	Changes []Change
+	// Expires is when what is in force ends to be valid; zero is never.
+	Expires time.Time
 }
 
 // Change is something that is different.

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"time"
 )
 
 // Files are what a client of a server with TLS reads. What is "" is not used.
@@ -64,6 +65,16 @@ func (f Files) Apply(c *tls.Config) error {
 	return nil
 }
 
+// Again reads the files into a copy of the configuration of a client, given the one that was read
+// before; nil is none.
+func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
+	c = c.Clone()
+	if err := f.Apply(c); err != nil {
+		return nil, err
+	}
+	return c, Replaces(f.Cert, before, c, time.Now())
+}
+
 func read(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if wrong, ok := errors.AsType[*fs.PathError](err); ok {
@@ -88,6 +99,31 @@ func Pair(certName string, cert []byte, keyName string, key []byte) (tls.Certifi
 		return pair, fmt.Errorf("%s and %s: %w", certName, keyName, err)
 	}
 	return pair, nil
+}
+
+// Valid reports why a certificate is not valid at a time; nil if it is.
+func Valid(name string, leaf *x509.Certificate, now time.Time) error {
+	switch {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("%s: the certificate expired on %s", name, leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("%s: the certificate is not valid before %s", name, leaf.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Replaces reports why the certificate of a configuration does not replace that of another, nil if
+// it does: one that is not valid replaces none that is. Either may have none.
+func Replaces(name string, was, is *tls.Config, now time.Time) error {
+	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
+		return nil
+	}
+	old := was.Certificates[0].Leaf
+	err := Valid(name, is.Certificates[0].Leaf, now)
+	if err == nil || Valid(name, old, now) != nil {
+		return nil
+	}
+	return fmt.Errorf("%w; the one in force is valid until %s", err, old.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // The parameters of a URL that name files.
