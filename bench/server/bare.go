@@ -23,11 +23,16 @@ func runBare(ctx context.Context, args []string) error {
 	overGRPC := flags.String("grpc", "", "`address` for Envoy's rate limit service")
 	overHTTP := flags.String("http", "", "`address` for HTTP")
 	allowed := flags.String("allowed", "", "`file` with what every request is answered, as a message or as a body")
+	streams := flags.Bool("stream", false, "answer every request with a stream, as a language model does")
+	pace := flags.Duration("pace", 0, "`time` between the events of a stream")
 	denied := flags.String("denied", "", "`file` with what requests for the key denied are answered")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *overHTTP != "" {
+	switch {
+	case *streams:
+		return serveHTTP(ctx, *overHTTP, streamHandler(*pace))
+	case *overHTTP != "":
 		return serveHandler(ctx, *overHTTP, *allowed)
 	}
 	e := &echo{}
@@ -72,11 +77,15 @@ func serveHandler(ctx context.Context, address, path string) error {
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveHTTP(ctx, address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body)
-	})}
+	}))
+}
+
+func serveHTTP(ctx context.Context, address string, handler http.Handler) error {
+	srv := &http.Server{Addr: address, Handler: handler}
 	defer context.AfterFunc(ctx, func() { srv.Close() })()
 	if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string) error {
 			{Name: "rls", Run: p.runRLS},
 			{Name: "rls-cpu", Run: p.runRLSCPU},
 			{Name: "gateway", Run: p.runGateway},
+			{Name: "llm", Run: p.runLLM},
 			{Name: "api", Run: p.runAPI},
 			{Name: "memory", Run: p.runMemory},
 		},

@@ -8,10 +8,11 @@ type events struct {
 	json  *Scanner
 	count int64 // of events whose data is an object
 
-	line   lineState
-	field  int  // how many bytes of "data:" the line has so far
-	cr     bool // the last byte was a carriage return, which a line feed belongs to
-	object int8 // 1 if the data of the event is an object, -1 if it is not, 0 before it
+	line    lineState
+	field   int  // how many bytes of "data:" the line has so far
+	cr      bool // the last byte was a carriage return, which a line feed belongs to
+	atEvent bool // an event begins
+	object  int8 // 1 if the data of the event is an object, -1 if it is not, 0 before it
 }
 
 type lineState uint8
@@ -27,8 +28,14 @@ const dataField = "data:"
 var dataPrefix = []byte(dataField)
 
 func (e *events) Write(p []byte) (int, error) {
-	lf := -1 // the next line feed, so that each is looked for once
 	for i := 0; i < len(p); {
+		if e.atEvent && !e.cr {
+			n := e.skip(p[i:min(i+maxSkip, len(p))])
+			if i += n; n > 0 {
+				continue
+			}
+		}
+		e.atEvent = false
 		if c := p[i]; c == '\n' || c == '\r' {
 			if c != '\n' || !e.cr {
 				e.endLine()
@@ -38,34 +45,55 @@ func (e *events) Write(p []byte) (int, error) {
 			continue
 		}
 		e.cr = false
-		if e.line == lineName && e.field == 0 && bytes.HasPrefix(p[i:], dataPrefix) {
-			e.line, e.field = lineData, len(dataPrefix)
-			i += len(dataPrefix)
-			continue
-		}
 		if e.line == lineName {
 			e.name(p[i])
 			i++
 			continue
 		}
-		if lf < i {
-			if lf = bytes.IndexByte(p[i:], '\n') + i; lf < i {
-				lf = len(p)
-			}
+		end := i + bytes.IndexByte(p[i:], '\n')
+		if end < i {
+			end = len(p)
 		}
-		end := lf
 		if cr := bytes.IndexByte(p[i:end], '\r'); cr >= 0 {
 			end = i + cr
 		}
-		if e.line == lineData && (e.object != 0 || !e.json.pointers.absent(p[i:end]) || !endsEvent(p[end:])) {
-			e.data(p[i:end])
-		} else if e.line == lineData {
-			e.peek(p[i:end]) // most events have none of the counters
+		if e.line == lineData {
+			e.peek(p[i:end])
+			_, _ = e.json.Write(p[i:end]) // never fails
 		}
 		i = end
 	}
 	return len(p), nil
 }
+
+// maxSkip bounds how far ahead skip looks, so that many events do not mean many looks at all of a
+// piece.
+const maxSkip = 4 << 10
+
+// skip passes over whole events at the beginning of a piece that surely have none of the counters,
+// by a quick look, and returns their length. Most events have none.
+func (e *events) skip(p []byte) int {
+	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {
+		p = p[:cr]
+	}
+	p = p[:e.json.pointers.before(p)]
+	end := bytes.LastIndex(p, emptyLine) + len(emptyLine)
+	if end < len(emptyLine) {
+		return 0
+	}
+	for at := 0; at < end; {
+		line := p[at : at+bytes.IndexByte(p[at:], '\n')]
+		at += len(line) + 1
+		if data, ok := bytes.CutPrefix(line, dataPrefix); ok {
+			e.peek(data)
+		} else if len(line) == 0 {
+			e.endEvent()
+		}
+	}
+	return end
+}
+
+var emptyLine = []byte("\n\n")
 
 // name takes a byte of a field's name.
 func (e *events) name(c byte) {
@@ -76,19 +104,6 @@ func (e *events) name(c byte) {
 		e.line = lineData
 	}
 	e.field++
-}
-
-// endsEvent reports whether a text begins with the end of a line and an empty one. It may not say
-// so where lines end in another way.
-func endsEvent(p []byte) bool {
-	return bytes.HasPrefix(p, lineFeeds) || bytes.HasPrefix(p, crLineFeeds)
-}
-
-var lineFeeds, crLineFeeds = []byte("\n\n"), []byte("\r\n\r\n")
-
-func (e *events) data(p []byte) {
-	e.peek(p)
-	_, _ = e.json.Write(p) // never fails
 }
 
 // peek finds out whether the data of the event is an object.
@@ -110,11 +125,15 @@ func (e *events) endLine() {
 	case e.line == lineData:
 		_, _ = e.json.Write(newLine) // data of several lines is one text
 	case e.line == lineName && e.field == 0:
-		if e.object > 0 {
-			e.count++
-		}
-		e.object = 0
+		e.endEvent()
 		e.json.Reset()
 	}
 	e.line, e.field = lineName, 0
+}
+
+func (e *events) endEvent() {
+	if e.object > 0 {
+		e.count++
+	}
+	e.object, e.atEvent = 0, true
 }

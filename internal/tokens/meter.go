@@ -55,7 +55,7 @@ func (m *Meter) Begin(h http.Header) {
 	m.read(h)
 	m.to = m.scanner
 	if media, _, _ := mime.ParseMediaType(h.Get("Content-Type")); media == "text/event-stream" {
-		m.events = &events{json: m.scanner}
+		m.events = &events{json: m.scanner, atEvent: true}
 		m.to = m.events
 	}
 	switch strings.ToLower(strings.TrimSpace(h.Get("Content-Encoding"))) {

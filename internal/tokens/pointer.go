@@ -23,10 +23,19 @@ type Pointers struct {
 	common []byte // what the last names of all pointers have in common
 }
 
-// absent reports whether a whole document surely has none of the pointers, by a quick look. An
-// ASCII letter can also be written as an escape, which begins with \u00.
-func (p *Pointers) absent(document []byte) bool {
-	return len(p.common) > 0 && !bytes.Contains(document, p.common) && !bytes.Contains(document, escapedLetter)
+// before returns the length of the part of a text that surely has no name of a pointer, by a quick
+// look. An ASCII letter can also be written as an escape, which begins with \u00.
+func (p *Pointers) before(text []byte) int {
+	if len(p.common) == 0 {
+		return 0
+	}
+	if i := bytes.Index(text, p.common); i >= 0 {
+		text = text[:i]
+	}
+	if i := bytes.Index(text, escapedLetter); i >= 0 {
+		text = text[:i]
+	}
+	return len(text)
 }
 
 var escapedLetter = []byte(`\u00`)

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint/bench/internal/contest"
+	"github.com/stint-limiter/stint/bench/internal/process"
+)
+
+const (
+	// mostOfPlain is how much of the CPU time of a gateway that counts nothing one that counts
+	// tokens may take.
+	mostOfPlain = 1.10
+
+	streamEvents  = 1000
+	streamCallers = 8
+
+	streamEvent = `data: {"id":"chatcmpl-9x8y7z6w5v4u3t2s1r0q","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o-2024-08-06","service_tier":"default","system_fingerprint":"fp_ee1d74bde0","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n"
+	streamEnd   = `data: {"id":"chatcmpl-9x8y7z6w5v4u3t2s1r0q","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":19,"completion_tokens":1000,"total_tokens":1019,"prompt_tokens_details":{"cached_tokens":8}}}` + "\n\ndata: [DONE]\n\n"
+	streamAsk   = `{"model":"gpt-4o","stream":true,"max_tokens":1000,"messages":[{"role":"user","content":"Tell me a story."}]}`
+)
+
+// runLLM measures what it costs the gateway to count the tokens of streams.
+func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Report) {
+	rack := process.NewRack()
+	defer rack.Stop()
+	gateways := []struct{ name, policies string }{
+		{"without settling", ""},
+		{"tokens settled", "policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]\n"},
+	}
+	r.Heading("Streams of a language model, CPU time of the gateway", fmt.Sprintf(
+		"In ms for a response of %s events, each of which the model flushes by itself; %d streams at a time, in memory. "+
+			"Models pause between events; without pauses, the gateway reads several at a time.", contest.Count(streamEvents), streamCallers))
+	var rows [][]string
+	for _, pace := range []time.Duration{time.Millisecond, 0} {
+		upstream := startStreams(ctx, rack, pace)
+		var running []*process.Process
+		var addresses []string
+		for i, g := range gateways {
+			config := rack.Write(fmt.Sprintf("llm%d/stint.yaml", i), "client_ip: {trusted_proxies: loopback}\n"+
+				"tiers: [{name: all, identity: ip, budget: 1000000000000/1d}]\n"+g.policies)
+			address := process.FreeAddress()
+			running = append(running, rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream,
+				"--config", config, "--store", "memory", "--listen", address, "--admin", "", "--drain", "0s", "--no-access-log"))
+			addresses = append(addresses, address)
+		}
+		spent := make([]contest.Series, len(gateways))
+		streams := contest.Pick(s, 4, 2)
+		if pace == 0 {
+			streams *= 16
+		}
+		for _, which := range contest.Turns(s.Rounds, len(gateways)) {
+			before := running[which].CPU()
+			drawStreams(ctx, addresses[which], streams)
+			took := running[which].CPU() - before
+			spent[which] = append(spent[which], float64(took.Microseconds())/1000/float64(streams*streamCallers))
+		}
+		var ratios contest.Series
+		for i := range spent[0] {
+			ratios = append(ratios, spent[1][i]/spent[0][i])
+		}
+		what := "without pauses"
+		if pace > 0 {
+			what = fmt.Sprintf("an event every %v", pace)
+			r.AtMost(mostOfPlain, "×", "llm: CPU time of the gateway that settles tokens to one that does not").Judge(ratios.Median())
+		}
+		for i, g := range gateways {
+			rows = append(rows, []string{what, g.name, fmt.Sprintf("%.2f", spent[i].Median()),
+				fmt.Sprintf("%.2f", spent[i].Median()/spent[0].Median())})
+		}
+	}
+	r.Table([]string{"", "", "ms a response", "× without"}, rows)
+}
+
+// drawStreams reads so many streams by each caller.
+func drawStreams(ctx context.Context, address string, streams int) {
+	transport := &http.Transport{MaxIdleConnsPerHost: streamCallers}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	var work sync.WaitGroup
+	failures := make(chan error, streamCallers)
+	for range streamCallers {
+		work.Go(func() {
+			for range streams {
+				if err := drawStream(ctx, client, address); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+	select {
+	case err := <-failures:
+		contest.OK(err)
+	default:
+	}
+}
+
+func drawStream(ctx context.Context, client *http.Client, address string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(streamAsk))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	n, err := io.Copy(io.Discard, response.Body)
+	if want := int64(streamEvents*len(streamEvent) + len(streamEnd)); err == nil && (response.StatusCode != http.StatusOK || n != want) {
+		err = fmt.Errorf("got %s and %d bytes, want %d", response.Status, n, want)
+	}
+	return err
+}
+
+// startStreams starts a model that streams an event at a time.
+func startStreams(ctx context.Context, rack *process.Rack, pace time.Duration) string {
+	address := process.FreeAddress()
+	rack.Start(ctx, address, nil, contest.Must(os.Executable()), bareCommand, "-http", address, "-stream", "-pace", pace.String())
+	return address
+}
+
+// streamHandler answers every request with a stream.
+func streamHandler(pace time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		control := http.NewResponseController(w)
+		next := time.Now()
+		for range streamEvents {
+			if next = next.Add(pace); pace > 0 {
+				time.Sleep(time.Until(next))
+			}
+			_, _ = io.WriteString(w, streamEvent)
+			_ = control.Flush()
+		}
+		_, _ = io.WriteString(w, streamEnd)
+	})
+}
