@@ -81,3 +81,44 @@ func used(t *testing.T, store stint.Store, v *policy.Verdict) (all []int64) {
 	}
 	return all
 }
+
+// A request with two readings, of which one counts tokens, is charged at least its estimate: else
+// a spelling of the path would give something back.
+func TestUsageOfTwoReadings(t *testing.T) {
+	store, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	guard := guardOver(t, store, `
+tiers: [{name: all, identity: ip, budget: [100000/1d, "output_tokens: 100000/1d"]}]
+policies: [{name: chat, match: {path: /chat}, usage: {preset: openai}}]
+`, policy.GuardConfig{})
+	for _, test := range []struct {
+		name, path, raw string
+		response        string
+		want            []int64
+	}{
+		{"one reading, less", "/chat", "", `{"usage":{"prompt_tokens":1,"completion_tokens":4}}`, []int64{5, 4}},
+		{"two readings, less", "/x/../chat", "/x/..%2fchat", `{"usage":{"prompt_tokens":1,"completion_tokens":4}}`,
+			[]int64{5 + 1005, 4 + 1000}},
+		{"two readings, more", "/x/../chat", "/x/..%2fchat", `{"usage":{"prompt_tokens":1,"completion_tokens":4000}}`,
+			[]int64{5 + 1005 + 4001, 4 + 1000 + 4000}},
+	} {
+		var v policy.Verdict
+		in := policy.Input{Method: "POST", Path: test.path, RawPath: test.raw, Content: prompt(`{"messages":"hello"}`)}
+		if err := guard.Decide(t.Context(), &in, &v); err != nil || !v.Decision.Allowed {
+			t.Fatal(err, v.Decision)
+		}
+		finish, meter := guard.Follow(t.Context(), &v), v.Meter()
+		if finish == nil || meter == nil {
+			t.Fatalf("%s: nothing is read", test.name)
+		}
+		meter.Begin(http.Header{})
+		_, _ = meter.Write([]byte(test.response))
+		finish(policy.Outcome{Status: 200})
+		if got := used(t, store, &v); !slices.Equal(got, test.want) {
+			t.Errorf("%s: used %v, want %v", test.name, got, test.want)
+		}
+	}
+}

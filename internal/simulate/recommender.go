@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/contract"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/memorystore"
@@ -180,12 +181,13 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 		return err
 	}
 	for i := range v.Results {
-		if claim := r.claim(i); claim.Cost > 0 && !decision.Repeat {
+		claim := r.claim(i)
+		if cost := claim.CostOf(&claim.Limits[0]); cost > 0 && !decision.Repeat {
 			windows := r.rules[v.Results[i].Rule.Index].windows
 			list := r.measures(claim, v.Results[i].Rule.Index)
 			for k := range list {
 				windows[k].Requests++
-				list[k].add(windows[k], decision.Charge.Data().At, claim.Cost)
+				list[k].add(windows[k], decision.Charge.Data().At, cost)
 			}
 		}
 	}
@@ -263,9 +265,13 @@ func (r *recommender) settle(claim *stint.Claim, at int64, a *stint.Amendment) {
 		if own.Subject != claim.Subject || own.Scope != claim.Scope || own.Limits[0].Name != claim.Limits[0].Name {
 			continue
 		}
+		truth, ok := contract.TotalOf(a, claim.Limits[0].Name)
+		if !ok {
+			continue
+		}
 		list := r.measures(claim, rule)
 		for k := range list {
-			list[k].settle(r.rules[rule].windows[k], at, claim.Cost, a.Cost, a.MaxDebt)
+			list[k].settle(r.rules[rule].windows[k], at, claim.CostOf(&claim.Limits[0]), truth, a.MaxDebt)
 		}
 	}
 }

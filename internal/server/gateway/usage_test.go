@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -417,37 +418,54 @@ func TestUsageOfUnknownModels(t *testing.T) {
 	m.wantUsed(t, 29, 19, 10, 130)
 }
 
-// The script of a report against another gateway: five concurrent calls under 100 tokens a minute,
-// where 663 were used.
+// The script of a report against another gateway: a team with 100 tokens a minute and 100 requests
+// a minute, and five calls of one key at once, which use 58, 80, 175, 175 and 175 tokens. There, all
+// five succeeded, and 663 tokens were used.
 func TestFiveCallsUnderOneLimit(t *testing.T) {
+	answers := []int64{58, 80, 175, 175, 175} // tokens, if nothing bounds them
+	const prompt = 8                          // of them in the request
 	for _, test := range []struct {
-		name, body string
-		each       int64 // what a call uses
-		most       int64 // calls that are admitted
-		used       int64
+		name     string
+		bound    int64 // sent as max_tokens; 0 sends none
+		admitted int
 	}{
-		// 10 bytes are 3 tokens of input, so that two calls of 40 and their input are admitted.
-		{"bounded", `{"max_tokens":40}`, 45, 2, 90},
-		{"bounded tightly", `{"max_tokens":10}`, 15, 6, 75},
-		// Without a bound, and above half of the limit, a call is estimated at half of the limit:
-		// two are admitted, whatever they use.
-		{"unbounded", `{}`, 132, 2, 264},
+		// A call is estimated at its bound and 25 tokens of input, or at half of the limit.
+		{"bounded", 20, 2},
+		{"bounded tightly", 1, 3},
+		{"bounded at half of the limit", 50, 2},
+		{"unbounded", 0, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var running, ended sync.WaitGroup
 			proceed := make(chan bool)
+			var used atomic.Int64
 			u := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				n, err := strconv.Atoi(r.URL.Query().Get("call"))
+				if err != nil {
+					t.Error(err)
+				}
+				output := answers[n] - prompt
+				if test.bound > 0 {
+					output = min(output, test.bound)
+				}
+				used.Add(prompt + output)
 				running.Done()
 				<-proceed
-				fmt.Fprintf(w, `{"usage":{"prompt_tokens":5,"completion_tokens":%d}}`, test.each-5)
+				fmt.Fprintf(w, `{"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`, prompt, output)
 			})
-			m := newModel(t, "tiers: [{name: all, identity: ip, budget: 100/1m}]\npolicies:\n"+
+			m := newModel(t, "tiers: [{name: all, identity: ip, limits: 100/1m, budget: 100/1m}]\npolicies:\n"+
 				"  - {name: chat, match: {path: /**}, usage: {preset: openai}}\n", u.URL)
+			bound := ""
+			if test.bound > 0 {
+				bound = fmt.Sprintf(`,"max_tokens":%d`, test.bound)
+			}
 			var admitted, denied atomic.Int64
-			running.Add(5)
-			for range 5 {
+			running.Add(len(answers))
+			for i := range answers {
+				body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"Request %d: tell me a story"}]%s}`, i+1, bound)
+				body += strings.Repeat(" ", 100-len(body)) // 25 tokens by its bytes
 				ended.Go(func() {
-					resp, _ := do(t, "POST", m.URL+"/v1/chat", strings.NewReader(test.body))
+					resp, _ := do(t, "POST", fmt.Sprintf("%s/v1/chat?call=%d", m.URL, i), strings.NewReader(body))
 					if resp.StatusCode == 200 {
 						admitted.Add(1)
 					} else if denied.Add(1); resp.StatusCode != 429 {
@@ -460,10 +478,22 @@ func TestFiveCallsUnderOneLimit(t *testing.T) {
 			running.Wait() // all have been decided, while those that were admitted run
 			close(proceed)
 			ended.Wait()
-			if n := admitted.Load(); n != min(test.most, 5) || n+denied.Load() != 5 {
-				t.Errorf("%d are admitted, want %d", n, test.most)
+			if n := admitted.Load(); n != int64(test.admitted) || n+denied.Load() != int64(len(answers)) {
+				t.Errorf("%d are admitted, want %d", n, test.admitted)
 			}
-			m.wantUsed(t, test.used)
+			m.wantUsed(t, used.Load())
+			// With a bound, what is used stays within the limit if the estimate is not cut; without
+			// one, it is over by what the calls that were admitted use beyond their estimates.
+			most := int64(100)
+			switch {
+			case test.bound == 0:
+				most = 2 * 175
+			case test.bound+25 > 50: // the estimate is cut to half of the limit
+				most = 2 * (prompt + test.bound)
+			}
+			if used.Load() > most {
+				t.Errorf("%d tokens are used, want at most %d", used.Load(), most)
+			}
 		})
 	}
 }
