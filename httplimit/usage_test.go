@@ -27,10 +27,11 @@ policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]
 		t.Fatal(err)
 	}
 	failed := make(chan error, 1)
-	s := httptest.NewUnstartedServer(httplimit.New(guard)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	reads := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
 		failed <- err
-	})))
+	})
+	s := httptest.NewUnstartedServer(httplimit.New(guard)(reads))
 	s.Config.ReadTimeout = 300 * time.Millisecond
 	s.Start()
 	defer s.Close()

@@ -83,7 +83,8 @@ func TestSendReports(t *testing.T) {
 			if body, err := io.ReadAll(r.Body); err != nil || len(body) != 43 {
 				t.Errorf("got %q, %v", body, err)
 			}
-			return &http.Response{StatusCode: 200, Body: from, Header: http.Header{"Content-Type": {"text/event-stream"}}}, nil
+			stream := http.Header{"Content-Type": {"text/event-stream"}}
+			return &http.Response{StatusCode: 200, Body: from, Header: stream}, nil
 		}))
 		if err != nil {
 			t.Fatal(err)

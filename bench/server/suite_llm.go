@@ -47,8 +47,9 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 			config := rack.Write(fmt.Sprintf("llm%d/stint.yaml", i), "client_ip: {trusted_proxies: loopback}\n"+
 				"tiers: [{name: all, identity: ip, budget: 1000000000000/1d}]\n"+g.policies)
 			address := process.FreeAddress()
-			running = append(running, rack.Start(ctx, address, nil, p.stint, "gateway", "--upstream", "http://"+upstream,
-				"--config", config, "--store", "memory", "--listen", address, "--admin", "", "--drain", "0s", "--no-access-log"))
+			running = append(running, rack.Start(ctx, address, nil, p.stint, "gateway",
+				"--upstream", "http://"+upstream, "--config", config, "--store", "memory", "--listen", address,
+				"--admin", "", "--drain", "0s", "--no-access-log"))
 			addresses = append(addresses, address)
 		}
 		spent := make([]contest.Series, len(gateways))
@@ -105,7 +106,8 @@ func drawStreams(ctx context.Context, address string, streams int) {
 }
 
 func drawStream(ctx context.Context, client *http.Client, address string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(streamAsk))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/chat/completions",
+		strings.NewReader(streamAsk))
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,8 @@ func drawStream(ctx context.Context, client *http.Client, address string) error 
 	}
 	defer response.Body.Close()
 	n, err := io.Copy(io.Discard, response.Body)
-	if want := int64(streamEvents*len(streamEvent) + len(streamEnd)); err == nil && (response.StatusCode != http.StatusOK || n != want) {
+	want := int64(streamEvents*len(streamEvent) + len(streamEnd))
+	if err == nil && (response.StatusCode != http.StatusOK || n != want) {
 		err = fmt.Errorf("got %s and %d bytes, want %d", response.Status, n, want)
 	}
 	return err
@@ -125,7 +128,8 @@ func drawStream(ctx context.Context, client *http.Client, address string) error 
 // startStreams starts a model that streams an event at a time.
 func startStreams(ctx context.Context, rack *process.Rack, pace time.Duration) string {
 	address := process.FreeAddress()
-	rack.Start(ctx, address, nil, contest.Must(os.Executable()), bareCommand, "-http", address, "-stream", "-pace", pace.String())
+	rack.Start(ctx, address, nil, contest.Must(os.Executable()), bareCommand, "-http", address, "-stream",
+		"-pace", pace.String())
 	return address
 }
 

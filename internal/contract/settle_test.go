@@ -74,7 +74,8 @@ func TestSettleOnce(t *testing.T) {
 			stint.Amendment{Costs: stint.Costs{"in": 2, "out": 3}}, 0, []stint.Costs{{"": 1, "in": 2, "out": 3}}, 5},
 		{"names in common", []stint.Claim{requests, other}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 0,
 			[]stint.Costs{nil, nil}, 7},
-		{"without a hold", []stint.Claim{requests, costs}, []int{1}, 0, stint.Amendment{Cost: 7}, 0, []stint.Costs{nil}, 7},
+		{"without a hold", []stint.Claim{requests, costs}, []int{1}, 0, stint.Amendment{Cost: 7}, 0,
+			[]stint.Costs{nil}, 7},
 		{"no requests", []stint.Claim{place, costs}, []int{1}, time.Minute, stint.Amendment{Cost: 7}, 0,
 			[]stint.Costs{nil}, 7},
 	} {
@@ -84,7 +85,8 @@ func TestSettleOnce(t *testing.T) {
 			got = append(got, a.Costs)
 			return stint.Amended{Changed: true, Charged: Total(&a) - test.lacks}, nil
 		})
-		if err != nil || !reflect.DeepEqual(got, test.want) || done != (stint.Amended{Changed: true, Charged: test.charged}) {
+		want := stint.Amended{Changed: true, Charged: test.charged}
+		if err != nil || !reflect.DeepEqual(got, test.want) || done != want {
 			t.Errorf("%s: calls %v, %+v, %v; want %v, %d", test.name, got, done, err, test.want, test.charged)
 		}
 	}

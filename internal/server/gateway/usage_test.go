@@ -419,8 +419,8 @@ func TestUsageOfUnknownModels(t *testing.T) {
 }
 
 // The script of a report against another gateway: a team with 100 tokens a minute and 100 requests
-// a minute, and five calls of one key at once, which use 58, 80, 175, 175 and 175 tokens. There, all
-// five succeeded, and 663 tokens were used.
+// a minute, and five calls of one key at once, which use 58, 80, 175, 175 and 175 tokens. There,
+// all five succeeded, and 663 tokens were used.
 func TestFiveCallsUnderOneLimit(t *testing.T) {
 	answers := []int64{58, 80, 175, 175, 175} // tokens, if nothing bounds them
 	const prompt = 8                          // of them in the request
