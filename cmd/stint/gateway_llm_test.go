@@ -103,7 +103,8 @@ policies: [{name: chat, match: {path: /v1/**}, usage: {preset: openai}}]
 	defer store.Close()
 	eventually.Nil(t, "all is settled", func() error {
 		d, err := store.Take(t.Context(), stint.Request{Mode: stint.ModePeek, Claims: []stint.Claim{{
-			Subject: "everyone", Scope: "global", Cost: 1, Limits: []stint.Limit{stint.PerDay(budget).WithName("tokens")}}}})
+			Subject: "everyone", Scope: "global", Cost: 1,
+			Limits: []stint.Limit{stint.PerDay(budget).WithName("tokens")}}}})
 		if err != nil {
 			return err
 		}
