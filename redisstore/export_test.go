@@ -15,8 +15,8 @@ func (s *Store) SetClock(clock func() time.Time) {
 	s.clock = func() int64 { return clock().UnixMicro() }
 }
 
-// OpenNow is Open that fails unless the store can be used. An attempt to connect that takes too long
-// is followed by others: a busy machine is no mistake.
+// OpenNow is Open that fails unless the store can be used. An attempt to connect that takes too
+// long is followed by others: a busy machine is no mistake.
 func OpenNow(ctx context.Context, c Config) (*Store, error) {
 	s, err := Open(ctx, c)
 	if err != nil {

@@ -23,7 +23,8 @@ type set struct {
 	packed    []byte // for lua/sets.lua
 	numberAt  int    // where its number is in packed
 	// others are to be used where a state has another directory: it has more limits than these, or
-	// room for larger counts. The usual one, if there is any, fitted the state that was charged last.
+	// room for larger counts. The usual one, if there is any, fitted the state that was charged
+	// last.
 	others atomic.Pointer[[]*set]
 	usual  atomic.Pointer[set]
 }
