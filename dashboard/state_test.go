@@ -26,7 +26,7 @@ func TestStateOfNothing(t *testing.T) {
 	r := newRig(t, func(c *Config) { *c = Config{Monitor: c.Monitor, Guard: c.Guard} })
 	var all map[string]json.RawMessage
 	r.get("/api/state", &all)
-	want := []string{"alerts", "audit", "config", "long", "names", "now", "offenders", "outbound", "points",
+	want := []string{"alerts", "audit", "changes", "config", "long", "names", "now", "offenders", "outbound", "points",
 		"processes", "series", "store", "top",
 		"version", "violations", "who", "writable"}
 	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
