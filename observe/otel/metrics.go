@@ -77,6 +77,8 @@ var definitions = []definition{
 	{"stint_config_reloads_total", "stint.config.reloads", counter, "{reload}"},
 	{"stint_config_last_reload_timestamp_seconds", "stint.config.last_reload.time", gauge, "s"},
 	{"stint_config_last_reload_success", "stint.config.last_reload.success", gauge, "1"},
+	{"stint_config_info", "stint.config.info", gauge, "1"},
+	{"stint_certificate_expires_timestamp_seconds", "stint.certificate.expires.time", gauge, "s"},
 	{"stint_outbound_calls_total", "stint.outbound.calls", counter, "{call}"},
 	{"stint_outbound_wait_seconds", "stint.outbound.wait", histogram, "s"},
 	{"stint_outbound_waiting", "stint.outbound.waiting", gauge, "{call}"},
