@@ -19,7 +19,7 @@ func TestF19(t *testing.T) {
 		lasts := pick(3*time.Second, 700*time.Millisecond)
 		for _, o := range []ordeal{
 			{
-				// A process that lags behind waits for longer, up to 250 ms, and may get its answer.
+				// A process that lags behind waits for up to 250 ms more, and may get its answer.
 				name: "latency 5×D", mute: *measure,
 				begin: func() { proxy.SetLatency(5*budget, 0) },
 				end:   func() { proxy.SetLatency(0, 0) },
