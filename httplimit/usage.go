@@ -42,7 +42,7 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 }
 
 // readDeadlines returns until when what is read of a body before the decision has to arrive, and
-// until when the rest; the zero time is never. The [http.Server.ReadTimeout] is not prolonged.
+// until when the rest; the zero time is never. An [http.Server.ReadTimeout] begins again here.
 func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	now := time.Now()
 	soon = now.Add(digestTime)

@@ -166,7 +166,7 @@ func (r *Result) onlyPlaces() bool {
 // truths returns the true costs of some results by the names of their limits: quantities that have
 // a cost of their own keep it, and all others cost as much as the response says. It is nil if all
 // cost the same.
-func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
+func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	named := false
 	for _, i := range results {
 		named = named || v.Results[i].Costs != nil
@@ -174,14 +174,19 @@ func (v *Verdict) truths(cost int64, results []int) (costs stint.Costs) {
 	if !named {
 		return nil
 	}
-	costs = stint.Costs{}
+	return v.costsOf(cost, results, v.used)
+}
+
+// costsOf returns the true costs of some results by the names of their limits, given what was used.
+func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.Costs {
+	costs := stint.Costs{}
 	for _, i := range results {
 		r := &v.Results[i]
 		for k := range r.Limits {
 			name := r.Limits[k].Name
 			costs[name] = cost
 			if own, ok := r.Costs[name]; ok {
-				costs[name] = v.truthOf(name, own, v.used)
+				costs[name] = v.truthOf(name, own, used)
 			}
 		}
 	}

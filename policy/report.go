@@ -25,20 +25,9 @@ func (g *Guard) startReports(ctx context.Context, v *Verdict) *tokens.Reports {
 // used so far.
 func (v *Verdict) report(used tokens.Counts, cost int64) (stint.Charge, stint.Amendment) {
 	budgets := v.budgets()
-	a := stint.Amendment{Kind: stint.AmendExtend, Costs: stint.Costs{}, KnownOnly: true}
+	a := stint.Amendment{Kind: stint.AmendExtend, Costs: v.costsOf(cost, budgets, used), KnownOnly: true}
 	if v.after != nil {
 		a.MaxDebt = v.after.maxDebt
-	}
-	for _, i := range budgets {
-		r := &v.Results[i]
-		for k := range r.Limits {
-			name := r.Limits[k].Name
-			if own, ok := r.Costs[name]; !ok {
-				a.Costs[name] = cost
-			} else {
-				a.Costs[name] = v.truthOf(name, own, used)
-			}
-		}
 	}
 	return v.Decision.Charge.Part(budgets...), a
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TestFilesAreReadAgain: the authority and the password of a Redis are those in the files when a
-// connection is made, and the last good ones if a file is gone.
+// connection is made, and the last good ones if a file is gone, empty or broken.
 func TestFilesAreReadAgain(t *testing.T) {
 	server := redistest.StartTLS(t)
 	server.CLI(t, "ACL", "SETUSER", "app", "on", ">old", "~*", "&*", "+@all")
@@ -58,6 +58,14 @@ func TestFilesAreReadAgain(t *testing.T) {
 	put(password, []byte("new\n"))
 	server.CLI(t, "CLIENT", "KILL", "USER", "app")
 	eventually.Nil(t, "a changed password", func() error { return store.Ping(t.Context()) })
+
+	put(password, nil)
+	server.CLI(t, "CLIENT", "KILL", "USER", "app")
+	eventually.Nil(t, "an empty file", func() error { return store.Ping(t.Context()) })
+	empty := redisstore.Config{URL: server.URL() + "?password_file=" + password}
+	if _, err := redisstore.Open(t.Context(), empty); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("an empty file at the start: got %v", err)
+	}
 
 	if err := os.Remove(password); err != nil {
 		t.Fatal(err)

@@ -96,6 +96,10 @@ func TestAnswersOfOneInstantInAnyOrder(t *testing.T) {
 					for _, i := range random.Perm(len(answers)) {
 						s.ledger.answered(&r, &answers[i], 1, s.ledger.now(), false)
 					}
+					n := s.ledger.find(&r.Claims[0]).of(&limit, 0)
+					if limit.Algorithm == stint.AlgorithmBucket && n.meter.raised != 0 {
+						t.Errorf("order %d: %d taken to be of others, want 0", seed, n.meter.raised)
+					}
 					store.fail(refusedCall())
 					wantAdmitted(t, s, 20, r, 10)
 				})

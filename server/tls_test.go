@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
 )
 
 // authority signs certificates.
@@ -178,6 +180,41 @@ func TestTLS(t *testing.T) {
 		t.Errorf("got %v, want that it has expired", err)
 	}
 	all("second")
+}
+
+// TestStoreCertificates: a change of the files for Redis is reported, and an expired certificate
+// refused.
+func TestStoreCertificates(t *testing.T) {
+	redis := redistest.StartTLS(t)
+	cert, key := redis.CertificateFiles() // which it accepts from clients, too
+	directory := t.TempDir()
+	mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
+	restore := func() {
+		t.Helper()
+		for to, from := range map[string]string{mine: cert, secret: key} {
+			text, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, to, string(text))
+		}
+	}
+	restore()
+	c := everywhere(t)
+	c.Store = "rediss://" + redis.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret
+	r := start(t, c)
+	a := newAuthority(t)
+	a.cert.NotAfter = time.Now().Add(-time.Minute) // of what it signs
+	expired, itsKey := a.sign("expired")
+	put(t, mine, expired)
+	put(t, secret, itsKey)
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), mine+": the certificate expired on") {
+		t.Errorf("got %v, want that it has expired", err)
+	}
+	restore()
+	if err := r.Reload(); err != nil {
+		t.Errorf("the one before: %v", err)
+	}
 }
 
 // TestMutualTLS has clients prove themselves, on every listener, to the authorities of today.

@@ -39,21 +39,12 @@ func watched(t *testing.T, name string, happen func() *history) (h *history) {
 		}
 	}()
 	// A history takes milliseconds. One that stands still has a goroutine that waits for a lock
-	// whose holder sleeps, so that virtual time does not pass. A machine that stands still is only
-	// one of the steps.
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		for range 24 {
-			select {
-			case <-ended:
-				return
-			case <-time.After(5 * time.Second):
-			}
-		}
+	// whose holder sleeps, so that virtual time does not pass.
+	alarm := time.AfterFunc(2*time.Minute, func() {
 		debug.SetTraceback("all")
 		panic(name + " does not end")
-	}()
+	})
+	defer alarm.Stop()
 	synctest.Test(t, func(*testing.T) { h = happen() })
 	return h
 }

@@ -108,8 +108,8 @@ func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	return nil
 }
 
-// usePassword has every connection read the password from a file. While that cannot be read, the
-// last one is used.
+// usePassword has every connection read the password from a file. While that cannot be read, or is
+// empty because it is being written, the last one is used.
 func usePassword(option *rueidis.ClientOption, path string) error {
 	if path == "" {
 		return nil
@@ -117,11 +117,15 @@ func usePassword(option *rueidis.ClientOption, path string) error {
 	var good atomic.Pointer[string]
 	read := func() error {
 		text, err := os.ReadFile(path)
-		if err == nil {
-			password := strings.TrimRight(string(text), "\r\n")
-			good.Store(&password)
+		if err != nil {
+			return err
 		}
-		return err
+		password := strings.TrimRight(string(text), "\r\n")
+		if password == "" {
+			return fmt.Errorf("%s is empty; want the password in its first line", path)
+		}
+		good.Store(&password)
+		return nil
 	}
 	user := option.Username
 	option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
