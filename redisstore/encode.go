@@ -113,6 +113,7 @@ const (
 	runPlain = iota
 	runPlainBans
 	runPlainPeek
+	runPlainEqual
 	runPlainHold
 	runOther
 )
@@ -146,8 +147,10 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 	takesOnly := plain && r.Mode == stint.ModeTake && r.Hold == 0
 	form := byte(runPlain)
 	switch {
-	case len(parts) > 1 || equal > 1 || !plain:
+	case len(parts) > 1 || !plain || equal > 1 && r.Bans != nil:
 		form = runOther
+	case equal > 1:
+		form = runPlainEqual
 	case r.Mode == stint.ModePeek && r.Hold == 0 && r.Bans == nil:
 		form = runPlainPeek
 	case r.Mode == stint.ModeTake && r.Hold > 0 && r.Bans == nil:

@@ -44,7 +44,7 @@ func TestNumbers(t *testing.T) {
 		"GIVE_BACK": int64(stint.CommandGiveBack),
 
 		"PLAIN": runPlain, "PLAIN_BANS": runPlainBans, "PLAIN_PEEK": runPlainPeek,
-		"PLAIN_HOLD": runPlainHold, "OTHER": runOther,
+		"PLAIN_EQUAL": runPlainEqual, "PLAIN_HOLD": runPlainHold, "OTHER": runOther,
 		"ALLOWED": flagAllowed, "REPEAT": flagRepeat, "BANNED": flagBanned, "DIRECTORIES": flagDirectories,
 		"RECALLED": flagRecalled,
 		"LATE":     markLate, "CHARGED": markCharge, "FAILED": markFailed,

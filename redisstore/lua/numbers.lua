@@ -30,7 +30,7 @@ local SETTLE, EXTEND, RELEASE, UNDO = 0, 1, 2, 100
 local RESET, BAN, UNBAN, GIVE_BACK = 0, 1, 2, 3
 
 -- Kinds of a run of requests (take.lua)
-local PLAIN, PLAIN_BANS, PLAIN_PEEK, PLAIN_HOLD, OTHER = 0, 1, 2, 3, 4
+local PLAIN, PLAIN_BANS, PLAIN_PEEK, PLAIN_EQUAL, PLAIN_HOLD, OTHER = 0, 1, 2, 3, 4, 5
 
 -- The first byte of an answer: flags of a decision, or what follows instead of one (take.lua)
 local ALLOWED, REPEAT, BANNED, RECALLED, DIRECTORIES = 1, 2, 4, 8, 32

@@ -8,8 +8,9 @@
 --            with a request id: the request ids of the first claim
 -- ARGV[1]  see start.lua; then per run of requests
 --            kind (1 byte): PLAIN, a single take of one part without options; PLAIN_BANS, the same
---              under bans; PLAIN_PEEK, a single peek at one part; PLAIN_HOLD, a single take of one
---              part with a hold; or OTHER
+--              under bans; PLAIN_PEEK, a single peek at one part; PLAIN_EQUAL, several equal takes
+--              of one part without options; PLAIN_HOLD, a single take of one part with a hold; or
+--              OTHER
 --            set of its first part (1; 0: holders), and its cost, units
 --            not-after, the last instant at which it may be decided (0: none)
 --            unless it is PLAIN:
@@ -60,14 +61,16 @@
 --              that of the set), and the directory
 --              with the flag RECALLED, the length of what the id remembers (2), and that (ids.lua)
 
--- take_plain decides a run of the kind PLAIN, PLAIN_BANS or PLAIN_PEEK. It returns the answer. If
--- the request costs nothing, or is denied under bans, it returns nil and the state, and decide has
--- to answer.
-local function take_plain(key, set, cost, kind, now, generation)
-  local st, fitting = read_state(key, set, cost, 1, now, generation)
+-- take_plain decides a run of the kinds from PLAIN to PLAIN_EQUAL. It returns the answer. If the
+-- request costs nothing, or is denied under bans, it returns nil and the state, and decide has to
+-- answer. So it has if only some of the equal requests fit; then take_plain returns nil.
+local function take_plain(key, set, cost, equal, kind, now, generation)
+  local st, fitting = read_state(key, set, cost, equal, now, generation)
   if cost == 0 or fitting == 0 and kind == PLAIN_BANS then return nil, st end
   if fitting > 0 and kind ~= PLAIN_PEEK then
-    return CHARGED_MARK .. st[SET][NUMBER] .. write(st, charge(st, cost, now), now)
+    if fitting < equal then return end
+    local mark = equal == 1 and CHARGED_MARK or pack('<c1I2', CHARGED_MARK, equal)
+    return mark .. st[SET][NUMBER] .. write(st, charge(st, cost * equal, now), now)
   end
   limits = limits or make_limits()
   local text, wait = limits.usage(st, fitting == 0 and cost or -FAR, now)
@@ -81,15 +84,15 @@ local base, next_id, decide = 0, 2, nil
 local out = { pack('<c8d', args, now), nil }
 for run = 1, several do
   local kind, which, cost, not_after, from = unpack_at('<BBdd', args, pos)
-  local keys, has_id, rest, ok, reply, st = 1, 0, nil, false, nil, nil
+  local keys, has_id, equal, rest, ok, reply, st = 1, 0, 1, nil, false, nil, nil
   pos = from
   if kind ~= PLAIN then
-    keys, has_id, rest, pos = unpack_at('<BBxxI2', args, from + 1)
+    keys, has_id, equal, rest, pos = unpack_at('<BBI2I2', args, from + 1)
     pos = pos + rest
   end
   if kind < PLAIN_HOLD and (not_after == 0 or now <= not_after)
     and (kind ~= PLAIN_BANS or not redis.pcall('GET', KEYS[base + 2])) then
-    ok, reply, st = pcall(take_plain, KEYS[base + 1], sets[which], cost, kind, now, generation)
+    ok, reply, st = pcall(take_plain, KEYS[base + 1], sets[which], cost, equal, kind, now, generation)
   end
   if not ok or not reply then
     limits = limits or make_limits()
