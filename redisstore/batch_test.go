@@ -165,7 +165,9 @@ func inOrder(t *testing.T, url string, nodes ...*redistest.Server) {
 				if len(nodes) > 0 {
 					r.Claims = r.Claims[:1] // which are decided in no order
 				}
-				batch = append(batch, &driver.Call{Request: r})
+				for range rapid.SampledFrom([]int{1, 1, 2, 5}).Draw(t, "equal") {
+					batch = append(batch, &driver.Call{Request: r})
+				}
 			}
 			ctx, cancel := context.Background(), func() {}
 			if rapid.Bool().Draw(t, "connections of its own") {
