@@ -210,14 +210,16 @@ func TestPartOfWhatIsLeft(t *testing.T) {
 func TestOthersCountUntilTheEnd(t *testing.T) {
 	fixed := stint.Limit{Max: 10, Window: 24 * time.Hour, Algorithm: stint.AlgorithmFixed}
 	for _, l := range []stint.Limit{stint.Daily(10), fixed} {
-		over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
-			r := oneUnit("a", l)
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(24*time.Hour - 10*time.Minute) // a day with a store takes minutes
+			store := newFake(t)
+			s, r := newStack(t, store, among(2)), oneUnit("a", l)
 			wantAdmitted(t, store, 9, r, 9)
 			wantAdmitted(t, s, 2, r, 1)
-			time.Sleep(12 * time.Hour)
+			time.Sleep(5 * time.Minute)
 			store.down()
 			wantAdmitted(t, s, 10, r, 0)
-			time.Sleep(12 * time.Hour)
+			time.Sleep(5 * time.Minute)
 			wantAdmitted(t, s, 10, r, 5)
 		})
 	}
