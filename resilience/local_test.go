@@ -317,7 +317,7 @@ func TestLocalChargesAreAmended(t *testing.T) {
 			t.Error("the refund did not forget the request ID")
 		}
 		for range 5 { // holders that died do not count
-			time.Sleep(time.Hour)
+			time.Sleep(3 * time.Minute)
 			holder := mustDecide(t, s, oneUnit("e", stint.AtOnce(1, time.Minute)))
 			if !holder.Allowed || !mustAmend(t, s, holder.Charge, stint.Amendment{Kind: stint.AmendExtend}).Changed {
 				t.Error("a place is not given, or not kept")
