@@ -189,10 +189,11 @@ func (c *count) cancel(units, from, to int64) int64 {
 	return units
 }
 
-// repaid notes that the store has charged units that were granted at a time. It has charged a meter
+// repaid notes that the store has charged units that were granted at a time. The rest of them, above
+// truth, is to be given back: the meter does not count that any more. The store has charged a meter
 // with less: what that refills in some time was taken off. What was refilled since the charge was
 // of the store's level, and not of units that are still owed.
-func (c *count) repaid(units, granted, at int64, call uint64, now int64, refilled time.Duration) {
+func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return
 	}
@@ -203,7 +204,7 @@ func (c *count) repaid(units, granted, at int64, call uint64, now int64, refille
 	weight, until := int64(0), granted+int64(c.Window)+c.part
 	if m := c.meter; m != nil {
 		since := time.Duration(max(now-c.ledger.instant(at, now), 0))
-		weight = max(c.weight(units)-c.given(refilled)-c.given(since), m.local-c.weight(c.uncharged(now)), 0)
+		weight = max(c.weight(min(units, truth))-c.given(refilled)-c.given(since), m.local-c.weight(c.uncharged(now)), 0)
 		weight, until = min(weight, m.local), math.MaxInt64
 		m.stored, m.local = m.stored+weight, m.local-weight
 	}

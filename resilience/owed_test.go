@@ -443,7 +443,7 @@ func TestChargesRememberedTogether(t *testing.T) {
 		n := &count{rule: s.ledger.rule(&limit)}
 		n.owe(maxCharged+1, now, now)
 		for i := range int64(maxCharged + 1) {
-			n.repaid(1, now, 1000-i, uint64(maxBatch*(i+1)), now, 0)
+			n.repaid(1, 1, now, 1000-i, uint64(maxBatch*(i+1)), now, 0)
 		}
 		if got := n.uncounted(999, 2*maxBatch, now); got < 1 {
 			t.Errorf("%d units are charged after the answer, want 1 at least", got)

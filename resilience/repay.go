@@ -52,7 +52,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 			}
 		case o.at >= it.since:
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
-			it.repaid(it.cost, o.at, charge.Data().NowOf(i), call, now, o.refilled)
+			it.repaid(it.cost, o.left(it.count, it.cost), o.at, charge.Data().NowOf(i), call, now, o.refilled)
 			if it.owed != nil && o.charge == 0 {
 				it.keep(paidGroup{o.from, o.at, it.cost - o.back, charge}, now)
 			}
@@ -308,12 +308,7 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 			}
 		}
 	}
-	truth := units - o.back
-	for _, j := range o.pending {
-		if t, named := contract.TotalOf(&j.Amendment, c.Name); j.Amendment.Kind == stint.AmendSettle && named {
-			truth = min(truth, t)
-		}
-	}
+	truth := o.left(c, units)
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
 	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
 	if c.Algorithm == stint.AlgorithmBucket { // else the store gives back the rest in full
@@ -323,6 +318,17 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 		return maxAhead
 	}
 	return time.Duration(left/c.rate*c.tick) * time.Microsecond
+}
+
+// left is how many units of a debt are not to be given back once it is charged.
+func (o *debt) left(c *count, units int64) int64 {
+	units -= o.back
+	for _, j := range o.pending {
+		if t, named := contract.TotalOf(&j.Amendment, c.Name); j.Amendment.Kind == stint.AmendSettle && named {
+			units = min(units, t)
+		}
+	}
+	return units
 }
 
 // meterLife is how long a unit may count in a limit that refills, if others may have used what was
