@@ -268,3 +268,22 @@ func TestRefillBesideARefund(t *testing.T) {
 		})
 	}
 }
+
+// What was refunded, and has left the log, is not charged to a limit that refills: the store would
+// not give it back there.
+func TestRefillOfARefund(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit, hour := stint.PerSecond(2).WithBurst(4), stint.PerHour(1000)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", limit, hour))
+		time.Sleep(time.Second)
+		store.fail(refusedCall())
+		d := mustDecide(t, s, named(ask("a", 8, limit, hour), "id"))
+		mustAmend(t, s, d.Charge, stint.Amendment{})
+		time.Sleep(2 * time.Second)
+		store.up()
+		wantAdmitted(t, s, 8, oneUnit("a", limit, hour), 8)
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", hour, 9)
+	})
+}

@@ -311,8 +311,11 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 	truth := o.left(c, units)
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
 	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
-	if c.Algorithm == stint.AlgorithmBucket { // else the store gives back the rest in full
-		left += min(c.weight(units-truth), c.given(time.Duration(now-o.at)))
+	switch age, rest := now-o.seen(), c.weight(units-truth); { // the store gives back the rest as far as it counts
+	case c.Algorithm == stint.AlgorithmBucket:
+		left += min(rest, c.given(time.Duration(age)))
+	case age >= int64(c.Window)+c.part: // it has left the log
+		left += rest
 	}
 	if left >= c.weight(units) {
 		return maxAhead
