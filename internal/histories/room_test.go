@@ -109,14 +109,15 @@ func (p *process) doubts(s int, in span) (n int) {
 // blind reports whether a process cannot know how full a limit that refills was when it began. The
 // server has not answered it about the subject, and not all that a process before it may have used
 // has been refilled since. What was refilled may have been of that: so the process charges the
-// server with all that it granted, and not only with what its own count says is left of that.
+// server with all that it granted, and not only with what its own count says is left of that. A
+// denial of several subjects may be because of another one: what is not used is not remembered.
 func (j *judge) blind(o *op, s int, l *stint.Limit) bool {
 	if leaked(l, o.ret-j.processes[o.process].born) > float64(l.Capacity()) {
 		return false
 	}
 	return !slices.ContainsFunc(j.ops, func(a *op) bool {
 		return a.process == o.process && a.cost(s) > 0 && a.ret <= o.ret && !a.degraded && a.kind != wait &&
-			(a.told == allowed || a.told == denied)
+			(a.told == allowed || a.told == denied && len(a.claims) == 1)
 	})
 }
 

@@ -509,3 +509,28 @@ func TestVerdict(t *testing.T) {
 		})
 	}
 }
+
+// A process knows how full a limit that refills is once the server has answered about its subject.
+func TestBlind(t *testing.T) {
+	burst := stint.PerSecond(1).WithBurst(3)
+	local := asked(0, allowed, 500, 515).alone()
+	other := asked(0, denied, 100, 101)
+	other.claims = append(other.claims, claim{1, 1})
+	for name, test := range map[string]struct {
+		before *op
+		want   bool
+	}{
+		"nothing":                    {local, true},
+		"an admission":               {asked(0, allowed, 100, 101), false},
+		"a denial":                   {asked(0, denied, 100, 101), false},
+		"a denial of two subjects":   {other, true},
+		"an answer to another":       {asked(1, allowed, 100, 101), true},
+		"a denial without a server":  {asked(0, denied, 100, 115).alone(), true},
+		"an answer that comes later": {asked(0, allowed, 510, 520), true},
+	} {
+		j := &judge{history: &history{processes: []process{{}, {}}, ops: []*op{test.before, local}}}
+		if got := j.blind(local, 0, &burst); got != test.want {
+			t.Errorf("%s: blind %v, want %v", name, got, test.want)
+		}
+	}
+}
