@@ -182,7 +182,7 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now 
 func (o *debt) seen() int64 { return max(o.at, o.beaten) }
 
 // rename gives a debt another ID.
-func (o *debt) rename() { o.id, o.life, o.renamed = crypto.Text(), maxDebtLife, true }
+func (o *debt) rename() { o.id, o.life, o.renamed, o.sent = crypto.Text(), maxDebtLife, true, false }
 
 // name remembers the request id of a debt, if it has one.
 func (l *ledger) name(o *debt, now int64) {

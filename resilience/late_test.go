@@ -287,3 +287,30 @@ func TestRefillOfARefund(t *testing.T) {
 		wantUsed(t, store, "a", hour, 9)
 	})
 }
+
+// Requests that were sent and not answered are settled before the store is charged with them. What
+// was refilled meanwhile is taken off once, and all of it.
+func TestRefillOfSettledDebts(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.TokenBucket(20, 1, time.Second)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", limit))
+		time.Sleep(2 * time.Second)
+		store.change(way{silent: true})
+		begin := time.Now()
+		for range 3 {
+			d := mustDecide(t, s, ask("a", 5, limit))
+			mustAmend(t, s, d.Charge, stint.Amendment{Cost: 5})
+		}
+		store.change(way{})
+		store.fail(refusedCall())
+		time.Sleep(3 * time.Second)
+		store.up()
+		time.Sleep(2 * time.Second)
+		d := mustDecide(t, store, stint.Request{Mode: stint.ModePeek, Claims: oneUnit("a", limit).Claims})
+		want := 15*time.Second - time.Since(begin)
+		if left := d.Usages()[0].ResetAfter; left < want || left > want+50*time.Millisecond {
+			t.Errorf("the store is empty in %v, want %v or a little more", left, want)
+		}
+	})
+}

@@ -286,15 +286,12 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	return r, ok
 }
 
-// isFresh reports that a debt surely was not charged, and is owed as it was granted.
-func (o *debt) isFresh() bool { return !o.sent && len(o.pending) == 0 }
-
 // givenBack is for how long the meter has given back units of a debt, at most since it was granted:
 // the longest time if all of them. The local level is of the newest units: of a debt counts what is
 // above the weight of newer ones. A debt that may have been charged comes first: the level of the
 // store has refilled since then, not those that surely were not charged.
 func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration {
-	newer, before := c.owed.due(), o.isFresh()
+	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {
 		if d == o {
 			before = false
@@ -302,9 +299,9 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 		}
 		for i := range d.claims {
 			same := func(l stint.Limit) bool { return contract.SameID(&l, &c.Limit) }
-			if !before && d.state == dueDebt && d.isFresh() && !rec.isOther(d.claims[i]) &&
+			if !before && d.state == dueDebt && !d.sent && !rec.isOther(d.claims[i]) &&
 				slices.ContainsFunc(d.claims[i].Limits, same) {
-				newer += c.cost(&d.claims[i]) - d.back
+				newer += d.left(c, c.cost(&d.claims[i]))
 			}
 		}
 	}
