@@ -119,6 +119,16 @@ var holding = []check{
 		}
 		k.wantApplied(k.amend(k.other().under(stint.PerHour(1)).mustTake(1), extend), false)
 	}),
+	clocked("what a change drops does not come back with the clock", limits{stint.AtOnce(3, s)}, func(k *tester) {
+		for _, giveUp := range []stint.Amendment{release, settleTo(0)} {
+			k = k.other()
+			k.mustTake(1)
+			d := k.after(s / 2).mustTake(1)
+			k.pass(s * 3 / 4) // the first one has lost its place
+			k.wantApplied(k.amend(d, giveUp), true)
+			k.wantUsed(k.after(-s/2).peek(1), 0)
+		}
+	}),
 	everyStore("never more holders than places", limits{stint.AtOnce(3, 3600*s)}, func(k *tester) {
 		var held []stint.Decision
 		for i := range 50 {

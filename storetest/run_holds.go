@@ -209,6 +209,16 @@ var holds = []check{
 		k.pass(25*time.Hour + time.Second)
 		k.wantHeld(0)
 	}),
+	clocked("a meter stays at 0 while units of its limit are held", limits{holdThrough(rate(100))}, func(k *tester) {
+		bursts := k.under(rate(100).WithBurst(3))
+		k.wantApplied(k.settle(bursts.mustTake(1), 0), true)
+		d := k.hold(60)
+		k.under(stock(100)).mustTake(1) // a write that is about another limit
+		k.wantSettled(d, settleTo(40), 40)
+		bursts.mustTake(260)
+		k.pass(k.limit().Window + time.Second) // the log is empty, and 100 have left the meter
+		bursts.mustTake(140)
+	}),
 	exact("a repeat has the hold of the first request", limits{stock(100)}, func(k *tester) {
 		r := k.request(60)
 		r.Hold, r.ID = holdLife, "x"
