@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -53,6 +54,21 @@ var periods = []check{
 			k.wantReset(d, c.end)
 			k.wantRetry(k.mustDeny(1), c.end)
 		}
+	}),
+	clocked("entries of periods that other calendars have begun", limits{stint.Monthly(9)}, func(k *tester) {
+		k.pass(k.until(2026, 3, 30, 0))
+		k.mustTake(1)
+		other := k.under(stint.Monthly(9).On(17))
+		k.wantCharged(other.lease(2, 11*24*time.Hour), 2)
+		k.wantCharged(other.lease(3, 32*24*time.Hour), 3)
+		if inspectorOf(k.Context(), k.Store) == nil {
+			return
+		}
+		day := func(month time.Month, day int) time.Duration {
+			return time.Date(2026, month, day, 0, 0, 0, 0, time.UTC).Sub(epoch)
+		}
+		k.wantEntries(k.window(), fmt.Sprintf("%v-%v:1", day(3, 1), day(4, 1)),
+			fmt.Sprintf("%v-%v:2", day(4, 1), day(4, 17)), fmt.Sprintf("%v-%v:3", day(4, 1), day(5, 18)))
 	}),
 	clocked("nothing is left of a period in the next", calendars, func(k *tester) {
 		for range 3 {

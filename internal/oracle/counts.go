@@ -322,7 +322,9 @@ func (k *counts) show(l *stint.Limit) (entries []driver.Entry) {
 		case e.n == 0:
 			continue // it says when a period began
 		case l.Algorithm == stint.AlgorithmCalendar:
-			at = k.ends[max(slices.Index(k.ends, at)-1, 0)]
+			if at = k.ends[0]; e.at > k.ends[1] {
+				at = k.ends[1]
+			}
 		case l.Algorithm == stint.AlgorithmFixed:
 			at -= l.Window.Microseconds()
 		}
