@@ -78,9 +78,10 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 // amending is an amendment in progress.
 type amending struct {
 	*driver.AmendCall
-	charge stint.Charge // without what was settled before
-	done   amended
-	err    error
+	charge   stint.Charge // without what was settled before
+	released uint16       // the claims whose places this gives up
+	done     amended
+	err      error
 }
 
 // prepare returns an amendment that is to be sent; nil, and the error, if there is nothing to send.
@@ -96,15 +97,13 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 			return nil, nil
 		}
 	}
-	if a.Kind == stint.AmendRelease || a.Kind == stint.AmendSettle && c.Data().Hold > 0 && contract.Total(&a) == 0 {
-		places := placesOf(&c)
-		for i := range c.Claims() { // before sending: no later heartbeat takes it back
-			if places>>i&1 != 0 {
-				s.released.Add(c.Data().ID, &c.Claims()[i])
-			}
+	q := &amending{AmendCall: call, charge: c}
+	for i := range c.Claims() { // before sending: no later heartbeat takes it back
+		if released(&c, &a)>>i&1 != 0 && s.released.Add(c.Data().ID, &c.Claims()[i]) {
+			q.released |= 1 << i
 		}
 	}
-	return &amending{AmendCall: call, charge: c}, nil
+	return q, nil
 }
 
 // finishAmend notes what was settled, and fills in the answer.
@@ -113,6 +112,9 @@ func (s *Store) finishAmend(q *amending) {
 	for i := range c.Claims() {
 		if kind == stint.AmendSettle && q.done.claims>>i&1 != 0 && c.Data().Hold == 0 {
 			s.settled.Add(c.Data().ID, &c.Claims()[i])
+		}
+		if q.done.repeated && q.released>>i&1 != 0 {
+			s.released.Remove(c.Data().ID, &c.Claims()[i])
 		}
 	}
 	changed := q.done.claims != 0
@@ -124,20 +126,39 @@ func (s *Store) finishAmend(q *amending) {
 	q.Err = s.wrap("amend", q.err)
 }
 
-// placesOf has a bit for each claim that took a place.
-func placesOf(c *stint.Charge) (claims uint16) {
+// placesOf has a bit for each claim that took a place under one of some limits.
+func placesOf(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
-		if slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool { return isPlace(l) && claim.CostOf(&l) > 0 }) {
+		if slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool {
+			return isPlace(l) && claim.CostOf(&l) > 0 && among(&l)
+		}) {
 			claims |= 1 << i
 		}
 	}
 	return claims
 }
 
+func anyLimit(*stint.Limit) bool { return true }
+
+// released has a bit for each claim whose places an amendment gives up. Without a hold, settled
+// charges are remembered as such.
+func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
+	switch {
+	case a.Kind == stint.AmendRelease:
+		return placesOf(c, anyLimit)
+	case a.Kind == stint.AmendSettle && c.Data().Hold > 0:
+		return placesOf(c, func(l *stint.Limit) bool {
+			total, named := contract.TotalOf(a, l.Name)
+			return named && total == 0
+		})
+	}
+	return 0
+}
+
 // extended has a bit for each claim that took a place or, if none did, that has a hold.
 func extended(c *stint.Charge) (claims uint16) {
-	if claims = placesOf(c); claims != 0 || c.Data().Hold == 0 {
+	if claims = placesOf(c, anyLimit); claims != 0 || c.Data().Hold == 0 {
 		return claims
 	}
 	for i := range c.Claims() {

@@ -300,6 +300,7 @@ func double(text string) int64 {
 type amended struct {
 	claims         uint16
 	total, dropped int64
+	repeated       bool // it would have given back what was repeated
 }
 
 // decodeAmend fills in the answers to amendments. It returns those that came too late.
@@ -314,8 +315,8 @@ func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amend
 			q.done, q.err = amended{}, serverError(in.take(in.uint16()))
 			continue
 		}
-		q.done, q.err = amended{uint16(in.uint16()), in.int(0), in.int(0)}, nil
-		if mark != 0 {
+		q.done, q.err = amended{uint16(in.uint16()), in.int(0), in.int(0), mark == flagRepeat}, nil
+		if mark == markLate {
 			q.err = errLate
 			late = append(late, q)
 		}

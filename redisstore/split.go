@@ -318,6 +318,7 @@ func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendme
 	group.Wait()
 	totals := totals{costs: a.Costs}
 	for i, one := range each {
+		done.repeated = done.repeated || one.repeated
 		if one.claims == 0 {
 			continue
 		}

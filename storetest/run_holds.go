@@ -304,6 +304,18 @@ var holds = []check{
 		k.wantSettled(d, settleTo(0), 0)
 		k.wantUsed(k.peek(1), 30, 0)
 	}),
+	clocked("a repeated request keeps its place and its hold", limits{stint.AtOnce(1, s)}, func(k *tester) {
+		r := k.with(stock(100)).request(10)
+		r.Hold, r.ID = holdLife, "x"
+		d := k.mustDecide(r)
+		k.wantRepeat(k.mustDecide(r), true)
+		k.wantApplied(k.settle(d, 0), false)
+		k.wantApplied(k.after(2*s).amend(d, extend), true)
+		k.wantUsed(k.with(stock(100)).peek(1), 1, 10)
+		k.wantApplied(k.amend(d, release), true)
+		k.wantApplied(k.settle(d, 0), false)
+		k.wantApplied(k.amend(d, extend), false) // it was given up
+	}),
 	exact("one cost per name", limits{stock(100)}, func(k *tester) { severalCosts(k, 0) }),
 	exact("one cost per name, held", limits{stock(100)}, func(k *tester) { severalCosts(k, holdLife) }),
 	exact("quantities are settled apart", limits{stock(100)}, func(k *tester) {

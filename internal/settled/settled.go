@@ -36,11 +36,12 @@ func (s *Set) HasState(charge uint64, c *stint.Claim, name string) bool {
 	return known
 }
 
-// Add remembers that a claim of a charge was settled.
-func (s *Set) Add(charge uint64, c *stint.Claim) { s.AddState(charge, c, "") }
+// Add remembers that a claim of a charge was settled. It reports whether that is new.
+func (s *Set) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
 
-// AddState remembers that a state of a claim was settled, by its name.
-func (s *Set) AddState(charge uint64, c *stint.Claim, name string) {
+// AddState remembers that a state of a claim was settled, by its name. It reports whether that is
+// new.
+func (s *Set) AddState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
@@ -48,16 +49,26 @@ func (s *Set) AddState(charge uint64, c *stint.Claim, name string) {
 	}
 	key := s.key(charge, c, name)
 	if _, known := s.known[key]; known {
-		return
+		return false
 	}
 	s.known[key] = struct{}{}
 	if len(s.order) < contract.MaxOwnSettled {
 		s.order = append(s.order, key)
-		return
+		return true
 	}
 	delete(s.known, s.order[s.next])
 	s.order[s.next] = key
 	s.next = (s.next + 1) % len(s.order)
+	return true
+}
+
+// Remove forgets a claim of a charge.
+func (s *Set) Remove(charge uint64, c *stint.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) > 0 {
+		delete(s.known, s.key(charge, c, "")) // its slot in the ring stays in use
+	}
 }
 
 // key is a hash. That two of so few have the same one does not happen.

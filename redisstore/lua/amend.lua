@@ -21,7 +21,7 @@
 --              many bytes that do not count
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per amendment FAILED (1), length of a message (2), message; or
---            1 if it came too late, else 0 (1)
+--            LATE if it came too late, REPEAT if it would give back what was repeated, else 0 (1)
 --            the claims to which it applied (2, as above; an extension applies if all places of the
 --            claim are held or, if it has none, all of its holds are open)
 --            the true cost of a settlement where it applied, that of all names together if parts
@@ -245,7 +245,7 @@ end
 -- amend carries out an amendment, with a request id or without. Nothing is written before all
 -- states are settled.
 local function amend(a, id, id_key)
-  if a[NOT_AFTER] > 0 and now > a[NOT_AFTER] then return pack('<BI2dd', 1, 0, 0, 0) end
+  if a[NOT_AFTER] > 0 and now > a[NOT_AFTER] then return pack('<BI2dd', LATE, 0, 0, 0) end
   local kind, claim = a[AMENDS], a
   if a[WHOLE] or a[CLAIMED] > 1 then a[STATES] = {} end -- by key: two claims may share one
   if a[OWN] == 1 then a[NAMED] = {} end
@@ -254,7 +254,7 @@ local function amend(a, id, id_key)
   if forgets then
     ids = ids or make_ids()
     local _, repeats = ids.open(id_key, id, a[LIVES])
-    if repeats and repeats > 0 then return pack('<BI2dd', 0, 0, 0, 0) end
+    if repeats and repeats > 0 then return pack('<BI2dd', REPEAT, 0, 0, 0) end
   end
   repeat
     claim[OPEN] = a[HOLD_LIFE] > 0 or kind == EXTEND or kind == RELEASE or not settled(a, claim)
