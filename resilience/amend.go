@@ -48,6 +48,15 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	if err := ctx.Err(); err != nil {
 		return stint.Amended{}, gaveUp(opAmend, err)
 	}
+	if a.Kind != stint.AmendExtend {
+		switch open, onlyPlaces := s.ledger.isOpen(&c, &a); {
+		case !open:
+			return stint.Amended{}, nil // it is done, or will be
+		case onlyPlaces && a.Costs == nil:
+			// The settlement before may be on its way: this one must not arrive in its place.
+			a = stint.Amendment{Kind: stint.AmendRelease}
+		}
+	}
 	switch {
 	case c.Data().Fallback && c.Data().ID>>markShift != s.ledger.mark:
 		return stint.Amended{}, nil
@@ -104,15 +113,12 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
-	if a.Kind == stint.AmendSettle && !s.ledger.isOpen(&c, &a) {
-		return done, nil // it is done, or will be
-	}
 	if void <= 0 {
 		done, err = s.amends.amended(context.WithoutCancel(ctx), c, a, time.Now().Add(s.config.budget()))
 		s.noteFailure(err, &c.Claims()[0])
 		if _, failed := errors.AsType[*stint.StoreError](err); !failed {
 			if err == nil && done.Changed {
-				s.noteSettled(&c, &a)
+				s.ledger.noteAll(&c, &a)
 				if j.done != nil {
 					j.done(done)
 				}
@@ -124,18 +130,8 @@ func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before f
 		before()
 	}
 	s.sender.add(j, void)
-	s.noteSettled(&c, &a)
+	s.ledger.noteAll(&c, &a)
 	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
-}
-
-// noteSettled remembers that a charge is settled, or will be: a repeat changes nothing, also if the
-// store cannot be asked by then.
-func (s *Stack) noteSettled(c *stint.Charge, a *stint.Amendment) {
-	for i := range c.Claims() {
-		if a.Kind == stint.AmendSettle {
-			s.ledger.noteSettled(c, &c.Claims()[i], a)
-		}
-	}
 }
 
 // amendOwn amends a local charge, here, and in the store if that has been charged with it.

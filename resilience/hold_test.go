@@ -107,6 +107,47 @@ func TestSettledBeforeAnOutage(t *testing.T) {
 	}
 }
 
+// A hold and the place beside it are settled once each, whether the store is there or not. A
+// settlement to more than 0 keeps the place.
+func TestPlaceSettledAgain(t *testing.T) {
+	place, stock := stint.AtOnce(1, 10*time.Minute), stint.PerDay(100)
+	for failure, fail := range failures {
+		for name, granted := range map[string]func(*fake){"granted by the store": func(*fake) {}, "without it": fail} {
+			t.Run(failure+", "+name, func(t *testing.T) {
+				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+					granted(store)
+					both, only := mustDecide(t, s, held(ask("a", 10, stock, place))), mustDecide(t, s, held(ask("b", 10, place)))
+					fail(store)
+					for n := range 3 {
+						for i, step := range []struct {
+							c    stint.Charge
+							cost int64
+							once bool
+						}{{both.Charge, 30, true}, {both.Charge, 30, false}, {only.Charge, 30, false}} {
+							if done := mustAmend(t, s, step.c, stint.Amendment{Cost: step.cost}); done.Changed != (n == 0 && step.once) {
+								t.Errorf("%d: settlement %d: %+v", i+1, n+1, done)
+							}
+						}
+					}
+					for n := range 3 {
+						for i, c := range []stint.Charge{both.Charge, only.Charge} {
+							if done := mustAmend(t, s, c, stint.Amendment{}); done.Changed != (n == 0) {
+								t.Errorf("%d: settlement %d to 0: %+v", i+1, n+1, done)
+							}
+						}
+					}
+					time.Sleep(time.Second)
+					store.up()
+					time.Sleep(10 * time.Second)
+					wantUsed(t, store, "a", stock, 30)
+					wantUsed(t, store, "a", place, 0)
+					wantUsed(t, store, "b", place, 0)
+				})
+			})
+		}
+	}
+}
+
 // Requests and costs of one subject are settled together, without the store too.
 func TestSettleWithoutTheStore(t *testing.T) {
 	requests, tokens := stint.PerDay(100), stint.PerDay(1000).WithName("tokens")

@@ -115,7 +115,9 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	defer l.unlock(l.lock(subjects))
 	now := l.now()
 	if a.Kind == stint.AmendRelease {
-		s.done.Changed = held
+		if s.done.Changed = held; held {
+			l.noteAll(c, &a)
+		}
 	} else {
 		if o != nil && a.Cost == 0 && a.Costs == nil {
 			if o.repeated {
@@ -151,17 +153,14 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	s.done.Charged = contract.Total(&a)
 	l.make(claims, now)
 	for it := range l.each(claims) {
-		if l.isSettled(c, it.claim, it.Name) {
+		if !ends(&a, &it.Limit) || l.isSettled(c, it.claim, &it.Limit, &a) {
 			continue
 		}
-		truth, named := contract.TotalOf(&a, it.Name)
-		if !named {
-			continue
-		}
+		truth, _ := contract.TotalOf(&a, it.Name)
 		units, changes := truth-it.cost, alone
 		switch {
 		case it.Algorithm == stint.AlgorithmConcurrency:
-			changes = alone || truth == 0
+			changes = true
 		case it.wasReset(at):
 		case units > 0 && (c.Data().Hold > 0 || stillIn(&it.Limit, it.cost, c.Data().At, l.wall(now)) > 0):
 			most := it.mostRaise(a.MaxDebt, now)
@@ -191,40 +190,73 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	}
 }
 
-// isSettled reports whether a claim of a charge is known to be settled; of one with a hold, the
-// state with a name.
-func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, name string) bool {
-	if c.Data().Hold == 0 {
-		name = ""
+// placeState begins the name under which the places of a name are remembered as given up.
+const placeState = "place "
+
+// isSettled reports whether what a charge was charged of a limit is known to be settled: with its
+// claim or, with a hold, by itself. A place can also be released by itself.
+func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, limit *stint.Limit, a *stint.Amendment) bool {
+	id, place := c.Data().ID, limit.Algorithm == stint.AlgorithmConcurrency
+	switch {
+	case place && l.settled.HasState(id, claim, placeState+limit.Name):
+		return true
+	case place && (c.Data().Hold > 0 || a.Kind == stint.AmendRelease):
+		return false
+	case c.Data().Hold == 0:
+		return l.settled.Has(id, claim)
 	}
-	return l.settled.HasState(c.Data().ID, claim, name)
+	return l.settled.HasState(id, claim, limit.Name)
 }
 
-// noteSettled remembers that a claim of a charge is settled; of one with a hold, the states that
-// the amendment names.
+// noteSettled remembers what a settlement or a release of a claim ends.
 func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amendment) {
-	if c.Data().Hold == 0 {
-		l.settled.Add(c.Data().ID, claim)
-		return
-	}
 	for i := range claim.Limits {
-		if _, named := contract.TotalOf(a, claim.Limits[i].Name); named {
-			l.settled.AddState(c.Data().ID, claim, claim.Limits[i].Name)
+		switch limit := &claim.Limits[i]; {
+		case !ends(a, limit):
+		case c.Data().Hold == 0 && a.Kind == stint.AmendSettle:
+			l.settled.Add(c.Data().ID, claim)
+		case limit.Algorithm == stint.AlgorithmConcurrency:
+			l.settled.AddState(c.Data().ID, claim, placeState+limit.Name)
+		default:
+			l.settled.AddState(c.Data().ID, claim, limit.Name)
 		}
 	}
 }
 
-// isOpen reports whether a settlement may still change something. A place beside a hold is given up
-// by a settlement to 0, whatever the hold was settled to before.
-func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) bool {
+// noteAll remembers that a charge is settled or released, or will be: a repeat changes nothing, also
+// if the store cannot be asked by then.
+func (l *ledger) noteAll(c *stint.Charge, a *stint.Amendment) {
+	for i := range c.Claims() {
+		l.noteSettled(c, &c.Claims()[i], a)
+	}
+}
+
+// ends reports whether a settlement or a release can change what was charged of a limit. A place is
+// given up, by a settlement to 0, or stays.
+func ends(a *stint.Amendment, limit *stint.Limit) bool {
+	truth, named := contract.TotalOf(a, limit.Name)
+	if limit.Algorithm == stint.AlgorithmConcurrency {
+		return a.Kind == stint.AmendRelease || named && truth == 0
+	}
+	return a.Kind == stint.AmendSettle && named
+}
+
+// isOpen reports whether a settlement or a release may still change something, and whether only
+// places are left of that: the rest has been settled.
+func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) (open, onlyPlaces bool) {
+	var places, states, settled bool
 	for claim, limit := range contract.Limits(c.Claims()) {
-		truth, named := contract.TotalOf(a, limit.Name)
-		place := c.Data().Hold > 0 && limit.Algorithm == stint.AlgorithmConcurrency && truth == 0
-		if named && (place || !l.isSettled(c, claim, limit.Name)) {
-			return true
+		switch place := limit.Algorithm == stint.AlgorithmConcurrency; {
+		case !ends(a, limit):
+		case l.isSettled(c, claim, limit, a):
+			settled = settled || !place
+		case place:
+			places = true
+		default:
+			states = true
 		}
 	}
-	return false
+	return places || states, places && !states && settled
 }
 
 // raises reports whether an amendment charges more than a charge did.

@@ -16,6 +16,16 @@ func part(d stint.Decision, claims ...int) stint.Decision {
 }
 
 var settlements = []check{
+	exact("a settlement by name leaves the claims without that name open", nil, func(k *tester) {
+		limit := stint.PerHour(100)
+		r := and(k.under(limit).request(1), k.other().under(limit.WithName("x")).request(4))
+		d := k.mustDecide(r)
+		k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"": 2}}), true)
+		k.wantApplied(k.settle(d, 30), true)
+		r.Mode = stint.ModePeek
+		k.wantUsed(k.decide(r), 2, 30)
+		k.wantApplied(k.settle(d, 0), false)
+	}),
 	exact("a charge from elsewhere is not settled", limits{stint.PerHour(1000)}, func(k *tester) {
 		d := k.mustTake(5)
 		fallback, leased := d, d
