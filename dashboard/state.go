@@ -29,6 +29,8 @@ type state struct {
 	Store      observe.StoreHealth `json:"store"`
 	// Changes are those of the configuration in the last hour.
 	Changes []observe.Change `json:"changes"`
+	// Surge is traffic that is many times the usual.
+	Surge *observe.Surge `json:"surge,omitempty"`
 	// Processes are those that share the store, this one first; Points, Series, Offenders and Top
 	// are of all of them. It is empty for a process by itself.
 	Processes []observe.Process             `json:"processes"`
@@ -67,7 +69,7 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 		Series:     nonNil(status.Series),
 		Violations: names.violations(status.Violations), Offenders: names.offenders(status.Offenders),
 		Alerts: nonNil(status.Alerts), Store: status.Store, Processes: nonNil(status.Processes),
-		Changes: nonNil(status.Changes),
+		Changes: nonNil(status.Changes), Surge: status.Surge,
 		Top:     map[string][]observe.Offender{},
 		Config:  configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
 		Audit:   names.actions(d.audit.list()), Names: d.mayName(r),

@@ -22,7 +22,8 @@ type alerts struct {
 	webhook  *webhook // nil if there is none
 	instance string
 	each     []*alertState
-	dropped  int64 // log records, as of the last second
+	known    time.Duration // how much has to be known of the past to compare with it
+	dropped  int64         // log records, as of the last second
 }
 
 // alertState is where an alert is.
@@ -41,7 +42,7 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	if c.For == 0 {
 		c.For = alertFor
 	}
-	a := &alerts{logger: logger, instance: instanceName(c.Instance)}
+	a := &alerts{logger: logger, instance: instanceName(c.Instance), known: c.For * (spikeHistory / alertFor)}
 	if c.Webhook != "" {
 		a.webhook = newWebhook(c.Webhook, alertPlan(), logger).start()
 	}
@@ -71,6 +72,16 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 		a.each = append(a.each, s)
 	}
 	return a
+}
+
+// threshold returns that of an alert; it is infinite if the alert is off.
+func (a *alerts) threshold(name string) float64 {
+	for _, s := range a.each {
+		if s.rule.name == name {
+			return s.shown.Threshold
+		}
+	}
+	return math.Inf(1)
 }
 
 // evaluate looks at all alerts. It returns them, and whether one has changed its state, or its

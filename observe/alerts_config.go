@@ -19,7 +19,8 @@ type AlertConfig struct {
 	// {"BlockedShare": 0.2}. An alert whose threshold is infinite is off.
 	Thresholds map[string]float64
 	// For is how long a condition has to last for its alert to fire, and to be gone for it to end,
-	// where that is not at once. It is a minute unless set.
+	// where that is not at once. It is a minute unless set. Alerts that compare with the past need
+	// ten times as much of it.
 	For time.Duration
 	// Webhook is an address that every alert is posted to when it begins to fire, and when it ends;
 	// "" is none. See docs/alerts.md for what is posted.

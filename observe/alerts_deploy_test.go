@@ -73,7 +73,7 @@ func TestPrometheusRulesAreTheServers(t *testing.T) {
 		"ScriptSlow":   {floor, "[5m]", "store_call_duration_seconds:p99_5m"},
 		"ScriptErrors": {floor, "[5m]", "store_errors:share5m", "[1m]", "unless min by (job) (stint_store_up) == 0"},
 		"Spike": {
-			fmt.Sprintf("rate1m * 60 >= %d", spikeFloor), "[1h]",
+			fmt.Sprintf("rate1m * 60 >= %d", spikeFloor), "[1h] offset 1m", floor,
 			fmt.Sprintf("count_over_time(stint:decisions:rate1m[1h]) >= %d", spikeHistory/interval),
 		},
 		"DenialJump": {

@@ -36,9 +36,10 @@ func (j *jump) text() string {
 		amount(shareOf(j.before.Denied, j.before.decisions()), "share"))
 }
 
-// measure sets how many times the share is that before; 0 if there is too little to say.
-func (j *jump) measure() {
-	if time.Duration(j.seconds)*time.Second < spikeHistory-spikeWindow || j.before.decisions() < alertFloor ||
+// measure sets how many times the share is that before; 0 if there is too little to say, or less
+// known of the past than has to be.
+func (j *jump) measure(known time.Duration) {
+	if time.Duration(j.seconds)*time.Second < known-min(known, spikeWindow) || j.before.decisions() < alertFloor ||
 		j.tier != "" && j.now.Denied < jumpFloor {
 		return
 	}
@@ -46,10 +47,10 @@ func (j *jump) measure() {
 }
 
 // largestJump returns the largest of some jumps, and of equal ones the one that says most.
-func largestJump(some []jump, largest jump) jump {
-	largest.measure()
+func largestJump(some []jump, largest jump, known time.Duration) jump {
+	largest.measure(known)
 	for _, j := range some {
-		if j.measure(); j.times > 0 && j.times >= largest.times {
+		if j.measure(known); j.times > 0 && j.times >= largest.times {
 			largest = j
 		}
 	}

@@ -25,8 +25,8 @@ const (
 	// alertFor is the For of AlertConfig unless set.
 	alertFor = time.Minute
 
-	// A spike is the last minute compared with the last hour, if there were so many decisions in
-	// the minute, and if so much of the hour is known.
+	// A spike is the last minute compared with the hour before it, if there were so many decisions
+	// in the minute, and if so much of the past is known, unless For is set.
 	spikeWindow  = time.Minute
 	spikePast    = time.Hour
 	spikeFloor   = 600
@@ -85,8 +85,9 @@ var alertRules = [...]alertRule{
 	},
 	{
 		name: "Spike", severity: severityTicket, unit: "times", threshold: 5, stays: true,
-		summary: "There were more than %s as many decisions in the last minute as on average in the last hour. See the tiers and the top offenders: whose are they?",
+		summary: "There were more than %s as many decisions in the last minute as on average in the hour before. See the tiers and the top offenders: whose are they?",
 		value:   (*readings).spike,
+		detail:  func(r *readings) string { return " " + r.surge.Text },
 	},
 	{
 		name: "DenialJump", severity: severityTicket, unit: "times", threshold: 5, stays: true,
@@ -148,8 +149,8 @@ type readings struct {
 	lately                Point // the last five minutes
 	justNow               Point // the last 30 seconds
 	decisions, storeCalls buckets
-	minute, past          Point // the last minute, and the last hour
-	pastSeconds           int64
+	minute                Point // the last minute
+	surge                 Surge
 	store                 *StoreHealth
 	jump                  jump // of the share of denials
 	changes               []Change
@@ -160,16 +161,15 @@ type readings struct {
 	dropped               int64 // log records since the start, and for rules in the last second
 }
 
-func read(now time.Time, h *history, t *Tick) *readings {
+func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
 	r := &readings{now: now, store: &t.Store, changes: t.Changes, processes: t.Processes}
 	r.lately, _ = h.sum(alertWindow)
 	r.justNow, _ = h.sum(lateWindow)
 	r.decisions, r.storeCalls = h.during(alertWindow)
 	r.minute, _ = h.sum(spikeWindow)
-	r.past, r.pastSeconds = h.sum(spikePast)
 	before, beforeSeconds := h.sumBefore(spikeWindow, spikePast)
 	all := jump{now: r.minute.Counts, before: before.Counts, seconds: beforeSeconds}
-	r.jump = largestJump(h.tiers(spikeWindow), all)
+	r.jump = largestJump(h.tiers(spikeWindow), all, known)
 	return r
 }
 
@@ -196,15 +196,12 @@ func (r *readings) secondsDown() float64 {
 	return max(0, r.now.Sub(*r.store.DownSince).Seconds())
 }
 
+// spike is how many times the usual traffic there is. One process reports it for all.
 func (r *readings) spike() float64 {
-	if r.minute.decisions() < spikeFloor || time.Duration(r.pastSeconds)*time.Second < spikeHistory {
+	if len(r.processes) > 0 && !r.leads() {
 		return 0
 	}
-	mean := float64(r.past.decisions()) / float64(r.pastSeconds)
-	if mean == 0 {
-		return 0
-	}
-	return float64(r.minute.decisions()) / spikeWindow.Seconds() / mean
+	return r.surge.Times
 }
 
 // scriptErrors is the share of calls that fail while others succeed. A store that is down is

@@ -17,6 +17,7 @@ import (
 type watchman struct {
 	*past
 	*alerts
+	surges  surges
 	now     time.Time
 	tick    Tick
 	refused []string
@@ -38,7 +39,8 @@ func (w *watchman) second(happens func(*watchman)) (all []Alert, changed bool) {
 		happens(w)
 	}
 	w.pass(time.Second, 0, 0)
-	r := read(w.now, w.history, &w.tick)
+	r := read(w.now, w.history, &w.tick, w.known)
+	r.surge, _ = w.surges.look(w.now, w.alerts, w.history)
 	r.refused, r.dropped = w.refused, w.dropped
 	if w.expires != 0 {
 		r.expiring, r.expires = "certificate", w.now.Add(w.expires)
@@ -135,6 +137,11 @@ func configure(configs ...string) func(*watchman) {
 	}
 }
 
+// follow has another process lead.
+func follow(w *watchman) {
+	w.tick.Processes = []Process{{Name: "web-2/7", Self: true, Started: w.now}, {Name: "web-1/7"}}
+}
+
 func refuse(sources ...string) func(*watchman) { return func(w *watchman) { w.refused = sources } }
 
 // expire has a certificate that expires after some time.
@@ -221,14 +228,35 @@ func TestAlerts(t *testing.T) {
 			{60 * time.Second, decide(20, 0), "firing", 0}, // has just ended
 			{60 * time.Second, decide(20, 0), "ok", 0},
 		}},
+		{"Spike", []spell{ // what is usual stays the same for an hour
+			{time.Hour, decide(20, 0), "ok", 1},
+			{59 * time.Minute, decide(180, 0), "firing", 9},
+			{3 * time.Minute, decide(180, 0), "ok", 1},
+		}},
+		{"Spike", []spell{ // it becomes four times as much in an hour, as on a morning
+			{time.Hour, decide(20, 0), "ok", 1},
+			{30 * time.Minute, decide(40, 0), "ok", 0},
+			{30 * time.Minute, decide(80, 0), "ok", 0},
+		}},
+		{"Spike", []spell{ // one process of several reports it for all
+			{time.Hour, both(decide(20, 0), configure("same", "same")), "ok", 1},
+			{2 * time.Minute, decide(180, 0), "firing", 9},
+		}},
+		{"Spike", []spell{
+			{time.Hour, both(decide(20, 0), follow), "ok", 0},
+			{2 * time.Minute, decide(180, 0), "ok", 0},
+		}},
 		{"Spike", []spell{ // of next to nothing
 			{time.Hour, nil, "ok", 0},
 			{59 * time.Second, decide(10, 0), "ok", 0},
 		}},
 		{"Spike", []spell{ // when too little is known of the past
-			{9 * time.Minute, nil, "ok", 0},
+			{8 * time.Minute, decide(10, 0), "ok", 0},
 			{59 * time.Second, decide(1000, 0), "ok", 0},
-			{time.Second, decide(1000, 0), "firing", 10},
+		}},
+		{"Spike", []spell{ // hardly any came in the hour before
+			{time.Hour, nil, "ok", 0},
+			{time.Minute, decide(100, 0), "ok", 0},
 		}},
 		{"DenialJump", []spell{
 			{time.Hour, decide(98, 2), "ok", 1},

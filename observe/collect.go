@@ -156,6 +156,7 @@ func (c *collection) storeHealth(h *StoreHealth) {
 		c.gauge("redis_memory_share", r.MemoryShare)
 		c.gauge("redis_cpu_share", r.CPUShare)
 		c.counter("redis_evicted_keys_total", r.Evicted)
+		c.counter("redis_clock_steps_total", r.ClockSteps)
 		c.gauge("redis_clients", float64(r.Clients))
 		c.gauge("redis_keys", float64(r.Keys))
 	}

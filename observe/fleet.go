@@ -285,8 +285,11 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 		p.rate.decisions = float64(since.decisions()) / seconds
 		p.rate.denied, p.rate.degraded = float64(since.Denied)/seconds, float64(since.Degraded)/seconds
 	}
+	heard := p.heard
 	p.counts, p.total, p.heard = *counts, total, now
-	before := f.whole.add(p, p.known || counts.seq <= fewReports, int64(f.pace()/time.Second))
+	pace := f.pace()
+	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports // after an outage, not of the last seconds
+	before := f.whole.add(p, timed, int64(pace/time.Second))
 	if before != nil {
 		f.history.rebase(before.Point, before.series)
 	}

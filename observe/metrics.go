@@ -38,6 +38,7 @@ var metrics = []struct {
 	{"redis_memory_share", "How full the memory of the fullest server is, 0 to 1; 0 if it may use any amount.", nil},
 	{"redis_cpu_share", "How busy the main thread of the busiest server was in the last seconds, 0 to 1.", nil},
 	{"redis_evicted_keys_total", "Keys that Redis evicted because its memory was full, since it started.", nil},
+	{"redis_clock_steps_total", "How often this process noticed that the clock of a server was set.", nil},
 	{"redis_clients", "Connections to Redis, of all of its clients.", nil},
 	{"redis_keys", "Keys in the database.", nil},
 

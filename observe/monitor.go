@@ -75,12 +75,15 @@ type Monitor struct {
 	feed      *feed
 	denials   *denials
 	offenders *offenders
+	newcomers *newcomers
 	history   *history
 	alerts    *alerts
 	reached   *thresholds
 	watch     *storeWatch
 
-	sampling sync.Mutex // so that [Monitor.Status] has all of a second, or nothing of it
+	sampling  sync.Mutex // so that [Monitor.Status] has all of a second, or nothing of it
+	surges    surges
+	lastSurge *Surge // nil if none lasts
 
 	fleet         atomic.Pointer[fleet] // nil unless shared
 	outboundStats atomic.Pointer[func() []outbound.Stats]
@@ -130,6 +133,7 @@ func New(c Config) *Monitor {
 	m.feed = newFeed(m.names)
 	m.denials = newDenials(m.names, &c)
 	m.offenders = newOffenders(m.names)
+	m.newcomers = newNewcomers()
 	m.lastAlerts.Store(new([]Alert))
 	m.clock.set(time.Now())
 	m.work.Go(m.run)
@@ -172,6 +176,7 @@ func (m *Monitor) sample(now time.Time) {
 	defer m.sampling.Unlock()
 	m.clock.set(now)
 	m.offenders.tick(now)
+	m.newcomers.tick(now)
 	if now.Unix()%60 == 0 {
 		m.denials.expire(now)
 	}
@@ -188,7 +193,12 @@ func (m *Monitor) sample(now time.Time) {
 	if f != nil {
 		tick.Processes = f.processes(now, *m.lastAlerts.Load())
 	}
-	r := read(now, m.history, &tick)
+	r := read(now, m.history, &tick, m.alerts.known)
+	r.surge = m.surge(now, len(tick.Processes))
+	if !r.surge.Since.IsZero() {
+		tick.Surge = &r.surge
+	}
+	m.lastSurge = tick.Surge
 	r.refused, r.dropped = m.refused(), m.logDropped()
 	r.expiring, r.expires = m.soonest()
 	all, changed := m.alerts.evaluate(r)

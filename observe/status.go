@@ -19,7 +19,7 @@ func (m *Monitor) Status(n int) Tick {
 	t := Tick{
 		Series: m.shown().series(), Violations: m.feed.recent(n), Offenders: m.worst(now),
 		Alerts: slices.Clone(*m.lastAlerts.Load()), Store: m.watch.health(),
-		Changes: m.denials.recentChanges(now),
+		Changes: m.denials.recentChanges(now), Surge: m.lastSurge,
 	}
 	if f := m.fleet.Load(); f != nil {
 		t.Processes = f.processes(now, t.Alerts)

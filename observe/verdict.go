@@ -17,6 +17,7 @@ func (m *Monitor) verdict(v *policy.Verdict) {
 	}
 	if v.Err == nil && v.Decision.Allowed {
 		m.offenders.suspects.allowed(v.Results)
+		m.newcomers.allowed(v.Results)
 	}
 	var why reason
 	switch n := len(v.Results); {

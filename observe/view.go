@@ -205,6 +205,18 @@ type RedisInfo struct {
 	// how busy the main thread of the busiest one was in the last seconds: 1 is all of a core.
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
+	// ClockSteps is how often this process has noticed that the clock of a server was set, and
+	// LastClockStep the last time.
+	ClockSteps    int64      `json:"clock_steps"`
+	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
+}
+
+// ClockStep is a change of a server's clock that was no passing of time.
+type ClockStep struct {
+	At     time.Time `json:"at"`
+	Server string    `json:"server"`
+	// By is how far it was set ahead, in seconds; it is negative if it was set back.
+	By float64 `json:"by_seconds"`
 }
 
 // Tick is what subscribers receive every second.
@@ -223,6 +235,8 @@ type Tick struct {
 	Store  StoreHealth `json:"store"`
 	// Changes are those of the configuration in the last hour, oldest first.
 	Changes []Change `json:"changes,omitempty"`
+	// Surge is traffic that is many times the usual; nil without one.
+	Surge *Surge `json:"surge,omitempty"`
 	// Processes are those that share what they count, this one first; nil if it does not. Point,
 	// Series and Offenders are of all of them, Violations and Alerts of this one.
 	Processes []Process `json:"processes,omitempty"`

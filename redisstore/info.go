@@ -48,8 +48,9 @@ type Info struct {
 	// Lost are masters of a Cluster that do not answer, by address. They are not among the Masters.
 	Lost []string
 
-	// ClockAhead is how far a server's clock is ahead of ours, the one that differs the most.
-	ClockAhead time.Duration
+	// ClockAhead is how far each server's clock is ahead of the wall clock of this process, by
+	// address, as far as that is known to half a second.
+	ClockAhead map[string]time.Duration
 
 	// NotGivenBack is how many charges of requests on several subjects, of a Cluster, this process
 	// could not give back although the requests were denied: they count until they leave their
@@ -127,8 +128,8 @@ func (s *Store) masters(ctx context.Context) (nodes map[string]rueidis.Client, l
 type serverInfo struct {
 	report
 	keys    int64
-	ahead   time.Duration
-	refused []string // commands
+	ahead   *time.Duration // of our clock; nil if not known
+	refused []string       // commands
 }
 
 // ask asks a server for its report.
@@ -145,8 +146,9 @@ func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, err
 
 	sent := time.Now()
 	clock, err := node.Do(ctx, node.B().Time().Build().ToPipe()).AsIntSlice()
-	if took := time.Since(sent); err == nil && len(clock) == 2 {
-		t.ahead = time.Unix(clock[0], clock[1]*1000).Sub(sent.Add(took / 2))
+	if took := time.Since(sent); err == nil && len(clock) == 2 && took <= infoTime {
+		ahead := time.Unix(clock[0], clock[1]*1000).Sub(sent.Add(took / 2))
+		t.ahead = &ahead
 	}
 	if err := unless("time", err); err != nil {
 		return t, err
@@ -189,7 +191,7 @@ func (i *Info) add(t serverInfo) {
 		i.MemoryShare = max(i.MemoryShare, float64(t.number("used_memory"))/float64(most))
 	}
 	if first {
-		i.CPUTime = map[string]time.Duration{}
+		i.CPUTime, i.ClockAhead = map[string]time.Duration{}, map[string]time.Duration{}
 	}
 	i.CPUTime[t.addr] = t.seconds("used_cpu_user_main_thread") + t.seconds("used_cpu_sys_main_thread")
 	if policy, evicts := t.evicts(); first || evicts {
@@ -198,8 +200,8 @@ func (i *Info) add(t serverInfo) {
 	i.Evicted += t.number("evicted_keys")
 	i.Clients += t.number("connected_clients")
 	i.Keys += t.keys
-	if t.ahead.Abs() > i.ClockAhead.Abs() {
-		i.ClockAhead = t.ahead
+	if t.ahead != nil {
+		i.ClockAhead[t.addr] = *t.ahead
 	}
 	i.Warnings = append(i.Warnings, t.warnings()...)
 	if len(t.refused) > 0 {

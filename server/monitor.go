@@ -31,8 +31,12 @@ func memoryHealth(store *memorystore.Store) func(context.Context) (observe.Store
 	}
 }
 
-func redisHealth(store sharedStore, name string) func(context.Context) (observe.StoreHealth, error) {
+func redisHealth(
+	store sharedStore, name string, logger *slog.Logger,
+) func(context.Context) (observe.StoreHealth, error) {
 	var cpu cpuShare
+	var clocks clockSteps
+	start := time.Now()
 	return func(ctx context.Context) (observe.StoreHealth, error) {
 		health := observe.StoreHealth{Kind: "redis", Name: name, Breaker: store.Breaker(), Instances: store.Instances()}
 		info, err := store.Info(ctx)
@@ -40,11 +44,17 @@ func redisHealth(store sharedStore, name string) func(context.Context) (observe.
 			return health, err
 		}
 		health.Warnings, health.Lost = info.Warnings, info.Lost
+		now := time.Now()
+		if ours := now.Round(0).Sub(start.Round(0)) - now.Sub(start); clocks.look(info.ClockAhead, ours, now) {
+			logger.Warn("stint: the clock of Redis was set: windows and bans end earlier or later by as much",
+				"server", clocks.last.Server, "by", time.Duration(clocks.last.By)*time.Second)
+		}
 		health.Redis = &observe.RedisInfo{
 			Version: info.Version, OpsPerSecond: float64(info.OpsPerSecond),
 			UsedMemory: info.UsedMemory, MaxMemory: info.MaxMemory, Policy: info.MaxMemoryPolicy,
 			MemoryShare: info.MemoryShare, CPUShare: cpu.of(info.CPUTime, time.Now()),
 			Evicted: info.Evicted, Clients: info.Clients, Keys: info.Keys,
+			ClockSteps: clocks.count, LastClockStep: clocks.last,
 		}
 		return health, nil
 	}
@@ -66,6 +76,33 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 	}
 	c.at, c.busy = now, busy
 	return min(share, 1)
+}
+
+// clockStep is how much a clock has to be set by to be noticed. It is known to half a second.
+const clockStep = 2 * time.Second
+
+// clockSteps finds out when the clocks of servers are set.
+type clockSteps struct {
+	ahead map[string]time.Duration // of our monotonic clock, by server, as last seen
+	count int64
+	last  *observe.ClockStep
+}
+
+// look reports whether a clock was set since the last call. The clocks are given as they are ahead
+// of our wall clock, and ours is by how much that has been set.
+func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
+	seen := map[string]time.Duration{}
+	for server, d := range ahead {
+		seen[server] = d + ours
+		before, known := c.ahead[server]
+		if by := seen[server] - before; known && by.Abs() >= clockStep {
+			found = true
+			c.count++
+			c.last = &observe.ClockStep{At: now, Server: server, By: by.Round(time.Second).Seconds()}
+		}
+	}
+	c.ahead = seen
+	return found
 }
 
 // readWebhooks reads the keys of the webhooks that a configuration names.

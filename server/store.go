@@ -48,7 +48,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		s.monitor.WatchStore(memoryHealth(store))
 	case sharedStore:
 		s.shared = store
-		s.monitor.WatchStore(redisHealth(store, s.storeName))
+		s.monitor.WatchStore(redisHealth(store, s.storeName, s.c.Logger))
 		leave := s.monitor.Share(store)
 		s.undo.push("reports to other processes", func(context.Context) error { leave(); return nil })
 	}

@@ -304,7 +304,10 @@ func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 const maxSkew = time.Second
 
 func (e *redisDiagnosis) clock() {
-	apart := e.info.ClockAhead.Abs()
+	apart := time.Duration(0)
+	for _, ahead := range e.info.ClockAhead {
+		apart = max(apart, ahead.Abs())
+	}
 	if apart > maxSkew {
 		e.found.warn("clock", fmt.Sprintf("its clock and this host's differ by %s; its clock counts, but times in answers and bans are off",
 			figures.Length(apart)),

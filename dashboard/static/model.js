@@ -20,6 +20,7 @@ export class Model {
   offenders = []; // those with most denials in the last ten seconds
   alerts = [];
   store = null;
+  surge = null; // traffic that is many times the usual
   changes = []; // of the configuration in the last hour, oldest first
   processes = []; // that share the store, this one first; none for a process by itself
   state = {}; // the slow rest: version, config, top, outbound, audit, writable, who
@@ -32,7 +33,7 @@ export class Model {
 
   /** load takes the answer of /api/state. */
   load(state) {
-    const { points, long, series, violations, offenders, alerts, store, processes, changes, ...rest } = state;
+    const { points, long, series, violations, offenders, alerts, store, processes, changes, surge, ...rest } = state;
     const seen = this.points.at(-1)?.at * 1000 || time(this.state.now);
     this.points = (points ?? []).slice(-SECONDS);
     this.long = (long ?? []).slice(-TENS);
@@ -46,6 +47,7 @@ export class Model {
     this.store = store ?? null;
     this.processes = processes ?? [];
     this.changes = changes ?? [];
+    this.surge = surge ?? null;
     this.state = rest;
     this.loads++;
     const known = Math.max(0, ...(series ?? []).map((s) => s.recent?.length ?? 0));
@@ -57,7 +59,7 @@ export class Model {
   }
 
   /** refresh takes the slow parts of the answer of /api/state, and leaves alone what ticks move. */
-  refresh({ points, long, series, violations, offenders, alerts, store, processes, changes, ...rest }) {
+  refresh({ points, long, series, violations, offenders, alerts, store, processes, changes, surge, ...rest }) {
     this.state = rest;
   }
 
@@ -75,6 +77,7 @@ export class Model {
     this.store = tick.store ?? this.store;
     this.processes = tick.processes ?? [];
     this.changes = tick.changes ?? [];
+    this.surge = tick.surge ?? null;
   }
 
   /** newest is the number of the newest violation: those with higher ones have come since. */

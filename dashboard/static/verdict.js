@@ -52,6 +52,8 @@ export function health(model, now = Date.now()) {
   bad.push(...silent(model.processes, now));
   watch.push(...elsewhere(model.processes), ...differing(model.processes));
   for (const w of store?.warnings ?? []) watch.push(w);
+  const step = store?.redis?.last_clock_step;
+  if (step && now - time(step.at) < MENTIONED) watch.push(clockSet(step));
   if (model.sum(Math.min(10, over / 1000)).failed > 0) bad.push(`${count(model.sum(60).failed, "decision")} could not be made in the last minute.`);
   const recent = model.changes.filter((c) => now - time(c.at) < MENTIONED && c !== explaining(model)).map((c) => changed(c, model.processes));
   const notes = over < MENTIONED ? [wasDown(model, store, past), ...firing.filter(lingers).map((a) => `The alert ${a.name} is from then and ends by itself.`)] : [];
@@ -70,6 +72,10 @@ function wasDown(model, store, { since, until, is }) {
   return `${name} was down from ${clock(from)} to ${clock(to)}, for ${duration(Math.max(1000, Math.round((to - from) / 1000) * 1000))}: “${is}”.`
     + (degraded > 0 ? ` stint made ${count(degraded, "decision")} without it.` : "");
 }
+
+/** clockSet says by how much the clock of a Redis was set, and what came of it. */
+const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the clock of Redis (${server}) was set ${by > 0 ? "ahead" : "back"} by ${duration(Math.abs(by) * 1000)}: `
+  + `windows and bans of before end ${by > 0 ? "earlier" : "later"} by as much. Let NTP correct clocks slowly.`;
 
 /** silent says which processes have stopped reporting, and for how long. */
 const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
@@ -126,7 +132,7 @@ export function traffic(model) {
 const explaining = (model) => (model.sum(300).denied > 0 ? model.changes.findLast((c) => c.explains) : undefined);
 
 /**
- * cause says what the limiter sees: {kind: "quiet"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
+ * cause says what the limiter sees: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
  * policy: name or null}. An attack is of the last ten seconds, all else of the last minutes.
  */
 export function cause(model) {
@@ -142,6 +148,10 @@ export function cause(model) {
   if (change) return found("change", "A change of the configuration denies requests.", `${story} If that was not intended, undo the change.`);
   const recent = model.sum(300);
   const denied = share(recent.denied, recent.decisions) ?? 0;
+  if (model.surge && (recent.denied < FEW || denied < SMALL)) {
+    return found("surge", model.surge.text, `That began at ${clock(time(model.surge.since))}. It may be an attack that stays below the limits, or a campaign.`
+      + " If it does harm, lower the limits of the tier, or add one that all share.");
+  }
   if (recent.denied === 0) return found("quiet", "Nobody is limited.", "Nobody was limited in the last five minutes.");
   if (recent.denied < FEW || denied < SMALL) return found("quiet", "Few subjects are limited.", "The limits work as intended.");
   const { policy: some, ...kinds } = model.state.top ?? {};
@@ -166,7 +176,7 @@ export function cause(model) {
       + " That looks like a limit that is too low, not like an attack.", { policy: policy.subject });
   }
   return found("spread", "Many subjects are limited.", "The recent denials are spread over subjects and policies, and no single one explains them."
-    + " That looks like more traffic than usual, or an attack from many addresses.");
+    + ` ${model.surge?.text ?? "That looks like more traffic than usual, or an attack from many addresses."}`);
 }
 
 /** attack returns the few subjects that cause most denials right now, if these are many. */

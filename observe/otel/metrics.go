@@ -72,6 +72,7 @@ var definitions = []definition{
 	{"stint_redis_memory_share", "stint.redis.memory.share", gauge, "1"},
 	{"stint_redis_cpu_share", "stint.redis.cpu.share", gauge, "1"},
 	{"stint_redis_evicted_keys_total", "stint.redis.evicted.keys", counter, "{key}"},
+	{"stint_redis_clock_steps_total", "stint.redis.clock.steps", counter, "{step}"},
 	{"stint_redis_clients", "stint.redis.clients", gauge, "{connection}"},
 	{"stint_redis_keys", "stint.redis.keys", gauge, "{key}"},
 	{"stint_config_reloads_total", "stint.config.reloads", counter, "{reload}"},

@@ -1,0 +1,192 @@
+package observe
+
+import (
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint/policy"
+)
+
+const (
+	// sampleSize is how many slots a sample has, of which it uses half, and sampleTries how many of
+	// them are tried for a subject.
+	sampleSize  = 8192
+	sampleTries = 16
+	// sampleLife is how long a subject that does not come back is remembered.
+	sampleLife = time.Hour
+	// sampleFade is what is left of a subject's requests after a second: what counts is about the
+	// last half minute.
+	sampleFade = 1 - 1./30
+)
+
+// newcomers knows which subjects are new, in bounded memory and without a lock: it remembers a
+// sample of the subjects of the last hour. A subject is in the sample if some bits of its hash are
+// zero. When the sample is full one more bit has to be, so that it has half of them.
+//
+// Requests only count; all else is for the goroutine that ticks.
+type newcomers struct {
+	start time.Time
+	seed  maphash.Seed
+	table atomic.Pointer[sample]
+}
+
+type sample struct {
+	bits  int // that are zero in the hashes
+	used  atomic.Int64
+	full  atomic.Bool
+	slots [sampleSize]sampled
+}
+
+// sampled is a subject.
+type sampled struct {
+	hash     atomic.Uint64 // 0 is none
+	kind     atomic.Int32  // of the subject
+	requests atomic.Int64  // since the last tick
+
+	first, last time.Duration // since the start; the first is 0 until the next tick
+	lately      float64       // requests
+}
+
+func newNewcomers() *newcomers {
+	n := &newcomers{start: time.Now(), seed: maphash.MakeSeed()}
+	n.table.Store(&sample{})
+	return n
+}
+
+// allowed counts a request for the first of its subjects that not all share. Requests wait for it.
+func (n *newcomers) allowed(results []policy.Result) {
+	for i := range results {
+		if !results[i].Shared {
+			n.came(results[i].Subject)
+			return
+		}
+	}
+}
+
+// came counts a request of a subject.
+func (n *newcomers) came(subject string) {
+	hash := maphash.String(n.seed, subject)
+	t := n.table.Load()
+	if bits.TrailingZeros64(hash) < t.bits || hash == 0 {
+		return
+	}
+	if s := t.find(hash, subject); s != nil {
+		s.requests.Add(1)
+	}
+}
+
+// find returns the slot of a subject, a new one if it has none, or nil if there is no room.
+func (t *sample) find(hash uint64, subject string) *sampled {
+	for i := range uint64(sampleTries) {
+		s := &t.slots[(hash>>32+i)%sampleSize]
+		if s.hash.Load() == hash {
+			return s
+		}
+		if t.used.Load() < sampleSize/2 && s.hash.CompareAndSwap(0, hash) {
+			s.kind.Store(int32(kindOf(subject)))
+			t.used.Add(1)
+			return s
+		}
+		if s.hash.Load() == hash { // another request has just added it
+			return s
+		}
+	}
+	t.full.Store(true)
+	return nil
+}
+
+// tick ends a second.
+func (n *newcomers) tick(at time.Time) {
+	t, now := n.table.Load(), at.Sub(n.start)
+	gone := 0
+	for i := range t.slots {
+		s := &t.slots[i]
+		if s.hash.Load() == 0 {
+			continue
+		}
+		came := s.requests.Swap(0)
+		if s.first == 0 {
+			s.first, s.last = now, now
+		}
+		if came > 0 {
+			s.last = now
+		}
+		s.lately = s.lately*sampleFade + float64(came)
+		if now-s.last > sampleLife {
+			gone++
+		}
+	}
+	switch {
+	case t.full.Load() && gone < sampleSize/8:
+		n.table.Store(t.without(now, t.bits+1))
+	case t.full.Load() || gone >= sampleSize/8:
+		n.table.Store(t.without(now, t.bits))
+	}
+}
+
+// without returns the sample without the subjects whose life is over, and those with fewer zero
+// bits.
+func (t *sample) without(now time.Duration, zeros int) *sample {
+	kept := &sample{bits: zeros}
+	for i := range t.slots {
+		s := &t.slots[i]
+		hash := s.hash.Load()
+		if hash == 0 || bits.TrailingZeros64(hash) < zeros || now-s.last > sampleLife {
+			continue
+		}
+		if to := kept.find(hash, ""); to != nil {
+			to.kind.Store(s.kind.Load())
+			to.requests.Store(s.requests.Load())
+			to.first, to.last, to.lately = s.first, s.last, s.lately
+		}
+	}
+	return kept
+}
+
+// since returns how many subjects came first after a time, of the kind that most of them have, and
+// the share of the requests of the last half minute that all newcomers make up.
+func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
+	t := n.table.Load()
+	var kinds [len(offenderKinds)]int64
+	var theirs, all float64
+	for i := range t.slots {
+		s := &t.slots[i]
+		if s.first == 0 {
+			continue
+		}
+		all += s.lately
+		if s.first > at.Sub(n.start) {
+			theirs += s.lately
+			kinds[s.kind.Load()]++
+		}
+	}
+	most := 0
+	for k := range kinds {
+		if kinds[k] > kinds[most] {
+			most = k
+		}
+	}
+	if all > 0 {
+		share = theirs / all
+	}
+	return kinds[most] << t.bits, offenderKinds[most], share
+}
+
+// exact reports whether the sample has all subjects.
+func (n *newcomers) exact() bool { return n.table.Load().bits == 0 }
+
+// roughly writes a number with two digits that count, and thousands apart: "3,100".
+func roughly(n int64) string {
+	if unit := int64(math.Pow10(len(strconv.FormatInt(n, 10)) - 2)); unit > 1 {
+		n = (n + unit/2) / unit * unit
+	}
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

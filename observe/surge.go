@@ -1,0 +1,97 @@
+package observe
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// surgeLife is after how long more traffic is the usual.
+	surgeLife = time.Hour
+	// surgeShare is the share of the requests from which on newcomers explain a surge.
+	surgeShare = 0.5
+)
+
+// Surge is traffic that is many times the usual.
+type Surge struct {
+	Since time.Time `json:"since"`
+	// Times is the rate of the last minute, compared with that of the hour before the surge.
+	Times float64 `json:"times"`
+	// Text says whose the requests are: "Traffic is 9 times the usual, from about 3,000 new
+	// addresses, all below their limits."
+	Text string `json:"text"`
+}
+
+// surges finds surges. What is usual stays the same while one lasts.
+type surges struct {
+	since time.Time // of the one that lasts; zero if none does
+	usual float64   // decisions per second before it
+}
+
+// look compares the last minute with the usual. Without a surge the result has its Times only, 0 if
+// there is too little to say.
+func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute Point) {
+	minute, _ = h.sum(spikeWindow)
+	rate := float64(minute.decisions()) / spikeWindow.Seconds()
+	if s.since.IsZero() {
+		before, seconds := h.sumBefore(spikeWindow, spikePast)
+		if minute.decisions() < spikeFloor || before.decisions() < alertFloor ||
+			time.Duration(seconds)*time.Second < a.known-min(a.known, spikeWindow) {
+			return Surge{}, minute
+		}
+		s.usual = float64(before.decisions()) / float64(seconds)
+	}
+	found.Times = rate / s.usual
+	threshold := a.threshold("Spike")
+	switch {
+	case s.since.IsZero() && found.Times > threshold:
+		s.since = now
+	case found.Times < threshold/2 || now.Sub(s.since) > surgeLife:
+		s.since = time.Time{}
+	}
+	found.Since = s.since
+	return found, minute
+}
+
+// surge returns the surge that lasts, if one does, with its text.
+func (m *Monitor) surge(now time.Time, processes int) Surge {
+	found, minute := m.surges.look(now, m.alerts, m.shown())
+	if found.Since.IsZero() {
+		return found
+	}
+	n, kind, share := m.newcomers.since(found.Since.Add(-spikeWindow))
+	who := "most of it from subjects that were here before"
+	if share >= surgeShare {
+		about := ""
+		switch {
+		case processes > 1: // this one has not seen all
+			about = "at least "
+		case !m.newcomers.exact():
+			about = "about "
+		}
+		who = "from " + about + roughly(n) + " new " + plural(kind, n)
+	}
+	limits := "all below their limits"
+	if denied := float64(minute.Denied) / float64(minute.decisions()); denied >= jumpBase {
+		limits = fmt.Sprintf("%.0f %% of the requests denied", 100*denied)
+	} else if denied > 0 {
+		limits = "nearly all below their limits"
+	}
+	found.Text = fmt.Sprintf("Traffic is %.0f times the usual, %s, %s.", found.Times, who, limits)
+	return found
+}
+
+// plural is what subjects of a kind are called.
+func plural(kind string, n int64) string {
+	name := map[string]string{"ip": "address", "user": "user", "apikey": "API key", "session": "session"}[kind]
+	switch {
+	case name == "":
+		name = "subject"
+	case name == "address" && n != 1:
+		name = "addresse"
+	}
+	if n != 1 {
+		name += "s"
+	}
+	return name
+}
