@@ -125,7 +125,6 @@ outbound: {x: {limits: [1/1s, 60/1m fixed]}}
 `, []string{
 		`stint.yaml:9: warning: tiers[0].limits[3]: 50000/1d has no effect: 2000/1h allows at most 48000/1d; lower it, raise 2000/1h, or leave it out`,
 		`stint.yaml:10: warning: tiers[1].limits[1]: 100/1m has no effect: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out`,
-		`stint.yaml:10: warning: tiers[1].budget[1]: other: 10/1m has no effect: 10/1m allows at most 10/1m; lower it, raise 10/1m, or leave it out`,
 		`stint.yaml:16: warning: policies[0].limits.default[0]: 100/1m has no effect: 50/1h allows at most 50/1m; lower it, raise 50/1h, or leave it out`,
 		`stint.yaml:17: warning: outbound.x.limits[1]: 60/1m fixed has no effect: 1/1s allows at most 60/1m; lower it, raise 1/1s, or leave it out`,
 	}},

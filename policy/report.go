@@ -11,7 +11,7 @@ import (
 // nothing to report.
 func (g *Guard) startReports(ctx context.Context, v *Verdict) *tokens.Reports {
 	hold := v.Decision.Charge.Data().Hold
-	if v.Meter() == nil || hold == 0 {
+	if v.known != nil || v.Meter() == nil || hold == 0 {
 		return nil
 	}
 	return tokens.StartReports(ctx, g.store, hold, func() (stint.Charge, stint.Amendment) {

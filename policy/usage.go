@@ -55,11 +55,17 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 	v.fixed = only.costs
 	var head []byte
 	var length int64
-	if f.in.Content != nil {
-		v.waited = true
-		head, length = f.in.Content.Body(v.usage.Body())
+	if replayed, ok := f.in.Content.(interface{ Known() *tokens.Known }); ok {
+		v.known = replayed.Known()
+		v.known.Counted = true
+		v.estimated = v.known.Estimate(v.usage, f.first.path)
+	} else {
+		if f.in.Content != nil {
+			v.waited = true
+			head, length = f.in.Content.Body(v.usage.Body())
+		}
+		v.estimated = v.usage.Estimate(f.first.path, head, length)
 	}
-	v.estimated = v.usage.Estimate(f.first.path, head, length)
 	v.Cost = v.bounded(costName, v.Results[:v.enforced])
 	for i := range v.Results {
 		r, among := &v.Results[i], v.Results[:v.enforced]
@@ -89,6 +95,12 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {
+		if v.known != nil {
+			v.known.Unpriced = true
+		}
+		return units
+	}
+	if v.known != nil && v.known.Whole {
 		return units
 	}
 	for i := range among {
@@ -136,10 +148,13 @@ func (v *Verdict) Meter() Meter {
 // not say anything has used nothing. That of a client that went away is none.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
-	if v.meter != nil {
+	switch {
+	case v.known != nil && v.known.Found:
+		found = v.known.Used
+	case v.meter != nil:
 		found = v.meter.End()
 	}
-	failed := o.Status >= 400 && o.Status != words.StatusClientGone
+	failed := words.IsError(o.Status)
 	v.unsaid = !failed && !found.Found()
 	v.used = v.usage.Settled(found, v.estimated, failed)
 }

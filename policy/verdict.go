@@ -56,6 +56,7 @@ type Verdict struct {
 	fixed           stint.Costs   // of limits that do not count tokens
 	estimated, used tokens.Counts
 	meter           *tokens.Meter // of the response
+	known           *tokens.Known // nil for a request that is not replayed
 	unsaid          bool          // the response does not say what was used
 
 	claims     []stint.Claim // of the request
@@ -174,7 +175,7 @@ func (v *Verdict) reset(set *Set) {
 	v.SettleHeader, v.SettlesBytes = "", false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
 	v.follows, v.denial = false, 0
-	v.usage, v.fixed, v.meter, v.unsaid = nil, nil, nil, false
+	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
 }
 
 // spread gives each result that is enforced its part of the store's answer.

@@ -24,7 +24,7 @@ type simulateCommand struct {
 	EnforceAll bool     `name:"enforce-all" help:"Enforce what is in shadow, and roll out everything to everyone."`
 
 	Format string       `name:"format" placeholder:"FORMAT" values:"combined,common,envoy,traefik,caddy,json" help:"combined, common, envoy, traefik, caddy or json. Default: detected, line by line."`
-	Map    string       `name:"map" placeholder:"PART=KEY" help:"The keys of JSON lines: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan."`
+	Map    string       `name:"map" placeholder:"PART=KEY" help:"The keys of JSON lines: time=ts,client=request.ip,header:X-Api-Key=key,claim:plan=user.plan,output_tokens=usage.out."`
 	Slack  durationFlag `name:"slack" placeholder:"LENGTH" default:"10s" help:"How far lines may be out of order. Default: ${default}."`
 	From   timeFlag     `name:"from" placeholder:"TIME" help:"Leave out what came before: 2026-03-02, or 2026-03-02T15:04:05, in UTC unless it has a zone."`
 	To     timeFlag     `name:"to" placeholder:"TIME" help:"Leave out what came then or later."`

@@ -11,7 +11,7 @@ import (
 // Reach returns how much a subject under several limits can take at most in a window of the one at
 // i: its capacity, or what another of them lets through in that time. Of a bucket it is the most at
 // once, and more is the most that it adds in a window. What settlements and outages add is not
-// counted.
+// counted. Limits with other names may count something else: they do not matter.
 func Reach(limits []stint.Limit, i int) (most, more int64) {
 	l := &limits[i]
 	p := Of(l)
@@ -20,7 +20,7 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 		return most, more
 	}
 	for j := range limits {
-		if j == i {
+		if j == i || limits[j].Name != l.Name {
 			continue
 		}
 		inWindow := within(&limits[j], p.Window, p.align())
@@ -34,14 +34,14 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 }
 
 // Idle reports whether the limit at i has no effect: all that it would deny, another limit denies.
-// Of those that skip does not exclude, it returns the one that allows the least, and how much that
-// is in a window of the idle one. Refunds, settlements and outages can still fill an idle limit.
+// Of those with its name that skip does not exclude, it returns the one that allows the least, and
+// how much that is in a window of the idle one. Refunds, settlements and outages can still fill an idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)
 	leased := slices.ContainsFunc(limits, func(l stint.Limit) bool { return l.Leased })
 	for j := range limits {
-		if m := &limits[j]; j != i && !skip(j) && m.Max > 0 && bounds(m, l, &p, leased) {
+		if m := &limits[j]; j != i && m.Name == l.Name && !skip(j) && m.Max > 0 && bounds(m, l, &p, leased) {
 			if n := within(m, p.Window, p.align()); !ok || n < most {
 				by, most, ok = j, n, true
 			}

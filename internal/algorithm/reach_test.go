@@ -34,6 +34,8 @@ func TestReachAndIdle(t *testing.T) {
 		{"100/1m burst 3x, 2000/1h, 47999/1d", []int64{300, 2000, 47_999}, []int{bounded, bounded, bounded}},
 		{"30/1m burst 2x, 500/1h, 5000/1d", []int64{60, 500, 5000}, []int{bounded, bounded, bounded}},
 		{"1/1s, 100/1m", []int64{1, 60}, []int{bounded, 0}},
+		{"a: 1/1s, b: 100/1m", []int64{1, 100}, []int{bounded, bounded}}, // they may count something else
+		{"a: 1/1s, a: 100/1m", []int64{1, 60}, []int{bounded, 0}},
 		{"1/1s, 60/1m", []int64{1, 60}, []int{bounded, 0}},
 		{"1/1s, 59/1m", []int64{1, 59}, []int{bounded, bounded}},
 		// Above 125, slices make an hour count for up to 3,628.8 s: 3,628 can deny, 3,629 not.
@@ -73,7 +75,7 @@ func TestReachAndIdle(t *testing.T) {
 		{"1/1s, 5/1m concurrency", []int64{1, 5}, []int{bounded, bounded}},
 		{"0/1s, 100/1m", []int64{0, 0}, []int{bounded, bounded}},
 		// Two that are equal: the caller keeps one of them.
-		{"a: 5/1m, b: 5/1m", []int64{5, 5}, []int{1, 0}},
+		{"5/1m, 5/1m", []int64{5, 5}, []int{1, 0}},
 		// What is leased stands in the log until after the lease.
 		{"10/1s burst 2x, 700/1m leased", []int64{20, 619}, []int{bounded, bounded}},
 		{"1/1s, 100/1m leased", []int64{1, 60}, []int{bounded, 0}},

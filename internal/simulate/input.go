@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/tokens"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -13,12 +15,22 @@ type input struct {
 	values []string // returned by Values for this record
 
 	usedUser bool // the user of the log was asked for, and there is one
+	known    tokens.Known
 }
 
 // of returns the input for a record. It is valid until the next call.
 func (i *input) of(r *accesslog.Record) *policy.Input {
 	i.record, i.values, i.usedUser = r, i.values[:0], false
 	i.in = policy.Input{Method: r.Method, Host: r.Host, Path: r.Path, RawPath: r.RawPath, Peer: r.Client}
+	i.known = tokens.Known{
+		Used:  tokens.Counts{Input: r.Tokens.Input, Output: r.Tokens.Output, Cached: r.Tokens.Cached, Events: -1},
+		Found: r.Tokens.Counted, MaxOutput: -1, Failed: words.IsError(r.Status),
+	}
+	if r.Tokens.Bounded {
+		i.known.MaxOutput = r.Tokens.MaxOutput
+	}
+	i.known.Used.Model = r.Tokens.Model
+	i.in.Content = i
 	if len(r.Headers) > 0 {
 		i.in.Header = i
 	}
@@ -45,6 +57,15 @@ func (i *input) Claim(name string) string {
 	i.usedUser = i.usedUser || value != "" && value == i.record.User && name == accesslog.UserClaim
 	return value
 }
+
+// Known returns what the log says about tokens.
+func (i *input) Known() *tokens.Known { return &i.known }
+
+// Body implements the Content of [policy.Input]. Logs do not have it.
+func (i *input) Body(int64) (head []byte, length int64) { return nil, 0 }
+
+// Digest implements the Content of [policy.Input]. Logs have no bodies.
+func (i *input) Digest() string { return "" }
 
 // outcomeOf returns the outcome of a request: its response.
 func outcomeOf(r *accesslog.Record) policy.Outcome {

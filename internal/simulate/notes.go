@@ -64,6 +64,7 @@ func (r *run) notes(result *Result) []string {
 		note("Some costs are settled by a header of the response, which logs do not have: " +
 			"such requests are charged their initial cost.")
 	}
+	r.tokens.notes(note)
 	for i, o := range []*Outcome{&result.Outcome, result.Against} {
 		if o == nil {
 			continue

@@ -3,6 +3,7 @@ package simulate
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/stint-limiter/stint"
 )
@@ -12,8 +13,10 @@ func (r *recommender) recommend(shares []float64) []Recommendation {
 	list := []Recommendation{}
 	sorted := r.sortedNeeds()
 	for _, rule := range r.rules {
-		for _, w := range rule.windows {
-			list = append(list, w.recommend(sorted[w.number], r.scale, shares))
+		for _, windows := range rule.windows {
+			for _, w := range windows {
+				list = append(list, w.recommend(sorted[w.number], r.scale, shares))
+			}
 		}
 	}
 	return list
@@ -28,7 +31,7 @@ type sortedNeeds struct{ exact, large []int64 }
 func (r *recommender) sortedNeeds() []*sortedNeeds {
 	var all []*sortedNeeds
 	for _, rule := range r.rules {
-		for range rule.windows {
+		for range slices.Concat(rule.windows...) {
 			all = append(all, new(sortedNeeds))
 		}
 	}
@@ -63,7 +66,7 @@ func (w *window) recommend(needs *sortedNeeds, scale scale, shares []float64) Re
 			index++ // a limit with slices may need to be larger than one without
 		}
 		r.Choices = append(r.Choices, Choice{
-			Share: math.Round(share*1e9) / 1e9, Exact: w.limit(exact), Limit: w.limit(scale[index]),
+			Share: math.Round(share*1e9) / 1e9, Exact: w.Limit(exact), Limit: w.Limit(scale[index]),
 			Affected: w.point(needs, scale, index),
 		})
 	}
@@ -82,7 +85,7 @@ func (w *window) recommend(needs *sortedNeeds, scale scale, shares []float64) Re
 }
 
 // sliced reports whether a limit with this maximum has slices.
-func (w *window) sliced(max int64) bool { return max*w.Burst > stint.Resolution }
+func (w *window) sliced(max int64) bool { return !w.isCalendar() && max*w.Burst > stint.Resolution }
 
 // smallestSliced returns the smallest maximum of a limit with slices.
 func (w *window) smallestSliced() int64 { return stint.Resolution/w.Burst + 1 }
@@ -114,4 +117,31 @@ func (w *window) point(needs *sortedNeeds, scale scale, index int) Point {
 		Subjects: int64(len(needs.large) - w.untouched(needs, scale[index])),
 		Requests: w.denied[index],
 	}
+}
+
+// isCalendar reports whether the limits count in periods of the calendar.
+func (r *Recommendation) isCalendar() bool {
+	return r.Configured != nil && r.Configured.Algorithm == stint.AlgorithmCalendar
+}
+
+// Limit returns the limit with a maximum, or with the next larger one whose burst can be counted
+// exactly.
+func (r *Recommendation) Limit(max int64) stint.Limit {
+	if r.isCalendar() {
+		l := *r.Configured
+		l.Max = max
+		return l
+	}
+	plain := stint.Per(max, time.Duration(r.Window)).WithName(r.Name)
+	if r.Burst == 1 {
+		return plain
+	}
+	l := plain
+	for range 256 {
+		if burst := l.WithBurst(r.Burst); burst.Validate() == nil {
+			return burst
+		}
+		l.Max++
+	}
+	return plain.WithBurst(r.Burst)
 }

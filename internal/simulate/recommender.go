@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,20 +20,20 @@ type recommender struct {
 	store       *memorystore.Store // never denies; it knows repeated request ids
 	guard       *policy.Guard
 	scale       scale
-	rules       []ruleWindows // by index of the rule
+	rules       []ruleQuantities // by index of the rule
 	maxSubjects int
 	subjects    map[string]*subjectNeeds
-	claims      map[claimKey][]measure // by window of the rule
+	claims      map[claimKey][]measure // by window of the quantity
 
 	// The request being measured:
 	verdict policy.Verdict
 	request stint.Request
 }
 
-// ruleWindows are the windows to measure for one rule.
-type ruleWindows struct {
-	windows []*window
-	limits  []stint.Limit // that stand in for those of the rule in the store
+// ruleQuantities are what to measure for one rule: what each name of its limits counts.
+type ruleQuantities struct {
+	windows [][]*window   // of each quantity
+	limits  []stint.Limit // one for each quantity, which stand in for those of the rule in the store
 }
 
 // window is a window to measure for one rule.
@@ -55,7 +54,7 @@ type stepLimit struct {
 
 type claimKey struct {
 	subject, scope string
-	rule           int
+	rule, quantity int
 }
 
 // subjectNeeds are the needs of a subject in the windows of all rules that applied to it.
@@ -79,15 +78,20 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 	}
 	number := 0
 	for _, rule := range o.Set.Rules() {
-		windows := windowsOf(rule, o)
-		for _, w := range windows {
-			w.number = number
-			w.scaled(r.scale)
-			number++
+		var q ruleQuantities
+		for _, name := range quantitiesOf(rule) {
+			windows := windowsOf(rule, name, o)
+			for _, w := range windows {
+				w.number = number
+				w.scaled(r.scale)
+				number++
+			}
+			q.windows = append(q.windows, windows)
+			// The window tells the claims of a subject apart.
+			unlimited := stint.Per(largestMax, stint.MinWindow+time.Duration(rule.Index)*time.Microsecond)
+			q.limits = append(q.limits, unlimited.WithName(name))
 		}
-		// The name tells the claims of a subject apart.
-		unlimited := stint.Per(largestMax, stint.MinWindow).WithName(strconv.Itoa(rule.Index))
-		r.rules = append(r.rules, ruleWindows{windows, []stint.Limit{unlimited}})
+		r.rules = append(r.rules, q)
 	}
 	r.guard, err = policy.NewGuard(settlingStore{Timeless{store}, r}, o.Set,
 		policy.GuardConfig{Logger: slog.New(slog.DiscardHandler), EnforceAll: true})
@@ -100,26 +104,42 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 
 func (r *recommender) close() { _ = r.store.Close() }
 
-// windowsOf returns what to measure for a rule: the windows and bursts of its limits, and those of
-// the options.
-func windowsOf(rule *policy.Rule, o *Options) []*window {
+// quantitiesOf returns the names of a rule's limits, each of which counts another quantity.
+func quantitiesOf(rule *policy.Rule) (names []string) {
+	for i := range rule.Limits {
+		if name := rule.Limits[i].Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return []string{""} // requests
+	}
+	return names
+}
+
+// windowsOf returns what to measure for a quantity of a rule: the windows and bursts of its limits,
+// and those of the options.
+func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	var list []*window
 	add := func(length time.Duration, burst int64, configured *stint.Limit) {
-		same := func(w *window) bool { return time.Duration(w.Window) == length && w.Burst == burst }
-		if slices.ContainsFunc(list, same) {
-			return
-		}
-		list = append(list, &window{Recommendation: Recommendation{
-			Policy: rule.Policy, Tier: rule.Tier, Costs: rule.Costs,
+		added := &window{Recommendation: Recommendation{
+			Policy: rule.Policy, Tier: rule.Tier, Costs: rule.Costs, Name: name,
 			Window: Duration(length), Burst: burst, Configured: configured,
-		}})
+		}}
+		same := func(w *window) bool { return w.Limit(1) == added.Limit(1) }
+		if !slices.ContainsFunc(list, same) {
+			list = append(list, added)
+		}
 	}
 	for i := range rule.Limits {
 		l := &rule.Limits[i]
+		if l.Name != name {
+			continue
+		}
 		switch l.Algorithm {
 		case stint.AlgorithmConcurrency: // a log does not show which requests overlap
 		case stint.AlgorithmSliding:
-			add(l.Window, l.Capacity()/max(l.Max, 1), l)
+			add(l.Window, max(l.Capacity()/max(l.Max, 1), 1), l) // 0/1m has no capacity
 		default:
 			add(l.Window, 1, l)
 		}
@@ -138,30 +158,18 @@ func (w *window) scaled(s scale) {
 	of := func(l stint.Limit) algorithm.Params { return algorithm.Of(&l) }
 	w.exactLimit = of(stint.Per(stint.Resolution/w.Burst*w.Burst, length))
 	w.largeLimit = of(stint.Per(largestMax*w.Burst, length))
+	if w.isCalendar() {
+		w.exactLimit = of(w.Limit(largestMax))
+		w.largeLimit = w.exactLimit
+	}
 	for _, round := range s {
-		l := w.limit(round)
+		l := w.Limit(round)
 		w.steps = append(w.steps, stepLimit{l.Max, of(l)})
 		if !w.sliced(round) {
 			w.sliceless++
 		}
 	}
 	w.denied = make([]int64, len(s))
-}
-
-// limit returns the window's limit with a maximum, or with the next larger one whose burst can be
-// counted exactly.
-func (w *window) limit(max int64) stint.Limit {
-	l := stint.Per(max, time.Duration(w.Window))
-	if w.Burst == 1 {
-		return l
-	}
-	for range 256 {
-		if burst := l.WithBurst(w.Burst); burst.Validate() == nil {
-			return burst
-		}
-		l.Max++
-	}
-	return stint.Per(max, time.Duration(w.Window)).WithBurst(w.Burst)
 }
 
 // add measures a request with its outcome.
@@ -181,10 +189,14 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 		return err
 	}
 	for i := range v.Results {
-		claim := r.claim(i)
-		if cost := claim.CostOf(&claim.Limits[0]); cost > 0 && !decision.Repeat {
-			windows := r.rules[v.Results[i].Rule.Index].windows
-			list := r.measures(claim, v.Results[i].Rule.Index)
+		claim, rule := r.claim(i), v.Results[i].Rule.Index
+		for q := range claim.Limits {
+			cost := claim.CostOf(&claim.Limits[q])
+			if cost == 0 || decision.Repeat {
+				continue
+			}
+			windows := r.rules[rule].windows[q]
+			list := r.measures(claim, rule, q)
 			for k := range list {
 				windows[k].Requests++
 				list[k].add(windows[k], decision.Charge.Data().At, cost)
@@ -203,10 +215,10 @@ func (r *recommender) claim(i int) *stint.Claim {
 	return &r.request.Claims[i]
 }
 
-// measures returns the measures of a claim by a rule, one for each window. There are none if there
-// are too many subjects already.
-func (r *recommender) measures(claim *stint.Claim, rule int) []measure {
-	key := claimKey{claim.Subject, claim.Scope, rule}
+// measures returns the measures of a claim by a quantity of a rule, one for each window. There are
+// none if there are too many subjects already.
+func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure {
+	key := claimKey{claim.Subject, claim.Scope, rule, quantity}
 	if list, ok := r.claims[key]; ok {
 		return list
 	}
@@ -221,8 +233,8 @@ func (r *recommender) measures(claim *stint.Claim, rule int) []measure {
 		needs = new(subjectNeeds)
 		r.subjects[key.subject] = needs
 	}
-	list := make([]measure, len(r.rules[rule].windows))
-	for i, w := range r.rules[rule].windows {
+	list := make([]measure, len(r.rules[rule].windows[quantity]))
+	for i, w := range r.rules[rule].windows[quantity] {
 		list[i] = measure{need: needs.of(w), exact: new(algorithm.Count), large: new(algorithm.Count)}
 	}
 	r.claims[key] = list
@@ -262,16 +274,21 @@ func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendm
 func (r *recommender) settle(claim *stint.Claim, at int64, a *stint.Amendment) {
 	for i := range r.verdict.Results {
 		own, rule := r.claim(i), r.verdict.Results[i].Rule.Index
-		if own.Subject != claim.Subject || own.Scope != claim.Scope || own.Limits[0].Name != claim.Limits[0].Name {
+		if own.Subject != claim.Subject || own.Scope != claim.Scope ||
+			own.Limits[0].Window != claim.Limits[0].Window {
 			continue
 		}
-		truth, ok := contract.TotalOf(a, claim.Limits[0].Name)
-		if !ok {
-			continue
-		}
-		list := r.measures(claim, rule)
-		for k := range list {
-			list[k].settle(r.rules[rule].windows[k], at, claim.CostOf(&claim.Limits[0]), truth, a.MaxDebt)
+		for q := range claim.Limits {
+			l := &claim.Limits[q]
+			truth, ok := contract.TotalOf(a, l.Name)
+			cost := claim.CostOf(l)
+			if !ok || cost == 0 {
+				continue
+			}
+			list := r.measures(claim, rule, q)
+			for k := range list {
+				list[k].settle(r.rules[rule].windows[q][k], at, cost, truth, a.MaxDebt)
+			}
 		}
 	}
 }

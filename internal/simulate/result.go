@@ -322,8 +322,11 @@ type Recommendation struct {
 	Policy string `json:"policy"`
 	Tier   string `json:"tier"`
 	Costs  bool   `json:"costs"`
-	// Window and Burst are those of the recommended limits, which are sliding. Burst is a multiple
-	// of the limit's maximum.
+	// Name is the quantity that the limits count, such as "input_tokens"; "" for requests.
+	Name string `json:"name,omitempty"`
+	// Window and Burst are those of the recommended limits, which are sliding, unless Configured is
+	// a limit of the calendar: then they are such limits. Burst is a multiple of the limit's
+	// maximum.
 	Window Duration `json:"window_seconds"`
 	Burst  int64    `json:"burst"`
 	// Configured is the limit with that window and burst in the configuration; nil if there is

@@ -70,6 +70,7 @@ type run struct {
 	log         Log
 	noClient    int64
 	users       int64 // requests identified by the user in the log
+	tokens      tokenCounts
 	first, last int64 // Unix microseconds
 }
 
@@ -138,6 +139,7 @@ func (r *run) replay() error {
 	if r.input.usedUser {
 		r.users++
 	}
+	r.tokens.add(&r.input)
 	if r.against != nil {
 		if err := r.against.replay(in, &r.record, now); err != nil {
 			return fmt.Errorf("the other configuration: %w", err)
@@ -145,6 +147,7 @@ func (r *run) replay() error {
 		r.comparison.add(r.replayer, r.against)
 	}
 	if r.recommender != nil {
+		r.input.known.Whole = true
 		if err := r.recommender.add(in, outcomeOf(&r.record)); err != nil {
 			return err
 		}

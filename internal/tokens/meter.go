@@ -34,7 +34,7 @@ func (r *Rules) Meter() *Meter {
 		m.values[i] = -1
 	}
 	m.scanner = NewScanner(r.respond, func(leaf int, value []byte, _ int64) {
-		n, ok := number(value)
+		n, ok := Number(value)
 		if !ok {
 			return
 		}
@@ -107,7 +107,7 @@ func (m *Meter) read(h http.Header) {
 		if value == "" {
 			value = h.Get(http.TrailerPrefix + f.name)
 		}
-		if n, ok := number([]byte(strings.TrimSpace(value))); ok {
+		if n, ok := Number([]byte(strings.TrimSpace(value))); ok {
 			m.values[f.slot] = n
 		}
 	}

@@ -179,11 +179,11 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	scanner := NewScanner(r.request, func(leaf int, value []byte, at int64) {
 		switch r.kinds[leaf] {
 		case isMax:
-			if n, ok := number(value); ok && n > 0 { // some servers take 0 for no bound
+			if n, ok := Number(value); ok && n > 0 { // some servers take 0 for no bound
 				most = max(most, n)
 			}
 		case isChoices:
-			if n, ok := number(value); ok {
+			if n, ok := Number(value); ok {
 				choices = max(choices, n)
 			}
 		case isModel:
@@ -263,8 +263,8 @@ func multiply(a, b int64) int64 {
 	return int64(low)
 }
 
-// number reads a JSON number that counts something. Fractions are rounded up.
-func number(value []byte) (int64, bool) {
+// Number reads a JSON number that counts something. Fractions are rounded up.
+func Number(value []byte) (int64, bool) {
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 		return min(n, stint.MaxUnits), n >= 0
 	}

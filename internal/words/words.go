@@ -81,5 +81,8 @@ const MinMemory = 1 << 20
 // StatusClientGone is nginx's status of a request whose client went away before the response.
 const StatusClientGone = 499
 
+// IsError reports whether a status is that of an error. That of a client that went away is none.
+func IsError(status int) bool { return status >= 400 && status != StatusClientGone }
+
 // Methods are those of HTTP that have counts of their own; all others share one.
 var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}

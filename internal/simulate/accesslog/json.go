@@ -6,6 +6,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/stint-limiter/stint/internal/tokens"
 )
 
 const brokenJSON = reason("the line is not a JSON object")
@@ -19,6 +21,7 @@ type jsonFormat struct {
 
 	time, client, user, method, host, path, request, status, bytes, all part
 	headers, claims                                                     []part
+	input, output, cached, maxOutput, model                             part
 
 	noTime, noPath reason
 }
@@ -26,6 +29,7 @@ type jsonFormat struct {
 // part is a part of a record with the values that may hold it.
 type part struct {
 	name   string // of a header or claim
+	broken reason // a value that should be a count is none
 	values []*node
 }
 
@@ -34,6 +38,8 @@ func newJSONFormat(paths []partPath) *jsonFormat {
 	single := map[string]*part{
 		"time": &f.time, "client": &f.client, "user": &f.user, "method": &f.method, "host": &f.host, "path": &f.path,
 		"request": &f.request, "status": &f.status, "bytes": &f.bytes, "headers": &f.all,
+		partInput: &f.input, partOutput: &f.output, partCached: &f.cached, partMaxOutput: &f.maxOutput,
+		partModel: &f.model,
 	}
 	for _, path := range paths {
 		p := single[path.part]
@@ -45,6 +51,9 @@ func newJSONFormat(paths []partPath) *jsonFormat {
 		}
 		value := f.root.at(path.keys)
 		p.values, f.values = append(p.values, value), append(f.values, value)
+	}
+	for _, p := range []string{partInput, partOutput, partCached, partMaxOutput} {
+		single[p].broken = reason(p + " at " + pathsTo(paths, p) + " is not a number from 0 on")
 	}
 	f.noTime = reason("no valid time at " + pathsTo(paths, "time"))
 	f.noPath = reason("no path at " + pathsTo(paths, "path"))
@@ -114,6 +123,28 @@ func (f *jsonFormat) Parse(line []byte, r *Record) error {
 		if value := f.claims[i].text(r); value != "" {
 			r.Claims = append(r.Claims, Field{f.claims[i].name, value})
 		}
+	}
+	return f.readTokens(r)
+}
+
+// readTokens reads the counts of a request to a language model.
+func (f *jsonFormat) readTokens(r *Record) error {
+	t := &r.Tokens
+	t.Bounded, t.Model = len(f.maxOutput.values) > 0, f.model.text(r)
+	for _, count := range [...]struct {
+		from *part
+		to   *int64
+	}{{&f.input, &t.Input}, {&f.output, &t.Output}, {&f.cached, &t.Cached}, {&f.maxOutput, &t.MaxOutput}} {
+		text := count.from.text(r)
+		if text == "" {
+			continue
+		}
+		n, ok := tokens.Number([]byte(text))
+		if !ok {
+			return count.from.broken
+		}
+		*count.to = n
+		t.Counted = t.Counted || count.to == &t.Input || count.to == &t.Output
 	}
 	return nil
 }

@@ -25,10 +25,17 @@ type partPath struct {
 const (
 	partHeader = "header"
 	partClaim  = "claim"
+
+	partInput     = "input_tokens"
+	partOutput    = "output_tokens"
+	partCached    = "cached_tokens"
+	partMaxOutput = "max_output"
+	partModel     = "model"
 )
 
 // parts are the parts that have no name of their own.
-var parts = []string{"time", "client", "user", "method", "host", "path", "request", "status", "bytes", "headers"}
+var parts = []string{"time", "client", "user", "method", "host", "path", "request", "status", "bytes", "headers",
+	partInput, partOutput, partCached, partMaxOutput, partModel}
 
 // ParseMapping reads a mapping such as
 //
@@ -37,9 +44,10 @@ var parts = []string{"time", "client", "user", "method", "host", "path", "reques
 // It is a list of parts and the keys that lead to them. Dots separate the keys of nested objects; a
 // backslash before a dot makes it part of a key. The parts are time, client, user, method, host,
 // path (with or without a query), request (a whole request line, if there is no path), status,
-// bytes, headers (an object with all of them), and header:NAME and claim:NAME for single ones. If a
-// part is mapped several times, the first key with a value counts. Of an array, the first element
-// counts. All mistakes are reported together.
+// bytes, headers (an object with all of them), header:NAME and claim:NAME for single ones, and for
+// requests to language models input_tokens, output_tokens, cached_tokens, max_output (the bound of
+// the request) and model. If a part is mapped several times, the first key with a value counts. Of
+// an array, the first element counts. All mistakes are reported together.
 func ParseMapping(text string) (Mapping, error) {
 	var m Mapping
 	var errs []error
@@ -152,5 +160,11 @@ var jsonMappings = map[string]string{
 		request=request, status=status, status=status_code, bytes=bytes, bytes=body_bytes_sent,
 		bytes=bytes_sent, bytes=size, header:Referer=referer, header:Referer=http_referer,
 		header:User-Agent=user_agent, header:User-Agent=http_user_agent,
-		header:X-Forwarded-For=x_forwarded_for, header:X-Forwarded-For=http_x_forwarded_for`,
+		header:X-Forwarded-For=x_forwarded_for, header:X-Forwarded-For=http_x_forwarded_for,
+		input_tokens=input_tokens, input_tokens=prompt_tokens, input_tokens=usage.prompt_tokens,
+		input_tokens=usage.input_tokens, input_tokens=gen_ai\.usage\.input_tokens,
+		output_tokens=output_tokens, output_tokens=completion_tokens, output_tokens=usage.completion_tokens,
+		output_tokens=usage.output_tokens, output_tokens=gen_ai\.usage\.output_tokens,
+		cached_tokens=cached_tokens, cached_tokens=usage.prompt_tokens_details.cached_tokens,
+		cached_tokens=usage.input_tokens_details.cached_tokens, model=model, model=gen_ai\.request\.model`,
 }

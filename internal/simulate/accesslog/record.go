@@ -33,8 +33,28 @@ type Record struct {
 	Headers []Field
 	// Claims are the claims that a mapping defines.
 	Claims []Field
+	// Tokens are those of a request to a language model.
+	Tokens Tokens
+	// File and Line are where the record is in the logs.
+	File string
+	Line int64
 
 	memory []byte
+}
+
+// Tokens are what a line says about the tokens of a request to a language model.
+type Tokens struct {
+	// Counted is set if the line says how many there were. Input and Output are then those of the
+	// prompt and of the answer, and Cached those of Input that came from a cache. What the line does
+	// not have is 0.
+	Counted               bool
+	Input, Output, Cached int64
+	// Bounded is set if the log says to how many tokens requests bound their answers. MaxOutput is
+	// that bound; 0 if the request has none.
+	Bounded   bool
+	MaxOutput int64
+	// Model is the model; "" if the line does not name it.
+	Model string
 }
 
 // Field is a header field or a claim.

@@ -127,6 +127,7 @@ func (s *Source) Next(r *Record) error {
 	in := s.inputs[0]
 	h := in.sorter.remove()
 	*r, h.Record = h.Record, *r // swapped, so that both keep their memory
+	r.File, r.Line = in.name, h.line
 	in.sorter.recycle(h)
 	s.stats.Last = r.At
 	s.err = s.fill(in)

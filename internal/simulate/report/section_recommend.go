@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/figures"
 	"github.com/stint-limiter/stint/internal/simulate"
 )
@@ -39,7 +38,10 @@ func heading(r *simulate.Recommendation) string {
 	if r.Burst > 1 {
 		text += fmt.Sprintf(", burst %dx", r.Burst)
 	}
-	if r.Costs {
+	switch {
+	case r.Name != "" && r.Configured == nil:
+		text += ", " + r.Name
+	case r.Costs && r.Name == "":
 		text += ", costs"
 	}
 	if r.Configured != nil {
@@ -80,12 +82,8 @@ func curve(r *simulate.Recommendation) table {
 			continue
 		}
 		kept = p
-		limit := stint.Per(p.Max, time.Duration(r.Window))
-		if r.Burst > 1 {
-			limit = limit.WithBurst(r.Burst)
-		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: limit.String()}, {Text: figures.Number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)},
+			{Text: r.Limit(p.Max).String()}, {Text: figures.Number(p.Subjects)}, {Text: share(p.Subjects, r.Subjects)},
 			{Drawn: true, Share: ratio(p.Subjects, r.Subjects), Tone: denied}, {Text: share(p.Requests, r.Requests)},
 			{Text: marks, Tone: allowed},
 		})

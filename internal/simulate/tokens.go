@@ -1,0 +1,56 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/stint-limiter/stint/internal/figures"
+)
+
+// tokenCounts counts the requests whose tokens are counted by the configuration or the log.
+type tokenCounts struct {
+	needed   int64 // by a policy
+	logged   int64 // in the log
+	missing  int64 // needed and not logged, of responses that are no errors
+	unpriced int64 // the policy has no price for their model
+
+	firstMissing, firstUnpriced string // where they are
+}
+
+// add counts a request.
+func (c *tokenCounts) add(i *input) {
+	if i.record.Tokens.Counted {
+		c.logged++
+	}
+	if !i.known.Counted {
+		return
+	}
+	c.needed++
+	if !i.known.Found && !i.known.Failed {
+		if c.missing++; c.missing == 1 {
+			c.firstMissing = fmt.Sprintf("%s:%d", i.record.File, i.record.Line)
+		}
+	}
+	if i.known.Unpriced {
+		if c.unpriced++; c.unpriced == 1 {
+			c.firstUnpriced = fmt.Sprintf("%.80q, %s:%d", i.known.Used.Model, i.record.File, i.record.Line)
+		}
+	}
+}
+
+// notes says what the log does not say.
+func (c *tokenCounts) notes(note func(format string, args ...any)) {
+	if c.missing > 0 {
+		note("%s of %s whose tokens are counted have no count in the log (the first: %s). They are charged the "+
+			"estimate of a request without a body, its default_output. --map names the keys of counts in lines of JSON: "+
+			"input_tokens=usage.prompt_tokens,output_tokens=usage.completion_tokens",
+			figures.Number(c.missing), plural(c.needed, "request"), c.firstMissing)
+	}
+	if c.unpriced > 0 {
+		note("%s for a model that has no price (the first: %s). Budgets of prices deny such requests, and no larger "+
+			"budget admits them. Add a price for the model, or a default.", plural(c.unpriced, "request"), c.firstUnpriced)
+	}
+	if c.needed == 0 && c.logged > 0 {
+		note("The log counts the tokens of %s, which no policy of the configuration does: add usage and a budget to one.",
+			plural(c.logged, "request"))
+	}
+}

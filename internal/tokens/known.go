@@ -1,0 +1,37 @@
+package tokens
+
+// Known is what is known about the tokens of a request before it is decided, as in the replay of a
+// log.
+type Known struct {
+	// Used is what the request used, and Found whether that is known.
+	Used  Counts
+	Found bool
+	// MaxOutput is the bound of the request: 0 if it has none, below 0 if that is not known. Then
+	// the estimate is what was used.
+	MaxOutput int64
+	// Whole has the request cost what it used: no estimate stands in for it, and nothing is cut off
+	// at half of a budget. Failed is set if its response is an error, which uses nothing unless
+	// Found.
+	Whole, Failed bool
+
+	// Counted is set when a policy counts the tokens of the request, and Unpriced when that policy
+	// has no price for its model.
+	Counted, Unpriced bool
+}
+
+// Estimate returns what is charged before the response: see [Rules.Estimate].
+func (k *Known) Estimate(r *Rules, path string) Counts {
+	c := k.Used
+	if c.Model == "" {
+		c.Model = modelIn(path, r.config.ModelAfter)
+	}
+	switch {
+	case !k.Found && k.Whole && k.Failed:
+		c.Input, c.Output, c.Cached = 0, 0, 0
+	case !k.Found, !k.Whole && k.MaxOutput == 0:
+		c.Output, c.Cached = r.config.Default, 0
+	case !k.Whole && k.MaxOutput > 0:
+		c.Output, c.Cached = k.MaxOutput, 0
+	}
+	return c
+}
