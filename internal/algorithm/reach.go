@@ -35,7 +35,8 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 
 // Idle reports whether the limit at i has no effect: all that it would deny, another limit denies.
 // Of those with its name that skip does not exclude, it returns the one that allows the least, and
-// how much that is in a window of the idle one. Refunds, settlements and outages can still fill an idle limit.
+// how much that is in a window of the idle one. Refunds, settlements and outages can still fill an
+// idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)

@@ -45,8 +45,8 @@ type Record struct {
 // Tokens are what a line says about the tokens of a request to a language model.
 type Tokens struct {
 	// Counted is set if the line says how many there were. Input and Output are then those of the
-	// prompt and of the answer, and Cached those of Input that came from a cache. What the line does
-	// not have is 0.
+	// prompt and of the answer, and Cached those of Input that came from a cache. What the line
+	// does not have is 0.
 	Counted               bool
 	Input, Output, Cached int64
 	// Bounded is set if the log says to how many tokens requests bound their answers. MaxOutput is
