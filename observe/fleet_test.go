@@ -241,7 +241,7 @@ policies:
 				m := newMonitor(t)
 				g := newGuard(t, newMemory(t), test.text, m)
 				defer m.Share(shared)()
-				const seconds = 60
+				const seconds = 20
 				for range seconds {
 					for i := range 2000 {
 						in := get("/")
