@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ const (
 	followed = time.Second
 	// silence is after how long without a reply a connection is given up.
 	silence = 3 * time.Second
+	// endless is more calls than a process ever makes in a history, which are hundreds.
+	endless = 100_000
 )
 
 // client is a process's way to the server. It honors what package redisstore does: a deadline is a
@@ -34,10 +37,12 @@ const (
 // while there is time yet.
 type client struct {
 	server   *server
+	seed     uint64
 	process  int
 	sabotage sabotage
 
 	mu      sync.Mutex
+	calls   int
 	chance  [2]*rand.Rand // of callers' requests; and of all else, which the stack sends when it likes
 	links   []link
 	flights []*flight // those that are waited for
@@ -63,7 +68,7 @@ type link struct {
 
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
-		server: s, process: process, links: links, released: map[uint64]bool{},
+		server: s, seed: seed, process: process, links: links, released: map[uint64]bool{},
 		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)),
 			rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}
@@ -97,6 +102,7 @@ type units struct {
 // exchange sends a script and waits for its reply, or for the context's end. Unless the error is
 // nil it is not known whether it has run, or will.
 func (c *client) exchange(ctx context.Context, op string, f *flight) error {
+	c.count(op)
 	c.pause()
 	if err := ctx.Err(); err != nil {
 		return failure(op, err)
@@ -129,6 +135,17 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 	}
 	c.trace("%s %p ended: %v", op, f, err)
 	return failure(op, err)
+}
+
+// count ends a history that does not end by itself, before it fills the memory.
+func (c *client) count(op string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls++; c.calls > endless {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("seed %d: process %d makes calls without end, this one to %s at %v",
+			c.seed, c.process, op, time.Since(epoch)))
+	}
 }
 
 // leave notes that nobody waits for the reply of a flight any more.
