@@ -30,7 +30,8 @@ type Claim struct {
 	// Scope divides a subject, a route or an endpoint for instance: each scope has counts of its
 	// own. Empty is a scope like any other.
 	Scope string
-	// Limits must all have room. Nil means the limiter's own.
+	// Limits must all have room. Nil means the limiter's own. They must not change afterwards: a
+	// charge refers to them, and so does a store that is still to answer.
 	Limits []Limit
 	// Cost is the number of units to charge to each limit; zero only looks.
 	Cost int64

@@ -89,7 +89,6 @@ type waiter struct {
 	early    bool                                // it was answered before its flight
 	gaveUp   error                               // why its caller does not wait any longer
 	follow   func(stint.Decision, error, uint64) // what to do with an answer that comes then
-	own      *stint.Request                      // its request, once its caller may change limits and bans
 
 	done    chan struct{} // it is answered, or gave up, or both one after the other
 	isDone  func()        // its call's Done
@@ -107,7 +106,7 @@ func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline
 	w.first = owed
 	if err := b.await(ctx, w); err != nil {
 		if w.sent {
-			b.keep(w)
+			b.counted(w)
 			return w, err
 		}
 		giveUp(owed)
@@ -161,15 +160,10 @@ func (b *batch) await(ctx context.Context, w *waiter) error {
 	return gaveUp(b.op, w.gaveUp)
 }
 
-// keep gives a waiter whose caller leaves a request of its own, for the answer that is to come. One
-// that has come is counted first.
-func (b *batch) keep(w *waiter) {
-	own := owned(w.call.Request)
+// counted waits until an answer that has come is counted.
+func (b *batch) counted(w *waiter) {
 	b.mu.Lock()
 	answered := w.answered
-	if !answered {
-		w.own = &own
-	}
 	b.mu.Unlock()
 	if answered {
 		<-w.done
@@ -193,7 +187,7 @@ func (b *batch) free(w *waiter) {
 		return
 	}
 	clear(w.claims)
-	w.call, w.amend, w.first, w.own = driver.Call{}, driver.AmendCall{}, nil, nil
+	w.call, w.amend, w.first = driver.Call{}, driver.AmendCall{}, nil
 	w.sent, w.answered, w.early, w.gaveUp, w.follow = false, false, false, nil, nil
 	select {
 	case <-w.done: // nobody waited for a late answer

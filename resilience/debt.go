@@ -220,29 +220,6 @@ func copied(claims []stint.Claim) []stint.Claim {
 	return own
 }
 
-// owned returns a request that shares nothing with its caller.
-func owned(r stint.Request) stint.Request {
-	r.Claims = copied(r.Claims)
-	if r.Bans != nil {
-		bans := *r.Bans
-		bans.Durations = slices.Clone(bans.Durations)
-		r.Bans = &bans
-	}
-	return r
-}
-
-// ownClaims gives a charge the subjects and limits of claims that it was made for.
-func ownClaims(c *stint.Charge, claims []stint.Claim) {
-	if len(c.Claims()) != len(claims) {
-		return
-	}
-	own := slices.Clone(claims)
-	for i := range own {
-		own[i].Cost, own[i].Costs = c.Claims()[i].Cost, c.Claims()[i].Costs
-	}
-	c.SetClaims(own)
-}
-
 // entries finds the debts of local charges. When there are too many, the oldest is forgotten.
 type entries struct {
 	mu    sync.Mutex

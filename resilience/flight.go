@@ -204,9 +204,6 @@ func (b *batch) mayStart(now time.Time) bool {
 // held: those who see it see the whole answer.
 func (w *waiter) hasAnswer() (first bool) {
 	first, w.answered = !w.answered, true
-	if first && w.own != nil {
-		ownClaims(&w.call.Decision.Charge, w.own.Claims)
-	}
 	return first
 }
 
@@ -223,15 +220,12 @@ func (b *batch) landEarly(w *waiter) {
 // deliver counts an answer that came at an instant, and lets its caller go on. If that has given
 // up, what it left to do is done.
 func (b *batch) deliver(w *waiter, now int64) {
-	late, r := w.gaveUp != nil, &w.call.Request // nothing changes that any more
-	if w.own != nil {
-		r = w.own
-	}
-	if w.follow != nil { // first, so that the ledger knows that the answer counts it
+	late := w.gaveUp != nil // nothing changes that any more
+	if w.follow != nil {    // first, so that the ledger knows that the answer counts it
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}
 	if w.call.Err == nil && b.op == opTake {
-		b.ledger.answered(r, &w.call.Decision, w.number, now, late)
+		b.ledger.answered(&w.call.Request, &w.call.Decision, w.number, now, late)
 	}
 	w.done <- struct{}{}
 }

@@ -200,7 +200,7 @@ func (f *fake) travel(ctx context.Context, way way, batch []*driver.Call) {
 	answers := make([]driver.Call, len(batch))
 	for i, c := range batch {
 		answers[i] = *c
-		answers[i].Request = owned(c.Request)
+		answers[i].Request.Claims = slices.Clone(c.Request.Claims)
 	}
 	done := make(chan struct{})
 	go func() {

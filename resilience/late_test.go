@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 )
 
 // A request that was sent and not answered in time is charged once if its caller was admitted, and
@@ -56,24 +55,20 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// A caller that has its answer may change what it asked with. The answer that comes late is one to
-// what it asked.
-func TestCallersReuseTheirLimits(t *testing.T) {
+// A caller that has its answer may use its claims for something else. The answer that comes late is
+// one to what it asked.
+func TestCallersReuseTheirClaims(t *testing.T) {
 	for name, mode := range map[string]stint.FailureMode{"admitted": stint.FailLocal, "denied": stint.FailDeny} {
 		t.Run(name, func(t *testing.T) {
 			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 				limit, used := stint.PerHour(10), 0
 				r := oneUnit("a", limit)
-				r.Bans, r.Failure = banAfter(3, time.Minute), &stint.FailurePolicy{Mode: mode}
+				r.Failure = &stint.FailurePolicy{Mode: mode}
 				store.change(way{back: 50 * time.Millisecond})
-				decided := make(chan struct{})
-				store.reply(func(*driver.Call) { close(decided) })
 				if mustDecide(t, s, r).Allowed {
 					used = 1
 				}
-				<-decided // the store has read it
-				store.reply(nil)
-				r.Claims[0].Limits[0], r.Bans.After, r.Bans.Durations[0] = stint.PerMinute(1), 1, time.Hour
+				r.Claims[0] = oneUnit("b", stint.PerMinute(1)).Claims[0]
 				time.Sleep(2 * time.Second)
 				wantUsed(t, store, "a", limit, int64(used))
 				store.fail(refusedCall())
