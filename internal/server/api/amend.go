@@ -40,7 +40,11 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	amend := func(part stint.Charge, m stint.Amendment) (stint.Amended, error) {
 		return a.store.Amend(r.Context(), part, m)
 	}
-	done, err := contract.Settle(c.Charge, c.costs(), m, amend)
+	settle := contract.Settle
+	if c.quantities() == 1 { // it is settled as a whole, or has been
+		settle = contract.SettleOnce
+	}
+	done, err := settle(c.Charge, c.costs(), m, amend)
 	if err == nil {
 		a.settled(r.Context(), &c.Charge, m, done)
 	}
@@ -214,6 +218,17 @@ func (c *charged) costs() (claims []int) {
 		}
 	}
 	return claims
+}
+
+// quantities is how many names the limits have that count the cost: each can be settled apart.
+func (c *charged) quantities() int {
+	names := map[string]bool{}
+	for _, i := range c.costs() {
+		for _, name := range contract.StateNames(&c.Claims()[i], nil) {
+			names[name] = true
+		}
+	}
+	return len(names)
 }
 
 // parts returns the part of the charge that counts costs, and that which counts requests. A part

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/memorystore"
 )
@@ -317,5 +319,43 @@ func TestForgedCharges(t *testing.T) {
 	}
 	if !s.post("/v1/refund", withCharge(victim, ``)).changed() {
 		t.Error("the charge itself is not refunded")
+	}
+}
+
+// amendCounter counts the amendments that a store is asked for.
+type amendCounter struct {
+	*memorystore.Store
+	calls atomic.Int64
+}
+
+func (s *amendCounter) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
+	s.calls.Add(1)
+	return s.Store.Amend(ctx, c, a)
+}
+
+// Requests and a budget are settled in one call of the store, and so are several quantities.
+func TestHoldIsSettledInOneCall(t *testing.T) {
+	for _, test := range []struct {
+		take, settle, want string
+	}{
+		{`{"subject":"a","tier":"free","cost":5,"hold_seconds":60}`, `,"cost":3`, "free 1/9, free 3/17"},
+		{`{"subject":"a","limits":["in: 100/1d","out: 100/1d"],"costs":{"in":5,"out":5},"hold_seconds":60}`,
+			`,"costs":{"in":1,"out":2}`, "limits 1/99, limits 2/98"},
+	} {
+		store := &amendCounter{Store: memory(t)}
+		s := serve(t, store, rules)
+		charge := s.post("/v1/take", test.take).decision(200).Charge
+		for n, want := range []bool{true, false} {
+			if c, charged := s.post("/v1/settle", withCharge(charge, test.settle)).charged(); c != want ||
+				want && charged != 3 {
+				t.Errorf("%s: settlement %d: changed is %v, charged %d", test.take, n+1, c, charged)
+			}
+		}
+		if got := store.calls.Load(); got != 2 {
+			t.Errorf("%s: %d calls for two settlements", test.take, got)
+		}
+		if got := s.looks(test.take); got != test.want {
+			t.Errorf("%s: %s, want %s", test.take, got, test.want)
+		}
 	}
 }
