@@ -16,7 +16,7 @@
 //     of memory. A second one is applied only if it comes from another process after that many
 //     later ones.
 //   - 20,000 open holds of one subject, scope and name of limits. The next request with a hold is
-//     denied.
+//     denied. What is charged without asking is charged there for good, and not held.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
 //

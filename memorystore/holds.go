@@ -83,9 +83,15 @@ func (p *part) holdsOf() *holds {
 	return &p.rec.rest.holds
 }
 
-// holdsFull delays a request with a hold until all of its states have room for another, and returns
+// holdsFull reports whether a part's state has no room for another hold.
+func (p *part) holdsFull(now int64) bool {
+	h := p.holdsOf()
+	return h != nil && h.full(now) > 0
+}
+
+// delayHold delays a request with a hold until all of its states have room for another, and returns
 // when it could be taken.
-func (q *query) holdsFull(r *stint.Request, d *stint.Decision, at int64) int64 {
+func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at
 	}
@@ -105,11 +111,11 @@ func (q *query) holdsFull(r *stint.Request, d *stint.Decision, at int64) int64 {
 	return at
 }
 
-// noteHolds records the holds of a charge, one for every state.
+// noteHolds records the holds of a charge, one for every state that has room for it.
 func (q *query) noteHolds(id uint64, life, from int64) {
 	expires := algorithm.Expiry(from, life)
 	for k := range q.views {
-		if v := &q.views[k]; v.leads && v.cost > 0 {
+		if v := &q.views[k]; v.leads && v.cost > 0 && !q.parts[v.part].holdsFull(q.now) {
 			q.parts[v.part].record().more().holds.put(id, hold{expires, expires + life, 0}, q.now)
 		}
 	}

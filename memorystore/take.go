@@ -55,7 +55,7 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	q.fit(r)
 	old := q.behind(r)
 	come := old == 0 && !peek && q.giveUp(r)
-	at := q.holdsFull(r, d, q.earliest(r, come, d))
+	at := q.delayHold(r, d, q.earliest(r, come, d))
 	if come {
 		q.only(algorithm.Never)
 	}

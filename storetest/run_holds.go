@@ -345,6 +345,12 @@ var holds = []check{
 			k.Errorf("retry-after is %v, want when the first hold ends", d.RetryAfter)
 		}
 		k.mustTake(1)
+		forced := r
+		forced.Mode = driver.ModeForce
+		d = k.mustDecide(forced) // it is charged, and not held
+		k.wantUsed(d, storebounds.MaxHolds+2)
+		k.wantHeld(storebounds.MaxHolds)
+		k.wantApplied(k.settle(d, 0), false)
 		k.wantSettled(first, settleTo(1), 1)
 		k.mustDecide(r)
 	}),

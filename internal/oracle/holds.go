@@ -86,6 +86,9 @@ func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
 // holdFull returns how long a state has no room for another hold.
 func (s *Store) holdFull(key stateKey, now int64) int64 {
 	first, n := int64(0), 0
+	if len(s.holds[key]) < storebounds.MaxHolds {
+		return 0
+	}
 	for _, h := range s.holds[key] {
 		if h.end > now {
 			if n++; n == 1 || h.end < first {
@@ -99,7 +102,8 @@ func (s *Store) holdFull(key stateKey, now int64) int64 {
 	return first - now
 }
 
-// addHolds records the holds of a charge, one for every state that it charges something.
+// addHolds records the holds of a charge, one for every state that it charges something and that
+// has room.
 func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
 	expires := expiryOf(from, life)
 	for _, p := range parts {
@@ -107,6 +111,9 @@ func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
 			continue
 		}
 		key := stateOf(p.claim, p.limit)
+		if s.holdFull(key, now) > 0 {
+			continue
+		}
 		if s.holds[key] == nil {
 			s.holds[key] = map[uint64]*hold{}
 		}

@@ -119,16 +119,26 @@ local function room(r, waits)
   return t == NEVER and t or math.max(t, latest)
 end
 
--- holds_room returns when all states have room for another hold, given when the limits have room.
+-- holds_room returns when all states have room for another hold, given when the limits have room. A
+-- FORCE holds nothing where there is none.
 local function holds_room(r, t)
   for _, part in ipairs(r) do
     local free = part.cost > 0 and part.holds and t ~= NEVER and holds_free(part.holds) or now
     if free > now then
       if not r.whole then error('rare') end
+      local force = r.options[MODE] == FORCE
       for _, c in ipairs(part.counts) do
-        if c.retry ~= NEVER then c.retry = math.max(c.retry or 0, free - now) end
+        if force then
+          c.stock = false
+        elseif c.retry ~= NEVER then
+          c.retry = math.max(c.retry or 0, free - now)
+        end
       end
-      part.retry, t = math.max(part.retry, free - now), math.max(t, free)
+      if force then
+        part.holds = nil
+      else
+        part.retry, t = math.max(part.retry, free - now), math.max(t, free)
+      end
     end
   end
   return t
@@ -210,7 +220,7 @@ local function by_limits(r)
   local old = moves and whole.leave(r)
   local come = moves and not old and whole.give_up(r)
   local t = mode == FORCE and now + options[LONGEST] or room(r, mode == RESERVE and not come)
-  if r.life and mode ~= FORCE then t = holds_room(r, t) end
+  if r.life then t = holds_room(r, t) end
   if come then whole.see_all(r) end
   local allowed = t == now or mode == FORCE
   r.retry = t == NEVER and NEVER or t - now
