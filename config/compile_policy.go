@@ -230,6 +230,10 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.Usage {
 			u.Prices = map[string]policy.Rates{}
 		}
 		u.Prices[model] = price.rates(0)
+		if price == (ratesDoc{}) {
+			c.mistake(key+".prices."+model, "no price; want input and output, per million tokens, "+
+				"as in {input: 2500000, output: 10000000}")
+		}
 	}
 	return u
 }

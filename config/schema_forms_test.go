@@ -9,6 +9,9 @@ var beyond = map[string]string{
 	"tags":             "it is of values, not of how they are written",
 	"lines of aliases": "it does not know which identities there are",
 
+	"usage that counts nothing": "it does not know which budgets there are",
+	"prices of unknown models":  "it does not compare keys",
+
 	"several bad proxies":      "it does not read networks",
 	"derived ids and places":   "it does not compare sections",
 	"warnings beside mistakes": "it does not know which identities there are",

@@ -42,12 +42,14 @@ func (c *compiler) warnings() {
 		c.tierLimitClaims(item("policies", i)+".budget", &c.doc.Policies[i].Budget)
 		c.oddMatch(item("policies", i)+".match", c.doc.Policies[i].Match)
 		c.oddMatch(item("policies", i)+".unless", c.doc.Policies[i].Unless)
+		c.oddUsage(item("policies", i), &c.spec.Policies[i])
 		store := &c.config.Store
 		if c.spec.Policies[i].RequestIDDerive != 0 && redisurl.Is(store.URL) && store.NameKeyFile == "" {
 			c.warn(item("policies", i)+".request_id.derive", "Redis keeps a hash of the body, by which passwords and codes can be guessed; "+
 				"not on routes that take them, unless names are hashed (store.name_key_file)")
 		}
 	}
+	c.oddQuantities()
 	if len(c.doc.Webhooks) > 0 && !c.notifies() {
 		c.warn("webhooks", "nothing is posted: no tier and no policy has notify, such as notify: [80%%, 100%%]")
 	}

@@ -105,6 +105,12 @@ gateway: {routes: [{upstream: "http://a"}]}
 	{"a scope that is nearly a word", "tiers:\n  - {name: all, identity: ip, scope: routes, limits: 10/1m}\n", []string{
 		`stint.yaml:2: warning: tiers[0].scope: "routes" is a name for one count of all requests (did you mean "route"?)`,
 	}},
+	{"prices in dollars", base + "policies:\n  - name: a\n    hold: 2s\n    budget: ['output_token: 9/1m', 'tokens: 9/1m', 'price: 50/month']\n" +
+		"    usage: {preset: openai, prices: {big: {input: 1000, output: 1}, small: {input: 2, output: 10}, free: {input: 0}}}\n", []string{
+		`stint.yaml:5: warning: policies[0].hold: 2s: if the process or the store pauses for longer, the estimates of responses under way are given back; want 10s or more, such as 5m`,
+		`stint.yaml:6: warning: policies[0].budget[0]: "output_token" counts all tokens (did you mean "output_tokens"?)`,
+		`stint.yaml:7: warning: policies[0].usage.prices.small: a million tokens cost at most 10, so that most requests cost 1, rounded up; prices are per million tokens in units of the budget: 2500000 for 2.50 dollars, if 1 is a millionth of a dollar`,
+	}},
 	{"limits without effect", `tiers:
   - name: pro
     match: {claim: {plan: pro}}
@@ -146,7 +152,7 @@ func TestWarnings(t *testing.T) {
 
 // TestManyWarningsHideNoMistake has more warnings than are kept, and a mistake at the end.
 func TestManyWarningsHideNoMistake(t *testing.T) {
-	idle := `"a: 9/1s", "b: 8/1s", "c: 7/1s", "d: 6/1s", "e: 5/1s", "f: 4/1s", "g: 3/1s", "h: 2/1s", "i: 1/1s"`
+	idle := `1/1s, 100/2s, 100/3s, 100/4s, 100/5s, 100/6s, 100/7s, 100/8s, 100/9s`
 	for name, text := range map[string]string{
 		"of methods": base + "policies:\n  - {name: a, match: {method: [" + strings.Repeat("GTE, ", maxMistakes+1) +
 			"GET]}, limits: 1/1s}\n",

@@ -61,7 +61,7 @@ var wrong = []struct {
 	}},
 	{"usage", base + "policies:\n  - name: a\n    budget: 1000/1m\n    cost: 5\n    settle: {header: X-Cost}\n    usage:\n      preset: opnai\n" +
 		"      max_output: [max_tokens, /a~]\n      input: [\"\", /x, /x]\n      output: X Tokens\n      default_output: 0\n      bytes_per_token: 0\n" +
-		"      body: 2MiB\n      missing: event\n      prices: {m: {input: 1}}\n" +
+		"      body: 2MiB\n      missing: event\n      prices: {m: {input: 1000}}\n" +
 		"  - {name: b, budget: 10/1m, usage: {input: /x}}\n  - {name: c, match: {path: /c}, skip: true, usage: {preset: openai}}\n" +
 		"  - {name: d, budget: 10/1m, usage: {preset: openai, choices: /max_tokens}}\n", []string{
 		`stint.yaml:6: policies[0].cost: with usage a request costs its tokens; want one of them`,
@@ -80,6 +80,31 @@ var wrong = []struct {
 		`stint.yaml:18: policies[1].usage: has no preset, and not both input and output, where a response counts tokens; want preset: anthropic, gemini or openai`,
 		`stint.yaml:19: policies[2].usage: has no effect in a policy that skips`,
 		`stint.yaml:20: policies[3].usage: the pointer /max_tokens is there twice; want it for one thing`,
+	}},
+	{"usage that counts nothing", base + "policies:\n  - {name: a, match: {path: /a}, usage: {preset: openai}}\n", []string{
+		`stint.yaml:4: policies[0].usage: no budget counts tokens; want one in this policy, as in budget: "tokens: 100000/1m"`,
+	}},
+	{"usage of another API", base + "policies:\n  - {name: a, budget: 9/1m, usage: {preset: anthropic, inject_usage: true}}\n" +
+		"  - {name: b, budget: 9/1m, usage: {input: /i, output: /o, inject_usage: true}}\n" +
+		"  - {name: c, budget: 9/1m, usage: {preset: openai, input: [/a, /b], output: [/c, /b]}}\n" +
+		"  - {name: d, budget: 9/1m, usage: {preset: openai, output: output_tokens}}\n" +
+		"  - {name: e, budget: 9/1m, usage: {preset: openai, input: -1}}\n" +
+		"  - {name: f, budget: 9/1m, usage: {preset: openai, weights: {input: 0, output: 0}}}\n" +
+		"  - {name: g, budget: 9/1m, usage: {preset: openai, weights: {input: -1}, prices: {x: {input: 2.50}}}}\n" +
+		"  - {name: h, budget: 9/1m, usage: openai}\n", []string{
+		`stint.yaml:4: policies[0].usage.inject_usage: only OpenAI's API has the option that it adds, and others say what was used without it; want preset: openai, or no inject_usage`,
+		`stint.yaml:5: policies[1].usage.inject_usage: only OpenAI's API has the option that it adds, and others say what was used without it; want preset: openai, or no inject_usage`,
+		`stint.yaml:6: policies[2].usage.output[1]: "/b" is under input, too, and would count twice; want it under one of them`,
+		`stint.yaml:7: policies[3].usage.output: "output_tokens" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens`,
+		`stint.yaml:8: policies[4].usage.input: "-1" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens`,
+		`stint.yaml:9: policies[5].usage.weights: all are 0, so that nothing would count; want 1 or more for input or output`,
+		`stint.yaml:10: policies[6].usage.weights.input: want a whole number such as 0 or 1000; got "-1"`,
+		`stint.yaml:10: policies[6].usage.prices.x.input: want a whole number such as 0 or 1000; got "2.50"`,
+		`stint.yaml:11: policies[7].usage: want a mapping with keys such as preset, max_output, choices; got "openai"`,
+	}},
+	{"prices of unknown models", base + "policies:\n  - {name: h, budget: 'price: 9/1m', usage: {input: /i, output: /o, prices: {x: {input: 1000}, y: {}}}}\n", []string{
+		`stint.yaml:4: policies[0].usage.prices.y: no price; want input and output, per million tokens, as in {input: 2500000, output: 10000000}`,
+		`stint.yaml:4: policies[0].usage.prices: nothing says where a request names its model, so that none of them has a price; want model: /model, or a price with the name default`,
 	}},
 	{"prices", "tiers:\n  - {name: all, identity: ip, budget: [\"price: 1000/1d\", 10/1m]}\npolicies:\n  - {name: a, match: {path: /a}, usage: {preset: openai}}\n", []string{
 		`stint.yaml:4: policies[0].usage.prices: a budget with the name "price" counts prices, and there are none; want some, as in gpt-4o: {input: 2500000, output: 10000000}, per million tokens`,

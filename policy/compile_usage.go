@@ -18,6 +18,8 @@ const (
 	usageHold = 5 * time.Minute
 	// maxUsageBody is the most that is read of the body of a request before it is decided.
 	maxUsageBody = 1 << 20
+	// injectPreset is the preset of the API that has the option of Usage.Inject.
+	injectPreset = "openai"
 )
 
 // usage checks how tokens are counted, and returns the rules; nil if they are not.
@@ -57,6 +59,16 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 		c.mistake(key, "has no preset, and not both input and output, where a response counts tokens; want preset: %s",
 			words.OneOf(tokens.Names()))
 	}
+	for i, place := range u.Output {
+		if slices.Contains(format.Input, place) {
+			c.mistake(at(key+".output", i, u.Output), "%q is under input, too, and would count twice; "+
+				"want it under one of them", place)
+		}
+	}
+	if u.Inject && u.Preset != injectPreset && mistakes == len(c.errs) {
+		c.mistake(key+".inject_usage", "only OpenAI's API has the option that it adds, and others say what was used without it; "+
+			"want preset: %s, or no inject_usage", injectPreset)
+	}
 	c.inUnits(key+".default_output", u.DefaultOutput)
 	c.inUnits(key+".bytes_per_token", u.BytesPerToken)
 	if u.Body < 0 || u.Body > maxUsageBody {
@@ -74,12 +86,20 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	if u.Weights != nil {
 		c.rates(key+".weights", *u.Weights)
 		config.Weights = tokens.Rates(*u.Weights)
+		if *u.Weights == (Rates{}) {
+			c.mistake(key+".weights", "all are 0, so that nothing would count; want 1 or more for input or output")
+		}
 	}
 	for _, model := range sorted(u.Prices) {
 		c.rates(key+".prices."+model, u.Prices[model])
 		config.Prices[model] = tokens.Rates(u.Prices[model])
 	}
-	c.priced(key, u)
+	c.counted(key, u)
+	_, other := u.Prices[tokens.AnyModel]
+	if len(u.Prices) > 0 && !other && u.Preset == "" && len(format.Model) == 0 {
+		c.mistake(key+".prices", "nothing says where a request names its model, so that none of them has a price; "+
+			"want model: /model, or a price with the name %s", tokens.AnyModel)
+	}
 	if mistakes != len(c.errs) {
 		return nil
 	}
@@ -101,7 +121,7 @@ func (c *compiler) places(key string, places []string, responses bool) {
 		case strings.HasPrefix(place, "/"):
 		case !responses:
 			c.mistake(at(key, i, places), "%q: %v", place, err)
-		case !words.IsToken(place):
+		case !words.IsToken(place) || strings.Contains(place, "_") || !isLetter(place[0]):
 			c.mistake(at(key, i, places), "%q is neither a JSON pointer nor a header field; "+
 				"want something like /usage/output_tokens or X-Output-Tokens", place)
 		}
@@ -118,12 +138,15 @@ func (c *compiler) rates(key string, r Rates) {
 	c.inUnits(key+".cached", r.Cached)
 }
 
-// priced makes sure that budgets count prices if there are any, and that there are any if budgets
-// count them.
-func (c *compiler) priced(key string, u *Usage) {
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// counted makes sure that there is a budget, that budgets count prices if there are any, and that
+// there are any if budgets count them.
+func (c *compiler) counted(key string, u *Usage) {
 	var given []string
-	counted := false
+	counted, budgets := false, 0
 	look := func(key string, budget []Limit) {
+		budgets += len(budget)
 		for i := range budget {
 			if cmp.Or(budget[i].Limit.Name, costName) == tokens.PriceName {
 				given, counted = append(given, key), true
@@ -141,6 +164,8 @@ func (c *compiler) priced(key string, u *Usage) {
 		}
 	}
 	switch {
+	case budgets == 0:
+		c.mistake(key, "no budget counts tokens; want one in this policy, as in budget: \"tokens: 100000/1m\"")
 	case counted && len(u.Prices) == 0:
 		c.mistakeGiven(given, key+".prices", "a budget with the name %q counts prices, and there are none; "+
 			"want some, as in gpt-4o: {input: 2500000, output: 10000000}, per million tokens", tokens.PriceName)

@@ -35,7 +35,8 @@ type Usage struct {
 	// CountEvents has the events of a stream count as a token of output each, if it does not say
 	// what was used. Otherwise the estimate counts.
 	CountEvents bool
-	// Inject adds the option that has OpenAI say what was used to requests for a stream.
+	// Inject adds the option that has OpenAI say what was used to requests for a stream. It needs
+	// the preset "openai".
 	Inject bool
 	// Weights are what tokens count in budgets without a quantity of their own; nil is 1 for each.
 	Weights *Rates
