@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stint-limiter/stint/policy"
@@ -16,7 +17,8 @@ import (
 // arrive is dealt with as by Digest. Nothing is read of a compressed one.
 func (x *exchange) Body(most int64) (head []byte, length int64) {
 	r := x.request
-	if r.Body == nil || r.ContentLength == 0 || r.Header.Get("Content-Encoding") != "" {
+	encoding := r.Header.Get("Content-Encoding")
+	if r.Body == nil || r.ContentLength == 0 || encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, 0
 	}
 	conn := http.NewResponseController(x.writer)

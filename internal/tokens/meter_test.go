@@ -113,6 +113,14 @@ func TestMeter(t *testing.T) {
 		{"nothing", "openai", "application/json", `{"choices":[]}`, Counts{-1, -1, -1, -1, ""}},
 		{"no JSON", "openai", "text/html", "<html>", Counts{-1, -1, -1, -1, ""}},
 		{"broken JSON between", "openai", eventStream, "data: {\"usage\":{\"prompt_tokens\":1,\n\ndata: }{\n\n" + chatStream, Counts{19, 10, 8, 4, ""}},
+		{"null", "openai", "application/json", `{"usage":null}`, Counts{-1, -1, -1, -1, ""}},
+		{"in an array", "openai", "application/json", `{"usage":[{"prompt_tokens":5,"completion_tokens":6}]}`, Counts{-1, -1, -1, -1, ""}},
+		{"texts", "openai", "application/json", `{"usage":{"prompt_tokens":"5","completion_tokens":true}}`, Counts{-1, -1, -1, -1, ""}},
+		{"fractions", "openai", "application/json", `{"usage":{"prompt_tokens":1.5,"completion_tokens":2e1}}`, Counts{2, 20, -1, -1, ""}},
+		{"the last of a repeated one", "openai", "application/json", `{"usage":{"prompt_tokens":1,"prompt_tokens":2},"usage":{"completion_tokens":3}}`,
+			Counts{2, 3, -1, -1, ""}},
+		{"no UTF-8", "openai", "application/json", "{\"\xff\":\"\xfe\",\"usage\":{\"prompt_tokens\":1}}", Counts{1, -1, -1, -1, ""}},
+		{"another case", "openai", "application/json", `{"Usage":{"prompt_tokens":1}}`, Counts{-1, -1, -1, -1, ""}},
 		{"negative", "openai", "application/json", `{"usage":{"prompt_tokens":-5,"completion_tokens":1e400}}`, Counts{-1, 1 << 53, -1, -1, ""}},
 		{"data in two lines", "openai", eventStream, "data: {\"usage\":\ndata:{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n", Counts{3, 4, -1, 1, ""}},
 		{"no end", "openai", eventStream, "data: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}", Counts{3, 4, -1, 0, ""}},
@@ -149,6 +157,13 @@ func TestMeterFields(t *testing.T) {
 	m.Trailer(h)
 	if got, want := m.End(), (Counts{7, 9, -1, -1, ""}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, odd := range []string{"inf", "0x10", "1_000", "+7", "-7", "seven", "7 tokens", ""} {
+		m := rules.Meter()
+		m.Begin(header("X-Prompt-Tokens", odd))
+		if got := m.End(); got.Input != -1 {
+			t.Errorf("%q: got %+v", odd, got)
+		}
 	}
 	if _, err := m.Write([]byte(`{"in":5}`)); err != nil || m.End().Input != 7 {
 		t.Error("something is read after the end")

@@ -21,6 +21,32 @@ type Pointers struct {
 	depth  int    // of the deepest
 	maxKey int    // the longest key in bytes, with every character escaped
 	common []byte // what the last names of all pointers have in common
+	folded bool   // letters of either case are the same
+}
+
+// child returns where a member of an object leads; nil if no pointer leads there.
+func (p *Pointers) child(n *node, key []byte) *node {
+	if next := n.children[string(key)]; next != nil || !p.folded {
+		return next
+	}
+	return n.children[fold(string(key))]
+}
+
+// fold returns a name as package encoding/json compares it: without regard to case. Servers in Go
+// take "Max_Tokens" for "max_tokens".
+func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+
+// NewFolded is [NewPointers] for names without regard to case.
+func NewFolded(texts ...string) (*Pointers, error) {
+	folded := make([]string, len(texts))
+	for i, text := range texts {
+		folded[i] = fold(text)
+	}
+	p, err := NewPointers(folded...)
+	if err == nil {
+		p.folded, p.common = true, nil
+	}
+	return p, err
 }
 
 // before returns the length of the part of a text that surely has no name of a pointer, by a quick

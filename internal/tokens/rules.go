@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/bits"
@@ -119,7 +120,7 @@ func New(c Config) (*Rules, error) {
 		add(isResponses, "/input")
 	}
 	var err error
-	if r.request, err = NewPointers(request...); err != nil {
+	if r.request, err = NewFolded(request...); err != nil {
 		return nil, err
 	}
 	r.respond, err = NewPointers(r.places()...)
@@ -265,11 +266,14 @@ func multiply(a, b int64) int64 {
 
 // Number reads a JSON number that counts something. Fractions are rounded up.
 func Number(value []byte) (int64, bool) {
+	if len(value) == 0 || value[0] < '0' || value[0] > '9' || bytes.ContainsAny(value, "xX_") {
+		return 0, false // also "inf", and "0x10", which [strconv.ParseFloat] reads
+	}
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
-		return min(n, stint.MaxUnits), n >= 0
+		return min(n, stint.MaxUnits), true
 	}
 	f, err := strconv.ParseFloat(string(value), 64)
-	if err != nil && !math.IsInf(f, 1) || !(f >= 0) {
+	if err != nil && !math.IsInf(f, 1) {
 		return 0, false
 	}
 	return int64(math.Ceil(min(f, float64(stint.MaxUnits)))), true

@@ -275,7 +275,7 @@ func (s *Scanner) collect(p []byte, i, most int) int {
 	f := s.inner()
 	s.state = atColon
 	if len(s.text) == 0 && !s.long { // all of the key is here, as it almost always is
-		f.next = f.node.children[string(piece)]
+		f.next = s.pointers.child(f.node, piece)
 		return i + 1
 	}
 	s.keep(piece, most)
@@ -297,15 +297,14 @@ func (s *Scanner) member() *node {
 	if s.long {
 		return nil
 	}
-	children := s.inner().node.children
 	if bytes.IndexByte(s.text, '\\') < 0 {
-		return children[string(s.text)]
+		return s.pointers.child(s.inner().node, s.text)
 	}
 	var key string
 	if json.Unmarshal([]byte(`"`+string(s.text)+`"`), &key) != nil {
 		return nil
 	}
-	return children[key]
+	return s.pointers.child(s.inner().node, []byte(key))
 }
 
 // skip goes on in an object or array that is not looked into.

@@ -558,6 +558,89 @@ func TestUsageOfBrokenBodies(t *testing.T) {
 	}
 }
 
+// Responses that lie about themselves pass as they are. What they say counts, else the estimate: 100
+// tokens of output, and 23 of input.
+func TestUsageOfHostileResponses(t *testing.T) {
+	bomb := zipped(strings.Repeat(" ", 17<<20) + chatBody)
+	for _, test := range []struct {
+		name    string
+		respond func(http.ResponseWriter)
+		cut     bool // the response does not arrive wholly
+		want    []int64
+	}{
+		{"a compressed body beyond the bound", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Encoding", "gzip")
+			io.WriteString(w, bomb)
+		}, false, []int64{123, 23, 100, 1046}},
+		{"a body that is shorter than it says", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "100000")
+			io.WriteString(w, chatBody)
+		}, true, []int64{29, 19, 10, 130}},
+		{"nothing of what it says", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "100000")
+		}, true, []int64{123, 23, 100, 1046}},
+		{"compressed twice", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Encoding", "gzip, gzip")
+			io.WriteString(w, zipped(zipped(chatBody)))
+		}, false, []int64{123, 23, 100, 1046}},
+		{"no gzip", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Encoding", "gzip")
+			io.WriteString(w, chatBody)
+		}, false, []int64{123, 23, 100, 1046}},
+		{"numbers that are none", func(w http.ResponseWriter) {
+			io.WriteString(w, `{"usage":{"prompt_tokens":-1,"completion_tokens":"many"}}`)
+		}, false, []int64{123, 23, 100, 1046}},
+		{"two bodies in one", func(w http.ResponseWriter) {
+			io.WriteString(w, `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`+chatBody)
+		}, false, []int64{29, 19, 10, 130}},
+		{"chunks and trailers", func(w http.ResponseWriter) {
+			w.Header().Set("Trailer", "X-Output-Tokens, X-Odd")
+			io.WriteString(w, chatBody[:20])
+			w.(http.Flusher).Flush()
+			io.WriteString(w, chatBody[20:])
+			w.Header().Set("X-Output-Tokens", "77")
+			w.Header().Set("X-Odd", "1")
+		}, false, []int64{29, 19, 10, 130}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var sent bytes.Buffer
+			u := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				test.respond(&copied{w, &sent})
+			})
+			m := newModel(t, usageRules("preset: openai"), u.URL)
+			client := &http.Transport{DisableCompression: true}
+			defer client.CloseIdleConnections()
+			resp, err := client.RoundTrip(post(t, m.URL+"/v1/chat", chatRequest))
+			if err == nil {
+				var got []byte
+				got, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if !bytes.Equal(got, sent.Bytes()) {
+					t.Errorf("%d bytes arrive of %d", len(got), sent.Len())
+				}
+			}
+			if cut := err != nil; cut != test.cut {
+				t.Errorf("cut off: %v (%v), want %v", cut, err, test.cut)
+			}
+			m.wantUsed(t, test.want...)
+		})
+	}
+}
+
+// copied keeps what is written.
+type copied struct {
+	http.ResponseWriter
+	to *bytes.Buffer
+}
+
+func (c *copied) Write(p []byte) (int, error) {
+	c.to.Write(p)
+	return c.ResponseWriter.Write(p)
+}
+
+func (c *copied) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
+
 // broken changes some bytes of a text.
 func broken(r *rand.Rand, text string) []byte {
 	b := []byte(text)
