@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +146,38 @@ func TestBansNeedPermission(t *testing.T) {
 	if _, err := s.Bans(t.Context(), 1); !errors.As(err, &failed) || failed.Op != "bans" ||
 		failed.Kind != errkind.Auth {
 		t.Errorf("error %v, want that of a permission", err)
+	}
+}
+
+// Holds are merged in the state, and Inspect does not read their records: it costs the same beside
+// thousands of them.
+func TestInspectBesideManyHolds(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	now := time.Now()
+	s.SetClock(func() time.Time { return now })
+	claim := stint.Claim{Subject: "a", Cost: 1, Limits: []stint.Limit{stint.Per(1_000_000, 48*time.Hour)}}
+	const holds = 2000
+	for range holds {
+		now = now.Add(20 * time.Second)
+		d, err := s.Take(t.Context(), stint.Request{Hold: stint.MaxHold, Claims: []stint.Claim{claim}})
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	server.CLI(t, "CONFIG", "RESETSTAT")
+	shown, err := s.Inspect(t.Context(), claim)
+	if err != nil || shown.Windows[0].Held != holds {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	stats := server.CLI(t, "INFO", "commandstats")
+	for _, command := range []string{"hgetall", "hscan", "hvals", "hlen"} {
+		if strings.Contains(stats, "cmdstat_"+command+":") {
+			t.Errorf("Inspect calls %s", command)
+		}
+	}
+	const most = 8 << 10 // two logs of 250 entries of up to 14 bytes, and their heads
+	if n, err := strconv.Atoi(server.CLI(t, "STRLEN", "stint:{a}:limits")); err != nil || n == 0 || n > most {
+		t.Errorf("the state has %d bytes, %v", n, err)
 	}
 }
