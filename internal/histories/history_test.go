@@ -18,6 +18,7 @@ type history struct {
 	resets    []reset
 	budget    time.Duration
 	length    time.Duration
+	skew      time.Duration // by which the server's clock was set, all steps together
 	readings  []reading
 	unknowns  []unknown
 }

@@ -19,9 +19,13 @@ type plan struct {
 	faults    []fault
 	steps     []step
 	resets    []step
+	clock     []clockStep
 	sabotage  sabotage
 	rest      time.Duration // after all of it
 }
+
+// clockStep sets the server's clock forward, or back.
+type clockStep struct{ at, by time.Duration }
 
 type faultKind uint8
 

@@ -3,6 +3,7 @@ package histories
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -14,8 +15,9 @@ import (
 type server struct {
 	mu        sync.Mutex
 	engine    *memorystore.Store
-	away      int // how often it was ended and not begun again: connections are refused
-	stopped   int // as by SIGSTOP: what arrives is run when it goes on
+	ahead     atomic.Int64 // of the true time, in nanoseconds
+	away      int          // how often it was ended and not begun again: connections are refused
+	stopped   int          // as by SIGSTOP: what arrives is run when it goes on
 	queue     []message
 	present   map[string]time.Time // until when each process counts
 	listeners []*listener
@@ -29,11 +31,14 @@ type message struct {
 }
 
 func newServer() *server {
-	return &server{engine: newEngine(), present: map[string]time.Time{}}
+	s := &server{present: map[string]time.Time{}}
+	s.engine = s.newEngine()
+	return s
 }
 
-func newEngine() *memorystore.Store {
-	e, err := memorystore.New(memorystore.Config{MaxSubjects: 64, Now: time.Now})
+func (s *server) newEngine() *memorystore.Store {
+	now := func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+	e, err := memorystore.New(memorystore.Config{MaxSubjects: 64, Now: now})
 	if err != nil {
 		panic(err)
 	}
@@ -90,7 +95,7 @@ func (s *server) end(forget bool) {
 	if forget {
 		old := s.engine
 		defer old.Close()
-		s.engine = newEngine()
+		s.engine = s.newEngine()
 		clear(s.present)
 	}
 	for _, l := range s.listeners {

@@ -13,7 +13,7 @@ import (
 
 // draftStreams draws a plan in which all requests have holds: streams that report what they have
 // used, and are settled when they end, once or several times, as a whole or quantity by quantity,
-// or never. It has the same faults as others.
+// or never. It has the same faults as others, and the server's clock may be set.
 func draftStreams(seed uint64) *plan {
 	rng := rand.New(rand.NewPCG(seed, 34))
 	life := pick(rng, 3*time.Second, 5*time.Second, 8*time.Second)
@@ -44,6 +44,14 @@ func draftStreams(seed uint64) *plan {
 	if rng.IntN(6) == 0 {
 		p.resets = append(p.resets, step{at: between(rng, 0, last), slot: rng.IntN(p.instances),
 			claims: []claim{{0, 0}}})
+	}
+	for range pick(rng, 0, 0, 1, 2) {
+		c := clockStep{between(rng, 0, last+life), scaled(rng, time.Millisecond, life/4)}
+		if rng.IntN(2) == 0 {
+			c.by = -c.by
+		}
+		p.clock = append(p.clock, c)
+		p.rest += c.by.Abs()
 	}
 	return p
 }
@@ -122,7 +130,8 @@ func (w *world) stream(i *instance, o *op, d stint.Decision, s step) {
 	}
 }
 
-// streams holds what callers with holds were told to the rules:
+// streams holds what callers with holds were told to the rules, where times may be off by the steps
+// of the server's clock:
 //
 //   - over: what the server admits fits beside all that is surely held, and all that was surely
 //     charged in the window.
@@ -202,7 +211,7 @@ func (j *judge) surely(s int, l *stint.Limit, a, x *op) int64 {
 	}
 	begun := a.settledAs("", x.ret)
 	if l.Window <= sub.hold { // it was charged at once
-		if a.call <= x.ret-l.Window {
+		if a.call <= x.ret-l.Window+j.skew {
 			return 0
 		}
 		if len(begun) > 0 {
@@ -210,8 +219,8 @@ func (j *judge) surely(s int, l *stint.Limit, a, x *op) int64 {
 		}
 		return cost
 	}
-	recent := a.call > x.ret-l.Window
-	switch open := j.renewed(a, x.call)+sub.hold > x.ret; {
+	recent := a.call > x.ret-l.Window+j.skew
+	switch open := j.renewed(a, x.call)+sub.hold > x.ret+j.skew; {
 	case len(begun) > 0 && begun[0].applied && begun[0].ret < x.call && recent &&
 		j.wasWell(a.process, begun[0].call, begun[0].ret):
 		return a.truth
@@ -301,10 +310,10 @@ func (j *judge) atMost(s int, l *stint.Limit, a *op, t time.Duration) int64 {
 	if a.degraded || a.told != allowed {
 		n *= 2 // here and there
 	}
-	if l.Window <= sub.hold && t >= begun+l.Window && t < last+l.Window {
+	if l.Window <= sub.hold && t >= begun+l.Window+j.skew && t < last+l.Window+j.skew {
 		return max(0, a.truth-cost) * (n/max(cost, a.truth, 1) + 1)
 	}
-	if until := last + l.Window; t < until && t >= 0 {
+	if until := last + l.Window + j.skew; t < until && t >= 0 {
 		return n
 	}
 	return 0
@@ -319,7 +328,7 @@ func (j *judge) once(s int, o *op) {
 				applied++
 			}
 			known := o.told == allowed && !o.degraded && !o.repeat && !j.subjects[s].ids &&
-				j.wasWell(o.process, a.call, a.ret) && a.ret < j.renewed(o, a.call)+2*j.subjects[s].hold &&
+				j.wasWell(o.process, a.call, a.ret) && a.ret < j.renewed(o, a.call)+2*j.subjects[s].hold-j.skew &&
 				!j.forgotten(-1, o.call, a.ret)
 			if i == 0 && known && !a.applied {
 				j.object("once", "the settlement of %q does not apply: %v", name, o)
@@ -338,7 +347,7 @@ func (j *judge) open(s int, o *op) {
 	}
 	for _, b := range o.beats {
 		if !b.open && !b.failed && j.wasWell(o.process, b.call, b.ret) &&
-			b.ret < j.renewed(o, b.call)+j.subjects[s].hold && !j.forgotten(-1, o.call, b.ret) {
+			b.ret < j.renewed(o, b.call)+j.subjects[s].hold-j.skew && !j.forgotten(-1, o.call, b.ret) {
 			j.object("beat", "a hold is not open at %v: %v", b.call, o)
 		}
 	}
@@ -358,7 +367,7 @@ func (j *judge) twice(s int) {
 			continue
 		}
 		a := first[o.id]
-		if a != nil && a.ret < o.call && o.ret < j.renewed(a, o.call)+j.subjects[s].hold &&
+		if a != nil && a.ret < o.call && o.ret < j.renewed(a, o.call)+j.subjects[s].hold-j.skew &&
 			!j.forgotten(s, a.call, o.ret) {
 			j.object("twice", "%v\nis admitted again: %v", a, o)
 		}
@@ -408,7 +417,7 @@ func (j *judge) costs(s int, o *op) (least, most int64) {
 		least = j.reported(o, never)
 	}
 	for _, b := range o.beats { // what was reported without the server is charged once it is back
-		if o.degraded && !forgotten && !j.subjects[s].ids && b.open && !b.failed && p.charged(b.ret) < b.call+life {
+		if o.degraded && !forgotten && !j.subjects[s].ids && b.open && !b.failed && p.charged(b.ret) < b.call+life-j.skew {
 			least = max(least, b.total)
 		}
 	}
@@ -430,7 +439,7 @@ func (j *judge) costs(s int, o *op) (least, most int64) {
 			alive = b.call // what is granted without the server lasts as its process says
 		}
 	}
-	if a.applied && !a.failed && by != never && by < alive+2*life && !forgotten && !o.repeat && !j.subjects[s].ids {
+	if a.applied && !a.failed && by != never && by < alive+2*life-j.skew && !forgotten && !o.repeat && !j.subjects[s].ids {
 		least = a.cost
 	}
 	return least, most

@@ -123,6 +123,10 @@ func (w *world) run() {
 	for _, s := range w.plan.resets {
 		on(s.at, func() { w.reset(s) })
 	}
+	for _, c := range w.plan.clock {
+		on(c.at, func() { w.server.ahead.Add(int64(c.by)) })
+		w.history.skew += c.by.Abs()
+	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	for _, e := range events {
 		time.Sleep(e.at - time.Since(w.start))
