@@ -15,7 +15,7 @@ import (
 func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
 	list, id := []observe.Denial(nil), r.FormValue("id")
 	if id != "" {
-		list = d.c.Monitor.Why(id)
+		list = d.c.Monitor.Why(r.Context(), id)
 	} else {
 		target := control.Target{Subject: r.FormValue("subject"), Ref: r.FormValue("ref")}
 		if !d.find(w, &target) {
@@ -30,7 +30,7 @@ func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		list = d.c.Monitor.Denials(target.Subject, at)
+		list = d.c.Monitor.Denials(r.Context(), target.Subject, at)
 	}
 	answer.JSON(w, http.StatusOK, struct {
 		Denials []observe.Denial `json:"denials"`

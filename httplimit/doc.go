@@ -66,7 +66,7 @@
 //	X-RateLimit-Tier       name of the tier
 //	X-RateLimit-Burst      the most that can be taken at once, if that is more than the limit
 //	X-RateLimit-Cost       what this request cost, in units of budgets
-//	X-RateLimit-Denial     an id of the denial, for "stint why"; of a guard's denials only
+//	X-RateLimit-Denial     an id of the denial, for "stint why"
 //	X-RateLimit-Degraded   "true" if the store could not be asked; alone if nothing is known of what was used
 //
 // RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11, with an item

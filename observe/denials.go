@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -160,8 +162,7 @@ func (d *denials) find(wants func(*record) bool) []Denial {
 			found = append(found, d.show(r))
 		}
 	}
-	slices.SortFunc(found, func(a, b Denial) int { return a.Last.Compare(b.Last) })
-	return found
+	return sortDenials(found)
 }
 
 func (d *denials) show(r *record) Denial {
@@ -181,11 +182,33 @@ func (d *denials) show(r *record) Denial {
 	return shown
 }
 
+// subjects returns all subjects that are remembered.
+func (d *denials) subjects() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]bool{}
+	for i := range d.each {
+		if !d.each[i].first.IsZero() {
+			all[d.each[i].subject] = true
+		}
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
 // Why explains the denial that an id names: the answer to a denied request has it. The last of the
 // list is the denial, and those before it are other denials of its subject in the ten minutes
-// before: they explain a ban. The list is empty if this process did not make the id, or does not
-// remember the denial any more.
-func (m *Monitor) Why(id string) []Denial {
+// before: they explain a ban. If this process does not know the id, those that it shares what it
+// counts with are asked, which takes a few seconds. The list is empty if none remembers the denial.
+func (m *Monitor) Why(ctx context.Context, id string) []Denial {
+	list := m.why(id)
+	if f := m.fleet.Load(); f != nil && len(list) == 0 {
+		list = sortDenials(f.ask(ctx, question{ID: id}))
+	}
+	return list
+}
+
+// why is Why of this process.
+func (m *Monitor) why(id string) []Denial {
 	named, ok := denialid.Parse(id)
 	if !ok {
 		return []Denial{}
@@ -201,8 +224,28 @@ func (m *Monitor) Why(id string) []Denial {
 }
 
 // Denials lists the denials of a subject that are remembered, oldest first: all of them, or those
-// around a time, from ten minutes before until a minute after it.
-func (m *Monitor) Denials(subject string, at time.Time) []Denial {
+// around a time, from ten minutes before until a minute after it. It asks other processes as
+// [Monitor.Why] does, each of which returns the last ten.
+func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {
+	list := m.denialsOf(subject, at)
+	f := m.fleet.Load()
+	if f == nil {
+		return list
+	}
+	if name := f.named(subject); name != "" {
+		list = append(list, f.ask(ctx, question{Subject: name, At: at})...)
+	}
+	return sortDenials(list)
+}
+
+// sortDenials sorts denials, oldest first.
+func sortDenials(list []Denial) []Denial {
+	slices.SortStableFunc(list, func(a, b Denial) int { return a.Last.Compare(b.Last) })
+	return list
+}
+
+// denialsOf is Denials of this process.
+func (m *Monitor) denialsOf(subject string, at time.Time) []Denial {
 	kept := m.names.kept(subject)
 	return m.denials.find(func(r *record) bool {
 		return r.subject == kept &&

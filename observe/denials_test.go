@@ -1,14 +1,21 @@
 package observe_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // deny asks until a request is denied, and returns the id of the denial.
@@ -45,34 +52,34 @@ func TestWhy(t *testing.T) {
 		other := deny(t, g, in)
 
 		time.Sleep(time.Hour)
-		list := m.Why(id)
+		list := m.Why(t.Context(), id)
 		if len(list) != 1 || list[0].Policy != "search" || list[0].Tier != "anyone" || list[0].Limit != "3/1m" ||
 			list[0].Used != 3 || list[0].Reason != "limit" || list[0].Instance != "web-1" || list[0].Count != 2 {
 			t.Errorf("got %+v", list)
 		}
 		subject := list[0].Subject
-		if list = m.Why(banned); len(list) != 2 || list[1].Reason != "ban" || list[0].Reason != "limit" {
+		if list = m.Why(t.Context(), banned); len(list) != 2 || list[1].Reason != "ban" || list[0].Reason != "limit" {
 			t.Errorf("of the ban: %+v", list)
 		}
-		if list = m.Why(other); len(list) != 1 || list[0].Subject != "ip:198.51.100.77" {
+		if list = m.Why(t.Context(), other); len(list) != 1 || list[0].Subject != "ip:198.51.100.77" {
 			t.Errorf("of another: %+v", list)
 		}
-		if list = m.Denials(subject, time.Time{}); len(list) != 2 {
+		if list = m.Denials(t.Context(), subject, time.Time{}); len(list) != 2 {
 			t.Errorf("of a subject: %+v", list)
 		}
-		if list = m.Denials(subject, time.Now()); len(list) != 0 {
+		if list = m.Denials(t.Context(), subject, time.Now()); len(list) != 0 {
 			t.Errorf("an hour later: %+v", list)
 		}
-		if list = m.Denials(subject, time.Now().Add(-70*time.Minute)); len(list) != 2 {
+		if list = m.Denials(t.Context(), subject, time.Now().Add(-70*time.Minute)); len(list) != 2 {
 			t.Errorf("around the time: %+v", list)
 		}
 		for _, id := range []string{"", "x", strings.Repeat("0", 16), id[:8] + "00000000"} {
-			if list := m.Why(id); len(list) != 0 {
+			if list := m.Why(t.Context(), id); len(list) != 0 {
 				t.Errorf("%q: %+v", id, list)
 			}
 		}
 		time.Sleep(time.Hour)
-		if list := append(m.Why(id), m.Denials(subject, time.Time{})...); len(list) != 0 {
+		if list := append(m.Why(t.Context(), id), m.Denials(t.Context(), subject, time.Time{})...); len(list) != 0 {
 			t.Errorf("after two hours: %+v", list)
 		}
 	})
@@ -83,7 +90,94 @@ func TestWhyIsOff(t *testing.T) {
 	m := observe.New(observe.Config{Logger: discard, KeepDenials: -1})
 	defer m.Close()
 	g := newGuard(t, newMemory(t), manyReasons, m)
-	if list := m.Why(deny(t, g, get("/search"))); len(list) != 0 {
+	if list := m.Why(t.Context(), deny(t, g, get("/search"))); len(list) != 0 {
 		t.Errorf("got %+v", list)
+	}
+}
+
+// The denials of httplimit.By have ids too, of the key that denied.
+func TestWhyBy(t *testing.T) {
+	m := observe.New(observe.Config{Logger: discard, ShowSubjects: true})
+	defer m.Close()
+	stack, err := resilience.New(batched{newMemory(t)}, resilience.Config{Observer: m.Limiters(), Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	handler := httplimit.By(httplimit.Header("X-User"), stint.PerMinute(100), httplimit.WithStore(stack),
+		httplimit.AndBy("team", httplimit.Header("X-Team"), stint.PerHour(1)))(http.NotFoundHandler())
+	var id string
+	for range 2 {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-User", "7")
+		r.Header.Set("X-Team", "blue")
+		handler.ServeHTTP(w, r)
+		id = w.Header().Get("X-RateLimit-Denial")
+	}
+	if list := m.Why(t.Context(), id); len(list) != 1 || list[0].Limit != "1/1h" || !strings.HasPrefix(list[0].Subject, "x-team:") {
+		t.Errorf("%q: %+v", id, list)
+	}
+}
+
+// A process that did not deny a request asks the others, by an id and by a subject, also where the
+// store keeps no names. Nothing of that stays in the store.
+func TestWhyAcrossProcesses(t *testing.T) {
+	for name, hashed := range map[string]bool{"names": false, "hashes": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := newTable(t)
+				shared.hashed = hashed
+				var all []*observe.Monitor
+				for i := range 3 {
+					m := observe.New(observe.Config{Logger: discard, ShowSubjects: true,
+						Alerts: observe.AlertConfig{Instance: fmt.Sprintf("web-%d", i+1)}})
+					t.Cleanup(func() { _ = m.Close() })
+					defer m.Share(shared)()
+					all = append(all, m)
+				}
+				g := newGuard(t, newMemory(t), `tiers: [{name: free, identity: ip, limits: 1/1h}]`, all[0])
+				also := newGuard(t, newMemory(t), `tiers: [{name: free, identity: ip, limits: 1/1h}]`, all[2])
+				ask(t, g, 1, get("/"))
+				id := deny(t, g, get("/"))
+				time.Sleep(time.Hour)
+				ask(t, also, 2, get("/"))
+
+				subject := "ip:" + client.String()
+				for i, m := range all {
+					began := time.Now()
+					if list := m.Why(t.Context(), id); len(list) != 1 || list[0].Instance != "web-1" ||
+						list[0].Limit != "1/1h" || !hashed && list[0].Subject != subject {
+						t.Errorf("web-%d: %+v", i+1, list)
+					}
+					if took := time.Since(began); took > 5*time.Second {
+						t.Errorf("web-%d: it took %v", i+1, took)
+					}
+					if list := m.Denials(t.Context(), subject, time.Time{}); len(list) != 2 ||
+						list[0].Instance != "web-1" || list[1].Instance != "web-3" {
+						t.Errorf("web-%d: of the subject %+v", i+1, list)
+					}
+					if list := m.Denials(t.Context(), "ip:192.0.2.99", time.Time{}); len(list) != 0 {
+						t.Errorf("web-%d: of another subject %+v", i+1, list)
+					}
+				}
+				if shared.hasNamed() && hashed {
+					t.Error("the store has a name")
+				}
+				time.Sleep(5 * time.Second)
+				_, _, err := shared.Kept(t.Context(), "fleet", 0, func(r driver.Row) {
+					if r.Text != "" && (strings.Contains(r.Name, "/ask") || strings.Contains(r.Name, "/why")) {
+						t.Errorf("%s is left: %s", r.Name, r.Text)
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				shared.setAway(true)
+				began := time.Now()
+				if list := all[1].Why(t.Context(), id); len(list) != 0 || time.Since(began) > 10*time.Second {
+					t.Errorf("without the store, after %v: %+v", time.Since(began), list)
+				}
+			})
+		})
 	}
 }

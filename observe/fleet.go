@@ -102,11 +102,14 @@ type fleet struct {
 	series  int    // as many as the last facts have
 	news    string // what the last facts say that others should know at once
 
+	asking asking
+
 	mu       sync.Mutex
 	peers    map[string]*peer
 	reading  time.Time // since when the reports of others can be read; zero if they cannot
 	lastRead time.Time // when they were
 	whole    sums
+	asked    []asked // questions that were just read
 }
 
 // peer is another process.
@@ -127,6 +130,7 @@ func newFleet(m *Monitor, store driver.Keeper) *fleet {
 		m: m, store: store, id: hex.EncodeToString(id[:]), started: time.Now(), history: newHistory(),
 		name:  fmt.Sprintf("%s/%d", m.alerts.instance, os.Getpid()),
 		peers: map[string]*peer{}, whole: sums{index: map[seriesName]int{}},
+		asking: asking{wake: make(chan struct{}, 1)},
 	}
 }
 
@@ -138,6 +142,7 @@ func (f *fleet) run(life context.Context) {
 		}
 		select {
 		case <-time.After(f.every()):
+		case <-f.asking.wake:
 		case <-life.Done():
 			ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 			defer cancel()
@@ -149,13 +154,16 @@ func (f *fleet) run(life context.Context) {
 
 // removed are the rows of a process that are to be removed.
 func removed(id string) []driver.Row {
-	return []driver.Row{{Name: id}, {Name: id + factsSuffix}}
+	return []driver.Row{{Name: id}, {Name: id + factsSuffix}, {Name: id + askSuffix}}
 }
 
-// every is how often processes report.
+// every is the pause after which this process reports again.
 func (f *fleet) every() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.asking.open != nil {
+		return askEvery
+	}
 	return f.pace()
 }
 
@@ -167,7 +175,7 @@ func (f *fleet) pace() time.Duration {
 func (f *fleet) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
-	rows := append(f.rows(time.Now()), f.forget()...)
+	rows := slices.Concat(f.rows(time.Now()), f.forget(), f.askRows())
 	version, err := f.store.Keep(ctx, fleetTable, rows, f.version, false)
 	var changed []driver.Row
 	which := driver.RowsChanged
@@ -177,14 +185,14 @@ func (f *fleet) report(ctx context.Context) error {
 			changed = append(changed, r)
 		})
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.reading = time.Time{}
 		return err
 	}
 	f.version = version
-	f.read(changed, which, time.Now())
+	f.reply(ctx, f.read(changed, which, time.Now()))
 	return nil
 }
 
@@ -219,8 +227,10 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 	return rows
 }
 
-// read takes over rows of the table. The lock is held.
-func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
+// read takes over rows of the table. It returns questions of other processes.
+func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (questions []asked) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.reading.IsZero() {
 		f.reading = now
 	}
@@ -235,6 +245,10 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
 	}
 	for _, r := range rows {
 		if strings.HasSuffix(r.Name, factsSuffix) || r.Name == f.id {
+			continue
+		}
+		if strings.Contains(r.Name, "/") {
+			f.take(r)
 			continue
 		}
 		present[r.Name] = true
@@ -254,6 +268,8 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) {
 	case driver.RowsAll:
 		maps.DeleteFunc(f.peers, func(id string, _ *peer) bool { return !present[id] })
 	}
+	questions, f.asked = f.asked, nil
+	return questions
 }
 
 // takeFacts takes over the facts of a process.

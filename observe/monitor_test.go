@@ -272,10 +272,10 @@ func TestLimitersWithoutALimit(t *testing.T) {
 }
 
 // TestLimitersOfSeveralClaims: a denial by a further claim is shown with its limit, and counts for
-// the request's own subject.
+// the subject of that claim.
 func TestLimitersOfSeveralClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := observe.New(observe.Config{Logger: discard})
+		m := observe.New(observe.Config{Logger: discard, ShowSubjects: true})
 		defer m.Close()
 		r := stint.Request{
 			Claims: []stint.Claim{
@@ -290,8 +290,8 @@ func TestLimitersOfSeveralClaims(t *testing.T) {
 		m.Limiters().Observe(t.Context(), &resilience.Decided{Request: &r, Decision: &d})
 		time.Sleep(1500 * time.Millisecond)
 		list := m.Status(9).Violations
-		if len(list) != 1 || list[0].Limit != "1/1h" || list[0].Subject == "" {
-			t.Errorf("got %+v, want one violation of 1/1h by a subject", list)
+		if len(list) != 1 || list[0].Limit != "1/1h" || list[0].Subject != "team:1" {
+			t.Errorf("got %+v, want one violation of 1/1h by the team", list)
 		}
 	})
 }

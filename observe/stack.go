@@ -119,12 +119,13 @@ func (l limiters) Observe(ctx context.Context, event any) {
 	}
 	v := policy.Verdict{Decision: *e.Decision, Err: e.Err, Took: max(e.Took, 1)}
 	if e.Err == nil {
+		about := e.Request.Claims[max(int(e.Decision.Denier)-1, 0)]
 		v.Results = []policy.Result{{
-			Rule: &noRule, Claim: e.Request.Claims[0], Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
+			Rule: &noRule, Claim: about, Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
 		}}
 		if len(e.Request.Claims) > 1 && len(v.Decision.Usages()) > 0 {
-			// It counts for the request's own subject, with the limit that matters most of all
-			// claims.
+			// It counts for the subject that was denied, or else the request's own, with the limit
+			// that matters most of all claims.
 			s := v.Decision.Decisive()
 			v.Results[0].Limits, v.Results[0].Usages = []stint.Limit{*s.Limit}, []stint.Usage{s.Usage}
 		}

@@ -26,7 +26,8 @@ const (
 	quiet = 2 * probeEvery
 	// answerLife is for how long a ping or a probe that was answered shows that the store answers.
 	answerLife = 5 * time.Second
-	// grace is for how long answers may be late before that is an outage: one is not.
+	// grace is for how long answers may be late before that is an outage: one is not. An outage is
+	// over when no call has failed for as long: of a slow store some calls succeed.
 	grace = time.Second
 )
 
@@ -156,7 +157,7 @@ func (w *storeWatch) isDown(now time.Time) bool {
 // follow begins and ends outages. The lock is held.
 func (w *storeWatch) follow(now time.Time) {
 	if !w.isDown(now) {
-		if w.outage != nil {
+		if w.outage != nil && now.Sub(w.failed) >= grace {
 			w.before, w.outage = w.outage, nil
 			w.before.Until = now
 			clear(w.votes)

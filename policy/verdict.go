@@ -136,9 +136,9 @@ func (v *Verdict) Subject() string {
 
 // AppendDenialID appends the id that the answer to a denied request has, for "stint why": all
 // denials of a subject in one second have the same. It appends nothing if the request was not
-// denied, or no guard decided it.
+// denied.
 func (v *Verdict) AppendDenialID(b []byte) []byte {
-	if v.Set == nil || v.Err != nil || v.Decision.Allowed {
+	if v.Err != nil || v.Decision.Allowed {
 		return b
 	}
 	if v.denial == 0 {

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"io"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,15 +19,26 @@ func TestEnvoyLog(t *testing.T) {
 	r := start(t, c)
 	const question = `{"domain": "test", "descriptors": [{"entries": [{"key": "user", "value": "somebody-in-particular"}]}]}`
 	const asked = 30
+	var answer []byte
 	for i := range asked {
 		response, err := http.Post(r.url(HTTP, "/json"), "application/json", strings.NewReader(question))
 		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err = io.ReadAll(response.Body); err != nil {
 			t.Fatal(err)
 		}
 		response.Body.Close()
 		if denied := response.StatusCode == http.StatusTooManyRequests; denied != (i >= 3) {
 			t.Fatalf("request %d: %s", i+1, response.Status)
 		}
+	}
+	id := regexp.MustCompile(`"X-RateLimit-Denial",\s*"value":\s*"([0-9a-f]{16})"`).FindSubmatch(answer)
+	if id == nil {
+		t.Fatalf("the answer has no id: %s", answer)
+	}
+	if _, body := r.get(Admin, "/api/why?id="+string(id[1]), ""); !strings.Contains(body, `"limit":"3/1h"`) {
+		t.Errorf("why: %s", body)
 	}
 	denied := 0
 	for line := range strings.Lines(r.log.String()) {

@@ -22,7 +22,8 @@ type whyCommand struct {
 func (*whyCommand) Help() string {
 	return `Says why a request was denied: by which limit, how much of it was used, in which tier and policy, under which
 configuration, and by which process. Of a ban it shows the denials before it. Every 429 has an id: in the header
-X-RateLimit-Denial, in the body and in the log ("denial"). A server remembers denials for --keep-denials, a day by default.
+X-RateLimit-Denial, in the body and in the log ("denial"). A server remembers denials for --keep-denials, a day by default,
+and asks the other processes on its Redis for theirs, which takes a few seconds.
 
     stint why 691c0f3e8a1b2c3d
     stint why user:42 --at 14:03`
@@ -81,11 +82,11 @@ func (c *whyCommand) Run(s *system) error {
 		case len(list) > 0:
 			return denialsText(list)
 		case isID:
-			return fmt.Appendf(nil, "this server does not remember that denial, of %s; it was another process, "+
-				"it was restarted since, or --keep-denials is over%s\n", moment(id.Time()), others(ctx, client))
+			return fmt.Appendf(nil, "no process remembers that denial, of %s; it was restarted since, "+
+				"or --keep-denials is over%s\n", moment(id.Time()), silent(ctx, client))
 		}
-		return fmt.Appendf(nil, "this server remembers no denial of %s%s%s\n", oneLine(c.What), around(c.At),
-			others(ctx, client))
+		return fmt.Appendf(nil, "no process remembers a denial of %s%s%s\n", oneLine(c.What), around(c.At),
+			silent(ctx, client))
 	})
 	if err == nil && len(list) == 0 {
 		err = errReported
@@ -93,17 +94,19 @@ func (c *whyCommand) Run(s *system) error {
 	return err
 }
 
-// others says which process was asked, and which ones remember denials of their own.
-func others(ctx context.Context, client *control.Client) string {
+// silent says which processes could not be asked.
+func silent(ctx context.Context, client *control.Client) string {
 	all, err := client.Processes(ctx)
-	if err != nil || len(all) < 2 {
+	var names []string
+	for _, p := range all {
+		if p.Silent {
+			names = append(names, oneLine(p.Name))
+		}
+	}
+	if err != nil || len(names) == 0 {
 		return ""
 	}
-	names := make([]string, len(all)-1)
-	for i, p := range all[1:] {
-		names[i] = oneLine(p.Name)
-	}
-	return fmt.Sprintf("; %s was asked: ask the others with --server: %s", oneLine(all[0].Name), strings.Join(names, ", "))
+	return "; not asked, because they do not report: " + strings.Join(names, ", ")
 }
 
 func around(at string) string {

@@ -64,7 +64,7 @@ func TestWhy(t *testing.T) {
 	}
 	for _, unknown := range []string{"0000000000000000", "user:43"} {
 		if got := execute(t, "", "why", "--server", admin, unknown); got.code != exitBad ||
-			!strings.Contains(got.stdout, "this server ") {
+			!strings.Contains(got.stdout, "no process ") {
 			t.Errorf("%s: exit code %d, %s%s", unknown, got.code, got.stdout, got.stderr)
 		}
 	}
@@ -86,15 +86,15 @@ func TestTimesOfWhy(t *testing.T) {
 	}
 }
 
-// Of several processes, the command says which one was asked, and whom else to ask.
-func TestWhyNamesTheProcesses(t *testing.T) {
+// The command names the processes that could not be asked.
+func TestWhyNamesTheSilent(t *testing.T) {
 	url := answering(t, map[string]any{
 		"/api/why": map[string]any{"denials": []observe.Denial{}},
 		"/api/processes": map[string]any{
-			"processes": []observe.Process{{Name: "web-1/7", Self: true}, {Name: "web-2/9"}}},
+			"processes": []observe.Process{{Name: "web-1/7", Self: true}, {Name: "web-2/9", Silent: true}}},
 	})
 	got := execute(t, "", "why", "--server", url, "user:42")
-	if want := "; web-1/7 was asked: ask the others with --server: web-2/9\n"; !strings.HasSuffix(got.stdout, want) {
+	if want := "; not asked, because they do not report: web-2/9\n"; !strings.HasSuffix(got.stdout, want) {
 		t.Errorf("got %q%s, want %q at its end", got.stdout, got.stderr, want)
 	}
 }

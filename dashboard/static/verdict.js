@@ -81,9 +81,10 @@ const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the 
 const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
   `The process ${p.name} has not reported ${forHowLong(time(p.heard) ?? now, now)}: it hangs, was killed, or cannot reach the store.`);
 
-/** elsewhere says which alerts fire in other processes. Those of this one have rows of their own. */
-const elsewhere = (processes) => processes.filter((p) => !p.self && p.alerts?.length > 0).map((p) =>
-  `In the process ${p.name}, ${p.alerts.length === 1 ? "an alert is" : "alerts are"} firing: ${p.alerts.join(", ")}.`);
+/** elsewhere says which alerts about the limiter fire in other processes. Those of this one have rows of their own. */
+const elsewhere = (processes) => processes.filter((p) => !p.self).map((p) => [p.name, (p.alerts ?? []).filter((a) => !TRAFFIC.includes(a))])
+  .filter(([, alerts]) => alerts.length > 0).map(([name, alerts]) =>
+    `In the process ${name}, ${alerts.length === 1 ? "an alert is" : "alerts are"} firing: ${alerts.join(", ")}.`);
 
 /** differing says which processes have another configuration in force than this one. */
 function differing([self, ...others]) {

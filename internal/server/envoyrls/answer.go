@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/denialid"
 )
 
 // answer is a response to a request with few descriptors, all in one piece of memory.
@@ -79,7 +80,7 @@ type addedHeaders struct {
 	values   [maxHeaders]corev3.HeaderValue
 }
 
-const maxHeaders = 7
+const maxHeaders = 8
 
 func (h *addedHeaders) set(i int, key, value string) {
 	h.values[i].Key, h.values[i].Value = key, value
@@ -117,8 +118,12 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 		h.set(5, "X-RateLimit-Reset", reset)
 		n = 6
 		if retry > 0 {
-			h.set(6, "Retry-After", text[resetEnd:])
-			n = 7
+			h.set(n, "Retry-After", text[resetEnd:])
+			n++
+		}
+		if denied && s.options.Observer != nil {
+			h.set(n, "X-RateLimit-Denial", denialid.New(time.Now(), it.subject).String())
+			n++
 		}
 	}
 	to.response.ResponseHeadersToAdd = h.pointers[:n:n]

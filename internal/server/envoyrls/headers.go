@@ -20,7 +20,8 @@ const (
 	// [HeaderNames] calls them, as envoyproxy/ratelimit does if configured.
 	HeadersUpstream
 	// HeadersAll adds those, X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, and
-	// when a request is denied Retry-After, unless no waiting helps. Resets are seconds from now.
+	// when a request is denied Retry-After, unless no waiting helps, and X-RateLimit-Denial, an id
+	// for "stint why", if there is an observer. Resets are seconds from now.
 	HeadersAll
 )
 

@@ -1,0 +1,197 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/label"
+)
+
+// Denials are remembered by the process that denied. A process that is asked for others writes the
+// question into the table; the others answer with their next reports.
+
+const (
+	// askSuffix is what the name of a row with a question ends with, and whyPart what the name of
+	// one with an answer has between the names of both processes.
+	askSuffix = "/ask"
+	whyPart   = "/why/"
+	// maxAnswer is how many denials an answer has at most, the last ones.
+	maxAnswer = 10
+	// askEvery is how often the process that asks looks for answers, and askTime for how long at
+	// most.
+	askEvery = 250 * time.Millisecond
+	askTime  = 10 * time.Second
+)
+
+// question asks for the denial of an id, or for those of a subject around a time.
+type question struct {
+	Number  int64     `json:"number"`
+	ID      string    `json:"id,omitempty"`
+	Subject string    `json:"subject,omitempty"` // as the store names it
+	At      time.Time `json:"at,omitzero"`
+}
+
+// asked is a question of another process.
+type asked struct {
+	by string
+	question
+}
+
+// reply is the answer of a process to the question of a number.
+type reply struct {
+	Number  int64    `json:"number"`
+	Denials []Denial `json:"denials"`
+}
+
+// asking is the question of this process, one at a time.
+type asking struct {
+	sync.Mutex // held while a question is open
+
+	wake chan struct{} // ends the pause between two reports
+	// The lock of the fleet guards what follows.
+	open    *question
+	number  int64
+	written int64               // the number of the last question in the table; 0 if there is none
+	answers map[string][]Denial // by process
+}
+
+// ask asks all other processes. It returns when all that report have answered or, for an id, when
+// one knows it; at the latest when each should have reported twice, or after askTime.
+func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
+	f.asking.Lock()
+	defer f.asking.Unlock()
+	f.mu.Lock()
+	ctx, cancel := context.WithTimeout(ctx, min(2*f.pace()+reportTime, askTime))
+	defer cancel()
+	f.asking.number++
+	q.Number = f.asking.number
+	f.asking.open, f.asking.answers = &q, map[string][]Denial{}
+	f.mu.Unlock()
+	f.hurry()
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			done = true
+		case <-time.After(askEvery):
+			done = f.answered(q.ID != "")
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asking.open = nil
+	for _, list := range f.asking.answers {
+		for _, d := range list {
+			found = append(found, f.shown(d))
+		}
+	}
+	return found
+}
+
+// hurry has the next report made at once.
+func (f *fleet) hurry() {
+	select {
+	case f.asking.wake <- struct{}{}:
+	default:
+	}
+}
+
+// answered reports whether all processes have answered, or one if that is enough.
+func (f *fleet) answered(one bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := true
+	for id, p := range f.peers {
+		list, ok := f.asking.answers[id]
+		if one && len(list) > 0 {
+			return true
+		}
+		all = all && (ok || f.isSilent(p))
+	}
+	return all
+}
+
+// shown is a denial of another process as this one shows it.
+func (f *fleet) shown(d Denial) Denial {
+	d.Subject, d.Ref = f.m.names.label(d.Subject), f.m.names.ref(d.Subject)
+	for _, text := range []*string{&d.ID, &d.Tier, &d.Policy, &d.Route, &d.Limit, &d.Reason, &d.Instance} {
+		*text = label.Line(*text)
+	}
+	return d
+}
+
+// askRows are the rows of the question of this process: to be written, or removed with the answers
+// when it is over.
+func (f *fleet) askRows() []driver.Row {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch q := f.asking.open; {
+	case q != nil && q.Number != f.asking.written:
+		text, _ := json.Marshal(q) // never fails
+		f.asking.written = q.Number
+		return []driver.Row{{Name: f.id + askSuffix, Text: string(text)}}
+	case q == nil && f.asking.written != 0:
+		f.asking.written = 0
+		rows := []driver.Row{{Name: f.id + askSuffix}}
+		for id := range f.asking.answers {
+			rows = append(rows, driver.Row{Name: id + whyPart + f.id})
+		}
+		return rows
+	}
+	return nil
+}
+
+// take takes over a row with a question or an answer. The lock is held.
+func (f *fleet) take(r driver.Row) {
+	if by, ok := strings.CutSuffix(r.Name, askSuffix); ok && by != f.id {
+		a := asked{by: by}
+		if json.Unmarshal([]byte(r.Text), &a.question) == nil { // it has text, so it is not over
+			f.asked = append(f.asked, a)
+		}
+		return
+	}
+	from, to, ok := strings.Cut(r.Name, whyPart)
+	if !ok || to != f.id || f.asking.open == nil || r.Text == "" || len(r.Text) > maxRecord {
+		return
+	}
+	var got reply
+	if json.Unmarshal([]byte(r.Text), &got) == nil && got.Number == f.asking.open.Number {
+		f.asking.answers[from] = got.Denials[:min(len(got.Denials), maxAnswer)]
+	}
+}
+
+// reply answers the questions of other processes, which remove the answers.
+func (f *fleet) reply(ctx context.Context, questions []asked) {
+	var rows []driver.Row
+	for _, q := range questions {
+		text, _ := json.Marshal(reply{q.Number, f.answer(&q.question)}) // never fails
+		rows = append(rows, driver.Row{Name: f.id + whyPart + q.by, Text: string(text)})
+	}
+	if len(rows) > 0 {
+		_, _ = f.store.Keep(ctx, fleetTable, rows, f.version, false) // who asked does not wait for ever
+	}
+}
+
+// answer returns the last denials of this process that a question is about, with the names that the
+// store has for subjects.
+func (f *fleet) answer(q *question) []Denial {
+	list := f.m.why(q.ID)
+	if q.Subject != "" {
+		list = nil
+		for _, subject := range f.m.denials.subjects() {
+			if f.named(subject) == q.Subject {
+				list = f.m.denialsOf(subject, q.At)
+				break
+			}
+		}
+	}
+	list = list[max(0, len(list)-maxAnswer):]
+	for i := range list {
+		subject, _ := f.m.names.subject(list[i].Ref)
+		list[i].Subject, list[i].Ref = f.named(subject), ""
+	}
+	return list
+}
