@@ -129,8 +129,12 @@ faults: setup ## Break real servers in every way, measure, and write the table i
 	cd faults && $(GO) test -count=1 -timeout 30m -args -measure -o $(CURDIR)/docs/faults.md
 
 .PHONY: incidents
-incidents: setup ## Break a Redis in every way, and check what the page, alerts, log and doctor say; two minutes
-	$(GO) test -tags incidents -run TestIncidents -count=1 -v ./cmd/stint
+incidents: setup ## Play every incident of docs/troubleshooting.md, and check what the page, alerts, log and doctor say; eight minutes
+	$(GO) test -tags incidents -run TestIncidents -count=1 -v -timeout 30m ./cmd/stint
+
+.PHONY: incident-table
+incident-table: ## Write the table of incidents in docs/troubleshooting.md
+	$(GO) test -run TestIncidentTable -count=1 ./cmd/stint -update
 
 .PHONY: soak
 soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers

@@ -5,12 +5,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
-	"regexp"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,61 +23,154 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/logtest"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
 
-// outage is a Redis that breaks and works again. Doctor is what "stint doctor --store" says of it,
-// in the finding of that name, and sameFix whether its remedy is that of the fault.
-type outage struct {
-	url           string
-	breaks, works func()
-	name, doctor  string
-	sameFix       bool
+// play makes an incident happen: in a Redis, under limits, and with some traffic before it.
+type play struct {
+	url    string
+	limits string        // usualLimits if it is ""
+	every  time.Duration // how often a user asks before it; 20 ms if it is 0
+	begins func(*scene)
+	ends   func(*scene) // nil if it does not
 }
 
-// outages are the faults of docs/troubleshooting.md, each made with a real Redis.
-var outages = map[string]func(t *testing.T) outage{
-	errkind.Unreachable: func(t *testing.T) outage {
+// usualLimits are above what the usual traffic needs.
+const usualLimits = "bans: {after: 0}\ntiers:\n" +
+	"  - {name: users, identity: user, limits: 100000/1h}\n  - {name: anonymous, identity: ip, limits: 100000/1h}\n"
+
+// tightLimits are those of callers that are not signed in.
+const tightLimits = "bans: {after: 0}\ntiers:\n" +
+	"  - {name: users, identity: user, limits: 100000/1h}\n  - {name: anonymous, identity: ip, limits: %s}\n"
+
+// plays are those of the incidents, by what they are.
+var plays = map[string]func(t *testing.T) play{
+	"Redis is killed": func(t *testing.T) play {
 		r := redistest.Start(t)
-		return outage{r.URL(), r.Kill, func() { r.Restart(t) }, "connection", "cannot be reached", true}
+		return play{url: r.URL(), begins: func(*scene) { r.Kill() }, ends: func(*scene) { r.Restart(t) }}
 	},
-	errkind.Silent: func(t *testing.T) outage {
+	"Redis is stopped, or hangs": func(t *testing.T) play {
 		r := redistest.Start(t)
-		return outage{r.URL(), func() { r.Pause(t) }, func() { r.Resume(t) },
-			"connection", "accepts connections but does not answer", true}
+		return play{url: r.URL(), begins: func(*scene) { r.Pause(t) }, ends: func(*scene) { r.Resume(t) }}
 	},
-	errkind.Slow: func(t *testing.T) outage {
+	"Redis, or the way to it, is slow": func(t *testing.T) play {
 		p := redistest.StartProxy(t, redistest.Start(t).Addr())
-		return outage{p.URL(), func() { p.SetLatency(60*time.Millisecond, 0) }, func() { p.SetLatency(0, 0) },
-			"latency", "decisions take at least as long", false}
+		return play{url: p.URL(), begins: func(*scene) { p.SetLatency(60*time.Millisecond, 0) },
+			ends: func(*scene) { p.SetLatency(0, 0) }}
 	},
-	errkind.Auth: func(t *testing.T) outage {
+	"The password is changed": func(t *testing.T) play {
 		r := redistest.Start(t)
-		return outage{r.URL(),
-			func() { send(t, r, "CONFIG SET requirepass secret", "CLIENT KILL TYPE normal") },
-			func() { send(t, r, "AUTH secret", `CONFIG SET requirepass ""`) },
-			"connection", "requires a password", false}
+		return play{url: r.URL(),
+			begins: func(*scene) { send(t, r, "CONFIG SET requirepass secret", "CLIENT KILL TYPE normal") },
+			ends:   func(*scene) { send(t, r, "AUTH secret", `CONFIG SET requirepass ""`) }}
 	},
-	errkind.Full: func(t *testing.T) outage {
+	"Redis is full": func(t *testing.T) play {
 		r := redistest.Start(t)
-		return outage{r.URL(), func() { r.CLI(t, "CONFIG", "SET", "maxmemory", "100kb") },
-			func() { r.CLI(t, "CONFIG", "SET", "maxmemory", "0") }, "scripts", "is out of memory", true}
+		return play{url: r.URL(), begins: func(*scene) { r.CLI(t, "CONFIG", "SET", "maxmemory", "100kb") },
+			ends: func(*scene) { r.CLI(t, "CONFIG", "SET", "maxmemory", "0") }}
 	},
-	errkind.Script: func(t *testing.T) outage {
+	"A script of another client does not end": func(t *testing.T) play {
 		r := redistest.Start(t, "--lua-time-limit", "500")
-		return outage{r.URL(), func() {
+		return play{url: r.URL(), begins: func(*scene) {
 			go func() { _, _ = r.Do("EVAL", "while true do end", "0") }()
-		}, func() { r.CLI(t, "SCRIPT", "KILL") }, "connection", "is blocked by a script", true}
+		}, ends: func(*scene) { r.CLI(t, "SCRIPT", "KILL") }}
 	},
-	errkind.Node: func(t *testing.T) outage {
+	"A node of the Cluster is lost": func(t *testing.T) play {
 		c := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 		lost := c.MasterOf(t, "{user:1}")
-		return outage{"redis://" + c.Addrs()[0] + "?addr=" + strings.Join(c.Addrs()[1:], "&addr="), lost.Kill,
-			func() { lost.Restart(t) }, "cluster", "has lost a node of its Cluster: " + lost.Addr(), true}
+		return play{url: "redis://" + c.Addrs()[0] + "?addr=" + strings.Join(c.Addrs()[1:], "&addr="),
+			begins: func(*scene) { lost.Kill() }, ends: func(*scene) { lost.Restart(t) }}
+	},
+	"Sentinel fails over": func(t *testing.T) play {
+		s := redistest.StartSentinel(t)
+		return play{url: "redis://" + s.Addrs()[0] + "?master_set=" + s.MasterName + "&addr=" +
+			strings.Join(s.Addrs()[1:], "&addr="), begins: func(*scene) { s.Master.Kill() }}
+	},
+	"The clock of Redis is set": func(t *testing.T) play {
+		r := redistest.StartFakeTime(t)
+		return play{url: r.URL(), begins: func(s *scene) {
+			eventually.True(t, "its clock was read", func() bool { return !s.state().Store.At.IsZero() })
+			r.SetClockOffset(t, time.Hour)
+		}}
+	},
+	"One address sends far too much": func(t *testing.T) play {
+		return play{url: redistest.Start(t).URL(), limits: fmt.Sprintf(tightLimits, "10/1h"), begins: func(s *scene) {
+			s.traffic(5*time.Millisecond, func(int) (string, string) { return "/", `"peer": "203.0.113.9"` })
+		}}
+	},
+	"Many addresses attack several routes": func(t *testing.T) play {
+		limits := usualLimits + "policies:\n" +
+			"  - {name: login, match: {path: /login}, identity: ip, limits: 1/1h}\n" +
+			"  - {name: search, match: {path: /search}, identity: ip, limits: 1/1h}\n"
+		return play{url: redistest.Start(t).URL(), limits: limits, begins: func(s *scene) {
+			s.traffic(5*time.Millisecond, func(n int) (string, string) {
+				return []string{"/login", "/search"}[n/2%2], crowd(n / 4 % 100)
+			})
+		}}
+	},
+	"The limit of a tier is too low": func(t *testing.T) play {
+		return play{url: redistest.Start(t).URL(), limits: fmt.Sprintf(tightLimits, "2/1h"), begins: func(s *scene) {
+			s.traffic(10*time.Millisecond, func(n int) (string, string) { return "/", crowd(n % 40) })
+		}}
+	},
+	"A limit is lowered": func(t *testing.T) play {
+		return play{url: redistest.Start(t).URL(), begins: func(s *scene) {
+			for _, file := range s.files {
+				s.put(file, patience+strings.Replace(usualLimits, "100000/1h", "2/1h", 1))
+			}
+		}}
+	},
+	"A botnet stays below the limits": func(t *testing.T) play {
+		return play{url: redistest.Start(t).URL(), every: 150 * time.Millisecond, begins: func(s *scene) {
+			s.until("100 decisions were made a minute ago", 10*time.Minute, func() bool {
+				n := int64(0)
+				for _, p := range s.state().Long {
+					if time.Since(time.Unix(p.At, 0)) > 70*time.Second {
+						n += p.Allowed
+					}
+				}
+				return n >= 100
+			})
+			s.traffic(5*time.Millisecond, func(n int) (string, string) { return "/", crowd(n % 3000) })
+		}}
+	},
+	"A configuration is invalid": func(t *testing.T) play {
+		return play{url: redistest.Start(t).URL(), begins: func(s *scene) { s.put(s.files[0], "teirs: []\n") }}
+	},
+	"An expired certificate is rolled out": func(t *testing.T) play {
+		r := redistest.StartTLS(t)
+		cert, key := r.CertificateFiles() // which it accepts from clients, too
+		directory := t.TempDir()
+		mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
+		roll := func(cert, key string) {
+			for to, from := range map[string]string{mine: cert, secret: key} {
+				text, err := os.ReadFile(from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(to, text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		roll(cert, key)
+		return play{url: "rediss://" + r.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret,
+			begins: func(*scene) { roll(redistest.CertificateFor(t, -time.Hour)) }}
+	},
+	"Processes have different configurations": func(t *testing.T) play {
+		return play{url: redistest.Start(t).URL(), begins: func(s *scene) {
+			s.put(s.files[1], patience+fmt.Sprintf(tightLimits, "7/1h"))
+		}}
+	},
+	"A process hangs": func(t *testing.T) play {
+		return play{url: redistest.Start(t).URL(), begins: func(s *scene) { s.other.signal(syscall.SIGSTOP) },
+			ends: func(s *scene) { s.other.signal(syscall.SIGCONT) }}
 	},
 }
+
+// crowd is one of many addresses.
+func crowd(n int) string { return fmt.Sprintf(`"peer": "198.18.%d.%d"`, n/256, n%256) }
 
 // send sends commands on one connection, which stays an operator's when the password changes.
 func send(t *testing.T, r *redistest.Server, commands ...string) {
@@ -94,97 +191,248 @@ func send(t *testing.T, r *redistest.Server, commands ...string) {
 	}
 }
 
-// Every fault of a Redis is named on the page, in alerts, in the log and by the doctor, with its
-// own remedy. While it lasts the page does not change its mind, and afterwards it is well and says
-// what happened.
+// Every incident is named on the page, in alerts, in the log and by the doctor. While an outage of
+// Redis lasts the page does not change its mind, and afterwards it is well and says what happened.
 func TestIncidents(t *testing.T) {
-	browser := browsertest.Start(t)
-	for _, fault := range errkind.Faults {
-		start, ok := outages[fault.Kind]
-		if !ok {
-			continue
-		}
-		t.Run(fault.Kind, func(t *testing.T) { playOutage(t, browser, fault, start(t)) })
+	browser, binary := browsertest.Start(t), buildBinary(t)
+	for _, i := range incidents {
+		t.Run(i.what, func(t *testing.T) {
+			prepare := plays[i.what]
+			if prepare == nil {
+				t.Fatal("it is not played")
+			}
+			s := stage(t, browser, binary, prepare(t), i.fault != "")
+			defer func() { // also if the test fails
+				if s.play.ends != nil {
+					s.play.ends(s)
+				}
+			}()
+			s.says("before", "Limiter healthy.")
+			s.play.begins(s)
+			s.check(&i)
+			if i.fault != "" {
+				s.outage(errkind.FaultOf(i.fault))
+			}
+		})
+	}
+	if len(plays) != len(incidents) {
+		t.Errorf("%d incidents are played and %d are listed", len(plays), len(incidents))
 	}
 }
 
-func playOutage(t *testing.T, browser *browsertest.Browser, fault errkind.Fault, o outage) {
-	var log logtest.Buffer
-	s, err := server.New(server.Config{
-		Policies: write(t, "stint.yaml", "bans: {after: 0}\ntiers:\n  - {name: all, identity: [user, ip], limits: 100000/1h}\n"),
-		Store:    o.url, HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0",
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+// scene is two processes on one Redis, and the page of the first on two screens.
+type scene struct {
+	t       *testing.T
+	play    play
+	files   [2]string // the configurations of the processes
+	log     logtest.Buffer
+	admin   string
+	other   *daemon
+	apis    []string
+	screens map[string]*browsertest.Page
+}
+
+// patience is for incidents that are no outage: a busy machine makes none of it.
+const patience = "failure: {budget: 5s}\n"
+
+func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, outage bool) *scene {
+	if p.limits == "" {
+		p.limits = usualLimits
+	}
+	if p.every == 0 {
+		p.every = 20 * time.Millisecond
+	}
+	if !outage {
+		p.limits = patience + p.limits
+	}
+	s := &scene{t: t, play: p, files: [2]string{write(t, "stint.yaml", p.limits), write(t, "stint.yaml", p.limits)}}
+	first, err := server.New(server.Config{
+		Policies: s.files[0], Store: p.url, HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0",
+		Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Observe: observe.Config{Alerts: observe.AlertConfig{
-			For: 2 * time.Second, Thresholds: map[string]float64{"StoreDown": 2}}},
+			For: 2 * time.Second, Thresholds: map[string]float64{"StoreDown": 2,
+				"ScriptSlow": math.Inf(1), "LimiterSlow": math.Inf(1)}}}, // which are up to this machine
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(t.Context()); err != nil {
+	started := time.Now()
+	if err := first.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := s.Stop(context.Background()); err != nil {
+	t.Cleanup(func() {
+		if err := first.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(log.String())
+			t.Log(s.log.String())
 		}
-	}()
-	admin := "http://" + s.Addr(server.Admin).String()
-	client, err := control.NewClient(admin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := func() control.State {
-		t.Helper()
-		got, err := client.State(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	screens := map[string]*browsertest.Page{"1280": browser.Page(t, 1280, 720), "390": browser.Page(t, 390, 844)}
-	for _, page := range screens {
+	})
+	s.admin = "http://" + first.Addr(server.Admin).String()
+	// The first of them speaks for both: it has to be older, in whole seconds.
+	s.until("a second is over", time.Minute, func() bool { return time.Now().Unix() > started.Unix()+1 })
+	s.other = launch(t, binary, "serve", "--store", p.url, "--config", s.files[1], "--http", "127.0.0.1:0", "--drain", "0s",
+		"--alert", "ScriptSlow=off", "--alert", "LimiterSlow=off")
+	s.apis = []string{"http://" + first.Addr(server.HTTP).String(), "http://" + s.other.at(server.HTTP)}
+	s.screens = map[string]*browsertest.Page{"1280": browser.Page(t, 1280, 720), "390": browser.Page(t, 390, 844)}
+	for _, page := range s.screens {
 		page.Expect("503")
 		page.Expect("ERR_CONNECTION_REFUSED") // when the server has ended
-		page.Open(admin + "/#/overview")
+		page.Open(s.admin + "/#/overview")
 	}
-	says := func(what string, texts ...string) {
-		t.Helper()
-		began := time.Now()
-		for width, page := range screens {
-			for _, text := range texts {
-				page.WaitText(".verdict", text)
+	s.traffic(p.every, func(n int) (string, string) {
+		return "/", fmt.Sprintf(`"peer": "192.0.2.1", "claims": {"user": "%d"}`, n/2%20)
+	})
+	eventually.True(t, "both processes report", func() bool { return len(s.state().Processes) == 2 })
+	return s
+}
+
+// traffic makes requests until the test ends, to both processes in turn: the nth for a path, with
+// further fields of the JSON API.
+func (s *scene) traffic(every time.Duration, request func(n int) (path, fields string)) {
+	end, done := make(chan struct{}), make(chan struct{})
+	client := newClient(s.t)
+	client.Timeout = time.Second // a process may hang
+	go func() {
+		defer close(done)
+		for n := 0; ; n++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(every):
 			}
-			t.Logf("%s: the page of %s says so after %v", what, width, time.Since(began).Round(100*time.Millisecond))
+			path, fields := request(n)
+			body := fmt.Sprintf(`{"method": "GET", "path": %q, %s}`, path, fields)
+			response, err := client.Post(s.apis[n%2]+"/v1/take", "application/json", strings.NewReader(body))
+			if err == nil {
+				_ = response.Body.Close()
+			}
+		}
+	}()
+	s.t.Cleanup(func() { close(end); <-done })
+}
+
+// sceneState is what incidents want of a state.
+type sceneState struct {
+	fleetState
+	Long []observe.Point `json:"long"`
+}
+
+func (s *scene) state() (got sceneState) {
+	s.t.Helper()
+	response, err := http.Get(s.admin + "/api/state")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
+		s.t.Fatal(err)
+	}
+	return got
+}
+
+func (s *scene) put(file, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// until waits for something that takes long.
+func (s *scene) until(what string, most time.Duration, ok func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(most); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("still not so: %s; the page says %q", what, s.screens["1280"].Text(".verdict"))
 		}
 	}
-	traffic(t, "http://"+s.Addr(server.HTTP).String())
-	says("before", "Limiter healthy.")
+}
 
-	o.breaks()
-	says("outage", "Limiter degraded: Redis "+fault.Is, fault.Why, "Fix: "+fault.Fix, "Last error: ")
-	for width, page := range screens {
+// says waits until the page says something on both screens.
+func (s *scene) says(what string, texts ...string) {
+	s.t.Helper()
+	began := time.Now()
+	for width, page := range s.screens {
+		for _, text := range texts {
+			page.WaitText(".verdict", text)
+		}
+		s.t.Logf("%s: the page of %s says so after %v", what, width, time.Since(began).Round(100*time.Millisecond))
+	}
+}
+
+// check asserts what the page, an alert, the log and the doctor say.
+func (s *scene) check(i *incidentText) {
+	s.t.Helper()
+	s.until("the page says so", 2*time.Minute, func() bool { return s.shows(i.page) })
+	s.says("incident", strings.Split(i.page, "…")...)
+	for width, page := range s.screens {
 		first := browsertest.Eval[bool](page, `document.querySelector(".verdict h1").getBoundingClientRect().top <
 			document.querySelector("#alerts").getBoundingClientRect().top`)
 		if !first {
-			t.Errorf("at %s the alerts come before the headline", width)
+			s.t.Errorf("at %s the alerts come before the headline", width)
 		}
 	}
-	alert := func(name string) observe.Alert {
-		for _, a := range state().Alerts {
-			if a.Name == name {
-				return a
-			}
-		}
-		return observe.Alert{}
+	if i.alert != "" {
+		eventually.True(s.t, "the alert "+i.alert+" fires", func() bool {
+			a := s.alert(i.alert)
+			return a.State == "firing" && strings.Contains(a.Summary, i.alertSays)
+		})
 	}
-	eventually.True(t, "the alert fires", func() bool { return alert("StoreDown").State == "firing" })
-	// From here on nothing changes its mind.
+	eventually.True(s.t, "the log says so", func() bool { return strings.Contains(s.log.String(), i.log) })
+	where := s.admin
+	if i.flag == "--store" {
+		where = s.play.url
+	}
+	s.t.Setenv("STINT_SERVER", "")
+	got := execute(s.t, "", "doctor", i.flag, where)
+	if line := fmt.Sprintf("%-5s", i.result); !hasLine(got.stdout, line, i.name, i.found) {
+		s.t.Errorf("the doctor says %q, with exit code %d; want %s %s %q", got.stdout, got.code, i.result, i.name, i.found)
+	}
+}
+
+// shows reports whether one of the screens has all parts of a text, in any order.
+func (s *scene) shows(text string) bool {
+	shown := s.screens["1280"].Text(".verdict")
+	for _, part := range strings.Split(text, "…") {
+		if !strings.Contains(shown, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasLine reports whether a line begins with a word and has others.
+func hasLine(text, begin string, parts ...string) bool {
+	for line := range strings.Lines(text) {
+		ok := strings.HasPrefix(line, begin)
+		for _, part := range parts {
+			ok = ok && strings.Contains(line, part)
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scene) alert(name string) observe.Alert {
+	s.t.Helper()
+	for _, a := range s.state().Alerts {
+		if a.Name == name {
+			return a
+		}
+	}
+	return observe.Alert{}
+}
+
+// outage asserts the rest of what is known of a Redis that fails, that nothing changes its mind
+// while it does, and that all is well afterwards.
+func (s *scene) outage(fault errkind.Fault) {
+	t := s.t
+	s.says("outage", fault.Why, "Fix: "+fault.Fix, "Last error: ")
 	until := time.Now().Add(4 * time.Second)
 	for time.Now().Before(until) {
-		now := state()
+		now := s.state()
 		if now.Store.Up || now.Store.Outage.Fault != fault.Kind {
 			t.Fatalf("the store is %+v; want a steady %s", now.Store.Outage, fault.Kind)
 		}
@@ -200,43 +448,22 @@ func playOutage(t *testing.T, browser *browsertest.Browser, fault errkind.Fault,
 		time.Sleep(200 * time.Millisecond)
 	}
 	if fault.Kind == errkind.Full {
-		eventually.True(t, "RedisMemory fires", func() bool { return alert("RedisMemory").State == "firing" })
+		eventually.True(t, "RedisMemory fires", func() bool { return s.alert("RedisMemory").State == "firing" })
 	}
-	eventually.True(t, "the log names the fault", func() bool {
-		return regexp.MustCompile(`level=ERROR msg="stint: the store (still )?cannot be asked: it ` + regexp.QuoteMeta(fault.Is) +
-			`[^\n]* fault=` + fault.Kind).MatchString(log.String())
-	})
-	if got := execute(t, "", "doctor", "--store", o.url); got.code != exitBad ||
-		!regexp.MustCompile(`(?m)^fail +`+o.name+` .*`+regexp.QuoteMeta(o.doctor)).MatchString(got.stdout) ||
-		o.sameFix && !strings.Contains(got.stdout, fault.Fix) {
-		t.Errorf("the doctor says %q, with exit code %d", got.stdout, got.code)
+	if got := s.log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "fault="+fault.Kind) {
+		t.Errorf("the log does not name the fault %s as an error", fault.Kind)
 	}
-	wantFinding(t, examine(t, exitBad, "--server", admin), "store", resultFail, fault.Is, fault.Fix)
+	if same := fault.Kind != errkind.Slow && fault.Kind != errkind.Auth; same { // for these it knows more
+		if got := execute(t, "", "doctor", "--store", s.play.url); got.code != exitBad || !strings.Contains(got.stdout, fault.Fix) {
+			t.Errorf("the doctor says %q, with exit code %d", got.stdout, got.code)
+		}
+	}
+	wantFinding(t, examine(t, exitBad, "--server", s.admin), "store", resultFail, fault.Is, fault.Fix)
 
-	o.works()
-	says("recovery", "Limiter healthy.", "Redis was down from ", "“"+fault.Is)
-	if o := state().Store.LastOutage; o == nil || o.Fault != fault.Kind || !o.Until.After(o.Since) {
+	s.play.ends(s)
+	s.play.ends = nil
+	s.says("recovery", "Limiter healthy.", "Redis was down from ", "“"+fault.Is)
+	if o := s.state().Store.LastOutage; o == nil || o.Fault != fault.Kind || !o.Until.After(o.Since) {
 		t.Errorf("the last outage is %+v", o)
 	}
-}
-
-// traffic has a few users make some requests each second until the test ends.
-func traffic(t *testing.T, api string) {
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for n := 0; ; n++ {
-			select {
-			case <-end:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			body := fmt.Sprintf(`{"method": "GET", "path": "/", "peer": "192.0.2.1", "claims": {"user": "%d"}}`, n%20)
-			response, err := http.Post(api+"/v1/take", "application/json", strings.NewReader(body))
-			if err == nil {
-				_ = response.Body.Close()
-			}
-		}
-	}()
-	t.Cleanup(func() { close(end); <-done })
 }

@@ -22,7 +22,7 @@ func StartTLS(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t)
 	var err error
-	if s.tls, err = writeCertificate(s.dir); err != nil {
+	if s.tls, err = writeCertificate(s.dir, longValid); err != nil {
 		t.Fatalf("redistest: certificate: %v", err)
 	}
 	s.portFlag = "--tls-port"
@@ -47,10 +47,17 @@ func (s *Server) CertificateFiles() (cert, key string) {
 
 // NewCertificate writes a certificate for 127.0.0.1 and localhost that is its own authority, and
 // its key, for servers and clients other than Redis.
-func NewCertificate(t testing.TB) (cert, key string) {
+func NewCertificate(t testing.TB) (cert, key string) { return CertificateFor(t, longValid) }
+
+// longValid is how long certificates are valid: longer than stint warns of.
+const longValid = 90 * 24 * time.Hour
+
+// CertificateFor is [NewCertificate] of one that is valid for some time from now on; it has expired
+// if that is negative.
+func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 	t.Helper()
 	directory := t.TempDir()
-	if _, err := writeCertificate(directory); err != nil {
+	if _, err := writeCertificate(directory, valid); err != nil {
 		t.Fatalf("redistest: certificate: %v", err)
 	}
 	return (&Server{dir: directory}).CertificateFiles()
@@ -58,7 +65,7 @@ func NewCertificate(t testing.TB) (cert, key string) {
 
 // writeCertificate makes a certificate for 127.0.0.1 and localhost that both ends use and trust,
 // writes it to dir and returns the client's configuration.
-func writeCertificate(dir string) (*tls.Config, error) {
+func writeCertificate(dir string, valid time.Duration) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -67,7 +74,7 @@ func writeCertificate(dir string) (*tls.Config, error) {
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: "localhost"},
 		NotBefore:             time.Now().Add(-48 * time.Hour),
-		NotAfter:              time.Now().AddDate(0, 0, 90), // later than stint warns of
+		NotAfter:              time.Now().Add(valid),
 		DNSNames:              []string{"localhost"},
 		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA:                  true,

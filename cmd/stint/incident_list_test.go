@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stint-limiter/stint/internal/errkind"
+)
+
+// incidentText is something that goes wrong, and what a person on call sees of it. "…" in a text stands
+// for any text. TestIncidents plays each of them, and docs/troubleshooting.md has a table of all.
+type incidentText struct {
+	what  string
+	fault string // of Redis, as errkind names it; "" if it is another matter
+	page  string // the sentences at the top
+	// alert is one that fires, and alertSays a part of its text; "" if there is none.
+	alert, alertSays string
+	log              string
+	// What the doctor finds with --store or --server: the result, under a name, and its text.
+	flag, result, name, found string
+}
+
+// outageOf is an incident in which Redis fails calls. The doctor fails a check.
+func outageOf(what, kind, name, found string) incidentText {
+	is := errkind.FaultOf(kind).Is
+	return incidentText{what: what, fault: kind, page: "Limiter degraded: Redis " + is + "…",
+		alert: "StoreDown", alertSays: "It " + is, log: "cannot be asked: it " + is,
+		flag: "--store", result: resultFail, name: name, found: found}
+}
+
+var incidents = []incidentText{
+	outageOf("Redis is killed", errkind.Unreachable, "connection", "cannot be reached"),
+	outageOf("Redis is stopped, or hangs", errkind.Silent, "connection", "accepts connections but does not answer"),
+	outageOf("Redis, or the way to it, is slow", errkind.Slow, "latency", "decisions take at least as long"),
+	outageOf("The password is changed", errkind.Auth, "connection", "requires a password"),
+	outageOf("Redis is full", errkind.Full, "scripts", "is out of memory"),
+	outageOf("A script of another client does not end", errkind.Script, "connection", "is blocked by a script"),
+	outageOf("A node of the Cluster is lost", errkind.Node, "cluster", "has lost a node of its Cluster"),
+	{what: "Sentinel fails over", page: "Limiter healthy.…Redis was down from", log: "the store can be asked again",
+		flag: "--server", result: resultOK, name: "store"},
+	{what: "The clock of Redis is set", page: "Limiter needs attention.…the clock of Redis…was set ahead by 1 h",
+		log: "the clock of Redis was set", flag: "--store", result: resultWarn, name: "clock",
+		found: "its clock and this host's differ by 1h"},
+	{what: "One address sends far too much", page: "Under attack: ip:203.0.113.x",
+		alert: "BlockedShare", alertSays: "were denials", log: "alert=BlockedShare",
+		flag: "--server", result: resultWarn, name: "alert", found: "BlockedShare"},
+	{what: "Many addresses attack several routes", page: "Many subjects are limited.",
+		alert: "BlockedShare", alertSays: "were denials", log: "alert=BlockedShare",
+		flag: "--server", result: resultWarn, name: "alert", found: "BlockedShare"},
+	{what: "The limit of a tier is too low", page: "A limit may be too low.…one rule, tier anonymous",
+		alert: "BlockedShare", alertSays: "were denials", log: "alert=BlockedShare",
+		flag: "--server", result: resultWarn, name: "alert", found: "BlockedShare"},
+	{what: "A limit is lowered", page: "A change of the configuration denies requests.…from 100000/1h to 2/1h",
+		alert: "BlockedShare", alertSays: "from 100000/1h to 2/1h", log: "from 100000/1h to 2/1h",
+		flag: "--server", result: resultWarn, name: "alert", found: "from 100000/1h to 2/1h"},
+	{what: "A botnet stays below the limits",
+		page:  "Traffic is…times the usual, from at least…new addresses, all below their limits.",
+		alert: "Spike", alertSays: "new addresses, all below their limits", log: "alert=Spike",
+		flag: "--server", result: resultWarn, name: "alert", found: "Spike"},
+	{what: "A configuration is invalid",
+		page:  "Limiter needs attention.…The new configuration is invalid (policies): the last valid one is in force.",
+		alert: "ConfigRefused", alertSays: "Refused: policies", log: "stint.yaml:1",
+		flag: "--server", result: resultFail, name: "configuration", found: "the last valid one stays in force"},
+	{what: "An expired certificate is rolled out",
+		page:  "Limiter needs attention.…The new configuration is invalid (certificate for Redis)",
+		alert: "ConfigRefused", alertSays: "Refused: certificate for Redis", log: "the certificate expired on",
+		flag: "--server", result: resultFail, name: "configuration", found: "the certificate expired on"},
+	{what: "Processes have different configurations", page: "Limiter needs attention.…has another configuration in force",
+		alert: "ConfigDiffers", alertSays: "different configurations", log: "alert=ConfigDiffers",
+		flag: "--server", result: resultWarn, name: "alert", found: "ConfigDiffers"},
+	{what: "A process hangs", page: "Limiter unhealthy.…has not reported", alert: "ProcessSilent", alertSays: "Silent: ",
+		log: "alert=ProcessSilent", flag: "--server", result: resultFail, name: "alert", found: "ProcessSilent"},
+}
+
+// incidentTable is the table of the documentation.
+func incidentTable() string {
+	var b strings.Builder
+	b.WriteString("| what happens | the page | alert | the log | `stint doctor` |\n|---|---|---|---|---|\n")
+	spaced := strings.NewReplacer(".…", ". … ", "…", " … ")
+	for _, i := range incidents {
+		alert := "–"
+		if i.alert != "" {
+			alert = fmt.Sprintf("[%s](alerts.md#%s): %s", i.alert, strings.ToLower(i.alert), strings.TrimSpace(i.alertSays))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | `%s`: %s |\n", i.what, strings.TrimSpace(spaced.Replace(i.page)), alert, i.log,
+			i.flag, strings.TrimSpace(i.result+" "+i.name+" "+i.found))
+	}
+	return b.String()
+}
+
+// TestIncidentTable: the table in the documentation is that of the incidents. With -update it is
+// written.
+func TestIncidentTable(t *testing.T) {
+	const page, begin, end = "../../docs/troubleshooting.md", "<!-- incidents -->\n", "<!-- end of incidents -->\n"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	table, tail, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no table between %q and %q", page, begin, end)
+	}
+	if *update {
+		table = incidentTable()
+		if err := os.WriteFile(page, []byte(head+begin+table+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if table != incidentTable() {
+		t.Errorf("the table in %s differs (make incident-table writes it); want\n%s", page, incidentTable())
+	}
+}
