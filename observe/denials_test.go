@@ -114,7 +114,8 @@ func TestWhyBy(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		id = w.Header().Get("X-RateLimit-Denial")
 	}
-	if list := m.Why(t.Context(), id); len(list) != 1 || list[0].Limit != "1/1h" || !strings.HasPrefix(list[0].Subject, "x-team:") {
+	if list := m.Why(t.Context(), id); len(list) != 1 || list[0].Limit != "1/1h" ||
+		!strings.HasPrefix(list[0].Subject, "x-team:") {
 		t.Errorf("%q: %+v", id, list)
 	}
 }

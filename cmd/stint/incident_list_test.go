@@ -9,8 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// incidentText is something that goes wrong, and what a person on call sees of it. "…" in a text stands
-// for any text. TestIncidents plays each of them, and docs/troubleshooting.md has a table of all.
+// incidentText is something that goes wrong, and what a person on call sees of it. "…" in a text
+// stands for any text. TestIncidents plays each of them, and docs/troubleshooting.md has a table of
+// all.
 type incidentText struct {
 	what  string
 	fault string // of Redis, as errkind names it; "" if it is another matter
@@ -67,11 +68,13 @@ var incidents = []incidentText{
 		page:  "Limiter needs attention.…The new configuration is invalid (certificate for Redis)",
 		alert: "ConfigRefused", alertSays: "Refused: certificate for Redis", log: "the certificate expired on",
 		flag: "--server", result: resultFail, name: "configuration", found: "the certificate expired on"},
-	{what: "Processes have different configurations", page: "Limiter needs attention.…has another configuration in force",
+	{what: "Processes have different configurations",
+		page:  "Limiter needs attention.…has another configuration in force",
 		alert: "ConfigDiffers", alertSays: "different configurations", log: "alert=ConfigDiffers",
 		flag: "--server", result: resultWarn, name: "alert", found: "ConfigDiffers"},
-	{what: "A process hangs", page: "Limiter unhealthy.…has not reported", alert: "ProcessSilent", alertSays: "Silent: ",
-		log: "alert=ProcessSilent", flag: "--server", result: resultFail, name: "alert", found: "ProcessSilent"},
+	{what: "A process hangs", page: "Limiter unhealthy.…has not reported",
+		alert: "ProcessSilent", alertSays: "Silent: ", log: "alert=ProcessSilent",
+		flag: "--server", result: resultFail, name: "alert", found: "ProcessSilent"},
 }
 
 // incidentTable is the table of the documentation.
@@ -82,10 +85,11 @@ func incidentTable() string {
 	for _, i := range incidents {
 		alert := "–"
 		if i.alert != "" {
-			alert = fmt.Sprintf("[%s](alerts.md#%s): %s", i.alert, strings.ToLower(i.alert), strings.TrimSpace(i.alertSays))
+			alert = fmt.Sprintf("[%s](alerts.md#%s): %s", i.alert, strings.ToLower(i.alert),
+				strings.TrimSpace(i.alertSays))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | `%s`: %s |\n", i.what, strings.TrimSpace(spaced.Replace(i.page)), alert, i.log,
-			i.flag, strings.TrimSpace(i.result+" "+i.name+" "+i.found))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | `%s`: %s |\n", i.what, strings.TrimSpace(spaced.Replace(i.page)),
+			alert, i.log, i.flag, strings.TrimSpace(i.result+" "+i.name+" "+i.found))
 	}
 	return b.String()
 }

@@ -271,8 +271,8 @@ func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, ou
 	s.admin = "http://" + first.Addr(server.Admin).String()
 	// The first of them speaks for both: it has to be older, in whole seconds.
 	s.until("a second is over", time.Minute, func() bool { return time.Now().Unix() > started.Unix()+1 })
-	s.other = launch(t, binary, "serve", "--store", p.url, "--config", s.files[1], "--http", "127.0.0.1:0", "--drain", "0s",
-		"--alert", "ScriptSlow=off", "--alert", "LimiterSlow=off")
+	s.other = launch(t, binary, "serve", "--store", p.url, "--config", s.files[1], "--http", "127.0.0.1:0",
+		"--drain", "0s", "--alert", "ScriptSlow=off", "--alert", "LimiterSlow=off")
 	s.apis = []string{"http://" + first.Addr(server.HTTP).String(), "http://" + s.other.at(server.HTTP)}
 	s.screens = map[string]*browsertest.Page{"1280": browser.Page(t, 1280, 720), "390": browser.Page(t, 390, 844)}
 	for _, page := range s.screens {
@@ -454,7 +454,8 @@ func (s *scene) outage(fault errkind.Fault) {
 		t.Errorf("the log does not name the fault %s as an error", fault.Kind)
 	}
 	if same := fault.Kind != errkind.Slow && fault.Kind != errkind.Auth; same { // for these it knows more
-		if got := execute(t, "", "doctor", "--store", s.play.url); got.code != exitBad || !strings.Contains(got.stdout, fault.Fix) {
+		if got := execute(t, "", "doctor", "--store", s.play.url); got.code != exitBad ||
+			!strings.Contains(got.stdout, fault.Fix) {
 			t.Errorf("the doctor says %q, with exit code %d", got.stdout, got.code)
 		}
 	}
