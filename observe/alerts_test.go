@@ -82,6 +82,15 @@ func tiers(large, allowed, denied int64) func(*watchman) {
 	}
 }
 
+// every20 is something that happens every 20 seconds.
+func every20(f func(*watchman)) func(*watchman) {
+	return func(w *watchman) {
+		if w.now.Unix()%20 == 0 {
+			f(w)
+		}
+	}
+}
+
 // take makes decisions and store calls that take so long.
 func take(n int64, decision, call time.Duration) func(*watchman) {
 	return func(w *watchman) { w.took(n, decision, call) }
@@ -294,6 +303,18 @@ func TestAlerts(t *testing.T) {
 			{14 * time.Minute, tiers(1000, 10, 0), "ok", 0},
 			{20 * time.Second, tiers(1000, 5, 5), "firing", 100. * 100 / 600},
 			{2 * time.Minute, tiers(1000, 10, 0), "ok", 0},
+		}},
+		{"DenialJump", []spell{ // a tier with three requests a minute says nothing, whatever is denied
+			{14 * time.Minute, both(tiers(1000, 0, 0), every20(tiers(0, 1, 0))), "ok", 0},
+			{5 * time.Minute, both(tiers(1000, 0, 0), every20(tiers(0, 0, 1))), "ok", 0},
+		}},
+		{"DenialJump", []spell{ // nor do fewer than 20 denials in a minute: one client that retries
+			{14 * time.Minute, tiers(1000, 3, 0), "ok", 0},
+			{time.Minute, both(tiers(1000, 3, 0), every20(tiers(0, 0, 6))), "ok", 0},
+		}},
+		{"DenialJump", []spell{
+			{14 * time.Minute, tiers(1000, 3, 0), "ok", 0},
+			{time.Minute, both(tiers(1000, 3, 0), every20(tiers(0, 0, 7))), "firing", 0},
 		}},
 		{"CertificateExpires", []spell{
 			{time.Second, nil, "ok", 0},
