@@ -25,8 +25,6 @@ const (
 
 const dataField = "data:"
 
-var dataPrefix = []byte(dataField)
-
 func (e *events) Write(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {
@@ -77,23 +75,22 @@ func (e *events) skip(p []byte) int {
 		p = p[:cr]
 	}
 	p = p[:e.json.pointers.before(p)]
-	end := bytes.LastIndex(p, emptyLine) + len(emptyLine)
-	if end < len(emptyLine) {
-		return 0
-	}
-	for at := 0; at < end; {
-		line := p[at : at+bytes.IndexByte(p[at:], '\n')]
-		at += len(line) + 1
-		if data, ok := bytes.CutPrefix(line, dataPrefix); ok {
-			e.peek(data)
-		} else if len(line) == 0 {
+	end, at := 0, 0
+	for {
+		length := bytes.IndexByte(p[at:], '\n')
+		switch {
+		case length < 0:
+			e.object = 0 // the last event is not whole: it is looked at again
+			return end
+		case length == 0:
 			e.endEvent()
+			end = at + 1
+		case length >= len(dataField) && string(p[at:at+len(dataField)]) == dataField:
+			e.peek(p[at+len(dataField) : at+length])
 		}
+		at += length + 1
 	}
-	return end
 }
-
-var emptyLine = []byte("\n\n")
 
 // name takes a byte of a field's name.
 func (e *events) name(c byte) {
@@ -108,11 +105,15 @@ func (e *events) name(c byte) {
 
 // peek finds out whether the data of the event is an object.
 func (e *events) peek(p []byte) {
-	if e.object == 0 {
-		if first := bytes.TrimLeft(p, " \t"); len(first) > 0 {
-			if e.object = -1; first[0] == '{' {
+	if e.object != 0 {
+		return
+	}
+	for _, c := range p {
+		if c != ' ' && c != '\t' {
+			if e.object = -1; c == '{' {
 				e.object = 1
 			}
+			return
 		}
 	}
 }

@@ -21,6 +21,7 @@ type Pointers struct {
 	depth  int    // of the deepest
 	maxKey int    // the longest key in bytes, with every character escaped
 	common []byte // what the last names of all pointers have in common
+	rare   int    // the index in common of a letter that few texts have
 	folded bool   // letters of either case are the same
 }
 
@@ -55,8 +56,16 @@ func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {
 		return 0
 	}
-	if i := bytes.Index(text, p.common); i >= 0 {
-		text = text[:i]
+	for at := 0; at < len(text); {
+		i := bytes.IndexByte(text[at:], p.common[p.rare])
+		if i < 0 {
+			break
+		}
+		if i += at; i >= p.rare && bytes.HasPrefix(text[i-p.rare:], p.common) {
+			text = text[:i-p.rare]
+			break
+		}
+		at = i + 1
 	}
 	if i := bytes.Index(text, escapedLetter); i >= 0 {
 		text = text[:i]
@@ -74,6 +83,17 @@ func commonPart(a, b string) (longest string) {
 		}
 	}
 	return longest
+}
+
+// rarest returns the index of the letter of a text that is rarest in others.
+func rarest(text string) int {
+	const letters = "zjqxkvbpygwfmucldrhsnioate" // by how often English has them
+	for _, c := range letters {
+		if i := strings.IndexRune(text, c); i >= 0 {
+			return i
+		}
+	}
+	return 0
 }
 
 // NewPointers returns pointers to look for. A [Scanner] reports them by their index. The empty
@@ -116,6 +136,7 @@ func NewPointers(texts ...string) (*Pointers, error) {
 	}
 	if !strings.ContainsFunc(common, func(c rune) bool { return c > 'z' || strings.ContainsRune(`~/\"`, c) }) {
 		p.common = []byte(common) // else it has other spellings
+		p.rare = rarest(common)
 	}
 	return p, nil
 }
