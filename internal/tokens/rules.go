@@ -227,7 +227,7 @@ func (r *Rules) Units(c Counts, name string) int64 {
 		return min(cached, stint.MaxUnits)
 	case PriceName:
 		rates, ok := r.config.Prices[c.Model]
-		if !ok || c.Model == "" {
+		if !ok {
 			if rates, ok = r.config.Prices[AnyModel]; !ok {
 				return stint.MaxUnits
 			}
