@@ -79,12 +79,13 @@ func (l *ledger) noteOwing(rec *record) {
 	rec.owing = owing
 }
 
-// oweTogether adds what some claims were granted at an instant to what their
-// subjects owe.
-func (l *ledger) oweTogether(claims []stint.Claim, at int64) {
-	for it := range l.each(claims) {
-		if it.Algorithm != stint.AlgorithmConcurrency && at >= it.since {
-			it.together(it.cost, at)
+// oweTogether adds what is left of a debt to what its subjects owe.
+func (l *ledger) oweTogether(o *debt) {
+	for it := range l.each(o.claims) {
+		if it.Algorithm != stint.AlgorithmConcurrency && o.at >= it.since {
+			left := o.left(it.count, it.claim)
+			it.unowe(it.cost-left, o.at)
+			it.together(left, o.at)
 			l.noteOwing(it.rec)
 		}
 	}

@@ -309,3 +309,22 @@ func TestRefillOfSettledDebts(t *testing.T) {
 		}
 	})
 }
+
+// A request on two subjects that was not answered is refunded before the store is charged with it.
+// The store never is, and loses no room.
+func TestRefundOfTwoSubjectsWithoutAnAnswer(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		short, hour := stint.PerSecond(1).WithBurst(3), stint.PerHour(10)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", short))
+		time.Sleep(time.Second)
+		store.change(way{silent: true})
+		d := mustDecide(t, s, and(ask("a", 3, short), ask("b", 3, hour)))
+		mustAmend(t, s, d.Charge, stint.Amendment{Cost: 1})
+		time.Sleep(4 * time.Second)
+		store.up()
+		wantAdmitted(t, s, 5, oneUnit("a", short), 3)
+		time.Sleep(2 * time.Second)
+		wantUsed(t, store, "b", hour, 1)
+	})
+}

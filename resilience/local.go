@@ -125,7 +125,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	case id && l.mayAdd(l.find(&r.Claims[0])):
 		l.oweAlone(r, data.ID, dueDebt, now)
 	case owes:
-		l.oweTogether(r.Claims, now)
+		l.oweTogether(&debt{claims: r.Claims, at: now})
 	}
 	return nil
 }

@@ -18,15 +18,16 @@ import (
 func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
-	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, for what is used already
+	ahead := charged && d.RetryAfter > 0 && !d.Repeat                                             // a booking, for what is used already
+	raised := func(j *job) bool { return j.done != nil || j.Amendment.Kind != stint.AmendSettle } // or released
 	set := l.lock(o.subjects)
 	switch {
 	case o.state != openDebt:
 	case charged && !ahead:
 		due = l.paid(o, d, call)
-	case o.id == "" && len(o.pending) == 0 && o.hold == 0:
+	case o.id == "" && o.hold == 0 && !slices.ContainsFunc(o.pending, raised):
 		l.remove(o, goneDebt)
-		l.oweTogether(o.claims, o.at)
+		l.oweTogether(o)
 	default:
 		if o.state, o.sent = dueDebt, true; o.id == "" || ahead { // the booking has its ID
 			o.rename()
@@ -52,7 +53,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 			}
 		case o.at >= it.since:
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
-			it.repaid(it.cost, o.left(it.count, it.cost), o.at, charge.Data().NowOf(i), call, now, o.refilled)
+			it.repaid(it.cost, o.left(it.count, it.claim), o.at, charge.Data().NowOf(i), call, now, o.refilled)
 			if it.owed != nil && o.charge == 0 {
 				it.keep(paidGroup{o.from, o.at, it.cost - o.back, charge}, now)
 			}
@@ -264,7 +265,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 				back := time.Duration(0) // others may have used all that was refilled
 				if n := rec.of(m, j); l.instances() == 1 && len(claims) == 1 && n != nil && n.meter != nil &&
 					n.owed != nil && !rec.blind(n, o.at) {
-					back = n.givenBack(rec, o, c.CostOf(m), now)
+					back = n.givenBack(rec, o, &o.claims[i], now)
 				}
 				metered, given = true, min(given, back)
 				counts = counts || back < maxAhead && age < meterLife(m)
@@ -290,7 +291,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 // the longest time if all of them. The local level is of the newest units: of a debt counts what is
 // above the weight of newer ones. A debt that may have been charged comes first: the level of the
 // store has refilled since then, not those that surely were not charged.
-func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration {
+func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {
 		if d == o {
@@ -301,11 +302,11 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 			same := func(l stint.Limit) bool { return contract.SameID(&l, &c.Limit) }
 			if !before && d.state == dueDebt && !d.sent && !rec.isOther(d.claims[i]) &&
 				slices.ContainsFunc(d.claims[i].Limits, same) {
-				newer += d.left(c, c.cost(&d.claims[i]))
+				newer += d.left(c, &d.claims[i])
 			}
 		}
 	}
-	truth := o.left(c, units)
+	truth, units := o.left(c, claim), c.cost(claim)
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
 	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
 	switch age, rest := now-o.seen(), c.weight(units-truth); { // the store gives back the rest as far as it counts
@@ -320,12 +321,14 @@ func (c *count) givenBack(rec *record, o *debt, units, now int64) time.Duration 
 	return time.Duration(left/c.rate*c.tick) * time.Microsecond
 }
 
-// left is how many units of a debt are not to be given back once it is charged.
-func (o *debt) left(c *count, units int64) int64 {
-	units -= o.back
+// left is how many units of a claim of a debt are not to be given back once it is charged.
+func (o *debt) left(c *count, claim *stint.Claim) int64 {
+	units := c.cost(claim) - o.back
 	for _, j := range o.pending {
-		if t, named := contract.TotalOf(&j.Amendment, c.Name); j.Amendment.Kind == stint.AmendSettle && named {
-			units = min(units, t)
+		of := func(other stint.Claim) bool { return sameClaim(other, *claim) }
+		truth, named := contract.TotalOf(&j.Amendment, c.Name)
+		if j.Amendment.Kind == stint.AmendSettle && named && slices.ContainsFunc(j.Charge.Claims(), of) {
+			units = min(units, truth)
 		}
 	}
 	return units
