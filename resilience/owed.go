@@ -189,8 +189,8 @@ func (c *count) cancel(units, from, to int64) int64 {
 	return units
 }
 
-// repaid notes that the store has charged units that were granted at a time. The rest of them, above
-// truth, is to be given back: the meter does not count that any more. The store has charged a meter
+// repaid notes that the store has charged units that were granted at a time. What is more than
+// truth is to be given back: the meter does not count it any more. The store has charged a meter
 // with less: what that refills in some time was taken off. What was refilled since the charge was
 // of the store's level, and not of units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
@@ -204,8 +204,9 @@ func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, 
 	weight, until := int64(0), granted+int64(c.Window)+c.part
 	if m := c.meter; m != nil {
 		since := time.Duration(max(now-c.ledger.instant(at, now), 0))
-		weight = max(c.weight(min(units, truth))-c.given(refilled)-c.given(since), m.local-c.weight(c.uncharged(now)), 0)
-		weight, until = min(weight, m.local), math.MaxInt64
+		weight = c.weight(min(units, truth)) - c.given(refilled) - c.given(since)
+		weight = min(max(weight, m.local-c.weight(c.uncharged(now)), 0), m.local)
+		until = math.MaxInt64
 		m.stored, m.local = m.stored+weight, m.local-weight
 	}
 	if n := len(o.charged); n == maxCharged {

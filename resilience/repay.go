@@ -18,14 +18,16 @@ import (
 func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
-	ahead := charged && d.RetryAfter > 0 && !d.Repeat                                             // a booking, for what is used already
-	raised := func(j *job) bool { return j.done != nil || j.Amendment.Kind != stint.AmendSettle } // or released
+	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, for what is used already
+	// A raise is charged, and a place released, once there is a charge. Other settlements lower
+	// what is owed.
+	apart := func(j *job) bool { return j.done != nil || j.Amendment.Kind == stint.AmendRelease }
 	set := l.lock(o.subjects)
 	switch {
 	case o.state != openDebt:
 	case charged && !ahead:
 		due = l.paid(o, d, call)
-	case o.id == "" && o.hold == 0 && !slices.ContainsFunc(o.pending, raised):
+	case o.id == "" && o.hold == 0 && !slices.ContainsFunc(o.pending, apart):
 		l.remove(o, goneDebt)
 		l.oweTogether(o)
 	default:
