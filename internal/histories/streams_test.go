@@ -417,7 +417,8 @@ func (j *judge) costs(s int, o *op) (least, most int64) {
 		least = j.reported(o, never)
 	}
 	for _, b := range o.beats { // what was reported without the server is charged once it is back
-		if o.degraded && !forgotten && !j.subjects[s].ids && b.open && !b.failed && p.charged(b.ret) < b.call+life-j.skew {
+		if o.degraded && !forgotten && !j.subjects[s].ids && b.open && !b.failed &&
+			p.charged(b.ret) < b.call+life-j.skew {
 			least = max(least, b.total)
 		}
 	}
@@ -439,7 +440,8 @@ func (j *judge) costs(s int, o *op) (least, most int64) {
 			alive = b.call // what is granted without the server lasts as its process says
 		}
 	}
-	if a.applied && !a.failed && by != never && by < alive+2*life-j.skew && !forgotten && !o.repeat && !j.subjects[s].ids {
+	if a.applied && !a.failed && by != never && by < alive+2*life-j.skew && !forgotten && !o.repeat &&
+		!j.subjects[s].ids {
 		least = a.cost
 	}
 	return least, most

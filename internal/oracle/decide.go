@@ -301,7 +301,8 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 				k.unbook(r.Terms().Booked.At, p.cost())
 			}
 			switch {
-			case r.Hold > 0 && isStock(p.limit, r.Hold.Microseconds()) && s.holdFull(stateOf(p.claim, p.limit), now) == 0:
+			case r.Hold > 0 && isStock(p.limit, r.Hold.Microseconds()) &&
+				s.holdFull(stateOf(p.claim, p.limit), now) == 0:
 				n := p.cost()
 				if r.Mode == driver.ModeForce {
 					n = max(0, min(n, most/2-k.used(p.limit)))
