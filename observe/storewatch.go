@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -48,12 +47,12 @@ type storeWatch struct {
 	hurry     chan struct{} // a call has failed: the store is to be asked soon
 
 	mu        sync.Mutex
-	since     time.Time // when it went down; zero if it is not
-	lostSince time.Time // when a node was found to be lost; zero if none is
-	failed    time.Time // when a call last failed
-	answered  time.Time // when a ping or a probe was last answered
-	failure   error     // why the last call failed
-	votes     votes     // on what is wrong, since it went down
+	since     time.Time     // when it went down; zero if it is not
+	lostSince time.Time     // when a node was found to be lost; zero if none is
+	failed    time.Time     // when a call last failed
+	answered  time.Time     // when a ping or a probe was last answered
+	failure   error         // why the last call failed
+	votes     errkind.Votes // on what is wrong, since it went down
 	lastError string
 	errorAt   time.Time
 	state     string // of the breaker
@@ -65,7 +64,7 @@ type storeWatch struct {
 
 // newStoreWatch returns a watch of a store that is taken to be up.
 func newStoreWatch() *storeWatch {
-	w := &storeWatch{start: time.Now(), stop: func() {}, hurry: make(chan struct{}, 1), votes: votes{}}
+	w := &storeWatch{start: time.Now(), stop: func() {}, hurry: make(chan struct{}, 1)}
 	w.life, w.end = context.WithCancel(context.Background())
 	w.succeeded.Store(-int64(quiet))
 	return w
@@ -122,7 +121,7 @@ func (w *storeWatch) up() {
 // fails notes why the store does not.
 func (w *storeWatch) fails(err error, now time.Time) {
 	w.failure, w.lastError, w.errorAt = err, label.Line(err.Error()), now
-	w.votes.add(errkind.Diagnose(err, true), w.lastError, now)
+	w.votes.Add(err, now)
 	if w.since.IsZero() {
 		w.since = now
 		w.down.Store(true)
@@ -160,7 +159,7 @@ func (w *storeWatch) follow(now time.Time) {
 		if w.outage != nil && now.Sub(w.failed) >= grace {
 			w.before, w.outage = w.outage, nil
 			w.before.Until = now
-			clear(w.votes)
+			w.votes.Clear()
 		}
 		return
 	}
@@ -168,7 +167,7 @@ func (w *storeWatch) follow(now time.Time) {
 	if since.IsZero() || !w.lostSince.IsZero() && w.lostSince.Before(since) {
 		since = w.lostSince
 	}
-	kind, cause := w.votes.fault(now)
+	kind, cause := w.votes.Fault(now)
 	switch {
 	case len(w.probed.Lost) > 0:
 		kind = errkind.Node
@@ -183,7 +182,10 @@ func (w *storeWatch) follow(now time.Time) {
 		since = w.outage.Since
 	}
 	w.outage = &Outage{Since: since, Fault: fault.Kind, Is: fault.Is, Why: fault.Why, Fix: fault.Fix,
-		Error: cmp.Or(cause, w.lastError)}
+		Error: w.lastError}
+	if cause != nil {
+		w.outage.Error = label.Line(cause.Error())
+	}
 }
 
 func (w *storeWatch) health() StoreHealth {

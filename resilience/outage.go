@@ -23,12 +23,13 @@ import (
 type outageLog struct {
 	logger *slog.Logger
 
-	decisions atomic.Int64 // made without the store, ever
-	others    atomic.Int64 // calls that failed, ever, where no decision was made without the store
-	cause     atomic.Pointer[stint.StoreError]
-	example   atomic.Pointer[failedCall] // the first that failed since the last message
-	worse     chan struct{}              // the store rejects us, or the breaker has opened
-	watched   atomic.Bool                // an outage lasts; whoever set it owns what follows
+	decisions atomic.Int64                     // made without the store, ever
+	others    atomic.Int64                     // calls that failed, ever, where no decision was made without the store
+	cause     atomic.Pointer[stint.StoreError] // the last one
+	votes     errkind.Votes                    // on what is wrong, of this outage
+	example   atomic.Pointer[failedCall]       // the first that failed since the last message
+	worse     chan struct{}                    // the store rejects us, or the breaker has opened
+	watched   atomic.Bool                      // an outage lasts; whoever set it owns what follows
 
 	begun    time.Time // when the outage began
 	before   int64     // decisions made without the store before it,
@@ -65,7 +66,7 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 	}
 	worse := n.warned.Load()
 	if cause.Kind != errkind.Refused || !n.watched.Load() { // an open breaker says nothing new
-		before := n.cause.Swap(cause)
+		before := n.note(cause)
 		worse = cause.Kind == errkind.Auth && before != nil && before.Kind != errkind.Auth
 	}
 	if worse {
@@ -91,7 +92,7 @@ func (n *outageLog) logLost() {
 	n.begun, n.before, n.detailed = time.Now(), n.logged, false
 	if n.cause.Load().Kind == errkind.Timeout {
 		n.warned.Store(true)
-		n.log(slog.LevelWarn, "stint: the store did not answer in time; the failure mode decides", nil)
+		n.log(slog.LevelWarn, "stint: the store did not answer in time; the failure mode decides", n.cause.Load(), nil)
 		return
 	}
 	n.logFault("stint: the store cannot be asked: it ", false)
@@ -100,14 +101,33 @@ func (n *outageLog) logLost() {
 // logFault logs that the store cannot be asked, what is wrong with it, and the remedy. For a store
 // that does not answer in time, answers tells whether it answers pings.
 func (n *outageLog) logFault(message string, answers bool) {
-	fault := errkind.FaultOf(errkind.Diagnose(n.cause.Load(), answers))
+	cause := n.lasting()
+	fault := errkind.FaultOf(errkind.Diagnose(cause, answers))
 	n.warned.Store(false)
-	n.log(slog.LevelError, message+fault.Is+"; the failure mode decides", []any{"fault", fault.Kind, "fix", fault.Fix})
+	n.log(slog.LevelError, message+fault.Is+"; the failure mode decides", cause,
+		[]any{"fault", fault.Kind, "fix", fault.Fix})
+}
+
+// note notes a failure, and returns the one before it. That the breaker is open says nothing about
+// what is wrong.
+func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
+	if cause.Kind != errkind.Refused {
+		n.votes.Add(cause, time.Now())
+	}
+	return n.cause.Swap(cause)
+}
+
+// lasting returns the last failure of the kind that lasts.
+func (n *outageLog) lasting() *stint.StoreError {
+	_, last := n.votes.Fault(time.Now())
+	if cause, ok := errors.AsType[*stint.StoreError](last); ok {
+		return cause
+	}
+	return n.cause.Load()
 }
 
 // log logs why the store cannot be asked, and what was asked.
-func (n *outageLog) log(level slog.Level, message string, more []any) {
-	cause := n.cause.Load()
+func (n *outageLog) log(level slog.Level, message string, cause *stint.StoreError, more []any) {
 	n.auth = cause.Kind == errkind.Auth
 	n.loggedAt = time.Now()
 	total := n.decisions.Load()
@@ -134,6 +154,7 @@ func (s *Stack) watchOutage() {
 		}
 		n.logged = n.decisions.Load()
 		n.example.Store(nil) // of the next outage there will be another
+		n.votes.Clear()
 		n.warned.Store(false)
 		n.logger.Info("stint: the store can be asked again",
 			"decisions_without_it", n.logged-n.before, "lasted", time.Since(n.begun).Round(time.Second))
@@ -162,7 +183,7 @@ func (s *Stack) untilBack() int64 {
 		case <-s.life.Done():
 			return seen
 		}
-		isAuth := n.cause.Load().Kind == errkind.Auth
+		isAuth := n.lasting().Kind == errkind.Auth
 		switch {
 		case n.warned.Load():
 			n.logFault("stint: the store cannot be asked: it ", s.answers())
@@ -175,13 +196,13 @@ func (s *Stack) untilBack() int64 {
 // answers reports whether a store that does not answer calls in time answers a ping. If it fails in
 // another way than its calls, that becomes the cause: calls may not get that far.
 func (s *Stack) answers() bool {
-	if s.outage.cause.Load().Kind != errkind.Timeout {
+	if s.outage.lasting().Kind != errkind.Timeout {
 		return false
 	}
 	err := s.store.ping()
 	failure, ok := errors.AsType[*stint.StoreError](err)
 	if ok && failure.Kind != errkind.Timeout && s.life.Err() == nil {
-		s.outage.cause.Store(failure)
+		s.outage.note(failure)
 	}
 	return err == nil
 }
@@ -212,7 +233,7 @@ func (s *Stack) probe() error {
 	defer cancel()
 	_, err := s.ask(ctx, &question{request: r, asked: time.Now()})
 	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != errkind.Refused {
-		n.cause.Store(cause)
+		n.note(cause)
 	}
 	return err
 }

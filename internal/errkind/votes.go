@@ -1,10 +1,9 @@
-package observe
+package errkind
 
 import (
 	"math"
+	"sync"
 	"time"
-
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 const (
@@ -14,32 +13,44 @@ const (
 	saidWeight    = 4
 )
 
-// votes find out what is wrong with a store that fails in several ways. When a Redis is killed,
+// Votes find out what is wrong with a store that fails in several ways. When a Redis is killed,
 // calls in progress time out; when it is full and the machine is busy, some answers are late. Every
 // second with a failure of some kind is a vote for that kind, four if the store replied with it.
 // Votes halve every five seconds. So the fault is the one that lasts, whatever fails last, and a
-// new one takes over within seconds.
-type votes map[string]*vote
+// new one takes over within seconds. Page, alerts and log name it.
+//
+// The zero value has no votes. It is safe for concurrent use.
+type Votes struct {
+	mu   sync.Mutex
+	each map[string]*vote
+}
 
 type vote struct {
 	weight float64
 	at     time.Time // when weight was right
-	text   string    // the last failure
+	last   error
 }
 
-func (v votes) add(kind, text string, now time.Time) {
-	one := v[kind]
+// Add adds a failure.
+func (v *Votes) Add(err error, now time.Time) {
+	kind := Diagnose(err, true)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	one := v.each[kind]
 	if one == nil {
 		one = &vote{at: now.Add(-time.Hour)}
-		v[kind] = one
+		if v.each == nil {
+			v.each = map[string]*vote{}
+		}
+		v.each[kind] = one
 	}
-	one.text = text
+	one.last = err
 	if now.Sub(one.at) < time.Second {
 		return
 	}
 	weight := 1.
 	switch kind {
-	case errkind.Slow, errkind.Unreachable, errkind.Node, errkind.Other:
+	case Slow, Unreachable, Node, Other:
 	default:
 		weight = saidWeight
 	}
@@ -51,13 +62,23 @@ func (v *vote) now(now time.Time) float64 {
 	return v.weight * math.Exp2(-now.Sub(v.at).Seconds()/faultHalfLife.Seconds())
 }
 
-// fault returns the kind with most votes, "" if there are none, and its last failure.
-func (v votes) fault(now time.Time) (kind, text string) {
+// Fault returns the kind with most votes, as [Diagnose] does of a store that answers pings, and its
+// last failure; "" and nil if there are none.
+func (v *Votes) Fault(now time.Time) (kind string, last error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	most := 0.
-	for k, one := range v {
+	for k, one := range v.each {
 		if w := one.now(now); w > most || w == most && k < kind {
-			most, kind, text = w, k, one.text
+			most, kind, last = w, k, one.last
 		}
 	}
-	return kind, text
+	return kind, last
+}
+
+// Clear forgets all votes.
+func (v *Votes) Clear() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.each)
 }
