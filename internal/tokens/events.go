@@ -80,8 +80,7 @@ func (e *events) skip(p []byte) int {
 		length := bytes.IndexByte(p[at:], '\n')
 		switch {
 		case length < 0:
-			e.object = 0 // the last event is not whole: it is looked at again
-			return end
+			return end // the last event, if it is not whole, is looked at again
 		case length == 0:
 			e.endEvent()
 			end = at + 1
