@@ -178,7 +178,8 @@ func manyEvents(r *rand.Rand, name string) string {
 		for range r.IntN(2) {
 			b.WriteString(pick(": ping", "event: message", "id: 1", "data", "dat: {}", "DATA: {", "retry:") + line)
 		}
-		value := map[string]any{"delta": pick("", "Hel", `lo "usage"`, "\n\n", "é\x01", strings.Repeat("x", r.IntN(9000)))}
+		long := strings.Repeat("x", r.IntN(9000))
+		value := map[string]any{"delta": pick("", "Hel", `lo "usage"`, "\n\n", "é\x01", long)}
 		if r.IntN(4) == 0 {
 			set(value, pick(pointers...), []any{r.IntN(1000), 1.5, nil, "7", -3, map[string]any{}}[r.IntN(6)])
 		}

@@ -558,8 +558,8 @@ func TestUsageOfBrokenBodies(t *testing.T) {
 	}
 }
 
-// Responses that lie about themselves pass as they are. What they say counts, else the estimate: 100
-// tokens of output, and 23 of input.
+// Responses that lie about themselves pass as they are. What they say counts, else the estimate:
+// 100 tokens of output, and 23 of input.
 func TestUsageOfHostileResponses(t *testing.T) {
 	bomb := zipped(strings.Repeat(" ", 17<<20) + chatBody)
 	for _, test := range []struct {
