@@ -48,7 +48,7 @@ func plainCounts(c *Config, body []byte) (Counts, bool) {
 	events, ended := plainEvents(body)
 	for i, data := range events {
 		if !strings.ContainsAny(data, `"{`) {
-			continue // such as [DONE]
+			continue // such as the last event of OpenAI
 		}
 		decoder := json.NewDecoder(strings.NewReader(data))
 		decoder.UseNumber()
