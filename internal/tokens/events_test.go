@@ -186,6 +186,7 @@ func manyEvents(r *rand.Rand, name string) string {
 		text, _ := json.MarshalIndent(value, "", pick("", " "))
 		data := string(text)
 		if r.IntN(3) == 0 {
+			data = strings.ReplaceAll(data, "oken", pick(`o\u006ben`, "oken"))
 			data = strings.ReplaceAll(data, "usage", pick(`\u0075sage`, `usag\u0065`, "usage"))
 		}
 		if r.IntN(8) == 0 {
