@@ -54,20 +54,20 @@ func TestSurge(t *testing.T) {
 		spells []spell
 		want   string // a regular expression; "" is no surge
 	}{
-		"a botnet below its limits": {[]spell{{11, 50, 1, 200}, {2, 450, 2, 3000}},
+		"a botnet below its limits": {[]spell{{11, 20, 1, 200}, {2, 180, 2, 3000}},
 			`^Traffic is 9 times the usual, from 3,000 new addresses, all below their limits\.$`},
-		"more addresses than are remembered": {[]spell{{11, 50, 1, 200}, {2, 450, 2, 50_000}},
-			`^Traffic is 9 times the usual, from about (4[5-9]|5[0-9]),000 new addresses, all below their limits\.$`},
-		"it lasts": {[]spell{{11, 50, 1, 200}, {12, 450, 2, 3000}},
+		"more addresses than are remembered": {[]spell{{11, 20, 1, 200}, {2, 180, 2, 20_000}},
+			`^Traffic is 9 times the usual, from about (1[7-9]|2[0-3]),000 new addresses, all below their limits\.$`},
+		"it lasts": {[]spell{{11, 20, 1, 200}, {8, 180, 2, 3000}},
 			`^Traffic is 9 times the usual, from 3,000 new addresses, all below their limits\.$`},
-		"clients that retry": {[]spell{{11, 50, 1, 200}, {2, 450, 1, 200}},
+		"clients that retry": {[]spell{{11, 20, 1, 200}, {2, 180, 1, 200}},
 			`^Traffic is 9 times the usual, most of it from subjects that were here before, all below their limits\.$`},
 		"one new client": {[]spell{{11, 2, 1, 200}, {2, 15, 2, 1}},
 			`^Traffic is [78] times the usual, from 1 new address, all below their limits\.$`},
 		"clients above their limits": {[]spell{{11, 20, 1, 200}, {2, 200, 2, 6}},
 			`^Traffic is 10 times the usual, from 6 new addresses, [45][0-9] % of the requests denied\.$`},
-		"it is over":                 {[]spell{{11, 50, 1, 200}, {2, 450, 2, 3000}, {2, 50, 1, 200}}, ""},
-		"a process that has started": {[]spell{{1, 1, 1, 200}, {5, 450, 2, 3000}}, ""},
+		"it is over":                 {[]spell{{11, 20, 1, 200}, {2, 180, 2, 3000}, {2, 20, 1, 200}}, ""},
+		"a process that has started": {[]spell{{1, 1, 1, 200}, {5, 180, 2, 3000}}, ""},
 		"a small service":            {[]spell{{20, 1, 1, 20}, {1, 9, 2, 100}}, ""},
 		"a busy hour":                {[]spell{{20, 50, 1, 200}, {10, 100, 2, 1000}, {10, 200, 3, 3000}}, ""},
 	}
