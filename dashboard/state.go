@@ -70,9 +70,9 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 		Violations: names.violations(status.Violations), Offenders: names.offenders(status.Offenders),
 		Alerts: nonNil(status.Alerts), Store: status.Store, Processes: nonNil(status.Processes),
 		Changes: nonNil(status.Changes), Surge: status.Surge,
-		Top:     map[string][]observe.Offender{},
-		Config:  configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
-		Audit:   names.actions(d.audit.list()), Names: d.mayName(r),
+		Top:    map[string][]observe.Offender{},
+		Config: configState{Sources: []Source{}, Tiers: []ruleList{}, Policies: []ruleList{}},
+		Audit:  names.actions(d.audit.list()), Names: d.mayName(r),
 	}
 	for _, kind := range kinds {
 		s.Top[kind] = names.offenders(m.Top(kind, usualTop))
