@@ -111,6 +111,8 @@ func TestSharedKeys(t *testing.T) {
 			b.store.gone.Store(true)
 			b.pass(time.Hour)
 			opens("known, without the store", b, text, nil)
+			b.turn <- struct{}{} // when the table has been read in the background
+			<-b.turn
 			b.store.gone.Store(false)
 
 			// A new period has a new key, and the old one is still accepted.
