@@ -66,6 +66,9 @@ func (d *decoder) integer(n *yaml.Node, key string) int64 {
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	switch {
+	case !integerText.MatchString(text) && strings.Contains(key, ".prices."):
+		d.bad(n, key, "want a whole number, such as 2500000 for 2.50 dollars if the budget counts millionths of a dollar; "+
+			"got %s", got(n))
 	case !integerText.MatchString(text):
 		d.bad(n, key, "want a whole number such as 0 or 1000; got %s", got(n))
 	case yamlread.IsQuoted(n):

@@ -99,7 +99,7 @@ var wrong = []struct {
 		`stint.yaml:8: policies[4].usage.input: "-1" is neither a JSON pointer nor a header field; want something like /usage/output_tokens or X-Output-Tokens`,
 		`stint.yaml:9: policies[5].usage.weights: all are 0, so that nothing would count; want 1 or more for input or output`,
 		`stint.yaml:10: policies[6].usage.weights.input: want a whole number such as 0 or 1000; got "-1"`,
-		`stint.yaml:10: policies[6].usage.prices.x.input: want a whole number such as 0 or 1000; got "2.50"`,
+		`stint.yaml:10: policies[6].usage.prices.x.input: want a whole number, such as 2500000 for 2.50 dollars if the budget counts millionths of a dollar; got "2.50"`,
 		`stint.yaml:11: policies[7].usage: want a mapping with keys such as preset, max_output, choices; got "openai"`,
 	}},
 	{"prices of unknown models", base + "policies:\n  - {name: h, budget: 'price: 9/1m', usage: {input: /i, output: /o, prices: {x: {input: 1000}, y: {}}}}\n", []string{
