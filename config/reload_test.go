@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/changes"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
@@ -102,10 +103,13 @@ func (w *watched) until(what string, ok func() bool) {
 	})
 }
 
-// obeys waits until requests are judged by a limit of n.
+// obeys waits until requests are judged by a limit of n, and Last says so.
 func (w *watched) obeys(n int64) {
 	w.t.Helper()
-	w.until(fmt.Sprintf("a limit of %d", n), func() bool { return w.limit() == n && w.Last().Err == nil })
+	w.until(fmt.Sprintf("a limit of %d", n), func() bool {
+		last := w.Last()
+		return w.limit() == n && last.Err == nil && last.InForce.Fingerprint == changes.Fingerprint(w.guard.Set())
+	})
 }
 
 // refuses makes a change that is refused, while the limit of n stays in force.
