@@ -127,6 +127,9 @@ const (
 // that there may be room earlier, it asks for an earlier booking, and so it does when a tentative
 // one has come; d is then the decision on that.
 //
+// An answer about that may come late. How much earlier the booking is then follows from the times
+// that the store has for it, before and now.
+//
 // It was asked for at some time. A place may have begun to count earlier than the caller can tell,
 // by as much as the answer took to come, which counts as being late. A store so slow that this
 // alone were half of the grace or more would keep everybody waiting for ever, so no more than that
@@ -168,8 +171,12 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 		case err == nil && moved.Allowed:
 			stands := left <= 0 && moved.RetryAfter >= d.RetryAfter && moved.Charge.data.At == d.Charge.data.At
 			l.waiters.answered(w, moved.RetryAfter < left-took)
-			*d, left, answered = moved, moved.RetryAfter, took
-			if left == 0 || stands { // the clock of a store in a test
+			left -= took + time.Duration(d.Charge.data.At-moved.Charge.data.At)*time.Microsecond
+			if left = max(left, moved.RetryAfter-took); moved.Degraded || left > moved.RetryAfter {
+				left = moved.RetryAfter
+			}
+			*d, answered = moved, took
+			if moved.RetryAfter == 0 || stands { // the clock of a store in a test
 				return useIt
 			}
 		case err == nil && !moved.Degraded: // somebody banned it
