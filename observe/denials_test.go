@@ -164,7 +164,13 @@ func TestWhyAcrossProcesses(t *testing.T) {
 				if shared.hasNamed() && hashed {
 					t.Error("the store has a name")
 				}
-				time.Sleep(5 * time.Second)
+				for _, text := range []string{`{"number":1,"id":"` + id + `"}`, ""} { // of one that is killed then
+					row := []driver.Row{{Name: "killed/ask", Text: text}}
+					if _, err := shared.Keep(t.Context(), "fleet", row, 0, false); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(5 * time.Second)
+				}
 				_, _, err := shared.Kept(t.Context(), "fleet", 0, func(r driver.Row) {
 					if r.Text != "" && (strings.Contains(r.Name, "/ask") || strings.Contains(r.Name, "/why")) {
 						t.Errorf("%s is left: %s", r.Name, r.Text)

@@ -35,7 +35,7 @@ type question struct {
 	At      time.Time `json:"at,omitzero"`
 }
 
-// asked is a question of another process.
+// asked is a question of another process; its number is 0 if it is over.
 type asked struct {
 	by string
 	question
@@ -123,8 +123,7 @@ func (f *fleet) shown(d Denial) Denial {
 	return d
 }
 
-// askRows are the rows of the question of this process: to be written, or removed with the answers
-// when it is over.
+// askRows is the row of the question of this process: to be written, or removed when it is over.
 func (f *fleet) askRows() []driver.Row {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,11 +134,7 @@ func (f *fleet) askRows() []driver.Row {
 		return []driver.Row{{Name: f.id + askSuffix, Text: string(text)}}
 	case q == nil && f.asking.written != 0:
 		f.asking.written = 0
-		rows := []driver.Row{{Name: f.id + askSuffix}}
-		for id := range f.asking.answers {
-			rows = append(rows, driver.Row{Name: id + whyPart + f.id})
-		}
-		return rows
+		return []driver.Row{{Name: f.id + askSuffix}}
 	}
 	return nil
 }
@@ -148,7 +143,7 @@ func (f *fleet) askRows() []driver.Row {
 func (f *fleet) take(r driver.Row) {
 	if by, ok := strings.CutSuffix(r.Name, askSuffix); ok && by != f.id {
 		a := asked{by: by}
-		if json.Unmarshal([]byte(r.Text), &a.question) == nil { // it has text, so it is not over
+		if r.Text == "" || json.Unmarshal([]byte(r.Text), &a.question) == nil {
 			f.asked = append(f.asked, a)
 		}
 		return
@@ -163,12 +158,17 @@ func (f *fleet) take(r driver.Row) {
 	}
 }
 
-// reply answers the questions of other processes, which remove the answers.
+// reply answers the questions of other processes, and removes the answers to those that are over,
+// also because the process that asked was killed.
 func (f *fleet) reply(ctx context.Context, questions []asked) {
 	var rows []driver.Row
 	for _, q := range questions {
-		text, _ := json.Marshal(reply{q.Number, f.answer(&q.question)}) // never fails
-		rows = append(rows, driver.Row{Name: f.id + whyPart + q.by, Text: string(text)})
+		row := driver.Row{Name: f.id + whyPart + q.by}
+		if q.Number != 0 {
+			text, _ := json.Marshal(reply{q.Number, f.answer(&q.question)}) // never fails
+			row.Text = string(text)
+		}
+		rows = append(rows, row)
 	}
 	if len(rows) > 0 {
 		_, _ = f.store.Keep(ctx, fleetTable, rows, f.version, false) // who asked does not wait for ever
