@@ -201,6 +201,9 @@ func (r *Request) check(m *mistakes) {
 		(r.Mode != modeForce || r.MaxWait != 0 || t.Age < 0 || t.Refilled < 0) {
 		m.add("Age is %v and Refilled is %v; want 0, or with Force without MaxWait at least 0", t.Age, t.Refilled)
 	}
+	if r.terms.AtLeast && (r.Mode != modeForce || r.MaxWait != 0 || r.Hold != 0 || len(r.Claims) != 1) {
+		m.add("AtLeast is set; want it only with Force with one claim, without MaxWait and Hold")
+	}
 	if r.Mode > modeForce {
 		m.add("Mode is %d; want Take, Peek or Reserve", r.Mode)
 	}

@@ -33,6 +33,9 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 			}
 			v.Hold(algorithm.Expiry(end, r.Hold.Microseconds()), cost, v.limit.ChargeExpired)
 		case r.Mode == driver.ModeForce:
+			if r.Terms().AtLeast {
+				cost = max(cost-v.Used(), 0)
+			}
 			v.force(at, end, cost, r.Terms().Refilled.Microseconds())
 		case at > q.now && come:
 			v.Insert(at, end, cost)

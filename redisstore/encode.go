@@ -200,7 +200,7 @@ func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 	}
 	mode := min(r.Mode, driver.ModeForce)
 	b = append(b, byte(len(r.Claims)), byte(mode),
-		oneIf(r.Terms().Fit || r.Terms().Lease > 0), oneIf(contract.AppliesBans(r)))
+		oneIf(r.Terms().Fit || r.Terms().Lease > 0)+2*oneIf(r.Terms().AtLeast), oneIf(contract.AppliesBans(r)))
 	shared := uint16(0)
 	for i := range r.Claims {
 		shared |= uint16(oneIf(r.Claims[i].Shared)) << i

@@ -58,6 +58,7 @@ type step struct {
 	tentative bool
 	age       time.Duration // of a force
 	refilled  time.Duration
+	atLeast   bool
 	move      bool // the booking of a charge, which is pick
 	pick      int
 	amendment stint.Amendment
@@ -206,6 +207,7 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 				s.refilled = rapid.OneOf(rapid.Map(advanceGenerator(p), micros),
 					rapid.SampledFrom([]time.Duration{0, math.MaxInt64})).Draw(t, "refilled")
 			}
+			s.atLeast = s.mode == driver.ModeForce && rapid.IntRange(0, 3).Draw(t, "at least") == 0
 			if s.mode == stint.ModeReserve && !s.fit {
 				s.move = rapid.IntRange(0, 2).Draw(t, "move") == 2
 				s.pick = rapid.IntRange(0, maxCharges-1).Draw(t, "charge")
@@ -336,7 +338,7 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool
 func (w *world) request(s step) stint.Request {
 	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
 		MaxWait: s.maxWait, Hold: s.hold}, driver.Terms{Fit: s.fit, Lease: s.lease, Tentative: s.tentative,
-		Age: s.age, Refilled: s.refilled})
+		Age: s.age, Refilled: s.refilled, AtLeast: s.atLeast})
 	for _, p := range s.claims[1:] {
 		c := w.claim(p)
 		if w.plan.oneSubject {
@@ -353,6 +355,9 @@ func (w *world) request(s step) stint.Request {
 	}
 	if r.Mode == stint.ModeReserve && r.Validate() != nil {
 		r.Mode, r.Terms().Tentative = stint.ModeTake, false
+	}
+	if r.Terms().AtLeast {
+		r.Claims, r.MaxWait, r.Hold = r.Claims[:1], 0, 0
 	}
 	if r.Mode == driver.ModeForce && r.Validate() != nil {
 		r.MaxWait = 0

@@ -80,6 +80,9 @@ func describe(r stint.Request, prefix string) string {
 	if t := r.Terms(); t.Age > 0 || t.Refilled > 0 {
 		fmt.Fprintf(&b, " used %v ago, refilled for %v", t.Age, t.Refilled)
 	}
+	if r.Terms().AtLeast {
+		b.WriteString(" at least")
+	}
 	if r.Mode == stint.ModeReserve && r.MaxWait > 0 {
 		fmt.Fprintf(&b, " within %v", r.MaxWait)
 	}

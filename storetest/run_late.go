@@ -109,6 +109,21 @@ var lateCharges = []check{
 		k.wantApplied(k.settle(d, 0), true)
 		k.wantUsed(k.peek(1), 0)
 	}),
+	clocked("of what was used at least, the rest is charged", limits{stint.PerSecond(10)}, func(k *tester) {
+		k = k.with(stint.PerHour(1000), fixed(100, 10*s), stint.TokenBucket(10, 1, s), stint.PerMinute(10).WithBurst(3))
+		k.mustTake(3)
+		atLeast := func(cost int64, age time.Duration) stint.Decision {
+			r := k.lateRequest(cost, age, age)
+			r.Terms().AtLeast = true
+			return k.mustDecide(r)
+		}
+		for range 3 {
+			k.wantUsed(atLeast(8, 400*ms), 8, 8, 8, 8, 8)
+		}
+		k.wantUsed(atLeast(7, 0), 8, 8, 8, 8, 8)
+		k.wantUsed(k.after(600*ms).peek(1), 3, 8, 8, 7, 8)
+		k.wantUsed(atLeast(30, 0), 30, 30, 30, 30, 30)
+	}),
 	clocked("a late charge has its request id from now on", limits{stint.PerHour(5)}, func(k *tester) {
 		r := k.lateRequest(2, 10*time.Minute, 0)
 		r.ID, r.IDLife = "x", time.Minute

@@ -309,7 +309,11 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 				}
 				k.holdFor(p.limit, expiryOf(stated, r.Hold.Microseconds()), n, now)
 			case r.Mode == driver.ModeForce:
-				k.force(p.limit, now, at, stated, p.cost(), r.Terms().Refilled.Microseconds())
+				cost := p.cost()
+				if r.Terms().AtLeast {
+					cost = max(0, cost-k.used(p.limit))
+				}
+				k.force(p.limit, now, at, stated, cost, r.Terms().Refilled.Microseconds())
 			case at > now:
 				k.insert(at, stated, p.cost())
 			default:

@@ -117,7 +117,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 			if stays {
 				continue // it stays where it was, and is nowhere if limits were reset since
 			}
-			if r.Hold > 0 {
+			if r.Hold > 0 || r.Terms().AtLeast {
 				e.low, e.astray = 0, true
 			}
 			if r.Mode == driver.ModeForce {

@@ -35,6 +35,11 @@ type Terms struct {
 	// a meter gives back what was used before as well. For Force without MaxWait. Logs and
 	// concurrency limits ignore it.
 	Refilled time.Duration
+	// AtLeast has a Force charge each limit only what is missing of the cost: nothing if as much
+	// is used, whatever it was charged for. It is for what the store knew and has lost, and may be
+	// repeated, by several processes too. The charge is not to be amended. For Force with one
+	// claim, without MaxWait and Hold.
+	AtLeast bool
 }
 
 // ChargeData is what a store knows about a charge, beside its claims. All but ID and At is also

@@ -24,7 +24,7 @@
 --              unless the rest ends here:
 --                number of claims (1)
 --                mode (1)
---                1 to lower the cost to what there is room for (1)
+--                1 to lower the cost to what there is room for, 2 to what is missing of it (1)
 --                1 if bans apply (1)
 --                claims that are shared (2, the lowest bit for the first)
 --                denials that lead to a ban (1; 0: none does)

@@ -72,6 +72,7 @@ function W.charge(part, instant, r)
     local st, set, at = c.st, c.st[SET], c.at
     local unit, m, stamp = set[at + UNIT], set[at + METER], stamp_of(set, at, instant)
     let_go(c)
+    if r.options[FIT] == 2 then c.cost = math.max(0, c.cost - W.used(c)) end
     if r.options[MODE] == FORCE then c.cost = bounded_cost(c) end
     if part.cost > 0 and not W.dead(c) then
       c.changed = true
