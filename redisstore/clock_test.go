@@ -103,11 +103,11 @@ func TestPresence(t *testing.T) {
 	s := open(t, server.URL())
 	count := func(id string) int {
 		t.Helper()
-		n, err := s.Present(t.Context(), id)
+		p, err := s.Present(t.Context(), driver.Presence{ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n
+		return p.Processes
 	}
 	if a, b, again := count("a"), count("b"), count("a"); a != 1 || b != 2 || again != 2 {
 		t.Errorf("counted %d, %d, %d; want 1, 2, 2", a, b, again)

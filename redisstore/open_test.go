@@ -76,8 +76,8 @@ func TestOpenACL(t *testing.T) {
 	s := open(t, as("limiter:secret"))
 	allows(t, s)
 	exercise(t, s)
-	if n, err := s.Present(t.Context(), "me"); n != 1 || err != nil {
-		t.Errorf("present: %d, %v", n, err)
+	if p, err := s.Present(t.Context(), driver.Presence{ID: "me"}); p.Processes != 1 || err != nil {
+		t.Errorf("present: %+v, %v", p, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan string, 1)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -212,14 +214,26 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.wrap("ping", s.conn.Do(ctx, s.conn.B().Ping().Build()).Error())
 }
 
-// Present notes that the process of that id is there, for the next ten seconds, and returns how
-// many are.
-func (s *Store) Present(ctx context.Context, id string) (int, error) {
+// Present implements [driver.Roster]. Of a Cluster, it is the memory of one master.
+func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Presence, error) {
+	next := driver.Presence{ID: last.ID}
 	if err := s.await(ctx, "present"); err != nil {
-		return 0, err
+		return next, err
 	}
-	n, err := presentScript.do(ctx, &s.conn, []string{s.prefix + ":instances"}, []string{id}).AsInt64()
-	return int(n), s.wrap("present", err)
+	reply, err := presentScript.do(ctx, &s.conn, []string{s.prefix + ":instances"}, []string{last.ID, rand.Text(),
+		strconv.FormatInt(last.At, 10), last.Memory, strconv.FormatInt(last.Calls, 10)}).ToArray()
+	if err == nil && len(reply) != 4 {
+		err = badReply(fmt.Sprintf("%d parts instead of 4", len(reply)))
+	}
+	if err != nil {
+		return next, s.wrap("present", err)
+	}
+	n, err1 := reply[0].AsInt64()
+	at, err2 := reply[1].AsInt64()
+	memory, err3 := reply[2].ToString()
+	calls, err4 := reply[3].AsInt64()
+	next.Processes, next.At, next.Memory, next.Calls = int(n), at, memory, calls
+	return next, s.wrap("present", errors.Join(err1, err2, err3, err4))
 }
 
 // Announcements calls f with every subject that got room back, until the context ends or the

@@ -35,7 +35,7 @@ func verbs(ctx context.Context, s *redisstore.Store) map[string]error {
 	_, bans := s.Bans(ctx, 1)
 	_, scopes := s.Scopes(ctx, "user:1")
 	_, info := s.Info(ctx)
-	_, present := s.Present(ctx, "p")
+	_, present := s.Present(ctx, driver.Presence{ID: "p"})
 	return map[string]error{
 		"take": take, "amend": amend, "command": s.Command(ctx, stint.Command{
 			Kind: stint.CommandUnban, Subject: "user:1"}),

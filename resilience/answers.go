@@ -66,8 +66,11 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			continue // there is nothing to know
 		}
 		rec := l.record(c, now)
-		newer := at >= rec.at || now-rec.heard > int64(time.Second) ||
-			i == 0 && data.Generation != 0 && rec.generation != 0 && data.Generation != rec.generation
+		replaced := i == 0 && data.Generation != 0 && rec.generation != 0 && data.Generation != rec.generation
+		newer := at >= rec.at || now-rec.heard > int64(time.Second) || replaced
+		if newer && !ahead {
+			l.keep(rec, replaced, now)
+		}
 		for j := range c.Limits {
 			n := l.count(rec, &c.Limits[j], j)
 			n.advance(now)

@@ -45,6 +45,9 @@ type Config struct {
 	NoDenyCache bool
 	// NoLeases has the store count every request of leased limits.
 	NoLeases bool
+	// NoRestore leaves a store that has lost its memory alone. Without it, processes tell the store
+	// what was used when it last answered.
+	NoRestore bool
 
 	// Observer receives a [*Decided] for every decision, a [*StoreCall] for every call to the
 	// store, and a [*BreakerChange] when the breaker changes. It may be nil.

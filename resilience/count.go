@@ -37,6 +37,7 @@ type count struct {
 
 	others others
 	heard  heard
+	before answer // of the store, from before a loss that may be noticed later
 	owed   *owed
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-limiter/stint/driver"
 )
 
 // sharing is how many processes share the store.
@@ -77,22 +79,29 @@ const (
 )
 
 // countInstances registers the process every second, and keeps the count of those that are
-// registered. The last count stands while the store fails.
-func (s *Stack) countInstances(counter instanceCounter) {
-	id := rand.Text()
+// registered. The last count stands while the store fails. It notices when the store has lost
+// something.
+func (s *Stack) countInstances(roster driver.Roster) {
+	l, last, begun := s.ledger, driver.Presence{ID: rand.Text()}, false
 	counts := [countsKept]int{s.config.Instances} // others may not have registered yet
 	tried := sync.OnceFunc(func() { close(s.sharing.tried) })
 	for n := 1; s.life.Err() == nil; {
+		if !begun {
+			l.epoch.Add(1)
+			begun = true
+		}
 		ctx, cancel := context.WithTimeout(s.life, presentTime)
-		count, err := counter.Present(ctx, id)
+		next, err := roster.Present(ctx, last)
 		cancel()
 		if err != nil {
 			s.suspect() // so that an outage is logged even if no request comes
 		}
-		if err == nil && count > 0 {
-			counts[n%countsKept] = count
+		if err == nil && next.Processes > 0 {
+			counts[n%countsKept] = next.Processes
 			n++
 			s.sharing.counted.Store(int64(slices.Max(counts[:])))
+			s.noteMemory(last.Memory != "" && next.Memory != last.Memory)
+			last, begun = next, false
 		}
 		tried()
 		pause := presentEvery
@@ -100,5 +109,22 @@ func (s *Stack) countInstances(counter instanceCounter) {
 			pause /= 10 // others may be starting too
 		}
 		sleep(s.life, jitter(pause))
+	}
+}
+
+// noteMemory has the store told what it has lost: all of it, or states that were replaced. Answers
+// from before the heartbeat that ends here are safe from then on.
+func (s *Stack) noteMemory(lost bool) {
+	l := s.ledger
+	safe := l.safe.Swap(l.epoch.Load())
+	if s.config.NoRestore {
+		return
+	}
+	all := l.lostSome()
+	if lost {
+		all = l.lostAll(safe)
+	}
+	if len(all) > 0 {
+		s.run(func() { s.restore(all) })
 	}
 }

@@ -42,6 +42,12 @@ type ledger struct {
 	entries entries
 	dropped atomic.Int64 // what will not be charged
 	closed  atomic.Bool
+
+	// Answers of the store are of an epoch. Those of epochs before safe are from before the last
+	// heartbeat that succeeded.
+	epoch, safe  atomic.Uint32
+	replaced     chan *record // states with another generation than before
+	anyCommanded atomic.Int64 // when a subject that is not known was reset, banned or unbanned
 }
 
 // The ids of local charges have the mark of their process: the charge of another process must not
@@ -64,7 +70,7 @@ type stripe struct {
 }
 
 // recordBytes is about what a record takes, of one limit under which something is owed.
-const recordBytes = 640
+const recordBytes = 688
 
 // record is what is known of a subject in a scope.
 type record struct {
@@ -76,7 +82,9 @@ type record struct {
 	generation     uint32 // and that of the first state then
 	touched        uint64 // under which lock it was last needed
 	born           int64
-	resetAt        int64 // when something of it was last reset
+	resetAt        int64  // when something of it was last reset, or commanded elsewhere
+	epoch          uint32 // of the newest answer
+	replaced       int64  // since when the state has another generation, until that is dealt with
 	debts          []*debt
 	named          map[string]*debt // by request id
 	owing          bool             // there is something to charge
@@ -87,7 +95,7 @@ func newLedger(c *Config) (*ledger, error) {
 		seed: maphash.MakeSeed(), mark: 1 + rand.Uint64N(1<<markBits-1),
 		most: max(c.LocalBytes/recordBytes, 4*stripes),
 	}
-	l.start = time.Now()
+	l.start, l.replaced = time.Now(), make(chan *record, sendMost)
 	for i := range l.stripes {
 		l.stripes[i].records, l.stripes[i].owing = make(map[uint64]*record), make(map[*record]struct{})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
@@ -391,12 +392,13 @@ func TestRepeatsHaveTheCharge(t *testing.T) {
 type roster struct {
 	*fake
 	count, calls atomic.Int64
+	memory       string
 }
 
-func (r *roster) Present(ctx context.Context, _ string) (int, error) {
+func (r *roster) Present(ctx context.Context, p driver.Presence) (driver.Presence, error) {
 	r.calls.Add(1)
 	_, err := r.begin(ctx, "present")
-	return int(r.count.Load()), err
+	return driver.Presence{ID: p.ID, Processes: int(r.count.Load()), Memory: r.memory}, err
 }
 
 // Processes count each other in the store; the last count stands while that fails, and the largest

@@ -49,9 +49,6 @@ type (
 	pinger interface {
 		Ping(ctx context.Context) error
 	}
-	instanceCounter interface {
-		Present(ctx context.Context, id string) (int, error)
-	}
 	announcer interface {
 		Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 	}
@@ -70,8 +67,8 @@ type (
 //
 //   - AmendBatch amends many charges in one call; see [driver.BatchAmender].
 //   - Ping(ctx) error says cheaply whether the store is there.
-//   - Present(ctx, id string) (int, error) registers the process of that id for the next ten
-//     seconds, and returns the number of processes that are registered.
+//   - Present registers the process for the next ten seconds, counts those that are registered, and
+//     notices that the store has lost something; see [driver.Roster].
 //   - Announcements(ctx, f func(subject string, commanded bool)) error calls f for each subject
 //     that got room back in any process, until the context ends or the connection is lost. The
 //     subject may be its hash if keys hold only that, or "" if it could be anyone's. Commanded is
@@ -100,9 +97,9 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if !c.NoDenyCache {
 		s.denials = newDenyCache(c)
 	}
-	if counter, ok := store.(instanceCounter); ok {
+	if roster, ok := store.(driver.Roster); ok {
 		s.sharing.tried = make(chan struct{})
-		s.run(func() { s.countInstances(counter) })
+		s.run(func() { s.countInstances(roster) })
 	}
 	if announcer, ok := store.(announcer); ok {
 		s.run(func() { s.listen(announcer, c.Logger) })
@@ -264,6 +261,7 @@ func (s *Stack) drop(subject string, commanded bool) {
 	}
 	if commanded {
 		s.ledger.unban(subject)
+		s.ledger.commandedElsewhere(subject)
 	}
 }
 

@@ -514,12 +514,11 @@ func (c *client) Ping(ctx context.Context) error {
 }
 
 // Present is for package resilience.
-func (c *client) Present(ctx context.Context, id string) (n int, err error) {
+func (c *client) Present(ctx context.Context, p driver.Presence) (driver.Presence, error) {
 	var count int
-	if err := c.exchange(ctx, "present", &flight{run: func(s *server) { count = s.presence(id) }}); err != nil {
-		return 0, err
-	}
-	return count, nil
+	err := c.exchange(ctx, "present", &flight{run: func(s *server) { count = s.presence(p.ID) }})
+	p.Processes = count
+	return p, err
 }
 
 // Announcements is for package resilience.

@@ -1,21 +1,45 @@
--- present notes that a process is there, and counts those that are. A process counts for LIFE
--- milliseconds.
+-- present notes that a process is there, counts those that are, and says whether this memory has
+-- lost something that the process knew of. A process counts for LIFE milliseconds.
 --
--- KEYS[1]  the processes, scored by when each last called, in milliseconds
+-- KEYS[1]  the processes, scored by when each last called, in milliseconds; and the mark of this
+--          memory, a member that begins with MARK, scored below 0 by how often processes called
 -- ARGV[1]  id of the process
--- Reply    number of processes
+-- ARGV[2]  a mark in case one is needed: there is none, or something was lost
+-- ARGV[3]  when the process last called, by the reply (0: never)
+-- ARGV[4]  the mark then, and
+-- ARGV[5]  how often processes had called
+-- Reply    number of processes, now in milliseconds, the mark, how often processes called
 
 local LIFE = 10000
+local KEPT = 400 * 24 * 3600 * 1000 -- longer than any window
+local MARK = 'memory '
 
-local key, id = KEYS[1], ARGV[1]
+local key, id, told, known, calls = KEYS[1], ARGV[1], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
-local removed = redis.pcall('ZREMRANGEBYSCORE', key, '-inf', ('%d'):format(now - LIFE))
-if type(removed) == 'table' then redis.call('DEL', key) end -- it is no sorted set
+local lowest = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
+if lowest.err then -- it is no sorted set
+  redis.call('DEL', key)
+  lowest = {}
+end
+local mark, lost = lowest[1] or '', false
+if mark:sub(1, #MARK) ~= MARK then
+  mark = MARK .. ARGV[2]
+elseif mark == known then -- an old copy: its count is behind, or the last call of this process is missing
+  lost = -tonumber(lowest[2]) < calls or told > now - LIFE and told <= now + LIFE
+    and tonumber(redis.call('ZSCORE', key, id) or 0) ~= told
+end
+if lost then
+  redis.call('ZREM', key, mark)
+  mark = MARK .. ARGV[2]
+end
+calls = -redis.call('ZINCRBY', key, '-1', mark)
+
+redis.call('ZREMRANGEBYSCORE', key, '0', ('%d'):format(now - LIFE))
 redis.call('ZADD', key, ('%d'):format(now), id)
-redis.call('PEXPIRE', key, ('%d'):format(LIFE + 1000))
+redis.call('PEXPIRE', key, ('%d'):format(KEPT))
 -- A clock that stepped back must not keep the dead alive; but that of a new master may be a little
 -- behind.
 redis.call('ZREMRANGEBYSCORE', key, ('(%d'):format(now + LIFE), '+inf')
-return redis.call('ZCARD', key)
+return { redis.call('ZCARD', key) - 1, now, mark, calls }
