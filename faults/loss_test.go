@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -76,12 +77,67 @@ func TestF2(t *testing.T) {
 		})
 }
 
+func TestF60(t *testing.T) {
+	fault(t, "F60", "FLUSHALL, restart from an old snapshot, eviction, with three processes that live on",
+		"at most A + what is granted in the first 3 s + what the dead and the forgotten had", func(r *report) {
+			const processes, most, charged = 3, 1000, 800
+			const state = "stint:{shared}:limits"
+			limit := stint.PerHour(most)
+			for name, lose := range map[string]func(server *redistest.Server, old []string){
+				"flushed":     func(server *redistest.Server, _ []string) { server.CLI(r, "FLUSHALL") },
+				"evicted":     func(server *redistest.Server, _ []string) { server.CLI(r, "DEL", state) },
+				"killed":      func(server *redistest.Server, _ []string) { server.Restart(t) },
+				"an old copy": func(server *redistest.Server, old []string) { server.CLI(r, old...) },
+			} {
+				server := redistest.Start(t)
+				var asking sync.WaitGroup
+				ctx, cancel := context.WithCancel(t.Context())
+				stacks, outcomes := make([]*stack, processes), make([]outcome, processes)
+				for i := range stacks {
+					stacks[i] = newStack(t, server.URL(), resilience.Config{
+						Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: patience}})
+				}
+				take(r, stacks[0], "shared", limit)
+				old := []string{"EVAL", "for i, key in ipairs(KEYS) do redis.call('RESTORE', key, '3600000', ARGV[i], 'REPLACE') end",
+					"2", state, "stint:instances", server.CLI(r, "DUMP", state), server.CLI(r, "DUMP", "stint:instances")}
+				_, err := stacks[0].Take(t.Context(), stint.Request{
+					Claims: []stint.Claim{{Subject: "shared", Limits: []stint.Limit{limit}, Cost: charged - 1}}})
+				if err != nil {
+					r.Fatal(err)
+				}
+				for i, s := range stacks {
+					asking.Go(func() {
+						outcomes[i] = drive(ctx, s, load{Limits: []stint.Limit{limit}, Pause: 50 * time.Millisecond})
+					})
+				}
+				used := func(least int64) func() bool {
+					return func() bool { return usedOf(r, server.URL(), "shared", limit) >= least }
+				}
+				eventually.True(r, "the processes share the limit", used(charged+20))
+				awaitHeartbeats(r, processes, server)
+				lose(server, old)
+				eventually.True(r, name+": the limit is used up again", used(most))
+				cancel()
+				asking.Wait()
+				admitted := charged
+				for _, o := range outcomes {
+					admitted += len(o.Admitted)
+				}
+				// Without this, a loss adds all that was used before.
+				if admitted < most || admitted > most+charged/2 {
+					r.Errorf("%s: %d of %d admitted in a window; want few more", name, admitted, most)
+				}
+				r.saw("%s: %d of %d in a window", name, admitted, most)
+			}
+		})
+}
+
 // awaitHeartbeats returns when every one of so many processes has counted them all.
 func awaitHeartbeats(r *report, processes int, servers ...*redistest.Server) {
 	r.Helper()
 	for _, server := range servers {
 		seen := func() []string { // the processes, each followed by when it was there last
-			return strings.Fields(server.CLI(r, "ZRANGE", "stint:instances", "0", "-1", "WITHSCORES"))
+			return strings.Fields(server.CLI(r, "ZRANGEBYSCORE", "stint:instances", "0", "+inf", "WITHSCORES"))
 		}
 		eventually.True(r, "all processes say that they are there", func() bool { return len(seen()) == 2*processes })
 		// The next time each of them finds all. The time after that it has been told so.

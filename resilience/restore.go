@@ -38,17 +38,16 @@ const (
 // held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	counts := false
-	if replaced || rec.epoch < l.safe.Load() {
-		for i := range rec.counts {
-			c := &rec.counts[i]
+	for i := range rec.counts {
+		if c := &rec.counts[i]; rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) {
 			c.before = answer{c.heard.used, c.heard.until, c.heard.arrived}
 			counts = counts || c.before.used > 0 && c.before.until > now
 		}
 	}
-	if replaced && counts && rec.replaced == 0 { // else it has expired
-		rec.replaced = now
+	if replaced && counts { // else it has expired
 		select {
 		case l.replaced <- rec:
+			rec.replaced = now
 		default: // what is left out is counted from nothing, as without this
 		}
 	}
@@ -136,6 +135,7 @@ func (l *ledger) lostSome() (all []lostCount) {
 			select {
 			case l.replaced <- rec:
 			default:
+				rec.replaced = 0
 			}
 		default:
 			all = l.lost(rec, 0, now, all)

@@ -141,10 +141,12 @@ func TestAnEvictedStateIsRestored(t *testing.T) {
 		time.Sleep(time.Second)
 		takeUnits(t, s, 60, limit)
 		v.flush(t)
-		takeUnits(t, s, 1, limit)
-		time.Sleep(3 * time.Second)
-		if got := v.used(t, limit)[0]; got != 60 {
-			t.Errorf("used %d; want 60", got)
+		for range 30 {
+			takeUnits(t, s, 1, limit)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got := v.used(t, limit)[0]; got < 70 {
+			t.Errorf("used %d; want 60, and what was taken since they were restored", got)
 		}
 	})
 }

@@ -11,7 +11,7 @@
 -- Reply    number of processes, now in milliseconds, the mark, how often processes called
 
 local LIFE = 10000
-local KEPT = 400 * 24 * 3600 * 1000 -- longer than any window
+local STAYS = 400 * 24 * 3600 * 1000 -- longer than any window
 local MARK = 'memory '
 
 local key, id, told, known, calls = KEYS[1], ARGV[1], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -38,7 +38,7 @@ calls = -redis.call('ZINCRBY', key, '-1', mark)
 
 redis.call('ZREMRANGEBYSCORE', key, '0', ('%d'):format(now - LIFE))
 redis.call('ZADD', key, ('%d'):format(now), id)
-redis.call('PEXPIRE', key, ('%d'):format(KEPT))
+redis.call('PEXPIRE', key, ('%d'):format(STAYS))
 -- A clock that stepped back must not keep the dead alive; but that of a new master may be a little
 -- behind.
 redis.call('ZREMRANGEBYSCORE', key, ('(%d'):format(now + LIFE), '+inf')
