@@ -99,7 +99,8 @@ func TestF60(t *testing.T) {
 				}
 				take(r, stacks[0], "shared", limit)
 				old := []string{"EVAL", "for i, key in ipairs(KEYS) do redis.call('RESTORE', key, '3600000', ARGV[i], 'REPLACE') end",
-					"2", state, "stint:instances", server.CLI(r, "DUMP", state), server.CLI(r, "DUMP", "stint:instances")}
+					"2", state, "stint:instances",
+					server.CLI(r, "DUMP", state), server.CLI(r, "DUMP", "stint:instances")}
 				_, err := stacks[0].Take(t.Context(), stint.Request{
 					Claims: []stint.Claim{{Subject: "shared", Limits: []stint.Limit{limit}, Cost: charged - 1}}})
 				if err != nil {

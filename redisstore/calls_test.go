@@ -56,7 +56,10 @@ func verbs(t *testing.T, s *Store, d time.Duration) map[string]error {
 		"command": within(func(ctx context.Context) error {
 			return s.Command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: "user:1"})
 		}),
-		"present": within(func(ctx context.Context) error { _, err := s.Present(ctx, driver.Presence{ID: "p"}); return err }),
+		"present": within(func(ctx context.Context) error {
+			_, err := s.Present(ctx, driver.Presence{ID: "p"})
+			return err
+		}),
 		"ping":    within(s.Ping),
 		"inspect": within(func(ctx context.Context) error { _, err := s.Inspect(ctx, claim); return err }),
 	}

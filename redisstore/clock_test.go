@@ -98,6 +98,61 @@ func clockIsSet(t *testing.T, limit stint.Limit, by time.Duration) {
 	}
 }
 
+// A memory has another name after it has lost something that a process knew of: a call of its own,
+// or the number of all calls.
+func TestPresenceNoticesALoss(t *testing.T) {
+	server := redistest.StartFakeTime(t)
+	s := open(t, server.URL())
+	last := map[string]driver.Presence{}
+	call := func(id string) (lost bool) {
+		t.Helper()
+		before := last[id]
+		before.ID = id
+		p, err := s.Present(t.Context(), before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last[id] = p
+		return before.Memory != "" && p.Memory != before.Memory
+	}
+	want := func(what string, id string, lost bool) {
+		t.Helper()
+		if got := call(id); got != lost {
+			t.Errorf("%s: %s is told %v; want %v", what, id, got, lost)
+		}
+	}
+	const key = "stint:instances"
+	for range 3 {
+		want("nothing is lost", "a", false)
+		want("nothing is lost", "b", false)
+	}
+	copied := server.CLI(t, "DUMP", key)
+	want("nothing is lost", "a", false)
+	server.CLI(t, "RESTORE", key, "0", copied, "REPLACE")
+	want("its last call is lost", "a", true)
+	want("it was told by another", "b", true)
+	want("it was told before", "a", false)
+
+	server.SetClockOffset(t, 20*time.Second) // longer than calls are kept
+	copied = server.CLI(t, "DUMP", key)
+	for range 5 {
+		want("nothing is lost", "b", false)
+	}
+	server.CLI(t, "RESTORE", key, "0", copied, "REPLACE")
+	server.SetClockOffset(t, 40*time.Second)
+	want("later calls are lost", "b", true)
+	want("it was told by another", "a", true)
+
+	server.CLI(t, "FLUSHALL")
+	want("all is lost", "a", true)
+	want("all is lost", "b", true)
+	for _, offset := range []time.Duration{-time.Hour, time.Hour} {
+		server.SetClockOffset(t, offset)
+		want("the clock was set", "a", false)
+		want("the clock was set", "b", false)
+	}
+}
+
 func TestPresence(t *testing.T) {
 	server := redistest.StartFakeTime(t)
 	s := open(t, server.URL())

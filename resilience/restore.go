@@ -54,8 +54,8 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
-// commandedElsewhere notes that a subject was reset, banned or unbanned: earlier answers about it are not
-// sent after a loss. If its name is not known, that holds for all.
+// commandedElsewhere notes that a subject was reset, banned or unbanned: earlier answers about it
+// are not sent after a loss. If its name is not known, that holds for all.
 func (l *ledger) commandedElsewhere(subject string) {
 	now := l.now()
 	if subject == "" || strings.ContainsAny(subject, "~#") {
@@ -202,8 +202,8 @@ func (s *Stack) restore(all []lostCount) {
 	s.config.Logger.Warn("stint: the store had lost what was used; this process has told it again", "limits", sent)
 }
 
-// restoreSome sends a batch, and reports whether the store has taken any of it over: otherwise it is
-// to be repeated.
+// restoreSome sends a batch, and reports whether the store has taken any of it over: otherwise it
+// is to be repeated.
 func (s *Stack) restoreSome(batch []*driver.Call) bool {
 	if s.store.refused(opTake) != nil {
 		return false
