@@ -49,7 +49,7 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 			twice.here = true
 			until := j.decided(o) + l.Window/16 // what was granted in that time is charged as of its end
 			if contract.HasMeter(l) && (j.present(p, settled) > 1 || j.blind(o, s, l) ||
-				p.doubts(s, span{o.ret, settled}) > 1) {
+				j.doubts(o.process, s, span{o.ret, settled}) > 1) {
 				// Others may have used all that was refilled. Or of several charges that were sent
 				// and not answered, each is taken to have: which of them were made is not known.
 				until = max(until, settled)
@@ -96,10 +96,19 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 	return all
 }
 
-// doubts is how many charges of what a process owes of a subject were not answered in some time.
-func (p *process) doubts(s int, in span) (n int) {
+// doubts is how many charges of a process were not answered in some time: of what it owes of a
+// subject, and of requests with an id, which it sends again under that. It took their time to ask
+// the server.
+func (j *judge) doubts(process, s int, in span) (n int) {
+	p := &j.processes[process]
 	for _, d := range p.unsure {
 		if d.subject == s && in.from <= d.at && d.at <= in.to {
+			n++
+		}
+	}
+	for _, o := range j.ops {
+		if o.process == process && o.cost(s) > 0 && o.id != "" && !o.repeat && o.told == allowed && o.degraded &&
+			o.ret > o.call && o.ret <= in.to && p.settled(o.ret) >= in.from {
 			n++
 		}
 	}
