@@ -19,91 +19,75 @@ var (
 // scanTime is how long what reads much of the store may take, unless the caller set a deadline.
 const scanTime = 30 * time.Second
 
-// storeAs returns the store as a [driver.Inspector] or a [driver.Keeper], if it is one and may be
-// asked; else the error is [errors.ErrUnsupported], or why it may not be asked. What becomes of
-// calls that take long where much is stored does not count.
-func storeAs[T any](s *Stack, op string) (T, error) {
+// look asks the store as a [driver.Inspector] or a [driver.Keeper], within some time; the error is
+// [errors.ErrUnsupported] if it is none. What becomes of the call does not count in the breaker: it
+// may take long where much is stored, and a store that is full or a replica can be read all the
+// same.
+func look[T any](ctx context.Context, s *Stack, op string, most time.Duration, f func(context.Context, T) error) error {
 	store, ok := s.store.store.(T)
 	if !ok {
-		return store, &stint.InvalidError{Err: fmt.Errorf("the store does not support %s, want a %v: %w", op,
+		return &stint.InvalidError{Err: fmt.Errorf("the store does not support %s, want a %v: %w", op,
 			reflect.TypeFor[T](), errors.ErrUnsupported)}
 	}
-	return store, s.store.refused(op)
+	if err := s.store.refused(op); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return f(ctx, store)
 }
 
 // Inspect shows what the store knows, if that is a [driver.Inspector]; else the error is
 // [errors.ErrUnsupported]. What is decided in this process alone, without the store, is not shown,
 // and units that it has leased are shown as used.
 func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (shown driver.Inspection, err error) {
-	inspector, err := storeAs[driver.Inspector](s, opInspect)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, amendTime)
-		defer cancel()
-		shown, err = s.store.inspect(ctx, inspector, c)
-	}
+	err = look(ctx, s, opInspect, amendTime, func(ctx context.Context, from driver.Inspector) (err error) {
+		begin := time.Now()
+		shown, err = from.Inspect(ctx, c)
+		observeCall(ctx, s.config.Observer, opInspect, 1, begin, err)
+		return err
+	})
 	s.noteFailure(err, &c)
 	return shown, err
 }
 
-// inspect is Inspect of the store. Its failures count as those of other calls do. Its successes do
-// not: a store that is full, or a replica by now, can be read all the same.
-func (b *breaker) inspect(ctx context.Context, from driver.Inspector, c stint.Claim) (driver.Inspection, error) {
-	var a attempt
-	b.mu.Lock()
-	b.begin(&a, opInspect, 1)
-	b.mu.Unlock()
-	shown, err := from.Inspect(ctx, c)
-	if err == nil {
-		observeCall(ctx, b.config.Observer, opInspect, 1, a.begin, nil)
-	} else {
-		b.leave(ctx, &a, err)
-	}
-	return shown, err
-}
-
 // Bans lists the bans that the store knows of, if that is a [driver.Inspector].
-func (s *Stack) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
-	inspector, err := storeAs[driver.Inspector](s, "bans")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, scanTime)
-	defer cancel()
-	return inspector.Bans(ctx, n)
+func (s *Stack) Bans(ctx context.Context, n int) (bans []driver.Banned, err error) {
+	err = look(ctx, s, "bans", scanTime, func(ctx context.Context, from driver.Inspector) (err error) {
+		bans, err = from.Bans(ctx, n)
+		return err
+	})
+	return bans, err
 }
 
 // Scopes lists the scopes in which the store counts something of a subject, if that is a
 // [driver.Inspector]. What is decided in this process alone, without the store, is not among them.
-func (s *Stack) Scopes(ctx context.Context, subject string) ([]string, error) {
-	inspector, err := storeAs[driver.Inspector](s, "scopes")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, scanTime)
-	defer cancel()
-	return inspector.Scopes(ctx, subject)
+func (s *Stack) Scopes(ctx context.Context, subject string) (scopes []string, err error) {
+	err = look(ctx, s, "scopes", scanTime, func(ctx context.Context, from driver.Inspector) (err error) {
+		scopes, err = from.Scopes(ctx, subject)
+		return err
+	})
+	return scopes, err
 }
 
 // Keep writes to a table of the store, if that is a [driver.Keeper].
-func (s *Stack) Keep(ctx context.Context, table string, rows []driver.Row, seen int64, missing bool) (int64, error) {
-	keeper, err := storeAs[driver.Keeper](s, "keep")
-	if err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, scanTime)
-	defer cancel()
-	return keeper.Keep(ctx, table, rows, seen, missing)
+func (s *Stack) Keep(ctx context.Context, table string, rows []driver.Row, seen int64, missing bool) (
+	version int64, err error) {
+	err = look(ctx, s, "keep", scanTime, func(ctx context.Context, in driver.Keeper) (err error) {
+		version, err = in.Keep(ctx, table, rows, seen, missing)
+		return err
+	})
+	return version, err
 }
 
 // Kept reads a table of the store. See [Stack.Keep].
-func (s *Stack) Kept(ctx context.Context, table string, since int64, f func(driver.Row)) (int64, driver.Rows, error) {
-	keeper, err := storeAs[driver.Keeper](s, "kept")
-	if err != nil {
-		return 0, 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, scanTime)
-	defer cancel()
-	return keeper.Kept(ctx, table, since, f)
+func (s *Stack) Kept(ctx context.Context, table string, since int64, f func(driver.Row)) (
+	version int64, rows driver.Rows, err error) {
+	err = look(ctx, s, "kept", scanTime, func(ctx context.Context, in driver.Keeper) (err error) {
+		version, rows, err = in.Kept(ctx, table, since, f)
+		return err
+	})
+	return version, rows, err
 }
 
 // StoredName is the store's, or the subject itself.

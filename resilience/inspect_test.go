@@ -53,8 +53,8 @@ func TestStoreThatShowsNothing(t *testing.T) {
 	}
 }
 
-// A store that does not answer is given up on, and then not asked. Bans and scopes take long where
-// there is much, which says nothing about the store.
+// A store that does not answer is given up on. Looks may take long where there is much, which says
+// nothing about the store. Once the breaker is open, it is not looked at.
 func TestLookingInsideEnds(t *testing.T) {
 	over(t, Config{}, func(t *testing.T, store *fake, s *Stack) {
 		store.change(way{silent: true})
@@ -66,6 +66,8 @@ func TestLookingInsideEnds(t *testing.T) {
 				}
 			}
 		}
+		wantState(t, s, "closed")
+		takes(s, 5)
 		for op, look := range looks(s) {
 			var failed *stint.StoreError
 			if err := look(); !errors.As(err, &failed) || !errors.Is(err, errBreakerOpen) || failed.Op != op {
