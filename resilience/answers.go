@@ -146,11 +146,8 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 // granted counts a charge of the store.
 func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	for it := range l.each(d.Charge.Claims()) {
-		switch at := d.Charge.Data().NowOf(it.i); {
-		case it.amongOthers(d, heard):
-			it.ours(it.cost, at, now)
-		case at < it.rec.at: // its answer was not taken over
-			it.heard.used, it.heard.until = it.heard.used+it.cost, max(it.heard.until, now+int64(it.Window))
+		if it.amongOthers(d, heard) {
+			it.ours(it.cost, d.Charge.Data().NowOf(it.i), now)
 		}
 		if it.Algorithm == stint.AlgorithmConcurrency {
 			it.hold(d.Charge.Data().ID, now, true)
@@ -169,7 +166,6 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 		}
 		o.booked, o.bookedUntil = o.booked+it.cost, max(o.bookedUntil, gone)
 		o.units, o.from, o.until = o.at(now, false)+it.cost, now, max(o.until, gone)
-		it.heard.used, it.heard.until = it.heard.used+it.cost, max(it.heard.until, o.until)
 		it.fill(it.cost, now, true)
 		it.rec.at = max(it.rec.at, d.Charge.Data().NowOf(it.i)) // answers from before do not count it
 	}

@@ -83,8 +83,8 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 				t.Errorf("%s: %v, want what the store said", op, err)
 			}
 		}
-		takes(s, 1)
-		wantState(t, s, "open") // all of them counted
+		takes(s, 2)
+		wantState(t, s, "open") // all but looking inside counted
 		for _, cause := range []error{errDown, syscall.ECONNREFUSED} {
 			for op, call := range verbs {
 				var failure *stint.StoreError

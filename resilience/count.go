@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"iter"
-	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -41,13 +40,12 @@ type count struct {
 	owed   *owed
 }
 
-// heard is the store's newest answer on a limit: used units at an instant of the store, the last of
-// which counts until a time of ours. Together with what it does not count, it is a second upper
-// bound of what is used. If it denied a cost, there is no room for that cost before full.
+// heard is the store's newest answer on a limit, by its instant. If it denied a cost, there is no
+// room for that cost before full.
 type heard struct {
-	used, until, at, denied, full int64
-	call                          uint64
-	arrived                       int64 // by our clock
+	at, denied, full int64
+	call             uint64
+	arrived          int64 // by our clock
 }
 
 // parts is in how many parts a window is divided to count what this process was granted.
@@ -95,7 +93,6 @@ func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 // ours takes units that were charged to this process, at an instant of the store's, off what others
 // have used, where they were counted.
 func (c *count) ours(units, at, now int64) {
-	c.heard.used += units
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.take(units, now)
 	}
@@ -185,6 +182,11 @@ func (c *count) advance(now int64) {
 	c.holders = slices.DeleteFunc(c.holders, func(h holder) bool { return h.until <= now })
 	if c.inParts() {
 		n := c.number(now)
+		if c.Algorithm == stint.AlgorithmFixed && n < c.newest { // the store's clock has gone back
+			units := c.mine[slot(c.newest)]
+			c.mine, c.newest = [parts + 1]int64{}, n
+			c.mine[slot(n)] = units
+		}
 		for skip := max(c.newest+1, n-parts); skip <= n; skip++ {
 			c.mine[slot(skip)] = 0
 		}
@@ -272,19 +274,17 @@ func (c *count) giveBack(units, at, now int64, stored bool) {
 // granted.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
 	used := max(u.Used-cost, 0)
-	next := heard{used: u.Used, until: now + int64(min(u.ResetAfter, maxAhead)), at: at, call: call, arrived: now}
+	next := heard{at: at, call: call, arrived: now}
 	if u.RetryAfter > 0 && u.RetryAfter < maxAhead {
 		next.denied, next.full = asked, now+int64(u.RetryAfter)
-	}
-	if at == c.heard.at { // they may come in any order
-		next.used, next.until = max(next.used, c.heard.used), max(next.until, c.heard.until)
 	}
 	if c.unit > 0 {
 		c.hearMeter(u, cost, uncounted, at, call, now)
 	}
 	c.heard = next
+	until := now + int64(min(u.ResetAfter, maxAhead))
 	if c.Algorithm == stint.AlgorithmCalendar && u.ResetAfter > 0 {
-		c.hearEnd((c.ledger.wall(next.until)+5e5)/1e6, now)
+		c.hearEnd((c.ledger.wall(until)+5e5)/1e6, now)
 	}
 	if c.unit > 0 {
 		return
@@ -297,7 +297,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
 	before := c.others.at(now, c.evenly())
 	c.others.units = min(max(before, least), most)
-	c.others.from, c.others.until = now, now+int64(min(u.ResetAfter, maxAhead))
+	c.others.from, c.others.until = now, until
 }
 
 // hearEnd notes when the period of a calendar limit ends, in seconds of the store's clock. The
@@ -340,21 +340,10 @@ func (c *count) logLeft(t, uncounted int64) int64 {
 	}
 	mine, others := c.mineAt(t), c.others.at(t, c.evenly())
 	if instances == 1 {
-		return c.capacity - min(mine+others, c.usedAt(t))
+		return c.capacity - mine - others
 	}
 	since := min(uncounted, mine)
 	return ceilDiv(c.capacity-(mine-since)-others, instances) - since
-}
-
-// usedAt is how much is used at most at an instant, by the newest answer.
-func (c *count) usedAt(t int64) int64 {
-	switch {
-	case c.heard.at == 0 || c.Algorithm == stint.AlgorithmConcurrency:
-		return math.MaxInt64
-	case t >= c.heard.until:
-		return c.uncounted(c.heard.at, c.heard.call, t)
-	}
-	return c.heard.used + c.uncounted(c.heard.at, c.heard.call, t)
 }
 
 // when is how long it takes until so many units are left; Never if they never are.
@@ -373,7 +362,6 @@ func (c *count) when(now, cost, uncounted int64) time.Duration {
 		}
 	}
 	try(c.others.until)
-	try(c.heard.until)
 	if c.meter != nil {
 		try(c.meterFits(cost))
 	}

@@ -22,7 +22,6 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 		case a.Kind != stint.AmendSettle || it.Algorithm == stint.AlgorithmConcurrency || it.wasReset(at) || !named:
 		case truth > it.cost:
 			it.grant(truth-it.cost, at, now, true)
-			it.heard.used, it.heard.until = it.heard.used+truth-it.cost, max(it.heard.until, now+int64(it.Window))
 		case truth < it.cost:
 			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted among others
 				it.others.unbook(it.cost-truth, it.rec.heard <= sent)
