@@ -85,29 +85,6 @@ func TestSettlementsInAStall(t *testing.T) {
 	})
 }
 
-// The sender's amendments go together as well.
-func TestAmendmentsAfterAnOutage(t *testing.T) {
-	const callers = 64
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		var charges []stint.Charge
-		for range callers {
-			charges = append(charges, mustDecide(t, s, ask("a", 10, stint.PerHour(1000))).Charge)
-		}
-		store.fail(refusedCall(), opAmend)
-		for _, c := range charges {
-			mustAmend(t, s, c, stint.Amendment{Cost: 3})
-		}
-		time.Sleep(time.Second)
-		store.up()
-		calls := store.amends.Load()
-		time.Sleep(time.Second)
-		wantUsed(t, store, "a", stint.PerHour(1000), 3*callers)
-		if n := store.amends.Load() - calls; n == 0 || n > callers/2 {
-			t.Errorf("%d settlements took %d calls", callers, n)
-		}
-	})
-}
-
 // A heartbeat is sent with the deadline of its caller. A place that is released while one may still
 // arrive stays free.
 func TestReleaseAfterALateHeartbeat(t *testing.T) {

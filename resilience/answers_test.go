@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // eachKind is a limit of 20 of each algorithm that counts units.
@@ -48,88 +47,49 @@ func TestAnswersOfABatch(t *testing.T) {
 	}
 }
 
-// If a process learns of answers in any order, it never takes what is used for less, and knows it
-// exactly after the next answer.
+// If a process learns of answers in any order, of one instant or not, it never takes what is used
+// for less, and knows it exactly: at once, or after the next answer.
 func TestAnswersInAnyOrder(t *testing.T) {
 	for name, limit := range eachKind(time.Hour) {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(50) {
-				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-					r := oneUnit("a", limit)
-					var answers []stint.Decision
-					for range 10 {
-						answers = append(answers, mustDecide(t, store, r))
-						time.Sleep(time.Millisecond)
-					}
-					random := rand.New(rand.NewPCG(seed, 0))
-					for n, i := range random.Perm(len(answers)) {
-						s.ledger.answered(&r, &answers[i], uint64(n+1), s.ledger.now(), false)
-					}
-					store.fail(refusedCall())
-					r.Mode = stint.ModePeek
-					if d := mustDecide(t, s, r); d.Usages()[0].Used < 10 {
-						t.Errorf("order %d: %d known to be used, want 10", seed, d.Usages()[0].Used)
-					}
-					r.Mode = stint.ModeTake
-					store.up()
-					mustDecide(t, s, r)
-					store.fail(refusedCall())
-					wantAdmitted(t, s, 20, r, 9)
-				})
-			}
-		})
-	}
-}
-
-// Nor does it matter in which order it learns of answers of one instant.
-func TestAnswersOfOneInstantInAnyOrder(t *testing.T) {
-	for name, limit := range eachKind(time.Hour) {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(50) {
-				over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-					r := oneUnit("a", limit)
-					var answers []stint.Decision
-					for range 10 {
-						answers = append(answers, mustDecide(t, store, r))
-					}
-					random := rand.New(rand.NewPCG(seed, 0))
-					for _, i := range random.Perm(len(answers)) {
-						s.ledger.answered(&r, &answers[i], 1, s.ledger.now(), false)
-					}
-					n := s.ledger.find(&r.Claims[0]).of(&limit, 0)
-					if limit.Algorithm == stint.AlgorithmBucket && n.meter.raised != 0 {
-						t.Errorf("order %d: %d taken to be of others, want 0", seed, n.meter.raised)
-					}
-					store.fail(refusedCall())
-					wantAdmitted(t, s, 20, r, 10)
-				})
-			}
-		})
-	}
-}
-
-// Of two answers that come in the wrong order, the newer one has counted what the older one grants.
-func TestTwoAnswersInTheWrongOrder(t *testing.T) {
-	for name, limit := range eachKind(time.Hour) {
-		t.Run(name, func(t *testing.T) {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				r := oneUnit("a", limit)
-				first := mustDecide(t, store, r)
-				time.Sleep(time.Millisecond)
-				second := mustDecide(t, store, r)
-				s.ledger.answered(&r, &second, 2, s.ledger.now(), false)
-				s.ledger.answered(&r, &first, 1, s.ledger.now(), false)
-				store.fail(refusedCall())
-				least := 18
-				if contract.HasMeter(&limit) { // it may count the older one again, until the next answer
-					least = 17
-				}
-				if n := admitted(t, s, 30, r); n < least || n > 18 {
-					t.Errorf("%d more without the store, want %d to 18", n, least)
+		for _, apart := range []time.Duration{0, time.Millisecond} {
+			t.Run(fmt.Sprint(name, ", apart ", apart), func(t *testing.T) {
+				for seed := range uint64(50) {
+					over(t, alone, func(t *testing.T, store *fake, s *Stack) { answersInAnyOrder(t, store, s, limit, apart, seed) })
 				}
 			})
-		})
+		}
 	}
+}
+
+func answersInAnyOrder(t *testing.T, store *fake, s *Stack, limit stint.Limit, apart time.Duration, seed uint64) {
+	t.Helper()
+	r := oneUnit("a", limit)
+	var answers []stint.Decision
+	for range 10 {
+		answers = append(answers, mustDecide(t, store, r))
+		time.Sleep(apart)
+	}
+	for n, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(answers)) {
+		s.ledger.answered(&r, &answers[i], uint64(n+1), s.ledger.now(), false)
+	}
+	store.fail(refusedCall())
+	if apart == 0 {
+		n := s.ledger.find(&r.Claims[0]).of(&limit, 0)
+		if limit.Algorithm == stint.AlgorithmBucket && n.meter.raised != 0 {
+			t.Errorf("order %d: %d taken to be of others, want 0", seed, n.meter.raised)
+		}
+		wantAdmitted(t, s, 20, r, 10)
+		return
+	}
+	r.Mode = stint.ModePeek
+	if d := mustDecide(t, s, r); d.Usages()[0].Used < 10 {
+		t.Errorf("order %d: %d known to be used, want 10", seed, d.Usages()[0].Used)
+	}
+	r.Mode = stint.ModeTake
+	store.up()
+	mustDecide(t, s, r)
+	store.fail(refusedCall())
+	wantAdmitted(t, s, 20, r, 9)
 }
 
 // An answer that allows, and comes after a newer one that denies, makes no room.

@@ -1,7 +1,6 @@
 package resilience
 
 import (
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // What was granted without the store is charged to it afterwards, once: to every subject and limit
@@ -42,20 +40,6 @@ func TestStoreIsChargedAfterwards(t *testing.T) {
 			store.fail(refusedCall())
 			mustDecide(t, s, oneUnit("other"))
 		}
-	})
-}
-
-// What was granted without the store is charged to it above capacity too: else who uses both gets
-// more.
-func TestStoreIsChargedAboveCapacity(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a", stint.PerHour(10))
-		store.down()
-		wantAdmitted(t, s, 8, r, 8)
-		wantAdmitted(t, store, 6, r, 6) // by others, who have the store back before us
-		store.up()
-		time.Sleep(2 * time.Second)
-		wantUsed(t, store, "a", r.Claims[0].Limits[0], 14)
 	})
 }
 
@@ -107,89 +91,6 @@ func TestCarriedUnitsAreCounted(t *testing.T) {
 	}
 }
 
-// What was granted to a request with an ID is charged also after an outage longer than the life of
-// the ID.
-func TestOwedIDsOutliveTheOutage(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		count := 0
-		take := func(n int) {
-			for range n {
-				r := oneUnit("a", stint.Per(10, time.Second), stint.PerHour(10))
-				r.ID = rand.Text()
-				count += admitted(t, s, 1, r)
-			}
-		}
-		store.down()
-		take(6)
-		time.Sleep(5 * time.Second)
-		store.up()
-		time.Sleep(5 * time.Second)
-		if take(10); count != 10 {
-			t.Errorf("%d admitted under 10 an hour", count)
-		}
-	})
-}
-
-// Requests with an ID and several claims are charged once to each of their subjects, also after an
-// outage longer than the life of the ID, while others settle, take and reset under the same claims.
-func TestOwedIDsOfSeveralClaims(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		hour, reset := stint.PerHour(1000), stint.PerHour(1000).WithName("reset")
-		const subjects, requests = 8, 40
-		name := func(n int) string { return fmt.Sprint("subject", n%subjects) }
-		store.down()
-		var group sync.WaitGroup
-		want := [subjects]int64{}
-		for n := range requests {
-			if n%4 != 0 {
-				want[n%subjects]++
-				want[(n+1)%subjects]++
-				want[(n+3)%subjects] += 2
-			}
-			group.Go(func() {
-				r := and(oneUnit(name(n), hour), and(oneUnit(name(n+1), hour), ask(name(n+3), 2, hour)))
-				r.ID, r.IDLife = fmt.Sprint(n), time.Second
-				d := mustDecide(t, s, r)
-				time.Sleep(time.Duration(n) * 100 * time.Millisecond) // until long after the ID's life
-				if n%4 == 0 && !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
-					t.Errorf("request %d is not refunded", n)
-				}
-				mustDecide(t, s, oneUnit(name(n), reset))
-				_ = s.Command(t.Context(), resetOf(oneUnit(name(n), reset).Claims[0]))
-			})
-		}
-		time.Sleep(3 * time.Second)
-		store.up()
-		group.Wait()
-		time.Sleep(time.Minute)
-		for n := range subjects {
-			wantUsed(t, store, name(n), hour, want[n])
-		}
-		if n := s.ledger.owing.Load(); n != 0 {
-			t.Errorf("%d subjects still owe something", n)
-		}
-	})
-}
-
-// A retry under the same ID counts once, whoever decides.
-func TestRetryUnderTheSameID(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		limit := stint.PerHour(10)
-		for i := range 5 {
-			r := oneUnit("a", limit)
-			r.ID = fmt.Sprint(i)
-			for _, err := range []error{refusedCall(), storeError(errkind.Unreachable), nil} {
-				store.fail(err)
-				wantAdmitted(t, s, 1, r, 1)
-			}
-		}
-		time.Sleep(5 * time.Second)
-		wantUsed(t, store, "a", limit, 5)
-		store.fail(refusedCall())
-		wantAdmitted(t, s, 10, oneUnit("a", limit), 5)
-	})
-}
-
 // What is owed under a limit counts for every list of limits that the limit is in.
 func TestListsThatShareALimit(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
@@ -234,26 +135,6 @@ func TestShareAndSettlements(t *testing.T) {
 			t.Errorf("%d units by one of two processes under 20", total)
 		}
 	})
-}
-
-// A reset forgets what is owed, with an ID or without, at once and while it is being charged.
-func TestResetForgetsWhatIsOwed(t *testing.T) {
-	for _, id := range []string{"", "x"} {
-		for _, pause := range []time.Duration{0, 120 * time.Millisecond} {
-			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-				store.change(way{there: 20 * time.Millisecond})
-				r := oneUnit("a", stint.PerHour(3))
-				r.ID = id
-				mustDecide(t, s, r)
-				time.Sleep(pause)
-				if err := s.Command(t.Context(), resetOf(r.Claims[0])); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(3 * time.Second)
-				wantUsed(t, store, "a", r.Claims[0].Limits[0], 0)
-			})
-		}
-	}
 }
 
 // Close charges what is owed to a store that is not quick.

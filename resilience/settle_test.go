@@ -86,23 +86,6 @@ func TestRefundAfterAReset(t *testing.T) {
 	}
 }
 
-// A reset forgets request ids, as that of a store does.
-func TestResetForgetsIDs(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a")
-		r.ID = "x"
-		store.down()
-		mustDecide(t, s, r)
-		if !mustDecide(t, s, r).Repeat {
-			t.Error("the second request is not a repeat")
-		}
-		_ = s.Command(t.Context(), resetOf(r.Claims[0]))
-		if d := mustDecide(t, s, r); d.Repeat || !d.Allowed {
-			t.Errorf("after the reset: repeat %v, allowed %v", d.Repeat, d.Allowed)
-		}
-	})
-}
-
 // A raise that the store cannot be told of yet counts at once, and is charged to it once.
 func TestRaiseThatWaits(t *testing.T) {
 	for name, limit := range map[string]stint.Limit{
@@ -141,42 +124,6 @@ func TestRaiseThatWaits(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Two claims of one subject and scope are both refunded, as by a store.
-func TestRefundOfTwoClaimsOfOneSubject(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		minute, hour := stint.PerMinute(10), stint.PerHour(10)
-		r := oneUnit("a", minute)
-		r.Claims = append(r.Claims[:1:1], stint.Claim{Subject: "a", Limits: []stint.Limit{hour}, Cost: 3})
-		store.fail(refusedCall())
-		d := mustDecide(t, s, r)
-		if done := mustAmend(t, s, d.Charge, stint.Amendment{}); !done.Changed {
-			t.Error("the refund changed nothing")
-		}
-		for _, limit := range []stint.Limit{minute, hour} {
-			wantUsed(t, s, "a", limit, 0)
-		}
-		store.up()
-		time.Sleep(5 * time.Second)
-		for _, limit := range []stint.Limit{minute, hour} {
-			wantUsed(t, store, "a", limit, 0)
-		}
-	})
-}
-
-// A request under an ID takes one place, however often it is made.
-func TestIDOfAPlace(t *testing.T) {
-	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-		r := oneUnit("a", stint.AtOnce(5, time.Minute))
-		r.ID, r.IDLife = "x", time.Hour
-		store.down()
-		first, second := mustDecide(t, s, r), mustDecide(t, s, r)
-		if !second.Repeat || second.Charge.Data().ID != first.Charge.Data().ID {
-			t.Errorf("repeat %v, charge %d of %d", second.Repeat, second.Charge.Data().ID, first.Charge.Data().ID)
-		}
-		wantUsed(t, s, "a", r.Claims[0].Limits[0], 1)
-	})
 }
 
 // An amendment whose caller has given up before it began changes nothing, and can be made again.
