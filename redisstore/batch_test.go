@@ -14,17 +14,17 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
 
 // crowded is a store whose every request travels in a batch, between others.
 type crowded struct {
-	*steady
+	*redisstore.Store
 	n atomic.Int64
 }
 
 func (c *crowded) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	c.refresh()
 	other := func() *driver.Call {
 		claim := stint.Claim{Subject: fmt.Sprintf("passer-by:%d", c.n.Add(1)%10),
 			Limits: []stint.Limit{stint.PerSecond(3)}, Cost: 1}
@@ -42,11 +42,11 @@ func (c *crowded) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 }
 
 func TestBatchesAreExact(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.StartFakeTime(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
 	fresh := func(t *testing.T) storetest.Harness {
-		h := clocked(t, s, c)
-		h.Store = &crowded{steady: h.Store.(*steady)}
+		h := clocked(t, s, c, server)
+		h.Store = &crowded{Store: s}
 		h.NeverOver = true // package resilience runs the examples of exact stores through batches
 		return h
 	}

@@ -2,15 +2,12 @@ package redisstore_test
 
 import (
 	"context"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
@@ -94,23 +91,6 @@ func ttls(t testing.TB, node rueidis.Client) map[string]int64 {
 	return left
 }
 
-// older lets every key of a node grow older: tests move our clock, not that of Redis. Keys without
-// a TTL stay, for wantTTLs to find.
-const older = `for _, key in ipairs(redis.call('KEYS', '*')) do
-	local left = redis.call('PTTL', key)
-	if left >= 0 then
-		redis.call('PEXPIRE', key, string.format('%.0f', math.min(left - ARGV[1], 1e15)))
-	end
-end`
-
-func age(t testing.TB, node rueidis.Client, d time.Duration) {
-	t.Helper()
-	run := node.B().Eval().Script(older).Numkeys(0).Arg(strconv.FormatInt(d.Milliseconds(), 10)).Build()
-	if err := node.Do(context.Background(), run).Error(); err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatal(err)
-	}
-}
-
 // wantTTLs fails the test if a key has no TTL: nothing of ours may stay for ever but sealed data
 // keys.
 func wantTTLs(t *testing.T, c rueidis.Client) {
@@ -124,64 +104,24 @@ func wantTTLs(t *testing.T, c rueidis.Client) {
 	})
 }
 
-// steady is a store whose keys age by the test's clock alone: the time that really passes is given
-// back to them before a slow machine could let them expire.
-type steady struct {
-	*redisstore.Store
-	t     testing.TB
-	nodes []rueidis.Client // those that are not replicas
-
-	mu   sync.Mutex
-	then time.Time // when keys were last brought up to date
-}
-
-// pass lets keys age by d, and takes back what has really passed.
-func (s *steady) pass(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	d -= now.Sub(s.then)
-	if d/time.Millisecond != 0 {
-		for _, node := range s.nodes {
-			age(s.t, node, d)
-		}
-		s.then = now
-	}
-}
-
-func (s *steady) refresh() {
-	s.mu.Lock()
-	due := time.Since(s.then) > 200*time.Millisecond
-	s.mu.Unlock()
-	if due {
-		s.pass(0)
-	}
-}
-
-func (s *steady) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	s.refresh()
-	return s.Store.Take(ctx, r)
-}
-
-func (s *steady) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	s.refresh()
-	return s.Store.Amend(ctx, c, a)
-}
-
-// clocked returns a harness over a store whose clock, and the TTLs with it, the test moves. After
-// the test every key must have a TTL, and is removed: the fewer keys, the sooner they are aged.
-func clocked(t *testing.T, s *redisstore.Store, c rueidis.Client) storetest.Harness {
+// clocked returns a harness over a store whose clock the test moves. The clocks of the servers of
+// [redistest.StartFakeTime] move with it, and so keys expire by it, however slow the machine is.
+// After the test every key must have a TTL, and is removed.
+func clocked(t *testing.T, s *redisstore.Store, c rueidis.Client, servers ...*redistest.Server) storetest.Harness {
 	clock := &storetest.Clock{}
 	s.SetClock(clock.Now)
-	store := &steady{Store: s, t: t, then: time.Now()}
-	masters(t, c, func(node rueidis.Client) { store.nodes = append(store.nodes, node) })
-	clock.OnAdvance = store.pass
+	clock.OnAdvance = func(time.Duration) {
+		for _, server := range servers {
+			server.StopClock(t, clock.Now())
+		}
+	}
+	clock.Advance(0)
 	t.Cleanup(func() {
 		wantTTLs(t, c)
 		flush(t, c)
 	})
 	return storetest.Harness{
-		Store: store,
+		Store: s,
 		Clock: clock,
 		Disturbances: map[string]func(testing.TB){
 			"script flush": func(t testing.TB) {
@@ -206,9 +146,9 @@ func flush(t testing.TB, c rueidis.Client) {
 }
 
 func TestSingle(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.StartFakeTime(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
-	fresh := func(t *testing.T) storetest.Harness { return clocked(t, s, c) }
+	fresh := func(t *testing.T) storetest.Harness { return clocked(t, s, c, server) }
 	t.Run("examples", func(t *testing.T) { storetest.Run(t, fresh) })
 	t.Run("model", func(t *testing.T) { storetest.Model(t, fresh) })
 	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, server.URL())) })
@@ -225,8 +165,12 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	url := clusterURL(redistest.StartCluster(t))
+	cluster := redistest.StartFakeTimeCluster(t)
+	url := clusterURL(cluster)
 	s, c := open(t, url), client(t, url)
+	for _, node := range cluster.Nodes { // those that step would lose each other
+		node.StopClock(t, time.Now())
+	}
 	fresh := func(t *testing.T) storetest.Harness {
 		h := clocked(t, s, c)
 		h.SplitSubjects = true

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,18 +13,6 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
-
-// Inspect keeps the keys from ageing, as Take does.
-func (s *steady) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
-	s.refresh()
-	return s.Store.Inspect(ctx, c)
-}
-
-// Scopes keeps the keys from ageing, as Take does.
-func (s *steady) Scopes(ctx context.Context, subject string) ([]string, error) {
-	s.refresh()
-	return s.Store.Scopes(ctx, subject)
-}
 
 // wantUsed wants a subject to have used so much of a limit.
 func wantUsed(t *testing.T, s driver.Inspector, subject string, l stint.Limit, want int64) {

@@ -227,10 +227,10 @@ func TestNoNamesInRedis(t *testing.T) {
 
 // TestHashedContract: limits are what they are without a name key.
 func TestHashedContract(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.StartFakeTime(t)
 	s, c := open(t, server.URL(), named(keyA)), client(t, server.URL())
 	t.Run("model", func(t *testing.T) {
-		storetest.Model(t, func(t *testing.T) storetest.Harness { return clocked(t, s, c) })
+		storetest.Model(t, func(t *testing.T) storetest.Harness { return clocked(t, s, c, server) })
 	})
 	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, server.URL(), named(keyA))) })
 }

@@ -10,10 +10,10 @@ import (
 
 // TestReplay: a replay of a log decides as middleware over this store did.
 func TestReplay(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.StartFakeTime(t)
 	s, c := open(t, server.URL()), client(t, server.URL())
 	simulatetest.Equal(t, func(t *testing.T) storetest.Harness {
 		flush(t, c)
-		return clocked(t, s, c)
+		return clocked(t, s, c, server)
 	})
 }

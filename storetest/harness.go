@@ -80,6 +80,7 @@ func (c *Clock) Advance(d time.Duration) {
 // restart sets the clock to where it started.
 func (c *Clock) restart() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.moved = 0
+	moved := c.moved
+	c.mu.Unlock()
+	c.Advance(-moved)
 }

@@ -17,30 +17,36 @@ import (
 //go:embed clock/shift.c
 var shiftSource []byte
 
-// StartFakeTime runs a server whose wall clock [Server.SetClockOffset] can step while it runs. It
-// needs Linux and a C compiler, as the race detector does.
+// StartFakeTime runs a server whose wall clock [Server.SetClockOffset] can step and
+// [Server.StopClock] can stop while it runs. It needs Linux and a C compiler, as the race detector
+// does.
 func StartFakeTime(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
+	s.fakeTime(t)
+	s.mustStart(t)
+	return s
+}
+
+// fakeTime gives a server that is not started yet a clock that can be set.
+func (s *Server) fakeTime(t testing.TB) {
+	t.Helper()
 	lib, err := buildShift(s.dir)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
 	s.clock = filepath.Join(s.dir, "clock")
-	if err := os.WriteFile(s.clock, make([]byte, 8), 0o600); err != nil {
+	if err := os.WriteFile(s.clock, make([]byte, 2*8), 0o600); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
 	s.env = []string{"LD_PRELOAD=" + lib, "STINT_CLOCK=" + s.clock}
-	s.mustStart(t)
-	return s
 }
 
-// SetClockOffset puts the wall clock of a server of [StartFakeTime] ahead of the true time by d, or
-// behind it if d is negative. The offset survives a restart.
-func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
+// setClock writes how far the clock is ahead, or when it stands still, in microseconds.
+func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	t.Helper()
 	if s.clock == "" {
-		t.Fatal("redistest: SetClockOffset needs a server of StartFakeTime")
+		t.Fatal("redistest: to set a clock, the server must be one of StartFakeTime")
 	}
 	// Written in place: the server has the file mapped.
 	f, err := os.OpenFile(s.clock, os.O_WRONLY, 0)
@@ -48,9 +54,23 @@ func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
 		t.Fatalf("redistest: %v", err)
 	}
 	defer f.Close()
-	if err := binary.Write(f, binary.NativeEndian, d.Microseconds()); err != nil {
+	if err := binary.Write(f, binary.NativeEndian, [2]int64{ahead, at}); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
+}
+
+// StopClock lets the wall clock of a server of [StartFakeTime] stand still at a time: no key
+// expires, however slow the machine is, until the clock is set again.
+func (s *Server) StopClock(t testing.TB, at time.Time) {
+	t.Helper()
+	s.setClock(t, 0, at.UnixMicro())
+}
+
+// SetClockOffset puts the wall clock of a server of [StartFakeTime] ahead of the true time by d, or
+// behind it if d is negative. The offset survives a restart.
+func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
+	t.Helper()
+	s.setClock(t, d.Microseconds(), 0)
 	if s.proc == nil {
 		return
 	}

@@ -26,4 +26,17 @@ func TestFakeTime(t *testing.T) {
 	if got := s.time(t); got.Before(time.Now().Add(59 * time.Minute)) {
 		t.Errorf("clock after a restart: got %v, want an hour ahead", got)
 	}
+	s.StopClock(t, start)
+	s.CLI(t, "SET", "a", "1", "PX", "1")
+	time.Sleep(5 * time.Millisecond)
+	if got, want := s.time(t), start; !got.Equal(want) {
+		t.Errorf("a stopped clock: got %v, want %v", got, want)
+	}
+	if got, want := s.CLI(t, "EXISTS", "a"), "1"; got != want {
+		t.Errorf("a key of a millisecond under a stopped clock: EXISTS got %s, want %s", got, want)
+	}
+	s.StopClock(t, start.Add(2*time.Millisecond))
+	if got, want := s.CLI(t, "EXISTS", "a"), "0"; got != want {
+		t.Errorf("the same two milliseconds later: EXISTS got %s, want %s", got, want)
+	}
 }

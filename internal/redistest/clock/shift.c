@@ -1,8 +1,10 @@
 /*
- * Preloaded into a server, shifts its wall clock by the number of microseconds
- * that the file named by STINT_CLOCK holds (8 bytes, the machine's byte order).
- * The file is mapped, so writing to it steps the clock at once. The monotonic
- * clock is left alone, as it is when a real host's clock is set.
+ * Preloaded into a server, sets its wall clock by the file named by STINT_CLOCK:
+ * two numbers of microseconds (8 bytes each, the machine's byte order). The first
+ * is how far the clock is ahead. If the second is not 0, the clock stands still
+ * at that time, since the Unix epoch. The file is mapped, so writing to it steps
+ * the clock at once. The monotonic clock is left alone, as it is when a real
+ * host's clock is set.
  *
  * libfaketime cannot do this: it allocates on its first call, and jemalloc reads
  * the clock on its first allocation.
@@ -17,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t *shift;
+static volatile int64_t *shift; /* and when it stands still */
 
 __attribute__((constructor)) static void map_shift(void)
 {
@@ -27,7 +29,7 @@ __attribute__((constructor)) static void map_shift(void)
 
     if (fd < 0)
         return;
-    page = mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, fd, 0);
+    page = mmap(NULL, 2 * sizeof *shift, PROT_READ, MAP_SHARED, fd, 0);
     if (page != MAP_FAILED)
         shift = page;
     close(fd);
@@ -40,7 +42,12 @@ int clock_gettime(clockid_t id, struct timespec *ts)
 
     if (rc != 0 || shift == NULL || (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE))
         return rc;
-    by = *shift;
+    if (shift[1] != 0) {
+        ts->tv_sec = shift[1] / 1000000;
+        ts->tv_nsec = shift[1] % 1000000 * 1000;
+        return 0;
+    }
+    by = shift[0];
     us = ts->tv_nsec / 1000 + by % 1000000;
     ts->tv_sec += by / 1000000;
     ts->tv_nsec = ts->tv_nsec % 1000 + us * 1000;
