@@ -45,9 +45,16 @@ func hourly(subject, id string) *driver.Call {
 		Claims: []stint.Claim{{Subject: subject, Limits: []stint.Limit{stint.PerHour(1000)}, Cost: 1}}}}
 }
 
+func TestBatchesOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	t.Run("every call is answered", func(t *testing.T) { everyCallOfABatchIsAnswered(t, cluster) })
+	t.Run("a long subject holds up nobody", func(t *testing.T) { aLongSubjectHoldsUpNobody(t, cluster) })
+	t.Run("stale links", func(t *testing.T) { callsOnStaleLinks(t, openCluster(t, cluster)) })
+}
+
 // Every call of a batch is answered, once, also if nothing may be sent.
-func TestEveryCallOfABatchIsAnswered(t *testing.T) {
-	s := openCluster(t, redistest.StartCluster(t))
+func everyCallOfABatchIsAnswered(t *testing.T, cluster *redistest.Cluster) {
+	s := openCluster(t, cluster)
 	for _, refused := range []error{nil, errors.New("names may not be written")} {
 		if refused != nil {
 			s.refused.Store(&refused)
@@ -73,8 +80,7 @@ func TestEveryCallOfABatchIsAnswered(t *testing.T) {
 
 // A subject that takes several script calls does not hold up others on its node, whose answers came
 // with its first.
-func TestALongSubjectHoldsUpNobody(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func aLongSubjectHoldsUpNobody(t *testing.T, cluster *redistest.Cluster) {
 	s := openCluster(t, cluster)
 	var batch []*driver.Call
 	for i := range 2000 {

@@ -142,8 +142,7 @@ func TestABatchIsItsRequestsInOrder(t *testing.T) {
 }
 
 // On a Cluster too, where no node knows the script.
-func TestABatchIsItsRequestsInOrderOnACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func aBatchIsItsRequestsInOrder(t *testing.T, cluster *redistest.Cluster) {
 	inOrder(t, clusterURL(cluster), cluster.Nodes...)
 }
 

@@ -205,34 +205,28 @@ func TestStaleLinks(t *testing.T) {
 	}
 }
 
+func TestCallsOnStaleLinks(t *testing.T) { callsOnStaleLinks(t, openAt(t, redistest.Start(t).URL())) }
+
 // Calls whose connections were idle for too long are sent on others, and nobody notices.
-func TestCallsOnStaleLinks(t *testing.T) {
-	for _, kind := range []string{"one", "Cluster"} {
-		var s *Store
-		if kind == "one" {
-			s = openAt(t, redistest.Start(t).URL())
-		} else {
-			s = openCluster(t, redistest.StartCluster(t))
+func callsOnStaleLinks(t *testing.T, s *Store) {
+	if err := batchOf(t, s, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	s.conn.lost.Store(int64(s.conn.now()))
+	mixed := []*driver.Call{hourly("a", ""), hourly("b", "an id")} // two script calls in one flight
+	s.TakeBatch(lane(t, true), mixed)
+	for _, c := range mixed {
+		if c.Err != nil {
+			t.Errorf("of two kinds: %v", c.Err)
 		}
+	}
+	for i := range 3 {
 		if err := batchOf(t, s, time.Minute); err != nil {
-			t.Fatal(err)
+			t.Errorf("batch %d: %v", i, err)
 		}
-		s.conn.lost.Store(int64(s.conn.now()))
-		mixed := []*driver.Call{hourly("a", ""), hourly("b", "an id")} // two script calls in one flight
-		s.TakeBatch(lane(t, true), mixed)
-		for _, c := range mixed {
-			if c.Err != nil {
-				t.Errorf("%s: of two kinds: %v", kind, c.Err)
-			}
-		}
-		for i := range 3 {
-			if err := batchOf(t, s, time.Minute); err != nil {
-				t.Errorf("%s: batch %d: %v", kind, i, err)
-			}
-			for op, err := range verbs(t, s, time.Minute) {
-				if err != nil {
-					t.Errorf("%s: %s: %v", kind, op, err)
-				}
+		for op, err := range verbs(t, s, time.Minute) {
+			if err != nil {
+				t.Errorf("%s: %v", op, err)
 			}
 		}
 	}

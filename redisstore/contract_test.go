@@ -164,21 +164,36 @@ func TestSentinel(t *testing.T) {
 	wantTTLs(t, client(t, url))
 }
 
+// TestCluster tests what is different on a Cluster. The scripts are those of one server: checks
+// that move the clock are above.
 func TestCluster(t *testing.T) {
-	cluster := redistest.StartFakeTimeCluster(t)
+	cluster := redistest.StartCluster(t)
 	url := clusterURL(cluster)
-	s, c := open(t, url), client(t, url)
-	for _, node := range cluster.Nodes { // those that step would lose each other
-		node.StopClock(t, time.Now())
+	c := client(t, url)
+	s := open(t, url)
+	for name, test := range map[string]func(t *testing.T, cluster *redistest.Cluster){
+		"a denial charges no ceiling":      aDenialChargesNoCeiling,
+		"giving back is not waited for":    givingBackIsNotWaitedFor,
+		"late charges are given back":      lateChargesAreGivenBack,
+		"close gives back":                 closeGivesBack,
+		"repeats have the charge":          repeatsHaveTheCharge,
+		"a batch is its requests in order": aBatchIsItsRequestsInOrder,
+		"info is added up":                 infoIsAddedUp,
+		"scopes are asked of one node":     scopesAreOfOneNode,
+		"processes share one limit":        processesShareOneLimit,
+		"concurrent":                       func(t *testing.T, _ *redistest.Cluster) { storetest.Linearizable(t, s) },
+		"examples": func(t *testing.T, _ *redistest.Cluster) {
+			storetest.Run(t, func(*testing.T) storetest.Harness {
+				return storetest.Harness{Store: s, SplitSubjects: true}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flush(t, c)
+			test(t, cluster)
+			wantTTLs(t, c)
+		})
 	}
-	fresh := func(t *testing.T) storetest.Harness {
-		h := clocked(t, s, c)
-		h.SplitSubjects = true
-		return h
-	}
-	t.Run("examples", func(t *testing.T) { storetest.Run(t, fresh) })
-	t.Run("concurrent", func(t *testing.T) { storetest.Linearizable(t, open(t, url)) })
-	wantTTLs(t, c)
 }
 
 func sentinelURL(s *redistest.Sentinel) string {

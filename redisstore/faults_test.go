@@ -180,9 +180,8 @@ func TestProcessesShareOneLimit(t *testing.T) {
 }
 
 // F4 on a Cluster.
-func TestProcessesShareOneLimitOnACluster(t *testing.T) {
-	url := clusterURL(redistest.StartCluster(t))
-	if got := allowed(t, startCallers(t, url, 50, 5), "100/1h"); got != 100 {
+func processesShareOneLimit(t *testing.T, cluster *redistest.Cluster) {
+	if got := allowed(t, startCallers(t, clusterURL(cluster), 50, 5), "100/1h"); got != 100 {
 		t.Errorf("%d allowed, want exactly 100", got)
 	}
 }
@@ -232,34 +231,4 @@ func TestOddChargesAreHarmless(t *testing.T) {
 			}
 		}
 	}
-}
-
-// On a Cluster, a request on several subjects that is repeated by its id is allowed and charged
-// once everywhere, even if a subject has no room any more.
-func TestRepeatsAcrossNodes(t *testing.T) {
-	url := clusterURL(redistest.StartCluster(t))
-	s := open(t, url)
-	one := []stint.Limit{stint.PerHour(1)}
-	for i := range 20 { // some of them on different nodes
-		r := stint.Request{Claims: []stint.Claim{{Subject: fmt.Sprint("a", i), Limits: one, Cost: 1}}, ID: "once"}
-		for j := range 3 {
-			r.Claims = append(r.Claims, stint.Claim{Subject: fmt.Sprint("b", i, j), Limits: one, Cost: 1})
-		}
-		for n := range 3 {
-			d, err := s.Take(t.Context(), r)
-			if err != nil || !d.Allowed || d.Repeat != (n > 0) {
-				t.Fatalf("call %d: %+v, %v", n, d, err)
-			}
-			for _, u := range d.Usages() {
-				if u.Used != 1 {
-					t.Fatalf("call %d: %+v", n, d.Usages())
-				}
-			}
-		}
-		r.ID = "again"
-		if d, err := s.Take(t.Context(), r); err != nil || d.Allowed {
-			t.Fatalf("another id: %+v, %v", d, err)
-		}
-	}
-	wantTTLs(t, client(t, url))
 }

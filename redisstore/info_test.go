@@ -89,9 +89,8 @@ func TestInfoWithoutPermissions(t *testing.T) {
 	wantWarning(t, i, "+info +dbsize")
 }
 
-func TestInfoOfAClusterIsAddedUp(t *testing.T) {
-	url := clusterURL(redistest.StartCluster(t))
-	s := open(t, url)
+func infoIsAddedUp(t *testing.T, cluster *redistest.Cluster) {
+	s := open(t, clusterURL(cluster))
 	before := infoOf(t, s).Keys
 	const subjects = 60
 	for n := range subjects {

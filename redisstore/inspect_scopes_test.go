@@ -63,8 +63,10 @@ func TestScopesThatAreTooLong(t *testing.T) {
 }
 
 // The node of a subject's slot is asked, and no other.
-func TestScopesInCluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func scopesAreOfOneNode(t *testing.T, cluster *redistest.Cluster) {
+	for _, node := range cluster.Nodes {
+		node.CLI(t, "CONFIG", "RESETSTAT")
+	}
 	s := open(t, clusterURL(cluster))
 	const subjects = 50
 	for i := range subjects {

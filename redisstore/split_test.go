@@ -97,8 +97,7 @@ func usedOf(t *testing.T, s *redisstore.Store, subject string, l ...stint.Limit)
 }
 
 // Who is denied by its own limits uses nothing up of a ceiling for all.
-func TestADenialChargesNoCeiling(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func aDenialChargesNoCeiling(t *testing.T, cluster *redistest.Cluster) {
 	s := open(t, clusterURL(cluster))
 	subjects := apart(t, cluster, 2)
 	ceiling := stint.Claim{
@@ -163,8 +162,7 @@ func TestADenialChargesNoCeiling(t *testing.T) {
 
 // F43: nobody waits for what is given back. If that, or its answer, is lost, it is given back
 // later, and once.
-func TestGivingBackIsNotWaitedFor(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
 	s := open(t, clusterURL(cluster), w.option())
 	subjects := apart(t, cluster, 2)
@@ -206,8 +204,7 @@ func TestGivingBackIsNotWaitedFor(t *testing.T) {
 }
 
 // What is charged for a caller that has left is given back.
-func TestLateChargesAreGivenBack(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
 	s := open(t, clusterURL(cluster), w.option())
 	subjects, limits := apart(t, cluster, 3), []stint.Limit{stint.PerHour(1000)}
@@ -245,8 +242,7 @@ func TestLateChargesAreGivenBack(t *testing.T) {
 }
 
 // Close gives back what is waiting.
-func TestCloseGivesBack(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func closeGivesBack(t *testing.T, cluster *redistest.Cluster) {
 	var w wires
 	s, other := open(t, clusterURL(cluster), w.option()), open(t, clusterURL(cluster))
 	subjects, many := apart(t, cluster, 2), stint.PerHour(1000)
@@ -272,8 +268,7 @@ func TestCloseGivesBack(t *testing.T) {
 
 // A repeat on a Cluster has what all subjects were charged, also in another process and if it is
 // forced, and nothing is charged twice.
-func TestRepeatsOnAClusterHaveTheCharge(t *testing.T) {
-	cluster := redistest.StartCluster(t)
+func repeatsHaveTheCharge(t *testing.T, cluster *redistest.Cluster) {
 	subjects := apart(t, cluster, 3)
 	stores := []*redisstore.Store{open(t, clusterURL(cluster)), open(t, clusterURL(cluster))}
 	for _, mode := range []stint.Mode{stint.ModeTake, driver.ModeForce} {

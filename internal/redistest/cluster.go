@@ -26,18 +26,6 @@ type Cluster struct {
 // failover loses writes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
-	return startCluster(t, func(*Server) {}, args...)
-}
-
-// StartFakeTimeCluster is StartCluster of nodes like those of [StartFakeTime].
-func StartFakeTimeCluster(t testing.TB) *Cluster {
-	t.Helper()
-	return startCluster(t, func(node *Server) { node.fakeTime(t) })
-}
-
-// startCluster is StartCluster with nodes that are prepared before they are started.
-func startCluster(t testing.TB, prepare func(node *Server), args ...string) *Cluster {
-	t.Helper()
 	c := &Cluster{}
 	mayFailOver := slices.Contains(args, Failover[0])
 	args = append([]string{
@@ -52,7 +40,6 @@ func startCluster(t testing.TB, prepare func(node *Server), args ...string) *Clu
 	for range 2 * clusterMasters {
 		node := newServer(t, args...)
 		node.needsBus = true
-		prepare(node)
 		c.Nodes = append(c.Nodes, node)
 	}
 	if err := c.each((*Server).start); err != nil {
