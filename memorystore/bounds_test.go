@@ -27,7 +27,7 @@ func TestBytesPerSubject(t *testing.T) {
 	for _, x := range []struct {
 		subjects, requests int
 		most               int64
-	}{{250_000, 1, 120}, {2000, 100, 1024}} {
+	}{{100_000, 1, 120}, {2000, 100, 1024}} {
 		clock := newClock()
 		s := newStore(t, Config{MaxSubjects: 2_000_000, Now: clock.now})
 		lim := newLimiter(t, s, stint.PerMinute(100))
@@ -64,7 +64,7 @@ func TestBytesPerSubject(t *testing.T) {
 
 // F12: many more distinct subjects than the store holds.
 func TestFloodOfSubjects(t *testing.T) {
-	const known, most, flood = 500, 20_000, 80_000
+	const known, most, flood = 500, 10_000, 30_000
 	clock := newClock()
 	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
 	lim := newLimiter(t, s, stint.PerHour(10), stint.WithBans(stint.BanPolicy{}))
@@ -106,7 +106,7 @@ func TestBytesAreBounded(t *testing.T) {
 	const most = 1 << 20
 	s := newStore(t, Config{MaxBytes: most})
 	lim := newLimiter(t, s, stint.PerHour(100))
-	for i := range 5_000 {
+	for i := range 2_000 {
 		subject := user(i)
 		for range 50 {
 			allow(t, lim, subject)

@@ -19,18 +19,9 @@ func openReal(t *testing.T) storetest.Harness {
 
 func TestContractInRealTime(t *testing.T) { storetest.Run(t, openReal) }
 
-// What is exact is never over.
-func TestContractNeverOver(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		h := open(t)
-		h.NeverOver = true
-		return h
-	})
-}
-
 func TestLinearizable(t *testing.T) {
 	h := openReal(t)
-	for range 20 {
+	for range 5 {
 		storetest.Linearizable(t, h.Store)
 	}
 }

@@ -45,8 +45,6 @@ func openShortly(t *testing.T) storetest.Harness {
 	return h
 }
 
-func TestContractOfAllow(t *testing.T) { storetest.Run(t, openShortly) }
-
 func TestModelOfAllow(t *testing.T) {
 	h := openShortly(t)
 	storetest.Model(t, func(*testing.T) storetest.Harness { return h })
