@@ -84,8 +84,10 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 // extend renews the holds of a charge and its places, and takes back those that are forgotten. It
 // reports whether all places are held or, if there are none, all holds are open.
 func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
-	places, held := 0, 0
-	holding := c.Data().Hold > 0 && q.extendHolds(c, a)
+	places, held, holding := 0, 0, false
+	if c.Data().Hold > 0 {
+		_, holding = q.amendHolds(c, a)
+	}
 	for k := range q.views {
 		v := &q.views[k]
 		if !v.holds() || v.cost == 0 {

@@ -27,7 +27,7 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 		switch {
 		case v.holds():
 			v.TakePlace(id)
-		case r.Hold > 0 && algorithm.Stock(v.limit, r.Hold.Microseconds()) && !q.parts[v.part].holdsFull(q.now):
+		case r.Hold > 0 && algorithm.Stock(v.limit, r.Hold.Microseconds()) && q.parts[v.part].holdsFull(q.now) == 0:
 			if r.Mode == driver.ModeForce {
 				cost = min(cost, v.Spare())
 			}

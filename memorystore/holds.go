@@ -23,23 +23,6 @@ type holds struct {
 
 const fewHolds = 64
 
-// find returns a hold that has not ended.
-func (h *holds) find(id uint64, now int64) (hold, bool) {
-	found, ok := h.open[id]
-	return found, ok && found.end > now
-}
-
-// full returns when there is room for another hold, 0 if there is.
-func (h *holds) full(now int64) (at int64) {
-	if len(h.open) < storebounds.MaxHolds {
-		return 0
-	}
-	if at = h.sweep(now); len(h.open) < storebounds.MaxHolds {
-		return 0
-	}
-	return at
-}
-
 // sweep drops the holds that have ended, and returns when the next one does.
 func (h *holds) sweep(now int64) int64 {
 	next := algorithm.Never
@@ -75,18 +58,28 @@ func (h *holds) bytes() int {
 	return len(h.open) * int(unsafe.Sizeof(hold{})+8) * 3 / 2
 }
 
-// holdsOf returns the holds of a part's state, which may have none.
-func (p *part) holdsOf() *holds {
+// hold returns the hold of a charge in a part's state, if there is one that has not ended.
+func (p *part) hold(id uint64, now int64) (hold, bool) {
 	if p.rec == nil || p.rec.rest == nil {
-		return nil
+		return hold{}, false
 	}
-	return &p.rec.rest.holds
+	h, ok := p.rec.rest.holds.open[id]
+	return h, ok && h.end > now
 }
 
-// holdsFull reports whether a part's state has no room for another hold.
-func (p *part) holdsFull(now int64) bool {
-	h := p.holdsOf()
-	return h != nil && h.full(now) > 0
+// holdsFull returns when a part's state has room for another hold, 0 if it has.
+func (p *part) holdsFull(now int64) (at int64) {
+	if p.rec == nil || p.rec.rest == nil {
+		return 0
+	}
+	h := &p.rec.rest.holds
+	if len(h.open) >= storebounds.MaxHolds {
+		at = h.sweep(now)
+	}
+	if len(h.open) < storebounds.MaxHolds {
+		return 0
+	}
+	return at
 }
 
 // delayHold delays a request with a hold until all of its states have room for another, and returns
@@ -100,12 +93,10 @@ func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 		if v.holds() || v.cost == 0 {
 			continue
 		}
-		if h := q.parts[v.part].holdsOf(); h != nil {
-			if free := h.full(q.now); free > 0 {
-				u := &d.Usages()[k]
-				u.RetryAfter = max(u.RetryAfter, duration(free-q.now))
-				at = max(at, free)
-			}
+		if free := q.parts[v.part].holdsFull(q.now); free > 0 {
+			u := &d.Usages()[k]
+			u.RetryAfter = max(u.RetryAfter, duration(free-q.now))
+			at = max(at, free)
 		}
 	}
 	return at
@@ -115,67 +106,96 @@ func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 func (q *query) noteHolds(id uint64, life, from int64) {
 	expires := algorithm.Expiry(from, life)
 	for k := range q.views {
-		if v := &q.views[k]; v.leads && v.cost > 0 && !q.parts[v.part].holdsFull(q.now) {
+		if v := &q.views[k]; v.leads && v.cost > 0 && q.parts[v.part].holdsFull(q.now) == 0 {
 			q.parts[v.part].record().more().holds.put(id, hold{expires, expires + life, 0}, q.now)
 		}
 	}
 }
 
-// eachHold calls f with the number of the first view of every state of a charge that has a hold,
-// and its record. The limits of the state are those of the views with the same claim and part.
-func (q *query) eachHold(c *stint.Charge, f func(first int, p *part, h hold)) {
+// amendHolds settles the holds of a charge to their true cost or, if the amendment extends them,
+// renews them and charges what was used so far. It reports what is charged, and whether every state
+// of the charge has a hold that was open.
+func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amended, open bool) {
+	data, life, until := c.Data(), c.Data().Hold.Microseconds(), int64(0)
+	if a.Kind == stint.AmendExtend {
+		until = algorithm.Expiry(q.now, life)
+	}
+	q.compare(data)
+	wanted, found, dropped, sum := 0, 0, int64(0), totals{}
 	for k := range q.views {
-		v := &q.views[k]
-		if !v.leads || v.cost == 0 {
+		lead := &q.views[k]
+		if !lead.leads || lead.cost == 0 {
 			continue
 		}
-		p := &q.parts[v.part]
-		if list := p.holdsOf(); list != nil {
-			if h, ok := list.find(c.Data().ID, q.now); ok {
-				f(k, p, h)
+		wanted++
+		p := &q.parts[lead.part]
+		total, named := contract.TotalOf(a, lead.limit.Name)
+		h, ok := p.hold(data.ID, q.now)
+		if !ok || !named && until == 0 {
+			continue
+		}
+		done.Changed = true
+		total = max(total, h.reported)
+		for i := k; i < len(q.views); i++ { // the limits of the state
+			if v := &q.views[i]; v.claim == lead.claim && v.part == lead.part && !v.holds() {
+				at := data.AtOf(v.claim.number)
+				dropped = max(dropped, v.amendHold(h, total, until, life, at, a.MaxDebt, q.now, p.stale))
+				q.write(v)
 			}
 		}
-	}
-}
-
-// ofState calls f with the views of the state that a view leads.
-func (q *query) ofState(first int, f func(v *view)) {
-	lead := &q.views[first]
-	for k := first; k < len(q.views); k++ {
-		if v := &q.views[k]; v.claim == lead.claim && v.part == lead.part && !v.holds() {
-			f(v)
-		}
-	}
-}
-
-// settleHolds charges the true cost of a charge with holds, and ends them.
-func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amended) {
-	data, life := c.Data(), c.Data().Hold.Microseconds()
-	q.compare(data)
-	dropped, sum := int64(0), totals{}
-	q.eachHold(c, func(first int, p *part, h hold) {
-		lead := &q.views[first]
-		total, named := contract.TotalOf(a, lead.limit.Name)
-		if !named {
-			return
-		}
-		total = max(total, h.reported)
 		delete(p.rec.rest.holds.open, data.ID)
-		done.Changed = true
-		q.ofState(first, func(v *view) {
-			dropped = max(dropped, v.settleHold(h, life, data.AtOf(v.claim.number), total, a.MaxDebt, q.now, p.stale))
-			q.write(v)
-		})
 		sum.add(a, lead.limit.Name, total)
-	})
+		if until > 0 {
+			after := hold{h.expires, until + life, total}
+			if h.expires > q.now {
+				found++
+				after.expires = until
+			}
+			p.rec.rest.holds.put(data.ID, after, q.now)
+		}
+	}
+	if done.Changed && until > 0 {
+		q.prolong(data)
+	}
+	done.Charged = max(sum.all-dropped, 0)
+	return done, wanted > 0 && found == wanted
+}
+
+// amendHold settles one limit of a hold to a total or, with an instant, holds what is left of the
+// estimate until then. It returns how much of the total is not charged.
+func (v *view) amendHold(h hold, total, until, life, at, debt, now int64, stale bool) (dropped int64) {
+	charged := max(v.cost, h.reported)
+	if algorithm.Stock(v.limit, life) {
+		open := h.expires > now
+		if open && !stale {
+			v.Release(h.expires, max(v.cost-h.reported, 0))
+			if until > 0 {
+				v.Hold(until, max(v.cost-total, 0), v.limit.ChargeExpired)
+			}
+		}
+		if open || !v.limit.ChargeExpired {
+			return v.ChargeMore(total-h.reported, debt)
+		}
+		at = h.expires
+	}
+	if until == 0 && !stale && v.index >= 0 {
+		if left, ok := v.Settle(at, charged, total, debt); ok {
+			return max(total-left, 0)
+		}
+	}
+	return v.ChargeMore(total-charged, debt)
+}
+
+// settleHolds settles a charge with holds, and releases its places if they cost nothing.
+func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) stint.Amended {
+	done, _ := q.amendHolds(c, a)
 	for k := range q.views {
 		v := &q.views[k]
 		if total, named := contract.TotalOf(a, v.limit.Name); v.holds() && v.cost > 0 && named && total == 0 {
-			q.store.released.Add(data.ID, v.claim.Claim)
-			done.Changed = q.releasePlace(v, data.ID) || done.Changed
+			q.store.released.Add(c.Data().ID, v.claim.Claim)
+			done.Changed = q.releasePlace(v, c.Data().ID) || done.Changed
 		}
 	}
-	done.Charged = max(sum.all-dropped, 0)
 	return done
 }
 
@@ -196,69 +216,4 @@ func (t *totals) add(a *stint.Amendment, name string, total int64) {
 	before := t.named[name]
 	t.named[name] = max(before, total)
 	t.all += t.named[name] - before
-}
-
-// settleHold settles one limit of a hold to a total. It returns how much of that is not charged.
-func (v *view) settleHold(h hold, life, at, total, debt, now int64, stale bool) (dropped int64) {
-	charged := max(v.cost, h.reported)
-	if algorithm.Stock(v.limit, life) {
-		open := h.expires > now
-		if open && !stale {
-			v.Release(h.expires, max(v.cost-h.reported, 0))
-		}
-		if open || !v.limit.ChargeExpired {
-			return v.ChargeMore(total-h.reported, debt)
-		}
-		at = h.expires
-	}
-	if !stale && v.index >= 0 {
-		if left, ok := v.Settle(at, charged, total, debt); ok {
-			return max(total-left, 0)
-		}
-	}
-	return v.ChargeMore(total-charged, debt)
-}
-
-// extendHolds renews the holds of a charge, and charges what was used so far. It reports whether
-// there are some, and all were open.
-func (q *query) extendHolds(c *stint.Charge, a *stint.Amendment) bool {
-	data, life := c.Data(), c.Data().Hold.Microseconds()
-	q.compare(data)
-	want, open := 0, 0
-	for k := range q.views {
-		if v := &q.views[k]; v.leads && v.cost > 0 {
-			want++
-		}
-	}
-	found := false
-	q.eachHold(c, func(first int, p *part, h hold) {
-		found = true
-		total, _ := contract.TotalOf(a, q.views[first].limit.Name)
-		expires := algorithm.Expiry(q.now, life)
-		after := hold{h.expires, expires + life, max(total, h.reported)}
-		isOpen := h.expires > q.now
-		if isOpen {
-			open++
-			after.expires = expires
-		}
-		q.ofState(first, func(v *view) {
-			more := after.reported - max(v.cost, h.reported)
-			if algorithm.Stock(v.limit, life) {
-				if isOpen && !p.stale {
-					v.Release(h.expires, max(v.cost-h.reported, 0))
-					v.Hold(after.expires, max(v.cost-after.reported, 0), v.limit.ChargeExpired)
-				}
-				if isOpen || !v.limit.ChargeExpired {
-					more = after.reported - h.reported
-				}
-			}
-			v.ChargeMore(more, a.MaxDebt)
-			q.write(v)
-		})
-		p.rec.rest.holds.put(data.ID, after, q.now)
-	})
-	if found {
-		q.prolong(data)
-	}
-	return want > 0 && open == want
 }
