@@ -18,7 +18,7 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 		return nil, err
 	}
 	list := banlist.New(n)
-	nodes, err := s.servers(ctx, "")
+	nodes, _, err := s.servers(ctx, "")
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(s.prefix)+":{*}:ban", func(node rueidis.Client, keys []string) (bool, error) {
 			return true, s.readBans(ctx, node, keys, list)

@@ -68,7 +68,7 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	i := Info{Mode: string(s.conn.get().Mode()), NotGivenBack: s.backs.dropped.Load()}
-	nodes, lost, err := s.masters(ctx)
+	nodes, lost, err := s.servers(ctx, "")
 	if err != nil {
 		return i, s.wrap("info", err)
 	}
@@ -98,31 +98,6 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 
 // infoTime is how long a server may take to report.
 const infoTime = time.Second
-
-// masters returns the servers to ask, and those masters of a Cluster that the client has no way to.
-func (s *Store) masters(ctx context.Context) (nodes map[string]rueidis.Client, lost []string, err error) {
-	client := s.conn.get()
-	all := client.Nodes()
-	if !s.cluster {
-		return all, nil, nil
-	}
-	owners, _, err := mastersOf(ctx, client)
-	if err != nil {
-		return nil, nil, err
-	}
-	nodes = map[string]rueidis.Client{}
-	for _, owner := range owners {
-		if node, ok := all[owner.addr]; ok {
-			nodes[owner.addr] = node
-		} else if !slices.Contains(lost, owner.addr) {
-			lost = append(lost, owner.addr)
-		}
-	}
-	if len(nodes) == 0 { // their addresses are others than ours
-		return all, nil, nil
-	}
-	return nodes, lost, nil
-}
 
 // serverInfo is what one server reports.
 type serverInfo struct {

@@ -76,7 +76,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	}
 	begin := string(c.beginKey(nil, subject, ""))
 	found := map[string]struct{}{}
-	nodes, err := s.servers(ctx, begin)
+	nodes, _, err := s.servers(ctx, begin)
 	if err == nil {
 		err = scan(ctx, nodes, escapeGlob(begin)+"*", func(_ rueidis.Client, keys []string) (bool, error) {
 			for _, key := range keys {

@@ -46,30 +46,35 @@ func escapeGlob(text string) string {
 }
 
 // servers returns those that may hold a key, or any key if it is "", by address: masters, of a
-// Cluster. If the addresses that the Cluster reports are not those that the client knows, it
-// returns all nodes: what is asked of one that does not have it is not found there.
-func (s *Store) servers(ctx context.Context, key string) (map[string]rueidis.Client, error) {
+// Cluster. Lost are masters that the client has no way to. If it has none to any of them, the
+// Cluster reports other addresses than the client knows. Then servers returns all nodes: what is
+// asked of one that does not have it is not found there.
+func (s *Store) servers(
+	ctx context.Context, key string,
+) (nodes map[string]rueidis.Client, lost []string, err error) {
 	client := s.conn.get()
 	all := client.Nodes()
 	if !s.cluster {
-		return all, nil
+		return all, nil, nil
 	}
 	owners, _, err := mastersOf(ctx, client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if key != "" {
 		about := client.B().Get().Key(key).Build()
 		owners = []slotOwner{{addr: ownerOf(owners, about.Slot())}}
 	}
-	picked := map[string]rueidis.Client{}
+	nodes = map[string]rueidis.Client{}
 	for _, owner := range owners {
 		if node, ok := all[owner.addr]; ok {
-			picked[owner.addr] = node
+			nodes[owner.addr] = node
+		} else if !slices.Contains(lost, owner.addr) {
+			lost = append(lost, owner.addr)
 		}
 	}
-	if len(picked) == 0 {
-		return all, nil
+	if len(nodes) == 0 {
+		return all, nil, nil
 	}
-	return picked, nil
+	return nodes, lost, nil
 }
