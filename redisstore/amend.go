@@ -97,9 +97,9 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 			return nil, nil
 		}
 	}
-	q := &amending{AmendCall: call, charge: c}
+	q, gone := &amending{AmendCall: call, charge: c}, released(&c, &a)
 	for i := range c.Claims() { // before sending: no later heartbeat takes it back
-		if released(&c, &a)>>i&1 != 0 && s.released.Add(c.Data().ID, &c.Claims()[i]) {
+		if gone>>i&1 != 0 && s.released.Add(c.Data().ID, &c.Claims()[i]) {
 			q.released |= 1 << i
 		}
 	}
@@ -126,45 +126,32 @@ func (s *Store) finishAmend(q *amending) {
 	q.Err = s.wrap("amend", q.err)
 }
 
-// placesOf has a bit for each claim that took a place under one of some limits.
-func placesOf(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
+// claimsWith has a bit for each claim that was charged something under one of some limits.
+func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
-		if slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool {
-			return isPlace(l) && claim.CostOf(&l) > 0 && among(&l)
-		}) {
+		if slices.ContainsFunc(claim.Limits, func(l stint.Limit) bool { return claim.CostOf(&l) > 0 && among(&l) }) {
 			claims |= 1 << i
 		}
 	}
 	return claims
 }
 
-func anyLimit(*stint.Limit) bool { return true }
-
 // released has a bit for each claim whose places an amendment gives up. Without a hold, settled
 // charges are remembered as such.
 func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
-	switch {
-	case a.Kind == stint.AmendRelease:
-		return placesOf(c, anyLimit)
-	case a.Kind == stint.AmendSettle && c.Data().Hold > 0:
-		return placesOf(c, func(l *stint.Limit) bool {
-			total, named := contract.TotalOf(a, l.Name)
-			return named && total == 0
-		})
-	}
-	return 0
+	return claimsWith(c, func(l *stint.Limit) bool {
+		total, named := contract.TotalOf(a, l.Name)
+		return isPlace(*l) && (a.Kind == stint.AmendRelease ||
+			a.Kind == stint.AmendSettle && c.Data().Hold > 0 && named && total == 0)
+	})
 }
 
 // extended has a bit for each claim that took a place or, if none did, that has a hold.
 func extended(c *stint.Charge) (claims uint16) {
-	if claims = placesOf(c, anyLimit); claims != 0 || c.Data().Hold == 0 {
-		return claims
-	}
-	for i := range c.Claims() {
-		if contract.Charges(&c.Claims()[i]) {
-			claims |= 1 << i
-		}
+	claims = claimsWith(c, func(l *stint.Limit) bool { return isPlace(*l) })
+	if claims == 0 && c.Data().Hold > 0 {
+		claims = claimsWith(c, func(*stint.Limit) bool { return true })
 	}
 	return claims
 }

@@ -322,54 +322,43 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 		return nil, err
 	}
 	var states, places []part
-	if command.Kind == stint.CommandReset || command.Kind == stint.CommandGiveBack {
-		parts := c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}}, 0)
+	amount, resets := command.For.Microseconds(), command.Kind == stint.CommandReset
+	switch command.Kind {
+	case stint.CommandGiveBack:
+		amount, c.shown = command.Units, false // requests lead to it
+		fallthrough
+	case stint.CommandReset:
+		states = c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}}, 0)
 		n := 0
-		for n < len(parts) && !parts[n].holders() {
+		for n < len(states) && !states[n].holders() {
 			n++
 		}
-		states, places = parts[:n], parts[n:]
+		states, places = states[:n], states[n:]
+		if !resets && n == 0 {
+			return nil, nil // only places, which are released
+		}
+	default:
+		c.key(command.Subject, "", banKey)
+		c.key(command.Subject, "", strikesKey)
 	}
-	if c.body = append(c.body, byte(command.Kind)); command.Kind == stint.CommandGiveBack {
-		c.shown = false // requests lead to it
-		c.body = appendInt(c.body, command.Units)
-	} else {
-		c.body = appendTime(c.body, command.For)
-	}
-	c.body = append(c.body, byte(len(states)))
+	c.body = append(appendInt(append(c.body, byte(command.Kind)), amount), byte(len(states)))
 	for i := range states {
 		c.body = append(c.body, c.number(states[i].set))
 	}
-	switch command.Kind {
-	case stint.CommandReset:
+	if resets {
 		c.key(command.Subject, command.Scope, settledKey)
 		c.key(command.Subject, command.Scope, seenKey)
 		c.body = append(c.body, byte(len(places)))
 		for i := range places {
-			c.addReset(&places[i], places[i].limits[0].Window)
+			id := places[i].limits[0].ID()
+			c.body = append(append(appendTime(c.body, places[i].limits[0].Window), byte(len(id))), id...)
 			c.partKey(&places[i])
 		}
-	case stint.CommandGiveBack:
-		if c.body = append(c.body, 0); len(states) == 0 {
-			return nil, nil // only places, which are released
-		}
-	default:
-		c.body = append(c.body, 0)
-		c.key(command.Subject, "", banKey)
-		c.key(command.Subject, "", strikesKey)
 	}
 	for i := range states {
 		c.partKey(&states[i])
 	}
 	return c.complete(), nil
-}
-
-// addReset adds that a part is reset, and for how long that matters.
-func (c *scriptCall) addReset(p *part, life time.Duration) {
-	c.body = append(appendTime(c.body, life), 0)
-	at := len(c.body)
-	c.body = p.appendEnd(c.body)
-	c.body[at-1] = byte(len(c.body) - at)
 }
 
 // encodeInspect returns the call that inspects a claim.

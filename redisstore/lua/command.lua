@@ -7,7 +7,7 @@
 --            kind (1 byte)
 --            length of the ban, or units to give back
 --            number of states (1), and per state its set (1)
---            number of resets to note (1), and per limit (resets.lua)
+--            RESET: number of resets to note (1), and per limit (resets.lua)
 --              for how long
 --              length of its name (1), its name
 -- Reply    call id (8)

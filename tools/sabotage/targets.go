@@ -17,9 +17,7 @@ type stage struct {
 }
 
 // Tests of redisstore that take seconds: they start clusters and sentinels, or wait.
-const slowRedis = "Cluster|Sentinel|Slot|Moving|Nodes|Bunch|Rotation|GivingBackIsNotWaitedFor|CloseGivesBack|" +
-	"ADenialChargesNoCeiling|NoNamesInRedis|NamesAreLostMeanwhile|ThoseWhoGiveUp|LateChargesAreGivenBack|" +
-	"EveryCallOfABatchIsAnswered|ALongSubjectHoldsUpNobody|Benchmark"
+const slowRedis = "Cluster|Sentinel|Slot|Nodes|Bunch|Rotation|NoNamesInRedis|NamesAreLost|ThoseWhoGiveUp|Benchmark"
 
 // A linter for Lua is to mutants of Lua what the compiler is to those of Go.
 const lintsLua = "TestScriptsAreValid"
