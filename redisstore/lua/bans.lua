@@ -2,7 +2,7 @@
 -- until, the clock at the last write, forgive (7 each), level (1). As a table it has til, forgive
 -- and level, and changed if it must be written.
 
-local bans = {}
+local bans = { read = nil, save = nil, open = nil, heal = nil, strike = nil } -- with room for these
 
 -- read returns a ban. If the clock stepped back, so do its times. One that lost its TTL gets
 -- another. One that is over, or is none, is removed unless the caller only looks.

@@ -3,7 +3,7 @@
 -- number of holders; gone, that of those who have lost their place; resets, the time until the last
 -- one goes; and stepped, true if the clock stepped back.
 
-local holders = {}
+local holders = { open = nil, heal = nil, fits = nil, earliest = nil, release = nil, hold = nil } -- with room
 
 -- open reads the holders of a limit.
 function holders.open(key, cap, window, looking)

@@ -5,7 +5,7 @@
 -- ID (8 bytes), time, units of the first claim, the note of the request, and the generations of its
 -- states (4 each); see internal/contract/recall.go. It has the same end, plus ID_STEP - 1.
 
-local ids = {}
+local ids = { open = nil, charge = nil, forget = nil, record = nil, prolong = nil, rebook = nil } -- with room for these
 
 local function hash_of(id) return redis.sha1hex(id):sub(1, ID_HASH) end
 

@@ -1,7 +1,7 @@
 -- limits: the functions of states that most plain takes do not need. make_limits (script.go) returns
 -- them. They are for states without bookings; bookings.lua has the rules for those with bookings.
 
-local limits = {}
+local limits = { piece = nil, add_block = nil, usage_of = nil, usage = nil } -- with room for these
 
 -- slot_of returns where a slot of the ring of a limit begins, and where it ends.
 local function slot_of(st, at, slot)

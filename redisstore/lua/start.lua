@@ -12,7 +12,8 @@
 --
 -- Redis creates the functions of a script, and a cell for each outer local that they use, again at
 -- every call. So functions use few outer locals and get the others as parameters, and make few
--- tables. A local for a function of a library costs less than to look that up several times.
+-- tables. A table that has room for its fields from the beginning does not grow with each of them.
+-- A local for a function of a library costs less than to look that up several times.
 -- Arguments of commands are strings, because Redis formats numbers as floats.
 
 local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
