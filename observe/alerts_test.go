@@ -243,20 +243,20 @@ func TestAlerts(t *testing.T) {
 			{3 * time.Minute, decide(180, 0), "ok", 1},
 		}},
 		{"Spike", []spell{ // it becomes four times as much in an hour, as on a morning
-			{time.Hour, decide(20, 0), "ok", 1},
+			{14 * time.Minute, decide(20, 0), "ok", 1},
 			{30 * time.Minute, decide(40, 0), "ok", 0},
 			{30 * time.Minute, decide(80, 0), "ok", 0},
 		}},
 		{"Spike", []spell{ // one process of several reports it for all
-			{time.Hour, both(decide(20, 0), configure("same", "same")), "ok", 1},
+			{14 * time.Minute, both(decide(20, 0), configure("same", "same")), "ok", 1},
 			{2 * time.Minute, decide(180, 0), "firing", 9},
 		}},
 		{"Spike", []spell{
-			{time.Hour, both(decide(20, 0), follow), "ok", 0},
+			{14 * time.Minute, both(decide(20, 0), follow), "ok", 0},
 			{2 * time.Minute, decide(180, 0), "ok", 0},
 		}},
 		{"Spike", []spell{ // of next to nothing
-			{time.Hour, nil, "ok", 0},
+			{14 * time.Minute, nil, "ok", 0},
 			{59 * time.Second, decide(10, 0), "ok", 0},
 		}},
 		{"Spike", []spell{ // when too little is known of the past
@@ -264,7 +264,7 @@ func TestAlerts(t *testing.T) {
 			{59 * time.Second, decide(1000, 0), "ok", 0},
 		}},
 		{"Spike", []spell{ // hardly any came in the hour before
-			{time.Hour, nil, "ok", 0},
+			{14 * time.Minute, nil, "ok", 0},
 			{time.Minute, decide(100, 0), "ok", 0},
 		}},
 		{"DenialJump", []spell{
@@ -275,19 +275,19 @@ func TestAlerts(t *testing.T) {
 			{time.Minute, decide(98, 2), "ok", 0},
 		}},
 		{"DenialJump", []spell{ // a flood of a hundred times the usual traffic
-			{time.Hour, decide(5, 0), "ok", 0},
+			{14 * time.Minute, decide(5, 0), "ok", 0},
 			{5 * time.Second, decide(5, 500), "firing", 0},
 		}},
 		{"DenialJump", []spell{ // many times nothing is nothing
-			{time.Hour, decide(100, 0), "ok", 0},
+			{14 * time.Minute, decide(100, 0), "ok", 0},
 			{time.Minute, decide(96, 4), "ok", 4},
 		}},
 		{"DenialJump", []spell{ // as many denials as ever
-			{time.Hour, decide(50, 50), "ok", 1},
+			{14 * time.Minute, decide(50, 50), "ok", 1},
 			{time.Minute, decide(0, 100), "ok", 2},
 		}},
 		{"DenialJump", []spell{ // too few to tell
-			{time.Hour, decide(1, 0), "ok", 0},
+			{14 * time.Minute, decide(1, 0), "ok", 0},
 			{time.Minute, decide(0, 1), "ok", 0},
 		}},
 		{"DenialJump", []spell{ // at the start, nothing is known of the past
@@ -296,7 +296,7 @@ func TestAlerts(t *testing.T) {
 			{30 * time.Second, decide(0, 100), "ok", 0},
 		}},
 		{"DenialJump", []spell{ // hardly anybody came in the hour before
-			{time.Hour, nil, "ok", 0},
+			{14 * time.Minute, nil, "ok", 0},
 			{time.Minute, decide(0, 100), "ok", 0},
 		}},
 		{"DenialJump", []spell{ // a limit of a small tier is lowered: of all decisions hardly more are denied

@@ -243,7 +243,7 @@ policies:
 				defer m.Share(shared)()
 				const seconds = 20
 				for range seconds {
-					for i := range 2000 {
+					for i := range 400 {
 						in := get("/")
 						in.Peer = netip.MustParseAddr(fmt.Sprintf("2001:db8:1234:%x::1", 0x1000+i%300))
 						ask(t, g, 1, in)

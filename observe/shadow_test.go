@@ -205,7 +205,7 @@ policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
 // few are remembered.
 func TestShadowReportsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const subjects = 20_000
+		const subjects = 10_000
 		m := newMonitor(t)
 		g := newGuard(t, newMemory(t), `
 tiers:

@@ -29,10 +29,11 @@ type spell struct {
 	rate      int
 	network   byte
 	addresses int
+	want      string // the surge at its end, a regular expression; "" is none
 }
 
 // send sends requests second by second.
-func (s spell) send(t *testing.T, g *policy.Guard) {
+func (s spell) send(t *testing.T, g *policy.Guard, m *observe.Monitor) {
 	t.Helper()
 	n := 0
 	for range s.minutes * 60 {
@@ -46,53 +47,42 @@ func (s spell) send(t *testing.T, g *policy.Guard) {
 		}
 		time.Sleep(time.Second)
 	}
+	got := ""
+	if surge := m.Status(0).Surge; surge != nil {
+		got = surge.Text
+	}
+	if (s.want == "") != (got == "") || !regexp.MustCompile(s.want).MatchString(got) {
+		t.Errorf("the surge is %q, want %q", got, s.want)
+	}
 }
 
-// Traffic that is many times the usual is reported, with whose it is.
+// Traffic that is many times the usual is reported, with whose it is, for as long as it lasts.
 func TestSurge(t *testing.T) {
-	tests := map[string]struct {
-		spells []spell
-		want   string // a regular expression; "" is no surge
-	}{
-		"a botnet below its limits": {[]spell{{11, 20, 1, 200}, {2, 180, 2, 3000}},
-			`^Traffic is 9 times the usual, from 3,000 new addresses, all below their limits\.$`},
-		"more addresses than are remembered": {[]spell{{11, 20, 1, 200}, {2, 180, 2, 20_000}},
-			`^Traffic is 9 times the usual, from about (1[7-9]|2[0-3]),000 new addresses, all below their limits\.$`},
-		"it lasts": {[]spell{{11, 20, 1, 200}, {8, 180, 2, 3000}},
-			`^Traffic is 9 times the usual, from 3,000 new addresses, all below their limits\.$`},
-		"clients that retry": {[]spell{{11, 20, 1, 200}, {2, 180, 1, 200}},
-			`^Traffic is 9 times the usual, most of it from subjects that were here before, all below their limits\.$`},
-		"one new client": {[]spell{{11, 2, 1, 200}, {2, 15, 2, 1}},
-			`^Traffic is [78] times the usual, from 1 new address, all below their limits\.$`},
-		"clients above their limits": {[]spell{{11, 20, 1, 200}, {2, 200, 2, 6}},
-			`^Traffic is 10 times the usual, from 6 new addresses, [45][0-9] % of the requests denied\.$`},
-		"it is over":                 {[]spell{{11, 20, 1, 200}, {2, 180, 2, 3000}, {2, 20, 1, 200}}, ""},
-		"a process that has started": {[]spell{{1, 1, 1, 200}, {5, 180, 2, 3000}}, ""},
-		"a small service":            {[]spell{{20, 1, 1, 20}, {1, 9, 2, 100}}, ""},
-		"a busy hour":                {[]spell{{20, 50, 1, 200}, {10, 100, 2, 1000}, {10, 200, 3, 3000}}, ""},
-	}
-	for name, test := range tests {
+	const botnet = `^Traffic is 9 times the usual, from 3,000 new addresses, all below their limits\.$`
+	usual := spell{11, 4, 1, 200, ""}
+	for name, spells := range map[string][]spell{
+		"a botnet below its limits": {usual, {2, 36, 2, 3000, botnet}, {4, 36, 2, 3000, botnet}, {2, 4, 1, 200, ""}},
+		"more addresses than are remembered": {{11, 20, 1, 200, ""}, {2, 180, 2, 20_000,
+			`^Traffic is 9 times the usual, from about (1[7-9]|2[0-3]),000 new addresses, all below their limits\.$`}},
+		"clients that retry": {usual, {2, 36, 1, 200,
+			`^Traffic is 9 times the usual, most of it from subjects that were here before, all below their limits\.$`}},
+		"one new client": {{11, 2, 1, 200, ""}, {2, 15, 2, 1,
+			`^Traffic is [78] times the usual, from 1 new address, all below their limits\.$`}},
+		"a client above its limit": {usual, {2, 40, 2, 1,
+			`^Traffic is 10 times the usual, from 1 new address, 5[0-9] % of the requests denied\.$`}},
+		"a process that has started": {{1, 1, 1, 200, ""}, {5, 36, 2, 3000, ""}},
+		"a small service":            {{11, 1, 1, 20, ""}, {1, 9, 2, 100, ""}},
+		"a busy hour":                {{11, 10, 1, 200, ""}, {5, 20, 2, 1000, ""}, {5, 40, 3, 3000, ""}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMonitor(t)
 				g := newGuard(t, newMemory(t), perAddress, m)
-				for _, s := range test.spells {
-					s.send(t, g)
+				for _, s := range spells {
+					s.send(t, g, m)
 				}
-				wantSurge(t, m, test.want)
 			})
 		})
-	}
-}
-
-func wantSurge(t *testing.T, m *observe.Monitor, want string) {
-	t.Helper()
-	got := ""
-	if s := m.Status(0).Surge; s != nil {
-		got = s.Text
-	}
-	if (want == "") != (got == "") || !regexp.MustCompile(want).MatchString(got) {
-		t.Errorf("the surge is %q, want %q", got, want)
 	}
 }
 
@@ -105,16 +95,14 @@ func TestNoSurgeOfTheFleet(t *testing.T) {
 		defer a.Share(shared)()
 		defer b.Share(shared)()
 		ga, gb := newGuard(t, store, perAddress, a), newGuard(t, store, perAddress, b)
-		spell{1, 1, 1, 20}.send(t, ga)
-		spell{20, 50, 1, 200}.send(t, gb)
-		spell{2, 50, 1, 200}.send(t, ga)
-		wantSurge(t, a, "")
+		spell{1, 1, 1, 20, ""}.send(t, ga, a)
+		spell{11, 12, 1, 200, ""}.send(t, gb, b)
+		spell{2, 12, 1, 200, ""}.send(t, ga, a)
 
 		shared.setAway(true)
-		spell{20, 50, 1, 200}.send(t, gb)
+		spell{11, 12, 1, 200, ""}.send(t, gb, b)
 		shared.setAway(false)
 		time.Sleep(10 * time.Second)
-		spell{1, 50, 1, 200}.send(t, ga)
-		wantSurge(t, a, "")
+		spell{1, 12, 1, 200, ""}.send(t, ga, a)
 	})
 }
