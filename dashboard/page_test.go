@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ const (
 	feedRows = "section.violations tbody tr"
 	views    = "overview violations offenders bans subject limits shadow outbound audit"
 )
+
+func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 
 // TestPage drives the page in a browser. Every page fails its test if the browser complains: of an
 // error in the console, a request that failed, or something that the content security policy
@@ -71,6 +74,7 @@ func TestPage(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // they wait more than they compute
 			test.test(t, newFixture(t), browser.Page(t, 1280, 860))
 		})
 	}

@@ -41,3 +41,26 @@ func TestClockSteps(t *testing.T) {
 		}
 	}
 }
+
+// The share of the busiest server counts, of the time between two looks.
+func TestCPUShare(t *testing.T) {
+	var c cpuShare
+	start := time.Unix(0, 0)
+	for i, s := range []struct {
+		after time.Duration // the start
+		busy  map[string]time.Duration
+		want  float64
+	}{
+		{0, map[string]time.Duration{"a": time.Hour}, 0}, // at first
+		{10 * time.Second, map[string]time.Duration{"a": time.Hour + 5*time.Second}, 0.5},
+		{20 * time.Second, map[string]time.Duration{"a": time.Hour + 6*time.Second, "b": time.Hour}, 0.1},
+		{30 * time.Second, map[string]time.Duration{"a": time.Hour + 7*time.Second, "b": time.Hour + 9*time.Second}, 0.9},
+		{40 * time.Second, map[string]time.Duration{"a": time.Second, "b": 2 * time.Second}, 0}, // restarted
+		{40 * time.Second, map[string]time.Duration{"a": 2 * time.Second}, 0},                   // no time between
+		{41 * time.Second, map[string]time.Duration{"a": 4 * time.Second}, 1},                   // a clock that is not exact
+	} {
+		if got := c.of(s.busy, start.Add(s.after)); got != s.want {
+			t.Errorf("%d: %v, want %v", i, got, s.want)
+		}
+	}
+}

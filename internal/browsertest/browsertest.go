@@ -19,6 +19,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,34 +34,77 @@ const (
 	startTimeout = time.Minute
 )
 
-// Browser is one Chromium process, which ends with the test that started it.
+// Browser is one Chromium process.
 type Browser struct {
 	ctx context.Context
 }
 
-// Start runs a browser with a profile of its own.
+// shared is the browser that all tests use under [Main].
+var shared struct {
+	mu      sync.Mutex
+	on      bool
+	browser *Browser // nil before the first test that needs it
+	stop    func()
+}
+
+// Main is for the TestMain of a package with several tests in a browser. They share one process,
+// which takes a second to start:
+//
+//	func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
+func Main(m *testing.M) (code int) {
+	shared.on = true
+	defer func() {
+		if shared.stop != nil {
+			shared.stop()
+		}
+	}()
+	return m.Run()
+}
+
+// Start runs a browser with a profile of its own, which ends with the test. Under [Main] it returns
+// the one that all tests share.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a browser: make test runs it")
 	}
+	if !shared.on {
+		b, stop := start(t)
+		t.Cleanup(stop)
+		return b
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if b := shared.browser; b != nil && b.ctx.Err() == nil {
+		return b
+	}
+	if shared.stop != nil { // it has crashed
+		shared.stop()
+	}
+	shared.browser, shared.stop = start(t)
+	return shared.browser
+}
+
+// start runs a browser, three times if need be: on a busy machine one crashes at its start now and
+// then.
+func start(t testing.TB) (b *Browser, stop func()) {
+	t.Helper()
 	path, err := exec.LookPath(cmp.Or(os.Getenv(BinaryEnv), "chromium"))
 	if err != nil {
 		t.Fatalf("browsertest: Chromium is needed for this test, as Debian's package chromium, or name it in %s: %v",
 			BinaryEnv, err)
 	}
-	// On a busy machine a browser crashes at its start now and then.
-	var b *Browser
 	for range 3 {
-		if b, err = start(t, path); err == nil {
-			return b
+		if b, stop, err = launch(path); err == nil {
+			return b, stop
 		}
+		stop()
 	}
 	t.Fatalf("browsertest: %s does not start: %v", path, err)
-	return nil
+	return nil, nil
 }
 
-func start(t testing.TB, path string) (*Browser, error) {
+func launch(path string) (*Browser, func(), error) {
 	ctx, stop := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path),
 		chromedp.Headless,
@@ -76,10 +120,12 @@ func start(t testing.TB, path string) (*Browser, error) {
 		chromedp.Flag("hide-scrollbars", true),
 		chromedp.WSURLReadTimeout(startTimeout),
 	)
-	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	return &Browser{ctx: ctx}, chromedp.Do(ctx)
+	end := func() {
+		cancel()
+		stop()
+	}
+	return &Browser{ctx: ctx}, end, chromedp.Do(ctx)
 }
 
 // Page opens an empty tab of a size in pixels, which shares nothing with others: it has its own

@@ -10,9 +10,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/httplimit"
-	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -25,29 +22,6 @@ func proxied(t *testing.T, policies string, upstream http.Handler) string {
 		c.Gateway = &config.Gateway{Routes: []config.Route{{Upstream: behind.URL}}}
 	})
 	return r.api
-}
-
-// inProgram returns the URL of a program with the middleware in front of a handler.
-func inProgram(t *testing.T, policies string, h http.Handler) string {
-	t.Helper()
-	c, err := config.Load(file(t, "stint.yaml", policies))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := policy.NewGuard(store, c.Set, policy.GuardConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewServer(httplimit.New(guard)(h))
-	t.Cleanup(func() {
-		s.Close()
-		_ = store.Close()
-	})
-	return s.URL
 }
 
 // fetch makes a request, and returns the response with its body read.

@@ -1,7 +1,7 @@
 // Package e2e has no code: its tests drive a whole server. Those in a browser check that the
 // dashboard shows what was decided over HTTP, and that its actions take effect. Package dashboard
-// tests the page itself. Those in files row_* show one requirement each, from outside: through the
-// program, an address, or the Go API.
+// tests the page itself. The others show one promise of the documentation each, from outside:
+// through the program or an address.
 package e2e
 
 import (
@@ -29,6 +29,8 @@ const (
 	// five is little for every user, bans that are made by hand are obeyed.
 	five = "tiers:\n  - {name: all, identity: [user, ip], limits: 5/1h}\nbans: {after: 0}\n"
 )
+
+func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 
 // rig is a server under test, which ends with it.
 type rig struct {

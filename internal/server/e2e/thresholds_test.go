@@ -15,10 +15,10 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// TestThresholds: four servers on one Redis see 10,000 users use up their quotas, and a receiver
+// TestThresholds: four servers on one Redis see 1,000 users use up their quotas, and a receiver
 // that is down at first gets every event. The page of a user shows what it has reached.
 func TestThresholds(t *testing.T) {
-	const servers, users, batch = 4, 10_000, 100
+	const servers, users, batch = 4, 1_000, 20
 	var mu sync.Mutex
 	ids, posted := map[string]bool{}, 0
 	var attempts atomic.Int64

@@ -80,9 +80,9 @@ func (e *exampleTiers) allowed(request string, fields ...string) bool {
 var routes = []string{"GET /api/pdb/1crn", "POST /api/simulation/start", "GET /api/simulation/7/frames",
 	"POST /api/export/pdf", "GET /api/search"}
 
-// TestC5TierLimitsCountAllRequests has a caller of every tier take all that it gets, over all
+// TestExampleTierLimitsCountAllRequests has a caller of every tier take all that it gets, over all
 // routes: in a minute it is no more than the burst of its tier.
-func TestC5TierLimitsCountAllRequests(t *testing.T) {
+func TestExampleTierLimitsCountAllRequests(t *testing.T) {
 	e := startExample(t, "memory")
 	for _, test := range []struct {
 		tier   string
@@ -111,8 +111,8 @@ func TestC5TierLimitsCountAllRequests(t *testing.T) {
 	}
 }
 
-// TestC6KeysAreThoseOfTheDocuments looks in Redis for what requests were counted under.
-func TestC6KeysAreThoseOfTheDocuments(t *testing.T) {
+// TestExampleKeysAreDocumented looks in Redis for what requests were counted under.
+func TestExampleKeysAreDocumented(t *testing.T) {
 	redis := redistest.Start(t)
 	e := startExample(t, redis.URL())
 	const fetch, start = "GET /api/pdb/1crn", "POST /api/simulation/start"
@@ -164,9 +164,9 @@ func TestC6KeysAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
-// TestC7EndpointLimitsStandBesideTheTier: 50 structures a minute, costs by endpoint, and static
+// TestExampleEndpointLimitsBesideTheTier: 50 structures a minute, costs by endpoint, and static
 // assets that are exempt by listed prefixes and endings.
-func TestC7EndpointLimitsStandBesideTheTier(t *testing.T) {
+func TestExampleEndpointLimitsBesideTheTier(t *testing.T) {
 	e := startExample(t, "memory")
 	user := []string{"X-User-ID: paula", "X-User-Plan: pro"}
 	for i, cost := range []string{"1", "10", "5", "3"} {

@@ -18,10 +18,10 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
-// TestE6TwoVersionsShareOneRedis: the previous version and this one decide side by side, as they do
+// TestTwoVersionsShareOneRedis: the previous version and this one decide side by side, as they do
 // while instances are upgraded or rolled back. They share limits of every algorithm exactly, apply
 // each other's bans, and none of them fails.
-func TestE6TwoVersionsShareOneRedis(t *testing.T) {
+func TestTwoVersionsShareOneRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t) // which skips it under -short
 	commands := []stintCommand{{t, previousBinary(t), server.URL()}, {t, proxytest.BuildStint(t), server.URL()}}
