@@ -27,30 +27,6 @@ func TestExportedNamesHaveComments(t *testing.T) {
 	})
 }
 
-func TestUncommented(t *testing.T) {
-	tests := []struct {
-		name, src string
-		want      int
-	}{
-		{"a function", "// F does it.\nfunc F() {}\n", 0},
-		{"without a comment", "func F() {}\n", 1},
-		{"another name", "// It does it.\nfunc F() {}\n", 1},
-		{"an article", "// A T is one.\ntype T int\n", 0},
-		{"unexported", "func f() {}\n", 0},
-		{"a method", "// T is one.\ntype T int\n\nfunc (T) M() {}\n", 1},
-		{"a method of an unexported type", "type t int\n\nfunc (t) M() {}\n", 0},
-		{"a group", "// Kinds of things.\nconst (\n\tA = 1\n\tB = 2\n)\n", 0},
-		{"lines of a group", "const (\n\tA = 1 // one\n\t// B is two.\n\tB = 2\n)\n", 0},
-		{"a group without comments", "const (\n\tA = 1\n)\n", 1},
-		{"an error", "// E is one.\ntype E int\n\nfunc (E) Error() string { return \"\" }\n", 0},
-	}
-	for _, test := range tests {
-		if got := uncommented(t, []byte("package p\n\n"+test.src)); len(got) != test.want {
-			t.Errorf("%s: got %v, want %d", test.name, got, test.want)
-		}
-	}
-}
-
 // uncommented returns the exported names of a file without a comment that starts with them.
 func uncommented(t *testing.T, src []byte) []string {
 	t.Helper()

@@ -40,32 +40,6 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-func TestDanglingLinks(t *testing.T) {
-	packages := map[string]symbols{".": {"Limit": true, "Limit.Name": true}, "policy": {}, "driver": {"Store": true}}
-	const imports = "import \"" + module + "\"\nimport (\n\"" + module + "/internal/words\"\n\"strings\"\n)\n"
-	for comment, want := range map[string]string{
-		"[T], [*T], [T.M], [T.F], [T.I] and [I.M]": "",
-		"[Q], [T.Q] [Q.M]":                         "Q T.Q Q.M",
-		"[stint.Limit] and [stint.Limit.Name]":     "",
-		"[stint.Limits], [stint.Limit.Max]":        "stint.Limits stint.Limit.Max",
-		"[strings.Nothing] is of others":           "",
-		"[driver.Driver] is not imported":          "driver.Driver",
-		"[words.Q] has no symbols":                 "",
-		"[Q](x), a[Q] and\n//\n//\tx := [Q]int{}":  "",
-	} {
-		src := "package policy\n" + imports + "// T is " + comment + "\ntype T struct{ F int }\n" +
-			"func (*T) M() {}\nfunc (T) I() {}\ntype I interface{ M() }\n"
-		file, err := parser.ParseFile(token.NewFileSet(), "", src, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		packages["policy"].add(file)
-		if got := strings.Join(danglingLinks(file, "policy", packages), " "); got != want {
-			t.Errorf("%s: got %q, want %q", comment, got, want)
-		}
-	}
-}
-
 func (s symbols) add(file *ast.File) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
