@@ -4,66 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
-	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint/dashboard"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
-
-// ScreenshotsEnv names a directory for pictures of every view with scripted data; without it the
-// views are opened only. Those of the documentation are made by internal/server/e2e.
-const ScreenshotsEnv = "STINT_PAGE_SCREENSHOTS"
-
-func TestScreenshots(t *testing.T) {
-	dir := os.Getenv(ScreenshotsEnv)
-	browser := browsertest.Start(t)
-	for _, scheme := range []string{"light", "dark"} {
-		f := newFixture(t)
-		f.busy()
-		page := browser.Page(t, 1280, 860)
-		page.Prefer("prefers-color-scheme", scheme)
-		shot := func(name string) {
-			if dir != "" {
-				page.Screenshot(filepath.Join(dir, name+"-"+scheme+".png"), true)
-			}
-		}
-		page.Open(f.URL)
-		page.Wait(`document.querySelectorAll(".overview svg").length > 5`)
-		all := func(prefix string) {
-			for view := range strings.FieldsSeq(strings.Replace(views, "subject", "subject/ref/r-mallory", 1)) {
-				page.Open(f.URL + "/?" + prefix + "#/" + view)
-				page.WaitText("#link", "Live")
-				page.Wait(`document.querySelector("#view table, #view svg, #view .card")`)
-				name, _, _ := strings.Cut(view, "/")
-				shot(prefix + name)
-			}
-		}
-		all("")
-		page.Open(f.URL + "/?#/subject/ref/r-mallory") // the page that is there, in which nothing moves
-		page.Wait(`document.querySelector("#view .card")`)
-		page.Click("[data-act=ban]")
-		page.Wait(`document.querySelector("#confirm").open`)
-		shot("confirm")
-		page.Press("\x1b")
-		page.Click("#help")
-		shot("help")
-		page.Press("\x1b")
-		f.change(func() { f.trouble() })
-		page.Open(f.URL + "/?trouble")
-		page.Wait(`document.querySelector(".verdict .bad, .state.bad")`)
-		shot("trouble")
-		page.Resize(360, 740)
-		f.change(func() { f.state.Alerts, f.state.Store.Up = nil, true })
-		all("narrow-")
-	}
-}
 
 // busy is an hour in the life of an API: callers of all tiers, a burst every five minutes, and an
 // abuser.

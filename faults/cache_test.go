@@ -155,7 +155,7 @@ func TestF26(t *testing.T) {
 			}
 
 			// A flood of keys that are denied.
-			keys := int64(pick(1_000_000, 100_000))
+			keys := int64(pick(1_000_000, 20_000))
 			before := heap()
 			var next, wrong atomic.Int64
 			var group sync.WaitGroup

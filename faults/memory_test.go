@@ -20,7 +20,7 @@ import (
 func TestF38(t *testing.T) {
 	fault(t, "F38", "one subject with more scopes than the memory store holds", "no other subject's limits change", func(r *report) {
 		for _, things := range []string{"100/1h", "1/1h"} { // things with room, and things at their limit
-			most := pick(1_000_000, 20_000)
+			most := pick(1_000_000, 5_000)
 			store, err := memorystore.New(memorystore.Config{MaxSubjects: most})
 			if err != nil {
 				r.Fatal(err)
@@ -51,7 +51,7 @@ policies:
 			for i := range most + 100 {
 				ask("GET", fmt.Sprintf("/things/%d", i), i%50)
 			}
-			addresses := pick(2000, 100)
+			addresses := pick(2000, 50)
 			got := make([]int, addresses)
 			next := most
 			for range 40 {
@@ -79,7 +79,7 @@ policies:
 
 func TestF44(t *testing.T) {
 	fault(t, "F44", "few large keys after many small ones in the memory store", "at most 1.1 of the byte cap", func(r *report) {
-		most := pick(int64(64<<20), 16<<20)
+		most := pick(int64(64<<20), 8<<20)
 		before := heap()
 		store, err := memorystore.New(memorystore.Config{MaxBytes: most})
 		if err != nil {

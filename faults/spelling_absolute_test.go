@@ -70,11 +70,23 @@ func TestF47AbsoluteTargets(t *testing.T) {
 		t.Fatalf("%d spellings, want 1000 or more", len(list))
 	}
 	var group sync.WaitGroup
-	for _, f := range startFronts(r) {
-		group.Go(func() { f.try(r, list) })
+	for i, f := range startFronts(r) {
+		tried := list
+		if i > 0 { // a proxy, which is slower, and in front of the same decisions
+			tried = everyNth(list, pick(1, 7))
+		}
+		group.Go(func() { f.try(r, tried) })
 	}
 	group.Wait()
 	t.Logf("%d spellings", len(list))
+}
+
+// everyNth returns every nth spelling.
+func everyNth(list []spelling, n int) (some []spelling) {
+	for i := 0; i < len(list); i += n {
+		some = append(some, list[i])
+	}
+	return some
 }
 
 // try has a client use up each limit, and then try the spellings.

@@ -30,7 +30,7 @@ func TestF58(t *testing.T) {
 	fault(t, "F58", "two and four processes that have just started, 100 callers at once under 10/1m, default settings; two busy loops per core, or a CPU quota of 200m per process; a healthy Redis",
 		"exactly 10 in 95 % of the rounds, and never more than 11", func(r *report) {
 			server := redistest.Start(t)
-			rounds := pick(200, 4)
+			rounds := pick(200, 1)
 			end := starve(r, 4)
 			for _, processes := range []int{2, 4} {
 				started(r, server.URL(), fmt.Sprintf("busy, %d processes", processes), processes, rounds, nil)

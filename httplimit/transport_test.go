@@ -62,21 +62,6 @@ func TestTransportFailsFast(t *testing.T) {
 	})
 }
 
-// Golden example 4, over HTTP.
-func TestTransportOfTwoProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, store := newRemote(t, answerFine), memory(t)
-		a, _ := newProcess(t, store, igdb(), r)
-		b, _ := newProcess(t, store, igdb(), r)
-		const step = 100 * time.Millisecond
-		for _, c := range []*http.Client{a, b, a, b, a} {
-			callRemote(t, c)
-			time.Sleep(step)
-		}
-		wantTimes(t, r, 0, step, 2*step, 3*step, time.Second)
-	})
-}
-
 // What the API says in an answer, all processes do.
 func TestTransportObeys(t *testing.T) {
 	tests := []struct {

@@ -211,7 +211,7 @@ func settlesLate(t *testing.T, store stint.Store, user string) bool {
 // An upstream dies with thousands of requests of one member under way. All are refunded, whatever
 // the order.
 func TestRefundStorm(t *testing.T) {
-	const requests, callers = 3000, 16
+	const requests, callers = 600, 16
 	orders := map[string]func([]func(policy.Outcome)){
 		"oldest first": func([]func(policy.Outcome)) {},
 		"newest first": slices.Reverse[[]func(policy.Outcome)],

@@ -179,48 +179,6 @@ func goroutines(t *testing.T, d *daemon) int {
 	return n
 }
 
-// fleetUnderLoad has 10,000 clients at once ask two daemons on one Redis. Every user gets exactly
-// what its limit allows.
-func fleetUnderLoad(t *testing.T, binary string) {
-	const (
-		clients = 10_000
-		users   = 100
-		limit   = 37
-	)
-	redis := redistest.Start(t)
-	rules := envoyRules(t, limit)
-	config := write(t, "stint.yaml", fmt.Sprintf(slowFailure, limit))
-	var services []rls.RateLimitServiceClient
-	for range 2 {
-		d := launch(t, binary, "serve", "--store", redis.URL(), "--config", config, "--envoy-config", rules,
-			"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--drain", "0s")
-		for range 2 {
-			services = append(services, dial(t, d))
-		}
-	}
-	var admitted [users]atomic.Int64
-	var failed atomic.Pointer[error]
-	var work sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	for n := range clients {
-		work.Go(func() {
-			if err := ask(ctx, services[n%len(services)], strconv.Itoa(n/4%users), &admitted[n/4%users]); err != nil {
-				failed.Store(&err)
-			}
-		})
-	}
-	work.Wait()
-	if err := failed.Load(); err != nil {
-		t.Errorf("a client was not answered: %v", *err)
-	}
-	for user := range admitted {
-		if got := admitted[user].Load(); got != limit {
-			t.Errorf("user %d: %d admitted, want %d", user, got, limit)
-		}
-	}
-}
-
 // killedUnderLoad ends one of two daemons as a crash would. Clients turn to the other one with what
 // they had asked, under the same id: everybody is answered, and nobody is charged twice or admitted
 // for nothing.

@@ -189,9 +189,7 @@ func daemons(t *testing.T, binary string) {
 		"proxied":       proxiedBinary,
 		"secrets":       secretsBinary,
 		"F36":           sigtermUnderLoad,
-		"fleet":         fleetUnderLoad,
 		"killed":        killedUnderLoad,
-		"processes":     processesOnOnePage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, binary) })
 	}

@@ -156,13 +156,13 @@ func FuzzEvents(f *testing.F) {
 func TestEventsAgainstJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	compared := 0
-	for i := range 5_000 {
+	for i := range 1_000 {
 		name := Names()[i%3]
 		if compareEvents(t, preset(t, name, nil), []byte(manyEvents(r, name)), 1+r.IntN(5000)) {
 			compared++
 		}
 	}
-	if compared < 3_000 {
+	if compared < 600 {
 		t.Errorf("only %d streams can be compared", compared)
 	}
 }

@@ -201,7 +201,7 @@ var endless = map[string]struct{ media, head, piece string }{
 }
 
 func TestMeterIsBounded(t *testing.T) {
-	const size = 10 << 20
+	const size = 2 << 20
 	rules := preset(t, "openai", nil)
 	for name, test := range endless {
 		m := rules.Meter()

@@ -11,27 +11,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
-
-// drawn is how the chart of decisions is drawn.
-const drawn = `(document.querySelector(".overview .main path.area.allowed")?.getAttribute("d") ?? "")`
-
-// TestChartsMove under requests. As in every test here, the browser has nothing to complain of.
-func TestChartsMove(t *testing.T) {
-	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: 100000/1h}\n")
-	page := browsertest.Start(t).Page(t, 1280, 900)
-	r.open(page, "overview")
-	before := browsertest.Eval[string](page, drawn)
-	for range 3 {
-		r.use("ann", 50)
-		page.Wait(drawn + " !== " + browsertest.Quote(before))
-		before = browsertest.Eval[string](page, drawn)
-	}
-	page.WaitText(".overview .multiple", "all")
-	page.WaitText(".verdict .health", "Limiter healthy.")
-}
 
 // TestViolationsAppear: denials appear. It ought to be there within two seconds; the time is in the
 // log of the test.
@@ -136,38 +117,6 @@ func act(page *browsertest.Page, name string) {
 	page.Click("#confirm [value=ok]")
 }
 
-// TestToken: the page asks for a token first, and knows nothing before.
-func TestToken(t *testing.T) {
-	r := start(t, five, withToken(t))
-	r.use("mallory", 6)
-	page := browsertest.Start(t).Page(t, 1280, 900)
-	page.Expect("401")
-	page.Open(r.admin + "/#/violations")
-	page.Wait("document.querySelector('#token').open")
-	if got := page.Text("#view"); strings.Contains(got, "mallo") {
-		t.Errorf("without a token the page says %q", got)
-	}
-	page.Press(kb.Escape)
-	page.WaitText("#banner", "A token is required.")
-	page.Click("#banner button")
-	page.Wait("document.querySelector('#token').open")
-	page.Press("guess-of-a-token" + kb.Enter)
-	page.WaitText("#token-why", "Invalid token")
-	page.Press(operator + kb.Enter)
-	page.WaitText("section.violations tbody tr", "user:mallo")
-}
-
-// TestReader: who may only look sees everything, and can press no button.
-func TestReader(t *testing.T) {
-	r := start(t, five, withToken(t))
-	page := browsertest.Start(t).Page(t, 1280, 900)
-	r.signIn(page, "subject/user:42", reader)
-	page.WaitText(".who", "The token of prometheus has the role read. Changes require one with the role operate.")
-	if got := page.Count(".who button:not(:disabled)"); got != 0 {
-		t.Errorf("%d buttons can be pressed, want 0", got)
-	}
-}
-
 // TestOpen: the page of a demonstration needs no token, not even to change something.
 func TestOpen(t *testing.T) {
 	r := start(t, five, func(c *server.Config) { c.AdminOpen = true })
@@ -213,28 +162,4 @@ func TestBansNobodyObeys(t *testing.T) {
 	page.WaitText("#notice.wrong", "Ban user:42: failed. No limit of this subject applies bans; set `bans: {after: 0}` in the configuration")
 	page.Click("#notice button")
 	page.Wait("document.querySelector('#notice').hidden")
-}
-
-// TestAlerts fire and clear.
-func TestAlerts(t *testing.T) {
-	r := start(t, "tiers:\n  - {name: all, identity: [user, ip], limits: 100/1h}\n", func(c *server.Config) {
-		c.Observe.Alerts = observe.AlertConfig{Thresholds: map[string]float64{"BlockedShare": 0.2}, For: time.Second}
-	})
-	page := browsertest.Start(t).Page(t, 1280, 900)
-	r.open(page, "overview")
-	r.use("mallory", 200)
-	page.WaitText("#alerts [data-alert=BlockedShare]", "firing")
-	page.WaitText("#alerts", "threshold 20 %")
-	page.WaitText(".verdict .health", "Limiter healthy.") // the alert is about requests
-	page.Wait(`document.title === "(1) stint"`)
-	for _, user := range []string{"ann", "ben", "cat", "dan"} {
-		r.use(user, 100)
-	}
-	page.Wait("document.querySelector('#alerts').children.length === 0")
-	page.WaitText(".verdict .health", "Limiter healthy.")
-	for _, want := range []string{"alert=BlockedShare severity=ticket", "BlockedShare has ended"} {
-		if !strings.Contains(r.log.String(), want) {
-			t.Errorf("the log does not have %q", want)
-		}
-	}
 }
