@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/eventually"
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
@@ -111,21 +109,6 @@ func TestDashboardWithoutTokens(t *testing.T) {
 		!strings.Contains(refused.Message, "--no-admin-token") {
 		t.Errorf("got %v", err)
 	}
-}
-
-// TestF27Dashboard: that Redis may evict limits is shown.
-func TestF27Dashboard(t *testing.T) {
-	redis := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	r := start(t, Config{Admin: anywhere, Store: redis.URL()})
-	eventually.True(t, "the warning is shown", func() bool {
-		var state struct{ Store observe.StoreHealth }
-		_, body := r.get(Admin, "/api/state", "")
-		if err := json.Unmarshal([]byte(body), &state); err != nil {
-			t.Fatal(err)
-		}
-		return strings.Contains(strings.Join(state.Store.Warnings, "\n"), "may evict limits before they expire") &&
-			state.Store.Redis != nil && state.Store.Redis.Policy == "allkeys-lru"
-	})
 }
 
 // TestStreamLasts for longer than any other answer, over HTTP/1 and HTTP/2, and ends when the

@@ -50,26 +50,6 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayMistakes: mistakes are reported before anything listens.
-func TestGatewayMistakes(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "stint.yaml")
-	put(t, file, three+"gateway: {routes: [{upstream: 'http://localhost:70000'}]}\n")
-	for _, test := range []struct {
-		name string
-		c    Config
-		want string
-	}{
-		{"no URL", Config{Gateway: &config.Gateway{Routes: []config.Route{{Upstream: "localhost"}}}}, `"localhost" is no upstream; want a URL such as http://127.0.0.1:3000`},
-		{"no route", Config{Gateway: &config.Gateway{}}, "server: the gateway has nowhere to pass requests on to; want --upstream or --route, or gateway.routes in the configuration (--config)"},
-		{"a file", Config{Policies: file, Gateway: &config.Gateway{}}, file + `:3: gateway.routes[0].upstream: the upstream "http://localhost:70000" has the port 70000; want 1 to 65535`},
-	} {
-		test.c.HTTP = anywhere
-		if _, err := New(test.c); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
-		}
-	}
-}
-
 // TestGatewayRoutes follows those of the configuration, over connections that a client writes
 // itself.
 func TestGatewayRoutes(t *testing.T) {

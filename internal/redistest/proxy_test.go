@@ -3,7 +3,6 @@ package redistest
 import (
 	"bufio"
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -123,22 +122,6 @@ func TestProxyPassesEverything(t *testing.T) {
 	}
 }
 
-func TestProxyPassesTLS(t *testing.T) {
-	s := StartTLS(t)
-	p := StartProxy(t, s.Addr())
-	p.DropRequests(1)
-	p.SetSlice(100, 0)
-	conn, err := tls.Dial("tcp", p.Addr(), s.TLS())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	c := &client{conn, bufio.NewReader(conn)}
-	c.patience(t, startTimeout)
-	c.send(t, ping, incr)
-	c.want(t, "PONG", "1")
-}
-
 func TestProxyLatency(t *testing.T) {
 	p := StartProxy(t, Start(t).Addr())
 	c := dialProxy(t, p)
@@ -165,65 +148,6 @@ func TestProxyLatency(t *testing.T) {
 	c.wantNothingYet(t)
 	p.SetLatency(0, 0) // also for what is on its way
 	c.want(t, "PONG")
-}
-
-// Many requests one after the other share one delay, and jitter does not reorder them.
-func TestProxyLatencyCostsNoThroughput(t *testing.T) {
-	p := StartProxy(t, Start(t).Addr())
-	p.SetLatency(200*time.Millisecond, 50*time.Millisecond)
-	c := dialProxy(t, p)
-	const n = 1000
-	start := time.Now()
-	for range n {
-		c.send(t, incr)
-	}
-	for i := range n {
-		c.want(t, strconv.Itoa(i+1))
-	}
-	if took := time.Since(start); took > 20*time.Second { // one by one: 200 s
-		t.Errorf("took %v", took)
-	}
-}
-
-func TestProxyBandwidth(t *testing.T) {
-	p := StartProxy(t, Start(t).Addr())
-	c := dialProxy(t, p)
-	value := strings.Repeat("x", 2000)
-	p.SetBandwidth(10_000)
-	start := time.Now()
-	c.send(t, []string{"ECHO", value}) // the way back begins when the way there is over
-	c.want(t, value)
-	if took := time.Since(start); took < 380*time.Millisecond {
-		t.Errorf("twice 2 KB at 10 KB/s took %v", took)
-	}
-	p.SetBandwidth(1)
-	c.send(t, ping)
-	c.wantNothingYet(t)
-	p.SetBandwidth(0)
-	c.want(t, "PONG")
-}
-
-func TestProxySlice(t *testing.T) {
-	p := StartProxy(t, Start(t).Addr())
-	c := dialProxy(t, p)
-	const gap = 5 * time.Millisecond
-	p.SetSlice(3, gap)
-	start := time.Now()
-	c.send(t, ping, []string{"ECHO", "123456"}) // +PONG\r\n, $6\r\n123456\r\n
-	c.want(t, "PONG", "123456")
-	if took, want := time.Since(start), 5*gap; took < want {
-		t.Errorf("three and four pieces took %v, want at least %v", took, want)
-	}
-	p.SetSlice(1, time.Hour)
-	c.send(t, ping)
-	if got, err := c.r.ReadByte(); err != nil || got != '+' {
-		t.Fatalf("got %q, %v, want the first byte", got, err)
-	}
-	c.wantNothingYet(t)
-	p.SetSlice(0, 0)
-	if got, err := c.r.ReadString('\n'); err != nil || got != "PONG\r\n" {
-		t.Fatalf("got %q, %v, want the rest", got, err)
-	}
 }
 
 func TestProxyCut(t *testing.T) {
@@ -369,48 +293,6 @@ func TestProxyTellsRepliesApart(t *testing.T) {
 	next(">2\r\n$10\r\ninvalidate")
 	next(":0\r\n")
 	c.wantClosed(t) // NOSCRIPT was the reply to drop
-}
-
-func TestProxyStall(t *testing.T) {
-	p := StartProxy(t, Start(t).Addr())
-	c := dialProxy(t, p)
-	p.StallReplies(3, time.Hour)
-	c.send(t, incr, ping, incr, incr, ping)
-	c.want(t, "1", "PONG", "2")
-	c.wantNothingYet(t)
-	other := dialProxy(t, p)
-	other.send(t, incr)
-	other.want(t, "4")
-	p.StallReplies(0, 0)
-	c.want(t, "3", "PONG")
-
-	const d = 50 * time.Millisecond
-	p.StallReplies(1, d)
-	start := time.Now()
-	c.send(t, incr)
-	c.want(t, "5")
-	if took := time.Since(start); took < d {
-		t.Errorf("took %v, want at least %v", took, d)
-	}
-}
-
-func TestProxySwap(t *testing.T) {
-	p := StartProxy(t, Start(t).Addr())
-	c := dialProxy(t, p)
-	c.send(t, incr)
-	c.want(t, "1")
-	p.SwapReplies()
-	c.send(t, incr, ping, incr, incr)
-	c.want(t, "2", "PONG", "2", "3")
-	other := dialProxy(t, p)
-	other.send(t, incr, incr)
-	other.want(t, "5", "5")
-	p.Restore()
-	c.send(t, incr)
-	c.want(t, "7")
-	p.SwapReplies()
-	c.send(t, incr, incr)
-	c.want(t, "8", "8")
 }
 
 func TestProxyLeavesNothingBehind(t *testing.T) {

@@ -1,46 +1,12 @@
 package redistest
 
 import (
-	"crypto/tls"
 	"errors"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
-
-func TestSingle(t *testing.T) {
-	s := Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "noeviction")
-	if got, want := s.CLI(t, "SET", "a", "x y"), "OK"; got != want {
-		t.Errorf("SET: got %q, want %q", got, want)
-	}
-	if got, want := s.CLI(t, "GET", "a"), "x y"; got != want {
-		t.Errorf("GET: got %q, want %q", got, want)
-	}
-	if got, want := s.CLI(t, "MGET", "a", "none", "a"), "x y\n\nx y"; got != want {
-		t.Errorf("MGET: got %q, want %q", got, want)
-	}
-	if got, want := s.CLI(t, "CONFIG", "GET", "maxmemory"), "maxmemory\n67108864"; got != want {
-		t.Errorf("extra argument: got %q, want %q", got, want)
-	}
-	if got, want := s.URL(), "redis://"+s.Addr(); got != want {
-		t.Errorf("URL: got %q, want %q", got, want)
-	}
-	if _, err := s.Do("LPUSH", "a", "1"); err == nil || !strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		t.Errorf("error reply: got %v, want WRONGTYPE", err)
-	}
-}
-
-func TestPassword(t *testing.T) {
-	s := Start(t, "--requirepass", "secret")
-	if got, want := s.CLI(t, "PING"), "PONG"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := s.URL(), "redis://:secret@"+s.Addr(); got != want {
-		t.Errorf("URL: got %q, want %q", got, want)
-	}
-}
 
 func TestRestartKeepsThePortAndForgetsTheData(t *testing.T) {
 	s := Start(t)
@@ -77,36 +43,6 @@ func TestPause(t *testing.T) {
 	s.Resume(t)
 	if err := <-answered; err != nil {
 		t.Errorf("after Resume: %v", err)
-	}
-}
-
-func TestTLS(t *testing.T) {
-	s := StartTLS(t, "--tls-auth-clients", "yes")
-	if got, want := s.CLI(t, "PING"), "PONG"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := s.URL(), "rediss://"+s.Addr(); got != want {
-		t.Errorf("URL: got %q, want %q", got, want)
-	}
-	conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{})
-	if err == nil {
-		conn.Close()
-		t.Error("a client that does not know the authority connected")
-	}
-}
-
-func TestSentinelFailover(t *testing.T) {
-	s := StartSentinel(t)
-	if err := s.isMaster(s.Master); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := len(s.Addrs()), 3; got != want {
-		t.Fatalf("sentinels: got %d, want %d", got, want)
-	}
-	s.Master.Kill()
-	await(t, "the replica is master", func() error { return s.isMaster(s.Replica) })
-	if got, want := s.Replica.CLI(t, "SET", "a", "1"), "OK"; got != want {
-		t.Errorf("SET on the new master: got %q, want %q", got, want)
 	}
 }
 
@@ -165,27 +101,5 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if p, err := os.FindProcess(pid); err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
 			t.Errorf("process %d is still there", pid)
 		}
-	}
-}
-
-func TestMissingBinarySaysWhatToInstall(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	t.Setenv(BinaryEnv, "")
-	_, err := findBinary()
-	if want := "redis-server not found: apt-get install redis-server, or run make setup"; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	t.Setenv(BinaryEnv, "valkey-server")
-	if _, err := findBinary(); err == nil || !strings.Contains(err.Error(), "STINT_REDIS_SERVER=valkey-server") {
-		t.Errorf("got %v, want the variable's name and value", err)
-	}
-}
-
-func TestPortTakenBySomeoneElse(t *testing.T) {
-	first := Start(t)
-	second := newServer(t)
-	second.port = first.port
-	if err := second.launch(); !errors.Is(err, errPortTaken) {
-		t.Errorf("got %v, want %v", err, errPortTaken)
 	}
 }
