@@ -43,9 +43,9 @@ type count struct {
 // heard is the store's newest answer on a limit, by its instant. If it denied a cost, there is no
 // room for that cost before full.
 type heard struct {
+	answer
 	at, denied, full int64
 	call             uint64
-	arrived          int64 // by our clock
 }
 
 // parts is in how many parts a window is divided to count what this process was granted.
@@ -274,15 +274,18 @@ func (c *count) giveBack(units, at, now int64, stored bool) {
 // granted.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
 	used := max(u.Used-cost, 0)
-	next := heard{at: at, call: call, arrived: now}
+	until := now + int64(min(u.ResetAfter, maxAhead))
+	next := heard{at: at, call: call, answer: answer{u.Used, until, now}}
 	if u.RetryAfter > 0 && u.RetryAfter < maxAhead {
 		next.denied, next.full = asked, now+int64(u.RetryAfter)
 	}
 	if c.unit > 0 {
 		c.hearMeter(u, cost, uncounted, at, call, now)
 	}
+	if at == c.heard.at { // they may come in any order
+		next.used, next.until = max(next.used, c.heard.used), max(until, c.heard.until)
+	}
 	c.heard = next
-	until := now + int64(min(u.ResetAfter, maxAhead))
 	if c.Algorithm == stint.AlgorithmCalendar && u.ResetAfter > 0 {
 		c.hearEnd((c.ledger.wall(until)+5e5)/1e6, now)
 	}

@@ -21,7 +21,7 @@ import (
 // heartbeat is kept, too. An evicted state is noticed by its generation: a reset is announced.
 
 // answer is what the store said of a limit: so many units were used, the last of which counts until
-// a time.
+// a time, by our clock, as was said when it arrived.
 type answer struct{ used, until, arrived int64 }
 
 const (
@@ -40,7 +40,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	counts := false
 	for i := range rec.counts {
 		if c := &rec.counts[i]; rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) {
-			c.before = answer{c.heard.used, c.heard.until, c.heard.arrived}
+			c.before = c.heard.answer
 			counts = counts || c.before.used > 0 && c.before.until > now
 		}
 	}
@@ -88,7 +88,7 @@ func (l *ledger) lost(rec *record, safe uint32, now int64, all []lostCount) []lo
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
 		if rec.replaced == 0 && rec.epoch < safe {
-			known = answer{c.heard.used, c.heard.until, c.heard.arrived}
+			known = c.heard.answer
 		}
 		if known.used <= 0 || known.until <= now || c.Algorithm == stint.AlgorithmConcurrency ||
 			known.arrived < max(c.since, rec.resetAt, l.anyCommanded.Load()) {
