@@ -208,10 +208,10 @@ func (c *client) send(f *flight, op string) {
 	case c.dead || lost && !away:
 		f.lost = true
 	case away:
-		time.AfterFunc(there, func() { f.answer <- errRefused })
+		c.server.network.after(there, func() { f.answer <- errRefused })
 	default:
 		c.flights = append(c.flights, f)
-		time.AfterFunc(there, func() { c.arrive(f) })
+		c.server.network.after(there, func() { c.arrive(f) })
 	}
 }
 
@@ -253,7 +253,7 @@ func (c *client) ran(f *flight) {
 		c.flights = without(c.flights, f)
 		return
 	}
-	time.AfterFunc(back, func() { c.land(f, back, nil) })
+	c.server.network.after(back, func() { c.land(f, back, nil) })
 }
 
 // land answers a flight whose reply was under way for so long, unless that was lost with its
@@ -391,6 +391,9 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 					call.Err = errLate
 				} else {
 					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
+				}
+				if !*trace {
+					continue
 				}
 				d, r := &calls[i].Decision, &calls[i].Request
 				c.trace("ran mode %d %d of %s, %d claims, id %q: allowed %v repeat %v err %v used %v charge %d",
@@ -560,7 +563,12 @@ func (l *listener) tell(a announcement) {
 	defer l.client.mu.Unlock()
 	chance := l.client.chance[1]
 	if back, lost := l.client.way(chance.Float64(), chance.Float64(), link.replies); !lost && !l.client.dead {
-		time.AfterFunc(back, func() { l.heard <- a })
+		l.client.server.network.after(back, func() {
+			select {
+			case l.heard <- a:
+			default: // lost: it is far behind
+			}
+		})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // clock, and each that arrived is run once, whether or not its caller still waits.
 type server struct {
 	mu        sync.Mutex
+	network   *network
 	engine    *memorystore.Store
 	ahead     atomic.Int64 // of the true time, in nanoseconds
 	away      int          // how often it was ended and not begun again: connections are refused
@@ -31,7 +32,7 @@ type message struct {
 }
 
 func newServer() *server {
-	s := &server{present: map[string]time.Time{}}
+	s := &server{network: newNetwork(), present: map[string]time.Time{}}
 	s.engine = s.newEngine()
 	return s
 }
@@ -43,6 +44,11 @@ func (s *server) newEngine() *memorystore.Store {
 		panic(err)
 	}
 	return e
+}
+
+func (s *server) close() {
+	close(s.network.done)
+	s.engine.Close()
 }
 
 // arrive runs a script, now or when the server goes on.

@@ -21,7 +21,7 @@ type world struct {
 	server *server
 	slots  []*instance // nil if nobody is there
 	all    []*instance
-	work   sync.WaitGroup
+	work   crew
 
 	mu      sync.Mutex
 	history *history
@@ -57,7 +57,8 @@ func (p *plan) happen() *history {
 	for _, i := range w.all {
 		w.close(i)
 	}
-	w.server.engine.Close()
+	w.work.end()
+	w.server.close()
 	return w.history
 }
 
@@ -72,7 +73,7 @@ func (w *world) bear(slot int) {
 	}
 	i.client.sabotage = w.plan.sabotage
 	config := resilience.Config{
-		Instances: w.plan.instances, Denials: 64, Observer: starving{client: i.client},
+		Instances: w.plan.instances, Denials: 64, Leases: 64, Observer: starving{client: i.client},
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	if w.plan.sabotage == dawdles {
