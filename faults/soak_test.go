@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/histories"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -222,24 +224,19 @@ func (s *soaking) judge(last bool) {
 func (s *soaking) judgeOne(l soaked, h history, v *verdict) {
 	capacity := int(l.limit.Capacity())
 	part := instances * int((l.limit.Max+instances-1)/instances) * int(l.limit.Capacity()/l.limit.Max)
-	total, degraded := 0, 0
-	count := func(by int) func(*answer) {
-		return func(a *answer) {
-			total += by
-			if a.Degraded {
-				degraded += by
-			}
-		}
-	}
 	worse := func(n, bound int) {
 		if v.bound == 0 || n-bound > v.count-v.bound {
 			v.count, v.bound = n, bound
 		}
 	}
-	h.slide(l.limit.Window, count(+1), count(-1), func(from int64) {
-		granted := capacity
+	slices.SortFunc(h, func(a, b answer) int { return cmp.Compare(a.Returned, b.Returned) })
+	windows := histories.NewWindows(&l.limit)
+	for _, a := range h {
+		all, without := windows.Admit(0, 0, time.Duration(a.Called)*time.Microsecond,
+			time.Duration(a.Returned)*time.Microsecond, 1, a.Degraded)
+		total, degraded, granted := int(all), int(without), capacity
 		if total > capacity {
-			granted *= 1 + s.lossesIn(from-l.limit.Window.Microseconds(), from+l.limit.Window.Microseconds())
+			granted *= 1 + s.lossesIn(a.Returned-2*l.limit.Window.Microseconds(), a.Returned)
 		}
 		v.largest = max(v.largest, total)
 		worse(total-degraded, granted)
@@ -248,7 +245,7 @@ func (s *soaking) judgeOne(l soaked, h history, v *verdict) {
 		} else {
 			worse(total, granted+part)
 		}
-	})
+	}
 }
 
 // lossesIn is how often the server lost its state in some time.

@@ -51,7 +51,11 @@ type client struct {
 	released map[uint64]bool
 	starved  time.Time // until when nothing in the process goes on
 	clock    serverClock
-	heard    time.Time // when the first reply came
+	heard    time.Time                 // when the first reply came
+	far      time.Duration             // how much longer every message takes
+	silent   bool                      // what follows is not noted: it grows with the history
+	late     []string                  // what was charged after its caller's deadline
+	old      map[string]stint.Decision // of a client that is confused
 
 	unknown []units // what the process cannot account for
 	unsure  []units // what it owes, of which it does not know whether it was charged; ran is when that was
@@ -68,7 +72,7 @@ type link struct {
 
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
-		server: s, seed: seed, process: process, links: links, released: map[uint64]bool{},
+		server: s, seed: seed, process: process, links: links, released: map[uint64]bool{}, old: map[string]stint.Decision{},
 		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)),
 			rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}
@@ -87,6 +91,7 @@ type flight struct {
 	lost         bool // it never arrives
 	left         bool // nobody waits for its reply
 	unaccounted  bool // nobody has heard, or will, what it charged
+	again        bool // it was sent again
 }
 
 // units are some that a script charged: when it ran, as of when they are charged, and until when
@@ -137,11 +142,11 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 	return failure(op, err)
 }
 
-// count ends a history that does not end by itself, before it fills the memory.
+// count counts a call, and ends a history that does not end by itself before it fills the memory.
 func (c *client) count(op string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls++; c.calls > endless {
+	if c.calls++; c.calls > endless && !c.silent {
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("seed %d: process %d makes calls without end, this one to %s at %v",
 			c.seed, c.process, op, time.Since(epoch)))
@@ -228,7 +233,7 @@ func (c *client) way(long, lost float64, lose func(link) float64) (takes time.Du
 		slow = max(slow, l.slow)
 		isLost = isLost || lost < lose(l)
 	}
-	return 50*time.Microsecond + time.Duration(long*float64(slow)), isLost
+	return 50*time.Microsecond + c.far + time.Duration(long*float64(slow)), isLost
 }
 
 // arrive hands a flight to the server.
@@ -251,6 +256,10 @@ func (c *client) ran(f *flight) {
 	if c.dead || lost || !slices.Contains(c.flights, f) {
 		c.unaccounted(f, time.Time{})
 		c.flights = without(c.flights, f)
+		if c.sabotage == runsTwice && !c.dead && !f.again {
+			f.again = true
+			c.server.network.after(10*time.Millisecond, func() { c.arrive(f) })
+		}
 		return
 	}
 	c.server.network.after(back, func() { c.land(f, back, nil) })
@@ -286,7 +295,7 @@ func without(fs []*flight, f *flight) []*flight {
 // unaccounted notes what a flight charged and the process does not hear of in time; at is when it
 // hears of it, zero if never. The lock is held.
 func (c *client) unaccounted(f *flight, at time.Time) {
-	if f.charged == nil || f.unaccounted {
+	if f.charged == nil || f.unaccounted || c.silent {
 		return
 	}
 	for _, u := range f.charged() {
@@ -377,10 +386,14 @@ func (c *client) TakeBatch(ctx context.Context, batch []*driver.Call) {
 func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver.Call) {
 	// The script has copies: it may run when the caller has long gone.
 	var ran time.Time
+	known := c.knowsClock()
 	calls, wanted := make([]driver.Call, len(batch)), make([]time.Time, len(batch))
 	for i, b := range batch {
 		calls[i] = driver.Call{Request: b.Request, Deadline: c.notAfter(b.Deadline)}
 		calls[i].Request.Claims = slices.Clone(b.Request.Claims)
+		if c.sabotage == dropsNotAfter {
+			calls[i].Deadline = time.Time{}
+		}
 		wanted[i] = b.Deadline
 	}
 	f := &flight{
@@ -391,6 +404,9 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 					call.Err = errLate
 				} else {
 					call.Decision, call.Err = c.sabotage.take(s.engine, call.Request)
+					if known {
+						c.overdue(call, wanted[i])
+					}
 				}
 				if !*trace {
 					continue
@@ -430,7 +446,7 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 		default:
 			b.Decision, b.Err = calls[i].Decision, calls[i].Err
 		}
-		if b.Err != nil && b.Request.Mode == driver.ModeForce && !errors.Is(err, errRefused) {
+		if b.Err != nil && b.Request.Mode == driver.ModeForce && !errors.Is(err, errRefused) && !c.silent {
 			c.mu.Lock()
 			for k := range b.Request.Claims {
 				c.unsure = append(c.unsure, units{subject: b.Request.Claims[k].Subject, ran: time.Now()})
@@ -439,6 +455,35 @@ func (c *client) take(ctx context.Context, batch []*driver.Call) (late []*driver
 		}
 		c.sabotage.answered(b)
 	}
+	c.mu.Lock()
+	c.sabotage.confused(batch, c.old)
+	c.mu.Unlock()
+	return late
+}
+
+// knowsClock reports whether deadlines can be told in the server's time.
+func (c *client) knowsClock() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clock.known
+}
+
+// overdue notes a request that was charged after its deadline.
+func (c *client) overdue(call *driver.Call, wanted time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if by := time.Since(wanted); c.silent && !wanted.IsZero() && by > 0 &&
+		call.Decision.Charge.Data().ID != 0 {
+		c.late = append(c.late, fmt.Sprintf("charged %v after the deadline of its caller", by))
+	}
+}
+
+// takeLate returns what overdue has noted since.
+func (c *client) takeLate() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late := c.late
+	c.late = nil
 	return late
 }
 

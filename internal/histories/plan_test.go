@@ -22,6 +22,8 @@ type plan struct {
 	clock     []clockStep
 	sabotage  sabotage
 	rest      time.Duration // after all of it
+	fleet     *fleet        // at scale, whose requests take the place of steps
+	drawn     int           // how many faults a fleet has, with those that are left out
 }
 
 // clockStep sets the server's clock forward, or back.

@@ -55,6 +55,18 @@ const (
 	forgetsIDs     // heartbeats do not prolong ids
 	settlesOthers  // a settlement releases the units of another hold, too
 	settlesNothing // a settlement is acknowledged, and the hold left to expire
+
+	// At scale.
+	stampsAtStart // a lease is stamped when it begins, not when it ends
+	freesLeases   // the units of one lease in four are free again at once
+	refundsTwice  // what is given back is given back twice
+	freesParents  // of a request on several subjects, only the first is charged
+	shortWindows  // windows are a fiftieth too short
+	losesCharges  // one charge in a hundred is lost
+	swapsAnswers  // two requests of one batch get each other's answers
+	dropsNotAfter // a request is decided however late it comes
+	runsTwice     // a request whose reply is lost is sent and decided again
+	answersOld    // an older answer replaces a newer one
 )
 
 var sabotageNames = [...]string{"honest", "drops debts", "bounds debts", "charges twice", "charges as of now",
@@ -62,7 +74,9 @@ var sabotageNames = [...]string{"honest", "drops debts", "bounds debts", "charge
 	"admits everybody", "denies some", "admits banned", "bans longer", "bans until there is room", "keeps bookings",
 	"drops bookings", "moves bookings unchecked", "ignores late answers", "ignores late bookings",
 	"hurries with its callers", "dawdles", "hides refunds", "drops holds", "settles again", "ignores heartbeats",
-	"drops totals", "keeps what expires", "forgets ids", "settles others", "settles nothing"}
+	"drops totals", "keeps what expires", "forgets ids", "settles others", "settles nothing",
+	"stamps leases at their start", "frees leases", "refunds twice", "frees parents", "short windows", "loses charges",
+	"swaps answers", "drops the not-after", "runs twice", "answers with what is old"}
 
 func (s sabotage) String() string { return sabotageNames[s] }
 
@@ -102,6 +116,15 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 				r.Claims[i].Limits[k].ChargeExpired = true
 			}
 		}
+	case s == stampsAtStart && r.Terms().Lease > 0:
+		r.Terms().Lease = time.Microsecond
+	case s == shortWindows:
+		for i := range r.Claims {
+			r.Claims[i].Limits = slices.Clone(r.Claims[i].Limits)
+			for k := range r.Claims[i].Limits {
+				r.Claims[i].Limits[k].Window -= r.Claims[i].Limits[k].Window / 50
+			}
+		}
 	case s == bansLonger && r.Bans != nil:
 		bans := *r.Bans
 		bans.Durations = []time.Duration{3 * time.Second}
@@ -123,9 +146,17 @@ func (s sabotage) take(e *memorystore.Store, r stint.Request) (stint.Decision, e
 	case s == admitsEverybody && !d.Allowed && r.Mode == stint.ModeTake && d.RetryAfter != stint.Never:
 		r.Mode = driver.ModeForce
 		return e.Take(ctx, r)
-	case s == dropsBookings && d.Allowed && d.RetryAfter > 0:
+	case !d.Allowed || d.Charge.Data().ID == 0:
+	case s == freesLeases && r.Terms().Lease > 0 && d.Charge.Data().ID%4 == 0,
+		s == losesCharges && d.Charge.Data().ID%100 == 0:
 		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
-	case s == dropsPlaces && d.Allowed &&
+	case s == freesParents:
+		for i := 1; i < len(r.Claims) && err == nil; i++ {
+			_, err = e.Amend(ctx, d.Charge.Part(i), stint.Amendment{Kind: stint.AmendSettle})
+		}
+	case s == dropsBookings && d.RetryAfter > 0:
+		_, err = e.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+	case s == dropsPlaces &&
 		slices.ContainsFunc(r.Claims[0].Limits, func(l stint.Limit) bool {
 			return l.Algorithm == stint.AlgorithmConcurrency
 		}):
@@ -147,6 +178,10 @@ func (s sabotage) amend(e *memorystore.Store, c stint.Charge, a stint.Amendment)
 		return s.amendHold(e, c, a)
 	}
 	done, err := e.Amend(context.Background(), c, a)
+	if s == refundsTwice && lowers && done.Changed && err == nil {
+		err = e.Command(context.Background(), stint.Command{Kind: stint.CommandGiveBack, Subject: claim.Subject,
+			Limits: claim.Limits, Units: claim.Cost - a.Cost})
+	}
 	aged := time.Since(time.UnixMicro(c.Data().At)) >= claim.Limits[0].Window
 	if lowers && (s == refundsAged && aged || s == refundsReset && !aged && !done.Changed) {
 		err = e.Command(context.Background(), stint.Command{Kind: stint.CommandGiveBack, Subject: claim.Subject,
@@ -177,6 +212,22 @@ func (s sabotage) amendHold(e *memorystore.Store, c stint.Charge, a stint.Amendm
 		err = e.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: claim.Subject, Limits: claim.Limits[:1]})
 	}
 	return done, err
+}
+
+// confused gives the callers of a batch wrong answers. Last has the latest of each subject.
+func (s sabotage) confused(batch []*driver.Call, last map[string]stint.Decision) {
+	for i, b := range batch {
+		switch subject := b.Request.Claims[0].Subject; {
+		case b.Err != nil:
+		case s == swapsAnswers && i%2 == 1 && batch[i-1].Err == nil:
+			b.Decision.Allowed, batch[i-1].Decision.Allowed = batch[i-1].Decision.Allowed, b.Decision.Allowed
+		case s == answersOld && len(b.Request.Claims) == 1 && b.Request.Terms().Lease == 0:
+			older, known := last[subject]
+			if last[subject] = b.Decision; known && len(last)%8 == 0 {
+				b.Decision = older
+			}
+		}
+	}
 }
 
 // answered says what a process makes of the answer to a call that it asked the server.

@@ -16,6 +16,7 @@ type server struct {
 	mu        sync.Mutex
 	network   *network
 	engine    *memorystore.Store
+	subjects  int          // that the engine has room for
 	ahead     atomic.Int64 // of the true time, in nanoseconds
 	away      int          // how often it was ended and not begun again: connections are refused
 	stopped   int          // as by SIGSTOP: what arrives is run when it goes on
@@ -31,15 +32,18 @@ type message struct {
 	refuse func() // it will not be run
 }
 
-func newServer() *server {
-	s := &server{network: newNetwork(), present: map[string]time.Time{}}
+func newServer(f *fleet) *server {
+	s := &server{network: newNetwork(), subjects: 64, present: map[string]time.Time{}}
+	if f != nil {
+		s.subjects = 4 * f.subjects
+	}
 	s.engine = s.newEngine()
 	return s
 }
 
 func (s *server) newEngine() *memorystore.Store {
 	now := func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
-	e, err := memorystore.New(memorystore.Config{MaxSubjects: 64, Now: now})
+	e, err := memorystore.New(memorystore.Config{MaxSubjects: s.subjects, Now: now})
 	if err != nil {
 		panic(err)
 	}

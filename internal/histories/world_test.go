@@ -25,6 +25,7 @@ type world struct {
 
 	mu      sync.Mutex
 	history *history
+	watch   *watch // of a fleet
 }
 
 // instance is a process.
@@ -42,10 +43,7 @@ var ledger = stint.Limit{Max: 1_000_000, Window: 24 * time.Hour, Name: "ledger"}
 
 // happen lets a plan happen, in a bubble, and returns its history.
 func (p *plan) happen() *history {
-	w := &world{
-		plan: p, start: time.Now(), server: newServer(), slots: make([]*instance, p.instances),
-		history: &history{subjects: p.subjects, budget: contract.DefaultBudget},
-	}
+	w := p.world()
 	for slot := range w.slots {
 		w.bear(slot)
 	}
@@ -54,12 +52,25 @@ func (p *plan) happen() *history {
 	time.Sleep(p.rest)
 	w.history.length = w.now()
 	w.read()
-	for _, i := range w.all {
-		w.close(i)
+	w.end()
+	return w.history
+}
+
+func (p *plan) world() *world {
+	return &world{
+		plan: p, start: time.Now(), server: newServer(p.fleet), slots: make([]*instance, p.instances),
+		history: &history{subjects: p.subjects, budget: contract.DefaultBudget},
 	}
+}
+
+// end ends all processes and the server.
+func (w *world) end() {
+	for _, i := range slices.Clone(w.all) {
+		w.work.Go(func() { w.close(i) })
+	}
+	w.work.Wait()
 	w.work.end()
 	w.server.close()
-	return w.history
 }
 
 // now is the time since the start, in whole microseconds, as stores count.
@@ -67,14 +78,19 @@ func (w *world) now() time.Duration { return time.Since(w.start).Truncate(time.M
 
 // bear starts a process.
 func (w *world) bear(slot int) {
+	number := len(w.history.processes)
 	i := &instance{
-		number: len(w.all), client: newClient(w.server, w.plan.seed, len(w.all), w.plan.links(slot, w.start)),
+		number: number, client: newClient(w.server, w.plan.seed, number, w.plan.links(slot, w.start)),
 		closing: make(chan struct{}), dead: make(chan struct{}),
 	}
 	i.client.sabotage = w.plan.sabotage
 	config := resilience.Config{
 		Instances: w.plan.instances, Denials: 64, Leases: 64, Observer: starving{client: i.client},
 		Logger: slog.New(slog.DiscardHandler),
+	}
+	if w.plan.fleet != nil {
+		i.client.far, i.client.silent = far[slot%len(far)], true
+		config.Denials, config.Leases, config.Failure.Budget = 4096, 1024, 300*time.Millisecond
 	}
 	if w.plan.sabotage == dawdles {
 		config.Failure.Budget = time.Second
@@ -88,10 +104,11 @@ func (w *world) bear(slot int) {
 	if err != nil {
 		panic(err)
 	}
-	w.slots[slot], w.all = i, append(w.all, i)
+	w.slots[slot] = i
 	p := process{born: w.now(), died: never, heard: never, instances: w.plan.instances}
 	w.plan.afflict(slot, &p)
 	w.mu.Lock()
+	w.all = append(w.all, i)
 	w.history.processes = append(w.history.processes, p)
 	w.mu.Unlock()
 }
@@ -116,7 +133,7 @@ func (w *world) run() {
 	on := func(at time.Duration, do func()) { events = append(events, event{at, do}) }
 	for _, f := range w.plan.faults {
 		on(f.from, func() { w.begin(f) })
-		on(f.to, func() { w.end(f) })
+		on(f.to, func() { w.finish(f) })
 	}
 	for _, s := range w.plan.steps {
 		on(s.at, func() { w.ask(s) })
@@ -125,13 +142,35 @@ func (w *world) run() {
 		on(s.at, func() { w.reset(s) })
 	}
 	for _, c := range w.plan.clock {
-		on(c.at, func() { w.server.ahead.Add(int64(c.by)) })
+		on(c.at, func() { w.set(c) })
 		w.history.skew += c.by.Abs()
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	for _, e := range events {
-		time.Sleep(e.at - time.Since(w.start))
-		e.do()
+	until := func(at time.Duration) {
+		for ; len(events) > 0 && events[0].at <= at; events = events[1:] {
+			time.Sleep(events[0].at - time.Since(w.start))
+			events[0].do()
+		}
+	}
+	if w.plan.fleet != nil {
+		for n, s := range w.plan.fleet.shots() {
+			until(s.at)
+			time.Sleep(s.at - time.Since(w.start))
+			if w.shoot(n, s); w.wrong() {
+				return
+			}
+		}
+	}
+	until(never)
+}
+
+// set sets the server's clock.
+func (w *world) set(c clockStep) {
+	w.server.ahead.Add(int64(c.by))
+	if w.watch != nil {
+		w.mu.Lock()
+		clear(w.watch.admitted.tracks) // fixed windows begin anew
+		w.mu.Unlock()
 	}
 }
 
@@ -146,7 +185,10 @@ func (w *world) begin(f fault) {
 			w.history.losses = append(w.history.losses, span{f.from, f.to})
 			w.mu.Unlock()
 		}
-		for _, i := range w.all {
+		w.mu.Lock()
+		all := slices.Clone(w.all)
+		w.mu.Unlock()
+		for _, i := range all {
 			i.client.cut()
 		}
 	case cutLink:
@@ -165,13 +207,16 @@ func (w *world) begin(f fault) {
 		w.slots[f.slot] = nil
 		if f.loses {
 			w.kill(i)
+			if w.watch != nil {
+				w.work.Go(func() { w.bury(i) })
+			}
 		} else {
 			w.work.Go(func() { w.close(i) })
 		}
 	}
 }
 
-func (w *world) end(f fault) {
+func (w *world) finish(f fault) {
 	switch f.kind {
 	case stopServer:
 		w.server.goOn()
@@ -203,6 +248,21 @@ func (w *world) close(i *instance) {
 	time.Sleep(100 * time.Millisecond)
 	_ = i.stack.Close()
 	w.kill(i)
+	if w.watch != nil {
+		w.bury(i)
+	}
+}
+
+// bury ends what is left of a dead process of a fleet, and forgets it: there are many.
+func (w *world) bury(i *instance) {
+	_ = i.stack.Close()
+	i.client.mu.Lock()
+	calls := i.client.calls
+	i.client.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watch.result.Calls += calls
+	w.all = slices.DeleteFunc(w.all, func(j *instance) bool { return i == j })
 }
 
 // isDead reports whether a process is dead.

@@ -1,0 +1,102 @@
+package histories
+
+import (
+	"math"
+	"time"
+)
+
+// Design is the algorithm of another limiter, at one place: without faults, delays and refunds. A
+// test of the benchmarks holds each to the program that is named first, where that runs in a test.
+type Design struct {
+	Name string
+	// New returns a limiter of so many units in a window. It decides on n units of a subject at an
+	// instant since the Unix epoch, in the order of these instants.
+	New func(most int64, window time.Duration) (allow func(subject int, at time.Duration, n int64) bool)
+	// Calls is the number of calls of a store for a decision on one limit.
+	Calls int
+}
+
+// Designs are the algorithms with which stint is compared.
+var Designs = []Design{
+	{"window from the first request (ulule)", firstRequest(true), 1},
+	{"two-counter estimate (httprate)", twoCounters, 2},
+	{"GCRA (throttled, redis_rate)", gcra, 1},
+	{"fixed window (envoyproxy/ratelimit)", fixedWindow, 1},
+	{"window from the first request (gubernator)", firstRequest(false), 1},
+}
+
+// counter is a number of units in a window, and in the one before.
+type counter struct {
+	begin   time.Duration
+	n, last int64
+}
+
+// firstRequest begins a window with the first request after the last one. It counts what it denies,
+// or does not.
+func firstRequest(denied bool) func(int64, time.Duration) func(int, time.Duration, int64) bool {
+	return func(most int64, window time.Duration) func(int, time.Duration, int64) bool {
+		counters := map[int]counter{}
+		return func(subject int, at time.Duration, n int64) bool {
+			c, known := counters[subject]
+			if !known || at > c.begin+window {
+				c = counter{begin: at}
+			}
+			allowed := c.n+n <= most
+			if allowed || denied {
+				c.n += n
+			}
+			counters[subject] = c
+			return allowed
+		}
+	}
+}
+
+// fixedWindow counts all requests, also those that it denies.
+func fixedWindow(most int64, window time.Duration) func(int, time.Duration, int64) bool {
+	counters := map[int]counter{}
+	return func(subject int, at time.Duration, n int64) bool {
+		c, begin := counters[subject], at.Truncate(window)
+		if c.begin != begin {
+			c = counter{begin: begin}
+		}
+		c.n += n
+		counters[subject] = c
+		return c.n <= most
+	}
+}
+
+// twoCounters estimates a sliding window from two fixed ones, as if the requests of the one before
+// had come evenly.
+func twoCounters(most int64, window time.Duration) func(int, time.Duration, int64) bool {
+	counters := map[int]counter{}
+	return func(subject int, at time.Duration, n int64) bool {
+		c, begin := counters[subject], at.Truncate(window)
+		switch {
+		case begin == c.begin:
+		case begin == c.begin+window:
+			c = counter{begin: begin, last: c.n}
+		default:
+			c = counter{begin: begin}
+		}
+		estimate := float64(c.last)*float64(window-(at-begin))/float64(window) + float64(c.n)
+		allowed := int64(math.Round(estimate))+n <= most
+		if allowed {
+			c.n += n
+		}
+		counters[subject] = c
+		return allowed
+	}
+}
+
+// gcra has a burst of a whole window, which refills evenly.
+func gcra(most int64, window time.Duration) func(int, time.Duration, int64) bool {
+	each, refilled := window/time.Duration(most), map[int]time.Duration{}
+	return func(subject int, at time.Duration, n int64) bool {
+		next := max(refilled[subject], at) + time.Duration(n)*each
+		if next > at+time.Duration(most)*each {
+			return false
+		}
+		refilled[subject] = next
+		return true
+	}
+}

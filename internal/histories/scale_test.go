@@ -1,0 +1,218 @@
+package histories
+
+import (
+	"container/heap"
+	_ "embed" // the page of the report
+	"encoding/json"
+	"flag"
+	"fmt"
+	"html/template"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/chart"
+)
+
+var (
+	decisions = flag.Int("decisions", 100_000, "the `number` of decisions at scale")
+	output    = flag.String("o", "", "compare with other designs, and write a report to `file`.md, .json and .html")
+)
+
+// fleetOf has as many processes as suit a number of decisions.
+func fleetOf(seed uint64, decisions int) *fleet {
+	f := &fleet{seed: seed, decisions: decisions, processes: 6, subjects: 1_000_000}
+	for n := 100_000; n < decisions && f.processes < 48; n *= 10 {
+		f.processes = min(48, 4*f.processes)
+	}
+	return f
+}
+
+// in lets a fleet happen in a bubble of its own.
+func (f *fleet) in(t *testing.T) (o outcomes) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { o = f.happens() })
+	return o
+}
+
+// What the stack promises holds at scale.
+func TestScale(t *testing.T) {
+	f := fleetOf(max(*seed, 1), *decisions)
+	begin := time.Now()
+	o := f.in(t)
+	t.Logf("%v, input %s\n%v\nin %v", f, f.hash(), &o, time.Since(begin).Round(time.Second))
+	if len(o.Wrong) > 0 {
+		small := *f
+		small.shrink(t, &o)
+		t.Fatalf("to run it again: go test ./internal/histories -run TestScale -args -seed %d -decisions %d\n"+
+			"the smallest that fails: %d decisions, faults %v\n%s", f.seed, f.decisions, small.last, small.plan().faults, &o)
+	}
+	if *output != "" {
+		f.report(t, &o)
+	}
+}
+
+// Every defect is found within a million decisions, and what fails can be made smaller.
+func TestSabotageAtScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	for _, bug := range []sabotage{stampsAtStart, freesLeases, refundsTwice, freesParents, shortWindows, losesCharges,
+		swapsAnswers, dropsNotAfter, runsTwice, answersOld, dropsDebts, chargesTwice, admitsEverybody, deniesSome} {
+		t.Run(bug.String(), func(t *testing.T) {
+			const each = 50_000
+			for s := uint64(1); s <= 1_000_000/each; s++ {
+				f := fleetOf(s, each)
+				f.sabotage = bug
+				o := f.in(t)
+				if len(o.Wrong) == 0 {
+					continue
+				}
+				t.Logf("seed %d: %s", s, o.Wrong[0])
+				if bug == shortWindows {
+					small := *f
+					if small.shrink(t, &o); len(small.plan().faults) > 0 || small.last >= each/2 {
+						t.Errorf("shrunk to %d decisions and the faults %v; want none", small.last, small.plan().faults)
+					}
+				}
+				return
+			}
+			t.Fatal("not found")
+		})
+	}
+}
+
+func (f *fleet) String() string {
+	return fmt.Sprintf("seed %d: %d decisions, %d processes in %d regions, %d subjects, %d faults, %v of virtual time",
+		f.seed, f.decisions, f.processes, len(far), f.subjects, len(f.plan().faults), f.lasts())
+}
+
+// row is a design in the report.
+type row struct {
+	Name     string
+	Over     float64 // by how much the worst window was over, in percent of its limit
+	Unserved float64 // of the units that an exact limiter admits, in percent
+	Calls    float64 // of the store, for 1,000 decisions
+}
+
+// compare has another design decide on the requests of a fleet. It returns the units that it admits,
+// too.
+func (f *fleet) compare(d Design) (r row, units int64) {
+	v, calls := newWatch(f), 0
+	var allow []func(int, time.Duration, int64) bool
+	for _, l := range v.admitted.limits {
+		allow = append(allow, d.New(l.Max, l.Window))
+	}
+	for _, s := range f.shots() {
+		allowed := true
+		v.each(&s, func(_ *stint.Limit, number, subject int) {
+			if allowed { // the first that denies ends it; what the others counted stays counted
+				calls += d.Calls
+				allowed = allow[number](subject, s.at, s.cost)
+			}
+		})
+		if allowed {
+			units += s.cost
+			v.each(&s, func(l *stint.Limit, number, subject int) {
+				n, _ := v.admitted.Admit(number, subject, s.at, s.at, s.cost, false)
+				r.Over = max(r.Over, 100*float64(n-l.Max)/float64(l.Max))
+			})
+		}
+	}
+	r.Name, r.Calls = d.Name, 1000*float64(calls)/float64(f.decisions)
+	return r, units
+}
+
+// ideal is the units that an exact limiter at one place admits, without faults and delays, and with
+// the refunds.
+func (f *fleet) ideal() (units int64) {
+	v := newWatch(f)
+	logs := map[track]*entries{}
+	var refunds letters
+	for n, s := range f.shots() {
+		for len(refunds) > 0 && !refunds[0].at.After(epoch.Add(s.at)) {
+			heap.Pop(&refunds).(letter).do()
+		}
+		fits := true
+		add := func(s shot, cost int64) {
+			v.each(&s, func(_ *stint.Limit, number, subject int) { logs[track{number, subject}].add(s.at, cost, false) })
+		}
+		v.each(&s, func(l *stint.Limit, number, subject int) {
+			e := logs[track{number, subject}]
+			if e == nil {
+				e = &entries{}
+				logs[track{number, subject}] = e
+			}
+			begin := s.at - l.Window
+			if l.Algorithm == stint.AlgorithmFixed {
+				begin = s.at.Truncate(l.Window) - 1
+			}
+			e.drop(begin)
+			fits = fits && e.all+s.cost <= l.Max
+		})
+		if !fits {
+			continue
+		}
+		units += s.cost
+		if add(s, s.cost); s.settle > 0 && s.truth < s.cost {
+			heap.Push(&refunds, letter{epoch.Add(s.at + s.settle), n, func() {
+				v.each(&s, func(_ *stint.Limit, number, subject int) {
+					if e := logs[track{number, subject}]; e != nil {
+						if _, found := e.find(s.at); found {
+							e.add(s.at, s.truth-s.cost, false)
+						}
+					}
+				})
+			}})
+		}
+	}
+	return units
+}
+
+//go:embed testdata/scale.html
+var page string
+
+// report compares with other designs, and writes what was found.
+func (f *fleet) report(t *testing.T, o *outcomes) {
+	unserved := func(units, ideal int64) float64 { return max(0, 100-100*float64(units)/float64(ideal)) }
+	ours := func(name string, o *outcomes, ideal int64) row {
+		return row{name, 100 * o.Over, unserved(o.Units, ideal), 1000 * float64(o.Calls) / float64(o.Decisions)}
+	}
+	calm := fleetOf(f.seed, min(f.decisions, 1_000_000))
+	calm.left = map[int]bool{}
+	well, ideal := calm.in(t), f.ideal()
+	rows := []row{ours("stint, with all faults", o, ideal), ours("stint, without faults", &well, calm.ideal())}
+	for _, d := range Designs {
+		r, units := f.compare(d)
+		r.Unserved = unserved(units, ideal)
+		rows = append(rows, r)
+	}
+	var md strings.Builder
+	fmt.Fprintf(&md, "Simulated: %v. Input %s.\n\n%v\n\n", f, f.hash(), o)
+	md.WriteString("| Simulated | over-admission in the worst window | demand not served | " +
+		"store calls per 1,000 decisions |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&md, "| %s | %.1f %% | %.2f %% | %.0f |\n", r.Name, r.Over, r.Unserved, r.Calls)
+	}
+	result := map[string]any{"fleet": f.String(), "input": f.hash(), "outcomes": o, "designs": rows}
+	data, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(*output + ".html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	err = template.Must(template.New("").Parse(page)).Execute(file, map[string]any{"Title": f.String(),
+		"Result": template.JS(data), "Style": template.CSS(chart.Style), "Script": template.JS(chart.Script)})
+	for _, err := range []error{err, os.WriteFile(*output+".md", []byte(md.String()), 0o600),
+		os.WriteFile(*output+".json", data, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package histories
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stint-limiter/stint"
+)
+
+// Windows counts the admissions of every subject in every window of its limits, from what callers
+// saw: each happened at some instant from its call to its return.
+//
+// It misses no excess. Let S be admissions of one subject that surely fell into one window (t, t+W],
+// because they were called after t and had returned by t+W, and let x be the last of S to return.
+// Since x returned by t+W, the window that ends with the return of x begins at t or earlier, so it
+// surely contains all of S. Admit counts that window when x is added.
+//
+// It is exact: stamps are not rounded, and what is not surely in a window is not counted. An entry
+// takes 16 bytes and is dropped when its window has passed, so the memory is bounded by the
+// admissions of the longest window.
+type Windows struct {
+	limits  []*stint.Limit
+	tracks  map[track]*entries
+	swept   time.Duration
+	longest time.Duration
+}
+
+// track is one subject under one limit.
+type track struct{ limit, subject int }
+
+// entries are the admissions of a track that a window may yet contain, by their calls.
+type entries struct {
+	list          []entry
+	all, degraded int64
+	last          time.Duration // when the latest returned
+}
+
+type entry struct {
+	from          time.Duration
+	all, degraded int32
+}
+
+// NewWindows counts under sliding and fixed limits, which are known by their place in the list.
+func NewWindows(limits ...*stint.Limit) *Windows {
+	w := &Windows{limits: limits, tracks: map[track]*entries{}}
+	for _, l := range limits {
+		w.longest = max(w.longest, l.Window)
+	}
+	return w
+}
+
+// Admit adds an admission of n units under a limit. Admissions are added in the order of their
+// returns. It returns the units that were surely admitted in the window that ends with the return,
+// and how many of them were admitted without the store. All times are since the Unix epoch, or any
+// other instant at which a fixed window begins.
+func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, degraded bool) (all, without int64) {
+	if to-w.swept > w.longest {
+		w.sweep(to)
+	}
+	l, e := w.limits[limit], w.tracks[track{limit, subject}]
+	if e == nil {
+		e = &entries{}
+		w.tracks[track{limit, subject}] = e
+	}
+	e.last = to
+	begin := to - l.Window
+	if l.Algorithm == stint.AlgorithmFixed {
+		begin = to.Truncate(l.Window) - 1
+	}
+	e.drop(begin)
+	if from <= begin {
+		return 0, 0 // it is surely in no window
+	}
+	e.add(from, n, degraded)
+	return e.all, e.degraded
+}
+
+// Withdraw takes units of an admission back, from now on: a refund may have made room.
+// It can be undone by a negative number.
+func (w *Windows) Withdraw(limit, subject int, from time.Duration, n int64, degraded bool) {
+	if e := w.tracks[track{limit, subject}]; e != nil {
+		if _, found := e.find(from); found {
+			e.add(from, -n, degraded)
+		}
+	}
+}
+
+func (e *entries) find(from time.Duration) (int, bool) {
+	return slices.BinarySearchFunc(e.list, from, func(x entry, from time.Duration) int { return int(x.from - from) })
+}
+
+func (e *entries) add(from time.Duration, n int64, degraded bool) {
+	i, found := e.find(from)
+	if !found {
+		e.list = slices.Insert(e.list, i, entry{from: from})
+	}
+	e.list[i].all += int32(n)
+	e.all += n
+	if degraded {
+		e.list[i].degraded += int32(n)
+		e.degraded += n
+	}
+}
+
+// drop forgets what was called by an instant.
+func (e *entries) drop(begin time.Duration) {
+	n := 0
+	for ; n < len(e.list) && e.list[n].from <= begin; n++ {
+		e.all -= int64(e.list[n].all)
+		e.degraded -= int64(e.list[n].degraded)
+	}
+	e.list = e.list[n:]
+}
+
+// sweep forgets subjects of whom no window has anything any more.
+func (w *Windows) sweep(now time.Duration) {
+	w.swept = now
+	for t, e := range w.tracks {
+		if now-e.last > w.limits[t.limit].Window {
+			delete(w.tracks, t)
+		}
+	}
+}
