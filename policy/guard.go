@@ -122,9 +122,7 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	f := facts{before: v.who}
 	f.read(in, set)
 	set.ask(&f, v, r)
-	if f.hasClient && !f.client.IsValid() {
-		g.log.unknownClient()
-	}
+	v.UnknownClient = f.hasClient && !f.client.IsValid()
 	g.log.oddClaim(&f)
 	// There may be too many, or they may share what they hold, which depends on the request.
 	if v.enforced > len(v.resultRoom) || r.Hold > 0 && v.enforced > 1 {
@@ -150,6 +148,9 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 // A verdict on a question that is not from Ask needs the results that were asked about, with their
 // rules and claims, and whatever else is to be observed.
 func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
+	if v.UnknownClient {
+		g.log.unknownClient()
+	}
 	v.spread()
 	d := &v.Decision
 	if v.Err == nil && len(v.Results) > v.enforced && d.Allowed && !d.Repeat && !d.Degraded {
@@ -161,7 +162,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 		}
 		return
 	}
-	if g.observer != nil && v.began != untimed {
+	if g.observer != nil && v.began != untimed && r.MaxWait == 0 { // else it may have waited
 		v.Took = g.watch.took(v.began)
 	}
 	g.Observe(ctx, v)

@@ -29,6 +29,9 @@ type Verdict struct {
 	Tier, Route string
 	// Skipped is the policy that exempts the request from everything, or "".
 	Skipped string
+	// UnknownClient says that the client's address matters, for an identity or a network, and that
+	// the request does not tell it. Such requests share the subject "ip:unknown".
+	UnknownClient bool
 	// Cost is what the request costs, in units of budgets.
 	Cost int64
 	// SettleHeader is the response header that holds the true cost of the request, or "".
@@ -172,7 +175,7 @@ func (v *Verdict) reset(set *Set) {
 	}
 	v.Decision = stint.Decision{Allowed: true} // if nothing is asked
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
-	v.SettleHeader, v.SettlesBytes = "", false
+	v.SettleHeader, v.SettlesBytes, v.UnknownClient = "", false, false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
 	v.follows, v.denial = false, 0
 	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false

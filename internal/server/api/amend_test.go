@@ -118,7 +118,7 @@ func TestTwoServers(t *testing.T) {
 	if a.post("/v1/settle", withCharge(first.Charge, `,"cost":1`)).changed() {
 		t.Error("a charge is settled twice")
 	}
-	if d := a.post("/v1/peek", body).decision(429); usage(d) != "free 2/8, free 5/15, login 2/0" {
+	if d := a.post("/v1/peek", body).decision(200); usage(d) != "free 2/8, free 5/15, login 2/0" {
 		t.Errorf("got %s", usage(d))
 	}
 
@@ -143,7 +143,7 @@ func TestTwoServers(t *testing.T) {
 			t.Error("not settled once between a request and its repeat")
 		}
 	}
-	if d := a.post("/v1/peek", `{"subject":"job","limits":["1/1m"]}`).decision(429); usage(d) != "limits 3/0" {
+	if d := a.post("/v1/peek", `{"subject":"job","limits":["1/1m"]}`).decision(200); usage(d) != "limits 3/0" {
 		t.Errorf("got %s", usage(d))
 	}
 	if keys := redistest.KeysWithoutTTL(t, redis); len(keys) > 0 {

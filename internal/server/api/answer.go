@@ -75,6 +75,8 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 		}
 		result := a.resultOf(r.Context(), q)
 		switch {
+		case result.Decision != nil && body.alwaysOK:
+			answer.JSON(w, http.StatusOK, result.Decision)
 		case result.Decision != nil:
 			answer.JSON(w, result.Status, result.Decision)
 		case result.Status == http.StatusServiceUnavailable:
@@ -129,7 +131,7 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
 	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:
 		return result{Status: http.StatusServiceUnavailable, Problem: unavailable()}
-	case !q.verdict.Decision.Allowed:
+	case !q.verdict.Decision.Allowed && q.mode != stint.ModePeek: // which is a question
 		return result{Status: http.StatusTooManyRequests, Decision: a.decisionOf(ctx, q)}
 	}
 	return result{Status: http.StatusOK, Decision: a.decisionOf(ctx, q)}

@@ -189,7 +189,7 @@ func (r *reader) check(a *ask) {
 		r.wrong("says nothing; want subject and policy")
 		return
 	default:
-		r.wrong("says nothing; want method, path and peer, or subject and policy")
+		r.wrong("says nothing; want method and path, or subject and policy")
 		return
 	}
 	if a.says("charge") {
@@ -204,7 +204,7 @@ func (r *reader) check(a *ask) {
 			r.wrongIn(m.name, "does not go with a subject; want attributes of a request, or a subject and what it is held to")
 		}
 	}
-	required := []string{"method", "path", "peer"}
+	required := []string{"method", "path"} // whether a peer is depends on the policies
 	if want == bySubject {
 		required = []string{"subject"}
 	}

@@ -109,6 +109,9 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 		v.Results = nil
 		return
 	}
+	if v.UnknownClient && !k.says("peer") {
+		r.wrongIn("peer", "is missing; the configuration has a limit or a match by address that applies to this request")
+	}
 	if k.says("cost") {
 		v.Cost = k.cost
 		for i := range q.claims() {

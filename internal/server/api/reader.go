@@ -27,12 +27,16 @@ type mistake struct {
 const maxMistakes = 50
 
 // reader reads a body strictly: members that are unknown, duplicate or of another type are
-// mistakes. It goes on after each, so that all are reported together.
+// mistakes, and a member that is null is absent. It goes on after each mistake, so that all are
+// reported together.
 type reader struct {
 	tokens   *json.Decoder
+	ahead    json.Token // the next token, if it has been read
+	looked   bool       // it has been
 	path     []string
 	mistakes []mistake // those that are reported
 	count    int       // of all
+	alwaysOK bool      // a denial is answered with 200, too
 }
 
 // newReader returns a reader of a body, which has a mistake if the body is not JSON in UTF-8.
@@ -78,24 +82,43 @@ func (r *reader) in(segment string, do func()) {
 	r.path = r.path[:len(r.path)-1]
 }
 
-// object reads an object whose members are known.
+// object reads an object whose members are known. Those that are null are absent.
 func (r *reader) object(known []string, member func(name string)) {
-	r.members(func(name string) {
-		if slices.Contains(known, name) {
+	r.each(func(name string) {
+		switch {
+		case !slices.Contains(known, name):
+			r.unknown(name, known)
+			r.skip()
+		case r.null():
+			r.skip()
+		default:
 			member(name)
-			return
 		}
-		hint := ""
-		if len(r.mistakes) < maxMistakes { // a guess takes longer than all else
-			hint = nearest.Hint(name, known)
-		}
-		r.wrong("is not known%s; want %s", hint, strings.Join(known, ", "))
-		r.skip()
 	})
 }
 
-// members reads an object, whose members have any names.
+// unknown reports a name that is not one of those known.
+func (r *reader) unknown(name string, known []string) {
+	hint := ""
+	if len(r.mistakes) < maxMistakes { // a guess takes longer than all else
+		hint = nearest.Hint(name, known)
+	}
+	r.wrong("is not known%s; want %s", hint, strings.Join(known, ", "))
+}
+
+// members reads an object whose members have any names. Those that are null are absent.
 func (r *reader) members(member func(name string)) {
+	r.each(func(name string) {
+		if r.null() {
+			r.skip()
+			return
+		}
+		member(name)
+	})
+}
+
+// each reads an object, and calls member for every name in it.
+func (r *reader) each(member func(name string)) {
 	if !r.begins('{', "an object") {
 		return
 	}
@@ -251,8 +274,18 @@ func (r *reader) leave() {
 	}
 }
 
+// null reports whether the next value is null. It does not pass over it.
+func (r *reader) null() bool {
+	r.ahead, r.looked = r.next(), true
+	return r.ahead == nil
+}
+
 // next returns the next token. The body has been found well-formed: there is one.
 func (r *reader) next() json.Token {
+	if r.looked {
+		r.looked = false
+		return r.ahead
+	}
 	t, _ := r.tokens.Token()
 	return t
 }

@@ -274,7 +274,7 @@ func (p *page) clients() {
 	p.line("```typescript\n%s\n%s```\n", `import createClient from "openapi-fetch";
 import type { paths } from "./stint.js";
 `, p.find("testdata/calls.ts", `(?s)// Example\.\n\n(.*?)\n// End`))
-	p.line("Generators for other languages read the same document; only these two are tested. Each form of a body is a schema of its own, numbers have formats (`int64`, `double`), and every error has the same body. A generator must leave out members that are not set, and not write them as null.")
+	p.line("Generators for other languages read the same document; only these two are tested. Each form of a body is a schema of its own, numbers have formats (`int64`, `double`), and every error has the same body. Members that a generated client writes as null are absent.")
 }
 
 // find returns what a pattern finds in a file of the tools.

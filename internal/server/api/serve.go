@@ -4,8 +4,12 @@ import (
 	_ "embed"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -84,11 +88,43 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 	case err != nil:
 		answer.Refuse(w, http.StatusBadRequest, "invalid", "The body could not be read to its end.")
 	default:
-		if read := newReader(body); read.ok() {
+		read := newReader(body)
+		read.query(r.URL.RawQuery)
+		if read.ok() {
 			p.do(a, w, r, read)
 		} else {
 			refuseMistakes(w, read)
 		}
+	}
+}
+
+// statusParameter is the parameter of the URL with which a caller chooses the status of a denial,
+// and okStatus its only value: libraries for HTTP repeat requests that are answered with 429, or
+// treat them as failed.
+const (
+	statusParameter = "status"
+	okStatus        = "200"
+)
+
+// query reads the parameters of the URL.
+func (r *reader) query(raw string) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		r.wrongIn("?", "the parameters of the URL cannot be read; want none, or %s=%s", statusParameter, okStatus)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		r.in("?"+shown(name), func() {
+			switch {
+			case name != statusParameter:
+				r.unknown(name, []string{statusParameter})
+			case !slices.Equal(values[name], []string{okStatus}):
+				r.wrong("is %q; want %s, so that a denial has this status, or leave it out",
+					shown(strings.Join(values[name], ", ")), okStatus)
+			default:
+				r.alwaysOK = true
+			}
+		})
 	}
 }
 
@@ -102,5 +138,5 @@ func mistaken(message string, list []mistake) *problem {
 }
 
 func refuseMistakes(w http.ResponseWriter, body *reader) {
-	answer.JSON(w, http.StatusBadRequest, mistaken("The body has mistakes. Nothing was done.", body.mistakes))
+	answer.JSON(w, http.StatusBadRequest, mistaken("The request has mistakes. Nothing was done.", body.mistakes))
 }

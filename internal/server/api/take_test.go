@@ -102,7 +102,11 @@ func TestTake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, memory(t), rules)
 			for i, step := range steps {
-				d := s.post("/v1/"+step.path, step.body).decision(step.status)
+				status := step.status
+				if step.path == "peek" {
+					status = 200 // whatever take would answer
+				}
+				d := s.post("/v1/"+step.path, step.body).decision(status)
 				if d.Allowed != (step.status == 200) {
 					t.Errorf("step %d: allowed is %v", i, d.Allowed)
 				}

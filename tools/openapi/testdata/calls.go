@@ -43,7 +43,7 @@ func example(url, token string) error {
 	if err := request.FromByTier(stint.ByTier{Subject: "user:42", Tier: "free"}); err != nil {
 		return err
 	}
-	answer, err := client.TakeWithResponse(context.Background(), request)
+	answer, err := client.TakeWithResponse(context.Background(), nil, request)
 	switch {
 	case err != nil:
 		return err
@@ -62,7 +62,7 @@ func example(url, token string) error {
 func decisions(client *stint.ClientWithResponses) {
 	requests := []stint.Request{
 		union((*stint.Request).FromByAttributes, stint.ByAttributes{Method: "POST", Path: "/login",
-			Peer: "203.0.113.9", Host: new("example.com"), Headers: &stint.Headers{"User-Agent": "calls"},
+			Peer: new("203.0.113.9"), Host: new("example.com"), Headers: &stint.Headers{"User-Agent": "calls"},
 			Claims: &stint.Claims{"user": "go"}, Cost: new(int64(2)), Id: new("go-1")}),
 		union((*stint.Request).FromByPolicy, stint.ByPolicy{Subject: "go:1", Policy: "login", Tier: new("free"),
 			Scope: new("calls"), Cost: new(int64(1)), Id: new("go-2")}),
@@ -75,7 +75,7 @@ func decisions(client *stint.ClientWithResponses) {
 		peek := got(client.PeekWithResponse(ctx, request))
 		check("peek", peek.JSON200.Allowed, true)
 		check("peek: charge", peek.JSON200.Charge, "")
-		take := got(client.TakeWithResponse(ctx, request))
+		take := got(client.TakeWithResponse(ctx, nil, request))
 		check("take", take.JSON200.Allowed, true)
 		check("take: cost", take.JSON200.Cost, []int64{2, 1, 3}[i])
 		check("take: policy", take.JSON200.Policy, []string{"login", "login", "free"}[i])
@@ -83,32 +83,34 @@ func decisions(client *stint.ClientWithResponses) {
 		limit := take.JSON200.Limits[0]
 		check("take: used and left", limit.Used+limit.Remaining, limit.Max)
 		check("take: header", *take.Headers200.XRateLimitCost, take.JSON200.Cost)
-		repeat := got(client.TakeWithResponse(ctx, request))
+		repeat := got(client.TakeWithResponse(ctx, nil, request))
 		check("take: repeat", repeat.JSON200.Repeat, true)
 	}
 	// More than the limit ever allows: no waiting helps, and that is null.
-	never := got(client.TakeWithResponse(ctx, requests[3]))
+	never := got(client.TakeWithResponse(ctx, nil, requests[3]))
 	check("take: never", never.JSON429.RetryAfterSeconds, (*float64)(nil))
 	check("take: cost", never.JSON429.Cost, 1<<53)
+	never = got(client.TakeWithResponse(ctx, &stint.TakeParams{Status: new(stint.TakeParamsStatus(200))}, requests[3]))
+	check("take: a denial as 200", never.JSON200.Allowed, false)
 
 	hourly := []string{"1/1h bucket"}
 	var book stint.ReserveRequest
 	must(book.FromReserveByLimits(stint.ReserveByLimits{Subject: "go:2", Limits: hourly, MaxWaitSeconds: new(7200.5)}))
-	check("reserve", *got(client.ReserveWithResponse(ctx, book)).JSON200.RetryAfterSeconds, 0)
-	later := got(client.ReserveWithResponse(ctx, book)).JSON200
+	check("reserve", *got(client.ReserveWithResponse(ctx, nil, book)).JSON200.RetryAfterSeconds, 0)
+	later := got(client.ReserveWithResponse(ctx, nil, book)).JSON200
 	check("reserve: a wait", *later.RetryAfterSeconds > 3000, true)
 	must(book.FromReserveByLimits(stint.ReserveByLimits{Subject: "go:2", Limits: hourly, MaxWaitSeconds: new(0.5)}))
-	denied := got(client.ReserveWithResponse(ctx, book))
+	denied := got(client.ReserveWithResponse(ctx, nil, book))
 	check("reserve: denied", denied.JSON429.Allowed, false)
 	check("reserve: Retry-After", *denied.Headers429.RetryAfter > 3000, true)
 	check("peek: denied", got(client.PeekWithResponse(ctx, union((*stint.Request).FromByLimits,
-		stint.ByLimits{Subject: "go:2", Limits: hourly}))).JSON429.Allowed, false)
+		stint.ByLimits{Subject: "go:2", Limits: hourly}))).JSON200.Allowed, false)
 }
 
 func batch(client *stint.ClientWithResponses) {
 	items := []stint.BatchItem{
 		union((*stint.BatchItem).FromBatchByAttributes, stint.BatchByAttributes{Method: "GET", Path: "/",
-			Peer: "203.0.113.9"}),
+			Peer: new("203.0.113.9")}),
 		union((*stint.BatchItem).FromBatchByPolicy, stint.BatchByPolicy{Subject: "go:3", Policy: "login",
 			Mode: new(stint.Peek)}),
 		union((*stint.BatchItem).FromBatchByTier, stint.BatchByTier{Subject: "go:3", Tier: "free",
@@ -127,13 +129,13 @@ func batch(client *stint.ClientWithResponses) {
 
 func charges(client *stint.ClientWithResponses) {
 	take := func(policy string) string {
-		charge := got(client.TakeWithResponse(ctx, union((*stint.Request).FromByPolicy,
+		charge := got(client.TakeWithResponse(ctx, nil, union((*stint.Request).FromByPolicy,
 			stint.ByPolicy{Subject: "go:4", Policy: policy}))).JSON200.Charge
 		check("take: a charge", charge != "", true)
 		return charge
 	}
 	budget := func() string {
-		return got(client.TakeWithResponse(ctx, union((*stint.Request).FromByTier,
+		return got(client.TakeWithResponse(ctx, nil, union((*stint.Request).FromByTier,
 			stint.ByTier{Subject: "go:4", Tier: "free", Cost: new(int64(3))}))).JSON200.Charge
 	}
 	settle := stint.SettleRequest{Charge: budget(), Cost: new(int64(1))}
@@ -153,7 +155,7 @@ func charges(client *stint.ClientWithResponses) {
 	stream := union((*stint.Request).FromByLimits, stint.ByLimits{Subject: "go:8",
 		Limits: []string{"in: 1000/1d", "out: 1000/1d"}, Costs: &stint.Costs{"in": 100, "out": 400},
 		HoldSeconds: new(300.5), Id: new("go-8")})
-	hold := got(client.TakeWithResponse(ctx, stream)).JSON200
+	hold := got(client.TakeWithResponse(ctx, nil, stream)).JSON200
 	check("take: hold_seconds", *hold.HoldSeconds, 300.5)
 	check("extend: a hold", got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: hold.Charge,
 		Costs: &stint.Costs{"out": 50}})).JSON200.Changed, true)
@@ -161,13 +163,14 @@ func charges(client *stint.ClientWithResponses) {
 		Costs: &stint.Costs{"in": 100, "out": 70}})).JSON200
 	check("settle: charged", *settled.Charged, 170)
 	lost := stint.ByTier{Subject: "go:9", Tier: "free", Id: new("go-9")}
-	check("take", got(client.TakeWithResponse(ctx, union((*stint.Request).FromByTier, lost))).JSON200.Allowed, true)
+	first := got(client.TakeWithResponse(ctx, nil, union((*stint.Request).FromByTier, lost)))
+	check("take", first.JSON200.Allowed, true)
 	byID := union((*stint.RefundRequest).FromByTier, lost)
 	check("refund: by id", got(client.RefundWithResponse(ctx, byID)).JSON200.Changed, true)
 	used := union((*stint.Request).FromByTier, stint.ByTier{Subject: "go:9", Tier: "free", Cost: new(int64(120))})
 	check("report", got(client.ReportWithResponse(ctx, used)).JSON200.Limits[1].Used, 120)
 
-	both := got(client.TakeWithResponse(ctx, union((*stint.Request).FromByPolicy, stint.ByPolicy{
+	both := got(client.TakeWithResponse(ctx, nil, union((*stint.Request).FromByPolicy, stint.ByPolicy{
 		Subject: "go:6", Policy: "search", Claims: &stint.Claims{"rpm": "500"},
 		And: &stint.And{{Subject: "go:7", Policy: new("login")}}}))).JSON200
 	check("take: a number from a claim", both.Limits[0].Max, 500)
@@ -191,16 +194,16 @@ func problems(client *stint.ClientWithResponses) {
 	check("describe", document["openapi"], "3.1.0")
 
 	misspelled := union((*stint.Request).FromByTier, stint.ByTier{Subject: "go:5", Tier: "fre"})
-	invalid := got(client.TakeWithResponse(ctx, misspelled)).JSON400
+	invalid := got(client.TakeWithResponse(ctx, nil, misspelled)).JSON400
 	check("400", invalid.Error, stint.ProblemErrorInvalid)
 	check("400: field", (*invalid.Mistakes)[0].Field, "tier")
 	stranger := connect(os.Getenv("STINT_URL"))
-	check("401", got(stranger.TakeWithResponse(ctx, free)).JSON401.Error, stint.ProblemErrorUnauthorized)
-	check("403", got(client.TakeWithResponse(ctx, free, setHeader("Sec-Fetch-Site", "cross-site"))).JSON403.Error,
+	check("401", got(stranger.TakeWithResponse(ctx, nil, free)).JSON401.Error, stint.ProblemErrorUnauthorized)
+	check("403", got(client.TakeWithResponse(ctx, nil, free, setHeader("Sec-Fetch-Site", "cross-site"))).JSON403.Error,
 		stint.ProblemErrorForbidden)
 	long := union((*stint.Request).FromByTier, stint.ByTier{Subject: strings.Repeat("x", 1<<16), Tier: "free"})
-	check("413", got(client.TakeWithResponse(ctx, long)).JSON413.Error, stint.ProblemErrorTooLarge)
-	unavailable := got(connect(os.Getenv("STINT_DOWN_URL")).TakeWithResponse(ctx, free))
+	check("413", got(client.TakeWithResponse(ctx, nil, long)).JSON413.Error, stint.ProblemErrorTooLarge)
+	unavailable := got(connect(os.Getenv("STINT_DOWN_URL")).TakeWithResponse(ctx, nil, free))
 	check("503", unavailable.JSON503.Error, stint.ProblemErrorUnavailable)
 	check("503: Retry-After", *unavailable.Headers503.RetryAfter > 0, true)
 }

@@ -72,7 +72,7 @@ async function decisions() {
   const denied = await client.POST("/v1/reserve", { body: { ...body, max_wait_seconds: 0.5 } });
   check("reserve: denied", denial(denied.error).allowed, false);
   check("reserve: Retry-After", Number(denied.response.headers.get("Retry-After")) > 3000, true);
-  check("peek: denied", denial((await client.POST("/v1/peek", { body })).error).allowed, false);
+  check("peek: denied", (await client.POST("/v1/peek", { body })).data!.allowed, false);
 }
 
 async function batch() {
