@@ -54,6 +54,8 @@ func TestExamples(t *testing.T) {
 		"routers/gin":     testServer("GET", "/api/", 10),
 		"grpc":            testGRPC,
 		"outbound":        testOutbound,
+		"workers":         testWorkers(bin),
+		"python":          testPython(bin),
 		"login":           testLogin,
 		"plans":           testPlans,
 		"quota":           testQuota,
@@ -242,6 +244,42 @@ func testOutbound(t *testing.T, e example) {
 	sixth, err := time.ParseDuration(strings.Fields(lines[5])[0])
 	if err != nil || sixth < time.Second {
 		t.Errorf("the sixth call came at %v (%v), want at 1s or later", sixth, err)
+	}
+}
+
+// testWorkers has two workers make twelve calls each, under 4/1s. The last are six seconds after the
+// first, less if a busy machine decided some of them without Redis.
+func testWorkers(bin string) func(*testing.T, example) {
+	return func(t *testing.T, e example) {
+		got := e.output(t, "BIN="+bin, "REDIS="+proxytest.FreeAddress(t), "STINT="+proxytest.FreeAddress(t),
+			"API="+proxytest.FreeAddress(t))
+		for _, worker := range []string{"go", "curl"} {
+			if n := len(regexp.MustCompile(`(?m)GET /`+worker+`/\d+$`).FindAllString(got, -1)); n != 12 {
+				t.Errorf("%d calls of %s, want 12", n, worker)
+			}
+		}
+		if n := strings.Count(got, "a pause of a second"); n != 1 {
+			t.Errorf("%d pauses, want 1", n)
+		}
+		last := regexp.MustCompile(`24 calls in (\S+)\n$`).FindStringSubmatch(got)
+		if last == nil {
+			t.Fatalf("got\n%s", got)
+		}
+		if took, err := time.ParseDuration(last[1]); err != nil || took < 4*time.Second {
+			t.Errorf("all calls in %v (%v)", took, err)
+		}
+	}
+}
+
+// testPython has threads use up a budget of 1,000 with estimates of 100 that are settled to 50.
+func testPython(bin string) func(*testing.T, example) {
+	return func(t *testing.T, e example) {
+		got := e.output(t, "BIN="+bin, "STINT="+proxytest.FreeAddress(t))
+		var allowed, denied int
+		_, err := fmt.Sscanf(got, "allowed %d\ndenied %d\nwithout a server: denied\n", &allowed, &denied)
+		if err != nil || allowed+denied != 40 || allowed > 19 || allowed < 16 { // four may be in progress
+			t.Errorf("%v: got\n%s", err, got)
+		}
 	}
 }
 

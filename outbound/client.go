@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 )
 
 // ErrCoolingDown is in the chain of the error of a call that is not made because the API asked this
@@ -186,6 +187,14 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 type noting struct{ stint.Store }
 
 type bookedKey struct{}
+
+// Announcements implements [driver.Announcer], so that calls that wait move up when others give up.
+func (n noting) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
+	if a, ok := n.Store.(driver.Announcer); ok {
+		return a.Announcements(ctx, f)
+	}
+	return errors.ErrUnsupported
+}
 
 func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	d, err := n.Store.Take(ctx, r)

@@ -92,17 +92,18 @@ func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bo
 // CoolDown pauses calls to the API because it asked for a pause of d, which is bounded by a
 // millisecond and the API's MaxCooldown. Calls of this process pause from now on, even if the store
 // fails. Other processes get the pause through the store, in the background; failures are retried
-// for as long as the pause lasts. A pause in force is never shortened.
-func (c *Client) CoolDown(d time.Duration) {
+// for as long as the pause lasts. A pause in force is never shortened. It returns how long calls of
+// this process pause, 0 if the API is no longer registered.
+func (c *Client) CoolDown(d time.Duration) time.Duration {
 	e, err := c.registry.find(c.name)
 	if err != nil {
-		return // it is no longer registered
+		return 0
 	}
 	d = e.api.clamp(d)
 	now := c.registry.now()
 	changed, begun := c.cooldown.prolong(now, now+d)
 	if !changed {
-		return
+		return c.cooldown.left(now)
 	}
 	if begun {
 		c.count(func(s *Stats) { s.Cooldowns++ })
@@ -116,6 +117,7 @@ func (c *Client) CoolDown(d time.Duration) {
 	if c.cooldown.startWriting() {
 		c.registry.run(c.writePauses)
 	}
+	return d
 }
 
 // writePauses writes the pause to the store until it is there or over. When the registry is closed

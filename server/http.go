@@ -15,13 +15,19 @@ func (s *Server) newHTTP() (endpoint, error) {
 	if s.c.Gateway != nil {
 		return s.newGateway()
 	}
-	a := api.New(s.guard, s.store, api.Config{
-		// Tokens and certificates have been checked by then.
-		Public:   s.c.APIPublic || s.apiTokens != nil || s.c.ClientCA != "",
+	known := s.apiTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate
+	a, err := api.New(s.guard, s.store, api.Config{
+		Public:   s.c.APIPublic || known,
+		Known:    known,
 		AdHoc:    s.c.APIAdHoc,
+		Outbound: s.apis,
 		Observer: s.monitor,
 		Logger:   s.c.Logger,
 	})
+	if err != nil {
+		return endpoint{}, err
+	}
+	s.api = a
 	mux := http.NewServeMux()
 	s.health.register(mux)
 	mux.HandleFunc("GET /healthcheck", s.health.healthcheck)
@@ -32,7 +38,13 @@ func (s *Server) newHTTP() (endpoint, error) {
 	if s.envoy != nil {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}
-	return s.newHTTPServer(exactPaths(mux), false), nil
+	ep := s.newHTTPServer(exactPaths(mux), false)
+	finish := ep.shutdown
+	ep.shutdown = func(ctx context.Context) error {
+		a.EndWaits() // which may last longer than the time to finish
+		return finish(ctx)
+	}
+	return ep, nil
 }
 
 // exactPaths serves only clean paths: the redirect of a mux would lose what was posted.

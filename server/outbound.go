@@ -1,25 +1,33 @@
 package server
 
 import (
+	"context"
 	"errors"
 
-	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/outbound"
 )
 
+// openOutbound makes the clients of the external APIs that the policies name. Callers of the JSON
+// API wait for them by name.
+func (s *Server) openOutbound(context.Context) error {
+	var err error
+	s.apis, err = outbound.New(s.store, s.config.Outbound,
+		outbound.Config{Observer: s.monitor, Logger: s.c.Logger})
+	if err != nil {
+		return err
+	}
+	s.undo.push("calls to other APIs", func(context.Context) error { s.apis.Close(); return nil })
+	s.monitor.WatchOutbound(s.apis.Stats)
+	return nil
+}
+
 // Outbound returns clients of the external APIs that the policies in force name, for a program that
-// embeds the server. They use its store and are on its dashboard. Close the registry before Stop.
+// embeds the server. They use its store and are on its dashboard. Stop closes the registry.
 func (s *Server) Outbound() (*outbound.Registry, error) {
 	select {
 	case <-s.started:
 	default:
 		return nil, errors.New("server: not started yet")
 	}
-	registry, err := outbound.New(s.store, setinfo.Config(s.guard.Set()).Outbound,
-		outbound.Config{Observer: s.monitor, Logger: s.c.Logger})
-	if err != nil {
-		return nil, err
-	}
-	s.monitor.WatchOutbound(registry.Stats)
-	return registry, nil
+	return s.apis, nil
 }

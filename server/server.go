@@ -10,8 +10,10 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/server/api"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -51,6 +53,8 @@ type Server struct {
 	shared      sharedStore // nil for a store in memory
 	overrides   *overrides.Table
 	guard       *policy.Guard
+	apis        *outbound.Registry
+	api         *api.API          // nil without the JSON API
 	envoy       *envoyrls.Service // nil without rules
 	envoyWindow envoyrls.Window
 	sources     []source
@@ -132,7 +136,8 @@ func (s *Server) Start(ctx context.Context) error {
 // start sets everything up in order of dependency. Each step pushes what undoes it, so that a step
 // that fails leaves nothing behind, and Stop undoes everything in reverse.
 func (s *Server) start(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.openMonitor, s.openStore, s.openGuard, s.watch, s.listen} {
+	for _, step := range []func(context.Context) error{s.openMonitor, s.openStore, s.openGuard,
+		s.openOutbound, s.watch, s.listen} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -130,6 +130,9 @@ func (s *Server) policiesChanged(r config.Reload) {
 		return
 	}
 	now := setinfo.Config(s.guard.Set())
+	if err := s.apis.Update(now.Outbound); err != nil { // config has checked them
+		s.c.Logger.Error("server: the APIs under outbound stay as they were", "cause", err)
+	}
 	is, was := now.Store, s.config.Store
 	if s.c.Store != "" { // the flag wins
 		is.URL, was.URL = "", ""

@@ -176,7 +176,6 @@ func (d *demo) traffic(ctx context.Context, s *system, rate int) error {
 	if err != nil {
 		return err
 	}
-	defer apis.Close()
 	callers := newDemoTraffic(d.gateway, rate, d.incident.kind == floodIncident)
 	var work sync.WaitGroup
 	work.Go(func() { callers.run(ctx) })

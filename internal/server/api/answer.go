@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -70,21 +71,35 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 			return
 		}
 		a.decide(r.Context(), q)
-		if q.verdict.Err == nil {
-			a.addHeaders(w, r, &q.verdict)
-		}
-		result := a.resultOf(r.Context(), q)
-		switch {
-		case result.Decision != nil && body.alwaysOK:
-			answer.JSON(w, http.StatusOK, result.Decision)
-		case result.Decision != nil:
-			answer.JSON(w, result.Status, result.Decision)
-		case result.Status == http.StatusServiceUnavailable:
-			fail(w)
-		default:
-			answer.JSON(w, result.Status, result.Problem)
-		}
+		a.reply(w, r, q, body.alwaysOK)
 	}
+}
+
+// reply answers a question that was decided.
+func (a *API) reply(w http.ResponseWriter, r *http.Request, q *question, alwaysOK bool) {
+	d := &q.verdict.Decision
+	switch {
+	case q.verdict.Err == nil && !q.api:
+		a.addHeaders(w, r, &q.verdict)
+	case q.verdict.Err == nil && !d.Allowed && d.RetryAfter != stint.Never:
+		w.Header().Set("Retry-After", wholeSeconds(d.RetryAfter))
+	}
+	result := a.resultOf(r.Context(), q)
+	switch {
+	case result.Decision != nil && alwaysOK:
+		answer.JSON(w, http.StatusOK, result.Decision)
+	case result.Decision != nil:
+		answer.JSON(w, result.Status, result.Decision)
+	case result.Status == http.StatusServiceUnavailable:
+		fail(w)
+	default:
+		answer.JSON(w, result.Status, result.Problem)
+	}
+}
+
+// wholeSeconds is a wait as Retry-After has it.
+func wholeSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 // agree has the body of a denial say no less than its Retry-After, which may have a jitter.
@@ -164,7 +179,9 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	if !d.Charge.IsZero() {
 		out.Hold = d.Charge.Data().Hold.Seconds()
 	}
-	out.Denial = string(v.AppendDenialID(nil))
+	if !q.api { // whose denials "stint why" does not know
+		out.Denial = string(v.AppendDenialID(nil))
+	}
 	if q.named {
 		out.Route = ""
 	}

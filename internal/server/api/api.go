@@ -10,6 +10,7 @@ import (
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -19,6 +20,11 @@ type Config struct {
 	// callers on this host are answered, who call it localhost or by its address. Who asks can use
 	// up anybody's limits: ask for a token before, or for a certificate.
 	Public bool
+	// Known says that every caller has shown a token or a certificate. Only then may callers have
+	// all processes pause their calls to an API.
+	Known bool
+	// Outbound are the APIs whose turn callers wait for by name. It may be nil.
+	Outbound *outbound.Registry
 	// AdHoc accepts limits that callers send along with a subject. They share their counts with
 	// equal limits of the configuration, if they name the same subject and scope.
 	AdHoc bool
@@ -37,6 +43,7 @@ type API struct {
 	config  Config
 	callers *callers.JSON
 	keys    *keys
+	waits   *waits
 	// answer answers a decided request, and addHeaders only adds the fields about its limits.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
@@ -46,17 +53,22 @@ type API struct {
 }
 
 // New returns an API that decides by the set of a guard. The store is the guard's.
-func New(guard *policy.Guard, store stint.Store, c Config) *API {
+func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
+	waits, err := newWaits(store)
+	if err != nil {
+		return nil, err
+	}
 	return &API{
 		guard:      guard,
 		store:      store,
 		config:     c,
 		callers:    callers.NewJSON(c.Public, "--api-token-file", c.Logger),
 		keys:       newKeys(store, c.Logger),
+		waits:      waits,
 		answer:     httplimit.NewAnswer(),
 		addHeaders: httplimit.NewAnswer(httplimit.WithDenied(agree)),
-	}
+	}, nil
 }
 
 // Handler returns the JSON API, and the document that describes it. It answers to every path.

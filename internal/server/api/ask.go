@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -19,6 +20,9 @@ type ask struct {
 	headers       http.Header
 	claims        claims
 
+	// Of one of the APIs that the configuration names.
+	api string
+
 	// By subject.
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
@@ -31,6 +35,7 @@ type ask struct {
 	hold    time.Duration
 	maxWait time.Duration
 	charge  string // instead of all else
+	waits   bool   // for its turn
 
 	given uint32 // which members there are, by their index in askMembers
 }
@@ -47,6 +52,7 @@ const (
 	anyForm form = iota
 	byAttributes
 	bySubject
+	byAPI
 )
 
 // Bounds on members. A charge that is made of the largest still fits into a body.
@@ -83,11 +89,12 @@ var askMembers = [...]member{
 	{"tier", bySubject, func(r *reader, a *ask) { a.tier = r.text(1, maxName) }},
 	{"limits", bySubject, func(r *reader, a *ask) { a.limits = r.limits() }},
 	{"and", bySubject, nil},
+	{"api", byAPI, func(r *reader, a *ask) { a.api = r.text(1, maxName) }},
 	{"cost", anyForm, func(r *reader, a *ask) { a.cost = r.whole(0, stint.MaxUnits) }},
 	{"costs", anyForm, func(r *reader, a *ask) { a.costs = r.costs() }},
 	{"id", anyForm, func(r *reader, a *ask) { a.id = r.text(1, maxKey) }},
 	{"hold_seconds", anyForm, func(r *reader, a *ask) { a.hold = r.seconds(stint.MaxHold) }},
-	{"max_wait_seconds", anyForm, func(r *reader, a *ask) { a.maxWait = r.seconds(stint.MaxWindow) }},
+	{"max_wait_seconds", anyForm, func(r *reader, a *ask) { a.maxWait = r.seconds(a.longestWait()) }},
 	{"mode", anyForm, func(r *reader, a *ask) { a.mode = r.mode() }},
 	{"charge", anyForm, func(r *reader, a *ask) { a.charge = r.text(1, maxCharge) }},
 }
@@ -105,10 +112,21 @@ func (a *ask) says(name string) bool {
 	return false
 }
 
-// form is that of the body: by subject if there is one.
+// longestWait is the largest max_wait_seconds: a booking may be far ahead, and a connection waits.
+func (a *ask) longestWait() time.Duration {
+	if a.waits {
+		return maxWait
+	}
+	return stint.MaxWindow
+}
+
+// form is that of the body: of an API, or by subject if there is one.
 func (a *ask) form() form {
 	if a.also {
 		return bySubject
+	}
+	if a.says("api") {
+		return byAPI
 	}
 	for i := range askMembers {
 		if askMembers[i].form == bySubject && a.given&(1<<i) != 0 {
@@ -124,7 +142,7 @@ func askNames(mode stint.Mode, batch bool) []string {
 	for i := range askMembers {
 		known := true
 		switch askMembers[i].name {
-		case "charge":
+		case "charge", "api":
 			known = false
 		case "mode":
 			known = batch
@@ -138,6 +156,13 @@ func askNames(mode stint.Mode, batch bool) []string {
 		}
 	}
 	return names
+}
+
+// waitNames are the members of a request that waits for its turn. It has no id: a caller that goes
+// away gives its place back.
+func waitNames() []string {
+	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })
+	return append(names, "max_wait_seconds", "api")
 }
 
 // ask reads a request to decide on, and reports whether there is no mistake in it.
@@ -199,6 +224,15 @@ func (r *reader) check(a *ask) {
 		return
 	}
 	want := a.form()
+	if want == byAPI {
+		for i := range askMembers {
+			name := askMembers[i].name
+			if a.given&(1<<i) != 0 && name != "api" && name != "max_wait_seconds" {
+				r.wrongIn(name, "does not go with api, whose limits are those of the configuration; want max_wait_seconds at most")
+			}
+		}
+		return
+	}
 	for i := range askMembers {
 		if m := &askMembers[i]; a.given&(1<<i) != 0 && m.form != anyForm && m.form != want {
 			r.wrongIn(m.name, "does not go with a subject; want attributes of a request, or a subject and what it is held to")
@@ -219,7 +253,7 @@ func (r *reader) check(a *ask) {
 	if a.says("claims") && a.says("limits") {
 		r.wrongIn("claims", "have no effect on limits of the caller's own; they give numbers to those of policies and tiers")
 	}
-	if a.says("max_wait_seconds") && a.mode != stint.ModeReserve {
+	if a.says("max_wait_seconds") && a.mode != stint.ModeReserve && !a.waits {
 		r.wrongIn("max_wait_seconds", "is for the mode reserve")
 	}
 	if a.says("hold_seconds") && a.mode == stint.ModeReserve {

@@ -2,7 +2,8 @@
 // proxies, which ask before they forward a request. openapi.json, from which docs/api.md is
 // generated, describes the one, docs/proxies.md the other.
 //
-//	a := api.New(guard, store, api.Config{})
+//	a, err := api.New(guard, store, api.Config{})
+//	...
 //	mux.Handle("/", a.Handler())
 //	mux.Handle("/auth", a.Auth())
 //

@@ -23,6 +23,7 @@ policies:
   - {name: login, match: {method: POST, path: /login}, identity: ip, limits: 5/15m}
   - {name: export, match: {path: /export}, limits: 9/30s concurrency}
   - {name: search, match: {path: /search}, limits: {limit: 60/1m, claim: rpm, max: 1000}}
+outbound: {igdb: {preset: igdb}}
 `
 
 // exampleCharge stands for a charge in the document: no two are the same.

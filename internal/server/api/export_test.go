@@ -8,3 +8,6 @@ type (
 	Problem    = problem
 	Results    = results
 )
+
+// Crowd has as many calls wait as may.
+func (a *API) Crowd() { a.waits.waiting.Store(maxWaiting) }

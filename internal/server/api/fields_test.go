@@ -55,7 +55,7 @@ func TestDocumentIsTheCode(t *testing.T) {
 	}
 	for prefix, known := range map[string][]string{
 		"": askNames(stint.ModeTake, false), "Reserve": askNames(stint.ModeReserve, false),
-		"Batch": askNames(stint.ModeTake, true),
+		"Batch": askNames(stint.ModeTake, true), "Wait": waitNames(),
 	} {
 		for name, of := range forms {
 			var want []string
@@ -68,13 +68,16 @@ func TestDocumentIsTheCode(t *testing.T) {
 			equal(prefix+name, properties(prefix+name), want)
 		}
 	}
+	equal("wait for an API", properties("WaitForAPI"), []string{"api", "max_wait_seconds"})
+	equal("cooldown", properties("CooldownRequest"), slices.Clone(coolDownNames))
 	equal("settle", properties("SettleRequest"), slices.Clone(settleNames))
 	equal("extend", properties("ExtendRequest"), slices.Clone(extendNames))
 	equal("release", properties("ChargeRequest"), slices.Clone(releaseNames))
 
 	for name, value := range map[string]any{
 		"Decision": decision{}, "Limit": limitState{}, "Problem": problem{}, "Mistake": mistake{}, "Changed": changed{},
-		"BatchResults": results{}, "BatchResult": result{}, "Usage": usage{}, "UsedLimit": usageState{},
+		"BatchResults": results{}, "BatchResult": result{}, "Usage": usage{}, "Pause": pause{},
+		"UsedLimit": usageState{},
 	} {
 		var all, required []string
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {

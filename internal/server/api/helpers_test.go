@@ -19,6 +19,7 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/api"
 	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -89,11 +90,19 @@ func serveGuarded(t testing.TB, store stint.Store, text string, told policy.Guar
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := api.Config{Public: true, AdHoc: true, Logger: discard}
+	apis, err := outbound.New(store, conf.Outbound, outbound.Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(apis.Close)
+	c := api.Config{Public: true, Known: true, AdHoc: true, Outbound: apis, Logger: discard}
 	for _, f := range change {
 		f(&c)
 	}
-	a := api.New(guard, store, c)
+	a, err := api.New(guard, store, c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &server{t: t, api: a, handler: a.Handler(), store: store, guard: guard}
 }
 

@@ -177,7 +177,7 @@ policies: [{name: login, match: {path: /login}, limits: 999999/1m, budget: 99999
 
 // Every status in the document is answered to something.
 func TestEveryStatus(t *testing.T) {
-	s := serve(t, memory(t), rules)
+	s := serve(t, memory(t), rules+"outbound: {igdb: {limits: 4/1s}}\n")
 	failed, err := resilience.New(failing{}, resilience.Config{Logger: discard})
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +194,7 @@ func TestEveryStatus(t *testing.T) {
 
 	seen := map[string]bool{}
 	errors := map[string]bool{"not_found": true, "internal": true} // of other paths, and of none
+	errors["busy"], errors["stopping"] = true, true                // see TestTooManyWait and TestStop
 	note := func(path string, a answer) {
 		seen[fmt.Sprint(path, " ", a.Code)] = true
 		var p struct{ Error string }
@@ -212,6 +213,7 @@ func TestEveryStatus(t *testing.T) {
 		"/v1/reserve": `{"subject":"u","tier":"free"}`, "/v1/report": `{"subject":"u","tier":"free"}`,
 		"/v1/batch":  `{"requests":[{"subject":"u","tier":"free"}]}`,
 		"/v1/settle": `{"charge":"` + charge(s) + `","cost":2}`, "/v1/refund": `{"charge":"` + charge(s) + `"}`,
+		"/v1/wait": `{"subject":"u","tier":"free"}`, "/v1/cooldown": `{"api":"igdb","for_seconds":1}`,
 		"/v1/extend": `{"charge":"` + charge(s) + `"}`, "/v1/release": `{"charge":"` + charge(s) + `"}`,
 	}
 	want := map[string]bool{}

@@ -18,6 +18,7 @@ import (
 type question struct {
 	mode    stint.Mode
 	named   bool // the subject is named, and not found by the policies
+	api     bool // it is about calls to an API
 	request stint.Request
 	// verdict has a result for each claim. If none is enforced, there is nothing to ask.
 	verdict policy.Verdict
@@ -71,8 +72,19 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	case q.mode != stint.ModeTake && q.mode != stint.ModePeek: // what is reported, or booked, is no estimate
 		q.request.Hold = 0
 	}
+	if k.waits {
+		q.waits(k)
+	}
 	r.invalid(q.request.Validate())
 	return q
+}
+
+// waits makes the question one that waits for its turn: it books, unless it holds an estimate.
+func (q *question) waits(k *ask) {
+	q.request.ID, q.request.MaxWait = "", k.maxWait
+	if q.request.Hold == 0 {
+		q.request.Mode = stint.ModeReserve
+	}
 }
 
 // invalid reports all that is wrong with a request as a whole.

@@ -93,6 +93,9 @@ func (p *page) operation(path, method string) {
 	} else {
 		schema := at("requestBody", "content", "application/json", "schema")
 		p.line("The body is a %s.\n", p.typeOf(schema...))
+		if id == "cooldown" {
+			p.line("<!-- not run: the server of this page has no tokens -->")
+		}
 		p.line("```sh")
 		for _, name := range p.keys(at("requestBody", "content", "application/json", "examples")...) {
 			example := at("requestBody", "content", "application/json", "examples", name)
@@ -167,7 +170,11 @@ func (p *page) curl(path, id string, body json.RawMessage) {
 		p.line("charge=$(curl -s --json '%s' %s/v1/take | jq -r .charge)", take, p.host())
 		text = strings.ReplaceAll(text, exampleCharge, `'"$charge"'`)
 	}
-	p.line("curl -s --json '%s' %s%s", text, p.host(), path)
+	token := ""
+	if id == "cooldown" {
+		token = "-H 'Authorization: Bearer TOKEN' "
+	}
+	p.line("curl -s %s--json '%s' %s%s", token, text, p.host(), path)
 }
 
 func (p *page) schemas() {
@@ -198,6 +205,9 @@ func (p *page) union(name string) {
 		forms = append(forms, at)
 		form := p.name(at...)
 		_, by, _ := strings.Cut(form, "By")
+		if by == "" {
+			p.line("It may also be a %s.\n", p.typeOf(at...))
+		}
 		if name == "Request" {
 			p.line("- By %s, `%s`: %s", strings.ToLower(by), form, p.text(append(at, "description")...))
 			head += " by " + strings.ToLower(by) + " |"

@@ -34,15 +34,17 @@ type post struct {
 
 // posts are the paths that take a body.
 var posts = map[string]post{
-	"/v1/take":    {maxBody, one(stint.ModeTake)},
-	"/v1/peek":    {maxBody, one(stint.ModePeek)},
-	"/v1/reserve": {maxBody, one(stint.ModeReserve)},
-	"/v1/batch":   {maxBatchBody, (*API).batch},
-	"/v1/report":  {maxBody, one(driver.ModeForce)},
-	"/v1/settle":  {maxBody, (*API).settle},
-	"/v1/refund":  {maxBody, (*API).refund},
-	"/v1/extend":  {maxBody, (*API).extend},
-	"/v1/release": {maxBody, (*API).release},
+	"/v1/take":     {maxBody, one(stint.ModeTake)},
+	"/v1/peek":     {maxBody, one(stint.ModePeek)},
+	"/v1/reserve":  {maxBody, one(stint.ModeReserve)},
+	"/v1/wait":     {maxBody, (*API).wait},
+	"/v1/cooldown": {maxBody, (*API).coolDown},
+	"/v1/batch":    {maxBatchBody, (*API).batch},
+	"/v1/report":   {maxBody, one(driver.ModeForce)},
+	"/v1/settle":   {maxBody, (*API).settle},
+	"/v1/refund":   {maxBody, (*API).refund},
+	"/v1/extend":   {maxBody, (*API).extend},
+	"/v1/release":  {maxBody, (*API).release},
 }
 
 const documentPath = "/openapi.json"

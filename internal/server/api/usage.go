@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
@@ -59,7 +58,7 @@ func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 			fail(w)
 			return
 		case !d.Allowed:
-			w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
+			w.Header().Set("Retry-After", wholeSeconds(d.RetryAfter))
 			answer.Refuse(w, http.StatusTooManyRequests, "limited", "Usage may be asked for "+
 				strconv.FormatInt(usageLimit[0].Max, 10)+" times a minute.")
 			return

@@ -103,6 +103,13 @@ func decisions(client *stint.ClientWithResponses) {
 	denied := got(client.ReserveWithResponse(ctx, nil, book))
 	check("reserve: denied", denied.JSON429.Allowed, false)
 	check("reserve: Retry-After", *denied.Headers429.RetryAfter > 3000, true)
+	var turn stint.WaitRequest
+	must(turn.FromWaitByLimits(stint.WaitByLimits{Subject: "go:2", Limits: hourly, MaxWaitSeconds: new(0.5)}))
+	check("wait: denied", got(client.WaitWithResponse(ctx, nil, turn)).JSON429.Allowed, false)
+	must(turn.FromWaitForAPI(stint.WaitForAPI{Api: "igdb"}))
+	check("wait", got(client.WaitWithResponse(ctx, nil, turn)).JSON200.Limits[0].Limit, "4/1s")
+	cooled := got(client.CooldownWithResponse(ctx, stint.CooldownRequest{Api: "igdb", ForSeconds: 0.5}))
+	check("cooldown", cooled.JSON200.PausedSeconds, 0.5)
 	check("peek: denied", got(client.PeekWithResponse(ctx, union((*stint.Request).FromByLimits,
 		stint.ByLimits{Subject: "go:2", Limits: hourly}))).JSON200.Allowed, false)
 }

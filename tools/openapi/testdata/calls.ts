@@ -72,6 +72,11 @@ async function decisions() {
   const denied = await client.POST("/v1/reserve", { body: { ...body, max_wait_seconds: 0.5 } });
   check("reserve: denied", denial(denied.error).allowed, false);
   check("reserve: Retry-After", Number(denied.response.headers.get("Retry-After")) > 3000, true);
+  const late = await client.POST("/v1/wait", { body: { ...body, max_wait_seconds: 0.5 } });
+  check("wait: denied", denial(late.error).allowed, false);
+  check("wait", (await client.POST("/v1/wait", { body: { api: "igdb" } })).data!.limits[0].limit, "4/1s");
+  const cooled = await client.POST("/v1/cooldown", { body: { api: "igdb", for_seconds: 0.5 } });
+  check("cooldown", cooled.data!.paused_seconds, 0.5);
   check("peek: denied", (await client.POST("/v1/peek", { body })).data!.allowed, false);
 }
 

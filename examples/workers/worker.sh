@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# A worker that calls an API with a limit, with curl and a server of stint: worker.sh CALLS URL.
+# STINT is the address of the server, and TOKEN one of its tokens.
+set -euo pipefail
+
+ask() { curl -sS --max-time 40 --json "$2" -H "Authorization: Bearer $TOKEN" "http://$STINT$1"; }
+
+for ((i = 1; i <= $1; )); do
+	# The answer comes when it is our turn, in line with all other workers. Killed here, we give our place back.
+	turn=$(ask /v1/wait?status=200 '{"api": "igdb"}') || { sleep 1 && continue; }
+	if ! jq -e .allowed <<<"$turn" >/dev/null; then # too far ahead, or no store: come back later
+		sleep "$(jq -r '.retry_after_seconds // 1' <<<"$turn")"
+		continue
+	fi
+	answer=$(curl -sS -o /dev/null -w '%{http_code} %header{retry-after}' "$2/curl/$i")
+	if [ "${answer%% *}" = 429 ]; then # the API wants a pause: tell all others, in Go too
+		ask /v1/cooldown "{\"api\": \"igdb\", \"for_seconds\": ${answer#* }}" >/dev/null
+		continue
+	fi
+	((i++))
+done

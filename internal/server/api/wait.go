@@ -1,0 +1,211 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/outbound"
+	"github.com/stint-limiter/stint/policy"
+)
+
+const (
+	// maxWait is how long a call waits at most, and unless it says for how long. Proxies close
+	// connections on which nothing happens for a minute.
+	maxWait = 30 * time.Second
+	// maxWaiting is how many calls wait at the same time: a tenth of the connections that a
+	// listener has by default. Those that ask for decisions need the others.
+	maxWaiting = 1000
+	// sendTime is how long the answer to a call that has waited may take to be sent.
+	sendTime = 10 * time.Second
+)
+
+// waits are the calls that wait for their turn.
+type waits struct {
+	limiter *stint.Limiter  // over the API's store
+	life    context.Context // ends with [API.EndWaits]
+	end     context.CancelFunc
+
+	waiting, refused atomic.Int64
+}
+
+func newWaits(store stint.Store) (*waits, error) {
+	limiter, err := stint.New(store)
+	if err != nil {
+		return nil, err
+	}
+	w := &waits{limiter: limiter}
+	w.life, w.end = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// Waits returns how many calls wait for their turn now, and how many were refused because too many
+// waited.
+func (a *API) Waits() (waiting, refused int64) { return a.waits.waiting.Load(), a.waits.refused.Load() }
+
+// EndWaits ends the calls that wait for their turn, now and from now on: they give their places
+// back, and are told to ask again. It is for a server that stops.
+func (a *API) EndWaits() { a.waits.end() }
+
+// wait answers when the request may go ahead, or at once if that is too far ahead. While it waits
+// it has a place in line. It gives that back when the connection closes.
+func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
+	k := &ask{mode: stint.ModeTake, waits: true}
+	known := waitNames()
+	var do func(context.Context)
+	q := &question{}
+	if body.readAsk(k, known) {
+		k.maxWait = cmp.Or(k.maxWait, maxWait)
+		if k.form() == byAPI {
+			client := a.client(body, k.api)
+			do = func(ctx context.Context) { a.awaitAPI(ctx, q, client, k) }
+		} else {
+			q = a.question(body, a.read(), k)
+			do = func(ctx context.Context) { a.await(ctx, q) }
+		}
+	}
+	if !body.ok() {
+		refuseMistakes(w, body)
+		return
+	}
+	if a.waits.waiting.Add(1) > maxWaiting {
+		a.waits.waiting.Add(-1)
+		a.waits.refused.Add(1)
+		comeBack(w, "busy", strconv.Itoa(maxWaiting)+" calls wait already. Please try again.")
+		return
+	}
+	defer a.waits.waiting.Add(-1)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.waits.life, cancel)()
+
+	// The server's own deadlines are for calls that do not wait. Writers of tests have none.
+	deadlines := http.NewResponseController(w)
+	_ = deadlines.SetReadDeadline(time.Time{})
+	_ = deadlines.SetWriteDeadline(time.Now().Add(k.maxWait + sendTime))
+	if a.waits.life.Err() == nil {
+		do(ctx)
+	} else {
+		q.verdict.Err = a.waits.life.Err()
+	}
+	switch {
+	case r.Context().Err() != nil && q.verdict.Err != nil: // the caller has gone
+	case a.waits.life.Err() != nil && q.verdict.Err != nil:
+		comeBack(w, "stopping", "The server is stopping, and the place in line was given back. Please ask again.")
+	default:
+		a.reply(w, r, q, body.alwaysOK)
+	}
+}
+
+// comeBack refuses a call that can be made again soon.
+func comeBack(w http.ResponseWriter, word, message string) {
+	w.Header().Set("Retry-After", outageWait)
+	answer.Refuse(w, http.StatusServiceUnavailable, word, message)
+}
+
+// await decides a question when its turn comes. If the context ends first, nothing was decided, and
+// the verdict has its error.
+func (a *API) await(ctx context.Context, q *question) {
+	v := &q.verdict
+	if q.claims() > 0 {
+		v.Decision, v.Err = a.waits.limiter.WaitFor(ctx, q.request)
+		if _, denied := errors.AsType[*stint.DeniedError](v.Err); denied {
+			v.Err = nil // the decision says so
+		}
+		if v.Err != nil && ctx.Err() != nil {
+			return
+		}
+	}
+	a.guard.Answer(ctx, v, &q.request)
+}
+
+// client returns the client of an API by its name.
+func (a *API) client(r *reader, name string) *outbound.Client {
+	if a.config.Outbound == nil {
+		r.wrongIn("api", "there is no API %q; none is configured", shown(name))
+		return nil
+	}
+	client, err := a.config.Outbound.API(name)
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+		r.wrongIn("api", "%v", invalid.Err)
+	}
+	return client
+}
+
+// awaitAPI waits for the turn of a call to an API.
+func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client, k *ask) {
+	waiting, cancel := context.WithTimeout(ctx, k.maxWait)
+	defer cancel()
+	d, err := client.Wait(waiting)
+	denied, ok := errors.AsType[*stint.DeniedError](err)
+	switch {
+	case ok:
+		d.Allowed, d.RetryAfter, d.Unavailable = false, denied.RetryAfter, denied.Unavailable
+		d.Banned, err = denied.Banned || errors.Is(err, outbound.ErrCoolingDown), nil
+	case err != nil && ctx.Err() == nil && waiting.Err() != nil:
+		// The API was paused while the call waited, for instance.
+		if d, err = client.Peek(ctx); err == nil {
+			d.Allowed, d.RetryAfter = false, max(d.RetryAfter, time.Second)
+		}
+	}
+	rule := &policy.Rule{Policy: k.api, Index: -1}
+	for _, s := range a.config.Outbound.Stats() {
+		if s.Name == k.api {
+			rule.Limits = s.Limits
+		}
+	}
+	result := policy.Result{Rule: rule, Claim: stint.Claim{Subject: k.api + ":api", Limits: rule.Limits, Cost: 1}}
+	if usages := d.Usages(); len(usages) == len(rule.Limits) { // else they have been changed meanwhile
+		result.Usages = usages
+	}
+	q.api, q.named = true, true
+	q.verdict = policy.Verdict{Set: a.guard.Set(), Cost: 1, Decision: d, Results: []policy.Result{result}, Err: err}
+}
+
+// pause is the answer to a cool-down.
+type pause struct {
+	Paused float64 `json:"paused_seconds"`
+}
+
+// coolDownNames are the members of a body that has calls to an API paused.
+var coolDownNames = []string{"api", "for_seconds"}
+
+// coolDown has all processes pause their calls to an API, because it asked one of them to.
+func (a *API) coolDown(w http.ResponseWriter, _ *http.Request, body *reader) {
+	if !a.config.Known {
+		answer.Refuse(w, http.StatusForbidden, "forbidden", "A pause stops the calls of all processes, so it needs a token: "+
+			"start the server with --api-token-file, or with --tls-client-ca.")
+		return
+	}
+	var api string
+	var long time.Duration
+	given := map[string]bool{}
+	body.object(coolDownNames, func(name string) {
+		given[name] = true
+		if name == "api" {
+			api = body.text(1, maxName)
+		} else {
+			long = body.seconds(stint.MaxWindow)
+		}
+	})
+	for _, name := range coolDownNames {
+		if !given[name] {
+			body.wrongIn(name, "is missing")
+		}
+	}
+	var client *outbound.Client
+	if body.ok() {
+		client = a.client(body, api)
+	}
+	if !body.ok() {
+		refuseMistakes(w, body)
+		return
+	}
+	answer.JSON(w, http.StatusOK, pause{client.CoolDown(long).Seconds()})
+}

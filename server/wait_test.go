@@ -1,0 +1,200 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+)
+
+// reply is an answer of the JSON API, or why there is none.
+type reply struct {
+	status   int
+	Allowed  bool
+	Degraded bool
+	Error    string
+	Limits   []struct{ Used int64 }
+	Paused   float64 `json:"paused_seconds"`
+	err      error
+}
+
+// post makes a call of the JSON API on a connection of its own.
+func (r *running) post(ctx context.Context, path, body string) (got reply) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url(HTTP, path), strings.NewReader(body))
+	if err != nil {
+		return reply{err: err}
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+clientToken)
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return reply{err: err}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	got.err = errors.Join(err, json.Unmarshal(text, &got))
+	got.status = response.StatusCode
+	return got
+}
+
+// waits makes a call of wait in the background. The function closes its connection.
+func (r *running) waits(body string) (answer chan reply, leave context.CancelFunc) {
+	ctx, leave := context.WithCancel(r.t.Context())
+	answer = make(chan reply, 1)
+	go func() { answer <- r.post(ctx, "/v1/wait", body) }()
+	return answer, leave
+}
+
+// waiting waits until so many calls wait.
+func (r *running) waiting(n int64) {
+	r.t.Helper()
+	eventually.True(r.t, "calls wait", func() bool { waiting, _ := r.api.Waits(); return waiting == n })
+}
+
+// used is what peek says of a subject.
+func (r *running) used(body string) int64 {
+	r.t.Helper()
+	got := r.post(r.t.Context(), "/v1/peek", body)
+	if got.status != http.StatusOK || len(got.Limits) != 1 {
+		r.t.Fatalf("peek: %+v", got)
+	}
+	return got.Limits[0].Used
+}
+
+// waitConfig is that of a server that callers wait on.
+func waitConfig(t *testing.T, store, policies string) Config {
+	t.Helper()
+	directory := t.TempDir()
+	put(t, filepath.Join(directory, "stint.yaml"), policies)
+	put(t, filepath.Join(directory, "tokens"), clientToken+"\n")
+	return Config{Policies: filepath.Join(directory, "stint.yaml"), APITokens: filepath.Join(directory, "tokens"),
+		Store: store, HTTP: anywhere, Admin: anywhere, APIAdHoc: true}
+}
+
+// A connection that closes gives its place in line back, to the callers of all servers. With a
+// capacity of 2, an unused place is the only one of 1.
+func TestWaitConnectionCloses(t *testing.T) {
+	redis := redistest.Start(t)
+	policies := patient + three + "outbound: {igdb: {limits: 2/29s}}\n"
+	one, two := start(t, waitConfig(t, redis.URL(), policies)), start(t, waitConfig(t, redis.URL(), policies))
+	const both, single = `{"subject":"u","limits":["2/29s"],"cost":2}`, `{"subject":"u","limits":["2/29s"]}`
+	if got := one.post(t.Context(), "/v1/take", both); !got.Allowed {
+		t.Fatalf("got %+v", got)
+	}
+	answer, leave := two.waits(single)
+	two.waiting(1)
+	eventually.True(t, "a place is booked", func() bool { return one.used(single) == 3 })
+	leave()
+	if got := <-answer; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("got %+v", got)
+	}
+	eventually.True(t, "the place is given back", func() bool { return one.used(single) == 2 })
+	two.waiting(0)
+}
+
+// Servers that share a Redis have one line for an API, and one pause.
+func TestWaitTwoServers(t *testing.T) {
+	redis := redistest.Start(t)
+	policies := patient + three + "outbound: {igdb: {limits: 4/1s}}\n"
+	var servers []*running
+	for range 2 {
+		servers = append(servers, start(t, waitConfig(t, redis.URL(), policies)))
+	}
+	begin := time.Now()
+	var line []chan reply
+	for i := range 10 {
+		answer, leave := servers[i%2].waits(`{"api":"igdb"}`)
+		defer leave()
+		line = append(line, answer)
+	}
+	for i, answer := range line {
+		if got := <-answer; !got.Allowed {
+			t.Errorf("call %d: %+v", i, got)
+		}
+	}
+	if took := time.Since(begin); took < 2*time.Second { // ten calls, four of them at once
+		t.Errorf("ten calls in %v, under 4/1s", took)
+	}
+	if got := servers[0].post(t.Context(), "/v1/cooldown", `{"api":"igdb","for_seconds":60}`); got.Paused != 60 {
+		t.Fatalf("got %+v", got)
+	}
+	eventually.True(t, "the other server pauses", func() bool {
+		return servers[1].post(t.Context(), "/v1/wait", `{"api":"igdb","max_wait_seconds":1}`).status == 429
+	})
+	// A reload changes the APIs that callers wait for.
+	put(t, servers[0].c.Policies, patient+three+"outbound: {tmdb: {limits: 4/1s}}\n")
+	if err := servers[0].Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := servers[0].post(t.Context(), "/v1/wait", `{"api":"tmdb"}`); !got.Allowed {
+		t.Errorf("after the reload: %+v", got)
+	}
+}
+
+// If Redis dies while a call waits, the failure mode decides when its turn has come.
+func TestWaitRedisDies(t *testing.T) {
+	for mode, want := range map[string]reply{
+		"deny":  {status: 503, Error: "unavailable"},
+		"local": {Degraded: true}, // allowed or not, by what this process remembers
+	} {
+		t.Run(mode, func(t *testing.T) {
+			redis := redistest.Start(t)
+			policies := "failure: {mode: " + mode + ", budget: 500ms}\n" + three
+			r := start(t, waitConfig(t, redis.URL(), policies))
+			const body = `{"subject":"u","limits":["1/3s"]}`
+			eventually.True(t, "Redis decides", func() bool {
+				got := r.post(t.Context(), "/v1/take", body)
+				return got.Allowed && !got.Degraded
+			})
+			answer, leave := r.waits(body)
+			defer leave()
+			r.waiting(1)
+			redis.Kill()
+			got := <-answer
+			if got.Error != want.Error || got.Degraded != want.Degraded ||
+				want.status != 0 && got.status != want.status {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// The server's timeouts are for calls that do not wait. When it stops, those that wait are answered
+// at once.
+func TestWaitAndStop(t *testing.T) {
+	r := start(t, waitConfig(t, "", three), func(s *Server) {
+		s.timeouts.body, s.timeouts.answer = 200*time.Millisecond, 200*time.Millisecond
+	})
+	const short, long = `{"subject":"u","limits":["1/1s"]}`, `{"subject":"v","limits":["1/20s"]}`
+	for _, body := range []string{short, long} {
+		if got := r.post(t.Context(), "/v1/take", body); !got.Allowed {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if got := r.post(t.Context(), "/v1/wait", short); !got.Allowed {
+		t.Errorf("a wait of a second: %+v", got)
+	}
+	answer, leave := r.waits(long)
+	defer leave()
+	r.waiting(1)
+	if _, text := r.get(Admin, "/metrics", ""); !strings.Contains(text, "\nstint_api_waiting 1\n") ||
+		!strings.Contains(text, "\nstint_api_waits_refused_total 0\n") {
+		t.Error("the metrics do not have the call that waits")
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Stop(context.Background()) }()
+	if got := <-answer; got.status != 503 || got.Error != "stopping" {
+		t.Errorf("got %+v", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
