@@ -247,8 +247,8 @@ func testOutbound(t *testing.T, e example) {
 	}
 }
 
-// testWorkers has two workers make twelve calls each, under 4/1s. The last are six seconds after the
-// first, less if a busy machine decided some of them without Redis.
+// testWorkers has two workers make twelve calls each, under 4/1s. The last are six seconds after
+// the first, less if a busy machine decided some of them without Redis.
 func testWorkers(bin string) func(*testing.T, example) {
 	return func(t *testing.T, e example) {
 		got := e.output(t, "BIN="+bin, "REDIS="+proxytest.FreeAddress(t), "STINT="+proxytest.FreeAddress(t),

@@ -2,7 +2,7 @@
 # Installs what the tests need where it is missing and we may: redis-server (or
 # the server named by STINT_REDIS_SERVER), curl, the proxies that stint serves
 # (nginx, Caddy, HAProxy), Chromium and axe-core for the dashboard, Node with what generates clients
-# from the OpenAPI document, Prometheus with promtool and Alertmanager for metrics and alerts,
+# from the OpenAPI document and tests the one for TypeScript, Prometheus with promtool and Alertmanager for metrics and alerts,
 # the frameworks of tools/frameworks, in front of which limits are attacked with spellings of paths: Express,
 # Hono and Astro with npm, Rails, Django, Flask, Symfony and PHP with apt-get (together some 25 MB to download),
 # systemd-analyze for the unit, jq and Python for examples in the documentation, zsh and fish for completion,
@@ -22,7 +22,7 @@ command -v caddy >/dev/null || missing+=(caddy)
 command -v haproxy >/dev/null || missing+=(haproxy)
 [ -n "${STINT_CHROMIUM:-}" ] || command -v chromium >/dev/null || missing+=(chromium)
 # What npm installs is not in the repository. It is in the versions of package-lock.json, of which a copy is left.
-npm_packages=(tools/axe tools/frameworks tools/openapi)
+npm_packages=(clients/typescript tools/axe tools/frameworks tools/openapi)
 has_npm_package() { cmp -s "$1/package-lock.json" "$1/node_modules/.installed"; }
 for package in "${npm_packages[@]}"; do
 	has_npm_package "$package" || command -v npm >/dev/null || { missing+=(npm) && break; }

@@ -1,0 +1,73 @@
+/**
+ * Limits for Express, and for node:http.
+ *
+ *     app.use(rateLimit({ stint, claims: (request) => ({ user: request.user.id }) }));
+ */
+import { refusal, type Claims, type Request as Asked, type Stint } from "./index.js";
+
+/** What is used of a request and a response of Express. */
+export interface ExpressRequest {
+  method: string;
+  url: string;
+  originalUrl?: string;
+  headers: Record<string, string | string[] | undefined>;
+  socket: { remoteAddress?: string | undefined };
+}
+
+export interface ExpressResponse {
+  statusCode: number;
+  setHeader(name: string, value: string): unknown;
+  end(body: string): unknown;
+}
+
+export interface ExpressOptions<R> {
+  stint: Stint;
+  /** What the application has verified about the client: { user, plan }. */
+  claims?: (request: R) => Claims | Promise<Claims>;
+  /** Which header fields the configuration matches or identifies clients by. No others are sent to stint. */
+  headers?: string[];
+  /** What to ask instead, such as { subject, policy }; undefined is not limited. */
+  ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
+}
+
+/**
+ * A middleware of Express. The address is that of the connection: if a proxy is in between, list it under
+ * client_ip.trusted_proxies of the configuration, and send the field that it writes (headers: ["x-forwarded-for"]).
+ */
+export function rateLimit<R extends ExpressRequest>(options: ExpressOptions<R>) {
+  return async (request: R, response: ExpressResponse, next: (err?: unknown) => void): Promise<void> => {
+    try {
+      const asked = options.ask ? await options.ask(request) : await question(request, options);
+      if (asked) {
+        const answer = await options.stint.take(asked);
+        for (const [name, value] of Object.entries(answer.headers)) response.setHeader(name, value);
+        if (!answer.allowed) {
+          const { status, body } = refusal(answer);
+          response.statusCode = status;
+          response.setHeader("Content-Type", "application/json");
+          response.setHeader("Cache-Control", "no-store");
+          response.end(body);
+          return;
+        }
+      }
+    } catch (err) {
+      next(err);
+      return;
+    }
+    next();
+  };
+}
+
+async function question<R extends ExpressRequest>(request: R, options: ExpressOptions<R>): Promise<Asked> {
+  const asked: Asked = { method: request.method, path: request.originalUrl ?? request.url };
+  const host = request.headers["host"];
+  if (typeof host === "string" && host !== "") asked.host = host;
+  const peer = request.socket.remoteAddress;
+  if (peer) asked.peer = peer;
+  if (options.claims) asked.claims = await options.claims(request);
+  for (const name of options.headers ?? []) {
+    const value = request.headers[name.toLowerCase()];
+    if (value !== undefined) (asked.headers ??= {})[name] = [value].flat().join(", ");
+  }
+  return asked;
+}

@@ -1,0 +1,82 @@
+/**
+ * Limits for handlers of fetch: workers, Deno.serve, Bun.serve, route handlers; and for Hono.
+ *
+ *     export default { fetch: withRateLimit(handler, { stint, claims: (request) => ({ user: userOf(request) }) }) };
+ *     app.use(honoRateLimit({ stint, peer: (request) => request.headers.get("CF-Connecting-IP") }));
+ */
+import { refusal, type Answer, type Claims, type Request as Asked, type Stint } from "./index.js";
+
+export interface LimitOptions<R = Request> {
+  stint: Stint;
+  /** What the application has verified about the client: { user, plan }. */
+  claims?: (request: R) => Claims | Promise<Claims>;
+  /** The address of the client, required if the configuration limits by address. Name a header only your proxy writes. */
+  peer?: (request: R) => string | null | undefined;
+  /** Which header fields the configuration matches or identifies clients by. No others are sent to stint. */
+  headers?: string[];
+  /** What to ask instead, such as { subject, policy }; undefined is not limited. */
+  ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
+}
+
+/** The question about an HTTP request that the policies decide. */
+export async function question(request: Request, options: LimitOptions): Promise<Asked | undefined> {
+  if (options.ask) return options.ask(request);
+  const url = new URL(request.url);
+  const asked: Asked = { method: request.method, path: url.pathname, host: url.host };
+  const peer = options.peer?.(request);
+  if (peer) asked.peer = peer;
+  if (options.claims) asked.claims = await options.claims(request);
+  for (const name of options.headers ?? []) {
+    const value = request.headers.get(name);
+    if (value !== null) (asked.headers ??= {})[name] = value;
+  }
+  return asked;
+}
+
+/** Decides a request. The answer is undefined if it is not limited. */
+export async function decide(request: Request, options: LimitOptions): Promise<Answer | undefined> {
+  const asked = await question(request, options);
+  return asked && options.stint.take(asked, { signal: request.signal });
+}
+
+/** The response to a request that was denied. */
+export function denied(answer: Answer): Response {
+  const { status, body } = refusal(answer);
+  const headers = { ...answer.headers, "Content-Type": "application/json", "Cache-Control": "no-store" };
+  return new Response(body, { status, headers });
+}
+
+/** Adds the header fields about limits to a response. */
+export function withHeaders(response: Response, answer: Answer): Response {
+  const named = new Response(response.body, response);
+  for (const [name, value] of Object.entries(answer.headers)) named.headers.set(name, value);
+  return named;
+}
+
+/** Limits a handler. What it gets besides the request is passed on. */
+export function withRateLimit<Rest extends unknown[]>(
+  handler: (request: Request, ...rest: Rest) => Response | Promise<Response>,
+  options: LimitOptions,
+): (request: Request, ...rest: Rest) => Promise<Response> {
+  return async (request, ...rest) => {
+    const answer = await decide(request, options);
+    if (!answer) return handler(request, ...rest);
+    return answer.allowed ? withHeaders(await handler(request, ...rest), answer) : denied(answer);
+  };
+}
+
+/** What is used of Hono's context. */
+export interface HonoContext {
+  req: { raw: Request };
+  header(name: string, value: string): void;
+}
+
+/** A middleware of Hono. */
+export function honoRateLimit(options: LimitOptions) {
+  return async (context: HonoContext, next: () => Promise<void>): Promise<Response | void> => {
+    const answer = await decide(context.req.raw, options);
+    if (answer && !answer.allowed) return denied(answer);
+    for (const [name, value] of Object.entries(answer?.headers ?? {})) context.header(name, value);
+    await next();
+  };
+}

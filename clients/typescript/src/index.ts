@@ -1,0 +1,341 @@
+/**
+ * A client of stint for Node, Deno, Bun, workers and edge functions. It needs only fetch, AbortSignal and crypto.
+ *
+ *     const stint = new Stint({ url: "http://localhost:8080", token: process.env.STINT_TOKEN });
+ *     const decision = await stint.take({ subject: "user:42", policy: "search" });
+ *     if (!decision.allowed) return new Response(null, { status: 429, headers: decision.headers });
+ */
+import type { Changed, Charge, Costs, Decision, ExtendRequest, Problem, Request, SettleRequest, WaitRequest } from "./types.js";
+
+export type * from "./types.js";
+
+/** What becomes of a request that no server has decided in time. */
+export type FailureMode = "allow" | "deny" | "throw";
+
+export interface Options {
+  /** The server, or several that share a store: if one fails, the next is asked. Example: "http://localhost:8080". */
+  url: string | string[];
+  /** A token of the server's `--api-token-file`. It is a secret: a client in a browser refuses it. */
+  token?: string;
+  /** How long a decision may take in all, in milliseconds; 250 unless set. */
+  timeout?: number;
+  /** What becomes of a request without a decision; "allow" unless set. A request with mistakes always throws. */
+  onFailure?: FailureMode;
+  /** How many denials are remembered until they end, so that they need no call; 1000 unless set, and 0 is none. */
+  denyCache?: number;
+  /** Makes the calls; the global fetch unless set. */
+  fetch?: (url: string, init: RequestInit) => Promise<Response>;
+}
+
+export interface CallOptions {
+  /** Ends the call; it then throws the reason of the signal. */
+  signal?: AbortSignal;
+  /** How long the call may take, in milliseconds, instead of that of the client. */
+  timeout?: number;
+}
+
+/** A decision of the server, or of the failure mode. */
+export interface Answer extends Decision {
+  /** The header fields that tell a client about its limits, as the server has them: RateLimit, Retry-After and others. */
+  headers: Record<string, string>;
+  /** Why no server has decided. All else is then what the failure mode says. */
+  failed?: StintError;
+}
+
+/** An answer that is no decision, or none at all. */
+export class StintError extends Error {
+  override name = "StintError";
+  constructor(
+    message: string,
+    /** The status of the answer, 0 without one. */
+    readonly status: number,
+    /** What the server says of it. */
+    readonly problem?: Problem,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+type Amount = number | Costs;
+
+const amendTimeout = 2000;
+const longPoll = 30;
+
+export class Stint {
+  readonly #urls: string[];
+  readonly #options: Options;
+  #first = 0; // the server to ask first
+  readonly #denials = new Map<string, { answer: Answer; until: number }>();
+
+  constructor(options: Options) {
+    const { token, url } = options;
+    const scope = globalThis as { window?: unknown; document?: unknown };
+    if (token !== undefined && scope.window !== undefined && scope.document !== undefined) {
+      throw new StintError("The token of stint is a secret, and this is a browser: ask from the server.", 0);
+    }
+    this.#urls = [url].flat().map((server) => server.replace(/\/+$/, ""));
+    if (this.#urls.length === 0) throw new StintError("There is no server; want url: \"http://localhost:8080\".", 0);
+    this.#options = options;
+  }
+
+  /** Charges a request if there is room. It has an id, unless it brings one, so that a retry is charged once. */
+  async take(request: Request, options: CallOptions = {}): Promise<Answer> {
+    const key = JSON.stringify(request);
+    const known = this.#denials.get(key);
+    if (known) {
+      const left = known.until - Date.now();
+      if (left > 0) return delayed(known.answer, left / 1000);
+      this.#denials.delete(key);
+    }
+    const answer = await this.#decide("take", { id: crypto.randomUUID(), ...request }, options);
+    const wait = answer.retry_after_seconds;
+    const most = this.#options.denyCache ?? 1000;
+    if (!answer.allowed && !answer.failed && wait && most > 0 && !request.id) {
+      for (const oldest of this.#denials.keys()) {
+        if (this.#denials.size < most) break;
+        this.#denials.delete(oldest);
+      }
+      this.#denials.set(key, { answer, until: Date.now() + wait * 1000 });
+    }
+    return answer;
+  }
+
+  /** Answers as take would, and charges nothing. */
+  peek(request: Request, options: CallOptions = {}): Promise<Answer> {
+    return this.#decide("peek", request, options);
+  }
+
+  /**
+   * Answers when it is the turn of the request, first come, first served over all processes. With a timeout, a turn that
+   * does not come in time is denied, as soon as that is known. It gives its place back when the signal ends it.
+   */
+  async wait(request: WaitRequest, options: CallOptions = {}): Promise<Answer> {
+    const end = Date.now() + (options.timeout ?? Infinity);
+    for (let failures = 0; ; ) {
+      const left = (end - Date.now()) / 1000;
+      const seconds = Math.max(Math.min(left, request.max_wait_seconds ?? longPoll, longPoll), 0.001);
+      const timeout = seconds * 1000 + (this.#options.timeout ?? 250) + amendTimeout;
+      const answer = await this.#decide("wait", { ...request, max_wait_seconds: seconds }, { ...options, timeout });
+      const word = answer.failed?.problem?.error;
+      const pause = word ? 1 : answer.retry_after_seconds;
+      if (answer.failed) {
+        // A server that stops, or has too many callers, can be asked again, or another one.
+        if ((word !== "stopping" && word !== "busy") || ++failures > 30) return this.#fail(answer.failed);
+      } else if (answer.allowed || pause === null) {
+        return answer;
+      }
+      if (options.timeout === undefined && request.max_wait_seconds !== undefined && !answer.failed) return answer;
+      if ((pause ?? 0) * 1000 > end - Date.now()) return answer.failed ? this.#fail(answer.failed) : answer;
+      await sleep((pause ?? 0) * 1000, options.signal);
+    }
+  }
+
+  /** Replaces what was charged by the true cost, once. */
+  settle(decision: Charged, cost: Amount, options: CallOptions = {}): Promise<Changed> {
+    return this.#amend("settle", decision, amount(cost), options);
+  }
+
+  /** Gives back all that was charged. */
+  refund(decision: Charged, options: CallOptions = {}): Promise<Changed> {
+    return this.#amend("refund", decision, {}, options);
+  }
+
+  /** Gives back a place under a concurrency limit. */
+  release(decision: Charged, options: CallOptions = {}): Promise<Changed> {
+    return this.#amend("release", decision, {}, options);
+  }
+
+  /** A heartbeat of a hold or a place: it lasts as long again. It may say what was used so far. */
+  extend(decision: Charged, used?: Amount, options: CallOptions = {}): Promise<Changed> {
+    return this.#amend("extend", decision, used === undefined ? {} : amount(used), options);
+  }
+
+  /**
+   * Takes a request whose costs are estimates, held for hold_seconds (60 unless set) and kept by heartbeats until it is
+   * settled, refunded or released. If this process dies, they are given back.
+   */
+  async hold(request: Request, options: CallOptions = {}): Promise<Held> {
+    return new Held(this, await this.take({ hold_seconds: 60, ...request }, options));
+  }
+
+  async #decide(operation: string, body: object, options: CallOptions): Promise<Answer> {
+    try {
+      const [decision, headers] = await this.#post<Decision>(`${operation}?status=200`, body, options, this.#options.timeout ?? 250);
+      return { ...decision, headers };
+    } catch (err) {
+      if (!(err instanceof StintError) || mistaken(err)) throw err;
+      if (operation === "wait") return { ...undecided(false), failed: err };
+      return this.#fail(err);
+    }
+  }
+
+  #fail(err: StintError): Answer {
+    const mode = this.#options.onFailure ?? "allow";
+    if (mode === "throw") throw err;
+    return { ...undecided(mode === "allow"), failed: err };
+  }
+
+  async #amend(operation: string, decision: Charged, body: object, options: CallOptions): Promise<Changed> {
+    const charge = typeof decision === "string" ? decision : decision.charge;
+    if (charge === "") return { changed: false };
+    const [changed] = await this.#post<Changed>(operation, { charge, ...body }, options, amendTimeout);
+    if (changed.changed) this.#denials.clear(); // there may be room again
+    return changed;
+  }
+
+  /**
+   * Asks one server after the other, twice each, within the time; the one that answered last comes first. A repeat has
+   * the same id or charge, so that it is safe.
+   */
+  async #post<T>(operation: string, body: object, options: CallOptions, usual: number): Promise<[T, Record<string, string>]> {
+    const time = options.timeout ?? usual;
+    const servers = this.#urls.length;
+    const all = AbortSignal.timeout(time);
+    const { token, fetch: call = fetch } = this.#options;
+    const headers: Record<string, string> = { "Content-Type": "application/json" };
+    if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
+    const init = { method: "POST", headers, body: JSON.stringify(body) };
+    let failed: StintError | undefined;
+    for (let attempt = 0; attempt < 2 * servers && !all.aborted; attempt++) {
+      const index = (this.#first + attempt) % servers;
+      // A server that hangs leaves time for the others, but for a call that is meant to wait.
+      const share = operation.startsWith("wait") ? time : time / servers;
+      const signal = AbortSignal.any([all, AbortSignal.timeout(share), ...(options.signal ? [options.signal] : [])]);
+      try {
+        const response = await call(`${this.#urls[index]}/v1/${operation}`, { ...init, signal });
+        const answer = await response.json();
+        if (response.ok) {
+          this.#first = index;
+          return [answer as T, limitHeaders(response.headers)];
+        }
+        const problem = answer as Problem;
+        const mistakes = problem.mistakes?.map((m) => ` ${m.field}: ${m.message}.`).join("") ?? "";
+        failed = new StintError(`stint: ${problem.message}${mistakes}`, response.status, problem);
+        if (response.status < 500) break;
+      } catch (err) {
+        options.signal?.throwIfAborted();
+        const what = signal.aborted ? "no answer in time" : String(err);
+        failed = new StintError(`stint: ${this.#urls[index]}: ${what}`, 0, undefined, { cause: err });
+      }
+    }
+    throw failed ?? new StintError("stint: there was no time to ask", 0);
+  }
+}
+
+/** What was charged: a decision, or its charge. */
+export type Charged = { charge: Charge } | Charge;
+
+/** A decision whose estimate is held. Settle, refund or release it in the end. */
+export class Held {
+  readonly #stint: Stint;
+  readonly #beats: ReturnType<typeof setInterval> | undefined;
+  #used: Amount | undefined;
+
+  constructor(
+    stint: Stint,
+    readonly decision: Answer,
+  ) {
+    this.#stint = stint;
+    const seconds = decision.hold_seconds;
+    if (decision.allowed && decision.charge !== "" && seconds) {
+      this.#beats = setInterval(() => {
+        stint.extend(decision, this.#used).catch(() => {}); // the next one may succeed
+      }, (seconds * 1000) / 3);
+      (this.#beats as { unref?: () => void }).unref?.();
+    }
+  }
+
+  get allowed(): boolean {
+    return this.decision.allowed;
+  }
+
+  /** Says what was used so far, for the next heartbeat: no more than that is lost if the process dies. */
+  used(cost: Amount): void {
+    this.#used = cost;
+  }
+
+  settle(cost: Amount, options?: CallOptions): Promise<Changed> {
+    clearInterval(this.#beats);
+    return this.#stint.settle(this.decision, cost, options);
+  }
+
+  refund(options?: CallOptions): Promise<Changed> {
+    clearInterval(this.#beats);
+    return this.#stint.refund(this.decision, options);
+  }
+
+  release(options?: CallOptions): Promise<Changed> {
+    clearInterval(this.#beats);
+    return this.#stint.release(this.decision, options);
+  }
+}
+
+/** The body of a refusal, as the server's gateway and Go's middleware have it. */
+export function refusal(answer: Answer): { status: number; body: string } {
+  const seconds = answer.retry_after_seconds;
+  if (answer.failed) {
+    const message = "The service cannot take requests at the moment. Please try again.";
+    return { status: 503, body: JSON.stringify({ error: "unavailable", message, retry_after_seconds: 1 }) + "\n" };
+  }
+  const body = {
+    error: "rate_limited",
+    message:
+      seconds === null
+        ? "This request is more than its limit will ever allow. Waiting does not help."
+        : "Too many requests. Please slow down.",
+    retry_after_seconds: seconds === null ? undefined : Math.max(Math.ceil(seconds), 1),
+    policy: answer.policy || undefined,
+    tier: answer.tier || undefined,
+    contact: answer.contact || undefined,
+    denial: answer.denial,
+  };
+  return { status: 429, body: JSON.stringify(body) + "\n" };
+}
+
+const mistaken = (err: StintError) => [400, 404, 405, 413, 415].includes(err.status);
+
+const amount = (cost: Amount): Partial<SettleRequest & ExtendRequest> =>
+  typeof cost === "number" ? { cost } : { costs: cost };
+
+/** The decision of the failure mode. */
+function undecided(allowed: boolean): Answer {
+  return {
+    allowed, tier: "", policy: "", route: "", skipped: "", cost: 1, retry_after_seconds: allowed ? 0 : 1,
+    banned: false, degraded: true, repeat: false, limits: [], shadowed: [], charge: "", contact: "",
+    headers: allowed ? {} : { "Retry-After": "1" },
+  };
+}
+
+/** A denial that was given before, as of now. */
+function delayed(answer: Answer, seconds: number): Answer {
+  const headers = { ...answer.headers };
+  if (headers["Retry-After"]) headers["Retry-After"] = String(Math.max(Math.ceil(seconds), 1));
+  return { ...answer, retry_after_seconds: seconds, headers };
+}
+
+const spelled = (name: string) =>
+  name.replace(/(^|-)([a-z])/g, (_, dash: string, letter: string) => dash + letter.toUpperCase()).replace("Ratelimit", "RateLimit");
+
+function limitHeaders(all: Headers): Record<string, string> {
+  const headers: Record<string, string> = {};
+  all.forEach((value, name) => {
+    if (name === "retry-after" || /^(x-)?ratelimit/.test(name)) headers[spelled(name)] = value;
+  });
+  return headers;
+}
+
+function sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, milliseconds);
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}

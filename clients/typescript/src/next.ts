@@ -1,0 +1,19 @@
+/**
+ * Limits for Next.js: a middleware, and route handlers.
+ *
+ *     export const middleware = rateLimitMiddleware({ stint, claims: (request) => ({ user: userOf(request) }) });
+ *     export const GET = withRateLimit(handler, { stint, ask: () => ({ subject: "user:42", policy: "search" }) });
+ */
+import { decide, denied, type LimitOptions } from "./fetch.js";
+
+export { withRateLimit, type LimitOptions } from "./fetch.js";
+
+/** A middleware. It denies, or passes the request on and adds the header fields about limits to the response. */
+export function rateLimitMiddleware(options: LimitOptions) {
+  return async (request: Request): Promise<Response> => {
+    const answer = await decide(request, options);
+    if (answer && !answer.allowed) return denied(answer);
+    // As NextResponse.next() of next/server does.
+    return new Response(null, { headers: { ...answer?.headers, "x-middleware-next": "1" } });
+  };
+}
