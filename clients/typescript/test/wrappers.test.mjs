@@ -100,6 +100,7 @@ test("Express, by the address of the connection, and without a server", async (t
 test("the example: tiers in a middleware of Next.js, in at most ten lines", async (t) => {
   const source = readFileSync(join(root, "example/middleware.ts"), "utf8");
   assert.ok(source.trim().split("\n").filter((line) => line !== "").length <= 10);
+  assert.ok(readFileSync(join(root, "README.md"), "utf8").includes(source), "the README shows it");
   const policies = readFileSync(join(root, "../../examples/tiers/stint.yaml"), "utf8") + "\nfailure: {budget: 1s}\n";
   const server = await startStint(t, { redis, policies });
   process.env.STINT_URL = server.url;

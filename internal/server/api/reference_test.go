@@ -278,7 +278,7 @@ func (p *page) clients() {
 		p.find("go.mod", `oapi-codegen/v2 (\S+)`))
 	p.line("<!-- not run: TestGeneratedClients of package server compiles and runs it -->\n```go\n%s```\n",
 		p.find("testdata/calls.go", `(?s)// Example\.\n\n(.*?)\n// End`))
-	p.line("### TypeScript\n\n[openapi-typescript](https://openapi-ts.dev) generates the types, and openapi-fetch makes the calls:\n")
+	p.line("### TypeScript\n\n[clients/typescript](../clients/typescript/README.md) is a package with retries, a time budget and wrappers for frameworks. To generate a client instead, [openapi-typescript](https://openapi-ts.dev) generates the types, and openapi-fetch makes the calls:\n")
 	p.line("<!-- not run: the network; TestGeneratedClients of package server runs it -->\n```sh\nnpm install openapi-fetch@%s\nnpx openapi-typescript@%s openapi.json -o stint.ts\n```\n",
 		p.find("package.json", `"openapi-fetch": "(.*)"`), p.find("package.json", `"openapi-typescript": "(.*)"`))
 	p.line("```typescript\n%s\n%s```\n", `import createClient from "openapi-fetch";
