@@ -13,7 +13,7 @@ import (
 
 // Mistake is one thing that is wrong with a configuration.
 type Mistake struct {
-	// File is the name of the file, and Line counts from 1.
+	// File is the name of the file, and Line counts from 1. It is 0 for what is not read from text.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the whole file.
@@ -26,7 +26,10 @@ type Mistake struct {
 
 // text returns the mistake in one line: "stint.yaml:12: tiers[1].limits[0]: …".
 func (m *Mistake) text() string {
-	text := fmt.Sprintf("%s:%d: ", m.File, m.Line)
+	text := m.File + ": "
+	if m.Line > 0 {
+		text = fmt.Sprintf("%s:%d: ", m.File, m.Line)
+	}
 	if m.Warning {
 		text += "warning: "
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/server/gateway"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -49,8 +50,10 @@ type Config struct {
 
 	// TLSCert and TLSKey make all listeners speak TLS: PEM files with the certificate and its
 	// chain, and with its key. Set both or neither. ClientCA is a PEM file with authorities; if it
-	// is set, clients need a certificate of one of them.
+	// is set, clients need a certificate of one of them. With TLSOnlyGRPC only gRPC does, as in
+	// envoyproxy/ratelimit: the others are plain HTTP, and ask for no certificate.
 	TLSCert, TLSKey, ClientCA string
+	TLSOnlyGRPC               bool
 
 	// APITokens is a file of bearer tokens for the JSON API. APIPublic serves anyone who can
 	// connect, also on /json. Without either and without client certificates, only callers on this
@@ -81,8 +84,10 @@ type Config struct {
 // Envoy sets up Envoy's rate limit service. The policies' failure section decides what happens when
 // the store fails.
 type Envoy struct {
-	// Rules is a directory with the rules of envoyproxy/ratelimit. Without it the service is off.
+	// Rules is a directory with the rules of envoyproxy/ratelimit. XDS says which server sends them
+	// instead. Without either the service is off.
 	Rules string
+	XDS   *EnvoyXDS
 	// MergeDomains lets several files configure one domain.
 	MergeDomains bool
 	// Tokens is a file of bearer tokens for gRPC and /json. Without it, anyone who can connect may
@@ -105,6 +110,44 @@ type Envoy struct {
 	// ShadowMode answers OK to everything. QuotaMode treats every limit as one in quota mode: a
 	// request passes if one of its descriptors has room.
 	ShadowMode, QuotaMode bool
+}
+
+// EnvoyXDS names the server that sends the rules of Envoy's service over xDS, such as Envoy
+// Gateway: an aggregated discovery service, in its state-of-the-world form. Until the first rules
+// arrive the [Server] is not ready.
+type EnvoyXDS struct {
+	// Server is host:port.
+	Server string
+	// NodeID and NodeMetadata tell the server who asks. Headers are added to the call.
+	NodeID                string
+	NodeMetadata, Headers map[string]string
+	// TLS encrypts the connection. CA has the authorities of the server's certificate instead of
+	// the system's, and Cert and Key are for a server that asks for one: PEM files, which every
+	// connection reads again. ServerName is the name in the server's certificate if it is not that
+	// of Server.
+	TLS                       bool
+	CA, Cert, Key, ServerName string
+	// MaxMessage is how many bytes of rules are accepted, 16 MiB unless set.
+	MaxMessage int
+	// Healthy has /healthcheck succeed before the first rules arrive, as in envoyproxy/ratelimit
+	// with FORCE_START_WITHOUT_INITIAL_CONFIG. The server is not ready until then anyway.
+	Healthy bool
+}
+
+func (x *EnvoyXDS) files() tlsfiles.Files { return tlsfiles.Files{CA: x.CA, Cert: x.Cert, Key: x.Key} }
+
+func (x *EnvoyXDS) validate() error {
+	errs := []error{x.files().Check("the certificate of the client of xDS", "its key")}
+	if _, _, err := net.SplitHostPort(x.Server); err != nil {
+		errs = append(errs, fmt.Errorf("the address of the xDS server: %w; want host:port, such as envoy-gateway:18001", err))
+	}
+	if !x.TLS && x.files() != (tlsfiles.Files{}) {
+		errs = append(errs, errors.New("there are certificates for the xDS server, but the connection is without TLS"))
+	}
+	if x.MaxMessage < 0 {
+		errs = append(errs, fmt.Errorf("%d bytes for a message of the xDS server; want 1 or more", x.MaxMessage))
+	}
+	return errors.Join(errs...)
 }
 
 // options returns the options of the service, as far as this section sets them.
@@ -170,7 +213,16 @@ func (c *Config) validate() error {
 	if _, err := c.Envoy.options(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.GRPC != "" && c.Envoy.Rules == "" {
+	if c.Envoy.XDS != nil {
+		errs = append(errs, c.Envoy.XDS.validate())
+		if c.Envoy.Rules != "" {
+			errs = append(errs, errors.New("the rules of Envoy's service come from files and over xDS; want one of them"))
+		}
+	}
+	if c.TLSOnlyGRPC && c.GRPC == "" {
+		errs = append(errs, errors.New("TLS is for gRPC alone, and there is no gRPC"))
+	}
+	if c.GRPC != "" && c.Envoy.Rules == "" && c.Envoy.XDS == nil {
 		errs = append(errs, errors.New("gRPC is Envoy's rate limit service, and there are no rules for it (--envoy-config)"))
 	}
 	if c.APIPublic && c.APITokens != "" {

@@ -16,7 +16,8 @@
 // (/json) and probes (/livez, /readyz, /healthcheck). With [Config.Gateway] it is a reverse proxy
 // instead and has no paths of its own. The policies may hold its routes.
 //
-// GRPC serves Envoy's rate limit service and the health service. It needs [Envoy.Rules]. Tokens are
+// GRPC serves Envoy's rate limit service and the health service. It needs [Envoy.Rules]
+// or [Envoy.XDS], and is not ready until the first rules have arrived over the latter. Tokens are
 // checked before any of a message is kept. What needs no token, the health service and connections
 // that have made no call, is bounded, and at the bound the oldest goes first.
 //

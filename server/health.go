@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/health"
@@ -22,16 +23,40 @@ const (
 type healthState struct {
 	phase atomic.Value // a string
 	grpc  *health.Server
+	// healthy has /healthcheck succeed while the server is starting.
+	healthy bool
+
+	mu      sync.Mutex
+	missing int // how much has to happen before the server is ready
 }
 
 // newHealth returns the state of a server that is starting, with names of services for gRPC.
 func newHealth(services ...string) *healthState {
-	h := &healthState{grpc: health.NewServer()}
+	h := &healthState{grpc: health.NewServer(), missing: 1} // that it listens
 	for _, name := range services {
 		h.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	h.enter(starting)
 	return h
+}
+
+// happened notes one of the things that a server waits for before it is ready, and reports whether
+// it was the last one. A server that is already draining stays as it is.
+func (h *healthState) happened() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.missing--; h.missing > 0 || h.current() != starting {
+		return false
+	}
+	h.enter(ready)
+	return true
+}
+
+// drain makes the server not ready any more.
+func (h *healthState) drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enter(draining)
 }
 
 func (h *healthState) enter(phase string) {
@@ -61,7 +86,7 @@ func (h *healthState) register(mux *http.ServeMux) {
 
 // healthcheck is /readyz as in envoyproxy/ratelimit: OK, or 500 to be taken out of rotation.
 func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
-	if h.current() == ready {
+	if phase := h.current(); phase == ready || phase == starting && h.healthy {
 		answer.Text(w, http.StatusOK, "OK")
 		return
 	}

@@ -15,7 +15,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	if s.c.Gateway != nil {
 		return s.newGateway()
 	}
-	known := s.apiTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate
+	// Every caller has shown a token or a certificate.
+	known := s.apiTokens != nil || s.c.ClientCA != "" && !s.c.TLSOnlyGRPC
 	a, err := api.New(s.guard, s.store, api.Config{
 		Public:   s.c.APIPublic || known,
 		Known:    known,
@@ -35,7 +36,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("GET /openapi.json", a.Handler())
 	mux.Handle("/v1/usage", a.Handler()) // for callers that a proxy or a certificate names
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	if s.envoy != nil {
+	// Certificates of gRPC let callers refund hits. Here none are shown, so there is no service.
+	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}
 	ep := s.newHTTPServer(exactPaths(mux), false)

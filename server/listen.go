@@ -179,7 +179,7 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	silent := &silentConns{since: map[net.Conn]time.Time{}}
 	srv.ConnState = silent.track
 	serve := srv.Serve
-	if s.certificate != nil {
+	if s.certificate != nil && !s.c.TLSOnlyGRPC {
 		srv.TLSConfig = s.certificate.listen()
 		serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
 	}

@@ -94,6 +94,10 @@ func New(c Config) (*Server, error) {
 	if s.webhooks, err = readWebhooks(s.config, c.Logger); err != nil {
 		return nil, err
 	}
+	if x := c.Envoy.XDS; x != nil {
+		s.health.missing++ // the first rules
+		s.health.healthy = x.Healthy
+	}
 	if c.Envoy.Rules != "" {
 		if s.rules, err = envoyrls.Load(c.Envoy.Rules, c.Envoy.MergeDomains); err != nil {
 			return nil, err
@@ -142,9 +146,16 @@ func (s *Server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	s.health.enter(ready)
-	s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
+	s.step()
 	return nil
+}
+
+// step notes that one of the things has happened that make the server ready: that it listens, and
+// the first rules of Envoy's service if they come over xDS.
+func (s *Server) step() {
+	if s.health.happened() {
+		s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
+	}
 }
 
 // Addr returns the address of a listener: [HTTP], [GRPC], [Admin] or "metrics". It is nil if there
@@ -180,7 +191,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	s.stopping.Do(func() {
 		defer close(s.stopped)
-		s.health.enter(draining)
+		s.health.drain()
 		if s.c.Drain > 0 {
 			s.c.Logger.Info("server: draining", "for", s.c.Drain)
 			select {

@@ -18,6 +18,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
+// envoySource is the name of the rules of Envoy's service.
+const envoySource = "envoy"
+
 // source is something that is read from files while the server runs.
 type source struct {
 	name, path string
@@ -48,7 +51,7 @@ func (s *Server) openGuard(ctx context.Context) error {
 		Observer: s.monitor, Logger: s.c.Logger, Overrides: s.overrides}); err != nil {
 		return err
 	}
-	if s.rules == nil {
+	if s.rules == nil && s.c.Envoy.XDS == nil {
 		return nil
 	}
 	options, err := s.c.Envoy.options()
@@ -59,7 +62,7 @@ func (s *Server) openGuard(ctx context.Context) error {
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
-	known := s.envoyTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate
+	known := s.envoyTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate; see newHTTP
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
 		return err
@@ -74,8 +77,12 @@ func (s *Server) watch(context.Context) error {
 			Path: s.c.Policies, Guard: s.guard, Logger: s.c.Logger, Accept: s.c.accept, Reloaded: s.policiesChanged,
 		}})
 	}
-	if s.envoy != nil {
-		s.sources = append(s.sources, source{"envoy", s.c.Envoy.Rules, s.watchEnvoy()})
+	switch {
+	case s.c.Envoy.XDS != nil:
+		rules := s.followEnvoy()
+		s.sources = append(s.sources, source{envoySource, rules.Path(), rules})
+	case s.envoy != nil:
+		s.sources = append(s.sources, source{envoySource, s.c.Envoy.Rules, s.watchEnvoy()})
 	}
 	if s.certificate != nil {
 		s.sources = append(s.sources, source{"certificate", s.c.TLSCert, s.certificate.files})
@@ -89,6 +96,9 @@ func (s *Server) watch(context.Context) error {
 		}
 	}
 	for _, from := range s.sources {
+		if _, arrives := from.files.(*envoyrls.XDS); arrives {
+			continue
+		}
 		if from.files.Last().At.IsZero() { // New has read the others
 			if err := from.files.Reload().Err; err != nil {
 				return err
@@ -114,7 +124,25 @@ func (s *Server) watchEnvoy() *reload.Watcher {
 			return func() reload.InForce { return s.envoy.Swap(rules) }, err
 		},
 		Logger:   s.c.Logger,
-		Reloaded: s.reloaded("envoy"),
+		Reloaded: s.reloaded(envoySource),
+	})
+}
+
+// followEnvoy returns what follows the rules of a server. The first ones make the server ready.
+func (s *Server) followEnvoy() *envoyrls.XDS {
+	x := s.c.Envoy.XDS
+	first := sync.OnceFunc(s.step)
+	return envoyrls.NewXDS(envoyrls.XDSConfig{
+		Server: x.Server, NodeID: x.NodeID, NodeMetadata: x.NodeMetadata, Headers: x.Headers,
+		TLS: x.TLS, Files: x.files(), ServerName: x.ServerName,
+		MaxMessage: x.MaxMessage, MergeDomains: s.c.Envoy.MergeDomains,
+		Use: func(rules *envoyrls.Config) reload.InForce {
+			in := s.envoy.Swap(rules)
+			first()
+			return in
+		},
+		Reloaded: s.reloaded(envoySource),
+		Logger:   s.c.Logger,
 	})
 }
 

@@ -65,6 +65,7 @@ var (
 		"internal/browsertest", "internal/eventually", "internal/golden", "internal/http2test", "internal/layout",
 		"internal/logtest",
 		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/whatwg",
+		"internal/xdstest",
 		"internal/server/e2e", "internal/simulate/simulatetest",
 	}
 )

@@ -22,6 +22,9 @@ type Config struct {
 	// Paths are the files and directories to watch, and if Deep what is below them.
 	Paths []string
 	Deep  bool
+	// Whole says that Open always returns all files, so that one that is missing is gone, and not
+	// being replaced.
+	Whole bool
 	// Open returns the files as they are now.
 	Open func() ([]File, error)
 	// Read returns what puts the files in force, and says what that is. Its error has a line for
@@ -115,7 +118,7 @@ func (w *Watcher) Reload() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	files, err := w.c.Open()
-	if err == nil && w.lost(files) {
+	if err == nil && !w.c.Whole && w.lost(files) {
 		time.Sleep(settle)
 		files, err = w.c.Open()
 	}

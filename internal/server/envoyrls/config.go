@@ -118,6 +118,9 @@ func (c *Config) observed(w Window) []*policy.Rule {
 //	messaging.to_number: unit=DAY requests_per_unit=100, shadow_mode: false, quota_mode: false
 func (c *Config) Dump() string {
 	var b strings.Builder
+	if c == nil {
+		return ""
+	}
 	for _, r := range c.rules {
 		b.WriteString(oneLine(r.key))
 		b.WriteString(": unit=" + r.current.GetUnit().String() + " requests_per_unit=" + r.text)

@@ -24,6 +24,8 @@ type reader struct {
 	tops        map[*node]string
 	// mergeDomains says that several files may configure one domain.
 	mergeDomains bool
+	// resources says that what is read has no lines.
+	resources bool
 }
 
 func newReader(mergeDomains bool) *reader {
@@ -49,6 +51,11 @@ func (r *reader) read(file string, text []byte) {
 		r.note(err.Line, "", "error loading config file: %s", err.Message)
 		return
 	}
+	r.root(root)
+}
+
+// root reads what a file or a resource holds.
+func (r *reader) root(root *yaml.Node) {
 	fields := r.mapping(root, "", rootKeys)
 	if fields == nil {
 		return
@@ -69,7 +76,12 @@ func (r *reader) read(file string, text []byte) {
 	r.descriptors(&d.node, fields["descriptors"], "descriptors", name+".", 1)
 }
 
-func (r *reader) position(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.file, n.Line) }
+func (r *reader) position(n *yaml.Node) string {
+	if r.resources {
+		return r.file
+	}
+	return fmt.Sprintf("%s:%d", r.file, n.Line)
+}
 
 // descriptors reads a list of descriptors into their parent. Its path is for messages about
 // mistakes, and by key to those who look for a limit.

@@ -46,8 +46,11 @@ func (r *reader) mistake(n *yaml.Node, path, format string, args ...any) {
 }
 
 func (r *reader) note(line int, path, format string, args ...any) {
+	if line = max(line, 1); r.resources {
+		line = 0
+	}
 	r.mistakes = append(r.mistakes, config.Mistake{
-		File: r.file, Line: max(line, 1), Key: path, Message: oneLine(fmt.Sprintf(format, args...)),
+		File: r.file, Line: line, Key: path, Message: oneLine(fmt.Sprintf(format, args...)),
 	})
 }
 

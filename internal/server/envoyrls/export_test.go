@@ -1,6 +1,11 @@
 package envoyrls
 
-import rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+import (
+	"context"
+	"net"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+)
 
 // Domains returns how many domains are configured, and Limits how many limits.
 func (c *Config) Domains() int { return len(c.domains) }
@@ -15,4 +20,9 @@ func Decoder() func(message []byte) (*rlsv3.RateLimitRequest, error) {
 		err := e.decode(message)
 		return e.request, err
 	}
+}
+
+// DialWith replaces TCP.
+func (x *XDS) DialWith(dial func(ctx context.Context, address string) (net.Conn, error)) {
+	x.dial = dial
 }

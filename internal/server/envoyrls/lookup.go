@@ -14,7 +14,7 @@ import (
 // hash, if its descriptor has no limit any more, and if only requests brought it along.
 func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {
 	name, descriptor, ok := readSubject(subject)
-	if !ok {
+	if !ok || c == nil {
 		return "", nil
 	}
 	d := c.domains[name]

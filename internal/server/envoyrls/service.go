@@ -36,9 +36,10 @@ type Service struct {
 
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
-// NewService returns a service that decides by the configuration, over a store. Every mistake in
-// the options is reported in one [*stint.InvalidError]. When no more requests come, [Service.Close]
-// ends what they have begun.
+// NewService returns a service that decides by the configuration, over a store. A nil configuration
+// is one that is yet to come: until [Service.Swap], requests fail with UNAVAILABLE. Every mistake
+// in the options is reported in one [*stint.InvalidError]. When no more requests come,
+// [Service.Close] ends what they have begun.
 func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -59,11 +60,14 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 // says what is different since.
 func (s *Service) Swap(config *Config) reload.InForce {
 	was := s.config.Swap(config)
+	if was == nil {
+		was = config // the first one is not a change
+	}
 	return reload.InForce{Fingerprint: changes.Digest([]byte(config.Dump())),
 		Changes: changes.Rules(was.observed(s.options.Window), config.observed(s.options.Window))}
 }
 
-// Config returns the configuration in force.
+// Config returns the configuration in force; nil if there is none yet.
 func (s *Service) Config() *Config { return s.config.Load() }
 
 // Close waits, for a second at most, for what the store has been asked to give back. It is for when
@@ -89,7 +93,11 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 	}
 	begun := time.Now()
 	c.deadline = begun.Add(s.options.Failure.Budget)
-	if err := c.open(s.config.Load(), r, s.options.QuotaMode); err != nil {
+	config := s.config.Load()
+	if config == nil {
+		return status.Error(codes.Unavailable, "stint: no rate limit configuration has arrived yet")
+	}
+	if err := c.open(config, r, s.options.QuotaMode); err != nil {
 		return err
 	}
 	err := s.decide(ctx, c)

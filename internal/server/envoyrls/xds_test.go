@@ -1,0 +1,336 @@
+package envoyrls_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/logtest"
+	"github.com/stint-limiter/stint/internal/reload"
+	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/xdstest"
+)
+
+// following is a service whose rules come from a control, and what it has logged.
+type following struct {
+	*envoyrls.Service
+	xds *envoyrls.XDS
+	log *logtest.Buffer
+	// changes are the results that a monitor gets.
+	changes atomic.Int64
+}
+
+// follow connects a service to a control until the test ends.
+func follow(t testing.TB, c envoyrls.XDSConfig, adjust ...func(*envoyrls.XDS)) *following {
+	t.Helper()
+	f := &following{log: &logtest.Buffer{}}
+	f.Service = newService(t, inMemory(t, nil), nil, envoyrls.Options{Window: envoyrls.Fixed})
+	c.NodeID, c.Logger = xdstest.Node, slog.New(slog.NewTextHandler(f.log, nil))
+	c.Use = f.Swap
+	c.Reloaded = func(reload.Result) { f.changes.Add(1) }
+	f.xds = envoyrls.NewXDS(c)
+	for _, do := range adjust {
+		do(f.xds)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { _ = f.xds.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		work.Wait()
+		if t.Failed() {
+			t.Logf("log:\n%s", f.log)
+		}
+	})
+	return f
+}
+
+// inForce waits until the limits are those of the text, and returns how long that took.
+func (f *following) inForce(t testing.TB, want string) time.Duration {
+	t.Helper()
+	return eventually.Nil(t, "rules in force", func() error {
+		if got := f.Config().Dump(); got != want {
+			return fmt.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		return nil
+	})
+}
+
+// dumped is a limit as [envoyrls.Config.Dump] shows it.
+func dumped(key string, n int, unit string) string {
+	return fmt.Sprintf("%s: unit=%s requests_per_unit=%d, shadow_mode: false, quota_mode: false\n", key, unit, n)
+}
+
+const hour = rlsconfv3.RateLimitUnit_HOUR
+
+// TestXDS: nothing is decided before the first rules; then rules are in force as they are sent, an
+// empty set included, and each is acknowledged.
+func TestXDS(t *testing.T) {
+	listen, address := xdstest.OnTCP(t)
+	c := xdstest.New(t, listen)
+	c.Start()
+	defer c.Stop()
+	f := follow(t, envoyrls.XDSConfig{Server: address, NodeMetadata: map[string]string{"zone": "a"}})
+	question := ask("shop", "user=a")
+	if _, err := f.ShouldRateLimit(t.Context(), question); status.Code(err) != codes.Unavailable {
+		t.Errorf("before the first rules: %v; want UNAVAILABLE", err)
+	}
+	if r := f.xds.Reload(); r.Err == nil {
+		t.Error("Reload: no error before the first rules")
+	}
+	c.Send(xdstest.Limit("shop", "user", 2, hour))
+	took := f.inForce(t, dumped("shop.user", 2, "HOUR"))
+	t.Logf("the first rules were in force after %v", took)
+	for i, want := range []string{"OK: OK 1 of 2/HOUR", "OK: OK 0 of 2/HOUR", "OVER: OVER 0 of 2/HOUR"} {
+		response, err := f.ShouldRateLimit(t.Context(), question)
+		if err != nil || show(response) != want {
+			t.Errorf("question %d: %v, %v; want %s", i+1, show(response), err, want)
+		}
+	}
+	sent := time.Now()
+	version := c.Send(xdstest.Limit("shop", "user", 5, hour), xdstest.Limit("other", "ip", 1, hour))
+	f.inForce(t, dumped("other.ip", 1, "HOUR")+dumped("shop.user", 5, "HOUR"))
+	t.Logf("a change was in force after %v", time.Since(sent))
+	eventually.True(t, "the rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
+	c.Send()
+	f.inForce(t, "")
+	if response, err := f.ShouldRateLimit(t.Context(), question); err != nil || show(response) != "OK: OK" {
+		t.Errorf("without rules: %v, %v", show(response), err)
+	}
+	if r := f.xds.Last(); r.Err != nil || r.Good != 2 || f.changes.Load() != 3 {
+		t.Errorf("%+v, reported %d times; want two changes after the first rules", r, f.changes.Load())
+	}
+	if who := c.First().GetNode(); who.GetId() != xdstest.Node || who.GetMetadata().AsMap()["zone"] != "a" {
+		t.Errorf("the node is %v", who)
+	}
+}
+
+// TestXDSRefuses: rules with mistakes are refused with every mistake, the last good ones stay in
+// force, and good ones that follow are used.
+func TestXDSRefuses(t *testing.T) {
+	listen, address := xdstest.OnTCP(t)
+	c := xdstest.New(t, listen)
+	c.Start()
+	defer c.Stop()
+	broken := &rlsconfv3.RateLimitConfig{Name: "a", Domain: "shop", Descriptors: []*rlsconfv3.RateLimitDescriptor{
+		{Key: "", RateLimit: &rlsconfv3.RateLimitPolicy{Unit: hour, RequestsPerUnit: 1}},
+		{Key: "user", RateLimit: &rlsconfv3.RateLimitPolicy{RequestsPerUnit: 1}},
+		{Key: "user", RateLimit: &rlsconfv3.RateLimitPolicy{Unit: 99}},
+		{Key: "ip", RateLimit: &rlsconfv3.RateLimitPolicy{Unit: hour, Unlimited: true}},
+	}}
+	const sameDomain = "b: domain: duplicate domain 'shop' in config file; it is that of a"
+	want := strings.Join([]string{
+		"a: descriptors[0]: descriptor has empty key",
+		"a: descriptors[1].rate_limit.unit: invalid rate limit unit ''; want second, minute, hour, day, week, month or year",
+		"a: descriptors[2]: duplicate descriptor composite key 'shop.user'",
+		"a: descriptors[2].rate_limit.unit: invalid rate limit unit '99'; want second, minute, hour, day, week, month or year",
+		"a: descriptors[3].rate_limit.unit: should not specify rate limit unit when unlimited",
+		sameDomain,
+	}, "\n")
+	duplicate := xdstest.Limit("shop", "user", 1, hour)
+	duplicate.Name = "b"
+	c.Send(broken, duplicate)
+	f := follow(t, envoyrls.XDSConfig{Server: address})
+	eventually.True(t, "a refusal", func() bool { return len(c.Refused()) > 0 })
+	if got := c.Refused()[0]; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if f.Config() != nil || f.xds.Last().Err == nil {
+		t.Errorf("%s is in force, and the error is %v", f.Config().Dump(), f.xds.Last().Err)
+	}
+	eventually.True(t, "the first refusal is logged", func() bool {
+		return strings.Count(f.log.String(), "is refused, and there was none before") == 1
+	})
+	good := xdstest.Limit("shop", "user", 3, hour)
+	c.Send(good)
+	f.inForce(t, dumped("shop.user", 3, "HOUR"))
+	before := len(c.Refused())
+	duplicate.Domain = "shop"
+	c.Send(good, duplicate)
+	eventually.True(t, "another refusal", func() bool { return len(c.Refused()) > before })
+	if got, want := c.Refused()[before], "shop: domain: duplicate domain 'shop' in config file; it is that of b"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	f.inForce(t, dumped("shop.user", 3, "HOUR"))
+	eventually.True(t, "the refusal is logged", func() bool {
+		return strings.Count(f.log.String(), "is refused, the last good one stays in force") == 1
+	})
+	// The same rules once more are acknowledged, and change nothing.
+	is := f.Config()
+	version := c.Send(good)
+	eventually.True(t, "the same rules are acknowledged", func() bool { return c.Accepted(version) == 1 })
+	if f.Config() != is || f.xds.Last().Err != nil {
+		t.Errorf("the same rules are a change, or an error: %v", f.xds.Last().Err)
+	}
+	t.Logf("%d refusals", len(c.Refused()))
+}
+
+// TestXDSMerges: with merged domains, several resources are one domain.
+func TestXDSMerges(t *testing.T) {
+	listen, address := xdstest.OnTCP(t)
+	c := xdstest.New(t, listen)
+	c.Start()
+	defer c.Stop()
+	more := xdstest.Limit("shop", "ip", 4, hour)
+	more.Name = "more"
+	more.Descriptors[0].ShadowMode, more.Descriptors[0].QuotaMode = true, true
+	more.Descriptors[0].Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
+		"text": structpb.NewStringValue("true")}}
+	c.Send(xdstest.Limit("shop", "user\u2028\x7f", 3, hour), more)
+	f := follow(t, envoyrls.XDSConfig{Server: address, MergeDomains: true})
+	f.inForce(t, "shop.ip: unit=HOUR requests_per_unit=4, shadow_mode: true, quota_mode: true\n"+
+		dumped(`shop.user\u2028\x7f`, 3, "HOUR"))
+	response, err := f.ShouldRateLimit(t.Context(), ask("shop", "user\u2028\x7f=a"))
+	if err != nil || show(response) != "OK: OK 2 of 3/HOUR" {
+		t.Errorf("a key with unusual characters: %s, %v", show(response), err)
+	}
+}
+
+// TestXDSFlaps: while the server comes and goes with other rules each time, every question is
+// answered, no charge is lost, and the rules of each time are in force.
+func TestXDSFlaps(t *testing.T) {
+	listen, address := xdstest.OnTCP(t)
+	c := xdstest.New(t, listen)
+	const counted = 100
+	kept := xdstest.Limit("kept", "user", counted, rlsconfv3.RateLimitUnit_YEAR)
+	c.Send(kept)
+	c.Start()
+	f := follow(t, envoyrls.XDSConfig{Server: address})
+	f.inForce(t, dumped("kept.user", counted, "YEAR"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var admitted, asked, failed atomic.Int64
+	var work sync.WaitGroup
+	for range 4 {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				response, err := f.ShouldRateLimit(context.Background(), ask("kept", "user=a"))
+				if asked.Add(1); err != nil {
+					failed.Add(1)
+				} else if response.GetOverallCode() == ok {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	var slowest time.Duration
+	for i := range 20 {
+		c.Stop()
+		// A restarted server counts its versions from one again, which is no reason to miss rules.
+		c.Version = 0
+		c.Send(kept, xdstest.Limit("new", "user", uint32(i+1), hour))
+		c.Start()
+		slowest = max(slowest, f.inForce(t, dumped("kept.user", counted, "YEAR")+dumped("new.user", i+1, "HOUR")))
+	}
+	cancel()
+	work.Wait()
+	c.Stop()
+	if admitted.Load() != counted || failed.Load() != 0 {
+		t.Errorf("%d of %d admitted, want %d; %d failed", admitted.Load(), asked.Load(), counted, failed.Load())
+	}
+	t.Logf("%d questions; after a flap, rules were in force within %v", asked.Load(), slowest)
+}
+
+// TestXDSLarge: ten thousand descriptors are in force, all of them.
+func TestXDSLarge(t *testing.T) {
+	listen, address := xdstest.OnTCP(t)
+	c := xdstest.New(t, listen)
+	c.Start()
+	defer c.Stop()
+	c.Send(xdstest.Limit("shop", "user", 1, hour))
+	f := follow(t, envoyrls.XDSConfig{Server: address})
+	f.inForce(t, dumped("shop.user", 1, "HOUR"))
+	large := &rlsconfv3.RateLimitConfig{Name: "shop", Domain: "shop"}
+	const many = 10_000
+	for i := range many {
+		large.Descriptors = append(large.Descriptors, &rlsconfv3.RateLimitDescriptor{
+			Key: "user", Value: strconv.Itoa(i),
+			RateLimit: &rlsconfv3.RateLimitPolicy{Unit: hour, RequestsPerUnit: uint32(i + 1)}})
+	}
+	sent := time.Now()
+	c.Send(large)
+	eventually.True(t, "all limits in force", func() bool { return f.Config().Limits() == many })
+	t.Logf("%d descriptors were in force after %v", many, time.Since(sent))
+	response, err := f.ShouldRateLimit(t.Context(), ask("shop", "user=9999"))
+	if err != nil || show(response) != "OK: OK 9999 of 10000/HOUR" {
+		t.Errorf("%s, %v", show(response), err)
+	}
+}
+
+// TestXDSAway: the server is away for a minute, on a virtual clock. The last rules stay in force.
+// What has changed is in force within a second after the server is back.
+func TestXDSAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var current atomic.Pointer[bufconn.Listener]
+		c := xdstest.New(t, func() net.Listener {
+			l := bufconn.Listen(1 << 20)
+			current.Store(l)
+			return l
+		})
+		c.Send(xdstest.Limit("shop", "user", 2, hour))
+		c.Start()
+		f := follow(t, envoyrls.XDSConfig{Server: "control:18001"}, func(x *envoyrls.XDS) {
+			x.DialWith(func(ctx context.Context, _ string) (net.Conn, error) { return current.Load().DialContext(ctx) })
+		})
+		synctest.Wait()
+		if got := f.Config().Dump(); got != dumped("shop.user", 2, "HOUR") {
+			t.Fatalf("at first: %s", got)
+		}
+		c.Stop()
+		for i := range 60 {
+			time.Sleep(time.Second)
+			response, err := f.ShouldRateLimit(t.Context(), ask("shop", "user="+strconv.Itoa(i)))
+			if err != nil || show(response) != "OK: OK 1 of 2/HOUR" {
+				t.Fatalf("after %d s: %v, %v", i, show(response), err)
+			}
+		}
+		if r := f.xds.Last(); r.Err == nil || !strings.Contains(r.Err.Error(), "no connection to xds://control:18001") {
+			t.Errorf("the connection is lost, and the error is %v", r.Err)
+		}
+		c.Send(xdstest.Limit("shop", "user", 7, hour))
+		c.Start()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := f.Config().Dump(); got != dumped("shop.user", 7, "HOUR") || f.xds.Last().Err != nil {
+			t.Errorf("a second after the server is back: %s, %v", got, f.xds.Last().Err)
+		}
+		if n := strings.Count(f.log.String(), "no connection to the server"); n > 2 {
+			t.Errorf("a minute without a connection is logged %d times", n)
+		}
+		c.Stop()
+	})
+}
+
+// TestXDSHeaders: the headers of the configuration reach the server.
+func TestXDSHeaders(t *testing.T) {
+	listen, address := xdstest.OnTCP(t)
+	c := xdstest.New(t, listen)
+	got := make(chan []string, 100)
+	c.Start(grpc.StreamInterceptor(func(
+		srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		header, _ := metadata.FromIncomingContext(stream.Context())
+		got <- header.Get("x-cluster")
+		return next(srv, stream)
+	}))
+	defer c.Stop()
+	follow(t, envoyrls.XDSConfig{Server: address, Headers: map[string]string{"x-cluster": "eu"}})
+	if is := <-got; len(is) != 1 || is[0] != "eu" {
+		t.Errorf("the header is %q", is)
+	}
+}
