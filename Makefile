@@ -57,7 +57,8 @@ CERTIFICATES ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/p
 
 .PHONY: image
 image: ## Make bin/image, which deploy/Dockerfile builds the container image from
-	rm -rf bin/image && mkdir -p bin/image/state
+	rm -rf bin/image && mkdir -p bin/image/state bin/image/bin
+	ln -s ../stint bin/image/bin/ratelimit # which Envoy Gateway starts
 	cp "$(CERTIFICATES)" bin/image/ca-certificates.crt
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags="-s -w" -o bin/image/stint ./cmd/stint
 

@@ -107,6 +107,10 @@ type Envoy struct {
 	HeaderLimit, HeaderRemaining, HeaderReset string
 	// Metadata adds dynamic metadata to answers.
 	Metadata bool
+	// Stats adds metrics under the names of envoyproxy/ratelimit. They count hits above the share
+	// NearLimit of a limit, 0.8 unless set, as near it.
+	Stats     bool
+	NearLimit float64
 	// ShadowMode answers OK to everything. QuotaMode treats every limit as one in quota mode: a
 	// request passes if one of its descriptors has room.
 	ShadowMode, QuotaMode bool
@@ -156,6 +160,9 @@ func (e *Envoy) options() (envoyrls.Options, error) {
 	if err != nil {
 		return envoyrls.Options{}, err
 	}
+	if e.NearLimit < 0 || e.NearLimit > 1 {
+		return envoyrls.Options{}, fmt.Errorf("hits are near a limit above %v of it; want a share from 0 to 1", e.NearLimit)
+	}
 	headers, err := envoyrls.ParseHeaders(e.Headers)
 	return envoyrls.Options{
 		Window: window, StopOverLimit: e.StopOverLimit,
@@ -164,6 +171,9 @@ func (e *Envoy) options() (envoyrls.Options, error) {
 		ShadowMode:  e.ShadowMode, QuotaMode: e.QuotaMode,
 	}, err
 }
+
+// defaultNearLimit is [Envoy.NearLimit] unless set.
+const defaultNearLimit = 0.8
 
 // defaultMaxConnections is [Config.MaxConnections] unless set.
 const defaultMaxConnections = 10_000

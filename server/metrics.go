@@ -29,10 +29,14 @@ func (s *Server) newMetrics() (endpoint, error) {
 // scrapes returns what the monitor has counted, and metrics of the process, for Prometheus.
 func (s *Server) scrapes() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
-	for _, c := range []prometheus.Collector{
+	all := []prometheus.Collector{
 		s.monitor, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
+	}
+	if s.envoyStats != nil {
+		all = append(all, s.envoyStats)
+	}
+	for _, c := range all {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

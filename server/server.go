@@ -57,6 +57,7 @@ type Server struct {
 	api         *api.API          // nil without the JSON API
 	envoy       *envoyrls.Service // nil without rules
 	envoyWindow envoyrls.Window
+	envoyStats  *envoyrls.Stats // nil unless they are asked for
 	sources     []source
 	addresses   map[string]net.Addr
 	undo        undo

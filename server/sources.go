@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,10 @@ func (s *Server) openGuard(ctx context.Context) error {
 
 	known := s.envoyTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate; see newHTTP
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
+	if s.c.Envoy.Stats {
+		s.envoyStats = envoyrls.NewStats(cmp.Or(s.c.Envoy.NearLimit, defaultNearLimit))
+		options.Stats = s.envoyStats
+	}
 	if s.envoy, err = envoyrls.NewService(s.store, s.rules, options); err != nil {
 		return err
 	}
@@ -106,7 +111,7 @@ func (s *Server) watch(context.Context) error {
 		}
 		first := from.files.Last()
 		first.Changed = true // the first read is a change, too
-		s.monitor.Reloaded(from.name, first)
+		s.reloaded(from.name)(first)
 	}
 	s.runSources()
 	return nil
@@ -148,7 +153,12 @@ func (s *Server) followEnvoy() *envoyrls.XDS {
 
 // reloaded returns a function that reports a source's reloads to the monitor.
 func (s *Server) reloaded(source string) func(reload.Result) {
-	return func(r reload.Result) { s.monitor.Reloaded(source, r) }
+	return func(r reload.Result) {
+		s.monitor.Reloaded(source, r)
+		if s.envoyStats != nil && source == envoySource {
+			s.envoyStats.Configured(r.Err)
+		}
+	}
 }
 
 // policiesChanged reports a reload, and logs settings that take effect only at the next start.

@@ -48,6 +48,8 @@ type daemonFlags struct {
 	Drain      time.Duration `name:"drain" placeholder:"TIME" default:"0s" help:"How long to keep serving after SIGTERM or SIGINT, until load balancers notice that it is not ready. Default: ${default}."`
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
+
+	envStore string // the URL that the environment of another program names
 }
 
 type levelFlag slog.Level
@@ -191,7 +193,7 @@ func setThreshold(thresholds map[string]float64, text string) error {
 // configuration returns what the flags say, or else the environment. It makes the token of the
 // admin listener, unless there is one or none is wanted.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
-	store, err := f.addTo(cmp.Or(redisURL(f.Store), envURL()))
+	store, err := f.addTo(cmp.Or(f.envStore, redisURL(f.Store), envURL()))
 	if err != nil {
 		return server.Config{}, usageMistake(err)
 	}

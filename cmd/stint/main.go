@@ -13,13 +13,14 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	_ "time/tzdata" // time zones of calendar limits, for images that have none
 )
 
 // Signals act as by default, except for daemons and commands that run until they are interrupted.
 // From the environment stint reads COLUMNS, to wrap help, NO_COLOR and TERM, what flags name, and
-// in daemons what daemon.go names.
+// in daemons what daemon.go names, and with --as-ratelimit what as_ratelimit.go does.
 func main() {
 	redirectGRPC()
 	build, _ := debug.ReadBuildInfo() // nil without module support, which version reports
@@ -29,5 +30,9 @@ func main() {
 		Color:  os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		Asks:   isTerminal(os.Stdin),
 	}
-	os.Exit(s.report(run(s, os.Args[1:])))
+	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == ratelimitName {
+		args = append([]string{"serve", "--as-ratelimit"}, args...)
+	}
+	os.Exit(s.report(run(s, args)))
 }

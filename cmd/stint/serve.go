@@ -2,12 +2,16 @@ package main
 
 import (
 	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/server"
 )
 
 type serveCommand struct {
+	AsRatelimit   bool       `name:"as-ratelimit" help:"Take the place of envoyproxy/ratelimit: read its environment variables, such as REDIS_URL, CONFIG_TYPE and GRPC_SERVER_USE_TLS, and count in fixed windows unless there is --envoy-window. Flags go before the environment. A program with the name ratelimit does so, too."`
 	HTTP          string     `name:"http" placeholder:"ADDR" default:":8080" help:"The address of the JSON API, forward-auth and probes. Empty turns it off. Default: ${default}."`
 	GRPC          string     `name:"grpc" placeholder:"ADDR" default:":8081" help:"The address of Envoy's rate limit service, if there is --envoy-config. Default: ${default}."`
 	EnvoyConfig   string     `name:"envoy-config" placeholder:"DIR" help:"Rules for Envoy's rate limit service, as envoyproxy/ratelimit reads them."`
@@ -22,11 +26,17 @@ type serveCommand struct {
 	EnvoyShadow   bool       `name:"envoy-shadow" help:"Answer OK to everything Envoy asks; statuses still show which limits are exceeded."`
 	EnvoyQuota    bool       `name:"envoy-quota" help:"Treat every limit of Envoy's as one in quota mode: a request passes if one of its descriptors has room."`
 	EnvoyMetadata bool       `name:"envoy-metadata" help:"Add dynamic metadata to the answers to Envoy."`
+	EnvoyMetrics  bool       `name:"envoy-metrics" negatable:"" help:"Add metrics with the names of envoyproxy/ratelimit, five for each limit. On with --as-ratelimit and USE_PROMETHEUS."`
 	APIToken      string     `name:"api-token-file" placeholder:"FILE" help:"Bearer tokens for the API, one per line. Without it, and without --tls-client-ca, only callers on this host may use the API."`
 	APIPublic     bool       `name:"api-public" help:"Let anyone who can connect use the API, and POST /json unless there is --envoy-token-file."`
 	APIAdHoc      bool       `name:"api-ad-hoc" help:"Let callers of the API send limits along."`
 
 	daemonFlags
+
+	// What only the environment of envoyproxy/ratelimit sets.
+	xds         *server.EnvoyXDS
+	nearLimit   float64
+	tlsOnlyGRPC bool
 }
 
 func (*serveCommand) Help() string {
@@ -36,34 +46,53 @@ finish; behind a load balancer, --drain keeps serving until it notices. Redis ne
 
     stint serve --config stint.yaml
     stint serve --envoy-config /etc/ratelimit --store redis://localhost:6379/0
+    REDIS_URL=localhost:6379 RUNTIME_ROOT=/srv stint serve --as-ratelimit
     stint serve --config stint.yaml --api-token-file tokens --tls-cert cert.pem --tls-key key.pem`
 }
 
-func (c *serveCommand) Run(s *system) error {
-	config, err := c.configuration(s)
+func (c *serveCommand) Run(s *system, k *kong.Context) error {
+	config, err := c.server(s, &asRatelimit{getenv: os.Getenv,
+		given: func(flag string) bool { return isGiven(k.Path, flag) }})
 	if err != nil {
 		return err
-	}
-	config.HTTP, config.GRPC = c.HTTP, c.GRPC
-	config.Envoy = c.envoy()
-	config.APITokens, config.APIPublic, config.APIAdHoc = c.APIToken, c.APIPublic, c.APIAdHoc
-	if c.EnvoyConfig == "" {
-		config.GRPC = ""
-		config.Logger.Info("stint: Envoy's rate limit service is off, because there is no --envoy-config")
-	}
-	if c.Config == "" {
-		config.Logger.Info("stint: without --config " + builtInLimits)
 	}
 	return runDaemon(config)
 }
 
+// server returns what the flags say, and with --as-ratelimit the environment.
+func (c *serveCommand) server(s *system, env *asRatelimit) (server.Config, error) {
+	if c.AsRatelimit {
+		if err := c.applyRatelimit(env); err != nil {
+			return server.Config{}, err
+		}
+	}
+	config, err := c.configuration(s)
+	if err != nil {
+		return config, err
+	}
+	env.warn(config.Logger)
+	config.HTTP, config.GRPC = c.HTTP, c.GRPC
+	config.TLSOnlyGRPC = c.tlsOnlyGRPC
+	config.Envoy = c.envoy()
+	config.APITokens, config.APIPublic, config.APIAdHoc = c.APIToken, c.APIPublic, c.APIAdHoc
+	if c.EnvoyConfig == "" && c.xds == nil {
+		config.GRPC = ""
+		config.Logger.Info("stint: Envoy's rate limit service is off, because there is no --envoy-config")
+	}
+	if c.Config == "" && !c.AsRatelimit {
+		config.Logger.Info("stint: without --config " + builtInLimits)
+	}
+	return config, nil
+}
+
 func (c *serveCommand) envoy() server.Envoy {
 	return server.Envoy{
-		Rules: c.EnvoyConfig, MergeDomains: c.EnvoyMerge, Tokens: c.EnvoyToken,
+		Rules: c.EnvoyConfig, XDS: c.xds, MergeDomains: c.EnvoyMerge, Tokens: c.EnvoyToken,
 		Window: c.EnvoyWindow, StopOverLimit: c.EnvoyStop,
 		Headers: c.EnvoyHeaders, Metadata: c.EnvoyMetadata,
 		HeaderLimit: string(c.EnvoyLimit), HeaderRemaining: string(c.EnvoyLeft), HeaderReset: string(c.EnvoyReset),
 		ShadowMode: c.EnvoyShadow, QuotaMode: c.EnvoyQuota,
+		Stats: c.EnvoyMetrics, NearLimit: c.nearLimit,
 	}
 }
 

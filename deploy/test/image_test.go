@@ -129,7 +129,7 @@ func TestImage(t *testing.T) {
 		}
 		return err
 	})
-	if want := []string{"/etc/ssl/certs/ca-certificates.crt", "/stint"}; err != nil || !slices.Equal(files, want) {
+	if want := []string{"/bin/ratelimit", "/etc/ssl/certs/ca-certificates.crt", "/stint"}; err != nil || !slices.Equal(files, want) {
 		t.Errorf("the image has %q, %v; want %q", files, err, want)
 	}
 	state, err := os.Stat(mounted + "/var/lib/stint")

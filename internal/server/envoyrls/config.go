@@ -65,6 +65,9 @@ type rule struct {
 	// that is not the descriptor's own; see chargeUsed.
 	looked, begun atomic.Bool
 
+	// counts are those of [Stats]; nil without them.
+	counts *counts
+
 	unlimited, shadow, quota bool
 	name                     string
 	replaces                 []string

@@ -81,6 +81,8 @@ type Options struct {
 	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
 	// not be decided. A [policy.Guard] logs them. It may be nil.
 	Observer stint.Observer
+	// Stats count in addition, under the names of envoyproxy/ratelimit. It may be nil.
+	Stats *Stats
 	// Logger logs what is not part of a decision, such as refunds that fail. It is slog.Default()
 	// unless set.
 	Logger *slog.Logger

@@ -51,6 +51,9 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 		e.call.reset()
 		return e
 	}
+	if config != nil && o.Stats != nil {
+		o.Stats.attach(config)
+	}
 	s.config.Store(config)
 	return s, nil
 }
@@ -59,6 +62,9 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 // belong to descriptors and windows, not to configurations: a changed limit keeps its history. It
 // says what is different since.
 func (s *Service) Swap(config *Config) reload.InForce {
+	if s.options.Stats != nil {
+		s.options.Stats.attach(config)
+	}
 	was := s.config.Swap(config)
 	if was == nil {
 		was = config // the first one is not a change
@@ -101,7 +107,11 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 		return err
 	}
 	err := s.decide(ctx, c)
-	s.observe(ctx, c, time.Since(begun), err)
+	took := time.Since(begun)
+	s.observe(ctx, c, took, err)
+	if s.options.Stats != nil {
+		s.options.Stats.count(c, took, err)
+	}
 	if err != nil {
 		return failure(ctx, err)
 	}

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-limiter/stint/internal/tlsfiles"
+	"github.com/stint-limiter/stint/server"
+)
+
+// ratelimitName is the name of the program that --as-ratelimit replaces. Called by this name, stint
+// serves in its place: Envoy Gateway starts /bin/ratelimit, without arguments.
+const ratelimitName = "ratelimit"
+
+// asRatelimit reads the environment of envoyproxy/ratelimit. Flags go before it.
+type asRatelimit struct {
+	getenv func(string) string
+	given  func(flag string) bool
+	errs   []error
+	// warnings are what is ignored, and what that changes.
+	warnings []string
+}
+
+// notNeeded are the variables that change nothing here: connections to Redis are one per process
+// and need no pool, denials are remembered anyway, and connections to the xDS server are tried again
+// within a second. Those of memcached and of the second Redis count only if that is used.
+var notNeeded = []string{
+	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
+	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
+	"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_TIMEOUT", "REDIS_POOL_ON_EMPTY_BEHAVIOR",
+	"REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL", "REDIS_STARTUP_MAX_ELAPSED_TIME",
+	"CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL",
+	"XDS_CLIENT_BACKOFF_MAX_INTERVAL", "XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "XDS_CLIENT_BACKOFF_JITTER",
+	"DISABLE_STATS", "STATS_FLUSH_INTERVAL", "PROMETHEUS_MAPPER_YAML",
+}
+
+// ratelimitWarnings are the variables whose values other than these are ignored, with what that
+// changes. Decisions are the same without them.
+var ratelimitWarnings = map[string]struct{ fine, change string }{
+	"REDIS_PERSECOND":                          {"false", "limits per second are counted in the Redis of REDIS_URL, which gets their load"},
+	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION":     {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
+	"USE_STATSD":                               {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
+	"USE_DOG_STATSD":                           {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
+	"EXTRA_TAGS":                               {"", "metrics do not have these tags; add them in Prometheus"},
+	"PROMETHEUS_PATH":                          {"/metrics", "metrics are at /metrics"},
+	"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS": {"false", "response times are in seconds"},
+	"TRACING_ENABLED":                          {"false", "no traces are sent"},
+	"GRPC_MAX_CONNECTION_AGE":                  {"", "connections of Envoy are not closed by age, so new processes get only new connections"},
+	"GRPC_MAX_CONNECTION_AGE_GRACE":            {"", "connections of Envoy are not closed by age"},
+}
+
+// ratelimitRefused are the variables whose values other than these end the start: without them,
+// other requests would be decided, other callers be admitted, or none be served at all.
+var ratelimitRefused = map[string]struct{ fine, want string }{
+	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis in REDIS_URL"},
+	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
+	"GRPC_CLIENT_TLS_SAN":                  {"", "names in client certificates are not checked; want a CA in GRPC_CLIENT_TLS_CACERT that signs only certificates of callers"},
+	"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": {"false", "the name in the certificate of Redis is always checked; want a host in REDIS_URL that the certificate is valid for"},
+	"REDIS_SENTINEL_AUTH":                  {"", "Sentinels with a password of their own are not supported; want Sentinels that need none"},
+	"CACHE_KEY_PREFIX":                     {"", "two services with one Redis would count together; want store.prefix in the file of --config instead"},
+}
+
+// applyRatelimit sets what the flags leave open as the environment of envoyproxy/ratelimit says.
+func (c *serveCommand) applyRatelimit(r *asRatelimit) error {
+	for _, name := range slices.Sorted(maps.Keys(ratelimitRefused)) {
+		if of := ratelimitRefused[name]; r.other(name, of.fine) {
+			r.wrong(name, of.want)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ratelimitWarnings)) {
+		if of := ratelimitWarnings[name]; r.other(name, of.fine) {
+			r.warnings = append(r.warnings, name+" is ignored: "+of.change)
+		}
+	}
+	r.addresses(c)
+	r.tls(c)
+	r.counting(c)
+	r.rules(c)
+	r.logging(c)
+	if store := c.Store; store == "" || store == redisStore {
+		c.envStore = r.redis()
+	}
+	return errors.Join(r.errs...)
+}
+
+func (r *asRatelimit) env(name string) string { return strings.TrimSpace(r.getenv(name)) }
+
+// other reports whether a variable has another value than this one.
+func (r *asRatelimit) other(name, fine string) bool {
+	value := r.env(name)
+	if on, err := strconv.ParseBool(value); err == nil && (fine == "false" || fine == "true") {
+		value = strconv.FormatBool(on)
+	}
+	return value != "" && !strings.EqualFold(value, fine)
+}
+
+func (r *asRatelimit) wrong(name, format string, args ...any) {
+	r.errs = append(r.errs, usageMistake(fmt.Errorf("%s: "+format, append([]any{name}, args...)...)))
+}
+
+// set sets a flag that is not given, if the variable is set.
+func (r *asRatelimit) set(flag string, to *string, name string) {
+	if value := r.env(name); value != "" && !r.given(flag) {
+		*to = value
+	}
+}
+
+// on reports whether a variable is true.
+func (r *asRatelimit) on(name string) bool {
+	value := r.env(name)
+	if value == "" {
+		return false
+	}
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		r.wrong(name, "%q; want true or false", value)
+	}
+	return on
+}
+
+// turn sets a switch that is not given.
+func (r *asRatelimit) turn(flag string, to *bool, name string) {
+	if on := r.on(name); !r.given(flag) {
+		*to = on
+	}
+}
+
+func (r *asRatelimit) port(name, otherwise string) string {
+	value := cmp.Or(r.env(name), otherwise)
+	if _, err := strconv.ParseUint(value, 10, 16); err != nil {
+		r.wrong(name, "%q; want a port up to 65535", value)
+	}
+	return value
+}
+
+func (r *asRatelimit) addresses(c *serveCommand) {
+	if at := net.JoinHostPort(r.env("HOST"), r.port("PORT", "8080")); !r.given("http") {
+		c.HTTP = at
+	}
+	if at := net.JoinHostPort(r.env("GRPC_HOST"), r.port("GRPC_PORT", "8081")); !r.given("grpc") {
+		c.GRPC = at
+	}
+	// There, everyone may use the debug port. Here, it is for this host unless there are tokens.
+	host, port := "127.0.0.1", r.port("DEBUG_PORT", "6070")
+	if c.AdminToken != "" {
+		host = r.env("DEBUG_HOST")
+	} else {
+		c.NoToken = true
+		if r.other("DEBUG_HOST", host) && !r.given("admin") {
+			r.warnings = append(r.warnings, "DEBUG_HOST is ignored: without --admin-token-file the admin listener is on 127.0.0.1:"+port)
+		}
+	}
+	if !r.given("admin") {
+		c.Admin = net.JoinHostPort(host, port)
+	}
+	if r.on("USE_PROMETHEUS") {
+		if !r.given("metrics") {
+			c.Metrics = cmp.Or(r.env("PROMETHEUS_ADDR"), ":9090")
+		}
+		if !r.given("envoy-metrics") {
+			c.EnvoyMetrics = true
+		}
+	}
+}
+
+func (r *asRatelimit) tls(c *serveCommand) {
+	if !r.on("GRPC_SERVER_USE_TLS") || r.given("tls-cert") || r.given("tls-key") {
+		return
+	}
+	c.TLSCert, c.TLSKey = r.env("GRPC_SERVER_TLS_CERT"), r.env("GRPC_SERVER_TLS_KEY")
+	r.set("tls-client-ca", &c.TLSClient, "GRPC_CLIENT_TLS_CACERT")
+	c.tlsOnlyGRPC = true
+	if c.TLSCert == "" || c.TLSKey == "" {
+		r.wrong("GRPC_SERVER_USE_TLS", "want GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY, too")
+	}
+}
+
+func (r *asRatelimit) counting(c *serveCommand) {
+	if !r.given("envoy-window") {
+		if c.EnvoyWindow = "fixed"; r.on("USE_CALENDAR_MONTH_RATE_LIMIT") {
+			c.EnvoyWindow = "calendar"
+		}
+	}
+	if !r.given("envoy-headers") {
+		if c.EnvoyHeaders = "none"; r.on("LIMIT_RESPONSE_HEADERS_ENABLED") {
+			c.EnvoyHeaders = "upstream"
+		}
+	}
+	for name, to := range map[string]*headerName{"LIMIT_LIMIT_HEADER": &c.EnvoyLimit,
+		"LIMIT_REMAINING_HEADER": &c.EnvoyLeft, "LIMIT_RESET_HEADER": &c.EnvoyReset} {
+		if value := r.env(name); value != "" && *to == "" {
+			if err := to.UnmarshalText([]byte(value)); err != nil {
+				r.wrong(name, "%w", err)
+			}
+		}
+	}
+	r.turn("envoy-stop-over-limit", &c.EnvoyStop, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT")
+	r.turn("envoy-shadow", &c.EnvoyShadow, "SHADOW_MODE")
+	r.turn("envoy-quota", &c.EnvoyQuota, "QUOTA_MODE")
+	r.turn("envoy-metadata", &c.EnvoyMetadata, "RESPONSE_DYNAMIC_METADATA")
+	r.turn("envoy-merge-domains", &c.EnvoyMerge, "MERGE_DOMAIN_CONFIG")
+	if value := r.env("NEAR_LIMIT_RATIO"); value != "" {
+		var err error
+		if c.nearLimit, err = strconv.ParseFloat(value, 64); err != nil || !(c.nearLimit >= 0 && c.nearLimit <= 1) {
+			r.wrong("NEAR_LIMIT_RATIO", "%q; want a share from 0 to 1, such as 0.8", value)
+		}
+	}
+}
+
+// rules says where the rules come from: files, or a server.
+func (r *asRatelimit) rules(c *serveCommand) {
+	if r.given("envoy-config") {
+		return
+	}
+	switch kind := cmp.Or(r.env("CONFIG_TYPE"), "FILE"); kind {
+	case "FILE":
+		c.EnvoyConfig = filepath.Join(cmp.Or(r.env("RUNTIME_ROOT"), "/srv/runtime_data/current"),
+			r.env("RUNTIME_SUBDIRECTORY"), cmp.Or(r.env("RUNTIME_APPDIRECTORY"), "config"))
+	case "GRPC_XDS_SOTW":
+		c.xds = &server.EnvoyXDS{
+			Server:       cmp.Or(r.env("CONFIG_GRPC_XDS_SERVER_URL"), "localhost:18000"),
+			NodeID:       cmp.Or(r.env("CONFIG_GRPC_XDS_NODE_ID"), "default"),
+			NodeMetadata: r.pairs("CONFIG_GRPC_XDS_NODE_METADATA", "="),
+			Headers:      r.pairs("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", ":"),
+			Healthy:      r.on("FORCE_START_WITHOUT_INITIAL_CONFIG") && !r.on("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"),
+		}
+		if c.xds.TLS = r.on("CONFIG_GRPC_XDS_SERVER_USE_TLS"); c.xds.TLS {
+			c.xds.CA, c.xds.ServerName = r.env("CONFIG_GRPC_XDS_SERVER_TLS_CACERT"), r.env("CONFIG_GRPC_XDS_SERVER_TLS_SAN")
+			c.xds.Cert, c.xds.Key = r.env("CONFIG_GRPC_XDS_CLIENT_TLS_CERT"), r.env("CONFIG_GRPC_XDS_CLIENT_TLS_KEY")
+		}
+		if value := r.env("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"); value != "" {
+			var err error
+			if c.xds.MaxMessage, err = strconv.Atoi(value); err != nil || c.xds.MaxMessage < 1 {
+				r.wrong("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "%q; want a number of bytes", value)
+			}
+		}
+	default:
+		r.wrong("CONFIG_TYPE", "%q; want FILE or GRPC_XDS_SOTW", kind)
+	}
+}
+
+// pairs reads a list of names and values: "zone=a,rack=7".
+func (r *asRatelimit) pairs(name, between string) map[string]string {
+	pairs := map[string]string{}
+	for entry := range strings.SplitSeq(r.env(name), ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(entry), between)
+		switch {
+		case ok && key != "":
+			pairs[key] = value
+		case entry != "":
+			r.wrong(name, "%q; want a name and a value, such as zone%sa, between commas", entry, between)
+		}
+	}
+	return pairs
+}
+
+func (r *asRatelimit) logging(c *serveCommand) {
+	if value := r.env("LOG_LEVEL"); value != "" && !r.given("log-level") {
+		level := strings.ToLower(value)
+		// Those of the logger there that have no counterpart.
+		level = cmp.Or(map[string]string{"trace": "debug", "warning": "warn", "fatal": "error", "panic": "error"}[level], level)
+		if err := c.LogLevel.UnmarshalText([]byte(level)); err != nil {
+			r.wrong("LOG_LEVEL", "%w", err)
+		}
+	}
+	if value := strings.ToLower(r.env("LOG_FORMAT")); value != "" && !r.given("log-format") {
+		if c.LogFormat = value; value != "json" && value != "text" {
+			r.wrong("LOG_FORMAT", "%q; want text or json", value)
+		}
+	}
+}
+
+// redis returns the URL of the store. Its errors show nothing of REDIS_URL or REDIS_AUTH.
+func (r *asRatelimit) redis() string {
+	text := r.env(redisEnv)
+	if text == "" {
+		r.wrong(redisEnv, "it is not set; want host:port of a Redis, or --store memory to count in this process alone")
+		return ""
+	}
+	addresses := strings.Split(text, ",")
+	query := url.Values{}
+	switch kind := strings.ToLower(cmp.Or(r.env("REDIS_TYPE"), "single")); kind {
+	case "single":
+		if len(addresses) > 1 {
+			r.wrong(redisEnv, "it has several addresses; want one, or REDIS_TYPE=cluster or sentinel")
+		}
+	case "cluster":
+	case "sentinel":
+		if len(addresses) < 2 {
+			r.wrong(redisEnv, "want the name of the master and the addresses of Sentinels: mymaster,host:26379,host:26379")
+			return ""
+		}
+		query.Set("master_set", addresses[0])
+		addresses = addresses[1:]
+	default:
+		r.wrong("REDIS_TYPE", "%q; want single, cluster or sentinel", kind)
+	}
+	first := addresses[0]
+	switch {
+	case strings.HasPrefix(first, "/"):
+		first = "unix://" + first
+	case !strings.Contains(first, "://"):
+		first = "redis://" + first
+	}
+	u, err := url.Parse(first)
+	if err != nil {
+		r.wrong(redisEnv, "it is neither host:port nor a URL such as redis://host:6379/0")
+		return ""
+	}
+	if r.on("REDIS_TLS") && u.Scheme == "redis" {
+		u.Scheme = "rediss"
+	}
+	if auth := r.env("REDIS_AUTH"); auth != "" {
+		name, password, named := strings.Cut(auth, ":")
+		if !named {
+			name, password = "", auth
+		}
+		u.User = url.UserPassword(name, password)
+	}
+	for key, values := range u.Query() {
+		query[key] = values
+	}
+	query["addr"] = append(query["addr"], addresses[1:]...)
+	u.RawQuery = query.Encode()
+	if !r.on("REDIS_TLS") {
+		return u.String()
+	}
+	files := tlsfiles.Files{CA: r.env("REDIS_TLS_CACERT"), Cert: r.env("REDIS_TLS_CLIENT_CERT"), Key: r.env("REDIS_TLS_CLIENT_KEY")}
+	if err := files.Check("REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY"); err != nil {
+		r.errs = append(r.errs, usageMistake(err))
+	}
+	return files.AddTo(u.String(), false)
+}
+
+// warn logs what was ignored.
+func (r *asRatelimit) warn(logger *slog.Logger) {
+	for _, text := range r.warnings {
+		logger.Warn("stint: a setting of envoyproxy/ratelimit that is not supported", "setting", text)
+	}
+}

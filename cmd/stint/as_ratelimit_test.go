@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stint-limiter/stint/server"
+)
+
+// ratelimitConfig is what stint serve --as-ratelimit does with an environment and more flags.
+func ratelimitConfig(t *testing.T, env map[string]string, flags ...string) (server.Config, string, error) {
+	t.Helper()
+	var c serveCommand
+	parser, err := kong.New(&c, helpVariables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := parser.Parse(append([]string{"--as-ratelimit"}, flags...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s := &system{Stderr: &log}
+	config, err := c.server(s, &asRatelimit{getenv: func(name string) string { return env[name] },
+		given: func(flag string) bool { return isGiven(k.Path, flag) }})
+	if s.logs != nil {
+		s.logs.Flush(flushTime)
+	}
+	return config, log.String(), err
+}
+
+// withRedis adds the variable that a Redis needs.
+func withRedis(env map[string]string) map[string]string {
+	all := map[string]string{"REDIS_URL": "redis:6379"}
+	for name, value := range env {
+		all[name] = value
+	}
+	return all
+}
+
+// get returns the field of a configuration by its path: "Envoy.Window".
+func get(c server.Config, path string) any {
+	v := reflect.ValueOf(c)
+	for name := range strings.SplitSeq(path, ".") {
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		v = v.FieldByName(name)
+	}
+	return v.Interface()
+}
+
+// xdsEnv are the variables that rules over xDS need.
+func xdsEnv(name, value string) string { return "CONFIG_TYPE=GRPC_XDS_SOTW " + name + "=" + value }
+
+// ratelimitRows are the variables of envoyproxy/ratelimit with what they set, as the table in
+// docs/migrating.md says: each with a flag that goes before it.
+var ratelimitRows = []struct {
+	env   string // NAME=VALUE, the variable of the row last
+	field string // "" if it changes nothing
+	want  any
+	flag  string
+}{
+	{"HOST=127.0.0.1", "HTTP", "127.0.0.1:8080", "--http=:1"},
+	{"PORT=9", "HTTP", ":9", "--http=:1"},
+	{"GRPC_HOST=127.0.0.1", "GRPC", "127.0.0.1:8081", "--grpc=:1"},
+	{"GRPC_PORT=9", "GRPC", ":9", "--grpc=:1"},
+	{"DEBUG_PORT=9", "Admin", "127.0.0.1:9", "--admin=127.0.0.1:1"},
+	{"GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k GRPC_SERVER_USE_TLS=true", "TLSOnlyGRPC", true, "--tls-cert=f"},
+	{"GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_KEY=k GRPC_SERVER_TLS_CERT=c", "TLSCert", "c", "--tls-cert=f"},
+	{"GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k", "TLSKey", "k", "--tls-key=f"},
+	{"GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k GRPC_CLIENT_TLS_CACERT=ca", "ClientCA", "ca", "--tls-client-ca=f"},
+	{"GRPC_SERVER_TLS_CERT=c GRPC_SERVER_TLS_KEY=k", "TLSCert", "", ""},
+	{"CONFIG_TYPE=FILE", "Envoy.Rules", "/srv/runtime_data/current/config", "--envoy-config=f"},
+	{"RUNTIME_ROOT=/data", "Envoy.Rules", "/data/config", "--envoy-config=f"},
+	{"RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit", "Envoy.Rules", "/data/ratelimit/config", "--envoy-config=f"},
+	{"RUNTIME_ROOT=/data RUNTIME_APPDIRECTORY=rules", "Envoy.Rules", "/data/rules", "--envoy-config=f"},
+	{"CONFIG_TYPE=GRPC_XDS_SOTW", "Envoy.XDS.Server", "localhost:18000", ""},
+	{"CONFIG_TYPE=GRPC_XDS_SOTW", "Envoy.XDS.NodeID", "default", ""},
+	{xdsEnv("CONFIG_GRPC_XDS_SERVER_URL", "envoy-gateway:18001"), "Envoy.XDS.Server", "envoy-gateway:18001", ""},
+	{xdsEnv("CONFIG_GRPC_XDS_NODE_ID", "n"), "Envoy.XDS.NodeID", "n", ""},
+	{xdsEnv("CONFIG_GRPC_XDS_NODE_METADATA", "a=1,b=2"), "Envoy.XDS.NodeMetadata", map[string]string{"a": "1", "b": "2"}, ""},
+	{xdsEnv("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "a:1,b:2"), "Envoy.XDS.Headers", map[string]string{"a": "1", "b": "2"}, ""},
+	{xdsEnv("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"), "Envoy.XDS.TLS", true, ""},
+	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "f"), "Envoy.XDS.CA", "f", ""},
+	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "f"), "Envoy.XDS.Cert", "f", ""},
+	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "f"), "Envoy.XDS.Key", "f", ""},
+	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_SERVER_TLS_SAN", "n"), "Envoy.XDS.ServerName", "n", ""},
+	{xdsEnv("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "9"), "Envoy.XDS.MaxMessage", 9, ""},
+	{xdsEnv("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"), "Envoy.XDS.Healthy", true, ""},
+	{"FORCE_START_WITHOUT_INITIAL_CONFIG=true " + xdsEnv("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"), "Envoy.XDS.Healthy", false, ""},
+	{"MERGE_DOMAIN_CONFIG=true", "Envoy.MergeDomains", true, ""},
+	{"REDIS_URL=other:1", "Store", "redis://other:1", "--store=memory"},
+	{"REDIS_URL=/run/redis.sock", "Store", "unix:///run/redis.sock", "--store=memory"},
+	{"REDIS_URL=redis://other:1/2", "Store", "redis://other:1/2", "--store=memory"},
+	{"REDIS_AUTH=p@ss", "Store", "redis://:p%40ss@redis:6379", "--store=memory"},
+	{"REDIS_AUTH=me:pass", "Store", "redis://me:pass@redis:6379", "--store=memory"},
+	{"REDIS_TLS=true", "Store", "rediss://redis:6379", "--store=memory"},
+	{"REDIS_TLS=true REDIS_TLS_CACERT=f", "Store", "rediss://redis:6379?ca_file=f", "--store=memory"},
+	{"REDIS_TLS=true REDIS_TLS_CLIENT_KEY=k REDIS_TLS_CLIENT_CERT=c", "Store", "rediss://redis:6379?cert_file=c&key_file=k", "--store=memory"},
+	{"REDIS_TLS=true REDIS_TLS_CLIENT_CERT=c REDIS_TLS_CLIENT_KEY=k", "Store", "rediss://redis:6379?cert_file=c&key_file=k", "--store=memory"},
+	{"REDIS_URL=a:1,b:2 REDIS_TYPE=CLUSTER", "Store", "redis://a:1?addr=b%3A2", "--store=memory"},
+	{"REDIS_URL=main,a:1,b:2 REDIS_TYPE=sentinel", "Store", "redis://a:1?addr=b%3A2&master_set=main", "--store=memory"},
+	{"NEAR_LIMIT_RATIO=0.5", "Envoy.NearLimit", 0.5, ""},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "Envoy.Headers", "upstream", "--envoy-headers=all"},
+	{"LIMIT_RESPONSE_HEADERS_ENABLED=false", "Envoy.Headers", "none", "--envoy-headers=all"},
+	{"LIMIT_LIMIT_HEADER=X-A", "Envoy.HeaderLimit", "X-A", "--envoy-header-limit=X-F"},
+	{"LIMIT_REMAINING_HEADER=X-A", "Envoy.HeaderRemaining", "X-A", "--envoy-header-remaining=X-F"},
+	{"LIMIT_RESET_HEADER=X-A", "Envoy.HeaderReset", "X-A", "--envoy-header-reset=X-F"},
+	{"SHADOW_MODE=true", "Envoy.ShadowMode", true, ""},
+	{"QUOTA_MODE=true", "Envoy.QuotaMode", true, ""},
+	{"RESPONSE_DYNAMIC_METADATA=true", "Envoy.Metadata", true, ""},
+	{"USE_CALENDAR_MONTH_RATE_LIMIT=true", "Envoy.Window", "calendar", "--envoy-window=sliding"},
+	{"USE_CALENDAR_MONTH_RATE_LIMIT=false", "Envoy.Window", "fixed", "--envoy-window=sliding"},
+	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true", "Envoy.StopOverLimit", true, ""},
+	{"USE_PROMETHEUS=true", "Metrics", ":9090", "--metrics=:1"},
+	{"USE_PROMETHEUS=true", "Envoy.Stats", true, "--no-envoy-metrics"},
+	{"USE_PROMETHEUS=true PROMETHEUS_ADDR=:19001", "Metrics", ":19001", "--metrics=:1"},
+	{"LOG_LEVEL=trace", "", nil, ""},
+	{"LOG_FORMAT=json", "", nil, ""},
+}
+
+// environment reads "NAME=VALUE NAME=VALUE", and returns the last name, too.
+func environment(text string) (env map[string]string, last string) {
+	env = map[string]string{}
+	for pair := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name], last = value, name
+	}
+	return withRedis(env), last
+}
+
+// TestRatelimitEnvironment: each variable sets what its row says, and flags go before it.
+func TestRatelimitEnvironment(t *testing.T) {
+	base, log, err := ratelimitConfig(t, withRedis(nil))
+	if err != nil || strings.Contains(log, "WARN") {
+		t.Fatalf("only REDIS_URL: %v, %s", err, log)
+	}
+	for field, want := range map[string]any{
+		"HTTP": ":8080", "GRPC": ":8081", "Admin": "127.0.0.1:6070", "Metrics": "", "AdminTokens": "",
+		"Envoy.Window": "fixed", "Envoy.Headers": "none", "Envoy.Stats": false, "TLSOnlyGRPC": false,
+	} {
+		if got := get(base, field); got != want {
+			t.Errorf("%s is %v by default, want %v", field, got, want)
+		}
+	}
+	for _, row := range ratelimitRows {
+		env, _ := environment(row.env)
+		c, log, err := ratelimitConfig(t, env)
+		if err != nil || strings.Contains(log, "not supported") {
+			t.Errorf("%s: %v, %s", row.env, err, log)
+			continue
+		}
+		if row.field == "" {
+			continue
+		}
+		if got := get(c, row.field); !reflect.DeepEqual(got, row.want) {
+			t.Errorf("%s: %s is %v, want %v", row.env, row.field, got, row.want)
+		}
+		if row.flag == "" {
+			continue
+		}
+		if c, _, err := ratelimitConfig(t, env, row.flag); err != nil || reflect.DeepEqual(get(c, row.field), row.want) {
+			t.Errorf("%s with %s: %s is %v, %v; want what the flag says", row.env, row.flag, row.field, get(c, row.field), err)
+		}
+	}
+	for _, name := range notNeeded {
+		if _, log, err := ratelimitConfig(t, withRedis(map[string]string{name: "7"})); err != nil || strings.Contains(log, "WARN") {
+			t.Errorf("%s: %v, %s; want silence", name, err, log)
+		}
+	}
+}
+
+// TestRatelimitLogging: the level and the format of the log are those of the environment.
+func TestRatelimitLogging(t *testing.T) {
+	env := withRedis(map[string]string{"LOG_FORMAT": "JSON", "LOG_LEVEL": "WARNING", "EXTRA_TAGS": "a:b"})
+	_, log, err := ratelimitConfig(t, env)
+	if err != nil || !strings.HasPrefix(log, `{"time":`) || strings.Count(log, "\n") != 1 {
+		t.Errorf("got %v, %s; want one warning in JSON", err, log)
+	}
+}
+
+// TestRatelimitWarnings: what is ignored although it changes something is logged with the change.
+func TestRatelimitWarnings(t *testing.T) {
+	for name, of := range ratelimitWarnings {
+		_, log, err := ratelimitConfig(t, withRedis(map[string]string{name: "true"}))
+		if err != nil || !strings.Contains(log, "level=WARN") || !strings.Contains(log, name+" is ignored: "+of.change) {
+			t.Errorf("%s: %v, %s; want a warning", name, err, log)
+		}
+		if of.fine != "" {
+			if _, log, err := ratelimitConfig(t, withRedis(map[string]string{name: of.fine})); err != nil || strings.Contains(log, "WARN") {
+				t.Errorf("%s=%s: %v, %s", name, of.fine, err, log)
+			}
+		}
+	}
+	env := withRedis(map[string]string{"DEBUG_HOST": "0.0.0.0"})
+	if c, log, err := ratelimitConfig(t, env); err != nil || c.Admin != "127.0.0.1:6070" || !strings.Contains(log, "DEBUG_HOST is ignored") {
+		t.Errorf("DEBUG_HOST: %s, %v, %s", c.Admin, err, log)
+	}
+	tokens := write(t, "tokens", "alice: 0123456789abcdef0123456789abcdef\n")
+	if c, _, err := ratelimitConfig(t, env, "--admin-token-file="+tokens); err != nil || c.Admin != "0.0.0.0:6070" || c.AdminTokens != tokens {
+		t.Errorf("DEBUG_HOST with tokens: %s, %v", c.Admin, err)
+	}
+}
+
+// TestRatelimitRefused: what would change decisions, callers or nothing at all if it were ignored
+// ends the start. All of it is reported together, and passwords are not.
+func TestRatelimitRefused(t *testing.T) {
+	for name, of := range ratelimitRefused {
+		_, _, err := ratelimitConfig(t, withRedis(map[string]string{name: "true"}))
+		if err == nil || !strings.Contains(err.Error(), name+": "+of.want) {
+			t.Errorf("%s: %v; want %s", name, err, of.want)
+		}
+		if _, _, err := ratelimitConfig(t, withRedis(map[string]string{name: strings.ToUpper(of.fine)})); err != nil {
+			t.Errorf("%s=%q: %v", name, of.fine, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"PORT=99999":                                    `PORT: "99999"; want a port up to 65535`,
+		"GRPC_SERVER_USE_TLS=true":                      "want GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY, too",
+		"GRPC_SERVER_USE_TLS=yes":                       `GRPC_SERVER_USE_TLS: "yes"; want true or false`,
+		"CONFIG_TYPE=XDS":                               `CONFIG_TYPE: "XDS"; want FILE or GRPC_XDS_SOTW`,
+		"REDIS_TYPE=ring":                               `REDIS_TYPE: "ring"; want single, cluster or sentinel`,
+		"REDIS_URL=a:1,b:2":                             "several addresses; want one, or REDIS_TYPE=cluster or sentinel",
+		"REDIS_URL=a:1 REDIS_TYPE=Sentinel":             "want the name of the master and the addresses of Sentinels",
+		"REDIS_URL=%zz:secret@":                         "REDIS_URL: it is neither host:port nor a URL",
+		"NEAR_LIMIT_RATIO=2":                            `NEAR_LIMIT_RATIO: "2"; want a share from 0 to 1`,
+		"LIMIT_LIMIT_HEADER=a/b":                        `LIMIT_LIMIT_HEADER: "a/b" is not the name of a header field`,
+		"LOG_LEVEL=loud":                                `LOG_LEVEL: "loud" is not a level`,
+		"LOG_FORMAT=xml":                                `LOG_FORMAT: "xml"; want text or json`,
+		"REDIS_TLS=true REDIS_TLS_CLIENT_CERT=c":        "REDIS_TLS_CLIENT_CERT needs REDIS_TLS_CLIENT_KEY",
+		xdsEnv("CONFIG_GRPC_XDS_NODE_METADATA", "a"):    `CONFIG_GRPC_XDS_NODE_METADATA: "a"; want a name and a value`,
+		xdsEnv("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "x"): `XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: "x"; want a number of bytes`,
+		"GRPC_UDS=/run/a.sock CACHE_KEY_PREFIX=a BACKEND_TYPE=memcache": "CACHE_KEY_PREFIX: ",
+	} {
+		env, _ := environment(text)
+		_, _, err := ratelimitConfig(t, env)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+	if _, _, err := ratelimitConfig(t, nil); err == nil || !strings.Contains(err.Error(), "REDIS_URL: it is not set; want host:port of a Redis") {
+		t.Errorf("without REDIS_URL: %v", err)
+	}
+	if c, _, err := ratelimitConfig(t, nil, "--store=memory"); err != nil || c.Store != "memory" {
+		t.Errorf("--store memory: %q, %v", c.Store, err)
+	}
+}
+
+// TestRatelimitTable: the table of docs/migrating.md has the variables that are read, warned about,
+// refused and not needed, and no others.
+func TestRatelimitTable(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## envoyproxy/ratelimit\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	documented := map[string]bool{}
+	for line := range strings.Lines(section) {
+		if cell, ok := strings.CutPrefix(line, "| `"); ok {
+			cell, _, _ = strings.Cut(cell, " |")
+			for _, name := range regexp.MustCompile(`[A-Z][A-Z_]+[A-Z]`).FindAllString(strings.ReplaceAll(cell, "GRPC_XDS_SOTW", ""), -1) {
+				documented[name] = true
+			}
+		}
+	}
+	// DEBUG_HOST has a test of its own. Those of memcached, tracing and the second Redis are patterns.
+	known := []string{"DEBUG_HOST", "MEMCACHE", "TRACING", "FILE"}
+	for _, row := range ratelimitRows {
+		_, name := environment(row.env)
+		known = append(known, name)
+	}
+	known = append(known, notNeeded...)
+	for name := range ratelimitWarnings {
+		known = append(known, name)
+	}
+	for name := range ratelimitRefused {
+		known = append(known, name)
+	}
+	for _, name := range known {
+		if !documented[name] && name != "FILE" {
+			t.Errorf("docs/migrating.md does not have %s", name)
+		}
+	}
+	for name := range documented {
+		if !slices.Contains(known, name) {
+			t.Errorf("docs/migrating.md has %s, which has no test", name)
+		}
+	}
+}
