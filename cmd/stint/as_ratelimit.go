@@ -30,9 +30,9 @@ type asRatelimit struct {
 	warnings []string
 }
 
-// notNeeded are the variables that change nothing here: connections to Redis are one per process
-// and need no pool, denials are remembered anyway, and connections to the xDS server are tried again
-// within a second. Those of memcached and of the second Redis count only if that is used.
+// notNeeded are the variables that change nothing here: there is no pool of connections to Redis,
+// denials are remembered anyway, and connections to the xDS server are tried again within a second.
+// Those of memcached and of the second Redis count only if that is used.
 var notNeeded = []string{
 	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
 	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
@@ -231,11 +231,14 @@ func (r *asRatelimit) rules(c *serveCommand) {
 			NodeID:       cmp.Or(r.env("CONFIG_GRPC_XDS_NODE_ID"), "default"),
 			NodeMetadata: r.pairs("CONFIG_GRPC_XDS_NODE_METADATA", "="),
 			Headers:      r.pairs("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", ":"),
-			Healthy:      r.on("FORCE_START_WITHOUT_INITIAL_CONFIG") && !r.on("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"),
+			Healthy: r.on("FORCE_START_WITHOUT_INITIAL_CONFIG") &&
+				!r.on("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"),
 		}
 		if c.xds.TLS = r.on("CONFIG_GRPC_XDS_SERVER_USE_TLS"); c.xds.TLS {
-			c.xds.CA, c.xds.ServerName = r.env("CONFIG_GRPC_XDS_SERVER_TLS_CACERT"), r.env("CONFIG_GRPC_XDS_SERVER_TLS_SAN")
-			c.xds.Cert, c.xds.Key = r.env("CONFIG_GRPC_XDS_CLIENT_TLS_CERT"), r.env("CONFIG_GRPC_XDS_CLIENT_TLS_KEY")
+			c.xds.CA = r.env("CONFIG_GRPC_XDS_SERVER_TLS_CACERT")
+			c.xds.ServerName = r.env("CONFIG_GRPC_XDS_SERVER_TLS_SAN")
+			c.xds.Cert = r.env("CONFIG_GRPC_XDS_CLIENT_TLS_CERT")
+			c.xds.Key = r.env("CONFIG_GRPC_XDS_CLIENT_TLS_KEY")
 		}
 		if value := r.env("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"); value != "" {
 			var err error
@@ -266,8 +269,14 @@ func (r *asRatelimit) pairs(name, between string) map[string]string {
 func (r *asRatelimit) logging(c *serveCommand) {
 	if value := r.env("LOG_LEVEL"); value != "" && !r.given("log-level") {
 		level := strings.ToLower(value)
-		// Those of the logger there that have no counterpart.
-		level = cmp.Or(map[string]string{"trace": "debug", "warning": "warn", "fatal": "error", "panic": "error"}[level], level)
+		switch level { // those of the logger there that have no counterpart
+		case "trace":
+			level = "debug"
+		case "warning":
+			level = "warn"
+		case "fatal", "panic":
+			level = "error"
+		}
 		if err := c.LogLevel.UnmarshalText([]byte(level)); err != nil {
 			r.wrong("LOG_LEVEL", "%w", err)
 		}
@@ -334,7 +343,8 @@ func (r *asRatelimit) redis() string {
 	if !r.on("REDIS_TLS") {
 		return u.String()
 	}
-	files := tlsfiles.Files{CA: r.env("REDIS_TLS_CACERT"), Cert: r.env("REDIS_TLS_CLIENT_CERT"), Key: r.env("REDIS_TLS_CLIENT_KEY")}
+	files := tlsfiles.Files{CA: r.env("REDIS_TLS_CACERT"),
+		Cert: r.env("REDIS_TLS_CLIENT_CERT"), Key: r.env("REDIS_TLS_CLIENT_KEY")}
 	if err := files.Check("REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY"); err != nil {
 		r.errs = append(r.errs, usageMistake(err))
 	}

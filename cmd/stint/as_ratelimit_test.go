@@ -61,6 +61,12 @@ func get(c server.Config, path string) any {
 // xdsEnv are the variables that rules over xDS need.
 func xdsEnv(name, value string) string { return "CONFIG_TYPE=GRPC_XDS_SOTW " + name + "=" + value }
 
+// ab is a list of pairs, and encrypted precedes the files of TLS.
+var (
+	ab        = map[string]string{"a": "1", "b": "2"}
+	encrypted = "CONFIG_GRPC_XDS_SERVER_USE_TLS=true "
+)
+
 // ratelimitRows are the variables of envoyproxy/ratelimit with what they set, as the table in
 // docs/migrating.md says: each with a flag that goes before it.
 var ratelimitRows = []struct {
@@ -87,16 +93,17 @@ var ratelimitRows = []struct {
 	{"CONFIG_TYPE=GRPC_XDS_SOTW", "Envoy.XDS.NodeID", "default", ""},
 	{xdsEnv("CONFIG_GRPC_XDS_SERVER_URL", "envoy-gateway:18001"), "Envoy.XDS.Server", "envoy-gateway:18001", ""},
 	{xdsEnv("CONFIG_GRPC_XDS_NODE_ID", "n"), "Envoy.XDS.NodeID", "n", ""},
-	{xdsEnv("CONFIG_GRPC_XDS_NODE_METADATA", "a=1,b=2"), "Envoy.XDS.NodeMetadata", map[string]string{"a": "1", "b": "2"}, ""},
-	{xdsEnv("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "a:1,b:2"), "Envoy.XDS.Headers", map[string]string{"a": "1", "b": "2"}, ""},
+	{xdsEnv("CONFIG_GRPC_XDS_NODE_METADATA", "a=1,b=2"), "Envoy.XDS.NodeMetadata", ab, ""},
+	{xdsEnv("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "a:1,b:2"), "Envoy.XDS.Headers", ab, ""},
 	{xdsEnv("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"), "Envoy.XDS.TLS", true, ""},
-	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "f"), "Envoy.XDS.CA", "f", ""},
-	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "f"), "Envoy.XDS.Cert", "f", ""},
-	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "f"), "Envoy.XDS.Key", "f", ""},
-	{"CONFIG_GRPC_XDS_SERVER_USE_TLS=true " + xdsEnv("CONFIG_GRPC_XDS_SERVER_TLS_SAN", "n"), "Envoy.XDS.ServerName", "n", ""},
+	{encrypted + xdsEnv("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "f"), "Envoy.XDS.CA", "f", ""},
+	{encrypted + xdsEnv("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "f"), "Envoy.XDS.Cert", "f", ""},
+	{encrypted + xdsEnv("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "f"), "Envoy.XDS.Key", "f", ""},
+	{encrypted + xdsEnv("CONFIG_GRPC_XDS_SERVER_TLS_SAN", "n"), "Envoy.XDS.ServerName", "n", ""},
 	{xdsEnv("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "9"), "Envoy.XDS.MaxMessage", 9, ""},
 	{xdsEnv("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"), "Envoy.XDS.Healthy", true, ""},
-	{"FORCE_START_WITHOUT_INITIAL_CONFIG=true " + xdsEnv("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"), "Envoy.XDS.Healthy", false, ""},
+	{"FORCE_START_WITHOUT_INITIAL_CONFIG=true " + xdsEnv("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true"),
+		"Envoy.XDS.Healthy", false, ""},
 	{"MERGE_DOMAIN_CONFIG=true", "Envoy.MergeDomains", true, ""},
 	{"REDIS_URL=other:1", "Store", "redis://other:1", "--store=memory"},
 	{"REDIS_URL=/run/redis.sock", "Store", "unix:///run/redis.sock", "--store=memory"},
@@ -168,12 +175,14 @@ func TestRatelimitEnvironment(t *testing.T) {
 		if row.flag == "" {
 			continue
 		}
-		if c, _, err := ratelimitConfig(t, env, row.flag); err != nil || reflect.DeepEqual(get(c, row.field), row.want) {
+		c, _, err = ratelimitConfig(t, env, row.flag)
+		if err != nil || reflect.DeepEqual(get(c, row.field), row.want) {
 			t.Errorf("%s with %s: %s is %v, %v; want what the flag says", row.env, row.flag, row.field, get(c, row.field), err)
 		}
 	}
 	for _, name := range notNeeded {
-		if _, log, err := ratelimitConfig(t, withRedis(map[string]string{name: "7"})); err != nil || strings.Contains(log, "WARN") {
+		_, log, err := ratelimitConfig(t, withRedis(map[string]string{name: "7"}))
+		if err != nil || strings.Contains(log, "WARN") {
 			t.Errorf("%s: %v, %s; want silence", name, err, log)
 		}
 	}
@@ -192,21 +201,23 @@ func TestRatelimitLogging(t *testing.T) {
 func TestRatelimitWarnings(t *testing.T) {
 	for name, of := range ratelimitWarnings {
 		_, log, err := ratelimitConfig(t, withRedis(map[string]string{name: "true"}))
-		if err != nil || !strings.Contains(log, "level=WARN") || !strings.Contains(log, name+" is ignored: "+of.change) {
+		if err != nil || !strings.Contains(log, "level=WARN") ||
+			!strings.Contains(log, name+" is ignored: "+of.change) {
 			t.Errorf("%s: %v, %s; want a warning", name, err, log)
 		}
-		if of.fine != "" {
-			if _, log, err := ratelimitConfig(t, withRedis(map[string]string{name: of.fine})); err != nil || strings.Contains(log, "WARN") {
-				t.Errorf("%s=%s: %v, %s", name, of.fine, err, log)
-			}
+		_, log, err = ratelimitConfig(t, withRedis(map[string]string{name: of.fine}))
+		if err != nil || strings.Contains(log, "WARN") {
+			t.Errorf("%s=%s: %v, %s", name, of.fine, err, log)
 		}
 	}
 	env := withRedis(map[string]string{"DEBUG_HOST": "0.0.0.0"})
-	if c, log, err := ratelimitConfig(t, env); err != nil || c.Admin != "127.0.0.1:6070" || !strings.Contains(log, "DEBUG_HOST is ignored") {
+	c, log, err := ratelimitConfig(t, env)
+	if err != nil || c.Admin != "127.0.0.1:6070" || !strings.Contains(log, "DEBUG_HOST is ignored") {
 		t.Errorf("DEBUG_HOST: %s, %v, %s", c.Admin, err, log)
 	}
 	tokens := write(t, "tokens", "alice: 0123456789abcdef0123456789abcdef\n")
-	if c, _, err := ratelimitConfig(t, env, "--admin-token-file="+tokens); err != nil || c.Admin != "0.0.0.0:6070" || c.AdminTokens != tokens {
+	c, _, err = ratelimitConfig(t, env, "--admin-token-file="+tokens)
+	if err != nil || c.Admin != "0.0.0.0:6070" || c.AdminTokens != tokens {
 		t.Errorf("DEBUG_HOST with tokens: %s, %v", c.Admin, err)
 	}
 }
@@ -265,16 +276,17 @@ func TestRatelimitTable(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "\n## envoyproxy/ratelimit\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
+	variable := regexp.MustCompile(`[A-Z][A-Z_]+[A-Z]`)
 	for line := range strings.Lines(section) {
 		if cell, ok := strings.CutPrefix(line, "| `"); ok {
 			cell, _, _ = strings.Cut(cell, " |")
-			for _, name := range regexp.MustCompile(`[A-Z][A-Z_]+[A-Z]`).FindAllString(strings.ReplaceAll(cell, "GRPC_XDS_SOTW", ""), -1) {
+			for _, name := range variable.FindAllString(cell, -1) {
 				documented[name] = true
 			}
 		}
 	}
-	// DEBUG_HOST has a test of its own. Those of memcached, tracing and the second Redis are patterns.
-	known := []string{"DEBUG_HOST", "MEMCACHE", "TRACING", "FILE"}
+	// DEBUG_HOST has a test of its own. Those of memcached and tracing are patterns.
+	known := []string{"DEBUG_HOST", "MEMCACHE", "TRACING"}
 	for _, row := range ratelimitRows {
 		_, name := environment(row.env)
 		known = append(known, name)
@@ -287,7 +299,7 @@ func TestRatelimitTable(t *testing.T) {
 		known = append(known, name)
 	}
 	for _, name := range known {
-		if !documented[name] && name != "FILE" {
+		if !documented[name] {
 			t.Errorf("docs/migrating.md does not have %s", name)
 		}
 	}

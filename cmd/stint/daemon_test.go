@@ -52,6 +52,12 @@ type daemon struct {
 // If it still runs when the test ends, it is killed.
 func launch(t *testing.T, binary string, args ...string) *daemon {
 	t.Helper()
+	return launchWith(t, binary, []string{redisEnv + "="}, append(args, "--admin=127.0.0.1:0")...)
+}
+
+// launchWith is launch with an environment in addition, and no flag that is not given.
+func launchWith(t *testing.T, binary string, env []string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, address: map[string]string{}, states: make(chan string, 16), ended: make(chan struct{})}
 	// Not t.TempDir: the name of a socket must not be long.
 	directory, err := os.MkdirTemp("", "stint")
@@ -67,8 +73,8 @@ func launch(t *testing.T, binary string, args ...string) *daemon {
 	t.Cleanup(func() { _ = manager.Close() })
 	go d.listen(manager) // until it is closed
 
-	d.cmd = exec.Command(binary, append(args, "--admin=127.0.0.1:0")...)
-	d.cmd.Env = append(os.Environ(), notifyEnv+"="+socket, redisEnv+"=")
+	d.cmd = exec.Command(binary, args...)
+	d.cmd.Env = append(append(os.Environ(), notifyEnv+"="+socket), env...)
 	var stderr *os.File
 	if d.pipe, stderr, err = os.Pipe(); err != nil {
 		t.Fatal(err)

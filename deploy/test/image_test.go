@@ -129,7 +129,8 @@ func TestImage(t *testing.T) {
 		}
 		return err
 	})
-	if want := []string{"/bin/ratelimit", "/etc/ssl/certs/ca-certificates.crt", "/stint"}; err != nil || !slices.Equal(files, want) {
+	want := []string{"/bin/ratelimit", "/etc/ssl/certs/ca-certificates.crt", "/stint"}
+	if err != nil || !slices.Equal(files, want) {
 		t.Errorf("the image has %q, %v; want %q", files, err, want)
 	}
 	state, err := os.Stat(mounted + "/var/lib/stint")

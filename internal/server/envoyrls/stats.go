@@ -144,7 +144,8 @@ func (s *Stats) Collect(to chan<- prometheus.Metric) {
 	defer s.mu.Unlock()
 	for labels, n := range s.limits {
 		for i, value := range []*atomic.Int64{&n.total, &n.over, &n.near, &n.within, &n.shadow} {
-			to <- prometheus.MustNewConstMetric(statDescs[i], prometheus.CounterValue, float64(value.Load()), labels[:]...)
+			to <- prometheus.MustNewConstMetric(statDescs[i], prometheus.CounterValue, float64(value.Load()),
+				labels[:]...)
 		}
 	}
 }

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-limiter/stint/internal/eventually"
+	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/tlsfiles"
+	"github.com/stint-limiter/stint/internal/xdstest"
+	"github.com/stint-limiter/stint/server"
+)
+
+// inGateway is the environment that Envoy Gateway gives its rate limit service, at commit d32f282,
+// with free ports of this machine, and its files elsewhere.
+func inGateway(control, redis, cert, key string) []string {
+	return []string{
+		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit",
+		"RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false",
+		"LOG_LEVEL=info", "USE_STATSD=false", "CONFIG_TYPE=GRPC_XDS_SOTW",
+		"CONFIG_GRPC_XDS_SERVER_URL=" + control, "CONFIG_GRPC_XDS_NODE_ID=" + xdstest.Node,
+		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + cert, "GRPC_SERVER_TLS_KEY=" + key,
+		"GRPC_SERVER_TLS_CA_CERT=" + cert, // which neither program reads
+		"CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT=" + cert,
+		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY=" + key, "CONFIG_GRPC_XDS_SERVER_TLS_CACERT=" + cert,
+		"FORCE_START_WITHOUT_INITIAL_CONFIG=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis,
+		"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml",
+		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0",
+	}
+}
+
+// look gets what a listener without tokens shows to this machine.
+func look(t *testing.T, at string) string {
+	t.Helper()
+	response, err := http.Get("http://" + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// inEnvoyGateway runs the program by the name ratelimit and without arguments, as Envoy Gateway
+// does, with a real Redis and go-control-plane's server behind mutual TLS, and asks as Envoy does.
+func inEnvoyGateway(t *testing.T, stint string) {
+	binary := filepath.Join(t.TempDir(), ratelimitName)
+	if err := os.Symlink(stint, binary); err != nil {
+		t.Fatal(err)
+	}
+	redis := redistest.Start(t)
+	cert, key := redistest.NewCertificate(t)
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if err := (tlsfiles.Files{CA: cert, Cert: cert, Key: key}).Apply(secure); err != nil {
+		t.Fatal(err)
+	}
+	mutual := secure.Clone()
+	mutual.ClientCAs, mutual.ClientAuth = secure.RootCAs, tls.RequireAndVerifyClientCert
+	anonymous := secure.Clone()
+	anonymous.Certificates = nil
+
+	listen, address := xdstest.OnTCP(t)
+	control := xdstest.New(t, listen)
+	env := inGateway(address, redis.Addr(), cert, key)
+	first := launchWith(t, binary, env)
+	client := func(d *daemon, config *tls.Config) rlsv3.RateLimitServiceClient {
+		conn, err := grpc.NewClient(d.at(server.GRPC), grpc.WithTransportCredentials(credentials.NewTLS(config)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return rlsv3.NewRateLimitServiceClient(conn)
+	}
+	envoy := client(first, secure)
+	question := func(hits int64) *rlsv3.RateLimitRequest {
+		d := &commonv3.RateLimitDescriptor{IsNegativeHits: hits < 0,
+			HitsAddend: wrapperspb.UInt64(uint64(max(hits, -hits)))}
+		for _, key := range []string{"backend", "rule-0-match--1"} {
+			d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: key, Value: key})
+		}
+		return &rlsv3.RateLimitRequest{Domain: "default/eg/http", Descriptors: []*commonv3.RateLimitDescriptor{d}}
+	}
+	ask := func(of rlsv3.RateLimitServiceClient, hits int64, want string) {
+		t.Helper()
+		answer, err := of.ShouldRateLimit(t.Context(), question(hits))
+		got := answer.GetOverallCode().String()
+		if err != nil {
+			got = status.Code(err).String()
+		}
+		if got != want {
+			t.Errorf("%d hits: %s, %v; want %s", hits, got, err, want)
+		}
+	}
+	ready := func(d *daemon) {
+		t.Helper()
+		eventually.True(t, "it is ready", func() bool {
+			is, _ := d.get(server.HTTP, "/readyz")
+			return is == http.StatusOK
+		})
+	}
+
+	// The control plane is not there yet.
+	ask(envoy, 1, codes.Unavailable.String())
+	if is, _ := first.get(server.HTTP, "/readyz"); is != http.StatusServiceUnavailable {
+		t.Errorf("/readyz is %d before there are rules", is)
+	}
+	if is, body := first.get(server.HTTP, "/healthcheck"); is != http.StatusOK || body != "OK" {
+		t.Errorf("/healthcheck is %d %q; want 200, as FORCE_START_WITHOUT_INITIAL_CONFIG says", is, body)
+	}
+	control.Start(grpc.Creds(credentials.NewTLS(mutual)))
+	control.Send(&rlsconfv3.RateLimitConfig{Name: "default/eg/http", Domain: "default/eg/http",
+		Descriptors: []*rlsconfv3.RateLimitDescriptor{{Key: "backend", Value: "backend",
+			Descriptors: []*rlsconfv3.RateLimitDescriptor{{Key: "rule-0-match--1", Value: "rule-0-match--1",
+				RateLimit: &rlsconfv3.RateLimitPolicy{Unit: rlsconfv3.RateLimitUnit_YEAR, RequestsPerUnit: 4}}}}}})
+	ready(first)
+	for _, want := range []string{"OK", "OK"} {
+		ask(envoy, 1, want)
+	}
+	ask(envoy, -1, codes.PermissionDenied.String()) // every pod may call
+	if body := look(t, first.at(server.Admin)+"/rlconfig"); !strings.Contains(body,
+		"default/eg/http.backend_backend.rule-0-match--1_rule-0-match--1: unit=YEAR requests_per_unit=4,") {
+		t.Errorf("/rlconfig: %s", body)
+	}
+
+	// A second pod, which wants certificates, counts with the first one and takes hits back.
+	second := launchWith(t, binary, append(env, "GRPC_CLIENT_TLS_CACERT="+cert))
+	ready(second)
+	other := client(second, secure)
+	ask(client(second, anonymous), 1, codes.Unavailable.String())
+	ask(other, 1, "OK")
+	ask(other, -1, "OK")
+	ask(other, 1, "OK")
+	if is, body := second.get(server.HTTP, "/healthcheck"); is != http.StatusOK {
+		t.Errorf("/healthcheck without TLS and certificate: %d %s", is, body)
+	}
+	control.Stop() // what was sent last stays in force
+	ask(envoy, 1, "OK")
+	ask(envoy, 1, "OVER_LIMIT")
+	ask(other, 1, "OVER_LIMIT")
+	is, body := first.get("metrics", "/metrics")
+	const labels = `{domain="default/eg/http",key1="backend_backend",key2="rule-0-match--1_rule-0-match--1"} `
+	for name, want := range map[string]string{"total_hits": "4", "over_limit": "1", "within_limit": "3"} {
+		if is != http.StatusOK || !strings.Contains(body, "ratelimit_service_rate_limit_"+name+labels+want) {
+			t.Errorf("/metrics is %d and has no %s of %s", is, name, want)
+		}
+	}
+	if !strings.Contains(body, "stint_decisions_total") || strings.Contains(first.logged(), "not supported") {
+		t.Errorf("stint's own metrics are missing, or there is a warning: %s", first.logged())
+	}
+}
+
+// ratelimitFiles: with CONFIG_TYPE=FILE, the other one, the rules are where RUNTIME_ROOT says.
+func ratelimitFiles(t *testing.T, stint string) {
+	root := t.TempDir()
+	rules := filepath.Join(root, "ratelimit", "config")
+	if err := os.MkdirAll(rules, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const text = "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 1}}]\n"
+	if err := os.WriteFile(filepath.Join(rules, "shop.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := launchWith(t, stint, []string{"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit",
+		"REDIS_URL=" + redistest.Start(t).Addr(),
+		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0"},
+		"serve", "--as-ratelimit")
+	if is, body := d.get(server.HTTP, "/healthcheck"); is != http.StatusOK {
+		t.Errorf("/healthcheck: %d %s", is, body)
+	}
+	body := look(t, d.at(server.Admin)+"/rlconfig")
+	if !strings.HasPrefix(body, "shop.user: unit=YEAR requests_per_unit=1,") {
+		t.Errorf("/rlconfig: %s", body)
+	}
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		response, err := http.Post("http://"+d.at(server.HTTP)+"/json", "application/json",
+			strings.NewReader(`{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "a"}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = response.Body.Close(); response.StatusCode != want {
+			t.Errorf("/json: %s, want %d", response.Status, want)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package xdstest
+
+import (
+	"embed"
+	"encoding/json"
+	"testing"
+
+	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+//go:embed snapshots.json
+var recorded embed.FS
+
+// Snapshot is what Envoy Gateway sends for a documented example, and what Envoy asks then.
+type Snapshot struct {
+	// Name is that of the example, and Source where it is documented. The resources are what Envoy
+	// Gateway's translation (internal/xds/translator/ratelimit.go at commit d32f282) makes of it.
+	Name, Source string
+	Rules        []*rlsconfv3.RateLimitConfig
+	Questions    []Question
+}
+
+// Question is what Envoy asks several times.
+type Question struct {
+	Domain string `json:"domain"`
+	// Descriptors have entries such as "key=value".
+	Descriptors [][]string `json:"descriptors"`
+	// Hits are the descriptors' own; -1 is none, which counts as one.
+	Hits int64 `json:"hits"`
+	// Times is how often it is asked, and Allowed how often that is allowed.
+	Times   int `json:"times"`
+	Allowed int `json:"allowed"`
+}
+
+// Snapshots returns all that are recorded.
+func Snapshots(t testing.TB) []Snapshot {
+	t.Helper()
+	text, err := recorded.ReadFile("snapshots.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Name, Source string
+		Resources    []json.RawMessage
+		Questions    []Question
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	var all []Snapshot
+	for _, from := range list {
+		s := Snapshot{Name: from.Name, Source: from.Source, Questions: from.Questions}
+		for _, resource := range from.Resources {
+			rules := &rlsconfv3.RateLimitConfig{}
+			if err := protojson.Unmarshal(resource, rules); err != nil {
+				t.Fatal(err)
+			}
+			s.Rules = append(s.Rules, rules)
+		}
+		all = append(all, s)
+	}
+	return all
+}
