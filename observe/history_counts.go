@@ -19,6 +19,19 @@ func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 	return p
 }
 
+// add adds what another point counts. It is [Point.combine] with plus, for the sums of every second.
+func (p *Point) add(q *Point) {
+	p.Allowed += q.Allowed
+	p.Denied += q.Denied
+	p.Degraded += q.Degraded
+	p.Failed += q.Failed
+	p.Shadowed += q.Shadowed
+	p.Saved += q.Saved
+	p.Carried += q.Carried
+	p.Calls += q.Calls
+	p.CallsFailed += q.CallsFailed
+}
+
 func plus(a, b int64) int64  { return a + b }
 func minus(a, b int64) int64 { return a - b }
 

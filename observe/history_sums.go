@@ -14,7 +14,7 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	}
 	n := min(int(d/each), len(steps.items))
 	for i := len(steps.items) - n; i < len(steps.items); i++ {
-		sum = sum.combine(*steps.at(i), plus)
+		sum.add(steps.at(i))
 	}
 	return sum, int64(n) * int64(each/time.Second)
 }
@@ -27,7 +27,7 @@ func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
 	for i := range h.coarse.items {
 		p := h.coarse.at(i)
 		if ago := h.now - p.At; ago >= int64(skip/time.Second) && ago < int64(d/time.Second) {
-			sum = sum.combine(*p, plus)
+			sum.add(p)
 			seconds += finePerCoarse
 		}
 	}

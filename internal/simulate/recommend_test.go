@@ -144,9 +144,9 @@ policies: [{name: all, per: method, limits: "%s"}]
 // curve and all kinds of traffic. In particular, a denied request leaves room for the next one:
 // twice the limit is denied half of the time.
 func TestRecommendedRequests(t *testing.T) {
-	steady := new(records).add(1, "192.0.2.2", 0, 0).add(1000, "192.0.2.1", 0, 500*time.Millisecond)
+	steady := new(records).add(1, "192.0.2.2", 0, 0).add(300, "192.0.2.1", 0, 500*time.Millisecond)
 	generated := filepath.Join(t.TempDir(), "access.log")
-	generate(t, generated, loggen.Options{Lines: 2_000, Users: 100, Span: 3 * time.Hour})
+	generate(t, generated, loggen.Options{Lines: 1_000, Users: 30, Span: time.Hour})
 	sizes := []int64{100, 900, 5_000, 20_000}
 	sized := new(records).add(1, "192.0.2.8", 0, 0)
 	for i := range 600 {
