@@ -255,3 +255,33 @@ func TestRefundOfTwoSubjectsWithoutAnAnswer(t *testing.T) {
 		wantUsed(t, store, "b", hour, 1)
 	})
 }
+
+// The late answer to a question for an earlier place names the place that the caller gave up when
+// it was not answered: it is refunded.
+func TestLateMoveUp(t *testing.T) {
+	for _, mode := range []stint.FailureMode{stint.FailDeny, stint.FailLocal} {
+		t.Run(mode.String(), func(t *testing.T) {
+			c := alone
+			c.Failure.Mode = mode
+			over(t, c, func(t *testing.T, store *fake, s *Stack) {
+				r := oneUnit("a", stint.Per(1, 10*time.Second))
+				mustDecide(t, s, r)
+				r.Mode = stint.ModeReserve
+				mine := mustDecide(t, s, r)
+				time.Sleep(time.Second)
+				store.change(way{back: 50 * time.Millisecond})
+				r.Terms().Booked = mine.Charge.Data()
+				if _, err := s.Take(t.Context(), r); err == nil {
+					t.Error("it is not known where the place is, and there is no error")
+				}
+				store.change(way{})
+				time.Sleep(time.Second)
+				r.Terms().Booked = nil
+				theirs := mustDecide(t, store, r)
+				if theirs.RetryAfter > 8*time.Second {
+					t.Errorf("the next place is in %v, behind one that nobody has", theirs.RetryAfter)
+				}
+			})
+		})
+	}
+}

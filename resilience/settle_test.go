@@ -201,3 +201,20 @@ func TestRaiseBeyondTheDebt(t *testing.T) {
 		})
 	}
 }
+
+// A reset forgets request ids, as that of a store does.
+func TestResetForgetsIDs(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		r := oneUnit("a")
+		r.ID = "x"
+		store.down()
+		mustDecide(t, s, r)
+		if !mustDecide(t, s, r).Repeat {
+			t.Error("the second request is not a repeat")
+		}
+		_ = s.Command(t.Context(), resetOf(r.Claims[0]))
+		if d := mustDecide(t, s, r); d.Repeat || !d.Allowed {
+			t.Errorf("after the reset: repeat %v, allowed %v", d.Repeat, d.Allowed)
+		}
+	})
+}
