@@ -82,7 +82,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			}
 			if newer && !ahead { // else it says what is used then
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
-					n.meter.local = max(n.meter.local, n.weight(more)) // what was refilled was not ours
+					m := n.metered(now)
+					m.local = max(m.local, n.weight(more)) // what was refilled was not ours
 				}
 				n.hear(&usages[j], n.cost(c), part, more, at, call, now)
 			}

@@ -285,3 +285,22 @@ func TestLateMoveUp(t *testing.T) {
 		})
 	}
 }
+
+// The first answer that a process hears says what was used before it began, and comes after it was
+// granted something. What was refilled meanwhile was of that: the process's own is charged in full.
+func TestFirstAnswerIsLate(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		r := oneUnit("a", stint.Per(1, 5*time.Second).WithBurst(2))
+		begin := time.Now()
+		wantAdmitted(t, store, 2, r, 2) // by others
+		store.change(way{back: 50 * time.Millisecond})
+		wantAdmitted(t, s, 1, r, 1)
+		time.Sleep(50 * time.Millisecond)
+		store.change(way{})
+		wantAdmitted(t, s, 1, r, 0)
+		d := mustDecide(t, store, stint.Request{Mode: stint.ModePeek, Claims: r.Claims})
+		if left, want := d.Usages()[0].ResetAfter, 15*time.Second-time.Since(begin); left != want {
+			t.Errorf("the store is empty in %v, want %v", left, want)
+		}
+	})
+}
