@@ -72,7 +72,6 @@
 //
 // # Looking inside
 //
-// [Store.Inspect] needs no permission that decisions do not need; with evalsha_ro and eval_ro the
-// server makes sure that it only reads. [Store.Bans] and [Store.Scopes] need scan. [Store.Info]
-// asks by info and dbsize, and does without what is not permitted.
+// [Store.Inspect] needs no permission that decisions do not need. [Store.Bans] and [Store.Scopes]
+// need scan. [Store.Info] asks by info and dbsize, and does without what is not permitted.
 package redisstore

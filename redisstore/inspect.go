@@ -31,25 +31,12 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	if err != nil {
 		return driver.Inspection{}, s.wrap("inspect", err)
 	}
-	reply, err := s.look(ctx, call)
+	reply, err := call.script.run(ctx, &s.conn, call.keys, call.args)
 	if err != nil {
 		return driver.Inspection{}, s.wrap("inspect", err)
 	}
 	shown, err := call.decodeInspect(c.Limits, reply)
 	return shown, s.wrap("inspect", err)
-}
-
-// look calls a script that writes nothing, in a way in which it cannot, if the server knows and
-// permits that: from Redis 7 on.
-func (s *Store) look(ctx context.Context, c *scriptCall) (string, error) {
-	if !s.noReadOnly.Load() {
-		reply, err := c.script.readOnly().run(ctx, &s.conn, c.keys, c.args)
-		if !unknownOrRefused(err) {
-			return reply, err
-		}
-		s.noReadOnly.Store(true)
-	}
-	return c.script.run(ctx, &s.conn, c.keys, c.args)
 }
 
 // unknownOrRefused reports whether an error says that a command does not exist, or is not

@@ -26,36 +26,6 @@ func wantUsed(t *testing.T, s driver.Inspector, subject string, l stint.Limit, w
 	}
 }
 
-func TestInspectCannotWrite(t *testing.T) {
-	server := redistest.Start(t)
-	s := open(t, server.URL())
-	allows(t, s)
-	wantUsed(t, s, "user:1", stint.PerMinute(10), 1)
-	server.CLI(t, "SCRIPT", "FLUSH")
-	wantUsed(t, s, "user:1", stint.PerMinute(10), 1)
-	for _, command := range []string{"cmdstat_evalsha_ro:", "cmdstat_eval_ro:"} {
-		if stats := server.CLI(t, "INFO", "commandstats"); !strings.Contains(stats, command) {
-			t.Errorf("no %s in %s", command, stats)
-		}
-	}
-}
-
-// Older servers do not know the calls that cannot write, and users may lack the permission.
-func TestInspectWithoutReadOnlyCalls(t *testing.T) {
-	unknown := redistest.Start(t, "--rename-command", "EVALSHA_RO", "", "--rename-command", "EVAL_RO", "")
-	refusing := redistest.Start(t)
-	refusing.CLI(t, "ACL", "SETUSER", "default", "-evalsha_ro", "-eval_ro")
-	for name, server := range map[string]*redistest.Server{"unknown": unknown, "not permitted": refusing} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, server.URL())
-			allows(t, s)
-			for range 2 {
-				wantUsed(t, s, "user:1", stint.PerMinute(10), 1)
-			}
-		})
-	}
-}
-
 // What is not ours is not shown, and stays for the next charge to heal.
 func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
 	server := redistest.Start(t)

@@ -16,10 +16,7 @@ import (
 var sources embed.FS
 
 // script is one of the scripts that Redis runs.
-type script struct {
-	source, sha string
-	suffix      string // of the commands that call it: "_RO" if it must not write
-}
+type script struct{ source, sha string }
 
 // A script is the text of some files of lua, in this order. "f(a,b" begins a function f with the
 // parameters a and b, whose body is the files up to ")x", and which returns x. Redis creates every
@@ -42,8 +39,7 @@ var (
 	takeScript  = newScript(stateFiles + decideFiles + "take")
 	amendScript = newScript(stateFiles + "bounds modules settle holds amend_holds " + wholeFiles +
 		"whole_settle whole_holds )W " + idsFiles + holdersFiles + "resets amend")
-	commandScript = newScript(stateFiles + "bounds modules " + wholeFiles + "whole_command )W " + bansFiles +
-		"resets command")
+	commandScript = newScript(stateFiles + "bounds modules " + wholeFiles + ")W " + bansFiles + "resets command")
 	inspectScript = newScript(stateFiles + "bounds modules " + wholeFiles + "whole_inspect )W " + bansFiles +
 		holdersFiles + "inspect")
 	presentScript = newScript("present")
@@ -149,16 +145,13 @@ func (s *script) do(ctx context.Context, by caller, keys, args []string) rueidis
 }
 
 func (s *script) bySHA(by caller, keys, args []string) rueidis.Completed {
-	return command(by, "EVALSHA"+s.suffix, s.sha, keys, args)
+	return command(by, "EVALSHA", s.sha, keys, args)
 }
 
 func (s *script) whole(by caller, keys, args []string) rueidis.Completed {
-	return command(by, "EVAL"+s.suffix, s.source, keys, args)
+	return command(by, "EVAL", s.source, keys, args)
 }
 
 func command(by caller, name, script string, keys, args []string) rueidis.Completed {
 	return by.B().Arbitrary(name).Args(script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
 }
-
-// readOnly is the script called so that it cannot write, from Redis 7 on.
-func (s *script) readOnly() *script { return &script{s.source, s.sha, "_RO"} }

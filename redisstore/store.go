@@ -23,23 +23,22 @@ import (
 
 // Store is a [driver.BatchStore] over Redis. It is safe for concurrent use.
 type Store struct {
-	conn       connection
-	prefix     string
-	nameKeys   nameKeys
-	guest      bool // see Config.ExistingNames
-	names      atomic.Pointer[names]
-	refused    atomic.Pointer[error] // why nothing may be sent: the name key is not that of the Redis
-	logger     *slog.Logger
-	cluster    bool // as known once it is connected
-	calls      atomic.Uint64
-	server     *serverClock
-	sets       sets
-	settled    settled.Set
-	released   settled.Set  // the charges whose places were released here
-	clock      func() int64 // 0 but in tests: the server's
-	noReadOnly atomic.Bool  // see look
-	ceilings   ceilings     // of a Cluster, and so are backs
-	backs      giveBacks
+	conn     connection
+	prefix   string
+	nameKeys nameKeys
+	guest    bool // see Config.ExistingNames
+	names    atomic.Pointer[names]
+	refused  atomic.Pointer[error] // why nothing may be sent: the name key is not that of the Redis
+	logger   *slog.Logger
+	cluster  bool // as known once it is connected
+	calls    atomic.Uint64
+	server   *serverClock
+	sets     sets
+	settled  settled.Set
+	released settled.Set  // the charges whose places were released here
+	clock    func() int64 // 0 but in tests: the server's
+	ceilings ceilings     // of a Cluster, and so are backs
+	backs    giveBacks
 }
 
 var (

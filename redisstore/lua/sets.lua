@@ -23,7 +23,9 @@ local function read_set(text, from, now)
   local sig, n, heads, rings, number, format, last
   sig, n, heads, rings, number, format, last, from = unpack_at('<Bc0BI2I2c1Bc0Bc0', text, from)
   local limit = '<BBBdddBI2I2dddBBB'
-  if n == 3 then -- as often as not; to repeat a text takes time
+  if n == 2 then -- to repeat a text takes time
+    limit = '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
+  elseif n == 3 then
     limit = '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
   elseif n > 1 then
     limit = limit:rep(n)
