@@ -2,12 +2,10 @@ package memorystore
 
 import (
 	"context"
-	"math/bits"
 	"slices"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/algorithm"
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
@@ -174,7 +172,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 	}
 	for k := range q.views { // the other names of the claim must not be settled later
 		if v := &q.views[k]; v.claim.until > 0 && v.cost > 0 {
-			v.claim.until = max(v.claim.until, countsUntil(v, data.AtOf(v.claim.number)))
+			v.claim.until = max(v.claim.until, data.AtOf(v.claim.number)+v.Settleable(v.cost))
 		}
 	}
 	for i := range q.claims {
@@ -201,18 +199,4 @@ func (q *query) settleState(v *view, id uint64, at, total, debt int64) (charged 
 		q.write(v)
 	}
 	return charged, ok
-}
-
-// countsUntil returns an instant from which on a charge cannot be settled.
-func countsUntil(v *view, at int64) int64 {
-	l := v.limit
-	if l.Algorithm != stint.AlgorithmBucket {
-		return at + 2*l.Window.Microseconds()
-	}
-	unit, rate, tick := l.Meter()
-	hi, lo := bits.Mul64(uint64(v.cost), uint64(unit))
-	if rate == 0 || hi != 0 || lo/uint64(rate) >= uint64(algorithm.MaxInstant/tick) {
-		return at
-	}
-	return at + (int64(lo/uint64(rate))+2)*tick
 }

@@ -332,10 +332,11 @@ func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amend
 
 // decodeCommand reads the reply to a command.
 func (c *scriptCall) decodeCommand(reply string) error {
-	if len(reply) != 8 || le.Uint64([]byte(reply)) != c.id {
-		return badReply("it belongs to another call")
+	in, err := c.open(reply)
+	if err != nil {
+		return err
 	}
-	return nil
+	return in.end()
 }
 
 // decodeInspect reads what is shown of limits.

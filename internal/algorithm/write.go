@@ -112,6 +112,17 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	return cost + delta, true
 }
 
+// Settleable is for how long after its time a charge of a cost can be settled at most.
+func (v *View) Settleable(cost int64) int64 {
+	switch {
+	case v.p.log || v.p.Places:
+		return 2 * v.p.Window
+	case v.p.unit == 0:
+		return 0
+	}
+	return v.p.wait(v.p.weight(cost)) + 2*v.p.tick
+}
+
 // raise is by how many units a charge can be raised at most, with a debt as for Settle. No sum and
 // no level passes MaxUnits.
 func (v *View) raise(debt int64) int64 {

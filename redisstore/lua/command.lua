@@ -10,7 +10,7 @@
 --            RESET: number of resets to note (1), and per limit (resets.lua)
 --              for how long
 --              length of its name (1), its name
--- Reply    call id (8)
+-- Reply    call id (8), now
 
 limits, whole, bans = make_limits(), make_whole(), make_bans()
 local kind, amount, states
@@ -94,4 +94,4 @@ else
   end
 end
 if mark then announce(KEYS[1], mark) end
-return struct.pack('<c8', args)
+return struct.pack('<c8d', args, now)
