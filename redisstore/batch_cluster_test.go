@@ -110,6 +110,7 @@ func aLongSubjectHoldsUpNobody(t *testing.T, cluster *redistest.Cluster) {
 
 // A slot that no node serves fails nobody else.
 func TestASlotThatNobodyServes(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 	s := openCluster(t, cluster)
 	slot := fmt.Sprint(cluster.SlotOf(t, "stint:{gap}:"))

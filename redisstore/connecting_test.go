@@ -40,6 +40,7 @@ func TestConnectionsOutlastTheirCallers(t *testing.T) {
 
 // A caller without a deadline waits for a connection for as long as that takes.
 func TestACallerWithoutADeadlineGetsItsConnection(t *testing.T) {
+	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	s := open(t, proxy.URL()+"?dial_timeout=1m&write_timeout=1m")
 	proxy.SetLatency(1500*time.Millisecond, 0)

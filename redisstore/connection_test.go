@@ -89,6 +89,7 @@ func TestASpoiltReply(t *testing.T) {
 }
 
 func TestClusterNodes(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	addrs := cluster.Addrs()
 	url := "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")

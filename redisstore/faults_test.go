@@ -188,6 +188,7 @@ func processesShareOneLimit(t *testing.T, cluster *redistest.Cluster) {
 
 // A master dies under Sentinel: the store finds the new one by itself.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	s := open(t, sentinelURL(sentinel))
 	lim, err := stint.New(s, stint.PerHour(1000))

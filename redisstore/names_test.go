@@ -326,6 +326,7 @@ func TestNameKeys(t *testing.T) {
 // TestRotation: while processes have both keys, the old one stays in use and nothing is lost. The
 // first process with the new key alone begins to use it, and those with both follow.
 func TestRotation(t *testing.T) {
+	t.Parallel()
 	url := redistest.Start(t).URL()
 	old := open(t, url, named(keyA))
 	useOne(t, old, jane)
@@ -376,6 +377,7 @@ func TestExistingNames(t *testing.T) {
 // TestNamesAreLost: Redis loses its data while processes go on. They put the name key back, or stop
 // using Redis if another key was first.
 func TestNamesAreLost(t *testing.T) {
+	t.Parallel()
 	t.Run("put back", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)

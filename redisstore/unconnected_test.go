@@ -72,6 +72,7 @@ func TestCallsWithoutAConnection(t *testing.T) {
 
 // Until the first attempt to connect has ended, calls wait for it.
 func TestCallsAwaitTheFirstConnection(t *testing.T) {
+	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	proxy.SetLatency(100*time.Millisecond, 0)
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -54,6 +54,7 @@ func (s asking) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 // way, is measured from then. That is all that is left of callers who use more: a server that
 // counts them itself sees some closer together, by no more than an answer takes.
 func TestWaitersDoNotBunch(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for _, l := range []stint.Limit{stint.PerSecond(4), stint.Per(10, 100*time.Millisecond)} {
 		t.Run(l.String(), func(t *testing.T) {
