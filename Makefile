@@ -4,6 +4,7 @@ GO         ?= go
 FUZZTIME   ?= 60s
 BENCHFLAGS ?=
 SOAK       ?= 10m
+DECISIONS  ?= 10000000
 LOAD       ?= 60s
 LOADFLAGS  ?=
 SABOTAGEFLAGS ?=
@@ -141,6 +142,11 @@ incident-table: ## Write the table of incidents in docs/troubleshooting.md
 soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers
 	$(GO) test ./internal/histories -run TestHistories -v -count=1 -timeout 24h -args -for $(SOAK) -first 0 -survey
 	cd faults && $(GO) test -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
+
+.PHONY: prove
+prove: ## Simulate DECISIONS (10000000) decisions of a fleet under faults, check every window, and write bin/scale.md, .json and .html; some minutes
+	@mkdir -p bin
+	$(GO) test ./internal/histories -run 'TestScale$$' -v -count=1 -timeout 24h -args -decisions $(DECISIONS) -o $(CURDIR)/bin/scale
 
 .PHONY: sabotage
 sabotage: setup ## Change the code in small ways, and count what the tests notice; up to an hour (SABOTAGEFLAGS="-h")

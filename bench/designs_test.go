@@ -33,7 +33,8 @@ func TestDesigns(t *testing.T) {
 			l := httprate.NewRateLimiter(most, window)
 			return func(key string, n int64) (bool, error) {
 				r := httptest.NewRequest("GET", "/", nil)
-				return !l.OnLimit(httptest.NewRecorder(), r.WithContext(httprate.WithIncrement(r.Context(), int(n))), key), nil
+				r = r.WithContext(httprate.WithIncrement(r.Context(), int(n)))
+				return !l.OnLimit(httptest.NewRecorder(), r, key), nil
 			}
 		},
 		func() func(string, int64) (bool, error) {

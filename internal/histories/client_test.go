@@ -72,7 +72,8 @@ type link struct {
 
 func newClient(s *server, seed uint64, process int, links []link) *client {
 	return &client{
-		server: s, seed: seed, process: process, links: links, released: map[uint64]bool{}, old: map[string]stint.Decision{},
+		server: s, seed: seed, process: process, links: links, released: map[uint64]bool{},
+		old: map[string]stint.Decision{},
 		chance: [2]*rand.Rand{rand.New(rand.NewPCG(seed, uint64(2*process)+1)),
 			rand.New(rand.NewPCG(seed, uint64(2*process)+2))},
 	}

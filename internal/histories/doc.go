@@ -1,5 +1,6 @@
-// Package histories has no code: its tests run whole stacks of package resilience, each as one
-// process, over one simulated server in virtual time, and check the answers that callers got.
+// Package histories runs whole stacks of package resilience in its tests, each as one process, over
+// one simulated server in virtual time, and checks the answers that callers got. [Windows] counts
+// what was admitted; [Designs] are models of other limiters, for comparison.
 //
 // A history follows from its seed: the limits, who asks what and when, how long every message
 // takes, which of them are lost, when the server stops, ends or forgets, when a process is starved
@@ -11,6 +12,11 @@
 //
 // TestStreamHistories is about requests with holds, and draws histories of its own from the same
 // seeds.
+//
+// TestScale runs one long history of a fleet: processes in several regions, a million subjects, day
+// and night, crowds, deploys and partitions. It keeps no record of the answers but checks each when
+// it comes. Its input is hashed, and a fleet that fails is made smaller. docs/scale.md has the
+// results.
 //
 // With -trace every message is printed too. TestHistories takes the first seeds for as long as -for
 // says; make soak takes others, for hours.

@@ -27,7 +27,7 @@ type fleet struct {
 	// A smaller one, which fails too: see shrink.
 	left map[int]bool // the faults that it has; nil is all
 	last int          // the number of its last decision; 0 is all
-	only *shot        // the only subject whom it is about; nil is all
+	only *shot        // requests that share a subject with this one; nil is all
 }
 
 // far is how long a message takes between the server and each region.
@@ -67,7 +67,8 @@ func (f *fleet) crowds() []crowd {
 		{name: "leased for short", share: 10, mode: stint.FailDeny, levels: []level{{1000, []stint.Limit{
 			stint.Per(many/10, 2*time.Second).WithLease()}}}},
 		{name: "user, team, organization", share: 15, mode: stint.FailDeny, levels: []level{{1, twenty},
-			{100, []stint.Limit{stint.Per(max(40, many/8), ten)}}, {10_000, []stint.Limit{stint.Per(max(40, many/2), ten)}}}},
+			{100, []stint.Limit{stint.Per(max(40, many/8), ten)}},
+			{10_000, []stint.Limit{stint.Per(max(40, many/2), ten)}}}},
 		{name: "fixed", share: 10, mode: stint.FailDeny, levels: []level{{1, []stint.Limit{
 			{Max: 20, Window: 5 * time.Second, Algorithm: stint.AlgorithmFixed}}}}},
 	}
@@ -114,8 +115,11 @@ func (f *fleet) shots() iter.Seq2[int, shot] {
 			case 2:
 				s.settle, s.truth = scaled(rng, time.Millisecond, 3*time.Second), pick[int64](rng, 0, 0, 2)
 			}
-			if f.only != nil && (s.crowd != f.only.crowd || s.user != f.only.user) {
-				continue
+			if o := f.only; o != nil {
+				levels := crowds[o.crowd].levels
+				if all := levels[len(levels)-1].users; s.crowd != o.crowd || s.user/all != o.user/all {
+					continue
+				}
 			}
 			if f.last > 0 && n > f.last || !yield(n, s) {
 				return
@@ -132,9 +136,9 @@ func drawCrowd(rng *rand.Rand, crowds []crowd) int {
 	}
 }
 
-// plan draws the faults of a fleet: of single processes more with each process, of the server and of
-// all links about as many whatever their number, partitions of regions, deploys, and a clock that is
-// set.
+// plan draws the faults of a fleet: of single processes more with each process, of the server and
+// of all links about as many whatever their number, partitions of regions, deploys, and a clock that
+// is set.
 func (f *fleet) plan() *plan {
 	rng := rand.New(rand.NewPCG(f.seed, 2<<40))
 	p := &plan{seed: f.seed, instances: f.processes, sabotage: f.sabotage, fleet: f}
@@ -198,7 +202,7 @@ type outcomes struct {
 	Calls                               int     // of the server
 	AtLimit                             int     // admissions with which a window was full
 	Units                               int64   // that were admitted
-	Over                                float64 // by how much the fullest window was over, in parts of its limit: losses and outages
+	Over                                float64 // by how much the fullest window was over, in parts of its limit
 	Seconds                             []second
 	Wrong                               []string
 	Worst                               shot // the first that was wrong
@@ -211,8 +215,8 @@ type second struct{ Admitted, Denied, Degraded int }
 // watch holds the answers of a fleet to what is promised.
 //
 //   - over: in no window more than the limit was admitted, and once more for each loss of the
-//     server's state. Under the mode local, what was admitted without the server comes on top of it:
-//     nothing, if one process has the subject for itself, else all shares for each fault.
+//     server's state. Under the mode local, what was admitted without the server comes on top of
+//     it: nothing, if one process has the subject for itself, else all shares for each fault.
 //   - room: the server denies no one as long as all that was asked for fits. Leases are left out: a
 //     process holds more than was asked for.
 //   - late: nothing is charged after its caller's deadline.
@@ -358,7 +362,7 @@ func (w *world) setIn(from, to time.Duration) bool {
 	return slices.ContainsFunc(w.plan.clock, func(c clockStep) bool { return c.at <= to && c.at >= from })
 }
 
-// faultsIn is how many faults there were in some time, and whether one of them ended a slot's process.
+// faultsIn is how many faults there were in some time, and whether one ended a slot's process.
 func (w *world) faultsIn(from, to time.Duration, slot int) (n int, died bool) {
 	for i := range w.plan.faults {
 		if f := &w.plan.faults[i]; f.from <= to && f.to >= from {
@@ -472,6 +476,7 @@ func subjectName(crowd, level, number int) string {
 func (o *outcomes) String() string {
 	per := func(n int) float64 { return 100 * float64(n) / float64(max(1, o.Decisions)) }
 	return fmt.Sprintf("%d decisions: %.1f %% admitted, %.1f %% denied, %.2f %% failed; %.2f %% without the server; "+
-		"%d settled, %d full windows, %.0f calls per 1,000 decisions%s", o.Decisions, per(o.Admitted), per(o.Denied), per(o.Failed),
-		per(o.Degraded), o.Refunded, o.AtLimit, 10*per(o.Calls), strings.Join(append([]string{""}, o.Wrong...), "\n"))
+		"%d settled, %d full windows, %.0f calls per 1,000 decisions%s", o.Decisions, per(o.Admitted), per(o.Denied),
+		per(o.Failed), per(o.Degraded), o.Refunded, o.AtLimit, 10*per(o.Calls),
+		strings.Join(append([]string{""}, o.Wrong...), "\n"))
 }

@@ -64,7 +64,7 @@ func TestSabotageAtScale(t *testing.T) {
 		swapsAnswers, dropsNotAfter, runsTwice, answersOld, dropsDebts, chargesTwice, admitsEverybody, deniesSome} {
 		t.Run(bug.String(), func(t *testing.T) {
 			const each = 50_000
-			for s := uint64(1); s <= 1_000_000/each; s++ {
+			for s := uint64(3); s < 3+1_000_000/each; s++ {
 				f := fleetOf(s, each)
 				f.sabotage = bug
 				o := f.in(t)
@@ -98,8 +98,8 @@ type row struct {
 	Calls    float64 // of the store, for 1,000 decisions
 }
 
-// compare has another design decide on the requests of a fleet. It returns the units that it admits,
-// too.
+// compare has another design decide on the requests of a fleet. It also returns the units that the
+// design admits.
 func (f *fleet) compare(d Design) (r row, units int64) {
 	v, calls := newWatch(f), 0
 	var allow []func(int, time.Duration, int64) bool
@@ -137,9 +137,6 @@ func (f *fleet) ideal() (units int64) {
 			heap.Pop(&refunds).(letter).do()
 		}
 		fits := true
-		add := func(s shot, cost int64) {
-			v.each(&s, func(_ *stint.Limit, number, subject int) { logs[track{number, subject}].add(s.at, cost, false) })
-		}
 		v.each(&s, func(l *stint.Limit, number, subject int) {
 			e := logs[track{number, subject}]
 			if e == nil {
@@ -157,13 +154,13 @@ func (f *fleet) ideal() (units int64) {
 			continue
 		}
 		units += s.cost
-		if add(s, s.cost); s.settle > 0 && s.truth < s.cost {
+		v.each(&s, func(_ *stint.Limit, number, subject int) { logs[track{number, subject}].add(s.at, s.cost, false) })
+		if s.settle > 0 && s.truth < s.cost {
 			heap.Push(&refunds, letter{epoch.Add(s.at + s.settle), n, func() {
 				v.each(&s, func(_ *stint.Limit, number, subject int) {
-					if e := logs[track{number, subject}]; e != nil {
-						if _, found := e.find(s.at); found {
-							e.add(s.at, s.truth-s.cost, false)
-						}
+					e := logs[track{number, subject}]
+					if _, found := e.find(s.at); found {
+						e.add(s.at, s.truth-s.cost, false)
 					}
 				})
 			}})

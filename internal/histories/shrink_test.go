@@ -3,8 +3,8 @@ package histories
 import "testing"
 
 // shrink makes a fleet that fails as small as it can: it ends with the decision that was wrong, has
-// only the requests of that subject if that is enough, and only the faults without which it does not
-// fail. Since the scheduler has a say too, each attempt is made a few times.
+// only the requests that share a subject with that if they are enough, and only the faults without
+// which it does not fail. Since the scheduler has a say too, each attempt is made a few times.
 func (f *fleet) shrink(t *testing.T, o *outcomes) {
 	fails := func(g *fleet) bool {
 		for range 3 {

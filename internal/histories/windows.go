@@ -10,8 +10,9 @@ import (
 // Windows counts the admissions of every subject in every window of its limits, from what callers
 // saw: each happened at some instant from its call to its return.
 //
-// It misses no excess. Let S be admissions of one subject that surely fell into one window (t, t+W],
-// because they were called after t and had returned by t+W, and let x be the last of S to return.
+// It misses no excess. Let S be admissions of one subject that surely fell into one window
+// (t, t+W], because they were called after t and had returned by t+W, and let x be the last of S to
+// return.
 // Since x returned by t+W, the window that ends with the return of x begins at t or earlier, so it
 // surely contains all of S. Admit counts that window when x is added.
 //
