@@ -1,0 +1,150 @@
+package deploy
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const chart = "../helm/stint"
+
+// render returns the objects of the chart with some values, or the error of its schema.
+func render(t *testing.T, text string) (objects, error) {
+	t.Helper()
+	loaded, err := loader.Load(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := chartutil.ReadValues([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := chartutil.ToRenderValues(loaded, given,
+		chartutil.ReleaseOptions{Name: "limits", Namespace: "shop"}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(loaded, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		all.WriteString(strings.TrimPrefix(strings.TrimSpace(files[name]), "---") + "\n")
+	}
+	return decode(t, chart, []byte(all.String())), nil
+}
+
+// TestChart: helm's own linter accepts the chart. By default its objects are those of the base.
+func TestChart(t *testing.T) {
+	for _, message := range lint.All(chart, nil, "shop", true).Messages {
+		if message.Severity >= support.WarningSev {
+			t.Errorf("lint: %v", message)
+		}
+	}
+	got, err := render(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := build(t, filepath.Join(kubernetes, "base"))
+	if len(got) != len(base) {
+		t.Errorf("the chart has %d objects, and the base %d", len(got), len(base))
+	}
+	if is, want := podOf(t, got), podOf(t, base); !reflect.DeepEqual(is, want) {
+		t.Errorf("the pod is\n%v\nwant that of the base\n%v", is, want)
+	}
+}
+
+// TestChartValues: each value changes what it is for, and the schema refuses others.
+func TestChartValues(t *testing.T) {
+	got, err := render(t, `
+image: registry.example.com/stint:1.2.3
+secret: mine
+policies: {stint.yaml: "tiers: []"}
+envoy: {a.yaml: "domain: a"}
+replicas: {min: 3, max: 4}
+overrides: {Deployment: {spec: {template: {spec: {priorityClassName: high}}}}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := podOf(t, got)
+	if pod.Spec.Containers[0].Image != "registry.example.com/stint:1.2.3" || pod.Spec.PriorityClassName != "high" {
+		t.Errorf("the pod is %v", pod)
+	}
+	secret := ""
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret != nil {
+			secret = v.Secret.SecretName
+		}
+	}
+	if from := pod.Spec.Containers[0].Env[0].ValueFrom; secret != "mine" || from.SecretKeyRef.Name != "mine" {
+		t.Errorf("the Secret is %s, and for REDIS_URL %v", secret, from)
+	}
+	for name, want := range map[string]map[string]string{
+		"stint-policies": {"stint.yaml": "tiers: []"}, "stint-envoy": {"a.yaml": "domain: a"},
+	} {
+		if is := the[*corev1.ConfigMap](t, got, name).Data; !maps.Equal(is, want) {
+			t.Errorf("%s has %v, want %v", name, is, want)
+		}
+	}
+	scale := the[*autoscalingv2.HorizontalPodAutoscaler](t, got, "stint")
+	if *scale.Spec.MinReplicas != 3 || scale.Spec.MaxReplicas != 4 || scale.Namespace != "shop" {
+		t.Errorf("the HorizontalPodAutoscaler is %v", scale)
+	}
+	for _, wrong := range []string{"imag: a:1", "image: stint", "replicas: {min: 0, max: 1}", "policies: {a: {b: c}}",
+		"overrides: {Pod: {}}"} {
+		if _, err := render(t, wrong); err == nil {
+			t.Errorf("%s: no error", wrong)
+		}
+	}
+}
+
+// TestEnvoyGatewayValues: the values for Envoy Gateway's chart are those that docs/migrating.md
+// shows, with the image of the manifests.
+func TestEnvoyGatewayValues(t *testing.T) {
+	text, err := os.ReadFile("../envoy-gateway/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "migrating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "```yaml\nconfig:\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if _, values, _ := strings.Cut(string(text), "\nconfig:\n"); values != shown {
+		t.Errorf("the file has\n%s\nand the page\n%s", values, shown)
+	}
+	var values struct {
+		Config struct {
+			EnvoyGateway struct {
+				Provider struct {
+					Kubernetes struct {
+						RateLimitDeployment struct{ Container struct{ Image string } } `yaml:"rateLimitDeployment"`
+					}
+				}
+			} `yaml:"envoyGateway"`
+		}
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	want := podOf(t, build(t, filepath.Join(kubernetes, "base"))).Spec.Containers[0].Image
+	if is := values.Config.EnvoyGateway.Provider.Kubernetes.RateLimitDeployment.Container.Image; is != want {
+		t.Errorf("the image is %s, want %s", is, want)
+	}
+}
