@@ -70,7 +70,7 @@ type stripe struct {
 }
 
 // recordBytes is about what a record takes, of one limit under which something is owed.
-const recordBytes = 688
+const recordBytes = 664
 
 // record is what is known of a subject in a scope.
 type record struct {
