@@ -14,18 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
-// wantUsed wants a subject to have used so much of a limit.
-func wantUsed(t *testing.T, s driver.Inspector, subject string, l stint.Limit, want int64) {
-	t.Helper()
-	shown, err := s.Inspect(t.Context(), stint.Claim{Subject: subject, Limits: []stint.Limit{l}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := shown.Windows[0].Used; got != want {
-		t.Errorf("used %d, want %d", got, want)
-	}
-}
-
 // What is not ours is not shown, and stays for the next charge to heal.
 func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
 	server := redistest.Start(t)

@@ -314,8 +314,11 @@ func (s *scene) traffic(every time.Duration, request func(n int) (path, fields s
 
 // sceneState is what incidents want of a state.
 type sceneState struct {
-	fleetState
-	Long []observe.Point `json:"long"`
+	Series    []observe.Series    `json:"series"`
+	Alerts    []observe.Alert     `json:"alerts"`
+	Processes []observe.Process   `json:"processes"`
+	Store     observe.StoreHealth `json:"store"`
+	Long      []observe.Point     `json:"long"`
 }
 
 func (s *scene) state() (got sceneState) {

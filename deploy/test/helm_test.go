@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
+	helm "helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -37,7 +37,7 @@ func render(t *testing.T, text string) (objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Render(loaded, values)
+	files, err := helm.Render(loaded, values)
 	if err != nil {
 		t.Fatal(err)
 	}
