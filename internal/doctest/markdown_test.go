@@ -227,6 +227,7 @@ func checkYAML(text string) error {
 		"kind": "Kubernetes", "resources": "kustomize", "scrape_configs": "Prometheus", "groups": "Prometheus",
 		"receivers": "Alertmanager", "http_filters": "Envoy", "static_resources": "Envoy",
 		"rate_limit_service": "Envoy", "rate_limits": "Envoy", "services": "Compose", "http": "Traefik",
+		"config": "the chart of Envoy Gateway",
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	for {

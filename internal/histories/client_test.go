@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -564,10 +565,14 @@ func (c *client) Ping(ctx context.Context) error {
 
 // Present is for package resilience.
 func (c *client) Present(ctx context.Context, p driver.Presence) (driver.Presence, error) {
-	var count int
-	err := c.exchange(ctx, "present", &flight{run: func(s *server) { count = s.presence(p.ID) }})
-	p.Processes = count
-	return p, err
+	var next driver.Presence
+	err := c.exchange(ctx, "present", &flight{run: func(s *server) {
+		next = driver.Presence{ID: p.ID, Processes: s.presence(p.ID), Memory: strconv.Itoa(s.memory)}
+	}})
+	if err != nil { // the answer may still come
+		return driver.Presence{}, err
+	}
+	return next, nil
 }
 
 // Announcements is for package resilience.

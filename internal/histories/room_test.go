@@ -93,7 +93,22 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 				op: &op{process: -1}})
 		}
 	}
+	for i := range all {
+		all[i].restored(j.losses)
+	}
 	return all
+}
+
+// restored has what was counted before a loss of the server's state count as if it had been charged
+// just before: processes tell the server what was used, and not since when. It is not given back
+// any more.
+func (s *stay) restored(losses []span) {
+	for _, l := range losses {
+		if s.from <= l.to {
+			n, first := s.n, s.n(s.from)
+			s.until, s.n = max(s.until, l.to), func(at time.Duration) int64 { return max(n(at), first) }
+		}
+	}
 }
 
 // doubts is how many charges of a process were not answered in some time: of what it owes of a

@@ -22,6 +22,7 @@ type server struct {
 	stopped   int          // as by SIGSTOP: what arrives is run when it goes on
 	queue     []message
 	present   map[string]time.Time // until when each process counts
+	memory    int                  // how often it lost what it knew
 	listeners []*listener
 }
 
@@ -107,6 +108,7 @@ func (s *server) end(forget bool) {
 		defer old.Close()
 		s.engine = s.newEngine()
 		clear(s.present)
+		s.memory++
 	}
 	for _, l := range s.listeners {
 		close(l.ended)
