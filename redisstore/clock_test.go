@@ -143,6 +143,14 @@ func TestPresenceNoticesALoss(t *testing.T) {
 	want("later calls are lost", "b", true)
 	want("it was told by another", "a", true)
 
+	unanswered := last["a"]
+	want("nothing is lost", "a", false)
+	last["a"] = unanswered
+	want("the answer to its last call was lost", "a", false)
+	server.CLI(t, "ZREMRANGEBYSCORE", key, "-inf", "0") // as an earlier version does
+	want("only the mark is lost", "a", false)
+	want("only the mark is lost", "b", false)
+
 	server.CLI(t, "FLUSHALL")
 	want("all is lost", "a", true)
 	want("all is lost", "b", true)

@@ -66,7 +66,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			continue // there is nothing to know
 		}
 		rec := l.record(c, now)
-		replaced := i == 0 && data.Generation != 0 && rec.generation != 0 && data.Generation != rec.generation
+		replaced := i == 0 && data.Generation != 0 && rec.generation != 0 && data.Generation != rec.generation &&
+			c.Limits[0].Name == rec.state
 		newer := at >= rec.at || now-rec.heard > int64(time.Second) || replaced
 		if newer && !ahead {
 			l.keep(rec, replaced, now)
@@ -91,7 +92,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 		if newer && !ahead {
 			rec.at, rec.heard = at, now
 			if i == 0 && data.Generation != 0 {
-				rec.generation = data.Generation
+				rec.generation, rec.state = data.Generation, c.Limits[0].Name
 			}
 		}
 	}

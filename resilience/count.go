@@ -275,7 +275,7 @@ func (c *count) giveBack(units, at, now int64, stored bool) {
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))
-	next := heard{at: at, call: call, answer: answer{u.Used, until, now}}
+	next := heard{at: at, call: call, answer: answer{others: u.Used, until: until, arrived: now}}
 	if u.RetryAfter > 0 && u.RetryAfter < maxAhead {
 		next.denied, next.full = asked, now+int64(u.RetryAfter)
 	}
@@ -283,7 +283,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 		c.hearMeter(u, cost, uncounted, at, call, now)
 	}
 	if at == c.heard.at { // they may come in any order
-		next.used, next.until = max(next.used, c.heard.used), max(until, c.heard.until)
+		next.others, next.until = max(next.others, c.heard.others), max(until, c.heard.until)
 	}
 	c.heard = next
 	if c.Algorithm == stint.AlgorithmCalendar && u.ResetAfter > 0 {
@@ -301,6 +301,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	before := c.others.at(now, c.evenly())
 	c.others.units = min(max(before, least), most)
 	c.others.from, c.others.until = now, until
+	c.heard.others = c.others.units
 }
 
 // hearEnd notes when the period of a calendar limit ends, in seconds of the store's clock. The

@@ -82,14 +82,11 @@ const (
 // registered. The last count stands while the store fails. It notices when the store has lost
 // something.
 func (s *Stack) countInstances(roster driver.Roster) {
-	l, last, begun := s.ledger, driver.Presence{ID: rand.Text()}, false
+	last := driver.Presence{ID: rand.Text()}
 	counts := [countsKept]int{s.config.Instances} // others may not have registered yet
 	tried := sync.OnceFunc(func() { close(s.sharing.tried) })
 	for n := 1; s.life.Err() == nil; {
-		if !begun {
-			l.epoch.Add(1)
-			begun = true
-		}
+		epoch := s.ledger.epoch.Add(1)
 		ctx, cancel := context.WithTimeout(s.life, presentTime)
 		next, err := roster.Present(ctx, last)
 		cancel()
@@ -100,8 +97,8 @@ func (s *Stack) countInstances(roster driver.Roster) {
 			counts[n%countsKept] = next.Processes
 			n++
 			s.sharing.counted.Store(int64(slices.Max(counts[:])))
-			s.noteMemory(last.Memory != "" && next.Memory != last.Memory)
-			last, begun = next, false
+			s.noteMemory(last.Memory != "" && next.Memory != last.Memory, epoch)
+			last = next
 		}
 		tried()
 		pause := presentEvery
@@ -113,16 +110,16 @@ func (s *Stack) countInstances(roster driver.Roster) {
 }
 
 // noteMemory has the store told what it has lost: all of it, or states that were replaced. Answers
-// from before the heartbeat that ends here are safe from then on.
-func (s *Stack) noteMemory(lost bool) {
+// from before the epoch of this heartbeat are safe from then on.
+func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger
-	safe := l.safe.Swap(l.epoch.Load())
+	defer l.safe.Store(epoch)
 	if s.config.NoRestore {
 		return
 	}
-	all := l.lostSome()
+	all := l.lostSome(s.heardSince.Load())
 	if lost {
-		all = l.lostAll(safe)
+		all = l.lostAll()
 	}
 	if len(all) > 0 {
 		s.run(func() { s.restore(all) })

@@ -79,7 +79,8 @@ type record struct {
 	counts         []count
 	at             int64  // answers of earlier instants of the store are outdated
 	heard          int64  // when the newest answer came,
-	generation     uint32 // and that of the first state then
+	generation     uint32 // and that of the first state then,
+	state          string // which has the counts of limits with this name
 	touched        uint64 // under which lock it was last needed
 	born           int64
 	resetAt        int64  // when something of it was last reset, or commanded elsewhere

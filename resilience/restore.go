@@ -20,9 +20,10 @@ import (
 // the last heartbeat may be from after the loss. So of each limit the last answer from before that
 // heartbeat is kept, too. An evicted state is noticed by its generation: a reset is announced.
 
-// answer is what the store said of a limit: so many units were used, the last of which counts until
-// a time, by our clock, as was said when it arrived.
-type answer struct{ used, until, arrived int64 }
+// answer is what the store said of a limit: so many units were used by others, the last of which
+// counts until a time, by our clock, as was said when it arrived. Of a meter, they are those of
+// this process, too.
+type answer struct{ others, until, arrived int64 }
 
 const (
 	// maxLost is how many counts are sent after a loss: those of which the largest part is used.
@@ -31,6 +32,12 @@ const (
 	restorePause = 10 * time.Millisecond
 	// resetTime is how long the announcement of a reset may take.
 	resetTime = 500 * time.Millisecond
+	// lostParts is in how many calls what this process was granted of a limit is sent.
+	lostParts = 4
+	// restoreTries is how often a batch is sent that the store does not take over.
+	restoreTries = 3
+	// hashLength is that of the hash of a name, after "#".
+	hashLength = 22
 )
 
 // keep keeps the answers of a record that the next one replaces, if they are from before any loss
@@ -41,7 +48,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	for i := range rec.counts {
 		if c := &rec.counts[i]; rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) {
 			c.before = c.heard.answer
-			counts = counts || c.before.used > 0 && c.before.until > now
+			counts = counts || c.before.until > now
 		}
 	}
 	if replaced && counts { // else it has expired
@@ -58,7 +65,8 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 // are not sent after a loss. If its name is not known, that holds for all.
 func (l *ledger) commandedElsewhere(subject string) {
 	now := l.now()
-	if subject == "" || strings.ContainsAny(subject, "~#") {
+	hash := len(subject) - strings.LastIndexByte(subject, '#') - 1
+	if subject == "" || subject[0] == '~' || hash == hashLength {
 		l.anyCommanded.Store(now)
 		return
 	}
@@ -75,70 +83,82 @@ func (l *ledger) commandedElsewhere(subject string) {
 // lostCount is what was used of a limit before a loss.
 type lostCount struct {
 	answer
-	claim stint.Claim // its cost is what was used
-	parts []part      // what this process was granted of that
+	rec   *record
+	claim stint.Claim
+	own   []part // what this process was granted
 	share float64
 }
 
 // part is how many units count until a time.
 type part struct{ until, units int64 }
 
-// lost returns what was used of the limits of a record, if a loss was noticed. The lock is held.
-func (l *ledger) lost(rec *record, safe uint32, now int64, all []lostCount) []lostCount {
+// outdated reports whether the subject was reset since a time, or about then: an answer may have
+// been under way. The lock is held.
+func (l *ledger) outdated(rec *record, since int64) bool {
+	at := max(rec.resetAt, l.anyCommanded.Load())
+	return at > 0 && since < at+int64(resetTime)
+}
+
+// lost returns what was used of the limits of a record, by answers since a time, if a loss was
+// noticed. The lock is held.
+func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
-		if rec.replaced == 0 && rec.epoch < safe {
+		if rec.replaced == 0 && rec.epoch < l.safe.Load() {
 			known = c.heard.answer
 		}
-		if known.used <= 0 || known.until <= now || c.Algorithm == stint.AlgorithmConcurrency ||
-			known.arrived < max(c.since, rec.resetAt, l.anyCommanded.Load()) {
+		if known.until <= now || known.arrived < max(c.since, since) || l.outdated(rec, known.arrived) ||
+			c.Algorithm == stint.AlgorithmConcurrency {
 			continue
 		}
-		lost := lostCount{answer: known, claim: rec.claim(&c.Limit, min(known.used, stint.MaxUnits)),
-			share: float64(known.used) / float64(max(c.capacity, 1))}
+		lost, used := lostCount{answer: known, rec: rec, claim: rec.claim(&c.Limit, 1)}, known.others
 		for until, units := range c.granted() {
-			if until > now && c.unit == 0 && c.Algorithm == stint.AlgorithmSliding {
-				lost.parts = append(lost.parts, part{until, units})
+			if begin := until - int64(c.Window) - c.part; until > now && c.unit == 0 && !l.outdated(rec, begin) {
+				lost.own = append(lost.own, part{until, units})
+				used += units
 			}
 		}
-		all = append(all, lost)
+		if lost.share = float64(used) / float64(max(c.capacity, 1)); used > 0 {
+			all = append(all, lost)
+		}
 	}
 	return all
 }
 
 // lostAll returns what was used of all limits before a loss, the most used first.
-func (l *ledger) lostAll(safe uint32) (all []lostCount) {
+func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
 		s := &l.stripes[i]
 		s.mu.Lock()
 		for _, rec := range s.records {
-			all = l.lost(rec, safe, now, all)
+			all = l.lost(rec, 0, now, all)
 			rec.replaced = 0
 		}
 		s.mu.Unlock()
 	}
 	slices.SortFunc(all, func(a, b lostCount) int { return cmp.Compare(b.share, a.share) })
-	return all[:min(len(all), maxLost)]
+	return slices.Clone(all[:min(len(all), maxLost)])
 }
 
-// lostSome returns what was used of states that were replaced, without a loss or a reset that was
-// noticed since.
-func (l *ledger) lostSome() (all []lostCount) {
+// lostSome returns what was used of states that were replaced. A reset would have been heard, by a
+// process that has listened since a time.
+func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	for n := len(l.replaced); n > 0; n-- {
 		rec := <-l.replaced
 		now := l.now()
 		rec.stripe.mu.Lock()
-		switch {
-		case rec.replaced == 0:
-		case now-rec.replaced < int64(resetTime): // its reset may be announced yet
+		again := now-rec.replaced < int64(resetTime) // its reset may be announced yet
+		if again {
 			select {
 			case l.replaced <- rec:
 			default:
-				rec.replaced = 0
+				again = false
 			}
-		default:
-			all = l.lost(rec, 0, now, all)
+		} else if heardSince > 0 {
+			all = l.lost(rec, heardSince, now, all)
+		}
+		if !again {
 			rec.replaced = 0
 		}
 		rec.stripe.mu.Unlock()
@@ -147,69 +167,80 @@ func (l *ledger) lostSome() (all []lostCount) {
 }
 
 // requests are those that have the store count at least what is lost. Of a sliding window, what
-// this process was granted itself counts as long as it would have; the rest as long as the newest
-// of it.
+// this process was granted itself counts as long as it would have, and what others were granted as
+// long as the newest of it.
 func (c *lostCount) requests(now int64, to []*driver.Call) []*driver.Call {
-	window := int64(c.claim.Limits[0].Window)
-	add := func(units, age int64) {
+	l, used := &c.claim.Limits[0], int64(0)
+	sliding := l.Algorithm == stint.AlgorithmSliding && l.Burst <= 1
+	add := func(age int64) {
 		r := stint.Request{Claims: []stint.Claim{c.claim}, Mode: driver.ModeForce}
-		r.Claims[0].Cost = units
+		r.Claims[0].Cost = min(used, stint.MaxUnits)
 		r.Terms().AtLeast = true
 		r.Terms().Age = time.Duration(max(age, 0)).Truncate(time.Microsecond)
 		r.Terms().Refilled = time.Duration(max(now-c.arrived, 0)).Truncate(time.Microsecond)
 		to = append(to, &driver.Call{Request: r})
 	}
-	sum := int64(0)
-	for _, p := range c.parts {
-		if sum += p.units; sum >= c.used {
-			break
-		}
-		if p.until > now {
-			add(sum, now-(p.until-window))
+	if used = c.others; sliding && used > 0 {
+		add(now - c.until + int64(l.Window))
+	}
+	// What the store has charged since the loss counts as the newest of it.
+	each := (len(c.own) + lostParts - 1) / lostParts
+	for i, p := range slices.Backward(c.own) {
+		used += p.units
+		if newest := min(i/each*each+each, len(c.own)) - 1; sliding && i%each == 0 {
+			add(now - c.own[newest].until + int64(l.Window))
 		}
 	}
-	switch l := &c.claim.Limits[0]; {
-	case l.Algorithm != stint.AlgorithmSliding: // it counts in this window, or in this period
-		add(c.used, 0)
-	case c.claim.Limits[0].Burst > 1:
-		add(c.used, now-c.arrived)
-	default:
-		add(c.used, now-(c.until-window))
+	if !sliding && used > 0 {
+		add(now - c.arrived)
 	}
 	return to
 }
 
-// restore has the store count what was lost, in batches. What fails is repeated for as long as it
-// counts.
+// restore has the store count what was lost, in batches, and leaves most of its time to requests.
+// What fails is repeated for as long as it counts.
 func (s *Stack) restore(all []lostCount) {
-	sent := 0
+	sent, tries := 0, 0
 	for len(all) > 0 && s.life.Err() == nil {
 		var batch []*driver.Call
 		n, now := 0, s.ledger.now()
 		for ; n < len(all) && len(batch) < sendMost; n++ {
-			if all[n].until > now {
-				batch = all[n].requests(now, batch)
+			c := &all[n]
+			c.rec.stripe.mu.Lock()
+			outdated := s.ledger.outdated(c.rec, c.arrived)
+			c.rec.stripe.mu.Unlock()
+			if c.until > now && !outdated {
+				batch = c.requests(now, batch)
 			}
 		}
-		if len(batch) > 0 && !s.restoreSome(batch) {
+		begin := time.Now()
+		ok, asked := s.restoreSome(batch)
+		if asked {
+			tries++
+		}
+		if !ok && tries < restoreTries {
 			sleep(s.life, jitter(sendPause))
 			continue
 		}
-		sent += n
-		all = all[n:]
-		sleep(s.life, restorePause)
+		sent, tries, all = sent+n, 0, all[n:]
+		sleep(s.life, max(restorePause, 4*time.Since(begin)*time.Duration(s.Instances())))
 	}
-	s.config.Logger.Warn("stint: the store had lost what was used; this process has told it again", "limits", sent)
+	if s.life.Err() == nil {
+		s.config.Logger.Warn("stint: the store had lost what was used; this process has told it again", "limits", sent)
+	}
 }
 
-// restoreSome sends a batch, and reports whether the store has taken any of it over: otherwise it
-// is to be repeated.
-func (s *Stack) restoreSome(batch []*driver.Call) bool {
+// restoreSome sends a batch. It reports whether the store has taken any of it over, and whether it
+// was asked.
+func (s *Stack) restoreSome(batch []*driver.Call) (ok, asked bool) {
+	if len(batch) == 0 {
+		return true, false
+	}
 	if s.store.refused(opTake) != nil {
-		return false
+		return false, false
 	}
 	ctx, cancel := context.WithTimeout(s.life, sendTime)
 	defer cancel()
 	s.store.take(ctx, batch, new(attempt))
-	return slices.ContainsFunc(batch, func(c *driver.Call) bool { return c.Err == nil })
+	return slices.ContainsFunc(batch, func(c *driver.Call) bool { return c.Err == nil }), true
 }

@@ -31,6 +31,8 @@ type Stack struct {
 	listeners announce.List // see Announcements
 	hears     atomic.Bool
 
+	heardSince atomic.Int64 // by the clock of the ledger, since when all announcements are heard; 0 if they are not
+
 	start time.Time
 	life  context.Context // of the goroutines
 	end   context.CancelFunc
@@ -229,7 +231,9 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
 	for s.life.Err() == nil {
 		s.hears.Store(true)
+		s.heardSince.Store(max(s.ledger.now(), 1))
 		err := announcer.Announcements(s.life, s.drop)
+		s.heardSince.Store(0)
 		s.hears.Store(false)
 		s.listeners.End()
 		if errkind.Of(err) == errkind.Auth && !warned {

@@ -23,12 +23,16 @@ if lowest.err then -- it is no sorted set
   redis.call('DEL', key)
   lowest = {}
 end
-local mark, lost = lowest[1] or '', false
+local mark, own, lost = lowest[1] or '', tonumber(redis.call('ZSCORE', key, id) or 0), false
 if mark:sub(1, #MARK) ~= MARK then
-  mark = MARK .. ARGV[2]
+  if told > 0 and own >= told then -- only the mark is gone: an earlier version of this script removes it
+    redis.call('ZADD', key, ('%d'):format(-calls), known)
+    mark = known
+  else
+    mark = MARK .. ARGV[2]
+  end
 elseif mark == known then -- an old copy: its count is behind, or the last call of this process is missing
-  lost = -tonumber(lowest[2]) < calls or told > now - LIFE and told <= now + LIFE
-    and tonumber(redis.call('ZSCORE', key, id) or 0) ~= told
+  lost = -tonumber(lowest[2]) < calls or own < told and told > now - LIFE and told <= now + LIFE
 end
 if lost then
   redis.call('ZREM', key, mark)
