@@ -85,7 +85,6 @@ type lostCount struct {
 	answer
 	rec   *record
 	claim stint.Claim
-	own   []part // what this process was granted
 	share float64
 }
 
@@ -111,18 +110,41 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 			c.Algorithm == stint.AlgorithmConcurrency {
 			continue
 		}
-		lost, used := lostCount{answer: known, rec: rec, claim: rec.claim(&c.Limit, 1)}, known.others
-		for until, units := range c.granted() {
-			if begin := until - int64(c.Window) - c.part; until > now && c.unit == 0 && !l.outdated(rec, begin) {
-				lost.own = append(lost.own, part{until, units})
-				used += units
-			}
+		used := known.others
+		for _, p := range l.own(rec, c, now) {
+			used += p.units
 		}
-		if lost.share = float64(used) / float64(max(c.capacity, 1)); used > 0 {
-			all = append(all, lost)
+		if used > 0 {
+			all = append(all, lostCount{known, rec, rec.claim(&c.Limit, 1), float64(used) / float64(max(c.capacity, 1))})
 		}
 	}
 	return all
+}
+
+// own returns what the store has charged this process and still counts, the oldest first. What it
+// has yet to be charged with is not among it. Of a meter, an answer has all. The lock is held.
+func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
+	if c.unit > 0 {
+		return nil
+	}
+	for until, units := range c.granted() {
+		if begin := until - int64(c.Window) - c.part; until > now && !l.outdated(rec, begin) {
+			own = append(own, part{until, units})
+		}
+	}
+	if c.owed == nil {
+		return own
+	}
+	left := c.uncharged(now)
+	for _, p := range slices.Backward(own) {
+		taken := min(left, p.units)
+		left -= taken
+		if own[len(own)-1].units -= taken; left == 0 {
+			break
+		}
+		own = own[:len(own)-1]
+	}
+	return own
 }
 
 // lostAll returns what was used of all limits before a loss, the most used first.
@@ -166,33 +188,39 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests are those that have the store count at least what is lost. Of a sliding window, what
-// this process was granted itself counts as long as it would have, and what others were granted as
-// long as the newest of it.
-func (c *lostCount) requests(now int64, to []*driver.Call) []*driver.Call {
-	l, used := &c.claim.Limits[0], int64(0)
-	sliding := l.Algorithm == stint.AlgorithmSliding && l.Burst <= 1
+// requests are those that have the store count at least what is lost, if that was not reset since.
+// Of a sliding window, what this process was granted itself counts as long as it would have, and
+// what others were granted as long as the newest of it.
+func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
+	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
+	limit := &lost.claim.Limits[0]
+	c := lost.rec.of(limit, 0)
+	if c == nil || lost.until <= now || l.outdated(lost.rec, lost.arrived) || lost.arrived < c.since {
+		return to
+	}
+	c.advance(now)
+	own, used, sliding := l.own(lost.rec, c, now), lost.others, c.unit == 0 && c.Algorithm == stint.AlgorithmSliding
 	add := func(age int64) {
-		r := stint.Request{Claims: []stint.Claim{c.claim}, Mode: driver.ModeForce}
+		r := stint.Request{Claims: []stint.Claim{lost.claim}, Mode: driver.ModeForce}
 		r.Claims[0].Cost = min(used, stint.MaxUnits)
 		r.Terms().AtLeast = true
 		r.Terms().Age = time.Duration(max(age, 0)).Truncate(time.Microsecond)
-		r.Terms().Refilled = time.Duration(max(now-c.arrived, 0)).Truncate(time.Microsecond)
+		r.Terms().Refilled = time.Duration(max(now-lost.arrived, 0)).Truncate(time.Microsecond)
 		to = append(to, &driver.Call{Request: r})
 	}
-	if used = c.others; sliding && used > 0 {
-		add(now - c.until + int64(l.Window))
+	if sliding && used > 0 {
+		add(now - lost.until + int64(limit.Window))
 	}
 	// What the store has charged since the loss counts as the newest of it.
-	each := (len(c.own) + lostParts - 1) / lostParts
-	for i, p := range slices.Backward(c.own) {
+	each := (len(own) + lostParts - 1) / lostParts
+	for i, p := range slices.Backward(own) {
 		used += p.units
-		if newest := min(i/each*each+each, len(c.own)) - 1; sliding && i%each == 0 {
-			add(now - c.own[newest].until + int64(l.Window))
+		if newest := min(i/each*each+each, len(own)) - 1; sliding && i%each == 0 {
+			add(now - own[newest].until + int64(limit.Window))
 		}
 	}
 	if !sliding && used > 0 {
-		add(now - c.arrived)
+		add(now - lost.arrived)
 	}
 	return to
 }
@@ -205,13 +233,7 @@ func (s *Stack) restore(all []lostCount) {
 		var batch []*driver.Call
 		n, now := 0, s.ledger.now()
 		for ; n < len(all) && len(batch) < sendMost; n++ {
-			c := &all[n]
-			c.rec.stripe.mu.Lock()
-			outdated := s.ledger.outdated(c.rec, c.arrived)
-			c.rec.stripe.mu.Unlock()
-			if c.until > now && !outdated {
-				batch = c.requests(now, batch)
-			}
+			batch = s.ledger.requests(&all[n], now, batch)
 		}
 		begin := time.Now()
 		ok, asked := s.restoreSome(batch)
