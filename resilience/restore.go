@@ -32,6 +32,9 @@ const (
 	restorePause = 10 * time.Millisecond
 	// resetTime is how long the announcement of a reset may take.
 	resetTime = 500 * time.Millisecond
+	// expiryTime is how long before their end counts are not worth it: how late answers were, a
+	// state that expired looks like one that was lost.
+	expiryTime = time.Second
 	// lostParts is in how many calls what this process was granted of a limit is sent.
 	lostParts = 4
 	// restoreTries is how often a batch is sent that the store does not take over.
@@ -46,12 +49,14 @@ const (
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	counts := false
 	for i := range rec.counts {
-		if c := &rec.counts[i]; rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) {
+		c := &rec.counts[i]
+		gone := replaced && c.Name == rec.state
+		if rec.replaced == 0 && (gone || rec.epoch < l.safe.Load()) {
 			c.before = c.heard.answer
-			counts = counts || c.before.until > now
+			counts = counts || gone && c.before.until > now+int64(expiryTime)
 		}
 	}
-	if replaced && counts { // else it has expired
+	if counts { // else it has expired
 		select {
 		case l.replaced <- rec:
 			rec.replaced = now
@@ -106,7 +111,7 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 		if rec.replaced == 0 && rec.epoch < l.safe.Load() {
 			known = c.heard.answer
 		}
-		if known.until <= now || known.arrived < max(c.since, since) || l.outdated(rec, known.arrived) ||
+		if known.until <= now+int64(expiryTime) || known.arrived < max(c.since, since) || l.outdated(rec, known.arrived) ||
 			c.Algorithm == stint.AlgorithmConcurrency {
 			continue
 		}
@@ -178,7 +183,11 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 				again = false
 			}
 		} else if heardSince > 0 {
-			all = l.lost(rec, heardSince, now, all)
+			for _, c := range l.lost(rec, heardSince, now, nil) {
+				if c.claim.Limits[0].Name == rec.state { // the others are in another state
+					all = append(all, c)
+				}
+			}
 		}
 		if !again {
 			rec.replaced = 0
