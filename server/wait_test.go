@@ -171,16 +171,16 @@ func TestWaitRedisDies(t *testing.T) {
 // at once.
 func TestWaitAndStop(t *testing.T) {
 	r := start(t, waitConfig(t, "", three), func(s *Server) {
-		s.timeouts.body, s.timeouts.answer = 200*time.Millisecond, 200*time.Millisecond
+		s.timeouts.body, s.timeouts.answer = 2*time.Second, 2*time.Second
 	})
-	const short, long = `{"subject":"u","limits":["1/1s"]}`, `{"subject":"v","limits":["1/20s"]}`
+	const short, long = `{"subject":"u","limits":["1/5s"]}`, `{"subject":"v","limits":["1/20s"]}`
 	for _, body := range []string{short, long} {
 		if got := r.post(t.Context(), "/v1/take", body); !got.Allowed {
 			t.Fatalf("got %+v", got)
 		}
 	}
 	if got := r.post(t.Context(), "/v1/wait", short); !got.Allowed {
-		t.Errorf("a wait of a second: %+v", got)
+		t.Errorf("a wait of five seconds: %+v", got)
 	}
 	answer, leave := r.waits(long)
 	defer leave()

@@ -58,7 +58,14 @@ func look(t *testing.T, at string) string {
 	return string(body)
 }
 
-// inEnvoyGateway runs the program by the name ratelimit and without arguments, as Envoy Gateway
+// patientConfig is a file with time for Redis on a busy machine. The limits of these tests are exact.
+func patientConfig(t *testing.T) (flag string) {
+	t.Helper()
+	return "--config=" + write(t, "stint.yaml",
+		"failure: {budget: 5s}\ntiers: [{name: all, identity: everyone, limits: 100000/1h}]\n")
+}
+
+// inEnvoyGateway runs the program by the name ratelimit and without a command, as Envoy Gateway
 // does, with a real Redis and go-control-plane's server behind mutual TLS, and asks as Envoy does.
 func inEnvoyGateway(t *testing.T, stint string) {
 	binary := filepath.Join(t.TempDir(), ratelimitName)
@@ -79,7 +86,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 	listen, address := xdstest.OnTCP(t)
 	control := xdstest.New(t, listen)
 	env := inGateway(address, redis.Addr(), cert, key)
-	first := launchWith(t, binary, env)
+	first := launchWith(t, binary, env, patientConfig(t))
 	client := func(d *daemon, config *tls.Config) rlsv3.RateLimitServiceClient {
 		conn, err := grpc.NewClient(d.at(server.GRPC), grpc.WithTransportCredentials(credentials.NewTLS(config)))
 		if err != nil {
@@ -140,7 +147,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 	}
 
 	// A second pod, which wants certificates, counts with the first one and takes hits back.
-	second := launchWith(t, binary, append(env, "GRPC_CLIENT_TLS_CACERT="+cert))
+	second := launchWith(t, binary, append(env, "GRPC_CLIENT_TLS_CACERT="+cert), patientConfig(t))
 	ready(second)
 	other := client(second, secure)
 	ask(client(second, anonymous), 1, codes.Unavailable.String())
@@ -180,7 +187,7 @@ func ratelimitFiles(t *testing.T, stint string) {
 	d := launchWith(t, stint, []string{"RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit",
 		"REDIS_URL=" + redistest.Start(t).Addr(),
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0"},
-		"serve", "--as-ratelimit")
+		"serve", "--as-ratelimit", patientConfig(t))
 	if is, body := d.get(server.HTTP, "/healthcheck"); is != http.StatusOK {
 		t.Errorf("/healthcheck: %d %s", is, body)
 	}
