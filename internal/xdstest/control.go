@@ -103,24 +103,24 @@ func (c *Control) note(_ int64, r *discoveryv3.DiscoveryRequest) error {
 	return nil
 }
 
-// Send makes rules the ones that clients get, and returns their version.
+// Send makes rules the ones that clients get, and returns their version. Without any, the snapshot
+// has no entry for them and their version is "", as in Envoy Gateway.
 func (c *Control) Send(rules ...*rlsconfv3.RateLimitConfig) string {
 	c.t.Helper()
 	c.Version++
 	version := strconv.Itoa(c.Version)
-	resources := make([]types.Resource, 0, len(rules))
+	resources := map[resourcev3.Type][]types.Resource{}
 	for _, r := range rules {
-		resources = append(resources, r)
+		resources[resourcev3.RateLimitConfigType] = append(resources[resourcev3.RateLimitConfigType], r)
 	}
-	snapshot, err := cachev3.NewSnapshot(version,
-		map[resourcev3.Type][]types.Resource{resourcev3.RateLimitConfigType: resources})
+	snapshot, err := cachev3.NewSnapshot(version, resources)
 	if err == nil {
 		err = c.cache.SetSnapshot(context.Background(), Node, snapshot)
 	}
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return version
+	return snapshot.GetVersion(resourcev3.RateLimitConfigType)
 }
 
 // Accepted returns how often a version was acknowledged.

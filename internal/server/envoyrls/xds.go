@@ -23,10 +23,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/logsample"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
@@ -69,12 +71,14 @@ type XDS struct {
 
 	mu     sync.Mutex
 	broken error // why there is no connection; nil if there is one
+	losses logsample.Sampler
 }
 
 // NewXDS returns a client that has not yet connected: [XDS.Run] does.
 func NewXDS(c XDSConfig) *XDS {
 	c.MaxMessage = cmp.Or(c.MaxMessage, maxSize)
 	x := &XDS{c: c, dial: dial, broken: errors.New("not connected yet")}
+	var opened []resource // what Open has seen is what Read reads
 	x.rules = reload.New(reload.Config{
 		Name:  "server: the configuration of Envoy's service",
 		Paths: []string{x.Path()},
@@ -84,10 +88,11 @@ func NewXDS(c XDSConfig) *XDS {
 			if list == nil {
 				return nil, fmt.Errorf("%s has sent no rate limit configuration yet", x.Path())
 			}
-			return filesOf(*list), nil
+			opened = *list
+			return filesOf(opened), nil
 		},
 		Read: func([]reload.File) (func() reload.InForce, error) {
-			rules, err := readResources(*x.received.Load(), c.MergeDomains)
+			rules, err := readResources(opened, c.MergeDomains)
 			return func() reload.InForce { return c.Use(rules) }, err
 		},
 		Logger:   c.Logger,
@@ -120,6 +125,9 @@ const (
 	maxRetry = 800 * time.Millisecond
 	// connectTime is how long a connection may take, TLS included.
 	connectTime = 5 * time.Second
+	// lasting is how long a connection has to last so that the next one is made soon. There are
+	// servers that send rules and then close.
+	lasting = time.Second
 	// refusedTime is how long to wait before the same rules are refused again: there are servers
 	// that send them again at once.
 	refusedTime = 500 * time.Millisecond
@@ -130,12 +138,13 @@ const (
 func (x *XDS) Run(ctx context.Context) error {
 	wait := minRetry
 	for ctx.Err() == nil {
-		received, err := x.follow(ctx)
+		began := time.Now()
+		err := x.follow(ctx)
 		if ctx.Err() != nil {
 			break
 		}
 		x.lost(err)
-		if received {
+		if time.Since(began) > lasting {
 			wait = minRetry
 		}
 		pause(ctx, wait/2+rand.N(wait/2+1))
@@ -151,16 +160,15 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lost notes that there is no connection. The log has each cause once.
+// lost notes that there is no connection. The log says so once a minute.
 func (x *XDS) lost(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	now := fmt.Errorf("no connection to %s, the last configuration stays in force: %w", x.Path(), err)
-	if x.broken == nil || x.broken.Error() != now.Error() {
+	x.broken = fmt.Errorf("no connection to %s, the last configuration stays in force: %w", x.Path(), err)
+	if unlogged, ok := x.losses.Allow(1, time.Minute); ok {
 		x.c.Logger.Error("server: no connection to the server of Envoy's rate limit configuration; what it sent last stays in force",
-			"server", x.c.Server, "cause", err)
+			"server", x.c.Server, "cause", err, "unlogged", unlogged)
 	}
-	x.broken = now
 }
 
 func (x *XDS) connected() {
@@ -172,35 +180,37 @@ func (x *XDS) connected() {
 	x.broken = nil
 }
 
-// follow makes one connection and answers what arrives, until it is lost. It reports whether
-// anything arrived.
-func (x *XDS) follow(ctx context.Context) (received bool, err error) {
+// follow makes one connection and answers what arrives, until it is lost.
+func (x *XDS) follow(ctx context.Context) error {
 	options, err := x.dialOptions()
 	if err != nil {
-		return false, err
+		return err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+x.c.Server, options...)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { _ = conn.Close() }() // nothing is lost with it
 	ctx = metadata.NewOutgoingContext(ctx, metadata.New(x.c.Headers))
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
-	// Without a version the server sends what it has. A server that has been restarted may use a
-	// version again for other rules.
-	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType}
+	// The server sends what it has to a client that has another version. One that was acknowledged
+	// may be used again for other rules if the server has been restarted, and "" is the version of
+	// go-control-plane for no rules at all.
+	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
 		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv says why it ended
-			return received, err
+			return err
 		}
 		response, err := stream.Recv()
 		if err != nil {
-			return received, err
+			return err
 		}
-		received = true
+		if is := response.GetTypeUrl(); is != resourceType {
+			return fmt.Errorf("the server sent resources of the type %q; want %s", is, resourceType)
+		}
 		x.connected()
 		x.answer(ctx, response, request)
 	}
@@ -230,6 +240,7 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 	} else if !x.begun {
 		x.c.Logger.Error("server: the configuration of Envoy's service is refused, and there was none before",
 			"path", x.Path(), "mistakes", strings.Split(r.Err.Error(), "\n"))
+		x.c.Reloaded(r)
 	}
 }
 
@@ -277,11 +288,13 @@ func (x *XDS) dialOptions() ([]grpc.DialOption, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: connectTime}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(x.c.MaxMessage)),
 		grpc.WithDisableServiceConfig(),
+		// Servers refuse pings that are less than five minutes apart unless they are set up for it.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 20 * time.Second}),
 	}, nil
 }
 
-// dial connects over TCP, whose probes find a server that is gone without a word. Pings of gRPC
-// would have to be five minutes apart: servers refuse more unless they are set up for it.
+// dial connects over TCP. Its probes find a host that is gone sooner than pings of gRPC, which find
+// a server that hangs, or is gone behind a proxy.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}}
