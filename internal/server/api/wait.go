@@ -95,7 +95,10 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 		q.verdict.Err = a.waits.life.Err()
 	}
 	switch {
-	case r.Context().Err() != nil && q.verdict.Err != nil: // the caller has gone
+	case r.Context().Err() != nil && q.verdict.Err != nil:
+		// The caller has gone, or has only closed its side of the connection.
+		comeBack(w, "unavailable", "The connection was closed for writing, and the place in line was given back. "+
+			"Please ask again, and keep it open until the answer.")
 	case a.waits.life.Err() != nil && q.verdict.Err != nil:
 		comeBack(w, "stopping", "The server is stopping, and the place in line was given back. Please ask again.")
 	default:

@@ -74,7 +74,9 @@ outbound: {theirs: {limits: 1/10s}}
 				}
 				time.Sleep(2 * time.Second)
 				line[1].leave()
-				<-line[1].answer
+				if p := (<-line[1].answer).problem(503); p.Error != "unavailable" { // for one that only half-closed
+					t.Errorf("the one that left: %+v", p)
+				}
 				d := (<-line[2].answer).decision(200)
 				// A booking may be used for 20 ms, and counts from their end.
 				if took := line[2].at.Sub(start).Round(100 * time.Millisecond); !d.Allowed || took != 10*time.Second {
