@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -173,11 +174,14 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 }
 
 func (r *asRatelimit) tls(c *serveCommand) {
-	if !r.on("GRPC_SERVER_USE_TLS") || r.given("tls-cert") || r.given("tls-key") {
+	if !r.on("GRPC_SERVER_USE_TLS") {
+		return
+	}
+	r.set("tls-client-ca", &c.TLSClient, "GRPC_CLIENT_TLS_CACERT")
+	if r.given("tls-cert") || r.given("tls-key") {
 		return
 	}
 	c.TLSCert, c.TLSKey = r.env("GRPC_SERVER_TLS_CERT"), r.env("GRPC_SERVER_TLS_KEY")
-	r.set("tls-client-ca", &c.TLSClient, "GRPC_CLIENT_TLS_CACERT")
 	c.tlsOnlyGRPC = true
 	if c.TLSCert == "" || c.TLSKey == "" {
 		r.wrong("GRPC_SERVER_USE_TLS", "want GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY, too")
@@ -213,6 +217,7 @@ func (r *asRatelimit) counting(c *serveCommand) {
 		if c.nearLimit, err = strconv.ParseFloat(value, 64); err != nil || !(c.nearLimit >= 0 && c.nearLimit <= 1) {
 			r.wrong("NEAR_LIMIT_RATIO", "%q; want a share from 0 to 1, such as 0.8", value)
 		}
+		c.nearLimit = cmp.Or(c.nearLimit, math.SmallestNonzeroFloat64) // 0 is the default
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -117,6 +118,7 @@ var ratelimitRows = []struct {
 	{"REDIS_URL=a:1,b:2 REDIS_TYPE=CLUSTER", "Store", "redis://a:1?addr=b%3A2", "--store=memory"},
 	{"REDIS_URL=main,a:1,b:2 REDIS_TYPE=sentinel", "Store", "redis://a:1?addr=b%3A2&master_set=main", "--store=memory"},
 	{"NEAR_LIMIT_RATIO=0.5", "Envoy.NearLimit", 0.5, ""},
+	{"NEAR_LIMIT_RATIO=0", "Envoy.NearLimit", math.SmallestNonzeroFloat64, ""},
 	{"LIMIT_RESPONSE_HEADERS_ENABLED=true", "Envoy.Headers", "upstream", "--envoy-headers=all"},
 	{"LIMIT_RESPONSE_HEADERS_ENABLED=false", "Envoy.Headers", "none", "--envoy-headers=all"},
 	{"LIMIT_LIMIT_HEADER=X-A", "Envoy.HeaderLimit", "X-A", "--envoy-header-limit=X-F"},
@@ -179,6 +181,11 @@ func TestRatelimitEnvironment(t *testing.T) {
 		if err != nil || reflect.DeepEqual(get(c, row.field), row.want) {
 			t.Errorf("%s with %s: %s is %v, %v; want what the flag says", row.env, row.flag, row.field, get(c, row.field), err)
 		}
+	}
+	env, _ := environment("GRPC_SERVER_USE_TLS=true GRPC_CLIENT_TLS_CACERT=ca")
+	c, _, err := ratelimitConfig(t, env, "--tls-cert=f", "--tls-key=f")
+	if err != nil || c.ClientCA != "ca" {
+		t.Errorf("with --tls-cert and --tls-key, the CA of clients is %q, %v; want ca", c.ClientCA, err)
 	}
 	for _, name := range notNeeded {
 		_, log, err := ratelimitConfig(t, withRedis(map[string]string{name: "7"}))
