@@ -293,7 +293,8 @@ func TestXDSOtherType(t *testing.T) {
 	defer server.Stop()
 	f := follow(t, envoyrls.XDSConfig{Server: address})
 	eventually.True(t, "the type is refused", func() bool {
-		return strings.Contains(f.xds.Last().Err.Error(), "the server sent resources of the type")
+		err := f.xds.Last().Err
+		return err != nil && strings.Contains(err.Error(), "the server sent resources of the type")
 	})
 	if f.Config() != nil {
 		t.Errorf("%q is in force", f.Config().Dump())
