@@ -127,7 +127,9 @@ export class Stint {
       }
       if (options.timeout === undefined && request.max_wait_seconds !== undefined && !answer.failed) return answer;
       if ((pause ?? 0) * 1000 > end - Date.now()) return answer.failed ? this.#fail(answer.failed) : answer;
-      await sleep((pause ?? 0) * 1000, options.signal);
+      // The line is as long as one call. A turn after that is waited for outside, and the end of it in line.
+      const outside = pause! > longPoll ? pause! - (longPoll - 5) : pause!;
+      await sleep(outside * 1000, options.signal);
     }
   }
 
@@ -331,7 +333,7 @@ function sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", stop);
       resolve();
-    }, milliseconds);
+    }, Math.min(milliseconds, 2 ** 31 - 1)); // a longer one would end at once
     const stop = () => {
       clearTimeout(timer);
       reject(signal?.reason);

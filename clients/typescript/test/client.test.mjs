@@ -72,12 +72,17 @@ test("a retry is charged once", async () => {
 });
 
 test("settle, hold and heartbeats", async () => {
-  const stint = client();
+  let beats = 0;
+  const stint = client({ fetch: async (u, init) => {
+    const response = await fetch(u, init);
+    if (u.endsWith("/v1/extend") && response.ok) beats++;
+    return response;
+  } });
   const request = { subject: someone(), limits: ["tokens: 100/1h"], costs: { tokens: 60 } };
-  const held = await stint.hold({ ...request, hold_seconds: 0.9 });
+  const held = await stint.hold({ ...request, hold_seconds: 4 });
   assert.equal(held.allowed, true);
   held.used({ tokens: 20 });
-  await new Promise((resolve) => setTimeout(resolve, 2000)); // it would have expired twice
+  await until("heartbeats were answered", () => beats >= 4); // it would have expired
   assert.equal((await client().peek(request)).limits[0].used, 60);
   assert.deepEqual(await held.settle({ tokens: 30 }), { changed: true, charged: 30 });
   assert.equal((await stint.peek(request)).limits[0].used, 30);
@@ -105,6 +110,23 @@ test("wait has a place in line, and gives it back", async () => {
   stop.abort(new Error("enough"));
   await assert.rejects(waiting, /enough/);
   await until("the place is given back", async () => (await stint.peek({ subject, limits })).limits[0].used === 1);
+});
+
+test("wait joins the line before a turn that is far ahead", async (t) => {
+  const turns = [1e9, 60, 0];
+  const answer = async () => {
+    const seconds = turns.shift();
+    return Response.json({ allowed: seconds === 0, retry_after_seconds: seconds });
+  };
+  const pauses = [];
+  const { setTimeout: real } = globalThis;
+  t.mock.method(globalThis, "setTimeout", (f, ms, ...args) => {
+    if (ms < 30_000) return real(f, ms, ...args);
+    pauses.push(ms);
+    return real(f, 0);
+  });
+  assert.equal((await client({ fetch: answer }).wait({ api: "igdb" })).allowed, true);
+  assert.deepEqual(pauses, [2 ** 31 - 1, 35_000]);
 });
 
 test("mistakes are thrown in every mode, and a wrong token is a failure", async () => {
@@ -168,7 +190,7 @@ test("a server that is killed, and one that stops, while callers ask and wait", 
   const [one, two] = [await startStint(t, { redis }), await startStint(t, { redis })];
   const stint = client({ url: [one.url, two.url] });
   const subject = someone();
-  const limits = ["1/2s"];
+  const limits = ["1/8s"];
   await stint.take({ subject, limits });
   const waiting = stint.wait({ subject, limits });
   await until("a place is booked", async () => (await stint.peek({ subject, limits })).limits[0].used === 2);

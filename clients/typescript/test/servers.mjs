@@ -1,7 +1,7 @@
 // Starts real servers for the tests: Redis, and stint serve from STINT_BINARY or the PATH.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -40,25 +40,52 @@ export async function until(what, ready) {
 }
 
 /** Runs a program until the test ends. */
-function run(t, command, args, options) {
-  const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"], ...options });
+function run(t, command, args) {
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
-  child.stderr.on("data", (data) => (log += data));
+  let over = false;
+  for (const output of [child.stdout, child.stderr]) output.on("data", (data) => (log += data));
   const ended = new Promise((resolve) => child.on("exit", resolve).on("error", (err) => ((log += err), resolve())));
+  ended.then(() => (over = true));
   const end = async (signal = "SIGKILL") => {
     child.kill(signal);
     await ended;
   };
   t.after(() => end());
-  return { child, end, log: () => log };
+  return { end, ended: () => over, log: () => log };
+}
+
+/**
+ * Runs a program that listens on a free port, until it is ready. If it ends before that, another program may have
+ * taken the port: it is started again on another one.
+ */
+async function listen(t, command, args, ready) {
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort();
+    const server = run(t, command, args(port));
+    let ended = false;
+    await until(`${command} listens`, async () => (ended = server.ended()) || (await ready(port)));
+    if (!ended) return { ...server, port };
+    if (attempt === 3) throw new Error(`${command} ended: ${server.log()}`);
+  }
+}
+
+/** Whether a Redis answers on the port. */
+function pong(port) {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
+    socket.setTimeout(1000, () => socket.destroy());
+    socket.on("error", () => {}).on("close", () => resolve(false));
+    socket.once("data", (data) => (resolve(String(data).startsWith("+PONG")), socket.destroy()));
+  });
 }
 
 export async function startRedis(t) {
-  const port = await freePort();
   const directory = mkdtempSync(join(tmpdir(), "stint-redis-"));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
-  const server = run(t, process.env.STINT_REDIS_SERVER ?? "redis-server", ["--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", directory]);
-  return { ...server, url: `redis://127.0.0.1:${port}` };
+  const server = await listen(t, process.env.STINT_REDIS_SERVER ?? "redis-server",
+    (port) => ["--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", directory], pong);
+  return { ...server, url: `redis://127.0.0.1:${server.port}` };
 }
 
 /** Starts a server. Mode is the failure mode of its configuration, unless there is another one. */
@@ -69,17 +96,9 @@ export async function startStint(t, { redis, mode = "deny", policies = configura
   const tokens = join(directory, "tokens");
   writeFileSync(config, policies);
   writeFileSync(tokens, token + "\n", { mode: 0o600 });
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const server = run(t, process.env.STINT_BINARY ?? "stint", ["serve", "--config", config, "--store", redis.url,
-    "--http", `127.0.0.1:${port}`, "--admin", "", "--api-token-file", tokens, "--api-ad-hoc"]);
-  await until(`stint serves: ${server.log()}`, async () => {
-    try {
-      return (await fetch(`${url}/readyz`)).ok;
-    } catch {
-      if (server.child.exitCode !== null) throw new Error(server.log());
-      return false;
-    }
-  });
-  return { ...server, url };
+  const server = await listen(t, process.env.STINT_BINARY ?? "stint",
+    (port) => ["serve", "--config", config, "--store", redis.url, "--http", `127.0.0.1:${port}`, "--admin", "",
+      "--api-token-file", tokens, "--api-ad-hoc"],
+    (port) => fetch(`http://127.0.0.1:${port}/readyz`).then((response) => response.ok, () => false));
+  return { ...server, url: `http://127.0.0.1:${server.port}` };
 }

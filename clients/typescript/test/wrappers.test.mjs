@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { Stint } from "../dist/index.js";
 import { rateLimit } from "../dist/express.js";
 import { honoRateLimit, withRateLimit } from "../dist/fetch.js";
-import { freePort, startRedis, startStint, token } from "./servers.mjs";
+import { freePort, startRedis, startStint, token, until } from "./servers.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const cleanups = [];
@@ -113,15 +113,14 @@ test("the example: tiers in a middleware of Next.js, in at most ten lines", asyn
   assert.equal(config.matcher, "/api/:path*");
   const as = (cookie) => middleware(request("/api/search", { headers: { "x-real-ip": "203.0.113.7", ...(cookie && { cookie }) } }));
   for (const [cookie, tier, limit] of [["session=1:enterprise", "enterprise", "500"], ["session=2:pro", "pro", "100"], ["session=3:free", "free", "30"], [undefined, "anonymous", "10"]]) {
-    const response = await as(cookie);
+    let response; // without a tier: the server was too slow for the example's client
+    await until("the server decides", async () => (response = await as(cookie)).headers.has("X-RateLimit-Tier"));
     assert.equal(response.status, 200);
     assert.equal(response.headers.get("x-middleware-next"), "1");
     assert.equal(response.headers.get("X-RateLimit-Tier"), tier);
     assert.equal(response.headers.get("X-RateLimit-Limit"), limit);
   }
-  const statuses = [];
-  for (let i = 0; i < 20; i++) statuses.push((await as()).status);
-  assert.equal(statuses.at(0), 200);
-  assert.equal(statuses.at(-1), 429);
+  assert.equal((await as()).status, 200);
+  await until("one more is denied", async () => (await as()).status === 429);
   assert.equal((await as("session=3:free")).status, 200);
 });
