@@ -16,11 +16,20 @@ import time
 import uuid
 
 
+class Refused(Exception):
+    """An answer of the server that is an error."""
+
+    def __init__(self, status, body):
+        super().__init__(f"{status}: {body}")
+        self.status = status
+
+
 class Stint:
     """Asks a server of stint. It is safe for several threads: connections are kept and shared.
 
     A decision takes no longer than the budget, in seconds. Without an answer in time, the request
-    is allowed, with the member "failed"; with allow_on_failure=False it is denied.
+    is allowed, with the member "failed"; with allow_on_failure=False it is denied. A request with
+    mistakes raises Refused.
     """
 
     def __init__(self, address, token=None, budget=0.05, allow_on_failure=True, connections=16):
@@ -35,7 +44,9 @@ class Stint:
         request.setdefault("id", str(uuid.uuid4()))  # a repeat is charged once
         try:
             return self._post("/v1/take?status=200", request, self.budget)
-        except (OSError, http.client.HTTPException) as err:
+        except (OSError, http.client.HTTPException, Refused) as err:
+            if isinstance(err, Refused) and err.status < 500:
+                raise
             return {"allowed": self.allow_on_failure, "failed": str(err), "retry_after_seconds": 1, "charge": ""}
 
     def settle(self, decision, budget=1.0, **costs):
@@ -52,7 +63,7 @@ class Stint:
             except queue.Empty:
                 connection, kept = http.client.HTTPConnection(self.address, timeout=budget), False
             try:
-                answer = self._send(connection, path, json.dumps(body), deadline)
+                status, answer = self._send(connection, path, json.dumps(body), deadline)
             except (OSError, http.client.HTTPException) as err:
                 connection.close()
                 # The server closes connections that are idle for two minutes. Requests have an id, so that one
@@ -64,7 +75,9 @@ class Stint:
                 self.idle.put_nowait(connection)
             except queue.Full:
                 connection.close()
-            return answer
+            if status != 200:
+                raise Refused(status, answer.decode(errors="replace"))
+            return json.loads(answer)
 
     def _send(self, connection, path, body, deadline):
         def left():
@@ -79,7 +92,4 @@ class Stint:
         connection.request("POST", path, body, self.headers)
         connection.sock.settimeout(left())
         response = connection.getresponse()
-        answer = json.loads(response.read())
-        if response.status != 200:
-            raise http.client.HTTPException(f"{response.status}: {answer.get('message')} {answer.get('mistakes', '')}")
-        return answer
+        return response.status, response.read()

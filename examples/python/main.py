@@ -14,7 +14,7 @@ def work(n):
         return "failed: " + decision["failed"]
     if not decision["allowed"]:
         return "denied"
-    limits.settle(decision, cost=50)  # it was estimated at 100
+    limits.settle(decision, budget=5, cost=50)  # it was estimated at 100
     return "allowed"
 
 
