@@ -43,7 +43,7 @@ func (x *exchange) Digest() string {
 		}
 		_ = conn.SetReadDeadline(time.Time{}) // nothing is left to wait for
 		_, _ = h.Write(b.Bytes())
-		r.Body = &putBack{io.MultiReader(&b, r.Body), r.Body}
+		r.Body = &putBack{&b, r.Body}
 	}
 	return string(h.Sum(nil))
 }

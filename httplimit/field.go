@@ -126,8 +126,11 @@ func peekBody(r *http.Request) []byte {
 	}
 	head, err := io.ReadAll(io.LimitReader(r.Body, maxField+1))
 	rest := io.Reader(r.Body)
-	if err != nil {
+	switch {
+	case err != nil:
 		rest = failed{err} // again, for the handler
+	case len(head) <= maxField:
+		rest = http.NoBody
 	}
 	r.Body = &putBack{io.MultiReader(bytes.NewReader(head), rest), r.Body}
 	return head

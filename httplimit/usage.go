@@ -38,6 +38,7 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 	r.Body = &putBack{io.MultiReader(bytes.NewReader(x.head), r.Body), r.Body}
 	length = r.ContentLength
 	if x.whole {
+		r.Body = &putBack{bytes.NewReader(x.head), x.rest}
 		length = int64(len(x.head))
 	}
 	return x.head[:min(int64(len(x.head)), most)], length
@@ -56,7 +57,9 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	return soon, rest
 }
 
-// putBack is a body of which something was read, and put back.
+// putBack is a body of which something was read, and put back. If all of it was read, the Reader has
+// only that: the server closes its own body when the response begins, and a transport that still
+// looks for the end of the request would get an error and close its connection.
 type putBack struct {
 	io.Reader
 	io.Closer
@@ -75,7 +78,7 @@ func (x *exchange) askForUsage(r *http.Request, m policy.Meter) *http.Request {
 	if !changed {
 		return next
 	}
-	next.Body = &putBack{io.MultiReader(bytes.NewReader(body), x.rest), x.rest}
+	next.Body = &putBack{bytes.NewReader(body), x.rest}
 	if r.ContentLength > 0 {
 		next.ContentLength = int64(len(body))
 		next.Header.Set("Content-Length", strconv.Itoa(len(body)))
