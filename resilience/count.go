@@ -299,9 +299,12 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	least := max(used-max(mine-uncounted, 0), 0)
 	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
 	before := c.others.at(now, c.evenly())
+	if now < c.others.bookedUntil { // bookings are among others, even if we count more as ours than the store does
+		booked := min(c.others.booked, used)
+		before, most = max(before, booked), max(most, booked)
+	}
 	c.others.units = min(max(before, least), most)
 	c.others.from, c.others.until = now, until
-	c.heard.others = c.others.units
 }
 
 // hearEnd notes when the period of a calendar limit ends, in seconds of the store's clock. The

@@ -16,7 +16,7 @@ import (
 // So the processes send the store their last answers from before the loss. The store charges only
 // what is missing, so that neither their order nor repeats matter.
 //
-// A loss is noticed by a heartbeat, a second later at most: see [driver.Presence]. Answers since
+// A loss is noticed by the next heartbeat: see [driver.Presence]. Answers since
 // the last heartbeat may be from after the loss. So of each limit the last answer from before that
 // heartbeat is kept, too. An evicted state is noticed by its generation: a reset is announced.
 
@@ -52,7 +52,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 		c := &rec.counts[i]
 		gone := replaced && c.Name == rec.state
 		if rec.replaced == 0 && (gone || rec.epoch < l.safe.Load()) {
-			c.before = c.heard.answer
+			c.before = c.last()
 			counts = counts || gone && c.before.until > now+int64(expiryTime)
 		}
 	}
@@ -66,12 +66,21 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
+// last is the newest answer, with what was learned since of whose units they are.
+func (c *count) last() answer {
+	a := c.heard.answer
+	if c.unit == 0 {
+		a.others = c.others.units
+	}
+	return a
+}
+
 // commandedElsewhere notes that a subject was reset, banned or unbanned: earlier answers about it
 // are not sent after a loss. If its name is not known, that holds for all.
 func (l *ledger) commandedElsewhere(subject string) {
 	now := l.now()
-	hash := len(subject) - strings.LastIndexByte(subject, '#') - 1
-	if subject == "" || subject[0] == '~' || hash == hashLength {
+	_, hash, _ := strings.Cut(subject, "#")
+	if subject == "" || subject[0] == '~' || len(hash) == hashLength {
 		l.anyCommanded.Store(now)
 		return
 	}
@@ -109,7 +118,7 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
 		if rec.replaced == 0 && rec.epoch < l.safe.Load() {
-			known = c.heard.answer
+			known = c.last()
 		}
 		if known.until <= now+int64(expiryTime) || known.arrived < max(c.since, since) || l.outdated(rec, known.arrived) ||
 			c.Algorithm == stint.AlgorithmConcurrency {

@@ -94,19 +94,20 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 		}
 	}
 	for i := range all {
-		all[i].restored(j.losses)
+		all[i].restored(j.losses, l.Window/16)
 	}
 	return all
 }
 
 // restored has what was counted before a loss of the server's state count as if it had been charged
 // just before: processes tell the server what was used, and not since when. It is not given back
-// any more.
-func (s *stay) restored(losses []span) {
+// any more. What a process was granted itself, until it has told the server, may count longer by a
+// part of its window.
+func (s *stay) restored(losses []span, part time.Duration) {
 	for _, l := range losses {
-		if s.from <= l.to {
+		if s.from <= l.to+steady {
 			n, first := s.n, s.n(s.from)
-			s.until, s.n = max(s.until, l.to), func(at time.Duration) int64 { return max(n(at), first) }
+			s.until, s.n = max(s.until, l.to)+part, func(at time.Duration) int64 { return max(n(at), first) }
 		}
 	}
 }
