@@ -47,20 +47,22 @@ const (
 // that is yet to be noticed: they are of an earlier epoch, or of another generation. The lock is
 // held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
-	counts := false
-	for i := range rec.counts {
-		c := &rec.counts[i]
-		gone := replaced && c.Name == rec.state
-		if rec.replaced == 0 && (gone || rec.epoch < l.safe.Load()) {
-			c.before = c.last()
-			counts = counts || gone && c.before.until > now+int64(expiryTime)
+	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once a heartbeat
+		counts := false
+		for i := range rec.counts {
+			c := &rec.counts[i]
+			gone := replaced && c.Name == rec.state
+			if gone || rec.epoch < l.safe.Load() {
+				c.before = c.last()
+				counts = counts || gone && c.before.until > now+int64(expiryTime)
+			}
 		}
-	}
-	if counts { // else it has expired
-		select {
-		case l.replaced <- rec:
-			rec.replaced = now
-		default: // what is left out is counted from nothing, as without this
+		if counts { // else it has expired
+			select {
+			case l.replaced <- rec:
+				rec.replaced = now
+			default: // what is left out is counted from nothing, as without this
+			}
 		}
 	}
 	rec.epoch = l.epoch.Load()
@@ -191,7 +193,7 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 			default:
 				again = false
 			}
-		} else if heardSince > 0 {
+		} else if heardSince > 0 && rec.replaced > 0 { // else a loss of all has dealt with it
 			for _, c := range l.lost(rec, heardSince, now, nil) {
 				if c.claim.Limits[0].Name == rec.state { // the others are in another state
 					all = append(all, c)
@@ -243,8 +245,9 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	return to
 }
 
-// restore has the store count what was lost, in batches, and leaves most of its time to requests.
-// What fails is repeated for as long as it counts.
+// restore has the store count what was lost, in batches, and leaves most of its time to requests. It
+// waits while the store cannot be asked. A batch of which nothing is taken over is left out after
+// three tries.
 func (s *Stack) restore(all []lostCount) {
 	sent, tries := 0, 0
 	for len(all) > 0 && s.life.Err() == nil {

@@ -28,10 +28,8 @@ type Stack struct {
 	outage  outageLog
 	sharing sharing
 
-	listeners announce.List // see Announcements
-	hears     atomic.Bool
-
-	heardSince atomic.Int64 // by the clock of the ledger, since when all announcements are heard; 0 if they are not
+	listeners  announce.List // see Announcements
+	heardSince atomic.Int64  // since when all announcements are heard, by the clock of the ledger; 0 if they are not
 
 	start time.Time
 	life  context.Context // of the goroutines
@@ -230,11 +228,9 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
 	for s.life.Err() == nil {
-		s.hears.Store(true)
 		s.heardSince.Store(max(s.ledger.now(), 1))
 		err := announcer.Announcements(s.life, s.drop)
 		s.heardSince.Store(0)
-		s.hears.Store(false)
 		s.listeners.End()
 		if errkind.Of(err) == errkind.Auth && !warned {
 			warned = true
@@ -248,7 +244,7 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 // Announcements implements [driver.Announcer] with what the stack hears itself: it needs no
 // connection of its own. It ends when the stack cannot listen any more.
 func (s *Stack) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
-	if !s.hears.Load() {
+	if s.heardSince.Load() == 0 {
 		return announce.ErrSilent
 	}
 	return s.listeners.Listen(ctx, f)
