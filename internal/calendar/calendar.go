@@ -124,6 +124,9 @@ func daysIn(y int, m time.Month) int { return date(y, m+1, 0).Day() }
 func firstInstant(date time.Time, loc *time.Location) int64 {
 	for t := date.Add(-36 * time.Hour).In(loc); ; {
 		from, to := t.ZoneBounds()
+		if !to.IsZero() && !to.After(t) {
+			to = to.AddDate(0, 0, 1) // package time ends a leap year a day early, where only a rule is known
+		}
 		_, offset := t.Zone()
 		midnight := date.Add(-time.Duration(offset) * time.Second)
 		if !from.IsZero() && midnight.Before(from) {

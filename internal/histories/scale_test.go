@@ -72,7 +72,7 @@ func TestSabotageAtScale(t *testing.T) {
 					continue
 				}
 				t.Logf("seed %d: %s", s, o.Wrong[0])
-				if bug == shortWindows {
+				if bug == admitsEverybody { // whatever the faults
 					small := *f
 					if small.shrink(t, &o); len(small.plan().faults) > 0 || small.last >= each/2 {
 						t.Errorf("shrunk to %d decisions and the faults %v; want none", small.last, small.plan().faults)
