@@ -11,6 +11,6 @@ import (
 // become rarer and rarer.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(512 << 20)
+	debug.SetMemoryLimit(2 << 30)
 	os.Exit(m.Run())
 }
