@@ -93,21 +93,28 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 				op: &op{process: -1}})
 		}
 	}
-	for i := range all {
-		all[i].restored(j.losses, l.Window/16)
+	for _, lost := range j.losses {
+		restored(all, lost, l.Window/16)
 	}
 	return all
 }
 
 // restored has what was counted before a loss of the server's state count as if it had been charged
-// just before: processes tell the server what was used, and not since when. It is not given back
+// just before, or as of a booking from before: processes tell the server what was used, and not
+// since when, and count what others were granted as long as the newest of it. It is not given back
 // any more. What a process was granted itself, until it has told the server, may count longer by a
 // part of its window.
-func (s *stay) restored(losses []span, part time.Duration) {
-	for _, l := range losses {
-		if s.from <= l.to+steady {
-			n, first := s.n, s.n(s.from)
-			s.until, s.n = max(s.until, l.to)+part, func(at time.Duration) int64 { return max(n(at), first) }
+func restored(all []stay, lost span, part time.Duration) {
+	newest, before := lost.to, func(a *stay) bool { return a.from <= lost.to+steady }
+	for i := range all {
+		if a := &all[i]; before(a) && a.op.kind == wait {
+			newest = max(newest, a.until)
+		}
+	}
+	for i := range all {
+		if a := &all[i]; before(a) {
+			n, first := a.n, a.n(a.from)
+			a.until, a.n = max(a.until, newest)+part, func(at time.Duration) int64 { return max(n(at), first) }
 		}
 	}
 }
@@ -159,7 +166,7 @@ func (j *judge) unbooked(o *op, cost int64) stay {
 	if p.heard > o.call { // it may run when its time is up
 		asked = p.settled(o.call)
 	}
-	return unsettled(o, max(asked+o.ahead, o.ret)+j.grace(o), cost, gone)
+	return unsettled(o, max(asked+o.ahead, min(o.ret, j.length))+j.grace(o), cost, gone)
 }
 
 // unsettled is what an op may have been charged by the server until an instant, without its caller
