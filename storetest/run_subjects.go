@@ -89,15 +89,37 @@ var subjects = []check{
 	exact("one banned subject denies the request", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
 		k.as(b).ban(3600 * s)
-		r := and(k.as(a, l).request(1), k.as(b, l).request(1))
-		d := k.decide(r)
-		k.wantAllowed(d, false)
-		k.wantBanned(d, true)
-		k.wantKey(d, b)
+		for _, cost := range []int64{1, 11} { // whether or not the other subject has room
+			d := k.decide(and(k.as(a, l).request(cost), k.as(b, l).request(1)))
+			k.wantAllowed(d, false)
+			k.wantBanned(d, true)
+			k.wantKey(d, b)
+			if d.BanLeft <= 0 || d.BanLeft > 3600*s {
+				k.Errorf("the ban lasts for %v, want at most an hour", d.BanLeft)
+			}
+		}
 		eventually.True(k.T, "nothing is charged", func() bool {
 			d := k.as(a, l).peek(1)
 			return d.States()[0].Used == 0
 		})
+	}),
+	exact("an id of a request that one subject denied is charged to all of them later", nil, func(k *tester) {
+		a, b, all, l := k.newSubject(), k.newSubject(), k.newSubject(), stint.PerHour(10)
+		request := func(most int64) stint.Request {
+			r := and(k.as(a, l).withID("x"), k.as(b, l).request(2))
+			r.Claims = append(r.Claims, stint.Claim{Subject: all, Limits: []stint.Limit{stint.PerHour(most)}, Cost: 1,
+				Shared: true})
+			return r
+		}
+		k.wantAllowed(k.decide(request(0)), false)
+		used := func() int64 { d := k.as(b, l).peek(1); return d.States()[0].Used }
+		eventually.True(k.T, "nothing is charged", func() bool { return used() == 0 })
+		d := k.decide(request(10))
+		k.wantAllowed(d, true)
+		k.wantRepeat(d, false)
+		if n := used(); n != 2 {
+			k.Errorf("the second subject has used %d, want 2", n)
+		}
 	}),
 	exact("an id spares all subjects", nil, func(k *tester) {
 		a, b, l := k.newSubject(), k.newSubject(), stint.PerHour(10)
