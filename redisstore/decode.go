@@ -218,7 +218,12 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 	data := d.Charge.Data()
 	data.ID, data.At, data.Now = id, in.now, in.now
 	usages := d.MakeUsages(contract.CountLimits(r))
+	state := 0
 	for i := range parts {
+		if parts[i].holders() {
+			usages[parts[i].position(0)] = stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(0))}
+			continue
+		}
 		number := int(in.byte()) - 1
 		if number < 0 || number >= len(in.call.sets) || in.call.of[number] != parts[i].set {
 			return d, 0, badReply("a set is not of the request")
@@ -229,7 +234,8 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 		if in.bad {
 			break
 		}
-		contract.SetGeneration(&d.Charge, i, s.usages(text, in.now, &parts[i], usages))
+		contract.SetGeneration(&d.Charge, state, s.usages(text, in.now, &parts[i], usages))
+		state++
 	}
 	if in.bad || n < 1 || n > equal {
 		return d, 0, badReply("a field is missing or out of range")

@@ -2,4 +2,5 @@
 -- make_decide in the table base. If make_decide used the locals of these files itself, each of them
 -- would cost every call an allocation.
 
-local read_state, charge, write, drop_left, add, limits = unpack(base)
+local read_state, charge, write, drop_left, add, make_limits = unpack(base)
+local limits -- as in state.lua

@@ -108,6 +108,7 @@ local function room(r, waits)
       fits, at, last = r.whole.room(part, waits)
     elseif part.fitting == 0 then
       local wait
+      limits = limits or make_limits()
       part.text, wait = limits.usage(part.st, part.cost, now)
       fits, at = false, wait == NEVER and NEVER or now + wait
     end
@@ -164,9 +165,10 @@ local function charge_all(r, t, come)
   local out = struct.pack(r.equal > 1 and '<BI2' or 'B', CHARGED, equal)
   for i = 1, #r do
     local part = r[i]
-    if part.cost == 0 or not part.st or whole then out = nil end
+    if part.cost == 0 or whole then out = nil end
     if part.cost > 0 and not part.st then
       holders.hold(part.c, r.options[CHARGE_ID])
+      if out then out = struct.pack('<c0dd', out, part.c.held, part.c.resets) end
     elseif part.cost > 0 and whole then
       whole.save_once(part.st)
     elseif part.cost > 0 then
@@ -290,6 +292,7 @@ local function answer(r)
       other, directories = other or directory ~= '', directories .. struct.pack('B', #directory) .. directory
       out = out .. struct.pack('<I4', generation_of(r, part)) .. r.whole.usage(part)
     else
+      limits = limits or make_limits()
       out = out .. struct.pack('<I4', generation_of(r, part)) .. (part.text or limits.usage(st, -FAR, now))
     end
   end
@@ -367,7 +370,7 @@ local function decide_run(kind, which, cost, not_after, from, base, id, st)
   repeat -- if only some of the equal requests are allowed, the others are decided next
     local ok, reply, answered = pcall(decide, r)
     if not ok and not r.writing and not r.whole then
-      whole = whole or make_whole()
+      limits, whole = limits or make_limits(), whole or make_whole()
       whole.looking, whole.books, r.whole = r.options[MODE] == PEEK, r.options[MODE] == RESERVE, whole
       r.flags, r.decider, r.retry, r.at = 0, 1, 0, 0
       ok, reply, answered = pcall(decide, r)

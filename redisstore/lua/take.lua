@@ -45,7 +45,8 @@
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per run one or more answers, which together answer its requests:
 --            CHARGED (1): allowed; of a run of several how many were (2); per part the number of
---              the set that fits its state (1), and the header and heads that were written
+--              the set that fits its state (1), and the header and heads that were written; of
+--              holders how many there are, and reset-after
 --            LATE (1): it came after its not-after
 --            FAILED (1), length of a message (2), message
 --            or else
@@ -95,8 +96,8 @@ for run = 1, several do
     ok, reply, st = pcall(take_plain, KEYS[base + 1], sets[which], cost, equal, kind, now, generation)
   end
   if not ok or not reply then
-    limits = limits or make_limits()
-    decide = decide or make_decide(args, sets, now, generation, { read_state, charge, write, drop_left, add, limits })
+    decide = decide
+      or make_decide(args, sets, now, generation, { read_state, charge, write, drop_left, add, make_limits })
     reply = decide(kind, which, cost, not_after, from, base, has_id == 1 and ARGV[next_id], ok and st)
   end
   out[run + 1], base, next_id = reply, base + keys, next_id + has_id
