@@ -552,33 +552,30 @@ func (c *scriptCall) number(s *set) byte {
 }
 
 // appendSets adds the sets for lua/sets.lua: those that are asked for, or instead of them the ones
-// that fit as a rule, then the others that states may have instead.
+// that fit as a rule, each with the others that states may have instead.
 func (c *scriptCall) appendSets(b []byte) []byte {
-	asked, count := len(c.sets), len(b)
-	b = append(b, byte(asked), 0)
-	for i, s := range c.sets {
+	asked := len(c.sets)
+	b = append(b, byte(asked))
+	for i, s := range c.of[:asked] {
 		if usual := s.usual.Load(); usual != nil && 2*asked <= maxCallSets {
 			c.sets[i] = usual
 		}
-		b = c.sets[i].appendTo(b, i+1)
-	}
-	add := func(o *set, i, flag int) { // as one that stands in for the ith
-		if o != c.sets[i] && len(c.sets) < maxCallSets {
-			c.sets, c.of = append(c.sets, o), append(c.of, c.of[i])
-			b = le.AppendUint16(b, uint16(i+1+flag))
-			b = le.AppendUint16(b, uint16(len(o.packed)))
-			b = o.appendTo(b, len(c.sets))
+		first, at := c.sets[i], len(b)
+		b = first.appendTo(b, i+1)
+		others := len(b)
+		for n, o := range append([]*set{s}, s.known()...) {
+			if o == first || n > 0 && len(c.sets)+asked-i > maxCallSets { // each of the rest may need one
+				continue
+			}
+			c.sets, c.of = append(c.sets, o), append(c.of, s)
+			b = o.appendTo(le.AppendUint16(b, uint16(len(o.packed))), len(c.sets))
+		}
+		if len(b) > others {
+			b = append(b, 0, 0)
+			le.PutUint16(b[at+first.numberAt+1:], uint16(len(b)-others))
+			b[at+first.numberAt+3] = oneIf(first == s)
 		}
 	}
-	for i, s := range c.of[:asked] {
-		add(s, i, isNew)
-	}
-	for i, s := range c.of[:asked] {
-		for _, o := range s.known() {
-			add(o, i, 0)
-		}
-	}
-	b[count+1] = byte(len(c.sets) - asked)
 	return b
 }
 

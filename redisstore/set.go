@@ -231,7 +231,7 @@ func (s *set) pack() {
 	b = le.AppendUint16(b, uint16(heads))
 	b = le.AppendUint16(b, uint16(rings))
 	s.numberAt = len(b)
-	b = append(b, 0) // its number, see appendTo
+	b = append(b, 0, 0, 0, 1) // its number, the size of its others, and FRESH: see appendSets
 	field := byte(firstHead)
 	for _, text := range []string{string(format), strconv.Itoa(last)} {
 		b = append(append(b, byte(len(text))), text...)
@@ -256,10 +256,6 @@ func (s *set) pack() {
 	}
 	s.packed = b
 }
-
-// isNew is added to the number of the set that another one stands in for if states that do not
-// exist yet are to have its directory.
-const isNew = 256
 
 // appendTo packs the set with its number.
 func (s *set) appendTo(b []byte, number int) []byte {

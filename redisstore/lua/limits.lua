@@ -1,7 +1,21 @@
 -- limits: the functions of states that most plain takes do not need. make_limits (script.go) returns
 -- them. They are for states without bookings; bookings.lua has the rules for those with bookings.
 
-local limits = { piece = nil, add_block = nil, usage_of = nil, usage = nil } -- with room for these
+local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, usage = nil } -- with room for these
+
+-- other_set returns the set that stands in for another one (sets.lua) if a state has this directory,
+-- '' if there is no state yet. It is read once, and set[directory] from then on.
+function limits.other_set(set, directory, now)
+  local at, size, sig, from = set[OTHERS], 1, nil, nil
+  while at and not set[directory] do
+    size, from = unpack_at('<I2', args, at)
+    if size == 0 then break end
+    sig = unpack_at('Bc0', args, from)
+    if sig == directory or directory == '' then set[directory] = read_set(args, from, now) end
+    at = from + size
+  end
+  return set[directory] or error('rare')
+end
 
 -- slot_of returns where a slot of the ring of a limit begins, and where it ends.
 local function slot_of(st, at, slot)

@@ -68,9 +68,11 @@ local BAN_MARK, BAN_SIZE = 78, 23 -- 'N'
 --   LAST        last byte that read_state reads at first, as text: of the heads, or of the fronts
 --   NUMBER      number of the set in the call, as a character
 --   NEED        instant until which a state that is charged now must be kept
---   OTHERS      sets with the same limits for states with other directories, by directory, as text
---               until they are needed; false if there are none
-local SIG, LAST_LIMIT, FORMAT, HEADS, RINGS, LAST, NUMBER, NEED, OTHERS, LIMITS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+--   OTHERS      where the sets with the same limits for states with other directories begin in args;
+--               false if there are none
+--   FRESH       1 if states that do not exist yet get this directory
+local SIG, LAST_LIMIT, FORMAT, HEADS, RINGS, LAST, NUMBER = 1, 2, 3, 4, 5, 6, 7
+local NEED, OTHERS, FRESH, LIMITS = 8, 9, 10, 11
 
 -- The fields of one limit. The limit at `at` of a set has the field set[at + CAP], for instance.
 --

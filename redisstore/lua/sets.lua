@@ -1,27 +1,24 @@
 -- sets reads the sets of limits of a call (numbers.lua) into the table sets, by their numbers.
 --
--- ARGV[1]  number of sets (1 byte), number of others (1), and per set
+-- ARGV[1]  number of sets (1 byte), and per set
 --            SIG with its length (1) before it
 --            number of limits (1), HEADS (2), RINGS (2), NUMBER (1)
+--            size of its others (2), FRESH (1)
 --            FORMAT and LAST, each with its length (1) before it
 --            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), FRONT
 --            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here.
 --            A calendar limit has the ends of four consecutive periods: -UNIT, ENDED, THIS and
 --            FOLLOWING. Usually now is in the third period. If it is in the second or the fourth,
 --            the ends are moved by one; in any other, the call fails with CLOCK and the time
+--            its others, which stand in for it if a state has their directory: the state has more
+--            limits, or wider entries, for instance. Per other set its size (2) and the set; then 0
+--            (2). Without FRESH, the first is for states that do not exist yet
 
---          then per other set, which stands in for one of these if a state has its directory: the
---          state has more limits, or wider entries, for instance
---            the number of the set that it stands in for, and 256 more if a state that does not
---            exist yet is to have this directory (2)
---            its length (2)
---            the set, as above
-
--- read_set reads the set at an offset of a text. It returns the set, and where it ends; nil if a
--- calendar's periods are not around now.
+-- read_set reads the set at an offset of a text. It returns the set, and where it and its others
+-- end; nil if a calendar's periods are not around now.
 local function read_set(text, from, now)
-  local sig, n, heads, rings, number, format, last
-  sig, n, heads, rings, number, format, last, from = unpack_at('<Bc0BI2I2c1Bc0Bc0', text, from)
+  local sig, n, heads, rings, number, others, fresh, format, last
+  sig, n, heads, rings, number, others, fresh, format, last, from = unpack_at('<Bc0BI2I2c1I2BBc0Bc0', text, from)
   local limit = '<BBBdddBI2I2dddBBB'
   if n == 2 then -- to repeat a text takes time
     limit = '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
@@ -30,7 +27,7 @@ local function read_set(text, from, now)
   elseif n > 1 then
     limit = limit:rep(n)
   end
-  local set = { sig, 0, format, heads, rings, last, number, 0, false, unpack_at(limit, text, from) }
+  local set = { sig, 0, format, heads, rings, last, number, 0, false, fresh, unpack_at(limit, text, from) }
   local need, at = 0, LIMITS
   for _ = 1, n do
     local span, slice, width = set[at + SPAN], set[at + SLICE], set[at + WIDTH]
@@ -60,20 +57,13 @@ local function read_set(text, from, now)
     if til > need and asked % 2 == 1 then need = til end
     at = at + STRIDE
   end
-  set[LAST_LIMIT], set[NEED] = at - STRIDE, need + KEPT
-  return set, set[at] -- the last value of an unpack is where it ended
+  local ends = set[at] -- the last value of an unpack is where it ended
+  set[LAST_LIMIT], set[NEED], set[OTHERS] = at - STRIDE, need + KEPT, others > 0 and ends
+  return set, ends + others
 end
 
 local sets = { nil } -- with room for one
 for i = 1, asked_sets do
   sets[i], pos = read_set(args, pos, now)
   if not pos then return redis.error_reply(('CLOCK %d'):format(now)) end
-end
-for _ = 1, other_sets do
-  local of, size, from = unpack_at('<I2I2', args, pos)
-  local set, text = sets[of % 256], args:sub(from, from + size - 1)
-  set[OTHERS] = set[OTHERS] or {}
-  set[OTHERS][unpack_at('Bc0', text)] = text
-  if of > 256 then set[OTHERS][''] = text end
-  pos = from + size
 end

@@ -18,7 +18,7 @@
 
 local call, pack, unpack_at = redis.call, struct.pack, struct.unpack
 local args = ARGV[1]
-local now, generation, several, asked_sets, other_sets, pos = unpack_at('<dI4I2BB', args, 9)
+local now, generation, several, asked_sets, pos = unpack_at('<dI4I2B', args, 9)
 if now == 0 then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]

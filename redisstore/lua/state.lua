@@ -115,20 +115,12 @@ end
 -- It also returns how many of some equal requests fit, each with this cost.
 local function read_state(key, set, cost, equal, now, generation)
   local value = call('GETRANGE', key, '0', set[LAST])
-  local from, others = value, set[OTHERS]
-  if value == '' and not (others and others['']) then
-    from = set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
-  elseif value:find(set[SIG], 1, true) ~= 1 then -- another process, for instance, has other limits
-    local directory = value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0))
-    set = others and others[directory]
-    if not set then error('rare') end
-    if type(set) == 'string' then
-      set = read_set(set, 1, now)
-      others[directory] = set
-    end
+  if value == '' and set[FRESH] == 0 or value ~= '' and value:find(set[SIG], 1, true) ~= 1 then
+    limits = limits or make_limits() -- another process, for instance, has other limits
+    set = limits.other_set(set, value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0)), now)
     value = call('GETRANGE', key, '0', set[LAST])
-    from = value ~= '' and value or set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
   end
+  local from = value ~= '' and value or set[SIG] .. ('\0'):rep(set[HEADS] - #set[SIG])
   local st = { key, set, value, '', false, false, false, false, unpack_at(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back
   if value == '' then st[GENERATION] = generation end
