@@ -165,16 +165,6 @@ func TestFeedAllocatesNothingForWhatIsNotShown(t *testing.T) {
 	}
 }
 
-func BenchmarkFeedInAFlood(b *testing.B) {
-	f := newFeed(newNames(label.Short))
-	e := denialOf("user:1")
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			f.add(e)
-		}
-	})
-}
-
 // TestLongSubjects: what requests call themselves takes a bounded part of the memory, and is told
 // apart all the same.
 func TestLongSubjects(t *testing.T) {

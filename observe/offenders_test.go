@@ -278,23 +278,6 @@ func TestSketchAgainstSlowOne(t *testing.T) {
 	}
 }
 
-func BenchmarkOffenders(b *testing.B) {
-	subjects := make([]string, 1<<16)
-	for i := range subjects {
-		subjects[i] = fmt.Sprint("user:", i)
-	}
-	for name, mask := range map[string]int{"OneSubject": 0, "Strangers": len(subjects) - 1} {
-		b.Run(name, func(b *testing.B) {
-			o := newOffenders(newNames(label.Line))
-			now := o.start
-			for i := range b.N {
-				now = now.Add(50 * time.Microsecond) // 20,000 a second
-				o.tell(subjects[i&mask], "login", now)
-			}
-		})
-	}
-}
-
 // told numbers what tests tell.
 var told atomic.Int64
 

@@ -119,22 +119,3 @@ func TestSuspectRates(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkSuspectsAllowed is what an allowed request waits for, with nobody watched and with as
-// many as can be.
-func BenchmarkSuspectsAllowed(b *testing.B) {
-	for _, watched := range []int{0, maxSuspects} {
-		b.Run(fmt.Sprint(watched), func(b *testing.B) {
-			o := newOffenders(newNames(label.Line))
-			for i := range watched {
-				o.add(fmt.Sprintf("user:%d", i), "login", false, o.start, 1)
-			}
-			o.tick(o.start)
-			results := resultsOf("user:somebody-else", "user:somebody-else", "ip:203.0.113.9")
-			b.ReportAllocs()
-			for b.Loop() {
-				o.suspects.allowed(results)
-			}
-		})
-	}
-}

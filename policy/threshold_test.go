@@ -241,41 +241,6 @@ func TestNotifies(t *testing.T) {
 	}
 }
 
-// BenchmarkThresholds is a verdict on the memory store about a subject that has reached two of its
-// three thresholds: without any, and with them.
-func BenchmarkThresholds(b *testing.B) {
-	for name, notify := range map[string][]int{"none": nil, "reached": {1, 2, 100}} {
-		b.Run(name, func(b *testing.B) {
-			memory, err := memorystore.New(memorystore.Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { memory.Close() })
-			set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "pro", Identity: []string{"user", "ip"},
-				Limits: policy.Limits(stint.Yearly(1 << 40)), Notify: notify}}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			guard, err := policy.NewGuard(memory, set, policy.GuardConfig{Observer: &reports{}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			_, err = memory.Take(b.Context(), stint.Request{Claims: []stint.Claim{{Subject: "user:42", Scope: "global",
-				Limits: []stint.Limit{stint.Yearly(1 << 40)}, Cost: 1 << 38}}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			in := policy.Input{Method: "GET", Path: "/", Claims: claimed{"user": "42"}}
-			v := new(policy.Verdict)
-			for b.Loop() {
-				if err := guard.Decide(context.Background(), &in, v); err != nil || !v.Decision.Allowed {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // Units that are held beyond the end of a period are reported as of that period, once.
 func TestThresholdsOfHolds(t *testing.T) {
 	hourly := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}

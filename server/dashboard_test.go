@@ -151,7 +151,7 @@ func TestStreamLasts(t *testing.T) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := r.Stop(ctx); err != nil || strings.Contains(r.log.String(), "cut off") {
 		t.Errorf("Stop: %v", err)

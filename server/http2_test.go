@@ -58,7 +58,7 @@ func (c *http2Client) call(stream uint32, method string) {
 // ended waits until so many streams have ended, and returns how many have.
 func (c *http2Client) ended(want int) int {
 	c.t.Helper()
-	c.sent(c.conn.SetReadDeadline(time.Now().Add(10 * time.Second)))
+	c.sent(c.conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	streams := map[uint32]bool{}
 	for len(streams) < want {
 		frame, err := c.ReadFrame()

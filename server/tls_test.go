@@ -113,7 +113,7 @@ func servedBy(t *testing.T, r *running, listener string, config *tls.Config) (st
 	if listener == GRPC {
 		conn := r.dial(grpc.WithTransportCredentials(credentials.NewTLS(config)))
 		defer conn.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := ask(ctx, conn, "a")
 		return name, err

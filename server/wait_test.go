@@ -179,10 +179,11 @@ func TestWaitRedisDies(t *testing.T) {
 		"local": {Degraded: true}, // allowed or not, by what this process remembers
 	} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel() // it waits
 			redis := redistest.Start(t)
 			policies := "failure: {mode: " + mode + ", budget: 500ms}\n" + three
 			r := start(t, waitConfig(t, redis.URL(), policies))
-			const body = `{"subject":"u","limits":["1/3s"]}`
+			const body = `{"subject":"u","limits":["1/3900ms"]}`
 			eventually.True(t, "Redis decides", func() bool {
 				got := r.post(t.Context(), "/v1/take", body)
 				return got.Allowed && !got.Degraded

@@ -124,7 +124,7 @@ func (d *daemon) state() string {
 		return state
 	case <-d.ended:
 		d.t.Fatalf("it has ended: %v\n%s", d.cmd.ProcessState, d.logged())
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		d.t.Fatalf("it says nothing\n%s", d.logged())
 	}
 	return ""
@@ -211,7 +211,7 @@ func (d *daemon) exit() int {
 			d.reading.Wait()
 		}
 		return d.cmd.ProcessState.ExitCode()
-	case <-time.After(60 * time.Second):
+	case <-time.After(2 * time.Minute):
 		d.t.Fatal("it does not end")
 		return 0
 	}

@@ -266,20 +266,3 @@ func TestClientDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkClient(b *testing.B) {
-	for _, bm := range []struct{ name, header, value string }{
-		{"list", "X-Forwarded-For", "192.0.2.1, 10.0.0.2"},
-		{"forwarded", "Forwarded", `for=192.0.2.1;proto=https, for=10.0.0.2`},
-		{"megabyte", "X-Forwarded-For", strings.Repeat("198.51.100.66, ", 1<<16) + "192.0.2.1"},
-	} {
-		b.Run(bm.name, func(b *testing.B) {
-			r, peer, h := resolver(b, Config{Trusted: proxies, Header: bm.header}), addr("10.0.0.1"), lines(
-				bm.header, bm.value)
-			b.ReportAllocs()
-			for b.Loop() {
-				r.Client(peer, h)
-			}
-		})
-	}
-}

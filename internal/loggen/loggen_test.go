@@ -74,16 +74,6 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-func BenchmarkGenerate(b *testing.B) {
-	const lines = 10_000
-	for b.Loop() {
-		if err := Generate(io.Discard, Options{Lines: lines}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/lines, "ns/line")
-}
-
 func generate(t *testing.T, o Options) string {
 	t.Helper()
 	var b bytes.Buffer

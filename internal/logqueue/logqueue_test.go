@@ -234,13 +234,3 @@ func TestWriteAllocatesNothing(t *testing.T) {
 		t.Error("nothing was dropped: the test tests one half")
 	}
 }
-
-func BenchmarkWrite(b *testing.B) {
-	q := logqueue.New(io.Discard, report)
-	record := bytes.Repeat([]byte("x"), 200)
-	record[len(record)-1] = '\n'
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = q.Write(record)
-	}
-}

@@ -4,14 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
-	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -73,137 +69,6 @@ func (c *client) wantClosed(t testing.TB) {
 	}
 }
 
-func (c *client) wantNothingYet(t testing.TB) {
-	t.Helper()
-	c.patience(t, 50*time.Millisecond)
-	if got, err := c.r.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("got %q, %v, want nothing yet", got, err)
-	}
-	c.patience(t, startTimeout)
-}
-
-func wantOpen(t *testing.T, p *Proxy, want int) {
-	t.Helper()
-	await(t, "connections are closed", func() error {
-		if got := p.Open(); got != want {
-			return fmt.Errorf("%d are open, want %d", got, want)
-		}
-		return nil
-	})
-}
-
-func TestProxyPassesEverything(t *testing.T) {
-	s := Start(t)
-	p := StartProxy(t, s.Addr())
-	if got, want := p.URL(), "redis://"+p.Addr(); got != want {
-		t.Errorf("URL: got %s, want %s", got, want)
-	}
-	a, b := dialProxy(t, p), dialProxy(t, p)
-	large := strings.Repeat("\r\n$-1\x00\xff", 1<<17)
-	a.send(t, []string{"SET", "a", large}, []string{"GET", "a"}, []string{"MGET", "a", "none"},
-		[]string{"NONSENSE", "x"})
-	a.want(t, "OK", large, large+"\n", "ERR unknown command 'NONSENSE', with args beginning with: 'x' ")
-	b.send(t, ping)
-	b.want(t, "PONG")
-	if got, want := p.Dials(), 2; got != want {
-		t.Errorf("Dials: got %d, want %d", got, want)
-	}
-	if got, want := p.Open(), 2; got != want {
-		t.Errorf("Open: got %d, want %d", got, want)
-	}
-	a.Close()
-	wantOpen(t, p, 1)
-	s.Kill()
-	b.wantClosed(t)
-	wantOpen(t, p, 0)
-	dialProxy(t, p).wantClosed(t)
-	if got, want := p.Dials(), 3; got != want {
-		t.Errorf("Dials: got %d, want %d", got, want)
-	}
-}
-
-func TestProxyLatency(t *testing.T) {
-	p := StartProxy(t, Start(t).Addr())
-	c := dialProxy(t, p)
-	const latency = 3 * time.Millisecond
-	p.SetLatency(latency, 0)
-	least := time.Hour
-	for range 100 {
-		start := time.Now()
-		c.send(t, ping)
-		c.want(t, "PONG")
-		took := time.Since(start)
-		if took < latency {
-			t.Fatalf("a round trip took %v, want at least %v", took, latency)
-		}
-		least = min(least, took)
-	}
-	// Only the fastest is a property of the proxy; the others show how busy the machine is.
-	if runtime.GOOS == "linux" && least > latency+600*time.Microsecond {
-		t.Errorf("the fastest round trip took %v, want little more than %v", least, latency)
-	}
-
-	p.SetLatency(time.Hour, 0)
-	c.send(t, ping)
-	c.wantNothingYet(t)
-	p.SetLatency(0, 0) // also for what is on its way
-	c.want(t, "PONG")
-}
-
-func TestProxyCut(t *testing.T) {
-	p := StartProxy(t, Start(t).Addr())
-	addr := p.Addr()
-	for range 3 {
-		c := dialProxy(t, p)
-		c.send(t, ping)
-		c.want(t, "PONG")
-		p.Cut()
-		c.wantClosed(t)
-		wantOpen(t, p, 0)
-		if _, err := net.Dial("tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Fatalf("dial while cut: got %v, want refused", err)
-		}
-		p.Restore()
-	}
-	c := dialProxy(t, p)
-	c.send(t, ping)
-	c.want(t, "PONG")
-	if got, want := p.Dials(), 4; got != want {
-		t.Errorf("Dials: got %d, want %d", got, want)
-	}
-}
-
-func TestProxySilence(t *testing.T) {
-	s := Start(t)
-	p := StartProxy(t, s.Addr())
-	old := dialProxy(t, p)
-	old.send(t, ping)
-	old.want(t, "PONG")
-	p.Silence()
-	old.send(t, incr)
-	fresh, gone := dialProxy(t, p), dialProxy(t, p)
-	fresh.send(t, ping)
-	gone.send(t, incr)
-	gone.Close()
-	old.wantNothingYet(t)
-	fresh.wantNothingYet(t)
-	if got, want := s.CLI(t, get...), ""; got != want {
-		t.Errorf("counted %q in the silence", got)
-	}
-	p.Restore()
-	fresh.want(t, "PONG")
-	if reply, err := readReply(old.r); err != nil {
-		t.Errorf("after Restore: %v, %v", reply, err)
-	}
-	await(t, "the request of a client that has gone is run", func() error {
-		if got, want := s.CLI(t, get...), "2"; got != want {
-			return fmt.Errorf("counted %s, want %s", got, want)
-		}
-		return nil
-	})
-	wantOpen(t, p, 2)
-}
-
 func TestProxyDropsRequests(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -238,25 +103,6 @@ func TestProxyDropsReplies(t *testing.T) {
 	c.want(t, "PONG")
 	c.wantClosed(t)
 	if got, want := s.CLI(t, get...), "1"; got != want {
-		t.Errorf("counted %q, want %s", got, want)
-	}
-
-	p.DropReplies(0.5)
-	dropped := 0
-	const n = 200
-	for range n {
-		c := dialProxy(t, p)
-		c.send(t, ping, incr)
-		c.want(t, "PONG")
-		if _, err := readReply(c.r); err != nil {
-			dropped++
-		}
-		c.Close()
-	}
-	if dropped < n/4 || dropped > 3*n/4 {
-		t.Errorf("%d of %d were dropped, want half", dropped, n)
-	}
-	if got, want := s.CLI(t, get...), strconv.Itoa(n+1); got != want {
 		t.Errorf("counted %q, want %s", got, want)
 	}
 }
@@ -295,27 +141,6 @@ func TestProxyTellsRepliesApart(t *testing.T) {
 	c.wantClosed(t) // NOSCRIPT was the reply to drop
 }
 
-func TestProxyLeavesNothingBehind(t *testing.T) {
-	s := Start(t)
-	before := runtime.NumGoroutine()
-	t.Run("proxy", func(t *testing.T) {
-		p := StartProxy(t, s.Addr())
-		for i := range 20 {
-			c := dialProxy(t, p)
-			c.send(t, ping)
-			c.want(t, "PONG")
-			if i%2 == 0 {
-				c.Close()
-			}
-		}
-		p.SetLatency(time.Hour, time.Hour)
-		dialProxy(t, p).send(t, ping)
-		p.Silence()
-		dialProxy(t, p).send(t, ping)
-	})
-	CheckGoroutines(t, before)
-}
-
 func TestReadMessage(t *testing.T) {
 	for _, message := range []string{
 		"+OK\r\n", "-ERR no\r\n", ":12\r\n", "_\r\n", ",1.5\r\n", "#t\r\n", "(123\r\n",
@@ -344,19 +169,5 @@ func TestReadMessage(t *testing.T) {
 		if !errors.Is(err, errNotRESP) || !bytes.Equal(append(got, rest...), []byte(other)) {
 			t.Errorf("%q: got %q and %q, %v", other, got, rest, err)
 		}
-	}
-}
-
-func BenchmarkProxy(b *testing.B) {
-	for _, latency := range []time.Duration{0, time.Millisecond, 2500 * time.Microsecond} {
-		b.Run(latency.String(), func(b *testing.B) {
-			p := StartProxy(b, Start(b).Addr())
-			c := dialProxy(b, p)
-			p.SetLatency(latency, 0)
-			for b.Loop() {
-				c.send(b, ping)
-				c.want(b, "PONG")
-			}
-		})
 	}
 }

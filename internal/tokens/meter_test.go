@@ -3,7 +3,6 @@ package tokens
 import (
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
@@ -337,21 +336,6 @@ func TestSettled(t *testing.T) {
 				t.Errorf("%s, events %v: got %+v, want %+v", test.name, events, got, want)
 			}
 		}
-	}
-}
-
-func BenchmarkMeter(b *testing.B) {
-	rules := preset(b, "openai", nil)
-	event := []byte(`data: {"id":"chatcmpl-9x8y7z6w5v4u3t2s1r0q","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o-2024-08-06","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n")
-	m := rules.Meter()
-	m.Begin(header("Content-Type", eventStream))
-	b.SetBytes(int64(len(event)))
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = m.Write(event)
-	}
-	if got := m.End(); got.Events == 0 {
-		b.Fatal(fmt.Sprint(got))
 	}
 }
 

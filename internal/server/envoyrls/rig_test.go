@@ -209,7 +209,7 @@ func show(r *rlsv3.RateLimitResponse) string {
 // must asks a client that has to answer.
 func must(t testing.TB, c rlsv3.RateLimitServiceClient, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	response, err := c.ShouldRateLimit(ctx, r)
 	if err != nil {

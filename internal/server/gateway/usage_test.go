@@ -683,39 +683,3 @@ func TestUsageOfBodiesThatStopLater(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkUsage is a streamed response of 1,000 events through the gateway, with and without a
-// look at what it says about its usage.
-func BenchmarkUsage(b *testing.B) {
-	event := []byte(`data: {"id":"chatcmpl-9x8y7z6w5v4u3t2s1r0q","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o-2024-08-06","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n")
-	u := upstream(b, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		flush := w.(http.Flusher).Flush
-		for range 1000 {
-			w.Write(event)
-			flush()
-		}
-		io.WriteString(w, chatEvents)
-	})
-	const plain = "tiers: [{name: all, identity: ip, budget: 1000000000000/1d}]\n"
-	for _, c := range []struct{ name, text string }{
-		{"plain", plain},
-		{"usage", plain + "policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]\n"},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			m := newModel(b, c.text, u.URL)
-			client := &http.Transport{}
-			defer client.CloseIdleConnections()
-			for b.Loop() {
-				resp, err := client.RoundTrip(post(b, m.URL+"/v1/chat", chatRequest))
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-					b.Fatal(err)
-				}
-				resp.Body.Close()
-			}
-		})
-	}
-}
