@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -48,12 +47,21 @@ type Limiter struct {
 }
 
 // Option sets up a limiter. A [Limit] is an option: it adds itself.
-type Option interface{ apply(*Limiter) }
+type Option interface {
+	ByOption
+	apply(*Limiter)
+}
+
+// ByOption sets up By in packages httplimit and grpclimit, which limit by key. Every [Option] does,
+// and these packages have more of their own, which [New] does not take.
+type ByOption interface{ byOption() }
 
 type optionFunc func(*Limiter)
 
+func (f optionFunc) byOption()        {}
 func (f optionFunc) apply(l *Limiter) { f(l) }
 
+func (l Limit) byOption()          {}
 func (l Limit) apply(lim *Limiter) { lim.limits = append(lim.limits, l) }
 
 // WithBans makes the limiter apply bans, and ban subjects that keep being denied. Without it bans
@@ -85,15 +93,11 @@ func New(store Store, options ...Option) (*Limiter, error) {
 		if limit, ok := o.(*Limit); ok && limit == nil {
 			o = nil
 		}
-		switch o := o.(type) {
-		case Limit, *Limit, optionFunc:
-			o.apply(l)
-		case nil:
+		if o == nil {
 			m.add("an option is nil; want a limit such as stint.PerMinute(100), or another option")
-		default: // a type of another package, which embeds an Option to be one
-			name, _, _ := strings.Cut(fmt.Sprintf("%T", o), ".")
-			m.add("there is an option of package %s; pass it to %s.By", name, name)
+			continue
 		}
+		o.apply(l)
 	}
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		m.add("the store is nil; want one such as stores.Open returns")

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -276,8 +275,7 @@ func TestNewMistakes(t *testing.T) {
 		{nil, nil, []string{"the store is nil; want one such as stores.Open returns"}},
 		{(*memorystore.Store)(nil), nil, []string{"the store is nil; want one such as stores.Open returns"}},
 		{store, []stint.Option{(*stint.Limit)(nil)}, []string{"an option is nil; want a limit"}},
-		{store, []stint.Option{nil, httplimit.WithName("x")}, []string{"an option is nil; want a limit",
-			"there is an option of package httplimit; pass it to httplimit.By"}},
+		{store, []stint.Option{nil}, []string{"an option is nil; want a limit"}},
 		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)},
 			[]string{"Limits[0]", "a maximum of -1", "Limits[1]", "a window of 0s"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},

@@ -90,7 +90,7 @@ func openExample(next http.Handler, allowed bool) (http.Handler, func()) {
 func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handler, func()) {
 	store := contest.Must(memorystore.New(memorystore.Config{}))
 	guard := newGuard(store, text, nil)
-	var options []httplimit.Option
+	var options []httplimit.GuardOption
 	if allowed {
 		options = append(options, httplimit.WithClaims(func(_ *http.Request, name string) string {
 			switch name {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -18,61 +17,119 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
+// KeyFunc says whose call it is, from the context that the interceptors before these have made:
+// calls with equal keys are counted together. By convention a key is "type:identifier". A call
+// whose key is "" is not counted: it ends with Internal, so that calls do not share a count by
+// accident.
+type KeyFunc func(context.Context) string
+
 // By returns interceptors that limit calls per key, without a configuration:
 //
 //	unary, stream := grpclimit.By(userOf, stint.PerMinute(100))
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 //
 // Each call costs one unit of every limit, or what [WithCost] says; a stream costs as much when it
-// is opened. The key says whose calls are counted together, from the context that the interceptors
-// before these have made. A nil key counts the calls of each client's address together, as
-// httplimit.ByIP does: By takes no proxies to trust, so there is nothing to choose. A peer without
-// an address, as on a Unix socket, has no key: pass a function there. A call whose key is "" ends
-// with Internal: no one shares a count by accident. Under a concurrency limit, see [stint.AtOnce],
-// a call keeps its place until the handler returns. Health checks and reflection are calls like any
-// other: to leave some out, call the interceptors from one of your own.
+// is opened. Under a concurrency limit, see [stint.AtOnce], a call keeps its place until the handler
+// returns. Health checks and reflection are calls like any other: to leave some out, call the
+// interceptors from one of your own.
 //
 // The options are one or more limits, other options of package stint such as [stint.WithBans], and
-// those of this package that name By. Without [WithStore] the calls are counted in the memory of
-// this process, and every call of By counts by itself, in 64 MiB at most. Calls that cannot be
-// decided are logged to slog.Default(), at most five per second.
+// those of this package that are a [stint.ByOption]. Without [WithStore] the calls are counted in
+// the memory of this process, and every call of By counts by itself, in 64 MiB at most. Calls that
+// cannot be decided are logged to slog.Default(), at most five per second.
 //
-// A mistake in the arguments is a mistake in the program: By panics, and lists every mistake.
-func By(key func(context.Context) string, options ...stint.Option) (
-	grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
-	own, others := bykey.Split[byOption](options)
-	k := &keyed{key: key}
-	c := bykey.Config{Logger: slog.Default(), Parts: []bykey.Part{{Options: others}}}
-	for _, o := range own {
-		o.set(k, &c)
-	}
-	var err error
-	k.Limits, err = bykey.New(c)
-	if err != nil {
-		panic("grpclimit: By: " + strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	if k.ip, err = clientip.New(clientip.Config{}); err != nil {
+// By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
+func By(key KeyFunc, options ...stint.ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	unary, stream, err := NewBy(key, options...)
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+		panic("grpclimit: By: " + strings.ReplaceAll(invalid.Err.Error(), "\n", "; "))
+	} else if err != nil {
 		panic("grpclimit: By: " + err.Error())
 	}
-	s := &server{guard: k, random: rand.Float64}
-	return s.unary(), s.stream()
+	return unary, stream
+}
+
+// NewBy is [By] for programs whose keys, limits or store come from a configuration: mistakes are
+// returned, in one [*stint.InvalidError].
+func NewBy(key KeyFunc, options ...stint.ByOption) (
+	grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor, error) {
+	b := &by{keyed: &keyed{key: key}, Config: bykey.Config{Logger: slog.Default()}}
+	if key == nil {
+		b.errs = append(b.errs, errors.New("the key is nil; want one such as ClientIP()"))
+	}
+	var limits []stint.Option
+	for _, o := range options {
+		switch o := o.(type) {
+		case byOption:
+			o.set(b)
+		case stint.Option:
+			limits = append(limits, o)
+		case nil:
+			limits = append(limits, nil) // which stint.New reports
+		default:
+			b.errs = append(b.errs, fmt.Errorf("unknown option %T; want those of packages stint and grpclimit", o))
+		}
+	}
+	b.Parts = []bykey.Part{{Name: b.name, Options: limits, Varies: b.limits != nil}}
+	var err error
+	b.Limits, err = bykey.New(b.Config)
+	if err := errors.Join(append(b.errs, err)...); err != nil {
+		return nil, nil, &stint.InvalidError{Err: err}
+	}
+	s := &server{guard: b.keyed, random: rand.Float64}
+	return s.unary(), s.stream(), nil
+}
+
+// ByIP is [By] with the key [ClientIP] without trusted proxies:
+//
+//	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
+//
+// Behind a proxy or a load balancer all calls come from its address: use By and ClientIP with the
+// addresses to trust.
+func ByIP(options ...stint.ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+	return By(ClientIP(), options...)
+}
+
+// ClientIP tells clients apart by their address, as httplimit.ClientIP does: it takes the metadata
+// "x-forwarded-for" into account only as far as it was written by trusted proxies. A peer without
+// an address, as on a Unix socket, has no key, unless "unix" is trusted and it names the client.
+//
+// ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
+func ClientIP(trusted ...string) KeyFunc {
+	key, err := NewClientIP(trusted...)
+	if err != nil {
+		panic("grpclimit: ClientIP: " + strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return key
+}
+
+// NewClientIP is [ClientIP] for proxies that come from a configuration: the error lists every entry
+// that is invalid.
+func NewClientIP(trusted ...string) (KeyFunc, error) {
+	key, err := clientip.Key(trusted)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) string { return key(peerOf(ctx), fields{ctx}) }, nil
 }
 
 // WithStore says where [By] counts, such as in a store that package stores has opened. In one
 // store, calls with equal keys are counted together if they have the same name ([WithName]), or no
 // name and the same limits, in all processes, and together with requests of httplimit.By. To keep
 // counts when you change the limits, give them a name.
-func WithStore(store stint.Store) stint.Option {
-	return byOption{set: func(_ *keyed, c *bykey.Config) { c.Store, c.Stored = store, true }}
+func WithStore(store stint.Store) stint.ByOption {
+	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }
 
-// WithName is the scope in which [By] counts in a store that is shared ([WithStore]), and the name
-// of its limits: letters, digits and "_-.".
-func WithName(name string) stint.Option {
-	if !words.IsName(name) {
-		panic(fmt.Sprintf("grpclimit: WithName(%q): want letters, digits and _-.", name))
-	}
-	return byOption{set: func(_ *keyed, c *bykey.Config) { c.Parts[0].Name = name }}
+// WithName names the limits of [By]: letters, digits and "_-.". In a shared store ([WithStore]) it
+// is also the scope in which calls are counted.
+func WithName(name string) stint.ByOption {
+	return byOption{set: func(b *by) {
+		b.name = name
+		if !words.IsName(name) {
+			b.errs = append(b.errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
+		}
+	}}
 }
 
 // WithLimits lets [By] hold each call to limits of its own, such as those of the customer. If it
@@ -80,27 +137,39 @@ func WithName(name string) stint.Option {
 // not limited. In a store that is shared the limits need a name ([WithName]). It is called for
 // every call, with the context that the interceptors before these have made. Limits that are not
 // valid are a mistake: the call ends with Internal.
-func WithLimits(limits func(ctx context.Context) []stint.Limit) stint.Option {
-	if limits == nil {
-		panic("grpclimit: WithLimits: the function is nil")
-	}
-	return byOption{set: func(k *keyed, c *bykey.Config) { k.limits, c.Parts[0].Varies = limits, true }}
+func WithLimits(limits func(ctx context.Context) []stint.Limit) stint.ByOption {
+	return byOption{set: func(b *by) {
+		b.limits = limits
+		if limits == nil {
+			b.errs = append(b.errs, errors.New("WithLimits: the function is nil"))
+		}
+	}}
 }
 
 // WithCost says how many units of every limit a call costs under [By]: one unless set. A cost of 0
 // charges nothing; one below 0 is a mistake, and the call ends with Internal.
-func WithCost(cost func(ctx context.Context) int64) stint.Option {
-	if cost == nil {
-		panic("grpclimit: WithCost: the function is nil")
-	}
-	return byOption{set: func(k *keyed, _ *bykey.Config) { k.cost = cost }}
+func WithCost(cost func(ctx context.Context) int64) stint.ByOption {
+	return byOption{set: func(b *by) {
+		b.cost = cost
+		if cost == nil {
+			b.errs = append(b.errs, errors.New("WithCost: the function is nil"))
+		}
+	}}
 }
 
-// byOption is a [stint.Option] so that [By] takes it next to limits. [stint.New] reports it as a
-// mistake.
+// by holds the options of [By].
+type by struct {
+	*keyed
+	bykey.Config
+	name string
+	errs []error // mistakes in the options
+}
+
+// byOption is an option of [By]. The embedded interface is nil: it only makes the type a
+// [stint.ByOption].
 type byOption struct {
-	stint.Option // nil
-	set          func(*keyed, *bykey.Config)
+	stint.ByOption
+	set func(*by)
 }
 
 var errNoKey = errors.New("the call has no key to count it by; give By a key that every call has")
@@ -108,20 +177,14 @@ var errNoKey = errors.New("the call has no key to count it by; give By a key tha
 // keyed decides by limits alone.
 type keyed struct {
 	*bykey.Limits
-	key    func(context.Context) string        // nil: the client's address
+	key    KeyFunc
 	limits func(context.Context) []stint.Limit // nil: those that By was given
 	cost   func(context.Context) int64         // nil: 1
-	ip     *clientip.Resolver
 }
 
 // Decide charges the key of a call.
-func (k *keyed) Decide(ctx context.Context, in *policy.Input, v *policy.Verdict) error {
-	key := ""
-	if k.key != nil {
-		key = k.key(ctx)
-	} else if client := k.ip.Client(in.Peer, http.Header(nil)); client.IsValid() {
-		key = string(k.ip.AppendSubject([]byte("ip:"), client))
-	}
+func (k *keyed) Decide(ctx context.Context, _ *policy.Input, v *policy.Verdict) error {
+	key := k.key(ctx)
 	err := errNoKey
 	if key != "" {
 		ask := [1]bykey.Ask{{Key: key, Cost: 1}}

@@ -18,7 +18,7 @@ import (
 )
 
 // by serves an echo behind the interceptors of By.
-func by(t *testing.T, e *echo, key func(context.Context) string, options ...stint.Option) *grpc.ClientConn {
+func by(t *testing.T, e *echo, key grpclimit.KeyFunc, options ...stint.ByOption) *grpc.ClientConn {
 	t.Helper()
 	unary, stream := grpclimit.By(key, options...)
 	return e.serve(t, []grpc.UnaryServerInterceptor{unary}, []grpc.StreamServerInterceptor{stream})
@@ -65,8 +65,8 @@ func TestBy(t *testing.T) {
 // TestByAddress: without a key the client's address counts, and not its connection.
 func TestByAddress(t *testing.T) {
 	store := newStore(t)
-	first := by(t, &echo{}, nil, stint.PerHour(2), grpclimit.WithStore(store))
-	second := by(t, &echo{}, nil, stint.PerHour(2), grpclimit.WithStore(store))
+	first := by(t, &echo{}, grpclimit.ClientIP(), stint.PerHour(2), grpclimit.WithStore(store))
+	second := by(t, &echo{}, grpclimit.ClientIP(), stint.PerHour(2), grpclimit.WithStore(store))
 	if got := allowed(t, first, 1) + allowed(t, second, 3); got != 2 {
 		t.Errorf("%d calls on one store were let through, want 2", got)
 	}
@@ -74,7 +74,7 @@ func TestByAddress(t *testing.T) {
 	if err != nil || !slices.Equal(scopes, []string{"2/1h"}) {
 		t.Errorf("got the scopes %q, %v; want the limits", scopes, err)
 	}
-	if got := allowed(t, by(t, &echo{}, nil, stint.PerHour(2)), 3); got != 2 {
+	if got := allowed(t, by(t, &echo{}, grpclimit.ClientIP(), stint.PerHour(2)), 3); got != 2 {
 		t.Errorf("%d calls in memory were let through, want 2", got)
 	}
 }
@@ -87,7 +87,7 @@ func TestByPlaces(t *testing.T) {
 			t.Errorf("a second call at once: got %v, want a denial", err)
 		}
 		return text, nil
-	}}, nil, stint.AtOnce(1, time.Minute))
+	}}, grpclimit.ClientIP(), stint.AtOnce(1, time.Minute))
 	for range 2 {
 		if err := say(t.Context(), conn); err != nil {
 			t.Error(err)
@@ -95,9 +95,26 @@ func TestByPlaces(t *testing.T) {
 	}
 }
 
+// TestClientIP: the metadata of a trusted proxy name the client, and no others do.
+func TestClientIP(t *testing.T) {
+	for _, test := range []struct {
+		key  grpclimit.KeyFunc
+		want codes.Code
+	}{{grpclimit.ClientIP("loopback"), codes.OK}, {grpclimit.ClientIP(), codes.ResourceExhausted}} {
+		conn := by(t, &echo{}, test.key, stint.PerHour(1))
+		got := codes.OK
+		for _, client := range []string{"203.0.113.1", "203.0.113.2"} {
+			got = status.Code(say(metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", client), conn))
+		}
+		if got != test.want {
+			t.Errorf("a second client behind a proxy: got %v, want %v", got, test.want)
+		}
+	}
+}
+
 // TestByWithoutTheStore: a store that fails is no reason to let calls through.
 func TestByWithoutTheStore(t *testing.T) {
-	conn := by(t, &echo{}, nil, stint.PerHour(2), grpclimit.WithStore(brokenStore{}))
+	conn := by(t, &echo{}, grpclimit.ClientIP(), stint.PerHour(2), grpclimit.WithStore(brokenStore{}))
 	if err := say(t.Context(), conn); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v, want Unavailable", err)
 	}
@@ -105,7 +122,7 @@ func TestByWithoutTheStore(t *testing.T) {
 
 // Mistakes in the program show when it starts, all of them.
 func TestByMistakes(t *testing.T) {
-	for want, options := range map[string][]stint.Option{
+	for want, options := range map[string][]stint.ByOption{
 		"grpclimit: By: no limit; want one such as stint.PerMinute(100)": nil,
 		"grpclimit: By: an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
 			"the store is nil; want one such as stores.Open returns; " +
@@ -117,12 +134,18 @@ func TestByMistakes(t *testing.T) {
 					t.Errorf("got panic %q, want %q", got, want)
 				}
 			}()
-			grpclimit.By(nil, options...)
+			grpclimit.ByIP(options...)
 		}()
 	}
-	_, err := stint.New(newStore(t), grpclimit.WithStore(newStore(t)))
-	if err == nil || !strings.Contains(err.Error(), "pass it to grpclimit.By") {
-		t.Errorf("got %v, want what to do instead", err)
+	_, _, err := grpclimit.NewBy(nil, grpclimit.WithName("a b"), grpclimit.WithLimits(nil), grpclimit.WithCost(nil))
+	for _, want := range []string{"the key is nil; want one such as ClientIP()", `WithName("a b"): want letters`,
+		"WithLimits: the function is nil", "WithCost: the function is nil", "no limit"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := grpclimit.NewClientIP("10.0.0.0/8", "proxy"); err == nil || !strings.Contains(err.Error(), `"proxy"`) {
+		t.Errorf("got %v, want the entry that is invalid", err)
 	}
 }
 

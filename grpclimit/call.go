@@ -43,9 +43,15 @@ func (s *server) newCall(ctx context.Context, method string) *call {
 	return c
 }
 
-// Values implements the Header of [policy.Input]. Keys of metadata are in lower case.
-func (c *call) Values(name string) []string {
-	return metadata.ValueFromIncomingContext(c.ctx, strings.ToLower(name))
+// Values implements the Header of [policy.Input].
+func (c *call) Values(name string) []string { return fields{c.ctx}.Values(name) }
+
+// fields are the metadata of a call as header fields.
+type fields struct{ ctx context.Context }
+
+// Values returns the values of a field. Keys of metadata are in lower case.
+func (f fields) Values(name string) []string {
+	return metadata.ValueFromIncomingContext(f.ctx, strings.ToLower(name))
 }
 
 // Claim implements the Claims of [policy.Input].

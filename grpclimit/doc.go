@@ -1,7 +1,7 @@
 // Package grpclimit is for gRPC servers and clients: interceptors that limit incoming calls, and
 // outgoing calls by the limits of the API. A hundred calls per minute and address:
 //
-//	unary, stream := grpclimit.By(nil, stint.PerMinute(100))
+//	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 //
 // Per user, where userOf is a func(context.Context) string, and across processes, through Redis:

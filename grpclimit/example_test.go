@@ -26,8 +26,8 @@ import (
 )
 
 // The shortest way: two calls a minute from each address, unary calls and streams together.
-func ExampleBy() {
-	unary, stream := grpclimit.By(nil, stint.PerMinute(2))
+func ExampleByIP() {
+	unary, stream := grpclimit.ByIP(stint.PerMinute(2))
 	call(3, grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream)))
 	// Output:
 	// OK

@@ -241,7 +241,7 @@ func TestErrors(t *testing.T) {
 	tooLong := func(*http.Request) string { return strings.Repeat("k", stint.MaxSubject+1) }
 	by := func(key httplimit.KeyFunc) func(...httplimit.Option) http.Handler {
 		return func(own ...httplimit.Option) http.Handler {
-			options := []stint.Option{stint.PerMinute(10), httplimit.WithStore(failing{memory(t)}),
+			options := []stint.ByOption{stint.PerMinute(10), httplimit.WithStore(failing{memory(t)}),
 				httplimit.WithLogger(discard)}
 			for _, o := range own {
 				options = append(options, o)
@@ -256,7 +256,11 @@ func TestErrors(t *testing.T) {
 		word   string
 	}{
 		{"guard", func(o ...httplimit.Option) http.Handler {
-			return httplimit.New(guardOver(t, failing{memory(t)}, text), o...)(ok)
+			options := make([]httplimit.GuardOption, len(o))
+			for i := range o {
+				options[i] = o[i]
+			}
+			return httplimit.New(guardOver(t, failing{memory(t)}, text), options...)(ok)
 		}, 503, "unavailable"},
 		{"limiter", by(httplimit.Everyone()), 503, "unavailable"},
 		{"no key", by(noKey), 500, "internal"},

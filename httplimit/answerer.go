@@ -11,10 +11,13 @@ import (
 // fields about limits, and answers a request that was denied or could not be decided. It reports
 // whether the request was one of those: if not, it may go ahead.
 //
-// A verdict need not be a guard's, but without a Set it says nothing about its limits. Options
-// about deciding have no effect. The function is safe for concurrent use.
-func NewAnswer(options ...Option) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
-	f := newResponder(options)
+// A verdict need not be a guard's, but without a Set it says nothing about its limits. The function
+// is safe for concurrent use.
+func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
+	f := newResponder()
+	for _, o := range options {
+		o.applyToAnswer(f)
+	}
 	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 		x := f.begin(nil)
 		own := x.v

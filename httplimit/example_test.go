@@ -101,11 +101,12 @@ func ExampleAndBy() {
 }
 
 // Every mistake is caught at the start.
-func ExampleBy_mistakes() {
-	defer func() { fmt.Println(recover()) }()
-	httplimit.By(nil, stint.PerMinute(-1))
+func ExampleNewBy() {
+	_, err := httplimit.NewBy(nil, stint.PerMinute(-1))
+	fmt.Println(err)
 	// Output:
-	// httplimit: By: the key is nil; want one such as ClientIP(), or Everyone() to count all requests together; Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992
+	// stint: invalid: the key is nil; want one such as ClientIP() or Header("X-API-Key"), or Everyone() to count all requests together
+	// Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992
 }
 
 // Handlers over one store share their counts, in however many processes. With a Redis from package

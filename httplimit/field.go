@@ -3,7 +3,6 @@ package httplimit
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -29,10 +28,10 @@ const maxField = 64 << 10
 // Values that only the application takes for the same account have different keys, such as other
 // forms of Unicode, or dots in the address of a mailbox: for these, write a KeyFunc.
 //
-// How long a body may take to arrive is bounded by the server's ReadTimeout. It panics if the name
-// is empty.
+// The server's ReadTimeout bounds how long a body may take to arrive. Without a name it returns nil,
+// which [By] refuses.
 func FormField(name string) KeyFunc {
-	return field("FormField", name, func(r *http.Request, body []byte) (found []string) {
+	return field(name, func(r *http.Request, body []byte) (found []string) {
 		switch r.Method {
 		case http.MethodPost, http.MethodPut, http.MethodPatch:
 		default: // net/http takes the field from the query
@@ -61,7 +60,7 @@ func FormField(name string) KeyFunc {
 // Content-Type and the method: a string or a whole number. Like encoding/json it takes no notice of
 // case in names. It does not look at the query.
 func JSONField(name string) KeyFunc {
-	return field("JSONField", name, func(_ *http.Request, body []byte) (found []string) {
+	return field(name, func(_ *http.Request, body []byte) (found []string) {
 		in := json.NewDecoder(bytes.NewReader(body))
 		in.UseNumber()
 		if open, err := in.Token(); err != nil || open != json.Delim('{') {
@@ -100,9 +99,9 @@ func JSONField(name string) KeyFunc {
 }
 
 // field makes a key of the only value that find finds in a body.
-func field(of, name string, find func(r *http.Request, body []byte) []string) KeyFunc {
+func field(name string, find func(r *http.Request, body []byte) []string) KeyFunc {
 	if name == "" {
-		panic(fmt.Sprintf("httplimit: %s: the name is empty; want one such as email", of))
+		return nil
 	}
 	kind := strings.ToLower(name) + ":"
 	return func(r *http.Request) string {

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -29,18 +30,30 @@ import (
 // with the most left of their limits are evicted first. All handlers behind one returned middleware
 // count together.
 //
-// A mistake in the arguments is a mistake in the program: By panics, and lists every mistake.
-func By(key KeyFunc, options ...stint.Option) func(http.Handler) http.Handler {
+// By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
+func By(key KeyFunc, options ...stint.ByOption) func(http.Handler) http.Handler {
+	limit, err := NewBy(key, options...)
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+		panic("httplimit: By: " + strings.ReplaceAll(invalid.Err.Error(), "\n", "; "))
+	} else if err != nil {
+		panic("httplimit: By: " + err.Error())
+	}
+	return limit
+}
+
+// NewBy is [By] for programs whose keys, limits or store come from a configuration: mistakes are
+// returned, in one [*stint.InvalidError].
+func NewBy(key KeyFunc, options ...stint.ByOption) (func(http.Handler) http.Handler, error) {
 	l, err := newLimit(key, options)
 	if err != nil {
-		panic("httplimit: By: " + strings.ReplaceAll(err.Error(), "\n", "; "))
+		return nil, err
 	}
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("httplimit: By: the handler is nil; want the one to protect")
 		}
 		return l.handler(func(x *exchange, w http.ResponseWriter, r *http.Request) { l.handle(x, w, r, next) })
-	}
+	}, nil
 }
 
 // ByIP is [By] with the key [ClientIP] without trusted proxies:
@@ -49,58 +62,59 @@ func By(key KeyFunc, options ...stint.Option) func(http.Handler) http.Handler {
 //
 // Behind a proxy or a load balancer all requests come from its address: use By and ClientIP with
 // the addresses to trust.
-func ByIP(options ...stint.Option) func(http.Handler) http.Handler {
+func ByIP(options ...stint.ByOption) func(http.Handler) http.Handler {
 	return By(ClientIP(), options...)
 }
 
-// limit is what the handlers of one middleware share.
+// limit is shared by the handlers of one middleware.
 type limit struct {
 	*responder
 	*bykey.Limits
 	counts []*count
 }
 
-// count is one of those that a request is held to: that of [By], or of an [AndBy].
+// count is one of the counts of a request: that of [By], or of an [AndBy].
 type count struct {
-	key    KeyFunc
-	limits func(*http.Request) []stint.Limit // nil: those that By was given
-	cost   func(*http.Request) int64         // nil: 1
-	texts  ruleTexts
+	name    string
+	key     KeyFunc
+	options []stint.Option
+	limits  func(*http.Request) []stint.Limit // nil: those in options
+	cost    func(*http.Request) int64         // nil: 1
+	texts   ruleTexts
+	errs    []error // mistakes in the options
 }
 
 // newLimit reports every mistake.
-func newLimit(key KeyFunc, options []stint.Option) (*limit, error) {
-	own, others := bykey.Split[Option](options)
-	f := newResponder(own)
-	l := &limit{responder: f}
-	var errs []error
-	add := func(name string, key KeyFunc, f *responder, others []stint.Option) bykey.Part {
-		if key == nil {
-			errs = append(errs, errors.New("the key is nil; "+
-				"want one such as ClientIP(), or Everyone() to count all requests together"))
+func newLimit(key KeyFunc, options []stint.ByOption) (*limit, error) {
+	b := &by{count: &count{key: key}, responder: newResponder()}
+	for _, o := range options {
+		switch o := o.(type) {
+		case interface{ applyToBy(*by) }:
+			o.applyToBy(b)
+		case stint.Option:
+			b.options = append(b.options, o)
+		case nil:
+			b.options = append(b.options, nil) // which stint.New reports
+		default:
+			b.errs = append(b.errs, fmt.Errorf("unknown option %T; want those of packages stint and httplimit", o))
 		}
-		l.counts = append(l.counts, &count{key: key, limits: f.limits, cost: f.cost})
-		return bykey.Part{Name: name, Options: others, Varies: f.limits != nil}
 	}
-	parts := []bykey.Part{add(f.name, key, f, others)}
-	if f.claims != nil {
-		errs = append(errs, errors.New("WithClaims is for New; want a key that says who is asking"))
-	}
-	for _, also := range f.also {
-		own, others := bykey.Split[Option](also.options)
-		if err := also.check(own, others); err != nil {
-			errs = append(errs, err)
-			continue
+	l := &limit{responder: b.responder, counts: append([]*count{b.count}, b.also...)}
+	var parts []bykey.Part
+	for _, c := range l.counts {
+		if c.key == nil {
+			b.errs = append(b.errs, errors.New("the key is nil; "+
+				"want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together"))
 		}
-		parts = append(parts, add(also.name, also.key, newResponder(own), others))
+		parts = append(parts, bykey.Part{Name: c.name, Options: c.options, Varies: c.limits != nil})
 	}
-	limits, err := bykey.New(bykey.Config{Store: f.store, Stored: f.stored,
-		Logger: cmp.Or(f.logger, slog.Default()), Parts: parts})
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, err
+	limits, err := bykey.New(bykey.Config{Store: b.store, Stored: b.stored,
+		Logger: cmp.Or(b.logger, slog.Default()), Parts: parts})
+	if err := errors.Join(append(b.errs, err)...); err != nil {
+		return nil, &stint.InvalidError{Err: err}
 	}
-	if f.headers == nil {
-		f.headers = new(policy.Headers)
+	if l.headers == nil {
+		l.headers = new(policy.Headers)
 	}
 	l.Limits = limits
 	taken := names{}

@@ -56,16 +56,16 @@ func TestByCountsApart(t *testing.T) {
 	twoAnHour := stint.PerHour(2)
 	for _, c := range []struct {
 		what          string
-		first, second []stint.Option
+		first, second []stint.ByOption
 		apart         bool
 	}{
 		{"names", named("login", twoAnHour), named("signup", twoAnHour), true},
 		{"the same name", named("login", twoAnHour), named("login", twoAnHour), false},
 		{"the same name, other limits", named("login", twoAnHour), named("login", stint.PerHour(1)), false},
-		{"no names", []stint.Option{twoAnHour}, []stint.Option{twoAnHour}, false},
-		{"no names, other limits", []stint.Option{twoAnHour}, []stint.Option{stint.PerHour(1)}, true},
-		{"no names, another order", []stint.Option{twoAnHour, stint.PerDay(3)},
-			[]stint.Option{stint.PerDay(3), twoAnHour}, false},
+		{"no names", []stint.ByOption{twoAnHour}, []stint.ByOption{twoAnHour}, false},
+		{"no names, other limits", []stint.ByOption{twoAnHour}, []stint.ByOption{stint.PerHour(1)}, true},
+		{"no names, another order", []stint.ByOption{twoAnHour, stint.PerDay(3)},
+			[]stint.ByOption{stint.PerDay(3), twoAnHour}, false},
 	} {
 		for _, shared := range []bool{false, true} {
 			if shared {
@@ -86,14 +86,14 @@ func TestByCountsApart(t *testing.T) {
 	}
 }
 
-func named(name string, limits ...stint.Option) []stint.Option {
+func named(name string, limits ...stint.ByOption) []stint.ByOption {
 	return append(limits, httplimit.WithName(name))
 }
 
 // The scope in a shared store is the name, for those who inspect or reset a count there.
 func TestByScope(t *testing.T) {
 	store := memory(t)
-	for _, options := range [][]stint.Option{
+	for _, options := range [][]stint.ByOption{
 		named("login", stint.PerHour(2)), {stint.PerMinute(5).WithBurst(2), stint.AtOnce(1, time.Minute)},
 	} {
 		ask(httplimit.ByIP(append(options, httplimit.WithStore(store))...)(ok), "/")
@@ -101,14 +101,6 @@ func TestByScope(t *testing.T) {
 	got, err := store.Scopes(t.Context(), "ip:192.0.2.1")
 	if want := []string{"1/1m concurrency, 5/1m burst 2x", "login"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
-	}
-}
-
-// An option of this package is not silently ignored where it has no effect.
-func TestOptionMisplaced(t *testing.T) {
-	_, err := stint.New(memory(t), stint.PerMinute(1), httplimit.WithName("api"))
-	if err == nil || !strings.Contains(err.Error(), "pass it to httplimit.By") {
-		t.Errorf("got %v, want what to do instead", err)
 	}
 }
 
@@ -308,14 +300,6 @@ func TestWrongUse(t *testing.T) {
 	}{
 		{"httplimit: New: the guard is nil", func() { httplimit.New(nil) }},
 		{"httplimit: New: the handler is nil", func() { httplimit.New(guard)(nil) }},
-		{"httplimit: New: the guard has a store", func() { httplimit.New(guard, httplimit.WithStore(memory(t))) }},
-		{"httplimit: New: the guard's configuration has names", func() {
-			httplimit.New(guard, httplimit.WithName("x"))
-		}},
-		{"httplimit: New: the guard has a logger", func() {
-			httplimit.New(guard, httplimit.WithLogger(slog.Default()))
-		}},
-		{"httplimit: WithLogger: the logger is nil", func() { httplimit.WithLogger(nil) }},
 		{"httplimit: By: the handler is nil", func() { httplimit.By(all, limit)(nil) }},
 		{"httplimit: By: the key is nil", func() { httplimit.By(nil, limit) }},
 		{"httplimit: By: no limit; want one such as stint.PerMinute(100)", func() { httplimit.ByIP() }},
@@ -323,7 +307,7 @@ func TestWrongUse(t *testing.T) {
 		{"httplimit: By: an option is nil", func() { httplimit.By(all, limit, nil) }},
 		{"httplimit: By: the store is nil", func() { httplimit.By(all, limit, httplimit.WithStore(nil)) }},
 		{"httplimit: By: Limits[0] (-1/1m): a maximum of -1; want 0 to", func() { httplimit.By(all, stint.PerMinute(-1)) }},
-		{"httplimit: By: the key is nil; want one such as ClientIP(), or Everyone() to count all requests together; " +
+		{"httplimit: By: the key is nil; want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together; " +
 			"an option is nil; want a limit such as stint.PerMinute(100), or another option; " +
 			"the store is nil; want one such as stores.Open returns; " +
 			"Limits[0] (-1/1m): a maximum of -1; want 0 to",
@@ -331,16 +315,16 @@ func TestWrongUse(t *testing.T) {
 		{`httplimit: ClientIP: entry 2 is "proxy"; want`, func() { httplimit.ClientIP("10.0.0.0/8", "proxy") }},
 		{"httplimit: By: the store is nil; want one such",
 			func() { httplimit.By(all, limit, httplimit.WithStore((*memorystore.Store)(nil))) }},
-		{"httplimit: By: WithClaims is for New; want a key", func() {
-			httplimit.By(all, limit, httplimit.WithClaims(func(*http.Request, string) string { return "" }))
-		}},
-		{"httplimit: By: there is an option of package grpclimit; pass it to grpclimit.By",
+		{"httplimit: By: unknown option grpclimit.byOption; want those of packages stint and httplimit",
 			func() { httplimit.By(all, limit, grpclimit.WithStore(memory(t))) }},
-		{"httplimit: FirstOf: no key, or one that is nil; want", func() { httplimit.FirstOf() }},
-		{"httplimit: FirstOf: no key, or one that is nil; want", func() { httplimit.FirstOf(all, nil) }},
-		{"httplimit: Header: the name is empty; want", func() { httplimit.Header("") }},
-		{`httplimit: WithName("a b"): want letters`, func() { httplimit.WithName("a b") }},
-		{`httplimit: WithName(""): want letters`, func() { httplimit.WithName("") }},
+		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.FirstOf(), limit) }},
+		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.FirstOf(all, nil), limit) }},
+		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.Header(""), limit) }},
+		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.FormField(""), limit) }},
+		{`httplimit: By: WithName("a b"): want letters`, func() { httplimit.ByIP(limit, httplimit.WithName("a b")) }},
+		{`httplimit: By: WithName(""): want letters`, func() { httplimit.ByIP(limit, httplimit.WithName("")) }},
+		{"httplimit: By: WithLimits: the function is nil; WithCost: the function is nil",
+			func() { httplimit.ByIP(limit, httplimit.WithLimits(nil), httplimit.WithCost(nil)) }},
 	} {
 		func() {
 			defer func() {

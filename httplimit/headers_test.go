@@ -486,12 +486,12 @@ func TestF35By(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		key     httplimit.KeyFunc
-		options []stint.Option
+		options []stint.ByOption
 		apart   bool
 	}{
 		{"everyone", httplimit.Everyone(), nil, true},
 		{"everyone, off", httplimit.Everyone(),
-			[]stint.Option{httplimit.WithHeaders(policy.Headers{Jitter: -1})}, false},
+			[]stint.ByOption{httplimit.WithHeaders(policy.Headers{Jitter: -1})}, false},
 		{"by address", httplimit.ClientIP(), nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

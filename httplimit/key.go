@@ -33,34 +33,34 @@ var ErrNoKey = errors.New("httplimit: the request has no key to count it by; giv
 // networks, and the words "loopback", "private" and "unix". Without any the client is the peer,
 // whatever the header says. A peer without an address that names no client has no key.
 //
-// An entry that is none of these is a mistake in the program: ClientIP panics.
+// ClientIP panics if an entry is none of these. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
-	prefixes, unix, err := clientip.ParsePrefixes(trusted)
+	key, err := NewClientIP(trusted...)
 	if err != nil {
 		panic("httplimit: ClientIP: " + strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	resolver, err := clientip.New(clientip.Config{Trusted: prefixes, TrustUnix: unix})
+	return key
+}
+
+// NewClientIP is [ClientIP] for proxies that come from a configuration: the error lists every entry
+// that is invalid.
+func NewClientIP(trusted ...string) (KeyFunc, error) {
+	key, err := clientip.Key(trusted)
 	if err != nil {
-		panic("httplimit: ClientIP: " + err.Error())
+		return nil, err
 	}
-	return func(r *http.Request) string {
-		client := resolver.Client(clientip.PeerOf(r), r.Header)
-		if !client.IsValid() {
-			return ""
-		}
-		var room [64]byte
-		return string(resolver.AppendSubject(append(room[:0], "ip:"...), client))
-	}
+	return func(r *http.Request) string { return key(clientip.PeerOf(r), r.Header) }, nil
 }
 
 // Header tells clients apart by a request header, such as an API key. The key holds a hash of its
-// value, which may be a secret. A request without it has no key. It panics if the name is empty.
+// value, which may be a secret. A request without it has no key. Without a name it returns nil,
+// which [By] refuses.
 //
 // Anybody can write a header. Use it where something in front has verified it, or beside a limit by
 // [ClientIP].
 func Header(name string) KeyFunc {
 	if name == "" {
-		panic("httplimit: Header: the name is empty; want one such as X-API-Key")
+		return nil
 	}
 	canonical := http.CanonicalHeaderKey(name)
 	kind := strings.ToLower(name) + ":"
@@ -83,10 +83,10 @@ func hashed(value string) string {
 //
 //	FirstOf(Header("X-API-Key"), ClientIP())
 //
-// It panics if there is none, or one that is nil.
+// It returns nil, which [By] refuses, if there is no key or one that is nil.
 func FirstOf(keys ...KeyFunc) KeyFunc {
 	if len(keys) == 0 || slices.ContainsFunc(keys, func(k KeyFunc) bool { return k == nil }) {
-		panic("httplimit: FirstOf: no key, or one that is nil; want such as Header(\"X-API-Key\") and ClientIP()")
+		return nil
 	}
 	return func(r *http.Request) string {
 		for _, key := range keys {

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +17,7 @@ import (
 )
 
 // planOf is a customer's number of requests per minute, as a database would have it.
-func planOf(plans map[string]int64) httplimit.Option {
+func planOf(plans map[string]int64) stint.ByOption {
 	return httplimit.WithLimits(func(r *http.Request) []stint.Limit {
 		if n := plans[r.Header.Get("X-API-Key")]; n > 0 {
 			return []stint.Limit{stint.PerMinute(n)}
@@ -113,7 +114,7 @@ const form = "application/x-www-form-urlencoded"
 // gets the body.
 func TestAndBy(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		options := []stint.Option{stint.PerHour(4),
+		options := []stint.ByOption{stint.PerHour(4),
 			httplimit.AndBy("account", httplimit.FormField("email"), stint.PerHour(2))}
 		if shared {
 			options = append(options, httplimit.WithStore(memory(t)))
@@ -239,7 +240,7 @@ func TestFieldBroken(t *testing.T) {
 func TestPartMistakes(t *testing.T) {
 	some := func(*http.Request) []stint.Limit { return nil }
 	store := httplimit.WithStore(memory(t))
-	for want, options := range map[string][]stint.Option{
+	for want, options := range map[string][]stint.ByOption{
 		"want WithName":     {httplimit.WithLimits(some), store},
 		"want a name of":    {stint.PerMinute(1), httplimit.AndBy("", httplimit.ClientIP(), stint.PerMinute(1))},
 		"the key is nil":    {stint.PerMinute(1), httplimit.AndBy("account", nil, stint.PerMinute(1))},
@@ -252,25 +253,11 @@ func TestPartMistakes(t *testing.T) {
 		`AndBy("a"): want limits`: {stint.PerMinute(1), httplimit.AndBy("a", httplimit.ClientIP(), stint.PerMinute(1),
 			stint.WithBans(stint.BanPolicy{}))},
 	} {
-		if got := panicOf(func() { httplimit.ByIP(options...) }); !strings.Contains(got, want) {
-			t.Errorf("got %q, want %q", got, want)
+		_, err := httplimit.NewBy(httplimit.ClientIP(), options...)
+		if _, ok := errors.AsType[*stint.InvalidError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	guard := guardOf(t, "tiers: [{name: free, identity: ip, limits: [1/1m]}]")
-	for _, o := range []httplimit.Option{httplimit.WithLimits(some),
-		httplimit.AndBy("a", httplimit.ClientIP(), stint.PerMinute(1)),
-		httplimit.WithCost(func(*http.Request) int64 { return 1 })} {
-		if got := panicOf(func() { httplimit.New(guard, o) }); !strings.Contains(got, "want no WithLimits") {
-			t.Errorf("New: got %q", got)
-		}
-	}
-}
-
-// panicOf is what a function panics with.
-func panicOf(f func()) (text string) {
-	defer func() { text = fmt.Sprint(recover()) }()
-	f()
-	return ""
 }
 
 // TestNumbersFromClaims: responses show the limit with the number of the claim, and its name does

@@ -14,22 +14,14 @@ import (
 // It takes any router whose middleware is a func(http.Handler) http.Handler. Put it behind what
 // authenticates requests if tiers depend on that ([WithClaims]), and in front of what is expensive.
 //
-// A guard that is nil, and an option that is only for [By], are mistakes in the program: New
-// panics.
-func New(guard *policy.Guard, options ...Option) func(http.Handler) http.Handler {
+// New panics if the guard is nil.
+func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Handler {
 	if guard == nil {
 		panic("httplimit: New: the guard is nil; make one with policy.NewGuard")
 	}
-	f := newResponder(options)
-	switch {
-	case f.stored:
-		panic("httplimit: New: the guard has a store; want no WithStore, and pass the store to policy.NewGuard")
-	case f.name != "":
-		panic("httplimit: New: the guard's configuration has names; want no WithName")
-	case f.limits != nil || f.cost != nil || f.also != nil:
-		panic("httplimit: New: the guard's configuration has limits and costs; want no WithLimits, WithCost or AndBy")
-	case f.logger != nil:
-		panic("httplimit: New: the guard has a logger; want no WithLogger, and pass the logger to policy.NewGuard")
+	f := newResponder()
+	for _, o := range options {
+		o.applyToGuard(f)
 	}
 	return func(next http.Handler) http.Handler {
 		if next == nil {

@@ -23,7 +23,7 @@ import (
 
 func main() {
 	// Per client address. For several servers: grpclimit.WithStore, with a store as in ../redis.
-	unary, stream := grpclimit.By(nil, stint.PerMinute(2))
+	unary, stream := grpclimit.ByIP(stint.PerMinute(2))
 	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 	healthpb.RegisterHealthServer(server, health.NewServer()) // instead of your own service
 	listener, err := net.Listen("tcp", "localhost:0")

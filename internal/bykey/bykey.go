@@ -20,18 +20,6 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Split returns the options of the type O, and the others, for [Part.Options].
-func Split[O stint.Option](options []stint.Option) (own []O, others []stint.Option) {
-	for _, o := range options {
-		if mine, ok := o.(O); ok {
-			own = append(own, mine)
-		} else {
-			others = append(others, o)
-		}
-	}
-	return own, others
-}
-
 // Config sets up [Limits].
 type Config struct {
 	// Store is where to count if Stored is set; otherwise it is in memory and used by nothing else.

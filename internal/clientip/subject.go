@@ -84,3 +84,24 @@ func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 	}
 	return netip.Addr{}, 0
 }
+
+// Key returns a function that makes keys of addresses, such as "ip:203.0.113.9", where the trusted
+// proxies are as [ParsePrefixes] reads them. The key of an unknown client is "".
+func Key(trusted []string) (func(peer netip.Addr, h Header) string, error) {
+	prefixes, unix, err := ParsePrefixes(trusted)
+	if err != nil {
+		return nil, err
+	}
+	r, err := New(Config{Trusted: prefixes, TrustUnix: unix})
+	if err != nil {
+		return nil, err
+	}
+	return func(peer netip.Addr, h Header) string {
+		client := r.Client(peer, h)
+		if !client.IsValid() {
+			return ""
+		}
+		var room [64]byte
+		return string(r.AppendSubject(append(room[:0], "ip:"...), client))
+	}, nil
+}
