@@ -27,7 +27,7 @@ tiers:
 `
 
 // signedIn makes every request one of a member of the tier that is never denied anything.
-func signedIn() httplimit.Option {
+func signedIn() httplimit.GuardOption {
 	return httplimit.WithClaims(func(_ *http.Request, name string) string {
 		return map[string]string{"user": "42", "plan": "vast"}[name]
 	})
