@@ -1,6 +1,14 @@
 -- amend_holds: settling and extending holds, see docs/rules.md. A hold h is a part of an amendment
 -- (numbers.lua).
 
+-- get_hold returns the hold of a charge, nothing if there is none.
+local function get_hold(key, id)
+  local text = redis.pcall('HGET', key, id)
+  if type(text) ~= 'string' or #text ~= 24 then return end
+  local expires, ends, reported = struct.unpack('<ddd', text)
+  if ends > now then return expires, ends, reported end
+end
+
 -- charge_more charges units to a limit now, and returns how many it left out. Held is what is held
 -- and booked of it.
 local function charge_more(st, at, units, debt, held)

@@ -60,7 +60,7 @@ end
 
 -- open_parts reads all states and holders of a request.
 local function open_parts(r)
-  local known, whole = #r > 1 and {}, r.whole -- two claims may share a state
+  local known, whole = r.options[CLAIMS] > 1 and {}, r.whole -- two claims may share a state
   for i = 1, #r do
     local part = r[i]
     if not part.set then
@@ -102,8 +102,8 @@ local function room(r, waits)
     local part = r[i]
     local fits, at, last = true, now, 0
     if part.c then
-      fits = holders.fits(part.c, part.cost)
-      if not fits then at = holders.earliest(part.c, part.cost) end
+      at = holders.earliest(part.c, part.cost)
+      fits = at == now
     elseif r.whole then
       fits, at, last = r.whole.room(part, waits)
     elseif part.fitting == 0 then

@@ -3,7 +3,7 @@
 -- number of holders; gone, that of those who have lost their place; resets, the time until the last
 -- one goes; and stepped, true if the clock stepped back.
 
-local holders = { open = nil, heal = nil, fits = nil, earliest = nil, release = nil, hold = nil } -- with room
+local holders = { open = nil, heal = nil, earliest = nil, release = nil, hold = nil } -- with room for these
 
 -- open reads the holders of a limit.
 function holders.open(key, cap, window, looking)
@@ -30,12 +30,11 @@ function holders.heal(c)
   c.stepped = false
 end
 
-function holders.fits(c, n) return c.cap > 0 and c.held - c.cap + math.min(n, 1) <= 0 end
-
--- earliest is when a request that does not fit does: when so many of the living have gone.
+-- earliest is when a request fits: now, or when so many of the living have gone.
 function holders.earliest(c, n)
   if c.cap == 0 then return NEVER end
   local gone = c.held - c.cap + math.min(n, 1)
+  if gone <= 0 then return now end
   local found = redis.call('ZRANGEBYSCORE', c.key, ('(%d'):format(now), '+inf', 'WITHSCORES', 'LIMIT',
     ('%d'):format(gone - 1), '1')
   return math.max(now, math.min(tonumber(found[2]), now + c.window))

@@ -2,14 +2,6 @@
 -- its hold expires, until when it can be settled, and what heartbeats have reported. The field of
 -- no id has when one of them ends, if there were too many.
 
--- get_hold returns the hold of a charge, nothing if there is none.
-local function get_hold(key, id)
-  local text = redis.pcall('HGET', key, id)
-  if type(text) ~= 'string' or #text ~= 24 then return end
-  local expires, ends, reported = struct.unpack('<ddd', text)
-  if ends > now then return expires, ends, reported end
-end
-
 -- put_hold writes the hold of a charge, unless it has ended. It may be known to be the first.
 local function put_hold(key, id, expires, ends, reported, first)
   if ends <= now then return end

@@ -24,7 +24,7 @@ end
 
 -- show_holders adds a concurrency limit: the last of its holders to go.
 local function show_holders(key, cap, window)
-  local c, entries, retry, held = holders.open(key, cap, window, true), {}, 0, {}
+  local c, entries, held = holders.open(key, cap, window, true), {}, {}
   local hidden = math.max(0, c.held - most)
   if c.held > 0 then
     held = redis.call('ZRANGEBYSCORE', key, now + 1, '+inf', 'WITHSCORES', 'LIMIT', hidden, most)
@@ -32,8 +32,8 @@ local function show_holders(key, cap, window)
   for i = 2, #held, 2 do
     entries[i / 2] = struct.pack('<ddd', 0, math.min(tonumber(held[i]), now + window), 1)
   end
-  if not holders.fits(c, 1) then retry = holders.earliest(c, 1) end
-  show(c.held, c.resets, retry > 0 and retry - now or retry, 0, hidden, entries)
+  local free = holders.earliest(c, 1)
+  show(c.held, c.resets, free == NEVER and NEVER or free - now, 0, hidden, entries)
 end
 
 -- show_count adds another limit.

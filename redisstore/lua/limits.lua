@@ -6,12 +6,11 @@ local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, 
 -- other_set returns the set that stands in for another one (sets.lua) if a state has this directory,
 -- '' if there is no state yet. It is read once, and set[directory] from then on.
 function limits.other_set(set, directory, now)
-  local at, size, sig, from = set[OTHERS], 1, nil, nil
+  local text, at = ARGV[1], set[OTHERS]
   while at and not set[directory] do
-    size, from = unpack_at('<I2', args, at)
+    local size, from = unpack_at('<I2', text, at)
     if size == 0 then break end
-    sig = unpack_at('Bc0', args, from)
-    if sig == directory or directory == '' then set[directory] = read_set(args, from, now) end
+    if directory == '' or directory == unpack_at('Bc0', text, from) then set[directory] = read_set(text, from, now) end
     at = from + size
   end
   return set[directory] or error('rare')
