@@ -71,3 +71,24 @@ func TestSettleAfterTheState(t *testing.T) {
 		t.Errorf("keys without a TTL: %q", keys)
 	}
 }
+
+// A heartbeat reports that a charge is held only if all of its holds are open: one was lost here.
+func TestExtendOfLostHolds(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server.URL())
+	r := stint.Request{Hold: time.Minute}
+	for _, subject := range []string{"a", "b"} {
+		r.Claims = append(r.Claims, stint.Claim{Subject: subject, Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1})
+	}
+	d, err := s.Take(t.Context(), r)
+	if err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	for _, open := range []bool{true, false} {
+		done, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend})
+		if done.Changed != open || err != nil {
+			t.Errorf("extended: %+v, %v, want %v", done, err, open)
+		}
+		server.CLI(t, "DEL", redisstore.Key(s, "b", "holds"))
+	}
+}
