@@ -1,6 +1,15 @@
--- start is the beginning of every script about limits. The layouts of arguments and replies in
--- these files give sizes in bytes. A number without a size is a little-endian double, which is
--- whole and at most 2^53. Times and durations are microseconds.
+-- start is the beginning of every script about limits. A script is several of these files, one
+-- after the other: script.go lists them, and the functions make_… that some of them are the body
+-- of. Names in capitals are numbers (numbers.lua).
+--
+-- How a request is decided, in the order of reading: the end of take.lua goes through the requests.
+-- take_plain there has read_state (state.lua) read what is used of the limits and compare that with
+-- the cost, charge (charge.lua) add the cost, and write store the result. The header of state.lua
+-- says what a sliding window, a fixed one and a bucket are. What a plain take has not is in
+-- decide.lua and the files that it names.
+--
+-- The layouts of arguments and replies in these files give sizes in bytes. A number without a size
+-- is a little-endian double, which is whole and at most 2^53. Times and durations are microseconds.
 --
 -- ARGV[1]  call id (8 bytes)
 --          clock (0: use the server's; only tests send another)
