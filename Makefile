@@ -8,6 +8,10 @@ DECISIONS  ?= 10000000
 LOAD       ?= 60s
 LOADFLAGS  ?=
 SABOTAGEFLAGS ?=
+# Their tests drive programs, browsers or simulated fleets. The race detector would make them several times slower
+# to watch the driver: the packages of which these consist have tests of their own.
+UNWATCHED   = faults internal/histories cmd dashboard internal/server/e2e examples internal/doctest internal/simulate clients \
+	internal/layout
 # Regular expressions and the slow reference share nothing, and are several times slower if watched.
 RACE        = -race -gcflags=regexp=-race=false \
 	-gcflags=github.com/stint-limiter/stint/internal/oracle=-race=false
@@ -39,9 +43,12 @@ check: lint ## Lint (needs luac and luacheck), and run the tests that start no o
 .PHONY: test
 test: export GORACE ?= atexit_sleep_ms=10
 test: export STINT_BINARY = $(CURDIR)/bin/stint
-test: setup ## Run all tests with the race detector, against real Redis servers; before a change is done
+test: setup ## Run all tests, most with the race detector, against real Redis servers; before a change is done
 	$(GO) build -o $(STINT_BINARY) ./cmd/stint # once for all tests that run it
-	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./faults ./... # the slowest first; they wait more than they compute
+	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 $(UNWATCHED:%=./%/...) # the slowest first; they wait more than they compute
+	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./resilience \
+		$$($(GO) list ./... | grep -vE "/stint/($$(echo $(UNWATCHED) | tr ' ' '|'))(/|$$)")
+	$(GO) test $(RACE) -vet=off -shuffle=on -short ./internal/histories # races in what it simulates; all of it is above
 	cd examples/routers && $(GO) test -vet=off -shuffle=on ./... # compiled as ./examples runs them
 	cd bench && $(GO) test -vet=off ./...
 	cd deploy/test && $(GO) test -vet=off -shuffle=on ./...

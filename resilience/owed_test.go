@@ -245,7 +245,7 @@ func TestDroppedDebtsAreLogged(t *testing.T) {
 func TestManySubjectsOwe(t *testing.T) {
 	over(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack) {
 		store.down()
-		const subjects = 100_000
+		const subjects = 20_000
 		for i := range subjects {
 			mustDecide(t, s, oneUnit(fmt.Sprint(i)))
 		}
@@ -265,7 +265,7 @@ func TestMemoryOfManySubjects(t *testing.T) {
 		"sliding": stint.PerHour(5), "burst": stint.PerHour(5).WithBurst(2), "places": stint.AtOnce(5, time.Hour),
 	} {
 		t.Run(name, func(t *testing.T) {
-			const most = 4 << 20
+			const most = 1 << 20
 			over(t, Config{Instances: 1, LocalBytes: most}, func(t *testing.T, store *fake, s *Stack) {
 				store.down()
 				admitted(t, s, 10, oneUnit("a"))

@@ -155,7 +155,7 @@ func TestManyIDsOfOneSubject(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.PerHour(1_000_000)
 		store.down()
-		const requests = 10_000
+		const requests = 3_000
 		for i := range requests {
 			r := oneUnit("a", limit)
 			r.ID = fmt.Sprint(i)

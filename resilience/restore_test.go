@@ -125,6 +125,7 @@ func TestTheLatestAnswerIsRestored(t *testing.T) {
 			takeUnits(t, s, int64(i+1), limit)
 			time.Sleep(time.Second)
 		}
+		time.Sleep(3 * time.Second) // answers since the last heartbeat are not sent
 		v.flush(t)
 		time.Sleep(3 * time.Second)
 		if got := v.used(t, limit)[0]; got != 15 {

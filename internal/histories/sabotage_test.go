@@ -240,6 +240,11 @@ func (s sabotage) answered(c *driver.Call) {
 	}
 }
 
+// rarely has seeds of histories in which a defect shows that seldom does. The scheduler has a say,
+// too: they find it as a rule.
+var rarely = map[sabotage][]uint64{boundsDebts: {377}, chargesTwice: {384}, refundsAged: {1118}, refundsReset: {109},
+	ignoresLate: {77, 362}, ignoresBooked: {77}, keepsExpired: {251}, forgetsIDs: {189}}
+
 // The judge finds every defect, by what callers were told.
 func TestSabotageIsFound(t *testing.T) {
 	for _, test := range []struct {
@@ -278,10 +283,14 @@ func TestSabotageIsFound(t *testing.T) {
 		{settlesNothing, []string{"ledger", "room"}},
 	} {
 		t.Run(test.sabotage.String(), func(t *testing.T) {
-			left := slices.Clone(test.want)
-			for s := uint64(1); len(left) > 0; s++ {
-				if s > 2000 {
-					t.Fatalf("not found in %d histories: %v", s-1, left)
+			left, known := slices.Clone(test.want), rarely[test.sabotage]
+			for n := 0; len(left) > 0; n++ {
+				if n > 10_000 {
+					t.Fatalf("not found in %d histories: %v", n, left)
+				}
+				s := uint64(n)
+				if n < len(known) {
+					s = known[n]
 				}
 				h := watched(t, fmt.Sprintf("seed %d, %s", s, test.sabotage), func() *history {
 					p := draft(s)
