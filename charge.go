@@ -90,7 +90,7 @@ func (c Charge) Part(indexes ...int) Charge {
 	}
 	part := Charge{data: c.data}
 	data := &part.data
-	data.Others = nil
+	data.Others, data.Leased = nil, 0
 	if indexes[0] > 0 {
 		data.RequestID, data.IDLife = "", 0
 	}
@@ -98,6 +98,7 @@ func (c Charge) Part(indexes ...int) Charge {
 	var others protocol.OtherStates
 	for k, i := range indexes {
 		kept[k] = claims[i]
+		data.Leased |= c.data.Leased >> i & 1 << k
 		others.At, others.Now = pick(others.At, of.At, &data.At, k, i), pick(others.Now, of.Now, &data.Now, k, i)
 	}
 	part.SetClaims(kept)

@@ -197,8 +197,8 @@ func TestChargePartIsACopy(t *testing.T) {
 	claims := []stint.Claim{{Subject: "b"}, {Subject: "c"}}
 	whole := driver.NewCharge(append([]stint.Claim{{Subject: "a"}}, claims...), driver.ChargeData{ID: 1})
 	part := whole.Part(0, 1, 2)
-	part.Claims()[0].Subject, part.Claims()[1].Subject, part.Data().Leased = "x", "y", true
-	if whole.Claims()[0].Subject != "a" || claims[0].Subject != "b" || whole.Data().Leased {
+	part.Claims()[0].Subject, part.Claims()[1].Subject, part.Data().Leased = "x", "y", 1
+	if whole.Claims()[0].Subject != "a" || claims[0].Subject != "b" || whole.Data().Leased != 0 {
 		t.Errorf("the whole is now %+v", whole)
 	}
 	numbers := []int{2, 1}

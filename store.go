@@ -19,7 +19,7 @@ type Store interface {
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
 	// changes nothing, save for Extend and Release. Nothing changes if the charge is Fallback or
-	// Leased. What does not pass Amendment.Validate is refused with an [*InvalidError].
+	// has Leased claims. What does not pass Amendment.Validate is refused with an [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (Amended, error)
 
 	// Command acts on one subject outside of any decision. One that does not pass its Validate is

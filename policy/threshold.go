@@ -183,7 +183,7 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 // minutes. What is held may be reset later than the period ends.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	now, latest := time.Now(), int64(math.MaxInt64)
-	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.Leased {
+	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.IsLeased(i) {
 		now = time.UnixMicro(data.NowOf(i))
 		_, latest = contract.Period(l, data.NowOf(i))
 	}

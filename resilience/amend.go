@@ -17,11 +17,9 @@ const amendTime = time.Second
 // Amend implements [stint.Store]. A charge is amended in the lease that it came from, in the store
 // or here.
 func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
-	here := false
-	if s.leases != nil && c.Data().Leased {
-		here, done = s.leases.amend(ctx, &c, a)
-	}
-	if !here {
+	if c.Data().Leased != 0 {
+		done, err = s.amendLeased(ctx, c, a)
+	} else {
 		done, err = s.amend(ctx, c, a)
 	}
 	if s.denials != nil && a.Kind != stint.AmendExtend {

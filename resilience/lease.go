@@ -86,29 +86,47 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	return ls
 }
 
-// serve answers a request from the block, in a zero decision. It reports whether it did, and
-// whether a renewal is due. Mark is that of this process.
+// serve answers a request of one subject from the block, in a zero decision. It reports whether it
+// did, and whether a renewal is due. Mark is that of this process.
 func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
-	b, c := ls.block.Load(), &r.Claims[0]
-	if b == nil || !b.live(now) {
-		return false, false
-	}
-	left, ok := b.take(c.Cost)
-	if !ok {
-		return false, c.Cost <= ls.capacity
+	c := &r.Claims[0]
+	b, left, renew := ls.take(c.Cost, now)
+	if b == nil {
+		return false, renew
 	}
 	d.Allowed = true
 	d.Charge.SetClaims(r.Claims)
 	charge, block := d.Charge.Data(), b.charge.Data()
-	// A random id is as unique as a counter's, and cores do not contend for it.
-	charge.ID, charge.At, charge.Now = mark<<markShift|rand.Uint64()>>markBits, block.At, block.Now
-	charge.Generation, charge.Others, charge.Leased = block.Generation, block.Others, true
-	usages := d.MakeUsages(len(b.usages))
+	charge.ID, charge.At, charge.Now = newLeasedID(mark), block.At, block.Now
+	charge.Generation, charge.Others, charge.Leased, charge.Leaser = block.Generation, block.Others, 1, uint16(mark)
+	b.show(d.MakeUsages(len(b.usages)), c.Cost, left, now)
+	return true, renew
+}
+
+// newLeasedID is random, which is as unique as a counter, and cores do not contend for it.
+func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
+
+// take takes units of the block, and returns it and how many it has left, or nil. It also reports
+// whether a renewal is due.
+func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, renew bool) {
+	b = ls.block.Load()
+	if b == nil || !b.live(now) {
+		return nil, 0, false
+	}
+	left, ok := b.take(cost)
+	if !ok {
+		return nil, 0, cost <= ls.capacity
+	}
+	return b, left, left < b.renewBelow || now.mono >= b.renewAt
+}
+
+// show fills in usages: those of the store's latest answer, without the units that are left here.
+// A request that was served has used its cost at least.
+func (b *leaseBlock) show(usages []stint.Usage, cost, left int64, now leaseTime) {
 	for i, u := range b.usages {
-		usages[i].Used = max(c.Cost, u.Used-left)
+		usages[i].Used = max(cost, u.Used-left)
 		usages[i].ResetAfter = max(0, u.ResetAfter-time.Duration(now.mono-b.at))
 	}
-	return true, left < b.renewBelow || now.mono >= b.renewAt
 }
 
 func (b *leaseBlock) live(now leaseTime) bool { return now.mono < b.end.mono && now.wall < b.end.wall }

@@ -20,7 +20,7 @@ var leasing = Config{Instances: 1, NoDenyCache: true, BreakerFailures: math.MaxI
 
 func leased(max int64, window time.Duration) stint.Limit { return stint.Per(max, window).WithLease() }
 
-func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Data().Leased }
+func fromLease(d stint.Decision) bool { return d.Allowed && d.Charge.Data().Leased != 0 }
 
 // another is the same store over a network of its own.
 func (f *fake) another() *fake { return &fake{Store: f.Store, errs: map[string]error{}} }
@@ -143,21 +143,23 @@ func TestLeaseLength(t *testing.T) {
 	}
 }
 
-// Every request but a plain take of one subject, whose limits are all leased, goes to the store.
+// Every request but a plain take of a subject whose limits are all leased goes to the store.
 func TestRequestsThatPassLeasesBy(t *testing.T) {
 	limit := leased(1_000_000, time.Minute)
 	for name, change := range map[string]func(*stint.Request){
 		"a limit that is not leased": func(r *stint.Request) {
 			r.Claims[0].Limits = append(r.Claims[0].Limits, stint.PerHour(1_000_000))
 		},
-		"an id":            func(r *stint.Request) { r.ID = "x" },
-		"a second subject": func(r *stint.Request) { *r = and(*r, ask("b", 1, limit)) },
-		"a peek":           func(r *stint.Request) { r.Mode = stint.ModePeek },
-		"a reservation":    func(r *stint.Request) { r.Mode = stint.ModeReserve },
-		"a force":          func(r *stint.Request) { r.Mode = driver.ModeForce },
-		"no cost":          func(r *stint.Request) { r.Claims[0].Cost = 0 },
-		"fit":              func(r *stint.Request) { r.Terms().Fit = true },
-		"a lease":          func(r *stint.Request) { r.Terms().Lease = time.Second },
+		"an id": func(r *stint.Request) { r.ID = "x" },
+		"its subject twice": func(r *stint.Request) {
+			*r = and(*r, ask("a", 1, stint.PerHour(1_000_000)))
+		},
+		"a peek":        func(r *stint.Request) { r.Mode = stint.ModePeek },
+		"a reservation": func(r *stint.Request) { r.Mode = stint.ModeReserve },
+		"a force":       func(r *stint.Request) { r.Mode = driver.ModeForce },
+		"no cost":       func(r *stint.Request) { r.Claims[0].Cost = 0 },
+		"fit":           func(r *stint.Request) { r.Terms().Fit = true },
+		"a lease":       func(r *stint.Request) { r.Terms().Lease = time.Second },
 	} {
 		t.Run(name, func(t *testing.T) {
 			holding(t, limit, func(t *testing.T, store *fake, s *Stack, r stint.Request) {

@@ -19,7 +19,7 @@ import (
 // leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
 // need, and serves them from memory. The store decides on all other requests: those that find too
 // few units, and those that are not leasable. It knows of every unit that was leased, so its
-// answers stay exact.
+// answers stay exact. Of a request on several subjects, a part may be served: see [leasedPart].
 //
 // A lease starts when two requests within its length had to go to the store. The length is a
 // twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
@@ -94,43 +94,70 @@ func (l *leases) at(t time.Time) leaseTime {
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
 
-// leasable reports whether a request may be served from memory: a plain one, without an ID, of one
-// subject whose limits are all leased.
+// leasable reports whether a request may be served from memory, or a part of it: it is a plain one
+// without an ID. Of two claims of one subject and scope, which are settled together, the store
+// decides on both.
 func leasable(r *stint.Request) bool {
-	if len(r.Claims) != 1 || r.Mode != stint.ModeTake || r.Claims[0].Cost <= 0 || r.ID != "" || r.Terms().Fit ||
-		r.Terms().Lease != 0 || r.Hold != 0 || r.Claims[0].Costs != nil {
+	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
 		return false
 	}
-	for i := range r.Claims[0].Limits {
-		if !r.Claims[0].Limits[i].Leased {
+	if len(r.Claims) == 1 {
+		return leasableClaim(&r.Claims[0])
+	}
+	if !slices.ContainsFunc(r.Claims, func(c stint.Claim) bool { return leasableClaim(&c) }) {
+		return false
+	}
+	for i := range r.Claims {
+		c := &r.Claims[i]
+		same := func(other stint.Claim) bool { return other.Subject == c.Subject && other.Scope == c.Scope }
+		if slices.ContainsFunc(r.Claims[:i], same) {
 			return false
 		}
 	}
-	return len(r.Claims[0].Limits) > 0
+	return true
 }
 
-// serve answers a leasable request, and reports whether it did.
+// leasableClaim reports whether all limits of a claim are leased.
+func leasableClaim(c *stint.Claim) bool {
+	if c.Cost <= 0 || c.Costs != nil {
+		return false
+	}
+	for i := range c.Limits {
+		if !c.Limits[i].Leased {
+			return false
+		}
+	}
+	return len(c.Limits) > 0
+}
+
+// serve answers a leasable request of one subject, and reports whether it did.
 func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {
-	_, ls := l.find(r)
+	_, ls := l.find(r, 0)
 	if ls == nil {
 		return false
 	}
 	now := l.at(asked)
 	served, renew := ls.serve(r, now, l.stack.ledger.mark, d)
-	if !served && ls.miss(r.Claims[0].Cost, now, ls.length(l.distance())) {
+	l.served(ls, r.Claims[0].Cost, served, renew, now)
+	return served
+}
+
+// served notes whether a lease has served a request, and renews it if that is due.
+func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime) {
+	if !served && ls.miss(cost, now, ls.length(l.distance())) {
 		renew = true
 	}
 	if renew {
 		l.renew(ls, now)
 	}
-	return served
 }
 
-// find returns the lease of a leasable request, or nil, and its hash.
-func (l *leases) find(r *stint.Request) (uint64, *lease) {
-	bans := r.Bans != nil && !r.Claims[0].Shared
-	hash := l.hash(&r.Claims[0], bans)
-	return hash, l.table.find(hash, &r.Claims[0], bans)
+// find returns the lease of a claim of a leasable request, or nil, and its hash.
+func (l *leases) find(r *stint.Request, claim int) (uint64, *lease) {
+	c := &r.Claims[claim]
+	bans := r.Bans != nil && !c.Shared
+	hash := l.hash(c, bans)
+	return hash, l.table.find(hash, c, bans)
 }
 
 // hash is that of a lease.
@@ -140,30 +167,36 @@ func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	return hashClaim(l.seed, 0, maphash.String(l.seed, c.Subject), &key)
 }
 
-// learn learns from the store's decision on a leasable request. The second of a lease without a
-// block starts it.
+// learn learns from the store's decision on a leasable request, or on the part of it that was not
+// served. The second of a lease without a block starts it.
 func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	now := l.now()
 	l.measure(now.mono - l.at(asked).mono)
-	hash, ls := l.find(r)
-	switch {
-	case d.Banned && ls != nil:
-		l.end(ls)
-	case d.Allowed && ls == nil:
-		if since, again := l.misses.again(hash, now.mono); again {
-			l.begin(r, hash, since, now)
+	for i := range r.Claims {
+		if !leasableClaim(&r.Claims[i]) || d.Charge.Data().IsLeased(i) {
+			continue
+		}
+		hash, ls := l.find(r, i)
+		switch {
+		case d.Banned && int(d.Denier) == i+1 && ls != nil:
+			l.end(ls)
+		case d.Allowed && ls == nil:
+			if since, again := l.misses.again(hash, now.mono); again {
+				l.begin(r, i, hash, since, now)
+			}
 		}
 	}
 }
 
-// begin starts a lease, unless the request before was longer ago than its length.
-func (l *leases) begin(r *stint.Request, hash uint64, since int64, now leaseTime) {
-	ls := newLease(hash, &r.Claims[0], r.Bans != nil && !r.Claims[0].Shared)
+// begin starts the lease of a claim, unless the request before was longer ago than its length.
+func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, now leaseTime) {
+	c := &r.Claims[claim]
+	ls := newLease(hash, c, r.Bans != nil && !c.Shared)
 	length := ls.length(l.distance())
 	if since > int64(length) {
 		return
 	}
-	cost := r.Claims[0].Cost
+	cost := c.Cost
 	ls.missed.Store(2 * cost) // as if the first had cost as much
 	ls.missAt.Store(now.mono)
 	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/8)), now.mono
@@ -226,7 +259,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	if ls.bans {
 		r.Bans = &applyBans
 	}
-	d, err := l.stack.take(l.stack.life, &r, asked)
+	d, err := l.stack.take(l.stack.life, &r, nil, asked)
 	now := l.now()
 	if err == nil || errors.Is(err, context.DeadlineExceeded) && errkind.Of(err) != errkind.Refused {
 		l.measure(max(now.mono-sent.mono, min(now.mono-due.mono, int64(p.length/4))))
@@ -313,36 +346,27 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
-// amend settles a charge in the block that it came from, if that is still there, and reports
-// whether there is nothing more to do. Once the block has ended, its used units are one charge in
-// the store: a settlement of a part changes that, like any other. A charge of another process's
-// lease is not settled.
-func (l *leases) amend(ctx context.Context, c *stint.Charge, a stint.Amendment) (here bool, done stint.Amended) {
-	if a.Validate(c) != nil || ctx.Err() != nil {
-		return false, done
-	}
-	if a.Kind != stint.AmendSettle || c.Data().ID>>markShift != l.stack.ledger.mark {
-		return true, done
-	}
-	claim := &c.Claims()[0]
+// settleClaim settles a leased claim of a charge in the block that it came from, and reports whether
+// it did. Known says that it has been settled before.
+func (l *leases) settleClaim(c *stint.Charge, i int, cost int64) (done, known bool) {
+	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
 		ls := l.table.find(l.hash(claim, bans), claim, bans)
-		if ls != nil && a.Costs == nil && l.settle(ls, c, a.Cost) {
-			return true, stint.Amended{Changed: true, Charged: a.Cost}
+		if ls != nil && l.settle(ls, c, i, cost) {
+			return true, false
 		}
 	}
-	c.Data().Leased = false
-	return l.settled.Has(c.Data().ID, claim), done
+	return false, l.settled.Has(c.Data().ID, claim)
 }
 
-// settle replaces the cost of a charge in the block of a lease, and reports whether it did. A raise
-// above what the block has left ends the block.
-func (l *leases) settle(ls *lease, c *stint.Charge, cost int64) bool {
-	claim := &c.Claims()[0]
+// settle replaces the cost of a claim of a charge in the block of a lease, and reports whether it
+// did. A raise above what the block has left ends the block.
+func (l *leases) settle(ls *lease, c *stint.Charge, i int, cost int64) bool {
+	claim := &c.Claims()[i]
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	b := ls.block.Load()
-	if b == nil || b.charge.Data().At != c.Data().At || l.settled.Has(c.Data().ID, claim) {
+	if b == nil || b.charge.Data().At != c.Data().AtOf(i) || l.settled.Has(c.Data().ID, claim) {
 		return false
 	}
 	if back := claim.Cost - cost; back >= 0 {

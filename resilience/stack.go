@@ -124,11 +124,12 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 			return d, nil
 		}
 	}
-	if leased && s.leases.serve(&r, &d, asked) {
+	var part *leasedPart
+	if leased && s.serve(&r, &d, asked, &part) {
 		observeMemory(ctx, s.config.Observer, sourceLease, &r, &d)
 		return d, nil
 	}
-	if d, err = s.take(ctx, &r, asked); err != nil {
+	if d, err = s.take(ctx, &r, part, asked); err != nil {
 		return d, err
 	}
 	if leased && !d.Degraded {
@@ -138,6 +139,20 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 		s.denials.remember(id, &r, &d, asked)
 	}
 	return d, nil
+}
+
+// serve answers a leasable request from memory, and reports whether it did. Of one on several
+// subjects it may do so for a part.
+func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time, part **leasedPart) bool {
+	if len(r.Claims) == 1 {
+		return s.leases.serve(r, d, asked)
+	}
+	p := s.leases.takePart(r, s.leases.at(asked))
+	if *part = p; p == nil || len(p.rest.Claims) > 0 {
+		return false
+	}
+	*d = p.complete(&stint.Decision{Allowed: true}, nil)
+	return true
 }
 
 // question is a request and the decision on it, in the heap: both are large, and would be copied
@@ -151,17 +166,25 @@ type question struct {
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
-// take has the store decide within the time budget, or decides without it.
-func (s *Stack) take(ctx context.Context, r *stint.Request, asked time.Time) (d stint.Decision, err error) {
+// take has the store decide within the time budget, or decides without it. If a part of the request
+// is served from leases, that is about the rest.
+func (s *Stack) take(ctx context.Context, r *stint.Request, part *leasedPart, asked time.Time) (
+	d stint.Decision, err error) {
 	if len(r.Claims) == 0 {
 		return d, r.Validate()
 	}
 	q := questions.Get().(*question)
 	q.request, q.decision, q.asked = *r, stint.Decision{}, asked
+	if part != nil {
+		q.request = part.rest
+	}
 	q.event.Source = sourceStore
 	sent, err := s.ask(ctx, q)
 	if err != nil {
 		err = s.without(ctx, q, sent, err)
+	}
+	if part != nil {
+		q.request, q.decision = *r, part.complete(&q.decision, err)
 	}
 	if s.config.Observer != nil && r.Terms().Lease == 0 { // renewals of leases are not observed
 		q.event.Took = time.Since(asked)

@@ -29,7 +29,7 @@ var settlements = []check{
 	exact("a charge from elsewhere is not settled", limits{stint.PerHour(1000)}, func(k *tester) {
 		d := k.mustTake(5)
 		fallback, leased := d, d
-		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, true
+		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, 1
 		for _, strange := range []stint.Decision{fallback, leased} {
 			// else a store of that kind
 			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback ||

@@ -15,9 +15,9 @@ func ChargeOf(r *stint.Request) (c stint.Charge) {
 	return c
 }
 
-// FromStore reports whether the store made the charge: not this process, as a fallback or from a
-// lease.
-func FromStore(c *stint.Charge) bool { return !c.Data().Fallback && !c.Data().Leased }
+// FromStore reports whether the store made all of the charge: none of it was made by this process,
+// as a fallback or from a lease.
+func FromStore(c *stint.Charge) bool { return !c.Data().Fallback && c.Data().Leased == 0 }
 
 // SetGeneration sets the generation of the ith of all states. A charge with several has its own
 // list.

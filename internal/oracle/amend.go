@@ -37,7 +37,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err
 	}
-	if c.Data().Fallback || c.Data().Leased {
+	if c.Data().Fallback || c.Data().Leased != 0 {
 		return stint.Amended{}, nil
 	}
 	s.mu.Lock()

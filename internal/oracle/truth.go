@@ -76,7 +76,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 		!slices.Contains(booked, false)
 	come := !stays && !d.Banned && !slices.Contains(booked, false) && t.hasCome(now, &r)
 	leased := func(l stint.Limit) bool { return l.Leased }
-	blocks := d.Charge.Data().Leased || t.AnyDelay && slices.ContainsFunc(d.Charge.Claims()[0].Limits, leased)
+	blocks := d.Charge.Data().Leased != 0 || t.AnyDelay && slices.ContainsFunc(d.Charge.Claims()[0].Limits, leased)
 	states, i := d.States(), -1
 	for c, l := range contract.Limits(r.Claims) {
 		i++
@@ -104,7 +104,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				booked: d.RetryAfter > 0,
 			}
 			switch {
-			case d.Charge.Data().Leased: // from memory: its block ends later
+			case d.Charge.Data().Leased != 0: // from memory: its block ends later
 				e.from, e.at = now, now
 			case e.booked || r.Terms().Lease > 0:
 				e.from = now + d.RetryAfter.Microseconds()

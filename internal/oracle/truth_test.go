@@ -175,7 +175,7 @@ func (h *hoarder) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 		}
 	}
 	h.block.Claims()[0].Cost--
-	c := driver.NewCharge([]stint.Claim{r.Claims[0]}, driver.ChargeData{ID: 1, At: h.block.Data().At, Leased: true})
+	c := driver.NewCharge([]stint.Claim{r.Claims[0]}, driver.ChargeData{ID: 1, At: h.block.Data().At, Leased: 1})
 	d := stint.Decision{Allowed: true, Charge: c}
 	d.MakeUsages(1)
 	return d, nil

@@ -58,9 +58,13 @@ type ChargeData struct {
 	// if there is no state: nothing was charged, or only places.
 	Generation uint32
 	// Fallback says that the charge was made in the memory of this process because the store could
-	// not be reached. Leased says that it was made from units that this process had leased. Only
-	// the process that made such a charge can amend it; the store cannot.
-	Fallback, Leased bool
+	// not be reached. Only the process that made such a charge can amend it; the store cannot.
+	Fallback bool
+	// Leased has a bit for each claim that was made from units that a process had leased, and
+	// Leaser is the mark of that process. It settles them in its memory while it has the units, and
+	// then in the store. Others change nothing of them. Where Leased is cleared, as it is in a
+	// charge that is passed on to another process, every process settles them in the store.
+	Leased, Leaser uint16
 	// Hold is that of the request.
 	Hold time.Duration
 	// RequestID is the ID of the request. A refund forgets it, so that a repeat is charged again.
@@ -83,6 +87,9 @@ func (d *ChargeData) GenerationAt(i int) uint32 {
 	}
 	return 0
 }
+
+// IsLeased reports whether the ith claim was made from leased units.
+func (d *ChargeData) IsLeased(i int) bool { return d.Leased>>i&1 != 0 }
 
 // AtOf returns the instant at which the ith claim counts.
 func (d *ChargeData) AtOf(i int) int64 {

@@ -49,15 +49,19 @@ var (
 	errNewVersion = errors.New("is of another version of the server")
 )
 
-// textOf returns the text of a charge; "" if nothing was charged.
+// textOf returns the text of a charge; "" if nothing was charged. Its leased units are settled in
+// the store from then on, whichever process gets the text.
 func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
 		return ""
 	}
+	passed := *c
+	if !passed.Data().Fallback {
+		passed.Data().Leased = 0
+	}
 	w := codec{b: []byte{chargeVersion}}
-	w.charge(c)
-	data := c.Data()
-	signature := k.signer(ctx, !data.Fallback && !data.Leased).sign(w.b)
+	w.charge(&passed)
+	signature := k.signer(ctx, !passed.Data().Fallback).sign(w.b)
 	return base64.RawURLEncoding.EncodeToString(append(w.b, signature...))
 }
 
@@ -162,22 +166,12 @@ func (x *codec) cost(of *stint.Costs, name string) {
 	}
 }
 
-// Where a charge was made, if not in the store.
-const (
-	fromFallback = 1
-	fromLease    = 2
-)
-
+// origin is where a charge was made. One that was made in the store needs no more than a zero.
 func (x *codec) origin(c *driver.ChargeData) {
-	from := 0
-	switch {
-	case c.Fallback:
-		from = fromFallback
-	case c.Leased:
-		from = fromLease
-	}
-	if number(x, &from, math.MaxUint8); x.reads {
-		c.Fallback, c.Leased = from == fromFallback, from == fromLease
+	x.boolean(&c.Fallback)
+	if c.Fallback {
+		number(x, &c.Leased, math.MaxUint16)
+		number(x, &c.Leaser, math.MaxUint16)
 	}
 }
 

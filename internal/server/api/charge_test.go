@@ -42,7 +42,8 @@ func charges() []charged {
 				driver.ChargeData{ID: 7, At: 8, RequestID: "again", IDLife: time.Hour},
 			),
 		},
-		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, Leased: true})},
+		{Charge: driver.NewCharge([]stint.Claim{one}, driver.ChargeData{ID: 7, At: 8, Fallback: true, Leased: 1,
+			Leaser: 4095})},
 		{
 			Charge: driver.NewCharge([]stint.Claim{{Subject: "org:7", Cost: 1, Costs: stint.Costs{"in": 0, "out": 4096},
 				Limits: []stint.Limit{

@@ -96,7 +96,7 @@ func (it *item) use(d *stint.Decision, k int) {
 
 // noteCharge notes what was charged to the item's counter, the kth claim of a charge.
 func (it *item) noteCharge(c *stint.Charge, k int) {
-	if c.Data().ID != 0 && !c.Data().Fallback && !c.Data().Leased {
+	if c.Data().ID != 0 && !c.Data().Fallback && !c.Data().IsLeased(k) {
 		it.charged = c.Claims()[k].Cost
 	}
 }

@@ -1,0 +1,242 @@
+package resilience
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// leasedPart is the part of a request on several subjects that blocks of this process serve, the
+// organization for instance. The store decides on the rest, the user for instance, in a request of
+// its own; there may be none.
+//
+// The units are taken before the store is asked. They are used if the caller is then told that it is
+// allowed, whoever decided so, and go back otherwise. So what becomes of the request in the store,
+// and of an answer that is lost, does not matter to them. The instant at which they count is that of
+// the taking, before the block's end. The caller is told a time budget later at most, as it is after
+// any decision of the store: the block may have ended by then.
+type leasedPart struct {
+	leases *leases
+	whole  stint.Request
+	rest   stint.Request
+	now    leaseTime
+	claims uint16       // has a bit for each claim that a block serves
+	taken  []takenUnits // by claim
+}
+
+// takenUnits are what was taken of a block, if that is not nil.
+type takenUnits struct {
+	lease *lease
+	block *leaseBlock
+	left  int64
+}
+
+// takePart takes what blocks have for a leasable request on several subjects. It returns nil if they
+// have nothing.
+func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
+	var p *leasedPart
+	for i := range r.Claims {
+		c := &r.Claims[i]
+		if !leasableClaim(c) {
+			continue
+		}
+		_, ls := l.find(r, i)
+		if ls == nil {
+			continue
+		}
+		b, left, renew := ls.take(c.Cost, now)
+		l.served(ls, c.Cost, b != nil, renew, now)
+		if b == nil {
+			continue
+		}
+		if p == nil {
+			p = &leasedPart{leases: l, whole: *r, now: now, taken: make([]takenUnits, len(r.Claims))}
+		}
+		p.claims |= 1 << i
+		p.taken[i] = takenUnits{ls, b, left}
+	}
+	if p == nil {
+		return nil
+	}
+	p.rest = *r
+	p.rest.Claims = nil
+	for i := range r.Claims {
+		if p.taken[i].block == nil {
+			p.rest.Claims = append(p.rest.Claims, r.Claims[i])
+		}
+	}
+	return p
+}
+
+// complete makes the decision on the rest that on the whole request. Without a rest, that is an
+// allowed one. Units go back after an error and after a denial.
+func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
+	if err != nil || !rest.Allowed {
+		for i := range p.taken {
+			if p.taken[i].block != nil {
+				p.putBack(i)
+			}
+		}
+	}
+	if err != nil {
+		return d
+	}
+	if rest.Unavailable {
+		d = flat(&p.whole, false)
+		d.Degraded = rest.Degraded
+		return d
+	}
+	d.Allowed, d.Banned, d.Degraded = rest.Allowed, rest.Banned, rest.Degraded
+	d.RetryAfter, d.BanLeft = rest.RetryAfter, rest.BanLeft
+	p.charge(&d, rest)
+	p.usages(&d, rest)
+	return d
+}
+
+// charge makes the charge of the rest, and the number of the claim that denied, those of the whole.
+// A request that was allowed for lack of an answer has no charge. Then the units stay used.
+func (p *leasedPart) charge(d, rest *stint.Decision) {
+	claims, from := p.whole.Claims, rest.Charge.Data()
+	d.Charge.SetClaims(claims)
+	data, others := d.Charge.Data(), &driver.OtherStates{Now: make([]int64, len(claims)-1)}
+	data.ID, data.Fallback, data.Others = from.ID, from.Fallback, others
+	if data.ID == 0 && d.Allowed && !d.Degraded { // the rest has cost nothing
+		data.ID = newLeasedID(p.leases.stack.ledger.mark)
+	}
+	if data.ID != 0 {
+		others.At = make([]int64, len(claims)-1)
+		data.Leased, data.Leaser = p.claims, uint16(p.leases.stack.ledger.mark)
+	}
+	restClaim, restState, state := 0, 0, 0
+	for i := range claims {
+		of, claim, first := from, restClaim, restState
+		if b := p.taken[i].block; b != nil {
+			of, claim, first = b.charge.Data(), 0, 0
+		}
+		at, now := of.AtOf(claim), of.NowOf(claim)
+		switch {
+		case i == 0:
+			data.Now = now
+			if data.ID != 0 {
+				data.At = at
+			}
+		default:
+			others.Now[i-1] = now
+			if data.ID != 0 {
+				others.At[i-1] = at
+			}
+		}
+		states := contract.CountStates(claims[i : i+1])
+		for k := range states {
+			contract.SetGeneration(&d.Charge, state, of.GenerationAt(first+k))
+			state++
+		}
+		if p.taken[i].block == nil {
+			restClaim, restState = restClaim+1, restState+states
+			if int(rest.Denier) == restClaim {
+				d.Denier = uint8(i + 1)
+			}
+		}
+	}
+}
+
+// usages makes the usages of the rest those of the whole. If nothing is known of the rest, there are
+// none.
+func (p *leasedPart) usages(d, rest *stint.Decision) {
+	of := rest.Usages()
+	if len(of) != contract.CountLimits(&p.rest) {
+		return
+	}
+	usages := d.MakeUsages(contract.CountLimits(&p.whole))
+	for i := range p.whole.Claims {
+		c, t := &p.whole.Claims[i], &p.taken[i]
+		n := len(c.Limits)
+		switch {
+		case t.block == nil:
+			copy(usages[:n], of)
+			of = of[n:]
+		case d.Allowed:
+			t.block.show(usages[:n], c.Cost, t.left, p.now)
+		default:
+			t.block.show(usages[:n], 0, t.left+c.Cost, p.now)
+		}
+		usages = usages[n:]
+	}
+}
+
+// putBack puts back what was taken for a claim: into its block or, once that has ended, in the
+// store, where the used units of the block are one charge.
+func (p *leasedPart) putBack(i int) {
+	t, c := &p.taken[i], p.whole.Claims[i]
+	t.lease.mu.Lock()
+	if t.lease.block.Load() == t.block {
+		t.block.units.Add(c.Cost)
+		t.lease.mu.Unlock()
+		return
+	}
+	t.lease.mu.Unlock()
+	of := *t.block.charge.Data()
+	of.ID = newLeasedID(p.leases.stack.ledger.mark)
+	claim := t.lease.claim
+	claim.Cost = c.Cost
+	p.leases.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: driver.NewCharge([]stint.Claim{claim}, of)}}, 0)
+}
+
+// amendLeased amends a charge that has leased claims: these in their blocks if they are still
+// there, the others where they were charged. Once a block has ended, its used units are one charge
+// in the store: a settlement of a part changes that, like any other. What another process has leased
+// is not settled.
+func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
+	if err := a.Validate(&c); err != nil {
+		return done, err
+	}
+	if err := ctx.Err(); err != nil {
+		return done, gaveUp(opAmend, err)
+	}
+	var rest, ended []int
+	for i := range c.Claims() {
+		switch {
+		case !c.Data().IsLeased(i):
+			rest = append(rest, i)
+		case s.leases == nil || a.Kind != stint.AmendSettle || uint64(c.Data().Leaser) != s.ledger.mark:
+		case a.Costs != nil:
+			if !s.leases.settled.Has(c.Data().ID, &c.Claims()[i]) {
+				ended = append(ended, i)
+			}
+		default:
+			here, known := s.leases.settleClaim(&c, i, a.Cost)
+			if here {
+				done = stint.Amended{Changed: true, Charged: a.Cost}
+			} else if !known {
+				ended = append(ended, i)
+			}
+		}
+	}
+	parts := [][]int{rest, ended}
+	if !c.Data().Fallback { // the store has both
+		parts = [][]int{slices.Concat(rest, ended)}
+	}
+	for k, indexes := range parts {
+		if len(indexes) == 0 {
+			continue
+		}
+		part := c.Part(indexes...)
+		part.Data().Leased = 0
+		part.Data().Fallback = part.Data().Fallback && k == 0
+		some, failed := s.amend(ctx, part, a)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		if some.Changed && done.Changed {
+			some.Charged = min(some.Charged, done.Charged)
+		}
+		if some.Changed {
+			done = some
+		}
+	}
+	return done, err
+}

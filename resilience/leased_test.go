@@ -1,0 +1,312 @@
+package resilience
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
+)
+
+// The limits of a user, its team and its organization.
+var (
+	ofUser = stint.PerHour(20)
+	ofTeam = leased(100_000, time.Hour)
+	ofOrg  = leased(1_000_000, time.Hour)
+)
+
+// member is a request of a user, for its team and its organization too.
+func member(user string, cost int64, limit stint.Limit) stint.Request {
+	return and(and(ask(user, cost, limit), ask("team", cost, ofTeam)), ask("org", cost, ofOrg))
+}
+
+// inTeam runs a test of a stack that has leased units of a team and its organization.
+func inTeam(t *testing.T, c Config, test func(t *testing.T, store *fake, s *Stack)) {
+	t.Helper()
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		for s.heldOf("team") < 1500 || s.heldOf("org") < 1500 {
+			mustDecide(t, s, and(ask("team", 500, ofTeam), ask("org", 500, ofOrg)))
+			time.Sleep(time.Millisecond)
+		}
+		test(t, store, s)
+	})
+}
+
+// heldOf is what a stack has in stock of a team or its organization.
+func (s *Stack) heldOf(subject string) int64 {
+	r := member("anyone", 1, ofUser)
+	for i := range r.Claims {
+		if r.Claims[i].Subject == subject {
+			return s.leases.held(&r.Claims[i])
+		}
+	}
+	return 0
+}
+
+// The store decides on the user alone. What the caller is told is what one call on all subjects
+// would have told.
+func TestAnswersOfAPart(t *testing.T) {
+	inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		whole := newFake(t) // decides on the same requests, in one call
+		for subject, limit := range map[string]stint.Limit{"team": ofTeam, "org": ofOrg} {
+			b := s.leases.blockOf(&ask(subject, 1, limit).Claims[0])
+			mustDecide(t, whole, ask(subject, b.usages[0].Used-b.units.Load(), limit))
+		}
+		store.reply(func(c *driver.Call) {
+			if claims := c.Request.Claims; c.Request.Terms().Lease == 0 && (len(claims) > 1 || claims[0].Subject[0] != 'u') {
+				t.Errorf("the store was asked about %v", claims)
+			}
+		})
+		chance, allowed, denied := rand.New(rand.NewPCG(1, 1)), 0, 0
+		for n := range 300 {
+			r := member(fmt.Sprint("user", chance.IntN(10)), 1+chance.Int64N(4), ofUser)
+			if chance.IntN(4) == 0 { // two states of one subject
+				r.Claims[0].Limits = append(r.Claims[0].Limits, ofUser.WithName("other"))
+			}
+			if chance.IntN(3) == 0 { // any order
+				slices.Reverse(r.Claims)
+			}
+			got, want := mustDecide(t, s, r), mustDecide(t, whole, r)
+			wantLike(t, n, &got, &want)
+			if got.Allowed {
+				allowed++
+			} else {
+				denied++
+			}
+			if got.Allowed && chance.IntN(3) == 0 {
+				a := stint.Amendment{Cost: chance.Int64N(3)}
+				if g, w := mustAmend(t, s, got.Charge, a), mustAmend(t, whole, want.Charge, a); g != w {
+					t.Errorf("decision %d is settled: %+v, want %+v", n, g, w)
+				}
+				if mustAmend(t, s, got.Charge, stint.Amendment{}).Changed {
+					t.Errorf("decision %d is settled twice", n)
+				}
+			}
+		}
+		if allowed < 50 || denied < 50 {
+			t.Errorf("%d allowed, %d denied", allowed, denied)
+		}
+		time.Sleep(10 * time.Second) // all blocks end
+		for subject, limit := range map[string]stint.Limit{"team": ofTeam, "org": ofOrg} {
+			wantUsed(t, store, subject, limit, usedOf(t, whole, subject, limit))
+		}
+	})
+}
+
+// wantLike holds a decision, a part of which was made from memory, to one that was made in one call.
+// Leased units count until a window after the end of their block.
+func wantLike(t *testing.T, n int, got, want *stint.Decision) {
+	t.Helper()
+	if got.Allowed != want.Allowed || got.Denier != want.Denier || got.RetryAfter != want.RetryAfter ||
+		got.Degraded || got.Key() != want.Key() || got.Remaining() != want.Remaining() ||
+		got.Charge.IsZero() != want.Charge.IsZero() || got.Decisive().Limit != want.Decisive().Limit {
+		t.Fatalf("decision %d: %+v, want %+v", n, got, want)
+	}
+	for i, w := range want.States() {
+		g := got.States()[i]
+		if later := g.ResetAfter - w.ResetAfter; g.Used != w.Used || g.RetryAfter != w.RetryAfter || *g.Limit != *w.Limit ||
+			later != 0 && (!g.Limit.Leased || later.Abs() > maxLease) {
+			t.Fatalf("decision %d, limit %d: %+v, want %+v", n, i, g, w)
+		}
+	}
+	if !got.Charge.IsZero() {
+		if err := (stint.Amendment{}).Validate(&got.Charge); err != nil {
+			t.Errorf("decision %d: %v", n, err)
+		}
+	}
+}
+
+// If all of its subjects have blocks, a request asks no store.
+func TestAllSubjectsFromMemory(t *testing.T) {
+	watch := &witness{}
+	c := leasing
+	c.Observer = watch
+	inTeam(t, c, func(t *testing.T, store *fake, s *Stack) {
+		user := leased(1000, time.Hour)
+		for s.leases.held(&ask("user", 1, user).Claims[0]) < 20 {
+			mustDecide(t, s, ask("user", 10, user))
+			time.Sleep(time.Millisecond)
+		}
+		held, before := s.heldOf("org"), watch.by(sourceLease)
+		for range 3 {
+			d := mustDecide(t, s, member("user", 2, user))
+			if got := d.Charge.Data().Leased; got != 0b111 || d.Usages()[2].Used != d.States()[2].Used {
+				t.Errorf("leased: %b", got)
+			}
+		}
+		if got := held - s.heldOf("org"); got != 6 {
+			t.Errorf("%d taken of the organization, want 6", got)
+		}
+		if n := watch.by(sourceLease) - before; n != 3 {
+			t.Errorf("%d were observed as decided from memory, want 3", n)
+		}
+	})
+}
+
+// Units go back unless the caller is told that it is allowed: into their block, or to the store if
+// that has ended meanwhile. What becomes of the user's request does not matter.
+func TestAPartIsAllOrNothing(t *testing.T) {
+	budget := stint.FailurePolicy{Budget: 50 * time.Millisecond}
+	mode := func(m stint.FailureMode) *stint.FailurePolicy {
+		p := budget
+		p.Mode = m
+		return &p
+	}
+	for name, test := range map[string]struct {
+		ends    bool // the blocks do, while the store decides
+		failure *stint.FailurePolicy
+		cost    int64
+		used    int64 // of the team by this request
+	}{
+		"denied":                      {cost: 21},
+		"denied, the blocks ended":    {cost: 21, ends: true},
+		"allowed":                     {cost: 3, used: 3},
+		"allowed, the blocks ended":   {cost: 3, used: 3, ends: true},
+		"error":                       {cost: 3, failure: mode(stint.FailError)},
+		"no answer, denied":           {cost: 3, failure: mode(stint.FailDeny)},
+		"no answer, decided here":     {cost: 3, failure: mode(stint.FailLocal), used: 3},
+		"no answer, allowed":          {cost: 3, failure: mode(stint.FailAllow), used: 3},
+		"no answer, the blocks ended": {cost: 3, failure: mode(stint.FailDeny), ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
+				before := b.usages[0].Used - b.units.Load()
+				store.hook(func(string) {
+					if test.ends {
+						s.leases.drop("")
+					}
+				})
+				if test.failure != nil { // the store decides, and its answer is lost
+					store.change(way{there: time.Millisecond, back: 3 * time.Second})
+				}
+				r := member("user", test.cost, ofUser)
+				r.Failure = test.failure
+				d, err := s.Take(t.Context(), r)
+				if (err != nil) != (test.failure != nil && test.failure.Mode == stint.FailError) {
+					t.Fatal(err)
+				}
+				if got := d.Allowed; got != (test.used > 0) {
+					t.Errorf("allowed: %v", got)
+				}
+				store.up()
+				time.Sleep(15 * time.Second)
+				wantUsed(t, store, "team", ofTeam, before+test.used)
+			})
+		})
+	}
+}
+
+// A reset of the organization while the store decides on the user: what was taken before it is gone,
+// and what is put back does not count after it.
+func TestAPartAndResets(t *testing.T) {
+	for _, cost := range []int64{3, 21} {
+		inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+			reset := false
+			store.reply(func(c *driver.Call) {
+				if c.Request.Claims[0].Subject == "user" && !reset {
+					reset = true
+					if err := s.Command(t.Context(), resetOf(ask("org", 1, ofOrg).Claims[0])); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			if d := mustDecide(t, s, member("user", cost, ofUser)); d.Allowed != (cost == 3) {
+				t.Errorf("allowed: %v", d.Allowed)
+			}
+			time.Sleep(15 * time.Second)
+			wantUsed(t, store, "org", ofOrg, 0)
+		})
+	}
+}
+
+// A charge is settled where each of its claims was charged, once: in the blocks or, after their end,
+// in the store. If it is passed on, any process does that.
+func TestPartsSettle(t *testing.T) {
+	for name, test := range map[string]struct {
+		ended, elsewhere, fallback bool
+		truth                      int64
+	}{
+		"in the blocks":              {truth: 2},
+		"to more":                    {truth: 9},
+		"after the blocks":           {ended: true, truth: 2},
+		"to more after the blocks":   {ended: true, truth: 9},
+		"elsewhere":                  {elsewhere: true},
+		"elsewhere after the blocks": {elsewhere: true, ended: true},
+		"decided here":               {fallback: true, truth: 2},
+		"decided here, refunded after the blocks":     {fallback: true, ended: true},
+		"decided here, then more after the blocks":    {fallback: true, ended: true, truth: 9},
+		"to more than the blocks have, and elsewhere": {elsewhere: true, truth: 90_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
+				before := b.usages[0].Used - b.units.Load()
+				r := member("user", 5, ofUser)
+				if test.fallback {
+					r.Failure = &stint.FailurePolicy{}
+					store.fail(storeError("unreachable"), opTake)
+				}
+				d := mustDecide(t, s, r)
+				if data := d.Charge.Data(); !d.Allowed || data.Leased != 0b110 || data.Fallback != test.fallback {
+					t.Fatalf("got %+v", d)
+				}
+				store.up()
+				if test.ended {
+					time.Sleep(10 * time.Second)
+				}
+				by, c := s, d.Charge
+				if test.elsewhere {
+					by = newStack(t, store, leasing)
+					if mustAmend(t, by, c.Part(1, 2), stint.Amendment{}).Changed {
+						t.Error("another process settled what it was not given")
+					}
+					c.Data().Leased = 0
+				}
+				want := stint.Amended{Changed: true, Charged: test.truth}
+				if got := mustAmend(t, by, c, stint.Amendment{Cost: test.truth}); got != want {
+					t.Errorf("got %+v, want %+v", got, want)
+				}
+				for _, again := range []stint.Charge{c, c.Part(2), c.Part(0, 1)} {
+					if mustAmend(t, by, again, stint.Amendment{}).Changed {
+						t.Error("settled twice")
+					}
+				}
+				time.Sleep(15 * time.Second)
+				wantUsed(t, store, "user", ofUser, test.truth)
+				wantUsed(t, store, "team", ofTeam, before+test.truth)
+				if mustAmend(t, s, c, stint.Amendment{}).Changed {
+					t.Error("settled again after the end")
+				}
+			})
+		})
+	}
+}
+
+// A place beside leased limits is kept and released in the store.
+func TestPartsAndPlaces(t *testing.T) {
+	inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.AtOnce(1, time.Minute)
+		r := and(ask("user", 1, place), ask("org", 1, ofOrg))
+		d := mustDecide(t, s, r)
+		if !d.Allowed || d.Charge.Data().Leased != 0b10 {
+			t.Fatalf("got %+v", d)
+		}
+		if !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendExtend}).Changed {
+			t.Error("not held")
+		}
+		if mustDecide(t, s, r).Allowed {
+			t.Error("two hold one place")
+		}
+		if !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendRelease}).Changed {
+			t.Error("not released")
+		}
+		if d := mustDecide(t, s, r); !d.Allowed || contract.FromStore(&d.Charge) {
+			t.Errorf("got %+v", d)
+		}
+	})
+}
