@@ -44,7 +44,7 @@ type debt struct {
 	flying   bool          // it is being charged
 	renamed  bool          // the store may have forgotten its ID, and it has another
 	refilled time.Duration // for how long meters had given it back when it was sent last
-	back     int64         // units of a group that are to be given back
+	back     int64         // units of a group that are given back, or to be
 	repeated bool          // of a request id,
 	refunded bool          // which its refund forgets
 	// stored is the store's charge, once it made one, and pending are amendments until then.
@@ -100,20 +100,15 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	// Those that were granted then; instants of the store's clock are not exact here. What was
 	// granted at about the same time may have been charged separately: then any others.
 	for _, near := range []int64{int64(time.Millisecond), math.MaxInt64 / 4} {
-		granted := func(from, to int64) bool { return from-near <= at && at <= to+near }
-		for _, o := range rec.debts {
-			if o.charge == 0 && o.state == dueDebt && granted(o.from, o.at) &&
-				contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
-				part := min(units, o.claims[0].Cost-o.back)
-				o.back, units = o.back+part, units-part
-			}
-		}
 		units = n.cancel(units, at-near, at+near)
-		for i := range n.owed.paid {
-			if g := &n.owed.paid[i]; granted(g.from, g.at) && min(units, g.units) > 0 {
-				part := min(units, g.units)
-				g.units, units = g.units-part, units-part
-				due = append(due, refundPart(&g.charge, part))
+		for _, o := range slices.Concat(rec.debts, n.owed.paid) {
+			if o.charge != 0 || o.from-near > at || at > o.at+near || !contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
+				continue
+			}
+			part := min(units, o.claims[0].Cost-o.back)
+			o.back, units = o.back+part, units-part
+			if o.state == paidDebt && part > 0 {
+				due = append(due, refundPart(&o.stored, part))
 			}
 		}
 	}

@@ -14,8 +14,8 @@ type owed struct {
 	parts []owedPart // the oldest first
 	// charged are those that were charged lately: answers of an earlier instant do not count them.
 	charged []charged
-	// paid are charges of what was due, of which some may be given back.
-	paid []paidGroup
+	// paid are groups that the store has charged, of which some units may be given back.
+	paid []*debt
 }
 
 // owedPart is units that were granted without the store in a part of the window, from one instant
@@ -33,19 +33,12 @@ type charged struct {
 	weight int64 // that a meter was charged
 }
 
-// paidGroup is units that the store has charged together, and were granted from one instant to
-// another.
-type paidGroup struct {
-	from, at, units int64
-	charge          stint.Charge
-}
-
 const (
 	// answerTime is longer than any answer is waited for, and maxCharged how many charges are
 	// remembered for that time.
 	answerTime = 10 * time.Second
 	maxCharged = 8
-	// maxPaid is how many charges of what was due are remembered.
+	// maxPaid is how many groups are remembered that were charged.
 	maxPaid = 64
 )
 
@@ -221,10 +214,10 @@ func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, 
 	o.charged = append(o.charged, charged{at, call, until, now + int64(answerTime), units, weight})
 }
 
-// keep remembers units that were charged together, as long as they can be given back.
-func (c *count) keep(g paidGroup, now int64) {
+// keep remembers a group that was charged, as long as its units can be given back.
+func (c *count) keep(g *debt, now int64) {
 	o := c.owed
-	o.paid = slices.DeleteFunc(o.paid, func(old paidGroup) bool { return now-old.at > int64(c.Window)+c.part })
+	o.paid = slices.DeleteFunc(o.paid, func(old *debt) bool { return now-old.at > int64(c.Window)+c.part })
 	if len(o.paid) == maxPaid {
 		o.paid = slices.Delete(o.paid, 0, 1)
 	}

@@ -57,13 +57,13 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
 			it.repaid(it.cost, o.left(it.count, it.claim), o.at, charge.Data().NowOf(i), call, now, o.refilled)
 			if it.owed != nil && o.charge == 0 {
-				it.keep(paidGroup{o.from, o.at, it.cost - o.back, charge}, now)
+				it.keep(o, now)
 			}
 		case o.charge == 0:
 			o.back = it.cost // it was reset since
 		}
 	}
-	switch {
+	switch o.stored = charge; {
 	case charge.Data().ID == 0:
 	case o.charge == 0:
 		if o.back > 0 {
@@ -72,8 +72,8 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 	default:
 		if o.renamed { // no caller has that ID, and it may have been repeated
 			charge.Data().RequestID, charge.Data().IDLife = "", 0
+			o.stored = charge
 		}
-		o.stored = charge
 		for _, j := range o.pending {
 			if part := partOf(&charge, &j.Charge); part.Data().ID != 0 {
 				due = append(due, newJob(part, j.Amendment, j.done))

@@ -306,3 +306,19 @@ func TestRefundBeforeTheCharge(t *testing.T) {
 		}
 	}
 }
+
+// A place that was charged with its request counts once: the store's answers count it, and it is not
+// taken for one that others have.
+func TestPlaceOfADebt(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.AtOnce(3, time.Minute)
+		store.fail(refusedCall())
+		mustDecide(t, s, named(oneUnit("a", place, stint.PerHour(100)), "id"))
+		store.up()
+		time.Sleep(2 * time.Second)
+		wantUsed(t, store, "a", place, 1)
+		wantAdmitted(t, s, 1, oneUnit("a", place), 1)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 2, oneUnit("a", place), 1)
+	})
+}
