@@ -48,7 +48,7 @@ test: setup ## Run all tests, most with the race detector, against real Redis se
 	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 $(UNWATCHED:%=./%/...) # the slowest first; they wait more than they compute
 	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./resilience \
 		$$($(GO) list ./... | grep -vE "/stint/($$(echo $(UNWATCHED) | tr ' ' '|'))(/|$$)")
-	$(GO) test $(RACE) -vet=off -shuffle=on -short ./internal/histories # races in what it simulates; all of it is above
+	$(GO) test $(RACE) -vet=off -shuffle=on -short -run 'Histories|Scenarios' ./internal/histories # races in what it simulates
 	cd examples/routers && $(GO) test -vet=off -shuffle=on ./... # compiled as ./examples runs them
 	cd bench && $(GO) test -vet=off ./...
 	cd deploy/test && $(GO) test -vet=off -shuffle=on ./...
@@ -148,6 +148,7 @@ incident-table: ## Write the table of incidents in docs/troubleshooting.md
 .PHONY: soak
 soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to real servers
 	$(GO) test ./internal/histories -run TestHistories -v -count=1 -timeout 24h -args -for $(SOAK) -first 0 -survey
+	$(GO) test ./memorystore ./redisstore -run 'Model|TestSingle$$/model' -v -count=1 -timeout 24h -args -rapid.seed=0 -rapid.checks=1000
 	cd faults && $(GO) test -run F36 -v -count=1 -timeout 24h -args -measure -soak $(SOAK)
 
 .PHONY: prove

@@ -121,7 +121,7 @@ func refundStorm(r *report, stacks ...*stack) {
 			charges[i] = d.Charge
 		}
 	})
-	rand.Shuffle(requests, func(i, j int) { charges[i], charges[j] = charges[j], charges[i] })
+	rand.New(rand.NewPCG(1, 2)).Shuffle(requests, func(i, j int) { charges[i], charges[j] = charges[j], charges[i] })
 	var applied, again, unsure atomic.Int64
 	for _, count := range []*atomic.Int64{&applied, &again} {
 		spread(callers, requests, func(i int) {

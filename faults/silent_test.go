@@ -244,7 +244,9 @@ func (o *ordeal) attempt(r *report, s *stack, w *watcher) (e endured) {
 	if more := e.late.goroutines - e.early.goroutines; more > 20 {
 		r.Errorf("%s: %d more goroutines in the course of it", o.name, more)
 	}
-	if e.late.heap > e.early.heap+4<<20 { // what drive notes of each call is in it
+	// What drive notes of each call is in it, and on a busy machine all calls that are under way at one
+	// mark and not at the other.
+	if e.late.heap > e.early.heap+pick[uint64](4<<20, 32<<20) {
 		r.Errorf("%s: the heap grew from %d to %d bytes in the course of it", o.name, e.early.heap, e.late.heap)
 	}
 	return e

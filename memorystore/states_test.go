@@ -131,7 +131,7 @@ func TestEverySettlementAppliesOnce(t *testing.T) {
 		clock.advance(time.Millisecond)
 		all = append(all, take(t, s, stint.Request{Claims: []stint.Claim{claim}}).Charge)
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, want := range []bool{true, false} {
 		for _, c := range all {
 			if got := settle(t, s, c, 0); got != want {

@@ -216,7 +216,7 @@ func TestRefundStorm(t *testing.T) {
 		"oldest first": func([]func(policy.Outcome)) {},
 		"newest first": slices.Reverse[[]func(policy.Outcome)],
 		"random": func(all []func(policy.Outcome)) {
-			rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		},
 	}
 	eachStore(t, func(t *testing.T, store stint.Store) {

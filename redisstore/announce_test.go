@@ -159,7 +159,7 @@ func TestNoRefundIsMissed(t *testing.T) {
 		e := listen(t, store.Store, func(subject string) { announce(subject, false) })
 		request := stint.Request{Claims: []stint.Claim{{Subject: limits[0].String(), Limits: limits}}}
 		var charges []stint.Charge
-		fromMemory := 0
+		fromMemory, rand := 0, rand.New(rand.NewPCG(1, 2))
 		for range 400 {
 			half := limits[0].Capacity() / 2
 			request.Claims[0].Cost, request.Mode = []int64{

@@ -124,14 +124,24 @@ func TestDenialsAreTrueOverASlowNetwork(t *testing.T) {
 		{Max: 4, Window: 300 * time.Millisecond, Algorithm: stint.AlgorithmFixed}, stint.PerSecond(2).WithBurst(3),
 	} {
 		remembering(t, func(t *testing.T, g denyRig) {
-			travel := func() { time.Sleep(time.Duration(rand.IntN(60_000)) * time.Microsecond) }
+			rand := rand.New(rand.NewPCG(1, uint64(l.Window)))
+			var mu sync.Mutex // of the random numbers
+			travel := func() {
+				mu.Lock()
+				d := rand.IntN(60_000)
+				mu.Unlock()
+				time.Sleep(time.Duration(d) * time.Microsecond)
+			}
 			g.store.hook(func(string) { travel() })
 			g.store.reply(func(*driver.Call) { travel() })
 			hits, r := 0, ask("a", 1+l.Capacity()/3, l)
 			look := r
 			look.Mode = stint.ModePeek
 			for range 2000 {
-				time.Sleep(time.Duration(rand.ExpFloat64()*20_000) * time.Microsecond)
+				mu.Lock()
+				pause := rand.ExpFloat64() * 20_000
+				mu.Unlock()
+				time.Sleep(time.Duration(pause) * time.Microsecond)
 				calls := len(g.store.batches())
 				d := mustDecide(t, g.s, r)
 				if len(g.store.batches()) != calls {

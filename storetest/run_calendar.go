@@ -178,6 +178,7 @@ var periods = []check{
 func (k *tester) anyCalendar(same limits) {
 	var end time.Time // of the period that runs
 	granted, capacity := int64(0), same[0].Max
+	rand := rand.New(rand.NewPCG(1, uint64(same[0].Window)))
 	for range 400 {
 		k := k.under(same[rand.IntN(len(same))])
 		apart := time.Duration(rand.Int64N(int64(10 * time.Minute))).Truncate(us)

@@ -79,7 +79,7 @@ func TestGiveBackAroundTheRing(t *testing.T) {
 	p := Of(&l)
 	var c Count
 	var left []int64 // the time of each unit
-	now := start
+	now, rand := start, rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		now += rand.Int64N((s / 50).Microseconds())
 		for len(left) > 0 && left[0] <= now-p.Span {
