@@ -9,7 +9,8 @@ LOAD       ?= 60s
 LOADFLAGS  ?=
 SABOTAGEFLAGS ?=
 # Their tests drive programs, browsers or simulated fleets. The race detector would make them several times slower
-# to watch the driver: the packages of which these consist have tests of their own.
+# to watch the driver: the packages of which these consist have tests of their own. Tests that compute much and share
+# nothing are in packages observe and resilience, too, which run with and without it: see package internal/race.
 UNWATCHED   = faults internal/histories cmd dashboard internal/server/e2e examples internal/doctest internal/simulate clients \
 	internal/layout
 # Regular expressions and the slow reference share nothing, and are several times slower if watched.
@@ -45,20 +46,19 @@ test: export GORACE ?= atexit_sleep_ms=10
 test: export STINT_BINARY = $(CURDIR)/bin/stint
 test: setup ## Run all tests, most with the race detector, against real Redis servers; before a change is done
 	$(GO) build -o $(STINT_BINARY) ./cmd/stint # once for all tests that run it
-	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 $(UNWATCHED:%=./%/...) # the slowest first; they wait more than they compute
-	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./resilience \
+	$(GO) test -vet=off -shuffle=on -timeout 30m -p 3 $(UNWATCHED:%=./%/...) ./observe ./resilience # the slowest first; they wait more than they compute
+	$(GO) test $(RACE) -vet=off -shuffle=on -timeout 30m -p 3 ./redisstore ./internal/histories \
 		$$($(GO) list ./... | grep -vE "/stint/($$(echo $(UNWATCHED) | tr ' ' '|'))(/|$$)")
-	$(GO) test $(RACE) -vet=off -shuffle=on -short -run 'Histories|Scenarios' ./internal/histories # races in what it simulates
 	cd examples/routers && $(GO) test -vet=off -shuffle=on ./... # compiled as ./examples runs them
 	cd bench && $(GO) test -vet=off ./...
 	cd deploy/test && $(GO) test -vet=off -shuffle=on ./...
 	cd tools/sabotage && $(GO) test -vet=off -shuffle=on ./...
 
-# Not part of make test: the image needs root, cgroups and two minutes.
+# Not part of make test: the image needs root, cgroups and two minutes, and Helm a minute to compile.
 .PHONY: deploy-test
 deploy-test: image ## Build the container image and run it, and test everything else in deploy/ (as root)
 	@scripts/setup.sh deploy
-	cd deploy/test && $(GO) test -vet=off -tags image -count=1 -v ./...
+	cd deploy/test && $(GO) vet -tags image ./... && $(GO) test -vet=off -tags image -count=1 -v ./...
 
 # What deploy/Dockerfile copies. GOARCH=arm64 make image is for another machine.
 CERTIFICATES ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem))
@@ -85,7 +85,7 @@ lint: ## Check formatting, Lua syntax, go.mod, vet and staticcheck
 	$(STATICCHECK) -tags incidents ./...
 	cd examples/routers && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd bench && $(GO) vet ./...
-	cd deploy/test && $(GO) vet -tags image ./... && $(STATICCHECK) -tags image ./...
+	cd deploy/test && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd tools/release && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd tools/sabotage && $(GO) vet ./... && $(STATICCHECK) ./...
 	cd tools/openapi && $(GO) vet ./...

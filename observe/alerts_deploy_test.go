@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-limiter/stint/internal/race"
 )
 
 const (
@@ -34,6 +36,7 @@ func promtool(t *testing.T, args ...string) {
 }
 
 func TestPrometheusRules(t *testing.T) {
+	race.Skip(t)
 	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
 	promtool(t, "test", "rules", rulesTestFile)
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/race"
 )
 
 // epoch is what the wall clock says when the histories of these tests begin.
@@ -251,6 +253,7 @@ func TestHistorySums(t *testing.T) {
 
 // Quantiles of the last minutes forget what is older, at most a step late.
 func TestHistoryDuring(t *testing.T) {
+	race.Skip(t)
 	p := newPast()
 	for second := range 900 {
 		decision := time.Millisecond

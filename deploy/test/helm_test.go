@@ -1,15 +1,15 @@
+//go:build image
+
 package deploy
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	helm "helm.sh/helm/v3/pkg/engine"
@@ -110,41 +110,5 @@ overrides: {Deployment: {spec: {template: {spec: {priorityClassName: high}}}}}
 		if _, err := render(t, wrong); err == nil {
 			t.Errorf("%s: no error", wrong)
 		}
-	}
-}
-
-// TestEnvoyGatewayValues: the values for Envoy Gateway's chart are those that docs/migrating.md
-// shows, with the image of the manifests.
-func TestEnvoyGatewayValues(t *testing.T) {
-	text, err := os.ReadFile("../envoy-gateway/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "migrating.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, shown, _ := strings.Cut(string(page), "```yaml\nconfig:\n")
-	shown, _, _ = strings.Cut(shown, "```")
-	if _, values, _ := strings.Cut(string(text), "\nconfig:\n"); values != shown {
-		t.Errorf("the file has\n%s\nand the page\n%s", values, shown)
-	}
-	var values struct {
-		Config struct {
-			EnvoyGateway struct {
-				Provider struct {
-					Kubernetes struct {
-						RateLimitDeployment struct{ Container struct{ Image string } } `yaml:"rateLimitDeployment"`
-					}
-				}
-			} `yaml:"envoyGateway"`
-		}
-	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
-	want := podOf(t, build(t, filepath.Join(kubernetes, "base"))).Spec.Containers[0].Image
-	if is := values.Config.EnvoyGateway.Provider.Kubernetes.RateLimitDeployment.Container.Image; is != want {
-		t.Errorf("the image is %s, want %s", is, want)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -348,5 +349,41 @@ func TestExample(t *testing.T) {
 		if portsOf(pod)[*endpoint.Port] == 0 || endpoint.Path != "" {
 			t.Errorf("the PodMonitor scrapes %s of port %s", endpoint.Path, *endpoint.Port)
 		}
+	}
+}
+
+// TestEnvoyGatewayValues: the values for Envoy Gateway's chart are those that docs/migrating.md
+// shows, with the image of the manifests.
+func TestEnvoyGatewayValues(t *testing.T) {
+	text, err := os.ReadFile("../envoy-gateway/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "migrating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "```yaml\nconfig:\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if _, values, _ := strings.Cut(string(text), "\nconfig:\n"); values != shown {
+		t.Errorf("the file has\n%s\nand the page\n%s", values, shown)
+	}
+	var values struct {
+		Config struct {
+			EnvoyGateway struct {
+				Provider struct {
+					Kubernetes struct {
+						RateLimitDeployment struct{ Container struct{ Image string } } `yaml:"rateLimitDeployment"`
+					}
+				}
+			} `yaml:"envoyGateway"`
+		}
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	want := podOf(t, build(t, filepath.Join(kubernetes, "base"))).Spec.Containers[0].Image
+	if is := values.Config.EnvoyGateway.Provider.Kubernetes.RateLimitDeployment.Container.Image; is != want {
+		t.Errorf("the image is %s, want %s", is, want)
 	}
 }

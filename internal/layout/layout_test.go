@@ -64,7 +64,7 @@ var (
 		"storetest", "faults", "internal/doctest",
 		"internal/browsertest", "internal/eventually", "internal/golden", "internal/http2test", "internal/layout",
 		"internal/logtest",
-		"internal/oracle", "internal/proxytest", "internal/redistest", "internal/whatwg",
+		"internal/oracle", "internal/proxytest", "internal/race", "internal/redistest", "internal/whatwg",
 		"internal/xdstest",
 		"internal/server/e2e", "internal/simulate/simulatetest",
 	}

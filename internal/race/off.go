@@ -1,0 +1,6 @@
+//go:build !race
+
+package race
+
+// enabled reports whether the race detector watches.
+const enabled = false
