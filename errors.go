@@ -47,26 +47,40 @@ type StoreError struct {
 	// Op is what was attempted: "take", "amend" or "command", or what a store does beside them,
 	// such as "ping".
 	Op string
-	// Kind tells failures apart, for metrics and for those who decide what to do:
-	//
-	//	"timeout"      no answer in time
-	//	"unreachable"  the connection was refused or lost
-	//	"auth"         the store rejects our name, password or permissions: a mistake that only an
-	//	               operator can fix
-	//	"full"         the store is out of memory
-	//	"read-only"    the server is a replica now
-	//	"busy"         the store answers but cannot work at the moment: it loads its data, runs a long
-	//	               script, or has lost a part of its cluster
-	//	"reply"        the answer cannot be read or belongs to another call
-	//	"migrating"    the subject's slot of a Redis Cluster is being moved. Nothing was charged; other
-	//	               subjects are not affected
-	//	"refused"      the call was not made: too many are waiting, or the breaker is open
-	//	"other"        anything else; so is ""
-	//
-	// After "auth", "full", "read-only", "busy" and "refused" it is certain that nothing was done.
-	Kind string
+	// Kind tells failures apart, for metrics and for callers that decide what to do. The zero value
+	// is a [KindOther].
+	Kind StoreErrorKind
 	Err  error
 }
+
+// StoreErrorKind tells failures of a store apart, by the text that metrics and logs show.
+type StoreErrorKind string
+
+const (
+	// KindTimeout: no answer in time.
+	KindTimeout StoreErrorKind = "timeout"
+	// KindUnreachable: the connection was refused or lost.
+	KindUnreachable StoreErrorKind = "unreachable"
+	// KindAuth: the store rejects our name, password or permissions, which only an operator can
+	// fix. Nothing was done.
+	KindAuth StoreErrorKind = "auth"
+	// KindFull: the store is out of memory. Nothing was done.
+	KindFull StoreErrorKind = "full"
+	// KindReadOnly: the server is a replica now. Nothing was done.
+	KindReadOnly StoreErrorKind = "read-only"
+	// KindBusy: the store answers but cannot work at the moment. It loads its data, runs a long
+	// script, or has lost a part of its cluster. Nothing was done.
+	KindBusy StoreErrorKind = "busy"
+	// KindReply: the answer cannot be read or belongs to another call.
+	KindReply StoreErrorKind = "reply"
+	// KindMigrating: the subject's slot of a Redis Cluster is being moved. Nothing was charged;
+	// other subjects are not affected.
+	KindMigrating StoreErrorKind = "migrating"
+	// KindRefused: the call was not made, because too many are waiting or the breaker is open.
+	KindRefused StoreErrorKind = "refused"
+	// KindOther is any other failure.
+	KindOther StoreErrorKind = "other"
+)
 
 func (e *StoreError) Error() string { return fmt.Sprintf("stint: %s: %v", e.Op, e.Err) }
 

@@ -170,7 +170,7 @@ func notRun(err error) bool {
 		return false
 	}
 	switch failure.Kind {
-	case "auth", "full", "read-only", "busy", "refused":
+	case KindAuth, KindFull, KindReadOnly, KindBusy, KindRefused:
 		return true
 	}
 	return false

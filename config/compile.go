@@ -234,9 +234,7 @@ func (c *compiler) headers() {
 		c.mistake("headers.reset", "%q; want epoch or delta", doc.Reset)
 	}
 	if doc.Jitter != nil {
-		if h.Jitter = float64(*doc.Jitter) / 100; h.Jitter == 0 {
-			h.Jitter = -1
-		}
+		h.Jitter = new(float64(*doc.Jitter) / 100)
 	}
 }
 

@@ -81,7 +81,7 @@ func inGo() policy.Spec {
 			Forgive: 2 * time.Hour},
 		RequestID: "Idempotency-Key", RequestIDLife: time.Hour,
 		Contact: "Ask us",
-		Headers: policy.Headers{OmitX: true, Draft11: true, ResetDelta: true, Jitter: 0.1},
+		Headers: policy.Headers{OmitX: true, Draft11: true, ResetDelta: true, Jitter: new(0.1)},
 		Tiers: []policy.Tier{
 			{
 				Name:     "pro",
@@ -186,7 +186,7 @@ func TestSameInGo(t *testing.T) {
 	if denied < 50 || denied > 350 {
 		t.Errorf("%d of 400 requests were denied: they show little", denied)
 	}
-	if got, want := made.Spec().Headers, read.Set.Spec().Headers; got != want {
+	if got, want := made.Spec().Headers, read.Set.Spec().Headers; !reflect.DeepEqual(got, want) {
 		t.Errorf("headers: got %+v in Go, and %+v in YAML", got, want)
 	}
 }

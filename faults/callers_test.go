@@ -87,8 +87,8 @@ type load struct {
 type outcome struct {
 	Admitted []int64 // when, in microseconds since the Unix epoch, those of degraded decisions included
 	Denied   int
-	Degraded int            // decisions, whatever they were
-	Failed   map[string]int // errors, by kind
+	Degraded int                          // decisions, whatever they were
+	Failed   map[stint.StoreErrorKind]int // errors, by kind
 	Took     []time.Duration
 }
 
@@ -103,12 +103,12 @@ func drive(ctx context.Context, s stint.Store, l load) outcome {
 		ctx, cancel = context.WithTimeout(ctx, l.For)
 		defer cancel()
 	}
-	all := outcome{Failed: map[string]int{}}
+	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for range max(l.Callers, 1) {
 		group.Go(func() {
-			own := outcome{Failed: map[string]int{}}
+			own := outcome{Failed: map[stint.StoreErrorKind]int{}}
 			for n := 0; (l.Calls == 0 || n < l.Calls) && ctx.Err() == nil; n++ {
 				own.ask(s, l)
 				if l.Pause > 0 {
@@ -225,7 +225,7 @@ func start(t testing.TB, n int, j job) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{all: outcome{Failed: map[string]int{}}}
+	r := &running{all: outcome{Failed: map[stint.StoreErrorKind]int{}}}
 	for range n {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), jobEnv+"="+string(text))

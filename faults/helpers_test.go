@@ -16,7 +16,7 @@ func flood(r *report, stacks []*stack, l load) outcome {
 }
 
 func floodUnder(r *report, stacks []*stack, mode stint.FailureMode, l load) outcome {
-	all := outcome{Failed: map[string]int{}}
+	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for _, s := range stacks {

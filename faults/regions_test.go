@@ -39,7 +39,7 @@ func startRegions(r *report, home *redistest.Server) []region {
 // arrivals asks at a rate, in requests per second, at random moments, for a time. Nobody waits for
 // those before.
 func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Limit, rate float64) outcome {
-	all := outcome{Failed: map[string]int{}}
+	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	l := load{Subject: subject, Limits: []stint.Limit{limit}}
@@ -47,7 +47,7 @@ func arrivals(ctx context.Context, s stint.Store, subject string, limit stint.Li
 		next = next.Add(time.Duration(rand.ExpFloat64() / rate * float64(time.Second)))
 		time.Sleep(time.Until(next))
 		group.Go(func() {
-			own := outcome{Failed: map[string]int{}}
+			own := outcome{Failed: map[stint.StoreErrorKind]int{}}
 			own.ask(s, l)
 			mu.Lock()
 			defer mu.Unlock()
@@ -71,7 +71,7 @@ func demand(r *report, regions []region, subject string, limit stint.Limit, span
 		asking.Go(func() { each[i] = arrivals(ctx, regions[i], subject, limit, rate) })
 	}
 	asking.Wait()
-	all.Failed = map[string]int{}
+	all.Failed = map[stint.StoreErrorKind]int{}
 	for i := range each {
 		all.add(each[i])
 	}
@@ -141,7 +141,7 @@ func cutOff(r *report, regions []region, limit stint.Limit) {
 	back := time.Since(mended)
 	cancel()
 	asking.Wait()
-	all := outcome{Failed: map[string]int{}}
+	all := outcome{Failed: map[stint.StoreErrorKind]int{}}
 	for i := range outcomes {
 		all.add(outcomes[i])
 	}

@@ -43,7 +43,7 @@ type watcher struct {
 	opened time.Time // when it last did
 }
 
-func (w *watcher) Observe(ctx context.Context, event any) {
+func (w *watcher) Observe(ctx context.Context, event stint.Event) {
 	w.witness.Observe(ctx, event)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,18 +15,18 @@ import (
 // witness is an Observer that counts.
 type witness struct {
 	mu     sync.Mutex
-	kinds  map[string]int // failures of the store, by kind
-	calls  int            // to the store, to decide
-	asked  int            // requests in them
-	saved  int            // decisions that needed none
-	causes map[string]int // of decisions without the store
+	kinds  map[stint.StoreErrorKind]int // failures of the store, by kind
+	calls  int                          // to the store, to decide
+	asked  int                          // requests in them
+	saved  int                          // decisions that needed none
+	causes map[stint.StoreErrorKind]int // of decisions without the store
 }
 
 func newWitness() *witness {
-	return &witness{kinds: map[string]int{}, causes: map[string]int{}}
+	return &witness{kinds: map[stint.StoreErrorKind]int{}, causes: map[stint.StoreErrorKind]int{}}
 }
 
-func (w *witness) Observe(_ context.Context, event any) {
+func (w *witness) Observe(_ context.Context, event stint.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch e := event.(type) {
@@ -49,7 +49,7 @@ func (w *witness) Observe(_ context.Context, event any) {
 }
 
 // failed is how many calls to the store failed in that way.
-func (w *witness) failed(kind string) int {
+func (w *witness) failed(kind stint.StoreErrorKind) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.kinds[kind]

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/http2test"
 	"github.com/stint-limiter/stint/policy"
@@ -232,7 +233,7 @@ func exchange(t *testing.T, c net.Conn, pause time.Duration, pieces ...string) *
 // decided is an observer that wants every request to be decided.
 type decided struct{ t *testing.T }
 
-func (d decided) Observe(_ context.Context, event any) {
+func (d decided) Observe(_ context.Context, event stint.Event) {
 	if v, ok := event.(*policy.Verdict); ok && v.Err != nil {
 		d.t.Errorf("observed %v, want a decision", v.Err)
 	}

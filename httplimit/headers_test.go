@@ -491,7 +491,7 @@ func TestF35By(t *testing.T) {
 	}{
 		{"everyone", httplimit.Everyone(), nil, true},
 		{"everyone, off", httplimit.Everyone(),
-			[]stint.ByOption{httplimit.WithHeaders(policy.Headers{Jitter: -1})}, false},
+			[]stint.ByOption{httplimit.WithHeaders(policy.Headers{Jitter: new(float64)})}, false},
 		{"by address", httplimit.ClientIP(), nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

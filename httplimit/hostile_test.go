@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -22,7 +23,7 @@ type labels struct {
 	seen map[string]bool
 }
 
-func (l *labels) Observe(_ context.Context, event any) {
+func (l *labels) Observe(_ context.Context, event stint.Event) {
 	v, ok := event.(*policy.Verdict)
 	if !ok {
 		return

@@ -263,7 +263,7 @@ func (r *readings) redis() RedisInfo {
 
 // memoryShare is all of it for a Redis that rejects writes for that reason, whatever it may report.
 func (r *readings) memoryShare() float64 {
-	if r.store.Outage != nil && r.store.Outage.Fault == errkind.Full {
+	if r.store.Outage != nil && r.store.Outage.Fault == string(errkind.Full) {
 		return max(1, r.redis().MemoryShare)
 	}
 	return r.redis().MemoryShare

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/race"
 )
@@ -113,12 +114,12 @@ func down(w *watchman) {
 }
 
 // fault is down, for a reason.
-func fault(kind string) func(*watchman) {
+func fault(kind stint.StoreErrorKind) func(*watchman) {
 	return func(w *watchman) {
 		down(w)
 		f := errkind.FaultOf(kind)
-		w.tick.Store.Outage = &Outage{Since: *w.tick.Store.DownSince, Fault: f.Kind, Is: f.Is, Why: f.Why, Fix: f.Fix,
-			Error: "stint: take: " + kind}
+		w.tick.Store.Outage = &Outage{Since: *w.tick.Store.DownSince, Fault: string(f.Kind), Is: f.Is, Why: f.Why, Fix: f.Fix,
+			Error: "stint: take: " + string(kind)}
 	}
 }
 

@@ -92,7 +92,7 @@ func timeout() error {
 // keeper is an observer that keeps copies of verdicts, which only a test may.
 type keeper struct{ list []policy.Verdict }
 
-func (k *keeper) Observe(_ context.Context, event any) {
+func (k *keeper) Observe(_ context.Context, event stint.Event) {
 	if v, ok := event.(*policy.Verdict); ok {
 		k.list = append(k.list, *v)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -16,7 +17,7 @@ import (
 // A decision is counted once, where it was asked for: by a guard, by Envoy's service, or for an
 // outbound call. What the stack below them decided is not counted again. For stacks that limiters
 // ask directly see [Monitor.Limiters].
-func (m *Monitor) Observe(_ context.Context, event any) {
+func (m *Monitor) Observe(_ context.Context, event stint.Event) {
 	switch e := event.(type) {
 	case *policy.Verdict:
 		m.verdict(e)

@@ -111,7 +111,7 @@ type limiters struct{ *Monitor }
 var noRule = policy.Rule{Index: -1}
 
 // Observe implements [stint.Observer].
-func (l limiters) Observe(ctx context.Context, event any) {
+func (l limiters) Observe(ctx context.Context, event stint.Event) {
 	l.Monitor.Observe(ctx, event)
 	e, ok := event.(*resilience.Decided)
 	if !ok || e.Request.Mode == stint.ModePeek {

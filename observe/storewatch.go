@@ -181,7 +181,7 @@ func (w *storeWatch) follow(now time.Time) {
 	if w.outage != nil {
 		since = w.outage.Since
 	}
-	w.outage = &Outage{Since: since, Fault: fault.Kind, Is: fault.Is, Why: fault.Why, Fix: fault.Fix,
+	w.outage = &Outage{Since: since, Fault: string(fault.Kind), Is: fault.Is, Why: fault.Why, Fix: fault.Fix,
 		Error: w.lastError}
 	if cause != nil {
 		w.outage.Error = label.Line(cause.Error())

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-func storeError(kind string) error {
-	return &stint.StoreError{Op: "take", Kind: kind, Err: errors.New(kind)}
+func storeError(kind stint.StoreErrorKind) error {
+	return &stint.StoreError{Op: "take", Kind: kind, Err: errors.New(string(kind))}
 }
 
 func TestStoreWatch(t *testing.T) {

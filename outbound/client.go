@@ -214,9 +214,15 @@ type Call struct {
 	Err  error         // why the call may not be made
 }
 
+// Event implements [stint.Event].
+func (*Call) Event() {}
+
 // Cooldown is the event of a pause that the API imposed on this process. One that is prolonged
 // while it lasts is not reported again.
 type Cooldown struct {
 	API string
 	For time.Duration
 }
+
+// Event implements [stint.Event].
+func (*Cooldown) Event() {}

@@ -282,7 +282,7 @@ type witness struct {
 	waits []time.Duration
 }
 
-func (w *witness) Observe(_ context.Context, event any) {
+func (w *witness) Observe(_ context.Context, event stint.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch e := event.(type) {

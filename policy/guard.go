@@ -174,7 +174,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 // Observe implements [stint.Observer], for others that decide in the same process, such as Envoy's
 // rate limit service: their verdicts are logged as the guard's own are, and all events are passed
 // on to its observer.
-func (g *Guard) Observe(ctx context.Context, event any) {
+func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 	if v, ok := event.(*Verdict); ok {
 		g.log.decided(ctx, v, g.set.Load().spec)
 	}

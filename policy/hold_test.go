@@ -42,7 +42,7 @@ func TestFollowSettlesHolds(t *testing.T) {
 			}
 			defer store.Close()
 			var seen []*policy.Settlement
-			guard := guardOver(t, store, holdRules, policy.GuardConfig{Observer: observerFunc(func(e any) {
+			guard := guardOver(t, store, holdRules, policy.GuardConfig{Observer: observerFunc(func(e stint.Event) {
 				if s, ok := e.(*policy.Settlement); ok {
 					seen = append(seen, s)
 				}
@@ -80,6 +80,6 @@ func TestFollowSettlesHolds(t *testing.T) {
 	}
 }
 
-type observerFunc func(any)
+type observerFunc func(stint.Event)
 
-func (f observerFunc) Observe(_ context.Context, e any) { f(e) }
+func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e) }

@@ -151,7 +151,7 @@ func TestLogOfOthers(t *testing.T) {
 			Usages: []stint.Usage{{Used: 2, RetryAfter: 30 * time.Second}}, Denied: true,
 		}},
 	})
-	guard.Observe(t.Context(), "something else")
+	guard.Observe(t.Context(), &policy.Settlement{})
 	for _, want := range []string{`level=WARN msg="stint: denied"`, "policy=shop.to_number", "tier=envoy",
 		"key=envoy:somebo…", "limit=2/1m", "retry_after=30s"} {
 		if !strings.Contains(out.String(), want) {
@@ -210,4 +210,4 @@ func TestLogOfAFailedLook(t *testing.T) {
 // eventCount counts events.
 type eventCount int
 
-func (o *eventCount) Observe(context.Context, any) { *o++ }
+func (o *eventCount) Observe(context.Context, stint.Event) { *o++ }

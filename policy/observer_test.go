@@ -22,7 +22,7 @@ type witness struct {
 
 type wantedKey struct{}
 
-func (w *witness) Observe(ctx context.Context, event any) {
+func (w *witness) Observe(ctx context.Context, event stint.Event) {
 	switch e := event.(type) {
 	case *policy.Verdict:
 		w.verdicts = append(w.verdicts, *e)

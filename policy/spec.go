@@ -6,8 +6,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Spec describes a set of policies. [New] makes a [Set] of it. What is zero has its default.
-// Package config reads one from YAML.
+// Spec describes a set of policies. [New] makes a [Set] of it. A field that is zero is not set, here
+// and in all types below, and has its default. Where 0 or an empty list is a setting too, the field
+// is a pointer or a slice, and nil is not set. Package config reads a Spec from YAML.
 type Spec struct {
 	// Failure is what happens when the store fails, unless a tier or a policy has its own.
 	Failure stint.FailurePolicy
@@ -186,7 +187,7 @@ type Headers struct {
 	// ResetDelta has X-RateLimit-Reset count from now and not from 1970.
 	ResetDelta bool
 	// Jitter is the largest share that is added to Retry-After if a limit that all callers share
-	// denied, so that they do not come back together: 0.1 is a tenth, 0 is a fifth, and below 0 is
-	// none. The Retry-After of any other limit is exact.
-	Jitter float64
+	// denied, so that they do not come back together: 0.1 is a tenth, 0 is none, and nil is a fifth.
+	// The Retry-After of any other limit is exact.
+	Jitter *float64
 }

@@ -35,6 +35,9 @@ type Settlement struct {
 	Expired bool
 }
 
+// Event implements [stint.Event].
+func (*Settlement) Event() {}
+
 // How many decisions are timed: see [Verdict.Took].
 const (
 	timedAtOnce = 32

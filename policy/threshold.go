@@ -37,6 +37,9 @@ type Threshold struct {
 	Until time.Time
 }
 
+// Event implements [stint.Event].
+func (*Threshold) Event() {}
+
 const (
 	// maxNotify is how many shares of a limit may be reported.
 	maxNotify = 10

@@ -19,7 +19,7 @@ import (
 // reports gathers thresholds as "user:42 80% of 10/day".
 type reports struct{ all []policy.Threshold }
 
-func (r *reports) Observe(_ context.Context, event any) {
+func (r *reports) Observe(_ context.Context, event stint.Event) {
 	if t, ok := event.(*policy.Threshold); ok {
 		r.all = append(r.all, *t)
 	}

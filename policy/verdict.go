@@ -67,6 +67,9 @@ type Verdict struct {
 	claimRoom  [3]stint.Claim
 }
 
+// Event implements [stint.Event].
+func (*Verdict) Event() {}
+
 // Result is what one rule had to say about a request.
 type Result struct {
 	// Rule is the rule.

@@ -34,7 +34,7 @@ func wrap(op string, err error) error {
 }
 
 // failureKind returns the kind of failure that an error of a server, or of the way to it, is.
-func failureKind(err error) string {
+func failureKind(err error) stint.StoreErrorKind {
 	var timeout net.Error
 	var inside serverError
 	var refused *rueidis.RedisError // maybe among others: those of the subjects of one request

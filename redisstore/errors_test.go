@@ -7,13 +7,14 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
 // F16, F29: servers, scripts and proxies word the same failure differently.
 func TestKindsOfFailures(t *testing.T) {
-	for text, want := range map[string]string{
+	for text, want := range map[string]stint.StoreErrorKind{
 		"READONLY You can't write against a read only replica.":                                         errkind.ReadOnly,
 		"READONLY You can't write against a read only replica. script: 9f, on @user_script:3.":          errkind.ReadOnly,
 		"ERR READONLY You can't write against a read only replica.":                                     errkind.ReadOnly,

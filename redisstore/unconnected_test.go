@@ -46,7 +46,7 @@ func verbs(ctx context.Context, s *redisstore.Store) map[string]error {
 // Every call fails with why Redis is away, and with what kind of failure that is.
 func TestCallsWithoutAConnection(t *testing.T) {
 	locked := redistest.Start(t, "--requirepass", "secret")
-	for want, url := range map[string]string{
+	for want, url := range map[stint.StoreErrorKind]string{
 		errkind.Unreachable: "redis://127.0.0.1:1", errkind.Auth: "redis://" + locked.Addr(),
 	} {
 		s := openAnyway(t.Context(), t, url)

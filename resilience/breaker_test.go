@@ -349,7 +349,7 @@ func TestBreakerInParallel(t *testing.T) {
 	next := map[string]string{"closed": "open", "open": "half-open", "half-open": "closed open"}
 	c := strict
 	c.BreakerFailures, c.BreakerProbe = 2, time.Millisecond
-	c.Observer = observerFunc(func(event any) {
+	c.Observer = observerFunc(func(event stint.Event) {
 		if e, ok := event.(*BreakerChange); ok {
 			mu.Lock()
 			defer mu.Unlock()

@@ -24,6 +24,9 @@ type Decided struct {
 	Took time.Duration
 }
 
+// Event implements [stint.Event].
+func (*Decided) Event() {}
+
 // What a Decided has as its Source.
 const (
 	sourceStore     = "store"
@@ -40,8 +43,14 @@ type StoreCall struct {
 	Err      error
 }
 
+// Event implements [stint.Event].
+func (*StoreCall) Event() {}
+
 // BreakerChange is the event of a change of the breaker's state; see [Stack.Breaker].
 type BreakerChange struct{ From, To string }
+
+// Event implements [stint.Event].
+func (*BreakerChange) Event() {}
 
 // Events on the request path are reused: an observer must not keep them.
 var storeCallPool = sync.Pool{New: func() any { return new(StoreCall) }}

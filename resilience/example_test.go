@@ -96,7 +96,7 @@ func ExampleNew_withoutParts() {
 // openings is an observer that handles changes of the breaker and ignores other events.
 type openings struct{}
 
-func (openings) Observe(_ context.Context, event any) {
+func (openings) Observe(_ context.Context, event stint.Event) {
 	if e, ok := event.(*resilience.BreakerChange); ok {
 		fmt.Println(e.From, "→", e.To)
 	}

@@ -68,7 +68,9 @@ func newFake(t testing.TB) *fake {
 	return f
 }
 
-func storeError(kind string) error { return &stint.StoreError{Op: opTake, Kind: kind, Err: errDown} }
+func storeError(kind stint.StoreErrorKind) error {
+	return &stint.StoreError{Op: opTake, Kind: kind, Err: errDown}
+}
 
 // refusedCall is the error of a call that surely was not made, unlike one to an unreachable store.
 func refusedCall() error { return storeError(errkind.Refused) }
@@ -362,7 +364,7 @@ type witness struct {
 	count map[string]int // decisions by source
 }
 
-func (w *witness) Observe(_ context.Context, event any) {
+func (w *witness) Observe(_ context.Context, event stint.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch e := event.(type) {
@@ -504,9 +506,9 @@ func wantState(t *testing.T, s *Stack, want string) {
 }
 
 // observerFunc is an observer that does not care for contexts.
-type observerFunc func(event any)
+type observerFunc func(event stint.Event)
 
-func (f observerFunc) Observe(_ context.Context, event any) { f(event) }
+func (f observerFunc) Observe(_ context.Context, event stint.Event) { f(event) }
 
 // Announcements tells nothing: tests say what is announced.
 func (f *fake) Announcements(ctx context.Context, _ func(subject string, commanded bool)) error {

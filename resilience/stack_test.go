@@ -235,7 +235,7 @@ func TestSourcesOfDecisions(t *testing.T) {
 
 // What is decided from memory allocates nothing; an observer changes nothing about that.
 func TestAllocations(t *testing.T) {
-	for name, c := range map[string]Config{"plain": {}, "observed": {Observer: observerFunc(func(any) {})}} {
+	for name, c := range map[string]Config{"plain": {}, "observed": {Observer: observerFunc(func(stint.Event) {})}} {
 		store := newFake(t)
 		c.Failure, c.BreakerProbe, c.Instances = patient, time.Hour, 3
 		s := newStack(t, store, c)

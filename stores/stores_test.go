@@ -194,7 +194,7 @@ func TestRedis(t *testing.T) {
 func TestRedisComesLater(t *testing.T) {
 	for name, test := range map[string]struct {
 		away, come func(*testing.T, *redistest.Server)
-		kind       string
+		kind       stint.StoreErrorKind
 	}{
 		"refused": {
 			func(_ *testing.T, r *redistest.Server) { r.Kill() },

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
@@ -14,8 +15,8 @@ import (
 // all.
 type incidentText struct {
 	what  string
-	fault string // of Redis, as errkind names it; "" if it is another matter
-	page  string // the sentences at the top
+	fault stint.StoreErrorKind // of Redis, as errkind names it; "" if it is another matter
+	page  string               // the sentences at the top
 	// alert is one that fires, and alertSays a part of its text; "" if there is none.
 	alert, alertSays string
 	log              string
@@ -24,7 +25,7 @@ type incidentText struct {
 }
 
 // outageOf is an incident in which Redis fails calls. The doctor fails a check.
-func outageOf(what, kind, name, found string) incidentText {
+func outageOf(what string, kind stint.StoreErrorKind, name, found string) incidentText {
 	is := errkind.FaultOf(kind).Is
 	return incidentText{what: what, fault: kind, page: "Limiter degraded: Redis " + is + "…",
 		alert: "StoreDown", alertSays: "It " + is, log: "cannot be asked: it " + is,

@@ -436,7 +436,7 @@ func (s *scene) outage(fault errkind.Fault) {
 	until := time.Now().Add(4 * time.Second)
 	for time.Now().Before(until) {
 		now := s.state()
-		if now.Store.Up || now.Store.Outage.Fault != fault.Kind {
+		if now.Store.Up || now.Store.Outage.Fault != string(fault.Kind) {
 			t.Fatalf("the store is %+v; want a steady %s", now.Store.Outage, fault.Kind)
 		}
 		for _, a := range now.Alerts {
@@ -453,7 +453,7 @@ func (s *scene) outage(fault errkind.Fault) {
 	if fault.Kind == errkind.Full {
 		eventually.True(t, "RedisMemory fires", func() bool { return s.alert("RedisMemory").State == "firing" })
 	}
-	if got := s.log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "fault="+fault.Kind) {
+	if got := s.log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "fault="+string(fault.Kind)) {
 		t.Errorf("the log does not name the fault %s as an error", fault.Kind)
 	}
 	if same := fault.Kind != errkind.Slow && fault.Kind != errkind.Auth; same { // for these it knows more
@@ -467,7 +467,7 @@ func (s *scene) outage(fault errkind.Fault) {
 	s.play.ends(s)
 	s.play.ends = nil
 	s.says("recovery", "Limiter healthy.", "Redis was down from ", "“"+fault.Is)
-	if o := s.state().Store.LastOutage; o == nil || o.Fault != fault.Kind || !o.Until.After(o.Since) {
+	if o := s.state().Store.LastOutage; o == nil || o.Fault != string(fault.Kind) || !o.Until.After(o.Since) {
 		t.Errorf("the last outage is %+v", o)
 	}
 }

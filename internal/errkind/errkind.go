@@ -1,5 +1,5 @@
-// Package errkind names the kinds of store failures: what [stint.StoreError.Kind] holds, and what
-// metrics and logs show.
+// Package errkind tells failures of stores apart: which kind one is of, and what is wrong with a
+// Redis that fails calls.
 package errkind
 
 import (
@@ -9,25 +9,26 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// The kinds of failures. [stint.StoreError.Kind] documents them.
+// The kinds of failures, by short names.
 const (
-	Other       = "other"
-	Timeout     = "timeout"
-	Unreachable = "unreachable"
-	Auth        = "auth"
-	Full        = "full"
-	ReadOnly    = "read-only"
-	Busy        = "busy"
-	Reply       = "reply"
-	Migrating   = "migrating"
-	Refused     = "refused"
+	Other       = stint.KindOther
+	Timeout     = stint.KindTimeout
+	Unreachable = stint.KindUnreachable
+	Auth        = stint.KindAuth
+	Full        = stint.KindFull
+	ReadOnly    = stint.KindReadOnly
+	Busy        = stint.KindBusy
+	Reply       = stint.KindReply
+	Migrating   = stint.KindMigrating
+	Refused     = stint.KindRefused
 )
 
 // Kinds lists all kinds.
-var Kinds = [...]string{Other, Timeout, Unreachable, Auth, Full, ReadOnly, Busy, Reply, Migrating, Refused}
+var Kinds = [...]stint.StoreErrorKind{Other, Timeout, Unreachable, Auth, Full, ReadOnly, Busy, Reply, Migrating,
+	Refused}
 
 // Of returns the kind of a store failure, and Other for any other error.
-func Of(err error) string {
+func Of(err error) stint.StoreErrorKind {
 	var failure *stint.StoreError
 	if errors.As(err, &failure) && failure.Kind != "" {
 		return failure.Kind
@@ -36,4 +37,4 @@ func Of(err error) string {
 }
 
 // Index returns the index of a kind in [Kinds], that of Other if it is not one of them.
-func Index(kind string) int { return max(0, slices.Index(Kinds[:], kind)) }
+func Index(kind stint.StoreErrorKind) int { return max(0, slices.Index(Kinds[:], kind)) }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"strings"
+
+	"github.com/stint-limiter/stint"
 )
 
 // Fault tells an operator what is wrong with a Redis that fails calls, and what to do. The kinds of
@@ -11,7 +13,7 @@ import (
 // pings show it. Page, alerts, log, "stint doctor" and the documentation use these texts.
 type Fault struct {
 	// Kind names the fault in logs, in JSON and in the documentation.
-	Kind string
+	Kind stint.StoreErrorKind
 	// Is completes a sentence that begins with the name of the store: "does not answer".
 	Is string
 	// Why has the usual causes, and Fix the remedy. Both are sentences.
@@ -20,12 +22,12 @@ type Fault struct {
 
 // The kinds of faults that are not kinds of failures as well.
 const (
-	Silent  = "silent"
-	Slow    = "slow"
-	Script  = "script"
-	Loading = "loading"
-	Node    = "node"
-	Disk    = "disk"
+	Silent  stint.StoreErrorKind = "silent"
+	Slow    stint.StoreErrorKind = "slow"
+	Script  stint.StoreErrorKind = "script"
+	Loading stint.StoreErrorKind = "loading"
+	Node    stint.StoreErrorKind = "node"
+	Disk    stint.StoreErrorKind = "disk"
 )
 
 // Faults lists all faults, the most frequent first. The last one stands for everything else.
@@ -88,7 +90,7 @@ var Faults = [...]Fault{
 }
 
 // FaultOf returns the fault of a kind, and that of Other for an unknown one.
-func FaultOf(kind string) Fault {
+func FaultOf(kind stint.StoreErrorKind) Fault {
 	for _, f := range Faults {
 		if f.Kind == kind {
 			return f
@@ -107,7 +109,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // Diagnose returns the kind of fault that a failure shows. For a call that was not answered in
 // time, answers tells whether the store answers pings.
-func Diagnose(err error, answers bool) string {
+func Diagnose(err error, answers bool) stint.StoreErrorKind {
 	var dial *net.OpError
 	var node *NodeError
 	switch kind := Of(err); {
@@ -129,7 +131,10 @@ func Diagnose(err error, answers bool) string {
 
 // words are what errors of a Redis begin with. Inside of a script, or behind a proxy, something
 // else may come before them.
-var words = []struct{ word, kind, fault string }{
+var words = []struct {
+	word        string
+	kind, fault stint.StoreErrorKind
+}{
 	{"NOAUTH", Auth, Auth},
 	{"WRONGPASS", Auth, Auth},
 	{"NOPERM", Auth, Auth},
@@ -150,7 +155,7 @@ var words = []struct{ word, kind, fault string }{
 const ClockWord = "CLOCK"
 
 // OfReply returns the kind of failure of an error that a Redis replied, and the fault it shows.
-func OfReply(text string) (kind, fault string) {
+func OfReply(text string) (kind, fault stint.StoreErrorKind) {
 	for _, w := range words {
 		if strings.HasPrefix(text, w.word) || strings.Contains(text, " "+w.word+" ") ||
 			strings.Contains(text, "-"+w.word+" ") {

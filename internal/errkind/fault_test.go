@@ -13,7 +13,9 @@ import (
 )
 
 func TestDiagnose(t *testing.T) {
-	failure := func(kind string, err error) error { return &stint.StoreError{Op: "take", Kind: kind, Err: err} }
+	failure := func(kind stint.StoreErrorKind, err error) error {
+		return &stint.StoreError{Op: "take", Kind: kind, Err: err}
+	}
 	reply := func(text string) error {
 		kind, _ := OfReply(text)
 		return failure(kind, errors.New(text))
@@ -23,7 +25,7 @@ func TestDiagnose(t *testing.T) {
 	for _, test := range []struct {
 		err     error
 		answers bool
-		want    string
+		want    stint.StoreErrorKind
 	}{
 		{late, false, Silent},
 		{late, true, Slow},

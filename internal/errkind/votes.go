@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/stint-limiter/stint"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 // The zero value has no votes. It is safe for concurrent use.
 type Votes struct {
 	mu   sync.Mutex
-	each map[string]*vote
+	each map[stint.StoreErrorKind]*vote
 }
 
 type vote struct {
@@ -40,7 +42,7 @@ func (v *Votes) Add(err error, now time.Time) {
 	if one == nil {
 		one = &vote{at: now.Add(-time.Hour)}
 		if v.each == nil {
-			v.each = map[string]*vote{}
+			v.each = map[stint.StoreErrorKind]*vote{}
 		}
 		v.each[kind] = one
 	}
@@ -64,7 +66,7 @@ func (v *vote) now(now time.Time) float64 {
 
 // Fault returns the kind with most votes, as [Diagnose] does of a store that answers pings, and its
 // last failure; "" and nil if there are none.
-func (v *Votes) Fault(now time.Time) (kind string, last error) {
+func (v *Votes) Fault(now time.Time) (kind stint.StoreErrorKind, last error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	most := 0.

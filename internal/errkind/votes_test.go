@@ -13,18 +13,18 @@ import (
 func TestVotes(t *testing.T) {
 	type spell struct {
 		seconds int
-		kinds   []string // each many times a second, in this order
-		want    string
+		kinds   []stint.StoreErrorKind // each many times a second, in this order
+		want    stint.StoreErrorKind
 	}
-	failures := map[string]error{}
-	for fault, kind := range map[string]string{
+	failures := map[stint.StoreErrorKind]error{}
+	for fault, kind := range map[stint.StoreErrorKind]stint.StoreErrorKind{
 		Slow: Timeout, Unreachable: Unreachable, Full: Full, Loading: Busy, Script: Busy} {
-		text := map[string]string{Full: "OOM command not allowed", Loading: "LOADING Redis is loading",
+		text := map[stint.StoreErrorKind]string{Full: "OOM command not allowed", Loading: "LOADING Redis is loading",
 			Script: "BUSY Redis is busy"}[fault]
 		failures[fault] = &stint.StoreError{Op: "take", Kind: kind, Err: errors.New(text)}
 	}
-	late, gone := []string{Slow}, []string{Unreachable}
-	full, both := []string{Full}, []string{Full, Slow}
+	late, gone := []stint.StoreErrorKind{Slow}, []stint.StoreErrorKind{Unreachable}
+	full, both := []stint.StoreErrorKind{Full}, []stint.StoreErrorKind{Full, Slow}
 	for name, spells := range map[string][]spell{
 		"killed: calls in progress time out": {
 			{1, append(gone, Slow), ""}, {2, gone, Unreachable}},
@@ -32,9 +32,9 @@ func TestVotes(t *testing.T) {
 		"full, and later killed":   {{60, full, Full}, {15, gone, Unreachable}},
 		"silent, and later killed": {{60, late, Slow}, {7, gone, Unreachable}},
 		"killed, and now loading": {
-			{60, gone, Unreachable}, {3, []string{Loading}, Loading}},
+			{60, gone, Unreachable}, {3, []stint.StoreErrorKind{Loading}, Loading}},
 		"a script, silent until Redis says so": {
-			{5, late, Slow}, {3, []string{Script}, Script}},
+			{5, late, Slow}, {3, []stint.StoreErrorKind{Script}, Script}},
 	} {
 		var v Votes
 		now := time.Unix(1_700_000_000, 0)

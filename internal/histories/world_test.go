@@ -117,7 +117,7 @@ func (w *world) bear(slot int) {
 // meanwhile, as they would if it had lost its CPU there.
 type starving struct{ client *client }
 
-func (s starving) Observe(_ context.Context, event any) {
+func (s starving) Observe(_ context.Context, event stint.Event) {
 	if _, ok := event.(*resilience.Decided); ok {
 		s.client.pause()
 	}

@@ -20,17 +20,17 @@ const (
 
 // Of returns how long a denied request waits, as its answer says it: in whole units, rounded up. If
 // a limit that all callers share denied it, up to the jitter is added: that limit has room for all
-// of them at the same instant. The jitter is a share of the wait: 0 is a fifth, and below 0 none.
-// Random returns numbers from 0 to below 1.
-func Of(v *policy.Verdict, jitter float64, unit time.Duration, random func() float64) time.Duration {
-	wait := v.Decision.RetryAfter
-	switch {
-	case jitter < 0 || !deniedByShared(v):
-		return spread(wait, unit, 0, 0)
-	case jitter == 0:
-		jitter = defaultJitter
+// of them at the same instant. The jitter is a share of the wait; nil is a fifth. Random
+// returns numbers from 0 to below 1.
+func Of(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
+	share := defaultJitter
+	if jitter != nil {
+		share = *jitter
 	}
-	return spread(wait, unit, jitter, random())
+	if share == 0 || !deniedByShared(v) {
+		return spread(v.Decision.RetryAfter, unit, 0, 0)
+	}
+	return spread(v.Decision.RetryAfter, unit, share, random())
 }
 
 // deniedByShared reports whether a limit that all callers share denied for the longest.

@@ -61,22 +61,22 @@ func TestOf(t *testing.T) {
 	const own, all, wait, exact, more = false, true, 58500 * time.Millisecond, 59 * time.Second, 64 * time.Second
 	for _, c := range []struct {
 		what    string
-		jitter  float64
+		jitter  *float64
 		banned  bool
 		results []policy.Result
 		want    time.Duration
 	}{
-		{"one's own limit", 0, false, []policy.Result{claim(own, wait)}, exact},
-		{"and a jitter that was chosen", 0.5, false, []policy.Result{claim(own, wait)}, exact},
-		{"a shared one", 0, false, []policy.Result{claim(all, wait)}, more},
-		{"a shared one, and a larger jitter", 0.4, false, []policy.Result{claim(all, wait)}, 69 * time.Second},
-		{"a shared one, without jitter", -1, false, []policy.Result{claim(all, wait)}, exact},
-		{"a shared one with room", 0, false, []policy.Result{claim(own, wait), claim(all, 0)}, exact},
-		{"both, one's own for longer", 0, false, []policy.Result{claim(own, wait), claim(all, time.Second)}, exact},
-		{"both, the shared one for longer", 0, false, []policy.Result{claim(own, time.Second), claim(all, wait)}, more},
-		{"a ban", 0, true, []policy.Result{claim(own, 0), claim(all, time.Second)}, exact},
-		{"a shared one in shadow", 0, false, []policy.Result{claim(own, wait), shadow}, exact},
-		{"nothing is known", 0, false, nil, exact},
+		{"one's own limit", nil, false, []policy.Result{claim(own, wait)}, exact},
+		{"and a jitter that was chosen", new(0.5), false, []policy.Result{claim(own, wait)}, exact},
+		{"a shared one", nil, false, []policy.Result{claim(all, wait)}, more},
+		{"a shared one, and a larger jitter", new(0.4), false, []policy.Result{claim(all, wait)}, 69 * time.Second},
+		{"a shared one, without jitter", new(0.0), false, []policy.Result{claim(all, wait)}, exact},
+		{"a shared one with room", nil, false, []policy.Result{claim(own, wait), claim(all, 0)}, exact},
+		{"both, one's own for longer", nil, false, []policy.Result{claim(own, wait), claim(all, time.Second)}, exact},
+		{"both, the shared one for longer", nil, false, []policy.Result{claim(own, time.Second), claim(all, wait)}, more},
+		{"a ban", nil, true, []policy.Result{claim(own, 0), claim(all, time.Second)}, exact},
+		{"a shared one in shadow", nil, false, []policy.Result{claim(own, wait), shadow}, exact},
+		{"nothing is known", nil, false, nil, exact},
 	} {
 		v := &policy.Verdict{Results: c.results, Decision: stint.Decision{Banned: c.banned, RetryAfter: wait}}
 		if got := Of(v, c.jitter, time.Second, func() float64 { return 0.45 }); got != c.want {

@@ -32,7 +32,7 @@ func Trace(next stint.Observer) stint.Observer { return tracer{next} }
 type tracer struct{ next stint.Observer }
 
 // Observe implements [stint.Observer].
-func (t tracer) Observe(ctx context.Context, event any) {
+func (t tracer) Observe(ctx context.Context, event stint.Event) {
 	if v, ok := event.(*policy.Verdict); ok {
 		if span := trace.SpanFromContext(ctx); span.IsRecording() {
 			span.SetAttributes(attributesOf(v)...)

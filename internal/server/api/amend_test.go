@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/api"
 )
@@ -69,7 +70,7 @@ func TestSettleAnswers(t *testing.T) {
 		var seen []any
 		s := serve(t, memory(t), rules, func(c *api.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			c.Observer = observerFunc(func(e any) { seen = append(seen, e) })
+			c.Observer = observerFunc(func(e stint.Event) { seen = append(seen, e) })
 		})
 		body := withCharge(s.post("/v1/take", test.take).decision(200).Charge, test.more)
 		for i, want := range []int64{test.charged, -1} {
@@ -90,9 +91,9 @@ func TestSettleAnswers(t *testing.T) {
 	}
 }
 
-type observerFunc func(any)
+type observerFunc func(stint.Event)
 
-func (f observerFunc) Observe(_ context.Context, e any) { f(e) }
+func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e) }
 
 // Two servers over one Redis are one: limits are shared, a charge of one is settled by the other, a
 // repeat that comes to the other is not charged.

@@ -340,7 +340,7 @@ func TestSwap(t *testing.T) {
 // observer keeps what it is told.
 type observer struct{ told []string }
 
-func (o *observer) Observe(_ context.Context, event any) {
+func (o *observer) Observe(_ context.Context, event stint.Event) {
 	v, ok := event.(*policy.Verdict)
 	if !ok {
 		return

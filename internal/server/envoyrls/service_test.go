@@ -254,7 +254,7 @@ type record struct {
 	failed int
 }
 
-func (r *record) Observe(_ context.Context, event any) {
+func (r *record) Observe(_ context.Context, event stint.Event) {
 	v := event.(*policy.Verdict)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,7 @@ type counted struct {
 	n  int
 }
 
-func (c *counted) Observe(_ context.Context, event any) {
+func (c *counted) Observe(_ context.Context, event stint.Event) {
 	if _, ok := event.(*policy.Verdict); !ok {
 		return
 	}

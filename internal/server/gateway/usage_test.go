@@ -37,7 +37,7 @@ type model struct {
 }
 
 // Observe counts settlements.
-func (m *model) Observe(_ context.Context, event any) {
+func (m *model) Observe(_ context.Context, event stint.Event) {
 	if s, ok := event.(*policy.Settlement); ok && s.Estimated {
 		m.mu.Lock()
 		m.estimated++

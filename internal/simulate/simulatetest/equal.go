@@ -108,7 +108,7 @@ func newLive(rt *rapid.T, set *policy.Set, h storetest.Harness) *live {
 }
 
 // Observe implements [stint.Observer].
-func (l *live) Observe(_ context.Context, event any) {
+func (l *live) Observe(_ context.Context, event stint.Event) {
 	v, ok := event.(*policy.Verdict)
 	if !ok {
 		return
