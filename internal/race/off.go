@@ -2,5 +2,5 @@
 
 package race
 
-// enabled reports whether the race detector watches.
+// enabled reports whether the race detector is on.
 const enabled = false

@@ -1,3 +1,5 @@
+// Package race lets tests that compute much and share nothing skip the race detector, under which
+// they take several times as long.
 package race
 
 import "testing"
