@@ -83,10 +83,11 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	if !contract.FromStore(&c) {
 		return s.finish(ctx, j, void, nil)
 	}
-	j.done = func(done stint.Amended) { s.ledger.amended(&c, a, done.Charged, sent) }
+	open := s.ledger.unsettled(c, &a)
+	j.done = func(done stint.Amended) { s.ledger.amended(&open, a, done.Charged, sent) }
 	return s.finish(ctx, j, void, func() {
-		if a.Kind == stint.AmendSettle && raises(&c, &a) {
-			j.done = s.ledger.raise(&c, a)
+		if a.Kind == stint.AmendSettle && raises(&open, &a) {
+			j.done = s.ledger.raise(&open, a)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 // not count, the decision becomes a denial. A late answer says what is used, and grants nothing:
 // its caller was answered without it, and what was granted then is a debt, see resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
-	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 || anyLeased(r) {
+	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 {
 		return
 	}
 	if d.Banned && d.BanLeft > 0 && r.Bans != nil && d.Denier > 0 {
@@ -58,8 +58,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 		}
 		usages := rest[:len(c.Limits)]
 		rest = rest[len(c.Limits):]
-		if at == 0 && data.Others != nil && data.Others.Now != nil {
-			continue // it was not asked about
+		if at == 0 && data.Others != nil && data.Others.Now != nil || slices.ContainsFunc(c.Limits, isLeased) {
+			continue // it was not asked about, or leases count it
 		}
 		used := func(u stint.Usage) bool { return u.Used > 0 }
 		if !contract.Charges(charged) && l.find(c) == nil && !slices.ContainsFunc(usages, used) {
@@ -175,8 +175,8 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 
 // adopt counts a charge of the store whose answer came when its caller had just given up.
 func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
-	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || anyLeased(r) ||
-		r.Terms().Lease > 0 || r.Terms().Booked != nil {
+	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || r.Terms().Lease > 0 ||
+		r.Terms().Booked != nil {
 		return
 	}
 	now, uncounted := l.now(), false

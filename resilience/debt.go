@@ -100,7 +100,6 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	// Those that were granted then; instants of the store's clock are not exact here. What was
 	// granted at about the same time may have been charged separately: then any others.
 	for _, near := range []int64{int64(time.Millisecond), math.MaxInt64 / 4} {
-		units = n.cancel(units, at-near, at+near)
 		for _, o := range slices.Concat(rec.debts, n.owed.paid) {
 			if o.charge != 0 || o.from-near > at || at > o.at+near || !contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
 				continue
@@ -110,6 +109,9 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 			if o.state == paidDebt && part > 0 {
 				due = append(due, refundPart(&o.stored, part))
 			}
+		}
+		if units = n.cancel(units, at-near, at+near); units == 0 {
+			break
 		}
 	}
 	return due

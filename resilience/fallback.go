@@ -3,6 +3,7 @@ package resilience
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
@@ -111,13 +112,10 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 
 // anyLeased reports whether a limit of the request is leased.
 func anyLeased(r *stint.Request) bool {
-	for _, l := range contract.Limits(r.Claims) {
-		if l.Leased {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Claims, func(c stint.Claim) bool { return slices.ContainsFunc(c.Limits, isLeased) })
 }
+
+func isLeased(l stint.Limit) bool { return l.Leased }
 
 // anyPlace reports whether claims take a place under a concurrency limit.
 func anyPlace(claims []stint.Claim) bool {

@@ -48,8 +48,10 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 			continue
 		}
 		b, left, renew := ls.take(c.Cost, now)
-		l.served(ls, c.Cost, b != nil, renew, now)
-		if b == nil {
+		if renew {
+			l.renew(ls, now)
+		}
+		if b == nil { // learn counts the demand, unless another claim is denied
 			continue
 		}
 		if p == nil {
@@ -103,8 +105,9 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	d.Charge.SetClaims(claims)
 	data, others := d.Charge.Data(), &driver.OtherStates{Now: make([]int64, len(claims)-1)}
 	data.ID, data.Fallback, data.Others = from.ID, from.Fallback, others
-	if data.ID == 0 && d.Allowed && !d.Degraded { // the rest has cost nothing
-		data.ID = newLeasedID(p.leases.stack.ledger.mark)
+	charges := func(c stint.Claim) bool { return contract.Charges(&c) }
+	if data.ID == 0 && d.Allowed && !slices.ContainsFunc(p.rest.Claims, charges) {
+		data.ID, data.Fallback = newLeasedID(p.leases.stack.ledger.mark), false
 	}
 	if data.ID != 0 {
 		others.At = make([]int64, len(claims)-1)
@@ -202,12 +205,8 @@ func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendme
 		case !c.Data().IsLeased(i):
 			rest = append(rest, i)
 		case s.leases == nil || a.Kind != stint.AmendSettle || uint64(c.Data().Leaser) != s.ledger.mark:
-		case a.Costs != nil:
-			if !s.leases.settled.Has(c.Data().ID, &c.Claims()[i]) {
-				ended = append(ended, i)
-			}
 		default:
-			here, known := s.leases.settleClaim(&c, i, a.Cost)
+			here, known := s.leases.settleClaim(&c, i, &a)
 			if here {
 				done = stint.Amended{Changed: true, Charged: a.Cost}
 			} else if !known {

@@ -310,3 +310,112 @@ func TestPartsAndPlaces(t *testing.T) {
 		}
 	})
 }
+
+// Costs by the names of limits are settled in the store, and end the block: a second settlement
+// finds the first, in whatever form.
+func TestLeasedCostsSettleOnce(t *testing.T) {
+	for name, r := range map[string]stint.Request{"alone": ask("team", 5, ofTeam), "with a user": member("user", 5, ofUser)} {
+		t.Run(name, func(t *testing.T) {
+			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
+				before := b.usages[0].Used - b.units.Load()
+				d := mustDecide(t, s, r)
+				if got := mustAmend(t, s, d.Charge, stint.Amendment{Costs: stint.Costs{"": 2}}); !got.Changed {
+					t.Errorf("not settled: %+v", got)
+				}
+				if got := mustAmend(t, s, d.Charge, stint.Amendment{}); got.Changed {
+					t.Errorf("settled twice: %+v", got)
+				}
+				time.Sleep(15 * time.Second)
+				wantUsed(t, store, "team", ofTeam, before+2)
+			})
+		})
+	}
+}
+
+// What the store says of a user beside leased limits is known when it fails: usage and bans.
+func TestOutageBesideLeases(t *testing.T) {
+	for name, banned := range map[string]bool{"used up": false, "banned": true} {
+		t.Run(name, func(t *testing.T) {
+			over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+				r := member("user", 20, ofUser)
+				r.Failure = &stint.FailurePolicy{}
+				r.Bans, r.Claims[1].Shared, r.Claims[2].Shared = &applyBans, true, true
+				if banned {
+					ban := stint.Command{Kind: stint.CommandBan, Subject: "user", For: time.Hour}
+					if err := store.Store.Command(t.Context(), ban); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if d := mustDecide(t, s, r); d.Banned != banned || d.Allowed == banned { // of all three, in one call
+					t.Fatalf("got %+v", d)
+				}
+				for s.heldOf("team") < 1500 || s.heldOf("org") < 1500 {
+					mustDecide(t, s, and(ask("team", 500, ofTeam), ask("org", 500, ofOrg)))
+					time.Sleep(time.Millisecond)
+				}
+				store.fail(refusedCall())
+				if d := mustDecide(t, s, r); d.Allowed || d.Banned != banned {
+					t.Errorf("allowed %v, banned %v", d.Allowed, d.Banned)
+				}
+			})
+		})
+	}
+}
+
+// Requests that their user's own limit denies are no demand of the team.
+func TestDeniedRequestsLeaseNothing(t *testing.T) {
+	inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		for range 20 {
+			if mustDecide(t, s, member("mallory", 50_000, ofUser)).Allowed {
+				t.Fatal("allowed")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		other := newStack(t, store.another(), leasing)
+		wantAdmitted(t, other, 1, ask("team", 80_000, ofTeam), 1)
+	})
+}
+
+// A request that costs nothing but leased units has a charge, also if the store fails.
+func TestLeasedUnitsAloneAreCharged(t *testing.T) {
+	for name, down := range map[string]bool{"store up": false, "store down": true} {
+		t.Run(name, func(t *testing.T) {
+			inTeam(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+				b := s.leases.blockOf(&ask("team", 1, ofTeam).Claims[0])
+				before := b.usages[0].Used - b.units.Load()
+				r := member("user", 5, ofUser)
+				r.Claims[0].Cost, r.Failure = 0, &stint.FailurePolicy{}
+				if down {
+					store.fail(refusedCall())
+				}
+				d := mustDecide(t, s, r)
+				if store.up(); !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
+					t.Errorf("not refunded: %+v", d)
+				}
+				time.Sleep(15 * time.Second)
+				wantUsed(t, store, "team", ofTeam, before)
+			})
+		})
+	}
+}
+
+// What blocks can serve is a valid request: the store says what is wrong with others.
+func TestLeasable(t *testing.T) {
+	r := ask("org", 1, ofOrg)
+	for n := range stint.MaxClaims {
+		if !leasable(&r) {
+			t.Errorf("%d claims are not leasable", n+1)
+		}
+		r = and(r, ask(fmt.Sprint("user", n), 1, ofUser))
+	}
+	if leasable(&r) {
+		t.Error("more than MaxClaims are")
+	}
+	if r = and(ask("user", 1, ofUser), ask("team", 1, ofTeam)); !leasable(&r) {
+		t.Error("a user and its team are not")
+	}
+	if r = and(r, ask("team", 1, leased(5, time.Minute))); leasable(&r) {
+		t.Error("two claims of one subject are")
+	}
+}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/keypart"
-	"github.com/stint-limiter/stint/internal/settled"
 )
 
 // leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
@@ -58,10 +58,9 @@ import (
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
-	stack   *Stack
-	seed    maphash.Seed
-	start   time.Time
-	settled settled.Set // charges that were settled in their blocks
+	stack *Stack
+	seed  maphash.Seed
+	start time.Time
 
 	table     leaseTable
 	misses    leaseSketch
@@ -104,17 +103,20 @@ func leasable(r *stint.Request) bool {
 	if len(r.Claims) == 1 {
 		return leasableClaim(&r.Claims[0])
 	}
-	if !slices.ContainsFunc(r.Claims, func(c stint.Claim) bool { return leasableClaim(&c) }) {
-		return false
+	if len(r.Claims) > stint.MaxClaims || contract.CountLimits(r) > stint.MaxTotal {
+		return false // the store says what is wrong
 	}
+	any := false
 	for i := range r.Claims {
 		c := &r.Claims[i]
-		same := func(other stint.Claim) bool { return other.Subject == c.Subject && other.Scope == c.Scope }
-		if slices.ContainsFunc(r.Claims[:i], same) {
-			return false
+		for k := range i {
+			if o := &r.Claims[k]; o.Subject == c.Subject && o.Scope == c.Scope {
+				return false
+			}
 		}
+		any = any || leasableClaim(c)
 	}
-	return true
+	return any
 }
 
 // leasableClaim reports whether all limits of a claim are leased.
@@ -180,6 +182,8 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 		switch {
 		case d.Banned && int(d.Denier) == i+1 && ls != nil:
 			l.end(ls)
+		case ls != nil && len(r.Claims) > 1 && (d.Allowed || int(d.Denier) == i+1): // else its demand is not known
+			l.served(ls, r.Claims[i].Cost, false, false, now)
 		case d.Allowed && ls == nil:
 			if since, again := l.misses.again(hash, now.mono); again {
 				l.begin(r, i, hash, since, now)
@@ -348,28 +352,33 @@ func (l *leases) tend(ls *lease) {
 
 // settleClaim settles a leased claim of a charge in the block that it came from, and reports whether
 // it did. Known says that it has been settled before.
-func (l *leases) settleClaim(c *stint.Charge, i int, cost int64) (done, known bool) {
+func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
 		ls := l.table.find(l.hash(claim, bans), claim, bans)
-		if ls != nil && l.settle(ls, c, i, cost) {
+		if ls != nil && l.settle(ls, c, i, a) {
 			return true, false
 		}
 	}
-	return false, l.settled.Has(c.Data().ID, claim)
+	return false, l.stack.ledger.settled.Has(c.Data().ID, claim)
 }
 
 // settle replaces the cost of a claim of a charge in the block of a lease, and reports whether it
-// did. A raise above what the block has left ends the block.
-func (l *leases) settle(ls *lease, c *stint.Charge, i int, cost int64) bool {
-	claim := &c.Claims()[i]
+// did. A raise above what the block has left ends the block, and so do costs by the names of limits:
+// the store settles them.
+func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) bool {
+	claim, settled := &c.Claims()[i], &l.stack.ledger.settled
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	b := ls.block.Load()
-	if b == nil || b.charge.Data().At != c.Data().AtOf(i) || l.settled.Has(c.Data().ID, claim) {
+	if b == nil || b.charge.Data().At != c.Data().AtOf(i) || settled.Has(c.Data().ID, claim) {
 		return false
 	}
-	if back := claim.Cost - cost; back >= 0 {
+	if a.Costs != nil {
+		l.replace(ls, nil)
+		return false
+	}
+	if back := claim.Cost - a.Cost; back >= 0 {
 		if back > b.used() {
 			return false // it is not of this block
 		}
@@ -378,7 +387,7 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, cost int64) bool {
 		l.replace(ls, nil)
 		return false
 	}
-	l.settled.Add(c.Data().ID, claim)
+	settled.Add(c.Data().ID, claim)
 	return true
 }
 

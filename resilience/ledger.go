@@ -202,10 +202,10 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make sees to it that the limits of claims that cost something are counted.
+// make sees to it that the limits of claims that cost something are counted. Leases count their own.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
-		if c := &claims[i]; contract.Charges(c) {
+		if c := &claims[i]; contract.Charges(c) && !slices.ContainsFunc(c.Limits, isLeased) {
 			rec := l.record(c, now)
 			for j := range c.Limits {
 				l.count(rec, &c.Limits[j], j)

@@ -21,8 +21,8 @@ type owed struct {
 // owedPart is units that were granted without the store in a part of the window, from one instant
 // to another, and are not known to be charged. A limit that refills may still count what has left
 // the window: all of that is one part. Those that are due are to be charged together, and no debt
-// yet.
-type owedPart struct{ uncharged, due, from, at int64 }
+// yet; first is when the first of them was granted.
+type owedPart struct{ uncharged, due, from, at, first int64 }
 
 type charged struct {
 	at     int64 // the store's instant,
@@ -51,6 +51,9 @@ func (c *count) owes(now int64) *owed {
 	o.parts = slices.DeleteFunc(o.parts, func(p owedPart) bool { return p.uncharged == 0 || c.owedUntil(&p) <= now })
 	for len(o.parts) > 1 && c.number(o.parts[1].at) < first {
 		old, p := o.parts[0], &o.parts[1]
+		if old.due > 0 {
+			p.first = old.first
+		}
 		p.uncharged, p.due, p.from = p.uncharged+old.uncharged, p.due+old.due, old.from
 		o.parts = slices.Delete(o.parts, 0, 1)
 	}
@@ -162,9 +165,14 @@ func (c *count) unowe(units, granted int64) int64 {
 
 // together adds units that were granted at an instant, and are owed, to what is due.
 func (c *count) together(units, at int64) {
-	if p := c.owedAt(at); p != nil {
-		p.due += min(units, p.uncharged-p.due)
+	p := c.owedAt(at)
+	if p == nil {
+		return
 	}
+	if p.due == 0 || at < p.first {
+		p.first = at
+	}
+	p.due += min(units, p.uncharged-p.due)
 }
 
 // cancel takes up to so many units off what was granted from one instant to another and is due. It
@@ -174,7 +182,7 @@ func (c *count) cancel(units, from, to int64) int64 {
 		return units
 	}
 	for i := range c.owed.parts {
-		if p := &c.owed.parts[i]; p.from <= to && from <= p.at {
+		if p := &c.owed.parts[i]; p.first <= to && from <= p.at {
 			gone := min(units, p.due)
 			p.uncharged, p.due, units = p.uncharged-gone, p.due-gone, units-gone
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/race"
 )
 
@@ -401,4 +402,27 @@ func TestStoreThatComesAndGoes(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		take(oneUnit("hot", hour))
 	}
+}
+
+// A refund takes off the unit that it is about, and not a newer one that was granted in the same
+// part of the window: that would leave its window too early.
+func TestRefundOfAnOlderUnit(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.PerHour(100)
+		store.fail(storeError(errkind.Unreachable))
+		first := mustDecide(t, s, oneUnit("a", limit))
+		time.Sleep(3 * time.Minute) // meanwhile it has become a debt
+		mustDecide(t, s, oneUnit("a", limit))
+		if !mustAmend(t, s, first.Charge, stint.Amendment{}).Changed {
+			t.Error("not refunded")
+		}
+		store.up()
+		time.Sleep(5 * time.Second)
+		r := oneUnit("a", limit)
+		r.Mode = stint.ModePeek
+		d := mustDecide(t, store, r)
+		if u := d.Usages()[0]; u.Used != 1 || u.ResetAfter < time.Hour-10*time.Second {
+			t.Errorf("%d used, fully reset in %v, want the unit of 5 s ago", u.Used, u.ResetAfter)
+		}
+	})
 }

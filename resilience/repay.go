@@ -234,7 +234,7 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 		claims := []stint.Claim{rec.claim(&n.Limit, min(p.due, stint.MaxUnits))}
 		p.due = 0
 		l.addDebt(&debt{home: rec, id: crypto.Text(), life: min(max(n.Window, minDebtLife), maxDebtLife),
-			from: p.from, at: p.at, state: dueDebt, claims: claims})
+			from: p.first, at: p.at, state: dueDebt, claims: claims})
 	}
 }
 

@@ -258,10 +258,24 @@ func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) (open, onlyPlaces b
 	return places || states, places && !states && settled
 }
 
+// unsettled returns a charge in which claims that are known to be settled cost nothing.
+func (l *ledger) unsettled(c stint.Charge, a *stint.Amendment) stint.Charge {
+	if len(c.Claims()) == 1 || a.Kind != stint.AmendSettle || c.Data().Hold > 0 {
+		return c
+	}
+	c.SetClaims(c.Claims()) // its own
+	for i := range c.Claims() {
+		if claim := &c.Claims()[i]; l.settled.Has(c.Data().ID, claim) {
+			claim.Cost, claim.Costs = 0, nil
+		}
+	}
+	return c
+}
+
 // raises reports whether an amendment charges more than a charge did.
 func raises(c *stint.Charge, a *stint.Amendment) bool {
 	for claim, l := range contract.Limits(c.Claims()) {
-		if truth, named := contract.TotalOf(a, l.Name); named && truth > claim.CostOf(l) {
+		if truth, named := contract.TotalOf(a, l.Name); named && contract.Charges(claim) && truth > claim.CostOf(l) {
 			return true
 		}
 	}

@@ -218,3 +218,17 @@ func TestResetForgetsIDs(t *testing.T) {
 		}
 	})
 }
+
+// A settlement of a part and then of the whole gives each unit back once, here too.
+func TestPartThenWhole(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.PerHour(10)
+		d := mustDecide(t, s, and(ask("a", 5, limit), ask("b", 5, limit)))
+		mustAmend(t, s, d.Charge.Part(0), stint.Amendment{})
+		wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
+		mustAmend(t, s, d.Charge, stint.Amendment{})
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 1, ask("a", 5, limit), 0)
+		wantAdmitted(t, s, 1, ask("b", 10, limit), 1)
+	})
+}

@@ -88,8 +88,12 @@ var answers = []check{
 		}
 	}),
 	everyStore("claims are the caller's again once it is answered", nil, func(k *tester) {
-		a, b := k.as(k.newSubject(), stint.PerHour(5)), k.as(k.newSubject(), stint.PerHour(5))
-		for _, r := range []stint.Request{a.request(2), and(a.request(2), b.request(2))} {
+		for _, more := range []bool{false, true} {
+			a, b := k.as(k.newSubject(), stint.PerHour(5)), k.as(k.newSubject(), stint.PerHour(5))
+			r := a.request(2)
+			if more {
+				r = and(r, b.request(2))
+			}
 			d := k.mustDecide(r)
 			for i := range r.Claims {
 				r.Claims[i] = stint.Claim{Subject: "somebody else", Cost: 1}
