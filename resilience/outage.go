@@ -117,7 +117,7 @@ func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
 	return n.cause.Swap(cause)
 }
 
-// lasting returns the last failure of the kind that lasts.
+// lasting returns the last failure of the prevailing kind; see [errkind.Votes].
 func (n *outageLog) lasting() *stint.StoreError {
 	_, last := n.votes.Fault(time.Now())
 	if cause, ok := errors.AsType[*stint.StoreError](last); ok {
