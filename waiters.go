@@ -35,13 +35,13 @@ type waiters struct {
 	mu    sync.Mutex
 	lines map[string][]*waiter // by the name of the subject, in order of arrival
 	asked map[string]time.Time // when a waiter of a line last asked
-	heard map[string]time.Time // of which subjects, when last; "" is all of them
+	heard map[string]time.Time // when each subject was last announced; "" means all of them
 	hears bool
 	stop  context.CancelFunc // ends listening
 }
 
 // maxHeard is how many announced subjects a limiter remembers, for callers whose booking is made
-// while something is announced and who join after that.
+// while something is announced and that join after that.
 const maxHeard = 1000
 
 const (

@@ -235,8 +235,9 @@ func (c *count) grant(units, at, now int64, stored bool) {
 	c.fill(units, now, stored)
 }
 
-// add adds units granted at an instant to mine. take subtracts up to as many, from the part with a
-// number on: this process may have learned of a charge a little later than the store made it.
+// add adds units granted at an instant to mine. take subtracts up to units of them, beginning with
+// the part that has a number: this process may have learned of a charge a little later than the
+// store made it.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
 		n := c.number(at)
@@ -255,16 +256,16 @@ func (c *count) take(units, number int64) {
 	}
 }
 
-// ungrant subtracts up to as many units from what this process was granted at an instant, if they
-// still count.
+// ungrant subtracts up to units from what this process was granted at an instant, if they still
+// count.
 func (c *count) ungrant(units, at, now int64) {
 	if c.advance(now); c.inParts() {
 		c.take(units, c.number(at))
 	}
 }
 
-// giveBack subtracts up to as many units from what this process was granted at an instant. A meter
-// has refilled some of them since. The store may have counted them, and given them back.
+// giveBack subtracts up to units from what this process was granted at an instant. A meter has
+// refilled some of them since. The store may have counted them, and given them back.
 func (c *count) giveBack(units, at, now int64, stored bool) {
 	c.drain(units, at, now, stored)
 	c.ungrant(units, at, now)

@@ -160,7 +160,7 @@ func (l *ledger) mayAdd(rec *record) bool {
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
 	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}
-	if contract.Charges(&r.Claims[0]) { // else a store does not remember the ID
+	if contract.Charges(&r.Claims[0]) { // otherwise a store does not remember the ID
 		o.id, o.life = r.ID, contract.Life(r)
 	}
 	if o.hold = r.Hold; o.hold > 0 && o.id == "" && state == dueDebt {

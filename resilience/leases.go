@@ -227,7 +227,7 @@ func (l *leases) measure(took int64) {
 	default:
 		next = old - (old-next)/16
 	}
-	l.roundTrip.CompareAndSwap(old, next) // else another call just did
+	l.roundTrip.CompareAndSwap(old, next) // otherwise another call just did
 }
 
 // renew gets the next block of a lease in the background, unless a renewal is under way or has to

@@ -167,8 +167,8 @@ func (c *count) together(units, at int64) {
 	}
 }
 
-// cancel subtracts up to as many units from those that were granted from one instant to another and
-// are due. It returns how many are left.
+// cancel subtracts up to units from those that are due and were granted from one instant to
+// another. It returns how many are left.
 func (c *count) cancel(units, from, to int64) int64 {
 	if c.owed == nil {
 		return units

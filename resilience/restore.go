@@ -57,7 +57,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 				counts = counts || gone && c.before.until > now+int64(expiryTime)
 			}
 		}
-		if counts { // else it has expired
+		if counts { // otherwise it has expired
 			select {
 			case l.replaced <- rec:
 				rec.replaced = now
