@@ -6,20 +6,20 @@ import (
 	"github.com/stint-limiter/stint/internal/protocol"
 )
 
-// Charge identifies what a decision charged. It is enough for any process to refund or settle it,
-// and callers pass it on as it is. The zero Charge is that of nothing.
+// Charge identifies what a decision charged. Any process can refund or settle it. Callers pass it
+// on unchanged. The zero Charge stands for no charge.
 type Charge struct {
 	one  [1]Claim // inline, so that most decisions allocate nothing
 	many *[]Claim // if there are several
 	data protocol.ChargeData
 }
 
-// IsZero reports whether nothing was charged: the request was denied or only looked, or its cost
-// was zero. A repeat of a request ID has the charge of the first request, see [Decision.Charge].
+// IsZero reports whether nothing was charged: the request was denied or only peeked, or its cost
+// was zero. A repeat of a request ID has the charge of the first request; see [Decision.Charge].
 func (c *Charge) IsZero() bool { return c.data.ID == 0 }
 
-// Claims returns the claims of the request, even if nothing was charged. Their costs are those that
-// were charged. They must not be changed.
+// Claims returns the claims of the request, even if nothing was charged. Their costs are the
+// charged ones. Callers must not change them.
 func (c *Charge) Claims() []Claim {
 	if c.many != nil {
 		return *c.many
@@ -27,7 +27,7 @@ func (c *Charge) Claims() []Claim {
 	return c.one[:]
 }
 
-// SetClaims gives the charge copies of some claims, for a store to answer with.
+// SetClaims sets the claims of the charge to copies of claims. Stores use it in their answers.
 func (c *Charge) SetClaims(claims []Claim) {
 	if len(claims) == 1 {
 		c.one[0], c.many = claims[0], nil
@@ -41,10 +41,10 @@ func (c *Charge) SetClaims(claims []Claim) {
 }
 
 // Data returns what the store knows about the charge. Package driver documents it; programs that
-// only limit something do not need it.
+// only apply limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
-// check notes what keeps the charge from being that of a decision.
+// check notes why the charge cannot come from a decision.
 func (c *Charge) check(m *mistakes) {
 	r := Request{Claims: c.Claims(), ID: c.data.RequestID, IDLife: c.data.IDLife, Hold: c.data.Hold}
 	if r.check(m); m.errs != nil {
@@ -67,16 +67,16 @@ func (c *Charge) check(m *mistakes) {
 	}
 }
 
-// Part returns the part of the charge that consists of some of its claims, by their index. To amend
-// a part amends only those claims. This way a budget is settled to what a request really cost,
+// Part returns the part of the charge that consists of some of its claims, by their index. Amending
+// a part amends only those claims. For example, a budget is settled to what a request really cost,
 // while the limits that count requests keep counting one:
 //
 //	d.Charge = d.Charge.Part(1)
 //	settled, err := limiter.Settle(ctx, d, tokens)
 //
-// A part names the same charge, and claims of one subject and scope are settled once between them:
-// settle them in the same part. The request ID goes with the first claim. Without an index, or with
-// one that the charge does not have, the result is the zero Charge.
+// A part refers to the same charge. Claims of one subject and scope are settled once together:
+// settle them in the same part. The request ID belongs to the first claim. Without indexes, or with
+// an index that the charge does not have, Part returns the zero Charge.
 func (c Charge) Part(indexes ...int) Charge {
 	indexes = slices.Compact(slices.Sorted(slices.Values(indexes)))
 	claims := c.Claims()
@@ -122,8 +122,8 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// pick adds the instant of claim i to those of a part of which it is claim k: the first has its own
-// place, the others are in a list unless all claims have the same.
+// pick adds the instant of claim i to those of a part in which it becomes claim k: the first one
+// has its own field, and the others are in a list unless all claims have the same instant.
 func pick(list, of []int64, first *int64, k, i int) []int64 {
 	switch {
 	case of == nil:
@@ -136,7 +136,7 @@ func pick(list, of []int64, first *int64, k, i int) []int64 {
 	return list
 }
 
-// states is the number of states that the charge is about.
+// states returns the number of states that the charge is about.
 func (c *Charge) states() (n int) {
 	claims := c.Claims()
 	for i := range claims {

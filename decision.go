@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// inlineUsages is how many usages a decision holds without allocating: those of a minute, an hour
-// and a day. As a slice alone they cost a decision in memory 13 to 50 % more time.
+// inlineUsages is how many usages a decision holds without allocating: enough for a minute, an hour
+// and a day. With a slice alone, a decision in memory takes 13 to 50 % longer.
 const inlineUsages = 3
 
-// Decision is the answer to a [Request]. Copies of a decision name the same charge, which can be
-// refunded or settled once.
+// Decision is the answer to a [Request]. Copies of a decision refer to the same charge, which can
+// be refunded or settled once.
 type Decision struct {
 	// Allowed says whether the request may go ahead. Example: true for the first 10 requests in a
 	// minute under 10/1m.
 	Allowed bool
-	// Repeat says that the request ID was seen before, so nothing was charged; Charge is then that
-	// of the first request. Example: true for a retry with the same [Request.ID].
+	// Repeat says that the request ID was seen before, so nothing was charged; Charge is then the
+	// charge of the first request. Example: true for a retry with the same [Request.ID].
 	Repeat bool
 	// Banned says that the subject is banned, for BanLeft from now. Example: true for an hour after
 	// [Limiter.Ban] with time.Hour.
@@ -24,8 +24,8 @@ type Decision struct {
 	// Degraded says that the store could not be asked and a [FailurePolicy] decided. Example: true
 	// while Redis is down.
 	Degraded bool
-	// Unavailable says that a degraded decision denies for no other reason: no limit is known to be
-	// exceeded. Example: true under [FailDeny] while Redis is down.
+	// Unavailable says that a degraded decision denies only because the store could not be asked:
+	// no limit is known to be exceeded. Example: true under [FailDeny] while Redis is down.
 	Unavailable bool
 	// Denier is the number of the claim that denied, counted from 1; 0 if none did. Example: 2 if
 	// Claims[1] had no room.
@@ -37,14 +37,15 @@ type Decision struct {
 	// was allowed at once. After [ModeReserve] it is how long to wait before going ahead with an
 	// allowed request, and the usages are as of that instant. Example: 850ms.
 	RetryAfter time.Duration
-	// BanLeft is how long the subject is still banned; zero unless it is. RetryAfter may be longer:
-	// limits need not have room when a ban ends. Example: 59m while a ban of an hour is a minute
-	// old.
+	// BanLeft is how long the subject remains banned, or zero if it is not banned. RetryAfter may
+	// be longer: limits need not have room when a ban ends. Example: 59m while a ban of an hour is
+	// a minute old.
 	BanLeft time.Duration
-	// Charge names what was charged, for [Limiter.Refund], [Limiter.Settle] and [Limiter.Hold]. Its
-	// claims are those of the request, even if nothing was charged. A repeat that is allowed has
-	// the charge of the first request, so that a caller whose answer was lost can settle it, once
-	// between them; Hold leaves it alone. Example: a Charge that IsZero after a denial.
+	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
+	// [Limiter.Hold]. Its claims are those of the request, even if nothing was charged. A repeat
+	// that is allowed has the charge of the first request, so that a caller whose answer was lost
+	// can settle it: the charge is settled once for both. Hold keeps no place for a repeat.
+	// Example: a Charge that IsZero after a denial.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if they fit
@@ -52,9 +53,9 @@ type Decision struct {
 }
 
 // Usages returns the usage of every limit: those of the first claim, then those of the second, and
-// so on, each in the order of its Limits. It is empty if nothing is known. The usages are a part of
-// the decision: they must not be changed, and are valid until another one is assigned to it.
-// Example: Usages()[1] is that of the hour under 10/1m and 100/1h.
+// so on, each in the order of its Limits. It is empty if nothing is known. The usages are part of
+// the decision: callers must not change them, and they are valid until the decision is overwritten.
+// Example: Usages()[1] is the usage of the hour under 10/1m and 100/1h.
 func (d *Decision) Usages() []Usage {
 	if d.many != nil {
 		return *d.many
@@ -132,7 +133,7 @@ func (d *Decision) state(i int) State {
 }
 
 // UsagesOf returns the usages of one claim, by its index, in the order of its Limits. It is empty
-// if nothing is known of it. See [Decision.Usages].
+// if nothing is known about it. See [Decision.Usages].
 func (d *Decision) UsagesOf(claim int) []Usage {
 	claims, usages := d.Charge.Claims(), d.Usages()
 	for i := range claims {
@@ -145,8 +146,8 @@ func (d *Decision) UsagesOf(claim int) []Usage {
 	return nil
 }
 
-// Decisive returns the state that matters most to the caller; see [State.Outweighs]. Example: that
-// of the minute, with 2 left, if the hour has 40 left.
+// Decisive returns the state that matters most to the caller; see [State.Outweighs]. Example: the
+// state of the minute, with 2 left, if the hour has 40 left.
 func (d *Decision) Decisive() State {
 	best := State{Limit: &noLimit}
 	for i := range d.Usages() {
@@ -158,8 +159,8 @@ func (d *Decision) Decisive() State {
 }
 
 // Outweighs reports whether a state matters more to the caller than another: it denies for longer,
-// or admits fewer further requests of the same cost, or, if it admits as many, more of it is used.
-// Example: 30 units left for requests that cost 10 outweigh 5 requests left.
+// or admits fewer further requests of the same cost, or, if both admit equally many, more of it is
+// used. Example: 30 units left for requests that cost 10 outweigh 5 requests left.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter == Never || than.RetryAfter != Never && s.RetryAfter > than.RetryAfter
@@ -172,8 +173,8 @@ func (s State) Outweighs(than State) bool {
 	return hi > thanHi || hi == thanHi && lo > thanLo
 }
 
-// requests is how many further requests of the same cost there is room for. Each takes one place
-// under a concurrency limit.
+// requests returns how many further requests of the same cost there is room for. Each takes one
+// place under a concurrency limit.
 func (s *State) requests() int64 {
 	if s.Limit.Algorithm == AlgorithmConcurrency {
 		return s.Remaining()
@@ -181,11 +182,12 @@ func (s *State) requests() int64 {
 	return s.Remaining() / max(1, s.Cost)
 }
 
-// Remaining is what is left of the decisive limit. See [Decision.Decisive].
+// Remaining returns what is left of the decisive limit. See [Decision.Decisive].
 func (d *Decision) Remaining() int64 { return d.Decisive().Remaining() }
 
-// Key names who was decided on: the subject of the claim that denied, else of the first, and its
-// scope if it has one. Example: "user:42", or "user:42:login" in the scope "login".
+// Key returns the subject that was decided on, and its scope if it has one: those of the claim that
+// denied, otherwise of the first claim. Example: "user:42", or "user:42:login" in the scope
+// "login".
 func (d *Decision) Key() string {
 	claims := d.Charge.Claims()
 	if n := int(d.Denier); n > 0 && n <= len(claims) {

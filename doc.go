@@ -1,5 +1,5 @@
-// Package stint is for programs that limit how often something may happen, exactly, across any
-// number of processes. Start with [New] and [Limiter.Allow]: a hundred per minute and user.
+// Package stint limits how often something may happen, exactly, across any number of processes.
+// Start with [New] and [Limiter.Allow], here with a hundred requests per minute and user:
 //
 //	store, err := stores.Open(ctx, "memory")
 //	...
@@ -11,23 +11,24 @@
 //	case !d.Allowed:    // denied; try again after d.RetryAfter
 //	}
 //
-// An HTTP server needs one line, see package httplimit:
+// An HTTP server needs one line; see package httplimit:
 //
 //	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
 //
-// A [Limiter] holds one or more limits and a [Store] that remembers. "memory" is for limits inside
-// one process. With the URL of a Redis or Valkey, "redis://localhost:6379", any number of processes
-// share them, and every decision is one atomic script call; while Redis is away, each process
-// decides under limits of its own.
+// A [Limiter] holds one or more limits and a [Store] that remembers what was used. "memory" is for
+// limits inside one process. With the URL of a Redis or Valkey server, "redis://localhost:6379",
+// any number of processes share the limits, and every decision is one atomic script call; while
+// Redis is unavailable, each process decides under limits of its own.
 //
-// [Limiter] describes the verbs: Allow, Wait, Peek, Take, and what corrects or ends a charge.
+// [Limiter] describes the methods Allow, Wait, Peek and Take, and those that correct or end a
+// charge.
 //
-// # What is promised
+// # Guarantees
 //
 // An [AlgorithmSliding] limit of L per W admits at most L in any window of length W, wherever that
 // window begins, for as long as the store answers; docs/resilience.md has the bound for outages.
-// Several limits are charged all or none. A denial charges nothing. Time is the store's, so clocks
-// of callers do not matter.
+// Several limits are charged together or not at all. A denial charges nothing. Time is the store's
+// time, so the clocks of callers do not matter.
 //
 // A denial is a value; a failure of the store is an error. When an error is returned, nothing was
 // decided. What to do without a store is the caller's policy; package resilience implements
@@ -37,7 +38,7 @@
 //
 //   - stores opens a store from a URL; memorystore, redisstore and resilience are its parts.
 //   - httplimit and grpclimit limit servers and clients.
-//   - outbound keeps calls to other people's APIs within their limits.
-//   - policy decides requests by rules for tiers and routes, config reads such rules.
+//   - outbound keeps calls to third-party APIs within their limits.
+//   - policy decides requests by rules for tiers and routes; config reads such rules.
 //   - driver and storetest are for authors of stores.
 package stint

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that no passing of time will admit: its cost is above the
-// capacity of a limit, or the limit is zero.
+// Never is the RetryAfter of a request that no wait will admit: its cost exceeds the capacity of a
+// limit, or a limit is zero.
 const Never = time.Duration(-1)
 
 // DeniedError is a denial as an error, for callers that want one. See [Decision.Err]; stores never
@@ -34,7 +34,7 @@ func (e *DeniedError) Error() string {
 	return "rate limit exceeded for key " + quote(e.Key)
 }
 
-// InvalidError is a mistake of the caller's: nothing was done. It lists every mistake there is.
+// InvalidError reports mistakes of the caller. Nothing was done. It lists every mistake.
 type InvalidError struct{ Err error }
 
 func (e *InvalidError) Error() string { return "stint: invalid: " + e.Err.Error() }
@@ -44,11 +44,11 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // StoreError is a failure of the store: nothing is known about the decision.
 type StoreError struct {
-	// Op is what was attempted: "take", "amend" or "command", or what a store does beside them,
-	// such as "ping".
+	// Op is the operation that failed: "take", "amend" or "command", or another operation of a
+	// store, such as "ping".
 	Op string
 	// Kind tells failures apart, for metrics and for callers that decide what to do. The zero value
-	// is a [KindOther].
+	// means [KindOther].
 	Kind StoreErrorKind
 	Err  error
 }
@@ -87,7 +87,7 @@ func (e *StoreError) Error() string { return fmt.Sprintf("stint: %s: %v", e.Op, 
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// quote shows a key as the documents do, in single quotes and never with control characters.
+// quote formats a key as the documentation does, in single quotes and without control characters.
 func quote(s string) string {
 	const most = 128
 	if len(s) > most {

@@ -10,13 +10,13 @@ import (
 type FailurePolicy struct {
 	// Mode is FailLocal unless set.
 	Mode FailureMode
-	// Budget is how long a decision may take; zero leaves it to the store. [StrictBudget] is for
-	// those who want exact limits before quick answers.
+	// Budget is how long a decision may take; zero leaves it to the store. Use [StrictBudget] to
+	// prefer exact limits over quick answers.
 	Budget time.Duration
 }
 
-// StrictBudget is a Budget that is longer than a store that works ever takes. With it, decisions
-// wait for a store that is slow, instead of being made without it.
+// StrictBudget is a Budget longer than a working store ever takes. With it, decisions wait for a
+// slow store instead of being made without it.
 const StrictBudget = time.Second
 
 // FailureMode is what to do when the store fails.
@@ -24,7 +24,7 @@ type FailureMode uint8
 
 const (
 	// FailLocal decides in memory, by the same limits divided among the processes that share them:
-	// nobody is refused for the store's sake, and an outage is no free pass.
+	// no request is denied merely because the store fails, and an outage does not lift the limits.
 	FailLocal FailureMode = iota
 	// FailAllow allows everything.
 	FailAllow

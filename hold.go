@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// heartbeatTime is how long a heartbeat waits for the store at most. One that arrives later is
-	// void.
+	// heartbeatTime is the longest that a heartbeat waits for the store. A heartbeat that arrives
+	// later is void.
 	heartbeatTime = time.Second
-	// releaseTime is how long to wait for the store to take back a place, which expires by itself.
+	// releaseTime is how long a release waits for the store. A place also expires by itself.
 	releaseTime = time.Second
-	// beatTime is how long a release waits for a heartbeat under way, over a store that amends in
-	// order.
+	// beatTime is how long a release waits for a heartbeat that is under way, if the store amends
+	// in order.
 	beatTime = time.Millisecond
 )
 
@@ -23,32 +23,33 @@ const (
 // heartbeat got through in time, or the subject was reset.
 var ErrPlaceLost = errors.New("stint: the place is lost")
 
-// Hold keeps the place that an allowed request took under concurrency limits, and its hold, see
-// [Request.Hold], by sending heartbeats, until release is called; release gives the place back:
+// Hold sends heartbeats to keep the place that an allowed request took under concurrency limits,
+// and its hold (see [Request.Hold]), until release is called. release gives the place back:
 //
 //	d, err := lim.Allow(ctx, "report:7")
 //	...
 //	ctx, release := lim.Hold(ctx, d)
 //	defer release()
 //
-// The context it returns also ends when the place is lost, with the cause [ErrPlaceLost], or
+// The returned context also ends when the place is lost, with the cause [ErrPlaceLost], or
 // released. The end of ctx itself does not release the place. Call Hold as soon as the request is
 // answered: it allows for a tenth of the time that a place lasts between the request and the call.
 //
 // If the store is out of reach for longer than a place lasts, the place is lost: others may be
 // admitted instead. The next heartbeat that gets through takes it back, above the limit's maximum
-// if necessary, so that nobody else is admitted until it is free. The number of holders whose
+// if necessary, so that no other holder is admitted until it is free. The number of holders whose
 // context has not ended never exceeds the maximum, unless the store loses its state.
 //
-// The error of release is that of giving the place back, or [ErrPlaceLost] if the place was ever
-// lost, with the error of the last heartbeat. It waits for the store for the time budget at most:
-// then the place is given back in the background. Over a store without package resilience it waits
-// for a heartbeat under way: at most two seconds, including its own call.
+// release returns the error of giving the place back, or [ErrPlaceLost] if the place was ever lost,
+// with the error of the last heartbeat. It waits for the store at most for the time budget: after
+// that, the place is given back in the background. Over a store without package resilience it waits
+// for a heartbeat that is under way: at most two seconds, including its own call.
 //
-// The hold of a request is not released: settle it, before release or after. If it is not settled,
-// it expires after release has ended the heartbeats. A hold that expires does not end the context.
+// release does not release the hold of a request: settle it, before or after release. If it is not
+// settled, it expires after release has ended the heartbeats. A hold that expires does not end the
+// context.
 //
-// If the decision has neither a place nor a hold, Hold returns ctx as it is, and a release that
+// If the decision has neither a place nor a hold, Hold returns ctx unchanged, and a release that
 // does nothing: after a denial or a peek, under limits that are not concurrency limits, and under
 // [FailAllow] while the store is down. A repeat keeps no place, only the hold.
 func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, release func() error) {
@@ -75,7 +76,7 @@ type holder struct {
 	store  Store
 	charge Charge
 	window time.Duration
-	place  bool // it has one, not only a hold
+	place  bool // it has a place, not only a hold
 
 	expires *time.Timer             // ends the context when the place is lost
 	lose    context.CancelCauseFunc // of that context
@@ -83,11 +84,11 @@ type holder struct {
 	lost    bool // set once
 
 	failure error     // of the last heartbeat
-	until   time.Time // when one that was not answered is void
+	until   time.Time // when an unanswered heartbeat is void
 }
 
-// hold does what Hold does for a charge that has a place. It is a function of its own so that other
-// charges cost nothing.
+// hold implements Hold for a charge that has a place or a hold. It is a separate function so that
+// other charges cost nothing.
 func hold(ctx context.Context, store Store, c Charge, window time.Duration, place bool) (
 	context.Context, func() error) {
 	held, end := context.WithCancelCause(ctx)
@@ -132,8 +133,8 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	}
 }
 
-// loses notes that the place is lost, once. A hold alone may expire: the work goes on, and is
-// settled.
+// loses notes that the place is lost, once. A hold without a place may expire: the work goes on,
+// and is settled.
 func (h *holder) loses() {
 	if !h.place {
 		return
@@ -144,7 +145,7 @@ func (h *holder) loses() {
 	})
 }
 
-// beat sends one heartbeat. It reports false if there is no use in another one.
+// beat sends one heartbeat. It reports false if another one would be useless.
 func (h *holder) beat(ctx context.Context) bool {
 	sent := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, sent.Add(min(max(h.window/3, time.Millisecond), heartbeatTime)))
@@ -183,7 +184,7 @@ func (h *holder) release(ctx context.Context) error {
 	if err == nil && !held.Changed {
 		err = h.failure
 	}
-	h.once.Do(func() {}) // from now on it is certain
+	h.once.Do(func() {}) // from now on, lost does not change
 	switch {
 	case !h.lost:
 		return err
@@ -193,8 +194,8 @@ func (h *holder) release(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrPlaceLost, err)
 }
 
-// place returns the shortest time that a place of the charge lasts without a heartbeat; 0 if it has
-// none.
+// place returns the shortest time that a place of the charge lasts without a heartbeat, or 0 if it
+// has no place.
 func (c *Charge) place() time.Duration {
 	shortest, claims := time.Duration(0), c.Claims()
 	for i := range claims {

@@ -42,8 +42,8 @@ func (a Algorithm) String() string {
 	return "algorithm(" + strconv.Itoa(int(a)) + ")"
 }
 
-// Bounds on what a limit may say. Everything counted is an integer that a float64 holds exactly,
-// because Redis scripts compute in float64.
+// Bounds on limits. Everything counted is an integer that a float64 holds exactly, because Redis
+// scripts compute in float64.
 const (
 	// MaxUnits is the largest limit, burst, cost and sum: 2^53.
 	MaxUnits = int64(1) << 53
@@ -56,18 +56,18 @@ const (
 	MaxLimits = 16
 )
 
-// Resolution is into how much a sliding limit divides its window. A limit whose capacity is no
-// larger remembers every request by its exact microsecond. A larger one gathers requests in slices
-// of a Resolution-th of its window, each counted until the end of its slice has left the window:
-// nothing is released early, and room comes back at most one slice late.
+// Resolution is the number of slices into which a sliding limit divides its window. A limit whose
+// capacity is no larger remembers every request by its exact microsecond. A larger limit gathers
+// requests in slices of a Resolution-th of its window, and counts each until the end of its slice
+// has left the window: nothing is released early, and room comes back at most one slice late.
 const Resolution = 125
 
-// Limit is how much is allowed in how long. It is a plain value: compare it, copy it, write it as a
-// literal.
+// Limit is the number of units allowed per window. It is a plain value: compare it, copy it, write
+// it as a literal.
 //
-// What a store remembers of a subject belongs to the limit's identity, which is its name, algorithm
-// and window. Max and Burst are not part of it: change them and the next decision applies the new
-// ones, with the history kept.
+// What a store remembers about a subject belongs to the limit's identity, which is its name,
+// algorithm and window. Max and Burst are not part of it: if you change them, the next decision
+// applies the new values and keeps the history.
 type Limit struct {
 	// Max is the number of units per Window. Zero denies everything.
 	Max int64
@@ -75,31 +75,32 @@ type Limit struct {
 	Window time.Duration
 	// Burst is the most that may be taken at once, in units; zero means Max. For Sliding it is a
 	// multiple b of Max: at most b·Max in any Window, refilled smoothly at Max per Window. For
-	// Bucket it is the capacity. Others have none.
+	// Bucket it is the capacity. Other algorithms have no burst.
 	Burst int64
 	// Algorithm is Sliding unless set.
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
-	// package resilience is in use. The limit stays strict everywhere; the price is that units
+	// package resilience is in use. The limit stays strict everywhere. The price is that units
 	// count from when a block was taken until after its end, and that a process that is cut off
-	// from the store denies. For Sliding, Fixed and Calendar.
+	// from the store denies. Leased is for Sliding, Fixed and Calendar.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
-	// settled, though its window is no longer than the hold: never more than Max is then in flight.
-	// For limits without a burst that are not buckets.
+	// settled, even if the window is no longer than the hold: then never more than Max is in
+	// flight. It is for limits without a burst that are not buckets.
 	HoldThrough bool
 	// ChargeExpired charges the whole estimate of a hold that expires, instead of what heartbeats
-	// have reported. For limits that hold.
+	// have reported. It is for limits that hold.
 	ChargeExpired bool
 	// Start is where the periods of a calendar limit begin: the day of a month, 1 to 31, where 31
-	// is the last day of every month, or the day of a week, 1 for Monday to 7 for Sunday. 0 is 1.
+	// is the last day of every month, or the day of a week, 1 for Monday to 7 for Sunday. 0 means
+	// 1.
 	Start int8
-	// Zone is the time zone of a calendar limit by its IANA name, such as "Europe/Berlin"; "" is
+	// Zone is the time zone of a calendar limit by its IANA name, such as "Europe/Berlin"; "" means
 	// UTC. Zone and Start are not part of the limit's identity: if they change, the running period
-	// ends when it would have.
+	// ends when it would have ended anyway.
 	Zone string
-	// Name tells apart two limits with equal algorithm and window on one subject. It may hold
-	// letters, digits and "_-."; most limits need none.
+	// Name distinguishes two limits with the same algorithm and window on one subject. It may
+	// contain letters, digits and "_-."; most limits need none.
 	Name string
 }
 
@@ -124,15 +125,15 @@ func TokenBucket(capacity, refill int64, interval time.Duration) Limit {
 	return Limit{Max: refill, Window: interval, Burst: capacity, Algorithm: AlgorithmBucket}
 }
 
-// Daily returns a limit of max units per day of the calendar, in UTC
-// unless [Limit.In] says otherwise. What is used is forgotten when the period ends.
+// Daily returns a limit of max units per day of the calendar, in UTC unless [Limit.In] says
+// otherwise. Usage is forgotten when the period ends.
 func Daily(max int64) Limit { return calendarLimit(max, calendar.Day) }
 
-// Weekly returns a limit of max units per week, from Monday on unless [Limit.From] says otherwise.
-// See [Daily].
+// Weekly returns a limit of max units per week, beginning on Monday unless [Limit.From] says
+// otherwise. See [Daily].
 func Weekly(max int64) Limit { return calendarLimit(max, calendar.Week) }
 
-// Monthly returns a limit of max units per month, from the first day on unless [Limit.On] says
+// Monthly returns a limit of max units per month, beginning on the first day unless [Limit.On] says
 // otherwise. See [Daily].
 func Monthly(max int64) Limit { return calendarLimit(max, calendar.Month) }
 
@@ -149,8 +150,8 @@ func (l Limit) In(zone string) Limit {
 	return l
 }
 
-// On returns a monthly limit whose periods begin on a day of the month, as bills do: 31 is the last
-// day of every month.
+// On returns a monthly limit whose periods begin on a day of the month, like billing periods: 31 is
+// the last day of every month.
 func (l Limit) On(day int) Limit {
 	l.Start = int8(min(max(day, -1), 100)) // checked by Validate
 	return l
@@ -167,9 +168,9 @@ func AtOnce(max int64, expiry time.Duration) Limit {
 	return Limit{Max: max, Window: expiry, Algorithm: AlgorithmConcurrency}
 }
 
-// WithBurst returns the limit with a burst of times its Max: the same rate in the long run, more of
-// it at once. PerMinute(10).WithBurst(2) admits 20 at once and at most 20 in any minute, and one
-// more every six seconds after that.
+// WithBurst returns the limit with a burst of times its Max: the rate in the long run stays the
+// same, but more may be taken at once. PerMinute(10).WithBurst(2) admits 20 at once and at most 20
+// in any minute, and one more every six seconds after that.
 func (l Limit) WithBurst(times int64) Limit {
 	if l.Max == 0 {
 		return l
@@ -194,7 +195,7 @@ func (l Limit) WithLease() Limit {
 	return l
 }
 
-// Capacity is the most that can be taken at once: zero if Max is zero.
+// Capacity returns the most that can be taken at once: zero if Max is zero.
 func (l *Limit) Capacity() int64 {
 	if l.Burst > 0 && l.Max > 0 {
 		return l.Burst
@@ -208,7 +209,7 @@ func (l *Limit) hasMeter() bool {
 	return l.Algorithm == AlgorithmBucket || l.Algorithm == AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
 
-// ID is the limit's identity as it stands in store keys: algorithm and window, and the name if it
+// ID returns the limit's identity as used in store keys: algorithm and window, and the name if it
 // has one, as in "sliding/1m" or "sliding/1m/login".
 func (l *Limit) ID() string {
 	b := make([]byte, 0, 32)
@@ -227,7 +228,7 @@ func (l *Limit) sameID(m *Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }
 
-// String returns the text that [ParseLimit] reads: "100/1m burst 3x".
+// String returns the text that [ParseLimit] reads, such as "100/1m burst 3x".
 func (l Limit) String() string {
 	b := make([]byte, 0, 48)
 	if l.Name != "" {
@@ -261,7 +262,7 @@ func (l Limit) String() string {
 	return string(b)
 }
 
-// MarshalText and UnmarshalText use the form of String and ParseLimit.
+// MarshalText returns the text of [Limit.String].
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads the form of [ParseLimit].
@@ -290,10 +291,10 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //
 // that is: an optional name and colon, units per window, an optional burst as a multiple ("2x") or
 // in units ("25", for buckets), an algorithm other than sliding, and whether it is leased and how
-// it holds. A window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. Or it is a
-// day, week, month or year of the calendar, with the day on which months begin (31 is the last),
-// that on which weeks begin, and a time zone, if these are not the first, Monday and UTC. The limit
-// is validated.
+// it holds. A window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. A window
+// can also be a day, week, month or year of the calendar, with the day on which months begin (31 is
+// the last), the day on which weeks begin, and a time zone, if these are not the first, Monday and
+// UTC. ParseLimit validates the limit.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
@@ -391,7 +392,7 @@ func parseLimit(text string) (Limit, error) {
 }
 
 func algorithmByName(name string) (Algorithm, bool) {
-	for i, n := range algorithmNames[:AlgorithmCalendar] { // that has words of its own
+	for i, n := range algorithmNames[:AlgorithmCalendar] { // calendar limits have words of their own
 		if n == name {
 			return Algorithm(i), true
 		}
@@ -473,7 +474,7 @@ func inUnits(text string) (right string, ok bool) {
 	unit := strings.TrimLeft(words[1], "0123456789")
 	number := cmp.Or(strings.TrimSuffix(words[1], unit), "1")
 	unit = strings.ToLower(unit)
-	if len(unit) > 2 { // not that of ms
+	if len(unit) > 2 { // not the s of ms
 		unit = strings.TrimSuffix(unit, "s")
 	}
 	short, ok := map[string]string{"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "hr": "h",
@@ -486,7 +487,7 @@ func inUnits(text string) (right string, ok bool) {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// appendWindow writes the window as limits have it: "1m", or "month".
+// appendWindow appends the window as limits spell it: "1m", or "month".
 func (l *Limit) appendWindow(b []byte) []byte {
 	if l.Algorithm == AlgorithmCalendar {
 		for name, window := range calendarWindows {
@@ -498,7 +499,7 @@ func (l *Limit) appendWindow(b []byte) []byte {
 	return appendWindow(b, l.Window)
 }
 
-// appendWindow writes a window in its shortest exact form: "1m", not "1m0s".
+// appendWindow appends a window in its shortest exact form: "1m", not "1m0s".
 func appendWindow(b []byte, window time.Duration) []byte {
 	if window >= day {
 		b = strconv.AppendInt(b, int64(window/day), 10)

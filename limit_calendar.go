@@ -16,7 +16,7 @@ var calendarWindows = map[string]time.Duration{"day": calendar.Day, "week": cale
 
 var weekdays = [...]string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 
-// appendCalendar writes where the periods begin, if that is not the default.
+// appendCalendar appends where the periods begin, if that is not the default.
 func (l *Limit) appendCalendar(b []byte) []byte {
 	switch {
 	case l.Start == 0:

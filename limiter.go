@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Limiter applies a set of limits to any number of subjects. A subject is whoever or whatever is
-// limited: a user, an address, a route, an external API. Each subject has its own count for each
-// limit, and a request is allowed if all limits have room for its cost.
+// Limiter applies a set of limits to any number of subjects. A subject is whatever is limited: a
+// user, an address, a route, an external API. Each subject has its own count for each limit, and a
+// request is allowed if all limits have room for its cost.
 //
 // A limiter keeps no counts itself; its [Store] does. Limiters with equal limits over one store act
-// as one, in however many processes. A Limiter is safe for concurrent use. The zero value is not
-// usable; see [New].
+// as one, across any number of processes. A Limiter is safe for concurrent use. The zero value is
+// not usable; see [New].
 //
 // A limiter has four ways to ask. They differ in what they do when there is no room:
 //
@@ -31,9 +31,9 @@ import (
 // Allow charges one unit. [Limiter.AllowN] charges several: tokens, bytes, credits. Once the true
 // cost is known, [Limiter.Settle] corrects the charge, and [Limiter.Refund] gives all of it back.
 // If the work takes longer than a window, or must not be charged if its process dies, a
-// [Request.Hold] holds an estimate until the true cost is settled. What was not asked about is
-// charged by [Limiter.Charge]. Under a concurrency limit, see [AtOnce], a request takes a place,
-// and [Limiter.Hold] keeps it until it is released.
+// [Request.Hold] holds an estimate until the true cost is settled. [Limiter.Charge] charges usage
+// that was not asked about. Under a concurrency limit, see [AtOnce], a request takes a place, and
+// [Limiter.Hold] keeps it until it is released.
 type Limiter struct {
 	store   Store
 	limits  []Limit
@@ -42,7 +42,7 @@ type Limiter struct {
 	log     *limiterLog // nil if nothing is logged
 	plain   plainStore  // decides for Allow, if it is not nil
 	claims  sync.Pool   // of *[1]Claim, for Allow: a store does not keep them
-	waiters waiters     // those in Wait
+	waiters waiters     // callers of Wait
 	sleep   func(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error)
 }
 
@@ -52,8 +52,8 @@ type Option interface {
 	apply(*Limiter)
 }
 
-// ByOption sets up By in packages httplimit and grpclimit, which limit by key. Every [Option] does,
-// and these packages have more of their own, which [New] does not take.
+// ByOption sets up By in packages httplimit and grpclimit, which limit by key. Every [Option] is a
+// ByOption. These packages have others of their own, which [New] does not accept.
 type ByOption interface{ byOption() }
 
 type optionFunc func(*Limiter)
@@ -65,8 +65,7 @@ func (l Limit) byOption()          {}
 func (l Limit) apply(lim *Limiter) { lim.limits = append(lim.limits, l) }
 
 // WithBans makes the limiter apply bans, and ban subjects that keep being denied. Without it bans
-// are off and cost nothing. With WithBans(BanPolicy{}) only bans made by hand apply, with
-// [Limiter.Ban].
+// are off and cost nothing. With WithBans(BanPolicy{}), only bans made with [Limiter.Ban] apply.
 func WithBans(policy BanPolicy) Option {
 	return optionFunc(func(l *Limiter) {
 		policy.Durations = slices.Clone(policy.Durations)
@@ -74,8 +73,8 @@ func WithBans(policy BanPolicy) Option {
 	})
 }
 
-// WithFailure says what happens to the limiter's requests when the store fails. The default is what
-// the store was configured for. It needs a store of package resilience.
+// WithFailure sets what happens to the limiter's requests when the store fails. The default is the
+// store's configuration. It needs a store of package resilience.
 func WithFailure(policy FailurePolicy) Option {
 	return optionFunc(func(l *Limiter) { l.failure = &policy })
 }
@@ -104,7 +103,7 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	}
 	r := Request{Claims: []Claim{{Subject: "any", Limits: l.limits}}, Bans: l.bans, Failure: l.failure}
 	if len(l.limits) == 0 {
-		r.Claims[0].Limits = []Limit{PerSecond(1)} // it need not have any
+		r.Claims[0].Limits = []Limit{PerSecond(1)} // a limiter need not have any
 	}
 	r.check(&m)
 	if err := m.invalid(); err != nil {
@@ -124,15 +123,15 @@ func (l *Limiter) Allow(ctx context.Context, subject string) (d Decision, err er
 	return d, err
 }
 
-// AllowN charges n units to the subject if all limits have room for all of them. Zero units only
-// look.
+// AllowN charges n units to the subject if all limits have room for all of them. If n is 0, it only
+// looks.
 func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decision, err error) {
 	err = l.allow(ctx, subject, n, &d)
 	return d, err
 }
 
-// allow is AllowN that answers in place: Go copies a decision twice wherever a function returns
-// what another one returned.
+// allow is AllowN, but stores the decision in d: Go copies a decision twice wherever a function
+// returns what another one returned.
 func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
@@ -163,8 +162,8 @@ func (l *Limiter) Peek(ctx context.Context, subject string) (Decision, error) {
 	return l.Take(ctx, r)
 }
 
-// Take decides any request. A claim without limits of its own gets the limiter's, and so does a
-// request without a ban or failure policy.
+// Take decides any request. A claim without limits gets the limiter's limits, and a request without
+// a ban or failure policy gets the limiter's.
 func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	if err := l.prepare(&r); err != nil {
 		return Decision{}, err
@@ -174,27 +173,29 @@ func (l *Limiter) Take(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// Charge charges a request whether or not there is room, also above the capacity: for usage that
-// was not asked about before, which is known only when it has happened. Later decisions see it. It
-// ignores bans and causes no denial. The decision is always allowed, and its charge can be settled
-// like any other.
+// Charge charges a request whether or not there is room, even above the capacity. It is for usage
+// that was not asked about before, because it is known only after the fact. Later decisions count
+// it. Charge ignores bans and causes no denial. The decision is always allowed, and its charge can
+// be settled like any other.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	r.Mode, r.MaxWait = modeForce, 0
 	return l.Take(ctx, r)
 }
 
-// Refund gives back what a decision charged, to the limits in whose window it still is. A charge is
-// refunded or settled once. Of a hold it gives back what heartbeats have not reported.
+// Refund gives back what a decision charged, to the limits whose window the charge has not left. A
+// charge can be refunded or settled once. For a hold, Refund gives back what heartbeats have not
+// reported.
 func (l *Limiter) Refund(ctx context.Context, d Decision) (Amended, error) {
 	return l.Settle(ctx, d, 0)
 }
 
-// Settle replaces the cost that a decision charged by the true one, once. If that is more, it may
-// take a limit above its capacity: a debt that later decisions see. It changes the limits in whose
-// window the charge still is. If the work may take longer than that, ask with a [Request.Hold]:
-// then the true cost is charged in any case, until the hold has expired for as long as it lasts.
+// Settle replaces the cost that a decision charged with the true cost, once. If that is more, it
+// may take a limit above its capacity: a debt, which later decisions count. Settle changes the
+// limits whose window the charge has not left. If the work may take longer than that, ask with a
+// [Request.Hold]: then the true cost is charged in any case, until the hold has been expired for as
+// long as it lasts.
 //
-// A bucket, or a limit with a burst, takes a debt of one capacity at most; the answer says how much
+// A bucket, or a limit with a burst, takes a debt of at most one capacity; the answer says how much
 // is charged:
 //
 //	settled, err := limiter.Settle(ctx, d, tokens)
@@ -205,17 +206,17 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, cost int64) (Amended, 
 	return l.Amend(ctx, d, Amendment{Kind: AmendSettle, Cost: cost})
 }
 
-// Extend is a heartbeat of a hold, see [Request.Hold], for callers that do not use [Limiter.Hold]:
-// the hold lasts as long again from now. Used is what the work has used so far, or 0: what is more
-// than is charged is charged, so that no more than that is lost if the process dies. It also renews
-// places under concurrency limits. The answer says whether the hold is open. If it has expired, it
+// Extend is a heartbeat of a hold (see [Request.Hold]) for callers that do not use [Limiter.Hold]:
+// the hold lasts as long again from now. used is what the work has used so far, or 0. Usage beyond
+// what is charged is charged, so that only later usage is lost if the process dies. Extend also
+// renews places under concurrency limits. The answer says whether the hold is open. An expired hold
 // can still be settled.
 func (l *Limiter) Extend(ctx context.Context, d Decision, used int64) (Amended, error) {
 	return l.Amend(ctx, d, Amendment{Kind: AmendExtend, Cost: used})
 }
 
 // Amend is the general form of Settle and Extend. With Costs it settles or extends several
-// quantities at once, by the names of their limits, or some of them:
+// quantities at once, or some of them, by the names of their limits:
 //
 //	limiter.Amend(ctx, d, stint.Amendment{Costs: stint.Costs{"input_tokens": 912, "output_tokens": 3050}})
 func (l *Limiter) Amend(ctx context.Context, d Decision, a Amendment) (Amended, error) {
@@ -234,7 +235,7 @@ func (l *Limiter) Amend(ctx context.Context, d Decision, a Amendment) (Amended, 
 	return done, err
 }
 
-// total is the true cost, that of all names together.
+// total returns the true cost, summed over all names.
 func (a *Amendment) total() (sum int64) {
 	if a.Costs == nil {
 		return a.Cost
@@ -246,15 +247,15 @@ func (a *Amendment) total() (sum int64) {
 }
 
 // Reset forgets what the subject has used of the limiter's limits, in the given scopes, or outside
-// of any if none is given.
+// of any scope if none is given.
 func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) error {
 	return l.inScopes(ctx, Command{Kind: CommandReset, Subject: subject, Limits: l.limits}, scopes)
 }
 
-// GiveBack takes up to that many units off what the subject has used of each of the limiter's
-// limits, the oldest first, in the given scopes, or outside of any if none is given. It is for
-// charges that are not at hand, such as those of another process. If you have the decision, use
-// Refund or Settle: they apply once and find exactly what was charged.
+// GiveBack subtracts up to the given number of units from what the subject has used of each of the
+// limiter's limits, the oldest first, in the given scopes, or outside of any scope if none is
+// given. It is for charges that are not at hand, such as those of another process. If you have the
+// decision, use Refund or Settle: they apply once, and to exactly what was charged.
 //
 // It is not idempotent: two calls give back twice. A call that failed may have succeeded in the
 // store, so do not repeat it blindly. It does not affect places under concurrency limits.
@@ -262,7 +263,7 @@ func (l *Limiter) GiveBack(ctx context.Context, subject string, units int64, sco
 	return l.inScopes(ctx, Command{Kind: CommandGiveBack, Subject: subject, Limits: l.limits, Units: units}, scopes)
 }
 
-// inScopes gives a command in each of the scopes.
+// inScopes sends a command for each of the scopes.
 func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) error {
 	if len(scopes) == 0 {
 		return l.command(ctx, c)
@@ -276,9 +277,9 @@ func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) erro
 	return nil
 }
 
-// Ban denies the subject everything for a time, in every limiter over the store that was made
-// [WithBans]. It never shortens a ban in force: of several, the one that ends last counts. To
-// shorten a ban, Unban first.
+// Ban denies the subject everything for a time, in every limiter over the store that was created
+// [WithBans]. It never shortens a ban in force: of several bans, the one that ends last counts. To
+// shorten a ban, call Unban first.
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
 		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}
@@ -309,7 +310,7 @@ func (l *Limiter) request(subject string, n int64) Request {
 	return Request{Claims: []Claim{{Subject: subject, Limits: l.limits, Cost: n}}, Bans: l.bans, Failure: l.failure}
 }
 
-// prepare fills in the limiter's limits and bans and validates the rest.
+// prepare fills in the limiter's limits and policies, and validates the request.
 func (l *Limiter) prepare(r *Request) error {
 	if slices.ContainsFunc(r.Claims, func(c Claim) bool { return c.Limits == nil }) {
 		if len(l.limits) == 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// WithLogger makes the limiter log what it decides: failures of the store at the level ERROR with
-// the cause, denials at WARN with the time to wait, settlements of which a part is not charged at
-// WARN, and admissions at DEBUG, each with the key and the limit, and at most five of each kind per
-// second. Keys are shortened. By default it logs nothing: callers get the decision and the error.
+// WithLogger makes the limiter log what it decides: failures of the store at ERROR with the cause,
+// denials at WARN with the time to wait, settlements that are not charged in full at WARN, and
+// admissions at DEBUG, each with the key and the limit, and at most five of each kind per second.
+// Keys are shortened. By default the limiter logs nothing: callers get the decision and the error.
 func WithLogger(logger *slog.Logger) Option {
 	return optionFunc(func(l *Limiter) { l.log = &limiterLog{logger: cmp.Or(logger, slog.Default())} })
 }
@@ -25,7 +25,7 @@ type limiterLog struct {
 	admissions, denials, failures, cuts logsample.Sampler
 }
 
-// decided logs a decision, or that there is none. Of a peek only a failure is logged.
+// decided logs a decision, or that there is none. For a peek, it logs only a failure.
 func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decision, err error) {
 	switch {
 	case l == nil:
@@ -36,8 +36,8 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	}
 }
 
-// failed logs a failure of the store, and what failed. A caller's mistake, or a caller that has
-// gone, is not one.
+// failed logs a failure of the store, and what failed. A caller's mistake or cancellation is not a
+// failure.
 func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -51,7 +51,7 @@ func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err erro
 	}
 }
 
-// cut logs a settlement of which a part is not charged.
+// cut logs a settlement that is not charged in full.
 func (l *limiterLog) cut(ctx context.Context, c *Claim, cost, charged int64) {
 	if l == nil {
 		return

@@ -2,10 +2,10 @@ package stint
 
 import "context"
 
-// Observer receives events from every part of stint. There is one interface for all of them, so
-// that one value can be handed to each: to count, to log, to trace. Package observe has one.
+// Observer receives events from every part of stint. All parts use this one interface, so that one
+// value can be passed to each: to count, to log, to trace. Package observe provides one.
 //
-// An observer ignores types of events that it does not know.
+// An observer ignores event types that it does not know.
 type Observer interface {
 	// Observe is called on the request path, by many goroutines at once. It must not block, and
 	// must not keep or change the event after it returns.
@@ -13,8 +13,8 @@ type Observer interface {
 }
 
 // Event is a pointer to a type of the package that sends it, which documents it: *policy.Verdict,
-// *policy.Settlement and *policy.Threshold of a guard; *resilience.Decided, *resilience.StoreCall and
-// *resilience.BreakerChange of a stack; *outbound.Call and *outbound.Cooldown of an API.
+// *policy.Settlement and *policy.Threshold of a guard; *resilience.Decided, *resilience.StoreCall
+// and *resilience.BreakerChange of a stack; *outbound.Call and *outbound.Cooldown of an API.
 type Event interface {
 	// Event does nothing. It marks the type.
 	Event()

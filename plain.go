@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// plainStore is a shorter way to ask a store in memory, for Allow. To hand over the claims of a
-// [Request] and a [Decision] takes such a store about as long as to decide: with it, Limiter.Allow
+// plainStore is a faster way for Allow to ask a store in memory. Passing the claims of a [Request]
+// and a [Decision] takes such a store about as long as deciding: with plainStore, Limiter.Allow
 // takes half the time.
 type plainStore interface {
-	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost
-	// and perhaps a ban policy, and nothing else. The results are those in the Decision and its
-	// Charge: the request is allowed if the id is not 0. If it is not ok, nothing was decided and
-	// nothing charged: Take has to be asked.
+	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost,
+	// perhaps a ban policy, and nothing else. The results are those in the Decision and its Charge:
+	// the request is allowed if id is not 0. If ok is false, nothing was decided and nothing
+	// charged: call Take.
 	TakePlain(ctx context.Context, subject, scope string, limits []Limit, cost int64, bans bool) (
 		id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third Usage)
 }
 
-// findPlain returns the shorter way to ask the store, or nil if the limiter cannot use one. A store
-// that embeds the one that has it is to see every request.
+// findPlain returns the store as a plainStore, or nil if the limiter cannot use it. A store that
+// embeds another one which has the method must see every request itself.
 func (l *Limiter) findPlain() plainStore {
 	if len(l.limits) > inlineUsages || l.log != nil {
 		return nil
@@ -37,7 +37,7 @@ func (l *Limiter) findPlain() plainStore {
 	return p
 }
 
-// allowPlain is AllowN by the shorter way. It reports false if that does not decide.
+// allowPlain is AllowN through TakePlain. It reports false if that does not decide.
 func (l *Limiter) allowPlain(ctx context.Context, subject string, n int64, d *Decision) (ok bool) {
 	c, few := &d.Charge.data, &d.few
 	c.ID, c.Now, c.Generation, d.RetryAfter, ok, few[0], few[1], few[2] = l.plain.TakePlain(ctx, subject, "",

@@ -22,24 +22,24 @@ const (
 	modeForce = Mode(protocol.ModeForce)
 )
 
-// Claim is one subject's part of a request: who, under which limits, and how many units.
+// Claim is one subject's part of a request: the subject, its limits and the number of units.
 type Claim struct {
-	// Subject is who is limited: any bytes, by convention "type:identifier". Bans apply to the
-	// subject in all its scopes.
+	// Subject identifies what is limited: any bytes, by convention "type:identifier". Bans apply to
+	// the subject in all its scopes.
 	Subject string
-	// Scope divides a subject, a route or an endpoint for instance: each scope has counts of its
-	// own. Empty is a scope like any other.
+	// Scope divides a subject, for instance by route or endpoint: each scope has its own counts.
+	// The empty scope is a scope like any other.
 	Scope string
-	// Limits must all have room. Nil means the limiter's own. They must not change afterwards: a
-	// charge refers to them, and so does a store that is still to answer.
+	// Limits must all have room. Nil means the limits of the limiter. They must not be changed
+	// afterwards: the charge refers to them, and so does a store that has yet to answer.
 	Limits []Limit
 	// Cost is the number of units to charge to each limit; zero only looks.
 	Cost int64
-	// Costs are those of the limits with a name, by that name, where they differ from Cost:
+	// Costs are the costs under named limits, by name, where they differ from Cost:
 	// {"input_tokens": 900, "output_tokens": 4096} beside a Cost of 1 for all others.
 	Costs Costs
-	// Shared says that the subject is not one caller but all of them together, a global ceiling for
-	// instance: bans neither apply to it nor are made of it.
+	// Shared says that the subject is not one caller but all of them together, for instance a
+	// global ceiling: bans neither apply to it nor result from its denials.
 	Shared bool
 }
 
@@ -56,33 +56,33 @@ func (c *Claim) CostOf(l *Limit) int64 {
 	return c.Cost
 }
 
-// Request is one question to a store: may this happen? All of its claims are granted together or
-// none is.
+// Request asks a store whether something may happen. Its claims are granted all together or not at
+// all.
 type Request struct {
-	// Claims are the parts of the request, at least one: a single one for most requests, several
-	// for those that count for several subjects, a user and its organization for instance.
+	// Claims are the parts of the request, at least one: one for most requests, several for
+	// requests that count for several subjects, for instance a user and its organization.
 	Claims []Claim
 	// ID names one logical request. A repeat of an ID that was charged within its life is allowed
-	// again without being charged, at most 8 times. It is one of the first claim's subject and
-	// scope. If the repeat has the same claims, apart from cost, Max and Burst, its decision has
-	// the charge of the first request.
+	// again without being charged, at most 8 times. An ID belongs to the subject and scope of the
+	// first claim. If the repeat has the same claims, apart from cost, Max and Burst, its decision
+	// has the charge of the first request.
 	ID string
 	// IDLife is how long an ID is remembered; zero means the shortest window of the first claim.
 	IDLife time.Duration
-	// Hold says that the costs are estimates, and for how long the work may go on without a sign of
-	// life: at most [MaxHold]. The true cost is charged by [Limiter.Settle], also when the charge
-	// has left its window. Until then a limit whose window is longer than Hold holds the estimate.
-	// If no heartbeat comes for that long, see [Limiter.Hold] and [Limiter.Extend], the hold
-	// expires: what heartbeats have reported is charged, and the rest is given back. A limit with a
-	// shorter window is charged the estimate at once, as a request without Hold is. Zero means no
-	// hold. It goes with Take.
+	// Hold says that the costs are estimates, and how long the work may go on without a sign of
+	// life: at most [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has
+	// left its window. Until then, a limit whose window is longer than Hold holds the estimate. If
+	// no heartbeat comes for that long, see [Limiter.Hold] and [Limiter.Extend], the hold expires:
+	// what heartbeats have reported is charged, and the rest is given back. A limit with a shorter
+	// window is charged the estimate at once, as for a request without Hold. Zero means no hold.
+	// Hold is for Take.
 	Hold time.Duration
 	// Mode is Take unless set.
 	Mode Mode
 	// MaxWait bounds how far ahead Reserve may book; zero means MaxWindow·MaxBurst.
 	MaxWait time.Duration
-	// Bans applies bans to the request, and says when repeated denials lead to one; nil means that
-	// bans are not even looked for.
+	// Bans applies bans to the request, and says when repeated denials lead to a ban; nil means
+	// that bans are not even checked.
 	Bans *BanPolicy
 	// Failure says what to do when the store fails; nil leaves it to the store.
 	Failure *FailurePolicy
@@ -90,14 +90,14 @@ type Request struct {
 	terms protocol.Terms
 }
 
-// Terms returns what a store that wraps another one asks beside what users ask. Package driver
-// documents them; programs that only limit something do not need them.
+// Terms returns the parts of the request for stores that wrap another store. Package driver
+// documents them; programs that only apply limits do not need them.
 func (r *Request) Terms() *protocol.Terms { return &r.terms }
 
 // Bounds on requests.
 const (
-	// MaxClaims is the largest number of claims in one request, and MaxTotal that of limits in all
-	// of them.
+	// MaxClaims is the largest number of claims in one request, and MaxTotal is the largest number
+	// of limits in all of them.
 	MaxClaims = 16
 	MaxTotal  = 128
 	// MaxSubject is the largest length of a subject, a scope or a request ID in bytes.
@@ -110,17 +110,17 @@ const (
 // makes none itself.
 type BanPolicy struct {
 	// After is the number of denials within Within that leads to a ban, 1 to [Resolution]. Zero
-	// means that none do; then all else is zero too.
+	// means that denials lead to no ban; then all other fields are zero, too.
 	After  int
 	Within time.Duration
-	// Durations are those of the first ban, the second and so on; the last one repeats. Example:
-	// 1m, 5m, 1h, 24h.
+	// Durations are the lengths of the first ban, the second and so on; the last one repeats.
+	// Example: 1m, 5m, 1h, 24h.
 	Durations []time.Duration
-	// Forgive is how long after the end of a ban the next one starts again at the first duration.
+	// Forgive is how long after the end of a ban the next ban starts again at the first duration.
 	Forgive time.Duration
 }
 
-// leaseFits reports whether Fit and Lease go with the rest of the request.
+// leaseFits reports whether Fit and Lease are compatible with the rest of the request.
 func (r *Request) leaseFits() bool {
 	t := &r.terms
 	if !t.Fit && t.Lease == 0 {
@@ -142,8 +142,9 @@ func (r *Request) leaseFits() bool {
 // books reports whether the request may book ahead.
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
-// grace is how long after its instant a booking may be used: it counts as if it were charged at the
-// end of that time. It is a twentieth of the shortest window, from 2 to 20 milliseconds.
+// grace returns how long after its instant a booking may be used: it counts as if it were charged
+// at the end of that time. The grace is a twentieth of the shortest window, from 2 to 20
+// milliseconds.
 func (r *Request) grace() time.Duration {
 	shortest := MaxWindow
 	for i := range r.Claims {
@@ -204,7 +205,7 @@ func (c *Claim) hasConcurrency() bool {
 	return false
 }
 
-// shortest is the shortest window of the claim's limits.
+// shortest returns the shortest window of the claim's limits.
 func (c *Claim) shortest() time.Duration {
 	shortest := MaxWindow
 	for i := range c.Limits {
@@ -213,8 +214,8 @@ func (c *Claim) shortest() time.Duration {
 	return shortest
 }
 
-// Key names the claim to people: its subject, and its scope if it has one. Example: "user:42", or
-// "user:42:login" in the scope "login".
+// Key returns a readable name of the claim: its subject, and its scope if it has one. Example:
+// "user:42", or "user:42:login" in the scope "login".
 func (c *Claim) Key() string {
 	if c.Scope == "" {
 		return c.Subject
@@ -222,8 +223,8 @@ func (c *Claim) Key() string {
 	return c.Subject + ":" + c.Scope
 }
 
-// states is the number of states that a store keeps for the claim: one for each distinct name of
-// its limits, concurrency limits aside.
+// states returns the number of states that a store keeps for the claim: one for each distinct name
+// of its limits, except concurrency limits.
 func (c *Claim) states() int {
 	var buf [MaxLimits]string
 	names := buf[:0]

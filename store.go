@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// Store remembers what subjects have used and decides on requests. Its clock rules: no caller
-// passes a time. Every method is atomic with respect to every other, for one subject at least, and
+// Store remembers what subjects have used and decides requests. Its own clock applies: no caller
+// passes a time. Every method is atomic with respect to every other, at least for one subject, and
 // safe for concurrent use.
 //
 // Package storetest holds the contract as a test suite that every store passes.
 type Store interface {
 	// Take decides a request that passed Request.Validate. It charges every limit of every claim,
 	// or none. An error means that no decision was made; whether a charge was made is then unknown,
-	// but it is at most one. The caller may use r.Claims for something else once Take has returned,
-	// so a store keeps copies; what the claims refer to, such as Limits, never changes.
+	// but there is at most one. The caller may reuse r.Claims once Take has returned, so a store
+	// keeps copies; what the claims refer to, such as Limits, never changes.
 	Take(ctx context.Context, r Request) (Decision, error)
 
 	// Amend changes what an earlier decision charged, once: a second amendment of the same charge
-	// changes nothing, save for Extend and Release. Nothing changes if the charge is Fallback or
-	// has Leased claims. What does not pass Amendment.Validate is refused with an [*InvalidError].
+	// changes nothing, except for Extend and Release. Nothing changes if the charge is Fallback or
+	// has Leased claims. An amendment that does not pass Amendment.Validate is refused with an
+	// [*InvalidError].
 	Amend(ctx context.Context, c Charge, a Amendment) (Amended, error)
 
-	// Command acts on one subject outside of any decision. One that does not pass its Validate is
-	// refused with an [*InvalidError].
+	// Command acts on one subject outside of any decision. A command that does not pass
+	// Command.Validate is refused with an [*InvalidError].
 	Command(ctx context.Context, c Command) error
 }
 
@@ -31,31 +32,32 @@ type Store interface {
 type Amendment struct {
 	// Kind is what to do.
 	Kind AmendmentKind
-	// Cost is the true cost, for Settle. It applies to the limits in whose window the charge still
-	// is; what is more than was charged becomes a debt if need be. If the request had a Hold, it is
-	// charged in any case. For Extend of a hold it is what was used so far.
+	// Cost is the true cost, for Settle. It applies to the limits whose window the charge has not
+	// left; what exceeds the charged cost becomes a debt if need be. If the request had a Hold, the
+	// true cost is charged in any case. For Extend of a hold, Cost is what was used so far.
 	Cost int64
-	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is not among
-	// them stay as they are, and can be settled later.
+	// Costs are true costs by the names of limits, instead of Cost. Limits whose name is missing
+	// stay as they are, and can be settled later.
 	Costs Costs
-	// MaxDebt bounds how many units above its capacity a bucket or a limit with a burst may be
-	// taken by this amendment, because they need time to recover from a debt; what is more is not
-	// charged, see [Amended]. Zero means one capacity of each limit. Other limits take
-	// the whole cost: they forget it after a window.
+	// MaxDebt bounds how many units above its capacity this amendment may take a bucket or a limit
+	// with a burst, because these limits need time to recover from a debt. What exceeds the bound
+	// is not charged; see [Amended]. Zero means one capacity of each limit. Other limits take the
+	// whole cost: they forget it after a window.
 	MaxDebt int64
 	// KnownOnly keeps Extend from taking back a place that the store has forgotten. It is for
-	// heartbeats on behalf of somebody who need not be trusted.
+	// heartbeats on behalf of untrusted clients.
 	KnownOnly bool
 }
 
 // Amended is what an amendment did.
 type Amended struct {
-	// Changed says whether anything changed; after Extend, whether all places of the charge are
-	// held or, if it has none, all of its holds are open.
+	// Changed reports whether anything changed; after Extend, whether all places of the charge are
+	// held or, if it has none, whether all of its holds are open.
 	Changed bool
-	// Charged is the cost that a Settle left charged, that of all names together with Costs: what
-	// the limit has that took the least of it, among those to which it applied, and 0 if nothing
-	// changed. It is less than the true cost if MaxDebt kept a limit from taking all of it.
+	// Charged is the cost that remains charged after a Settle, with Costs the sum over all names.
+	// It is the cost in the limit that took the least, among the limits to which the amendment
+	// applied, and 0 if nothing changed. It is less than the true cost if MaxDebt kept a limit from
+	// taking all of it.
 	Charged int64
 }
 
@@ -63,22 +65,21 @@ type Amended struct {
 type AmendmentKind uint8
 
 const (
-	// AmendSettle replaces the cost that was charged by the true one; zero gives everything back,
-	// places under concurrency limits included.
+	// AmendSettle replaces the cost that was charged with the true cost; zero gives everything
+	// back, places under concurrency limits included.
 	AmendSettle AmendmentKind = iota
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
-	// What was used so far beyond what is charged is charged. A place that the
-	// store has forgotten it takes back, above the maximum if need be; but not after the context's
-	// deadline, not if the charge was released or settled, and not for as long as a place lasts
-	// after a [CommandReset].
+	// It charges what was used so far beyond what is charged. It takes back a place that the store
+	// has forgotten, above the maximum if need be; but not after the context's deadline, not if the
+	// charge was released or settled, and not for as long as a place lasts after a [CommandReset].
 	AmendExtend
-	// AmendRelease gives a holder's place back. What other limits charged stays. A heartbeat that
+	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that
 	// may still be under way, because it was not answered, could take the place back until its
 	// deadline: send Release after that. See [Limiter.Hold].
 	AmendRelease
 )
 
-// Command is an act on one subject.
+// Command is an action on one subject.
 type Command struct {
 	Kind    CommandKind
 	Subject string
@@ -87,7 +88,7 @@ type Command struct {
 	Limits []Limit
 	// For is the length of a Ban.
 	For time.Duration
-	// Units is how many GiveBack gives back.
+	// Units is how many units GiveBack gives back.
 	Units int64
 }
 
@@ -104,16 +105,17 @@ const (
 	CommandBan
 	// CommandUnban ends a ban and forgets earlier ones and the denials that led to them.
 	CommandUnban
-	// CommandGiveBack takes up to Units off what the subject has used of each of the given limits
-	// in the given scope: the oldest first, and never what lies ahead, bookings and leases. It is
-	// for charges that are not at hand, those of another process for instance; whoever has the
-	// [Charge] settles it. Concurrency limits are left alone, for their places are released.
+	// CommandGiveBack subtracts up to Units from what the subject has used of each of the given
+	// limits in the given scope: the oldest first, and never from what lies ahead, bookings and
+	// leases. It is for charges that are not at hand, for instance those of another process; a
+	// caller that has the [Charge] settles it instead. Concurrency limits are left alone, because
+	// their places are released.
 	//
 	// Where requests share an entry (see [Resolution]; in a fixed window all do), a lease that ends
-	// in the one of now cannot be told from what was used: to give back more than was used there
+	// in the current entry cannot be told apart from usage: giving back more than was used there
 	// gives back units that their holder may still use.
 	//
-	// It is not idempotent. After an error it is not known whether the units were given back, and
-	// to ask again may give back twice as many.
+	// CommandGiveBack is not idempotent. After an error it is unknown whether the units were given
+	// back, and repeating the command may give back twice as many.
 	CommandGiveBack
 )

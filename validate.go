@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// mistakes collects the rules that a value breaks. Every rule is written once, in a method check:
-// as long as none is broken, a check allocates nothing and can be on the request path.
+// mistakes collects the rules that a value breaks. Every rule is written once, in a method named
+// check: as long as no rule is broken, a check allocates nothing and can run on the request path.
 type mistakes struct {
 	claim int // 1 + i while one of several claims is checked, Claims[i]
 	errs  []error
@@ -35,7 +35,7 @@ func (m *mistakes) invalid() error {
 	return &InvalidError{m.err()}
 }
 
-// Validate reports everything that is wrong with the limit, and what would be right.
+// Validate reports everything that is wrong with the limit, and how to correct it.
 func (l Limit) Validate() error {
 	var m mistakes
 	l.check(&m)
@@ -120,10 +120,10 @@ func (c *Claim) check(m *mistakes) {
 	}
 }
 
-// check notes costs that are out of bounds, or of no limit.
+// check notes costs that are out of bounds, or whose name no limit has.
 func (c Costs) check(m *mistakes, limits []Limit) {
 	if c == nil {
-		return // the keys of no map are allocated, too
+		return // collecting the keys of a nil map allocates, too
 	}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		if cost := c[name]; cost < 0 || cost > MaxUnits {
@@ -145,8 +145,8 @@ func (c *Claim) repeats(i int) bool {
 	return false
 }
 
-// Validate reports everything that is wrong with the request. Stores may rely on requests that
-// passed it.
+// Validate reports everything that is wrong with the request. Stores may rely on requests being
+// valid.
 func (r *Request) Validate() error {
 	var m mistakes
 	r.check(&m)
@@ -258,8 +258,8 @@ func (p *FailurePolicy) check(m *mistakes) {
 	}
 }
 
-// Validate reports everything that is wrong with the charge and the amendment of it: whether the
-// charge could be that of a decision, and whether it can be amended in this way.
+// Validate reports everything that is wrong with the charge and its amendment: whether the charge
+// can come from a decision, and whether it can be amended in this way.
 func (a Amendment) Validate(c *Charge) error {
 	var m mistakes
 	c.check(&m)
@@ -279,8 +279,8 @@ func (a Amendment) check(m *mistakes) {
 	}
 }
 
-// checkNames notes costs that no limit of a charge has the name of: their quantity would stay as it
-// is. A store does not check them, because it may see a part of the charge.
+// checkNames notes costs whose name no limit of the charge has: their quantity would stay as it is.
+// A store does not check names, because it may see only a part of the charge.
 func (a Amendment) checkNames(m *mistakes, c *Charge) {
 	for _, name := range slices.Sorted(maps.Keys(a.Costs)) {
 		if !slices.ContainsFunc(c.Claims(), func(c Claim) bool {
@@ -315,11 +315,11 @@ func (l *Limit) canLease() bool {
 	return l.Algorithm == AlgorithmSliding || l.Algorithm == AlgorithmFixed || l.Algorithm == AlgorithmCalendar
 }
 
-// canHold reports whether the limit can hold units until they are settled: a meter cannot, for it
-// gives units back with time.
+// canHold reports whether the limit can hold units until they are settled: a meter cannot, because
+// it gives units back over time.
 func (l *Limit) canHold() bool { return l.canLease() && !l.hasMeter() }
 
-// meterHint says what a limit whose meter cannot be counted exactly should be instead.
+// meterHint says how to change a limit whose meter cannot be counted exactly.
 const meterHint = "a rounder rate or window: capacity × window/gcd(maximum, window) of at most 2^53, " +
 	"the window in µs, or in whole milliseconds or seconds"
 

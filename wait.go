@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Wait charges one unit and returns when it may be used: at once if there is room, else when its
-// booking is due. Bookings are made in the order of the calls, across all processes.
+// Wait charges one unit and returns when it may be used: at once if there is room, otherwise when
+// its booking is due. Bookings are made in the order of the calls, across all processes.
 //
-// A Wait is one call to the store. Under a sliding limit with a window below four seconds it is two
-// or three: a booking may be used for 20 milliseconds, and counts as if it were used at their end,
-// which is too much of a short window. There a waiter asks the store again when its time has come,
-// and its unit counts from then. If others give something back meanwhile, a waiter asks once for an
-// earlier time, or twice if there is none.
+// A Wait makes one call to the store. Under a sliding limit with a window below four seconds it
+// makes two or three: a booking may be used for 20 milliseconds, and counts as if it were used at
+// the end of them, which is too much of a short window. There a waiter asks the store again when
+// its time has come, and its unit counts from then. If other callers give something back meanwhile,
+// a waiter asks once for an earlier time, or twice if there is none.
 //
-// It fails at once, with a [*DeniedError], if the wait would be longer than the context allows, or
-// if no waiting will help. If the context ends first, the booking is given back, and those behind
-// it move up. The decision is as of the admission.
+// Wait fails at once, with a [*DeniedError], if the wait would be longer than the context allows,
+// or if waiting does not help. If the context ends first, the booking is given back, and those
+// behind it move up. The decision is as of the admission.
 func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitFor(ctx, l.request(subject, 1))
 }
 
 // WaitFor is Wait for any request. It sets the Mode to [ModeReserve]. It waits no longer than the
-// request's MaxWait, if that is not zero. A request with a Hold books nothing: it asks again after
-// the time that each denial says, and earlier if the store announces that there may be room.
+// request's MaxWait, if that is not zero. A request with a Hold books nothing: WaitFor asks again
+// after the RetryAfter of each denial, and earlier if the store announces that there may be room.
 func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	if r.Hold > 0 {
 		return l.waitToHold(ctx, r)
@@ -46,7 +46,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 			d.admit()
 			return d, nil
 		case giveItBack:
-			if !d.Repeat { // else the first request may be waiting for it
+			if !d.Repeat { // otherwise the first request may be waiting for it
 				l.unbook(ctx, d.Charge)
 			}
 		case leaveIt:
@@ -54,14 +54,15 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err := ctx.Err(); err != nil {
 			return Decision{}, err
 		}
-		// It books again, with what is left of the longest wait.
+		// Book again, with what is left of the longest wait.
 		if longest > 0 {
 			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
 		}
 	}
 }
 
-// waitToHold takes until it is allowed, or until no wait that the caller has time for helps.
+// waitToHold asks until the request is allowed, or until no wait that the caller has time for
+// helps.
 func (l *Limiter) waitToHold(ctx context.Context, r Request) (Decision, error) {
 	longest := MaxWindow * MaxBurst
 	if r.MaxWait > 0 {
@@ -87,7 +88,7 @@ func (l *Limiter) waitToHold(ctx context.Context, r Request) (Decision, error) {
 	}
 }
 
-// awaitRoom sleeps until the time that a denial says, or until it is time to ask earlier.
+// awaitRoom sleeps for the RetryAfter of a denial, or until it is time to ask earlier.
 func (l *Limiter) awaitRoom(ctx context.Context, claims []Claim, d *Decision, asked time.Time) error {
 	w := l.waiters.join(claims, d, asked)
 	defer l.waiters.leave(w)
@@ -103,37 +104,37 @@ func (l *Limiter) awaitRoom(ctx context.Context, claims []Claim, d *Decision, as
 	return nil
 }
 
-// outcome is what becomes of a booking when its waiter stops waiting.
+// outcome says what to do with a booking when its waiter stops waiting.
 type outcome uint8
 
 const (
 	useIt outcome = iota
-	// giveItBack: the waiter was canceled or banned, or woke so late, because its machine slept for
-	// instance, that others have been counting without it.
+	// giveItBack: the waiter was canceled or banned, or woke so late, for instance because its
+	// machine slept, that others have been counting without it.
 	giveItBack
-	// leaveIt: where the booking is now is not known, and what is where it was may be another's. A
-	// store that learns later where it is gives it back, else it expires.
+	// leaveIt: it is unknown where the booking is now, and its earlier instant may belong to
+	// another booking. A store that learns later where it is gives it back; otherwise it expires.
 	leaveIt
 )
 
-// tooNear is how near a booking is that is not worth moving up, and moveUpTime how long a waiter
-// waits at most for an answer about that.
+// tooNear is the time to a booking below which it is not worth moving up, and moveUpTime is the
+// longest that a waiter waits for an answer about that.
 const (
 	tooNear    = 100 * time.Millisecond
 	moveUpTime = time.Second
 )
 
-// await sleeps until the booking of d comes, and says what to do with it. When the store announces
-// that there may be room earlier, it asks for an earlier booking, and so it does when a tentative
-// one has come; d is then the decision on that.
+// await sleeps until the booking of d is due, and says what to do with it. When the store announces
+// that there may be room earlier, await asks for an earlier booking. It also asks when a tentative
+// booking is due. d is then the decision on that.
 //
-// An answer about that may come late. How much earlier the booking is then follows from the times
-// that the store has for it, before and now.
+// The answer may come late. How much earlier the booking is then follows from the times that the
+// store has for it, before and now.
 //
-// It was asked for at some time. A place may have begun to count earlier than the caller can tell,
-// by as much as the answer took to come, which counts as being late. A store so slow that this
-// alone were half of the grace or more would keep everybody waiting for ever, so no more than that
-// counts.
+// asked is when the booking was requested. A booking may have begun to count earlier than the
+// caller can tell, by as much as the answer took to come, which counts as being late. If a store
+// were so slow that this alone was half of the grace or more, every caller would wait forever, so
+// at most half of the grace counts.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)
 	w := l.waiters.join(r.Claims, d, asked)
@@ -156,7 +157,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 				return giveItBack
 			}
 			return useIt
-		default: // it has come, and is asked about before it is used
+		default: // a tentative booking is due: ask about it before using it
 			r.Failure = failure
 		}
 		if ctx.Err() != nil {
@@ -179,11 +180,11 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 			if moved.RetryAfter == 0 || stands { // the clock of a store in a test
 				return useIt
 			}
-		case err == nil && !moved.Degraded: // somebody banned it
+		case err == nil && !moved.Degraded: // the subject was banned
 			return giveItBack
 		case err == nil || !notRun(err):
 			return leaveIt
-		case left <= 0: // nobody says that it may be used
+		case left <= 0: // no answer says that it may be used
 			return giveItBack
 		default:
 			left -= took
@@ -191,9 +192,9 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 	}
 }
 
-// tentative reports whether the request books tentatively: so much of a window would be lost to the
-// grace of a booking, more than a two-hundredth, that a waiter rather asks again before it uses its
-// booking. In a window of less than 20 graces it would lose more by asking.
+// tentative reports whether the request books tentatively: the grace of a booking would take so
+// much of a window, more than a two-hundredth, that a waiter asks again before it uses its booking.
+// In a window of less than 20 graces, asking would lose more.
 func (r *Request) tentative() bool {
 	shortest := MaxWindow
 	for i := range r.Claims {
@@ -207,7 +208,7 @@ func (r *Request) tentative() bool {
 	return shortest >= 20*grace && shortest < 200*grace
 }
 
-// admit makes a booking's decision that of its use. Its usages are as of then.
+// admit turns a booking's decision into that of its use. Its usages are as of the use.
 func (d *Decision) admit() {
 	d.RetryAfter = 0
 	booked := *d // its usages stay as they are
@@ -240,8 +241,8 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// sleep waits for d, or less if it is woken, and reports how long: by the wall clock too, since the
-// monotonic one may stand still while a machine sleeps.
+// sleep waits for d, or less if it is woken, and reports how long it took: by the wall clock too,
+// since the monotonic clock may stop while a machine sleeps.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error) {
 	start := time.Now()
 	timer := time.NewTimer(d)
@@ -256,8 +257,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (took tim
 	return max(now.Sub(start), now.Round(0).Sub(start.Round(0))), nil
 }
 
-// unbookTime is how long a canceled caller's booking is worth waiting for the store: an unreturned
-// booking expires by itself.
+// unbookTime is how long to wait for the store to take back a canceled caller's booking: a booking
+// that is not given back expires by itself.
 const unbookTime = time.Second
 
 func (l *Limiter) unbook(ctx context.Context, c Charge) {

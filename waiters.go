@@ -9,39 +9,39 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// announcer is a store that says when a subject may have room earlier; see package driver.
+// announcer is a store that announces when a subject may have room earlier; see package driver.
 type announcer interface {
 	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }
 
 // waiters are the callers of Wait whose bookings are ahead. While there are any, the limiter
-// listens to what its store announces, and has those of a subject that got room back ask for an
-// earlier booking.
+// listens to what its store announces, and makes the waiters of a subject that got room back ask
+// for an earlier booking.
 //
-// They do not all ask at once: those of one subject ask one after the other, in the order in which
-// they came, apart by moveUpApart, and each of them again only after moveUpPause, or after all
-// others if that is later. So a limiter asks at most a hundred times a second for one subject,
-// however many wait and however much is given back. Nobody overtakes another by asking, so a waiter
+// They do not all ask at once: those of one subject ask one after the other, in order of arrival,
+// moveUpApart apart. Each of them asks again only after moveUpPause, or after all others if that is
+// later. So a limiter asks at most a hundred times a second for one subject, however many callers
+// wait and however much is given back. Asking does not let a waiter overtake another, so a waiter
 // that could not move up asks once more: those ahead of it, in other processes too, may have moved
-// by then. One that joins a line that is moving asks, too: it has booked behind those who move.
+// by then. A waiter that joins a moving line asks, too: it has booked behind those that move.
 //
-// An announcement that is missed costs nothing but time, because a booking stands. Where the store
-// announces nothing, or while it cannot be listened to, a waiter asks when half of its wait is
-// over, but not within pollAfter: not at all in a wait of ten seconds, three times in one of a
-// minute and nine times in one of an hour.
+// A missed announcement costs only time, because a booking stands. If the store announces nothing,
+// or while the limiter cannot listen to it, a waiter asks when half of its wait is over, but not
+// within pollAfter: not at all in a wait of ten seconds, three times in a wait of a minute, and
+// nine times in a wait of an hour.
 type waiters struct {
-	store announcer // nil if it is none
+	store announcer // nil if the store announces nothing
 
 	mu    sync.Mutex
-	lines map[string][]*waiter // by the name of the subject, in the order in which they came
-	asked map[string]time.Time // when one of a line asked last
-	heard map[string]time.Time // of which subjects, when last; "" is all of them
+	lines map[string][]*waiter // by the name of the subject, in order of arrival
+	asked map[string]time.Time // when a waiter of a line last asked
+	heard map[string]time.Time // when each subject was last announced; "" means all of them
 	hears bool
 	stop  context.CancelFunc // ends listening
 }
 
-// maxHeard is how many subjects a limiter remembers to have heard of: for those whose booking is
-// made while something is announced, and who join after that.
+// maxHeard is how many announced subjects a limiter remembers, for callers whose booking is made
+// while something is announced and that join after that.
 const maxHeard = 1000
 
 const (
@@ -52,19 +52,19 @@ const (
 	listenAgain = 5 * time.Second
 )
 
-// waiter is a caller of Wait. A nil one does not wait long enough to hear of anything.
+// waiter is a caller of Wait. A nil waiter does not wait long enough for announcements to matter.
 type waiter struct {
 	names []string
-	woken chan struct{} // when it has to ask may have changed
+	woken chan struct{} // signaled when the time to ask may have changed
 
-	// Of the waiters:
+	// Guarded by waiters.mu:
 	askAt time.Time     // zero if it has no reason to ask
 	next  time.Time     // it does not ask before then
 	again bool          // it asks once more if it cannot move up
 	pause time.Duration // between two questions
 }
 
-// join adds the waiter for a booking, which was asked for at some time.
+// join adds the waiter for a booking that was requested at asked.
 func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	if d.RetryAfter < moveUpPause || d.Repeat {
 		return nil
@@ -117,7 +117,7 @@ func (ws *waiters) leave(w *waiter) {
 	}
 }
 
-// wake returns what wakes a waiter before its time.
+// wake returns the channel that wakes a waiter before its time.
 func (w *waiter) wake() <-chan struct{} {
 	if w == nil {
 		return nil
@@ -125,7 +125,7 @@ func (w *waiter) wake() <-chan struct{} {
 	return w.woken
 }
 
-// pause is how long a waiter sleeps of the time left.
+// pause returns how long a waiter sleeps of the time left.
 func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	pause := left
 	if w == nil {
@@ -142,7 +142,7 @@ func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	return max(pause, 0)
 }
 
-// told reports whether it is time that a waiter asks for an earlier booking.
+// told reports whether it is time for a waiter to ask for an earlier booking.
 func (ws *waiters) told(w *waiter) bool {
 	if w == nil {
 		return false
@@ -179,7 +179,7 @@ func (ws *waiters) answered(w *waiter, moved bool) {
 	w.again = false
 }
 
-// listen has waiters ask when there may be room earlier, until the last one has left.
+// listen makes waiters ask when there may be room earlier, until the last one has left.
 func (ws *waiters) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		start := time.Now()
@@ -194,8 +194,8 @@ func (ws *waiters) listen(ctx context.Context) {
 	}
 }
 
-// setHears notes whether the limiter listens, and has all waiters see to it, unless a newer
-// listener does.
+// setHears notes whether the limiter listens, and wakes all waiters so that they adapt, unless a
+// newer listener has taken over.
 func (ws *waiters) setHears(ctx context.Context, hears bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -210,7 +210,7 @@ func (ws *waiters) setHears(ctx context.Context, hears bool) {
 	}
 }
 
-// announced has those who wait for a subject ask, or all if it is "".
+// announced makes the waiters of a subject ask, or all waiters if subject is "".
 func (ws *waiters) announced(ctx context.Context, subject string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -232,7 +232,7 @@ func (ws *waiters) announced(ctx context.Context, subject string) {
 	}
 }
 
-// tell has a line of waiters ask, one after the other.
+// tell makes a line of waiters ask, one after the other.
 func tell(line []*waiter, now time.Time) {
 	pause := max(moveUpPause, time.Duration(len(line))*moveUpApart)
 	for i, w := range line {

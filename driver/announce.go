@@ -6,16 +6,15 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Announcer is a [stint.Store] that says which subjects got room back before their time: by a
-// refund, a settlement, a reset, the end of a ban, or a waiter that gave up. A limiter listens
-// while its callers wait, and package resilience does so always. All stores of this module are
-// Announcers.
+// Announcer is a [stint.Store] that announces which subjects got room back early: by a refund, a
+// settlement, a reset, the end of a ban, or a waiter that gave up. A limiter listens while its
+// callers wait, and package resilience always listens. All stores of this module are Announcers.
 type Announcer interface {
 	stint.Store
 	// Announcements calls f for each subject that got room back, in any process, until the context
-	// ends or it cannot listen any more. Some may be missed: nothing depends on one. The subject
-	// may be its hash if keys hold only that, or "" if it could be anyone's. Commanded is whether
-	// it was reset, banned or unbanned, rather than given something back. f does not block, and
-	// does not call the store.
+	// ends or it cannot listen any more. Some may be missed: nothing depends on a single one. The
+	// subject may be its hash if keys hold only the hash, or "" if it could be any subject.
+	// commanded reports whether it was reset, banned or unbanned, rather than given something back.
+	// f must not block, and must not call the store.
 	Announcements(ctx context.Context, f func(subject string, commanded bool)) error
 }

@@ -19,7 +19,7 @@ type BatchStore interface {
 type BatchAmender interface {
 	stint.Store
 	// AmendBatch amends each charge as Amend would, in the order of the batch, and fills in its
-	// Amended or Err. One that fails does not affect the others.
+	// Amended or Err. An amendment that fails does not affect the others.
 	AmendBatch(ctx context.Context, batch []*AmendCall)
 }
 
@@ -27,7 +27,7 @@ type BatchAmender interface {
 type AmendCall struct {
 	Charge    stint.Charge
 	Amendment stint.Amendment
-	// Deadline is how long the caller waits: a store carries out no heartbeat later, if it can
+	// Deadline is how long the caller waits: the store makes no heartbeat after that, if it can
 	// tell. Zero means no deadline.
 	Deadline time.Time
 
@@ -38,11 +38,11 @@ type AmendCall struct {
 // Call is one request of a batch, and its answer.
 type Call struct {
 	Request stint.Request
-	// Deadline is how long the caller waits: a store charges nothing later, if it can tell. Zero
-	// means no deadline.
+	// Deadline is how long the caller waits: the store charges nothing after that, if it can tell.
+	// Zero means no deadline.
 	Deadline time.Time
-	// Done, if it is set, may be called as soon as this call is answered, before the others of its
-	// batch are. After that, the store neither reads nor writes the call.
+	// Done, if it is set, may be called as soon as this call is answered, before the other calls of
+	// its batch. After that, the store neither reads nor writes the call.
 	Done func()
 
 	Decision stint.Decision

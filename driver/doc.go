@@ -1,11 +1,11 @@
-// Package driver is for authors of stores and of stores that wrap a store. It holds what goes
+// Package driver is for authors of stores and of stores that wrap a store. It contains what goes
 // beyond [stint.Store]: inspecting a store, deciding many requests in one call, and announcing
-// room. Programs that only limit something do not need it. Package storetest tests a new store
-// against the contract.
+// room. Programs that only apply limits do not need it. Package storetest tests a new store against
+// the contract.
 //
 // # What a store has to remember
 //
-// A store may forget or refuse what exceeds these bounds, as it says here:
+// A store may forget or refuse what exceeds these bounds, as follows:
 //
 //   - A request ID is allowed again 8 times without a charge. The next repeat is denied.
 //   - 1,000 request IDs of one subject and scope, with their charges. Beyond that, the oldest is
@@ -16,19 +16,20 @@
 //     of memory. A second one is applied only if it comes from another process after that many
 //     later ones.
 //   - 20,000 open holds of one subject, scope and name of limits. The next request with a hold is
-//     denied. What is charged without asking is charged there for good, and not held.
+//     denied. Units that [ModeForce] charges there are charged for good, and not held.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
 //
 // # Waiting
 //
-// Callers of [stint.Limiter.Wait] sleep until their booking comes. A store that is an [Announcer]
-// wakes them when there may be room earlier. Of others they ask now and then.
+// Callers of [stint.Limiter.Wait] sleep until their booking is due. A store that is an [Announcer]
+// wakes them when there may be room earlier. With other stores, they ask from time to time.
 //
 // # Order
 //
-// A heartbeat that was not answered may still arrive, and take a place back that was released
-// since. So a holder waits until it cannot, before it gives its place up. It need not if its store
-// has a method AmendsInOrder() bool that reports true, as that of package resilience does: such a
-// store sends a release itself, once no heartbeat of the same charge can arrive any more.
+// A heartbeat that was not answered may still arrive, and take back a place that was released
+// since. So a holder waits until its heartbeat cannot arrive any more before it gives up its place.
+// It need not wait if its store has a method AmendsInOrder() bool that reports true, like the store
+// of package resilience: such a store itself delays a release until no heartbeat of the same charge
+// can arrive any more.
 package driver

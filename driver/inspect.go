@@ -7,36 +7,36 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Inspector is a [stint.Store] that shows what it knows, for people who want to see why a subject
-// is limited. A store that wraps one which is not an Inspector fails with [errors.ErrUnsupported].
-// Its methods change nothing. They may be slow and do not belong on the request path.
+// Inspector is a [stint.Store] that shows what it knows, to help find out why a subject is limited.
+// A store that wraps one which is not an Inspector fails with [errors.ErrUnsupported]. Its methods
+// change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
-	// Inspect shows what a subject has used of some limits in a scope, and its ban. The claim's
-	// Cost and Shared do not matter. Without limits it shows only the ban. It shows the 1,000
-	// newest charges of every limit. A subject that was never seen has used nothing. A claim that a
-	// request may not have is refused with a [*stint.InvalidError].
+	// Inspect shows what a subject has used of some limits in a scope, and its ban. It ignores the
+	// claim's Cost and Shared. Without limits it shows only the ban. It shows the 1,000 newest
+	// charges of every limit. A subject that was never seen has used nothing. A claim that is not
+	// valid in a request is refused with a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
-	// Bans lists bans in force, the longest remaining first, and at most n of them: if there are n,
-	// more may be in force. It reads everything that is stored.
+	// Bans lists bans in force, those with the longest remaining time first, and at most n of them:
+	// if there are n, more may be in force. It reads everything that is stored.
 	Bans(ctx context.Context, n int) ([]Banned, error)
-	// Scopes lists the scopes in which something is counted for a subject, in order; "" is what is
-	// counted without one. Counts that are about to be removed may be among them. It lists at most
-	// 1,000: if there are that many, others may have been left out. A scope that was too long to be
-	// stored is shown as a hash, which begins with "~" and is not a scope. A store that does not
-	// keep names shows it as in "login#4kWXjsbSBbkYkHdLyaQgIQ", which can be inspected and reset.
-	// It reads everything that is stored. A subject that no claim may have is refused with a
-	// [*stint.InvalidError].
+	// Scopes lists the scopes in which something is counted for a subject, in order; "" stands for
+	// counts without a scope. Counts that are about to be removed may be among them. It lists at
+	// most 1,000: if there are that many, others may have been left out. A scope that was too long
+	// to be stored is shown as a hash, which begins with "~" and is not a scope. A store that does
+	// not keep names shows a scope as in "login#4kWXjsbSBbkYkHdLyaQgIQ", which can be inspected and
+	// reset. Scopes reads everything that is stored. A subject that is not valid in a claim is
+	// refused with a [*stint.InvalidError].
 	Scopes(ctx context.Context, subject string) ([]string, error)
 }
 
 // Inspection is what a store knows about a subject in a scope.
 type Inspection struct {
-	// Now is the store's clock.
+	// Now is the time by the store's clock.
 	Now time.Time
-	// Ban is the subject's, in all scopes.
+	// Ban is the subject's ban, in all scopes.
 	Ban BanState
-	// Windows are those of the limits, in their order.
+	// Windows are the windows of the limits, in their order.
 	Windows []Window
 }
 
@@ -44,7 +44,7 @@ type Inspection struct {
 type BanState struct {
 	// Until is when the ban ends; zero if none is in force.
 	Until time.Time `json:"until,omitzero"`
-	// Level is how many bans denials have led to in a row, including the one in force: each is
+	// Level is how many bans in a row denials have led to, including the one in force: each is
 	// longer than the last. It is 0 again once they are forgiven. Bans by hand do not raise it.
 	Level int `json:"level"`
 	// Strikes is how many denials count toward the next ban, within the time that the ban policy
@@ -52,7 +52,7 @@ type BanState struct {
 	Strikes int64 `json:"strikes"`
 }
 
-// Window is a limit with what is in it.
+// Window is a limit with its usage and charges.
 type Window struct {
 	// State is the usage that a Peek of one unit would report.
 	stint.State
@@ -66,22 +66,23 @@ type Window struct {
 	LeftOut int64
 }
 
-// Entry is units that were charged at about the same time, or that are booked, or held.
+// Entry is a number of units that were charged at about the same time, or that are booked or held.
 type Entry struct {
-	// At is when they were charged: up to one [stint.Resolution]th of the window later if requests
-	// share entries, the start of the window if that is fixed. A booking has the time that it is
-	// booked for, a lease its end. It is zero for holders of a concurrency limit.
+	// At is when the units were charged: up to one [stint.Resolution]th of the window later if
+	// requests share entries, or the start of the window if the window is fixed. A booking has the
+	// time that it is booked for, a lease its end. At is zero for holders of a concurrency limit.
 	At time.Time `json:"at,omitzero"`
-	// Until is when they leave the window, or when a holder expires unless it sends a heartbeat.
+	// Until is when the units leave the window, or when a holder expires unless it sends a
+	// heartbeat.
 	Until time.Time `json:"until"`
 	Units int64     `json:"units"`
 }
 
 // Banned is a ban in force.
 type Banned struct {
-	// Subject is who is banned. If the name was too long to be stored it is a hash that begins with
-	// "~". If the store does not keep names it is as in "user#4kWXjsbSBbkYkHdLyaQgIQ", which the
-	// store accepts instead of the name, but not in requests.
+	// Subject is the banned subject. If the name was too long to be stored, it is a hash that
+	// begins with "~". If the store does not keep names, it is as in "user#4kWXjsbSBbkYkHdLyaQgIQ",
+	// which the store accepts instead of the name, but not in requests.
 	Subject string `json:"subject"`
 	// BanState is the ban. A list leaves out its Strikes.
 	BanState

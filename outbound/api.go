@@ -24,36 +24,37 @@ const (
 	maxName = 64
 )
 
-// API is somebody else's API and how we may call it.
+// API describes a third-party API and how we may call it.
 type API struct {
-	// Name is how callers ask for it: letters, digits and "_-.", such as "igdb". The subject in the
-	// store is the name and ":api", so that errors read: rate limit exceeded for key 'igdb:api'.
+	// Name is the name by which callers look it up: letters, digits and "_-.", such as "igdb". The
+	// subject in the store is the name and ":api", so errors read: rate limit exceeded for key
+	// 'igdb:api'.
 	Name string
-	// Limits are what the API allows. Concurrency limits are not among them: nobody says when a
-	// call has ended.
+	// Limits are what the API allows. They must not include concurrency limits: nothing reports
+	// when a call has ended.
 	Limits []stint.Limit
 	// Usage names the format of a language model's API, "openai", "anthropic" or "gemini", for the
 	// transport of package httplimit: limits with the name "tokens", "input_tokens" or
-	// "output_tokens" then count tokens, and all others calls. Each call is estimated by its
-	// request, and settled to what the response says. "" counts calls.
+	// "output_tokens" then count tokens, and all others count calls. Each call is estimated from
+	// its request, and settled to what the response reports. "" counts calls.
 	Usage string
-	// FailFast fails a call that would have to wait, at once, with a [*stint.DeniedError]. The
+	// FailFast makes a call that would have to wait fail at once, with a [*stint.DeniedError]. The
 	// default is to wait.
 	FailFast bool
 	// MaxWait is the longest that a call waits, pauses included; zero means that only its context
 	// bounds it. A call that would have to wait for longer fails at once.
 	MaxWait time.Duration
-	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes.
-	// Pauses that other processes write to the store apply at any length.
+	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes. Pauses that
+	// other processes write to the store apply at any length.
 	MaxCooldown time.Duration
 	// Retries is how often a transport repeats an idempotent request to which the API answered "too
-	// many"; 0 to 10. Each repeat waits for its turn, so that it does not go with FailFast.
+	// many"; 0 to 10. Each repeat waits for its turn, so Retries cannot be combined with FailFast.
 	Retries int
-	// Failure says what becomes of calls when the store fails; nil leaves it to the store.
+	// Failure says what happens to calls when the store fails; nil leaves it to the store.
 	Failure *stint.FailurePolicy
 }
 
-// subject is who is limited.
+// subject returns the subject in the store.
 func (a *API) subject() string { return a.Name + ":api" }
 
 // clamp returns the pause that applies when the API asks for one of length d, in whole
@@ -127,7 +128,7 @@ func (a *API) limiter(store stint.Store, logger *slog.Logger) (*stint.Limiter, e
 	return stint.New(noting{store}, options...)
 }
 
-// parts returns the errors that were joined, and joined again.
+// parts returns the errors that were joined in err, at any depth.
 func parts(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -140,7 +141,7 @@ func parts(err error) []error {
 	return all
 }
 
-// clone returns a copy that the caller's changes do not reach.
+// clone returns a copy that is independent of changes by the caller.
 func (a *API) clone() API {
 	own := *a
 	own.Limits = slices.Clone(a.Limits)

@@ -11,8 +11,9 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ErrCoolingDown is in the chain of the error of a call that is not made because the API asked this
-// process, or another one, for a pause. So is a [*stint.DeniedError] with the rest of the pause.
+// ErrCoolingDown is in the error chain of a call that is not made because the API asked this
+// process, or another one, for a pause. The chain also contains a [*stint.DeniedError] with the
+// rest of the pause.
 var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
 
 // Client is the gate in front of one API. It is safe for concurrent use, and stays valid when the
@@ -25,10 +26,10 @@ type Client struct {
 
 	mu      sync.Mutex
 	counted Stats                    // without the name, the limits and the end of a pause
-	held    map[uint64]chan struct{} // of calls with estimates that are under way, by the id of their charge
+	held    map[uint64]chan struct{} // of calls with estimates that are under way, by the ID of their charge
 }
 
-// Retries returns the API's [API.Retries], 0 if it is no longer registered.
+// Retries returns the API's [API.Retries], or 0 if the API is no longer registered.
 func (c *Client) Retries() int {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -37,14 +38,14 @@ func (c *Client) Retries() int {
 	return e.api.Retries
 }
 
-// Wait returns when one call may be made: at once if there is room and no pause, else when its turn
-// comes. The decision says what remains; its RetryAfter is zero, for the waiting is done.
+// Wait returns when one call may be made: at once if there is room and no pause, otherwise when its
+// turn comes. The decision says what remains; its RetryAfter is zero, since the wait is over.
 //
-// It fails at once, with a [*stint.DeniedError], if the API is to FailFast and would have to wait,
-// if the wait would be longer than MaxWait or the context allow, or if 1,000 calls wait already.
-// Where it is the context's deadline that leaves too little time, the error is a
-// context.DeadlineExceeded too. When the context ends first, the booking is given back. A store
-// that fails is dealt with as the API's Failure says.
+// Wait fails at once, with a [*stint.DeniedError], if the API is set to FailFast and would have to
+// wait, if the wait would be longer than MaxWait or the context allows, or if 1,000 calls are
+// waiting already. If the context's deadline leaves too little time, the error is a
+// context.DeadlineExceeded, too. When the context ends first, the booking is given back. The API's
+// Failure says what happens if the store fails.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }
 
 func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
@@ -80,13 +81,13 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	return d, err
 }
 
-// admit waits until a call may be made, and reports whether it had to: also if it did so in vain.
+// admit waits until a call may be made, and reports whether it had to wait, even in vain.
 func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
 	d stint.Decision, slept bool, _ error) {
 	for {
 		e, err := c.registry.find(c.name) // anew: pauses are long enough for updates
 		if err == nil {
-			err = ctx.Err() // from here on it ends a wait
+			err = ctx.Err() // after this check, the end of ctx ends a wait
 		}
 		if err != nil {
 			return stint.Decision{}, slept, err
@@ -137,11 +138,11 @@ func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (s
 	return e.limiter.WaitFor(ctx, r)
 }
 
-// brokenOff reports whether an error is the end of a context during a wait, and nothing else: a
-// refusal to wait says more, and so does a store.
+// brokenOff reports whether an error is just the end of a context during a wait: a refusal to wait
+// says more, and so does an error of the store.
 func brokenOff(err error) bool { return err == context.Canceled || err == context.DeadlineExceeded }
 
-// sleep waits for the end of a pause, or says at once why it will not.
+// sleep waits for the end of a pause, or returns at once why it does not.
 func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration) error {
 	denied := fmt.Errorf("%w: %w", ErrCoolingDown, &stint.DeniedError{Key: e.client.subject, RetryAfter: pause})
 	if e.api.FailFast || e.api.MaxWait > 0 && time.Since(start)+pause > e.api.MaxWait {
@@ -161,7 +162,7 @@ func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration)
 }
 
 // overtaken reports whether a pause began after the booking. A call that waited for its booking
-// asks the store once more: the API may have asked another process for a pause meanwhile.
+// asks the store once more: meanwhile, the API may have asked another process for a pause.
 func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 	if c.cooldown.left(c.registry.now()) > 0 {
 		return true
@@ -173,7 +174,7 @@ func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 	return err == nil && d.Banned // without an answer the booking stands
 }
 
-// giveBackTime is how long giving a booking back to the store may take. It expires by itself.
+// giveBackTime bounds giving a booking back to the store. The booking also expires by itself.
 const giveBackTime = time.Second
 
 func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
@@ -183,12 +184,12 @@ func (e *entry) giveBack(ctx context.Context, d stint.Decision) {
 }
 
 // noting is a store that notes in the context whether a turn was booked, or has to be waited for.
-// The decision after a wait is as of the admission, and does not say so.
+// The decision after a wait is as of the admission, and does not show this.
 type noting struct{ stint.Store }
 
 type bookedKey struct{}
 
-// Announcements implements [driver.Announcer], so that calls that wait move up when others give up.
+// Announcements implements [driver.Announcer], so that waiting calls move up when others give up.
 func (n noting) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if a, ok := n.Store.(driver.Announcer); ok {
 		return a.Announcements(ctx, f)
@@ -207,17 +208,17 @@ func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 }
 
 // Call is the event of a [Client.Wait]. Names of APIs come from the configuration, never from
-// requests: they are fit for labels.
+// requests, so they are suitable as labels.
 type Call struct {
 	API  string
-	Wait time.Duration // how long it waited, in vain or not; zero if it did not have to
+	Wait time.Duration // how long it waited, in vain or not; zero if it did not wait
 	Err  error         // why the call may not be made
 }
 
 // Event implements [stint.Event].
 func (*Call) Event() {}
 
-// Cooldown is the event of a pause that the API imposed on this process. One that is prolonged
+// Cooldown is the event of a pause that the API imposed on this process. A pause that is prolonged
 // while it lasts is not reported again.
 type Cooldown struct {
 	API string

@@ -12,37 +12,38 @@ import (
 )
 
 const (
-	// writeTime is how long one attempt to write a pause to the store may take.
+	// writeTime bounds one attempt to write a pause to the store.
 	writeTime = time.Second
-	// gather is how long after a pause was written one that prolongs it waits for others: an
+	// gather is how long after a write the next prolonged pause waits for further ones: an
 	// overloaded API asks for a pause in many answers.
 	gather = 100 * time.Millisecond
-	// firstRetry and lastRetry are how long after an attempt that failed the next one comes, at
-	// first and in the long run.
+	// firstRetry and lastRetry are the first and the longest pause between a failed attempt and the
+	// next one.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
 	// logEvery is how often one message is logged: some APIs ask for a pause in every window.
 	logEvery = time.Minute
 )
 
-// cooldown is what a process knows of an API's pauses. Instants are times since the start of the
+// cooldown is what a process knows about an API's pauses. Instants are times since the start of the
 // registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows
-	seen  atomic.Int64 // the end of the pause that the store reported last; for statistics only
+	seen  atomic.Int64 // the end of the pause that the store last reported; for statistics only
 
-	mu      sync.Mutex // of what follows, and of raising until
+	mu      sync.Mutex // guards what follows, and raising until
 	writing bool       // a goroutine writes pauses to the store
 
 	began, unwritten logsample.Sampler
 }
 
-// left is how long the pause that the API imposed on this process lasts, 0 if there is none.
+// left returns how long the pause that the API imposed on this process lasts, or 0 if there is
+// none.
 func (k *cooldown) left(now time.Duration) time.Duration {
 	return max(time.Duration(k.until.Load())-now, 0)
 }
 
-// see notes a pause that another process wrote, for [Stats] alone: it may be ended in the store.
+// see notes a pause that another process wrote, only for [Stats]: it may be ended in the store.
 func (k *cooldown) see(end time.Duration) { k.seen.Store(int64(end)) }
 
 // resumed notes that there is no pause in the store.
@@ -52,13 +53,13 @@ func (k *cooldown) resumed() {
 	}
 }
 
-// end is when the last pause that is known ends or ended.
+// end returns when the last known pause ends or ended.
 func (k *cooldown) end() time.Duration {
 	return time.Duration(max(k.until.Load(), k.seen.Load()))
 }
 
-// prolong raises the end of the pause. It reports whether that changed anything, and whether a
-// pause began thereby.
+// prolong raises the end of the pause. It reports whether that changed anything, and whether it
+// began a pause.
 func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,7 +71,7 @@ func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	return true, was <= now
 }
 
-// startWriting reports whether the caller is to start the goroutine that writes: none does so far.
+// startWriting reports whether the caller must start the goroutine that writes, because none runs.
 func (k *cooldown) startWriting() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,8 +80,8 @@ func (k *cooldown) startWriting() bool {
 	return !was
 }
 
-// toWrite returns the end of the pause if it is not in the store, given the end that was written
-// last. Otherwise there is nothing to write, and the goroutine that does ends.
+// toWrite returns the end of the pause if it is not in the store, given the end that was last
+// written. Otherwise there is nothing to write, and the writing goroutine ends.
 func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,11 +90,11 @@ func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bo
 	return end, k.writing
 }
 
-// CoolDown pauses calls to the API because it asked for a pause of d, which is bounded by a
-// millisecond and the API's MaxCooldown. Calls of this process pause from now on, even if the store
-// fails. Other processes get the pause through the store, in the background; failures are retried
-// for as long as the pause lasts. A pause in force is never shortened. It returns how long calls of
-// this process pause, 0 if the API is no longer registered.
+// CoolDown pauses calls to the API because it asked for a pause of d. The pause is at least a
+// millisecond and at most the API's MaxCooldown. Calls of this process pause from now on, even if
+// the store fails. Other processes get the pause through the store, in the background; failures are
+// retried for as long as the pause lasts. A pause in force is never shortened. CoolDown returns how
+// long calls of this process pause, or 0 if the API is no longer registered.
 func (c *Client) CoolDown(d time.Duration) time.Duration {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -120,8 +121,8 @@ func (c *Client) CoolDown(d time.Duration) time.Duration {
 	return d
 }
 
-// writePauses writes the pause to the store until it is there or over. When the registry is closed
-// it makes one more attempt.
+// writePauses writes the pause to the store until it is stored or over. When the registry is
+// closed, it makes one more attempt.
 func (c *Client) writePauses() {
 	r := c.registry
 	written, retry := time.Duration(0), firstRetry
@@ -149,8 +150,8 @@ func (c *Client) writePauses() {
 }
 
 // write writes a pause that ends at the given time to the store, as a ban of the API's subject.
-// Both deny a subject everything until an instant, the later end holds, and every request that
-// applies bans learns of it in the call that decides. A command of its own would do the same under
+// Both deny a subject everything until an instant, the later end wins, and every request that
+// applies bans learns of it in the call that decides. A separate command would do the same under
 // another name in three stores.
 func (c *Client) write(end time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)

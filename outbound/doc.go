@@ -1,8 +1,8 @@
-// Package outbound is for programs that call other people's APIs: it keeps the calls of any number
-// of processes within the limits of those APIs. Start with [New]; httplimit.NewTransport uses it
-// for HTTP.
+// Package outbound is for programs that call third-party APIs: it keeps the calls of any number of
+// processes within the limits of those APIs. Start with [New]; httplimit.NewTransport uses it for
+// HTTP.
 //
-// An HTTP client that makes at most four calls per second, in order, with those of all other
+// An HTTP client that makes at most four calls per second, in order, together with all other
 // processes on this Redis:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
@@ -22,8 +22,8 @@
 //		return err
 //	}
 //
-// Calls wait for their turn, first come, first served over all processes that share the store. When
-// the API itself asks for a pause, [Client.CoolDown] pauses them all: the process that was asked
-// stops at once, and writes the pause to the store, where the others find it before their next
-// call. Package httplimit has a transport that does both for HTTP.
+// Calls wait for their turn, first come, first served across all processes that share the store.
+// When the API itself asks for a pause, [Client.CoolDown] pauses all of them: the process that was
+// asked stops at once, and writes the pause to the store, where the others find it before their
+// next call. Package httplimit has a transport that does both for HTTP.
 package outbound

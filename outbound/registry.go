@@ -18,16 +18,16 @@ import (
 
 // Config sets up a [Registry]. Its zero value is ready for use.
 type Config struct {
-	// Logger receives a message when an API asks for a pause, and when that cannot be written to
-	// the store, each at most once a minute per API; and what [stint.WithLogger] logs. The default
-	// is slog.Default().
+	// Logger receives a message when an API asks for a pause, and when the pause cannot be written
+	// to the store, each at most once a minute per API, and the messages of [stint.WithLogger]. The
+	// default is slog.Default().
 	Logger *slog.Logger
 	// Observer receives a [*Call] for every call and a [*Cooldown] for every pause. It may be nil.
 	Observer stint.Observer
 }
 
-// Registry holds APIs by name. Registries over one store, in however many processes, share the
-// limits and the pauses of the APIs that have the same name. It is safe for concurrent use.
+// Registry holds APIs by name. Registries over one store, in any number of processes, share the
+// limits and the pauses of APIs with the same name. It is safe for concurrent use.
 //
 // The zero value is not usable; see [New].
 type Registry struct {
@@ -36,18 +36,18 @@ type Registry struct {
 	observer stint.Observer
 	start    time.Time
 
-	// table holds what is registered. It is replaced, never changed: calls take no lock.
+	// table holds the registered APIs. It is replaced, never changed: calls take no lock.
 	table atomic.Pointer[map[string]*entry]
 
-	mu      sync.Mutex         // of what follows
-	clients map[string]*Client // of all names that ever were registered
+	mu      sync.Mutex         // guards what follows
+	clients map[string]*Client // of all names that were ever registered
 	closed  bool
 
 	done       chan struct{} // closed by Close
 	background sync.WaitGroup
 }
 
-// entry is an API as it is now, and the client that outlives its changes.
+// entry is the present version of an API, and the client that outlives changes of the API.
 type entry struct {
 	api     API
 	limiter *stint.Limiter
@@ -55,8 +55,8 @@ type entry struct {
 	usage   *tokens.Rules // nil: calls are counted
 }
 
-// New returns a registry of APIs over a store. Close it to end what goes on in the background.
-// Every mistake is reported in one [*stint.InvalidError].
+// New returns a registry of APIs over a store. Close it to end its background work. Every mistake
+// is reported in one [*stint.InvalidError].
 func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 	if store == nil {
 		return nil, &stint.InvalidError{Err: errors.New("the store is nil; want one such as stores.Open returns")}
@@ -75,9 +75,9 @@ func New(store stint.Store, apis []API, c Config) (*Registry, error) {
 }
 
 // Update replaces the APIs, all at once or, if there is a mistake in them, not at all. The next
-// call of each applies its new limits, with the history kept; one that waits keeps the place that
-// it has. Clients stay valid: those of a name that is gone fail with a [*stint.InvalidError] until
-// it is back. Every mistake is reported in one [*stint.InvalidError].
+// call of each API applies its new limits, and the history is kept; a call that is waiting keeps
+// its turn. Clients stay valid: those of a removed API fail with a [*stint.InvalidError] until it
+// is registered again. Every mistake is reported in one [*stint.InvalidError].
 func (r *Registry) Update(apis []API) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *Registry) Update(apis []API) error {
 	return nil
 }
 
-// API returns the client of an API, or a [*stint.InvalidError] that lists those there are.
+// API returns the client of an API, or a [*stint.InvalidError] that lists the registered ones.
 func (r *Registry) API(name string) (*Client, error) {
 	e, err := r.find(name)
 	if err != nil {
@@ -140,8 +140,8 @@ func (r *Registry) find(name string) (*entry, error) {
 }
 
 // Close ends the background work and waits for it. A pause that is not in the store yet is written
-// one last time, for which Close waits a second or two if the store does not answer. Clients still
-// work, but write no pauses, and estimates that are held last for five minutes.
+// one last time: Close waits a second or two for that if the store does not answer. Clients still
+// work, but write no pauses, and held estimates last for five minutes.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if !r.closed {
@@ -161,5 +161,5 @@ func (r *Registry) run(what func()) {
 	}
 }
 
-// now is the time since the start, by the clock that does not step.
+// now returns the time since the start, by the monotonic clock.
 func (r *Registry) now() time.Duration { return time.Since(r.start) }

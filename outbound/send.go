@@ -12,13 +12,14 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// settleTime is how long it is worth waiting for the store to take a true cost.
+// settleTime is how long to wait for the store to settle a true cost.
 const settleTime = time.Second
 
-// Send sends an HTTP request by way of base when its turn has come, see [Client.Wait]; if it gets
-// none, nothing is sent. If the API has a Usage, the call is charged what it is likely to use, as
-// far as the first 64 KiB of its body say, and settled to what its response says when the body of
-// that has been read or closed. A response that is an error and says nothing used nothing.
+// Send sends an HTTP request through base when its turn has come, see [Client.Wait]; without a
+// turn, it sends nothing. If the API has a Usage, the call is charged its estimated usage, as far
+// as the first 64 KiB of its body reveal it, and settled to what its response reports when the
+// response body has been read or closed. A response that is an error and reports no usage used
+// nothing.
 //
 // The transport of package httplimit does this for an HTTP client, and pauses and repeats calls as
 // the API asks.
@@ -43,8 +44,8 @@ func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response
 	return resp, err
 }
 
-// readHead reads the beginning of the body of a request. It returns the request with all of its
-// body: a copy, because a transport does not change the request of its caller.
+// readHead reads the beginning of the body of a request. It returns the request with its whole
+// body: a copy, because a transport must not change the request of its caller.
 func readHead(req *http.Request, most int64) (out *http.Request, head []byte, length int64) {
 	if req.Body == nil || req.Body == http.NoBody || req.Header.Get("Content-Encoding") != "" {
 		return req, nil, 0
@@ -75,8 +76,8 @@ type sending struct {
 	decision stint.Decision
 }
 
-// settles charges the call what it used, when its response has ended, and reports before what it
-// has used so far. A response that is nil is that of a call that failed.
+// settles charges the call what it used when its response has ended, and before that reports what
+// it has used so far. A nil response means that the call failed.
 func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	m := s.api.usage.Meter()
 	var reports *tokens.Reports
@@ -101,7 +102,7 @@ func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	resp.Body = &meteredBody{ReadCloser: resp.Body, response: resp, meter: m, end: end}
 }
 
-// meteredBody is the body of a response that is read for what it says about its usage.
+// meteredBody is the body of a response that is scanned for its usage while it is read.
 type meteredBody struct {
 	io.ReadCloser
 	response *http.Response

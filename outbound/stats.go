@@ -9,33 +9,35 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Stats is what became of the calls to an API, in this process, since the registry was made.
+// Stats counts the calls to an API in this process since the registry was created.
 type Stats struct {
-	// Name is the API's, and Limits are those in force; nil if it is no longer registered.
+	// Name is the API's name, and Limits are those in force; nil if the API is no longer
+	// registered.
 	Name   string
 	Limits []stint.Limit
-	// Calls is how many were admitted.
+	// Calls is how many calls were admitted.
 	Calls int64
-	// Waited is how many had to wait, also those who gave up or were refused in the end.
+	// Waited is how many calls had to wait, including those that gave up or were refused in the
+	// end.
 	Waited int64
-	// TotalWait is how long they waited in all, and LongestWait the longest of them. Example: the
+	// TotalWait is how long they waited in total, and LongestWait is the longest wait. Example: the
 	// average is TotalWait / Waited.
 	TotalWait, LongestWait time.Duration
-	// Denied is how many were refused: they would have had to wait, or to wait for too long, or the
-	// store could not be asked and the API's Failure is [stint.FailDeny].
+	// Denied is how many calls were refused: they would have had to wait, or to wait too long, or
+	// the store could not be asked and the API's Failure is [stint.FailDeny].
 	Denied int64
-	// Failed is how many ended in any other error: the store's, or the end of their context.
+	// Failed is how many calls ended in any other error: of the store, or the end of their context.
 	Failed int64
-	// Waiting is how many callers wait now.
+	// Waiting is how many callers are waiting now.
 	Waiting int64
 	// Cooldowns is how many pauses the API imposed on this process.
 	Cooldowns int64
-	// CoolingUntil is the end of the pause that is in force, as far as this process knows; zero if
-	// there is none.
+	// CoolingUntil is the end of the pause in force, as far as this process knows; zero if there is
+	// none.
 	CoolingUntil time.Time
 }
 
-// count changes the numbers of the API.
+// count changes the counters of the API.
 func (c *Client) count(change func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +79,7 @@ func (c *Client) stats() Stats {
 	return s
 }
 
-// Stats returns what became of the calls to every API that is registered, by name.
+// Stats returns the statistics of every registered API, by name.
 func (r *Registry) Stats() []Stats {
 	var all []Stats
 	table := *r.table.Load()

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// holdTime is how long after the last heartbeat the estimate of a call is given back, because
-	// its process has died for instance.
+	// holdTime is how long after the last heartbeat the estimate of a call is given back, for
+	// instance because its process has died.
 	holdTime = 5 * time.Minute
-	// longestCall is for how long the estimate of a call that is not settled is held.
+	// longestCall is how long the estimate of a call that is not settled is held.
 	longestCall = time.Hour
 )
 
@@ -23,10 +23,10 @@ func countsTokens(name string) bool {
 	return name == tokenNames[0] || name == tokens.InputName || name == tokens.OutputName
 }
 
-// WaitFor is Wait for a call that costs more than one unit of limits with a name: the costs are
+// WaitFor is Wait for a call that costs more than one unit of limits with a name: costs are
 // estimates by these names, such as {"tokens": 4096}, and all other limits count one call. The
 // estimates are held until [Client.Settle], for an hour at most, and for five minutes if the
-// process dies. Such calls are not in order: each asks again when there may be room.
+// process dies. Such calls are not made in order: each asks again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
 		costs = stint.Costs{}
@@ -80,8 +80,8 @@ func (c *Client) letGo(d stint.Decision) {
 	}
 }
 
-// Settle charges what a call that [Client.WaitFor] let through has used, by the names of limits,
-// instead of its estimate. What is not named is charged as it was.
+// Settle charges a call that [Client.WaitFor] admitted what it has used, by the names of limits,
+// instead of its estimate. Limits that are not named stay charged as they were.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
 	c.letGo(d)
 	e, err := c.registry.find(c.name)
@@ -102,8 +102,8 @@ func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs
 	return err
 }
 
-// costs returns what counts of tokens amount to, by the names of limits. An estimate is no more
-// than half of the smallest limit that counts the same.
+// costs returns the costs of token counts, by the names of limits. An estimate is at most half of
+// the smallest limit that counts the same.
 func (e *entry) costs(counts tokens.Counts, estimate bool) stint.Costs {
 	costs := stint.Costs{}
 	for i := range e.api.Limits {

@@ -14,10 +14,10 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// maxLine is how long a line of an export may be in bytes.
+// maxLine is the maximum length of a line of an export, in bytes.
 const maxLine = 16 << 10
 
-// Write writes overrides, a line of JSON for each.
+// Write writes overrides as JSON, one per line.
 func Write(w io.Writer, all []Override) error {
 	out := json.NewEncoder(w)
 	for i := range all {
@@ -28,7 +28,7 @@ func Write(w io.Writer, all []Override) error {
 	return nil
 }
 
-// Read calls f with every override of what Write has written. Its errors, and those of f, name the
+// Read calls f with every override in the output of Write. Its errors, and those of f, name the
 // line.
 func Read(r io.Reader, f func(Override) error) error {
 	lines := bufio.NewScanner(r)
@@ -58,7 +58,7 @@ func Read(r io.Reader, f func(Override) error) error {
 	return lines.Err()
 }
 
-// plain returns an error of decoding a line in words for those who write such lines.
+// plain rewords a decoding error for people who write such lines.
 func plain(err error) error {
 	if err == nil {
 		return nil
@@ -74,7 +74,7 @@ func plain(err error) error {
 		`{"subject": "user:42", "policy": "api", "limits": ["500/1m"], "until": "2026-11-20T18:00:00Z"}`)
 }
 
-// Fixed returns overrides that are always in force, whatever their ends: to try them out.
+// Fixed returns overrides that are always in force, whatever their ends. It is for trying them out.
 func Fixed(all []Override) policy.Overrides {
 	f := fixed{}
 	for _, o := range all {

@@ -15,28 +15,28 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Override gives one subject other limits. Its JSON form is that of exports.
+// Override gives one subject other limits. Its JSON form is the one of exports.
 type Override struct {
-	// Subject is exactly who is counted, such as "user:42".
+	// Subject is exactly the counted subject, such as "user:42".
 	Subject string `json:"subject"`
-	// Policy is the name of the policy or tier whose limits it is about.
+	// Policy is the name of the policy or tier whose limits it overrides.
 	Policy string `json:"policy"`
-	// Limits replace those of the policy that have the same name, algorithm and window, wherever
-	// they are larger. The others stay.
+	// Limits replace the limits of the policy that have the same name, algorithm and window,
+	// wherever they are larger. Other limits stay.
 	Limits []stint.Limit `json:"limits"`
-	// Lower makes them replace larger ones, too.
+	// Lower lets Limits replace larger limits, too.
 	Lower bool `json:"lower,omitempty"`
-	// Until is when it ends, in whole seconds; the zero time is never.
+	// Until is when the override ends, in whole seconds; the zero time means never.
 	Until time.Time `json:"until,omitzero"`
-	// Why and By are for people: a ticket, and who made it.
+	// Why and By are for people: a ticket, and who made the override.
 	Why string `json:"why,omitempty"`
 	By  string `json:"by,omitempty"`
-	// Made is when. [Table.Set] fills it in.
+	// Made is when the override was made. [Table.Set] fills it in.
 	Made time.Time `json:"made,omitzero"`
 }
 
-// Apply returns what limits the subject has, given those that the configuration has for it. It
-// returns the same slice if nothing changes, and does not look at when the override ends.
+// Apply returns the limits of the subject, given its configured limits. It returns the same slice
+// if nothing changes, and ignores when the override ends.
 func (o *Override) Apply(configured []stint.Limit) []stint.Limit {
 	return apply(configured, o.Limits, o.Lower)
 }
@@ -92,8 +92,8 @@ func (o *Override) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Check reports whether the override has an effect in a configuration: there is such a policy or
-// tier, and it has limits with these windows.
+// Check reports whether the override has an effect in a configuration: the policy or tier exists,
+// and has limits with these names, algorithms and windows.
 func (o *Override) Check(set *policy.Set) error {
 	var names, limits []string
 	var here []stint.Limit
@@ -122,11 +122,11 @@ func (o *Override) Check(set *policy.Set) error {
 	return nil
 }
 
-// base is that of times in a text.
+// base is the base of times in a text.
 const base = 36
 
-// text is the override without its subject and policy as a table has it: a line for each part. It
-// is short because every process keeps it, a million times.
+// text returns the override without its subject and policy, as stored in a table: a line for each
+// part. It is short because every process keeps up to a million of them.
 func (o *Override) text() string {
 	limits := make([]string, len(o.Limits))
 	for i, l := range o.Limits {
@@ -137,20 +137,20 @@ func (o *Override) text() string {
 		verb = "set"
 	}
 	if !o.Until.IsZero() {
-		until = max(o.Until.Unix(), 1) // 0 is never
+		until = max(o.Until.Unix(), 1) // 0 means never
 	}
 	return strings.Join([]string{verb + " " + strings.Join(limits, ", "), strconv.FormatInt(until, base),
 		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
 }
 
-// parts are those of a text.
+// parts are the parts of a text.
 type parts struct {
 	head
 	made    int64 // microseconds
 	by, why string
 }
 
-// split takes a text apart. It does not parse the limits.
+// split splits a text into its parts. It does not parse the limits.
 func split(text string) (p parts, ok bool) {
 	lines := strings.SplitN(text, "\n", 5)
 	if len(lines) != 5 {
@@ -161,14 +161,14 @@ func split(text string) (p parts, ok bool) {
 	return parts{h, made, lines[3], lines[4]}, ok && err == nil
 }
 
-// head is what a decision needs of a text.
+// head is the part of a text that a decision needs.
 type head struct {
 	limits string
 	lower  bool
-	until  int64 // seconds; 0 is never
+	until  int64 // seconds; 0 means never
 }
 
-// headOf takes the first two lines of a text apart.
+// headOf splits the first two lines of a text.
 func headOf(text string) (h head, ok bool) {
 	first, rest, _ := strings.Cut(text, "\n")
 	until, _, _ := strings.Cut(rest, "\n")
@@ -180,8 +180,8 @@ func headOf(text string) (h head, ok bool) {
 // ended reports whether the override is over.
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
-// effect is the limit that applies if one is configured and another one overrides it: the larger
-// number and the larger capacity, unless it may lower.
+// effect returns the limit that applies if one is configured and another one overrides it: the
+// larger number and the larger capacity, unless the override may lower.
 func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	l := configured
 	if lower {
@@ -193,7 +193,7 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	}
 	atOnce := max(l.Capacity(), over.Capacity())
 	l.Max = max(l.Max, over.Max)
-	if l.Algorithm == stint.AlgorithmSliding { // its burst is a multiple
+	if l.Algorithm == stint.AlgorithmSliding { // the burst is a multiple of Max
 		atOnce = (atOnce + l.Max - 1) / l.Max * l.Max
 	}
 	if l.Burst = atOnce; atOnce == l.Max {
@@ -201,7 +201,7 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	}
 	switch {
 	case l.Validate() == nil:
-	case over.Max < configured.Max: // both are good, but not together
+	case over.Max < configured.Max: // both are valid, but not together
 		return configured
 	default:
 		l.Max, l.Burst = over.Max, over.Burst
@@ -222,7 +222,7 @@ func parseLimits(text string) ([]stint.Limit, error) {
 	return limits, nil
 }
 
-// read is the override that a row of a table holds.
+// read returns the override in a row of a table.
 func read(name, text string) (o Override, err error) {
 	subject, of := cutName(name)
 	p, ok := split(text)

@@ -1,7 +1,7 @@
 // Package overrides gives single subjects other limits than the configuration does, at run time:
-// one customer may do more until Friday, without a deploy. The store keeps the overrides, and every
-// process that shares it has them in memory and asks twice a second whether they have changed. A
-// decision costs no further call.
+// for instance, one customer may do more until Friday, without a deploy. The store keeps the
+// overrides. Every process that shares the store holds them in memory and polls for changes twice a
+// second. A decision costs no further call.
 //
 //	table, err := overrides.Open(ctx, store, overrides.Config{})
 //	...
@@ -10,12 +10,13 @@
 //	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
 //		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
 //
-// What a subject has used stays: only the number of a limit changes, which is not part of its
-// identity. The larger of the configured limit and that of the override applies, also if the
+// What a subject has used stays: an override changes only the number of a limit, which is not part
+// of its identity. The larger of the configured limit and that of the override applies, even if the
 // configuration is raised later, unless the override may lower.
 //
-// While the store is away, the last known overrides apply. A process that starts without the store
-// has none until it is there. A store that has lost its memory gets them back from the processes.
+// While the store is unavailable, the last known overrides apply. A process that starts without the
+// store has no overrides until the store is available. A store that has lost its memory gets them
+// back from the processes.
 package overrides
 
 import (
@@ -37,26 +38,26 @@ import (
 )
 
 const (
-	// tableName is that of the overrides in the store.
+	// tableName is the name of the table of overrides in the store.
 	tableName = "overrides"
-	// separator stands between subject and policy in the name of a row. Names of policies have
-	// none.
+	// separator separates subject and policy in the name of a row. Names of policies do not contain
+	// it.
 	separator = "\x00"
-	// MaxOverrides is how many there may be.
+	// MaxOverrides is the maximum number of overrides.
 	MaxOverrides = 1_000_000
 
 	pollEvery  = 500 * time.Millisecond
 	sweepEvery = time.Minute
 	sweepMost  = 1000
-	sweepAfter = time.Hour // so that one that was extended meanwhile is not removed
+	sweepAfter = time.Hour // so that an override that was extended meanwhile is not removed
 
-	// maxParsed is how many lists of limits are kept parsed. Customers share them, as a rule.
+	// maxParsed is how many lists of limits are kept parsed. Customers usually share them.
 	maxParsed = 10_000
 )
 
 // Config sets up a [Table]. The zero Config is ready for use.
 type Config struct {
-	// Logger receives what goes wrong; nil is slog.Default().
+	// Logger receives failures; nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -67,23 +68,23 @@ type Table struct {
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 
-	n    atomic.Int64 // of rows
+	n    atomic.Int64 // number of rows
 	none unlisted
 
-	// turn holds a value while a call reads or writes the table in the store: what is read first is
-	// taken over first.
+	// turn holds a value while a call reads or writes the table in the store, so that what is read
+	// first is applied first.
 	turn    chan struct{}
-	version int64 // for whoever has the turn
-	failing bool  // the last poll failed; for follow
+	version int64 // for the call that has the turn
+	failing bool  // the last poll failed; used by Open and follow
 
 	mu       sync.RWMutex
-	rows     map[string]string        // texts by the names of rows
-	limits   map[string][]stint.Limit // by their texts
+	rows     map[string]string        // texts by names of rows
+	limits   map[string][]stint.Limit // parsed limits by their texts
 	policies map[string]struct{}      // that rows have had
 }
 
 // Open returns the overrides in a store, and follows them until it is closed. If the store does not
-// answer, there are none until it does.
+// answer, there are no overrides until it does.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	keeper, ok := store.(driver.Keeper)
 	if !ok {
@@ -111,11 +112,11 @@ func (t *Table) Close() {
 	t.ended.Wait()
 }
 
-// Len is how many overrides there are.
+// Len returns the number of overrides.
 func (t *Table) Len() int { return int(t.n.Load()) }
 
-// Limits returns what limits a subject has under a policy or tier, given those that the
-// configuration has for it. It returns the same slice if there is no override.
+// Limits returns the limits of a subject under a policy or tier, given its configured limits. It
+// returns the same slice if there is no override.
 func (t *Table) Limits(policy, subject string, configured []stint.Limit) []stint.Limit {
 	if t.n.Load() == 0 {
 		return configured
@@ -139,7 +140,7 @@ func (t *Table) Limits(policy, subject string, configured []stint.Limit) []stint
 }
 
 // find returns the text of the row of a subject, by its stored name, under a policy, and whether
-// there are any under others.
+// there are rows under other policies.
 func (t *Table) find(policy, name string) (text string, ok, others bool) {
 	var room [128]byte
 	key := append(append(room[:0], name...), separator...)
@@ -156,7 +157,7 @@ func (t *Table) find(policy, name string) (text string, ok, others bool) {
 	return "", false, false
 }
 
-// parsed returns the limits of a text, which was found to be good.
+// parsed returns the limits of a text, which is known to be valid.
 func (t *Table) parsed(text string) []stint.Limit {
 	t.mu.RLock()
 	limits, ok := t.limits[text]
@@ -171,7 +172,7 @@ func (t *Table) parsed(text string) []stint.Limit {
 // process when Set returns, and within a second in the others.
 func (t *Table) Set(ctx context.Context, o Override) error { return t.SetAll(ctx, []Override{o}) }
 
-// SetAll makes several overrides. If it fails, some of many may have been made.
+// SetAll makes several overrides. If it fails, some of them may have been made.
 func (t *Table) SetAll(ctx context.Context, all []Override) error {
 	now := time.Now()
 	for i := range all {
@@ -216,15 +217,15 @@ func (t *Table) Unset(ctx context.Context, subject, policy string) (was bool, er
 	return was && err == nil, err
 }
 
-// All returns the overrides in force, by subject and policy. Subjects are as the store has them:
-// hashes if it has a name key.
+// All returns the overrides in force, by subject and policy. Subjects are as stored: hashes if the
+// store has a name key.
 func (t *Table) All() []Override {
 	all, _ := t.List("", MaxOverrides)
 	return all
 }
 
 // List returns the first n overrides in force whose subjects begin with a prefix, by subject and
-// policy, and how many there are. Subjects are as the store has them.
+// policy, and how many there are. Subjects are as stored.
 func (t *Table) List(prefix string, n int) (first []Override, total int) {
 	now := time.Now()
 	var names []string
@@ -238,7 +239,7 @@ func (t *Table) List(prefix string, n int) (first []Override, total int) {
 	slices.Sort(names)
 	for _, name := range names[:min(n, len(names))] {
 		text, _ := t.text(name)
-		if o, err := read(name, text); err == nil { // it was there just now
+		if o, err := read(name, text); err == nil { // the row was there just now
 			first = append(first, o)
 		}
 	}
@@ -265,8 +266,8 @@ func (t *Table) Of(subject string) []Override {
 	return all
 }
 
-// name is that of the row of a subject and a policy. Subjects are written by people here, who may
-// name one as the store lists it.
+// name returns the name of the row of a subject and a policy. People enter subjects here, and may
+// enter one as the store lists it.
 func (t *Table) name(subject, policy string) string {
 	stored := t.store.StoredName(subject)
 	if stored != subject && keypart.IsHashed(subject) {
@@ -283,7 +284,7 @@ func (t *Table) text(name string) (text string, ok bool) {
 	return text, ok
 }
 
-// update calls a function that reads or writes the table in the store, when it is its turn.
+// update calls a function that reads or writes the table in the store, when it has the turn.
 func (t *Table) update(ctx context.Context, do func(context.Context) error) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -294,7 +295,7 @@ func (t *Table) update(ctx context.Context, do func(context.Context) error) erro
 	return do(ctx)
 }
 
-// keep writes rows to the store, then here.
+// keep writes rows to the store, then to memory.
 func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
 	version, err := t.store.Keep(ctx, tableName, rows, t.version, false)
 	if err == nil {
@@ -303,7 +304,7 @@ func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
 	return err
 }
 
-// apply takes over rows that the store has.
+// apply applies rows that the store has.
 func (t *Table) apply(rows []driver.Row, version int64) {
 	t.mu.Lock()
 	for _, r := range rows {
@@ -315,10 +316,10 @@ func (t *Table) apply(rows []driver.Row, version int64) {
 	t.none.clear()
 }
 
-// replace takes over a whole table.
+// replace replaces the whole table.
 func (t *Table) replace(rows []driver.Row, version int64) {
 	t.mu.Lock()
-	t.rows, t.limits = map[string]string{}, map[string][]stint.Limit{} // it grows in smaller steps than by halves
+	t.rows, t.limits = map[string]string{}, map[string][]stint.Limit{} // a map grows in smaller steps than by halves
 	for _, r := range rows {
 		t.put(r)
 	}
@@ -328,7 +329,7 @@ func (t *Table) replace(rows []driver.Row, version int64) {
 	t.none.clear()
 }
 
-// put takes over one row.
+// put applies one row.
 func (t *Table) put(r driver.Row) {
 	h, ok := headOf(r.Text)
 	if _, known := t.limits[h.limits]; ok && !known {
@@ -341,7 +342,7 @@ func (t *Table) put(r driver.Row) {
 		delete(t.rows, r.Name)
 		return
 	}
-	both := r.Name + r.Text // in one piece
+	both := r.Name + r.Text // in one allocation
 	t.rows[both[:len(r.Name)]] = both[len(r.Name):]
 	_, policy := cutName(r.Name)
 	if _, known := t.policies[policy]; !known {
@@ -349,7 +350,7 @@ func (t *Table) put(r driver.Row) {
 	}
 }
 
-// follow asks for changes until the table is closed.
+// follow polls for changes until the table is closed.
 func (t *Table) follow(life context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -371,7 +372,7 @@ func (t *Table) follow(life context.Context) {
 	}
 }
 
-// complain logs that the store does not answer, once.
+// complain logs once that the store does not answer.
 func (t *Table) complain(err error) {
 	if err != nil && !t.failing {
 		t.config.Logger.Warn("stint: overrides cannot be read; the last known ones apply", "cause", err)
@@ -379,8 +380,7 @@ func (t *Table) complain(err error) {
 	t.failing = err != nil
 }
 
-// poll takes over what has changed in the store. If the store has lost some of it, that is put
-// back.
+// poll applies what has changed in the store. If the store has lost rows, poll puts them back.
 func (t *Table) poll(ctx context.Context) error {
 	var rows []driver.Row
 	version, which, err := t.store.Kept(ctx, tableName, t.version, func(r driver.Row) { rows = append(rows, r) })
@@ -398,8 +398,8 @@ func (t *Table) poll(ctx context.Context) error {
 	return nil
 }
 
-// restore puts back what the store has lost, given the rows that it still has: of both it is the
-// one that was made later that counts.
+// restore puts back what the store has lost, given the rows that it still has: if both have a row,
+// the one that was made later wins.
 func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) error {
 	has := make(map[string]string, len(left))
 	for _, r := range left {

@@ -10,12 +10,12 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// amendTime is how long an amendment or a command may take unless the caller set a deadline. No
-// request waits for them.
+// amendTime bounds an amendment or a command, unless the caller set an earlier deadline. No request
+// waits for them.
 const amendTime = time.Second
 
-// Amend implements [stint.Store]. A charge is amended in the lease that it came from, in the store
-// or here.
+// Amend implements [stint.Store]. It amends a charge where it was made: in its lease, in the store
+// or in this process.
 func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	if c.Data().Leased != 0 {
 		done, err = s.amendLeased(ctx, c, a)
@@ -23,8 +23,8 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 		done, err = s.amend(ctx, c, a)
 	}
 	if s.denials != nil && a.Kind != stint.AmendExtend {
-		// Only now is there room: what was denied until here is outdated. That holds after an error
-		// as well, which leaves open whether anything was given back.
+		// Only now is there room, so earlier denials are outdated. This holds after an error too:
+		// the store may have given something back.
 		for i := range c.Claims() {
 			s.denials.dropSubject(c.Claims()[i].Subject)
 		}
@@ -36,9 +36,10 @@ func (s *Stack) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 // place; see package driver.
 func (s *Stack) AmendsInOrder() bool { return true }
 
-// amend amends a charge in the store if that made it, else here. A settlement or a release that the
-// store does not answer within the time budget is made later: no response waits for it. If that is
-// not possible, it is refused before anything changes, and can be made again.
+// amend amends a charge in the store if the store made it, otherwise in this process. If the store
+// does not answer a settlement or a release within the time budget, it is made later: no response
+// waits for it. If that is not possible, amend refuses it before anything changes, and the caller
+// can try again.
 func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err
@@ -51,7 +52,7 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 		case !open:
 			return stint.Amended{}, nil // it is done, or will be
 		case onlyPlaces && a.Costs == nil:
-			// The settlement before may be on its way: this one must not arrive in its place.
+			// An earlier settlement may be on its way: this one must not take effect instead of it.
 			a = stint.Amendment{Kind: stint.AmendRelease}
 		}
 	}
@@ -66,7 +67,7 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	return s.amendStored(ctx, c, a)
 }
 
-// amendStored amends a charge of the store.
+// amendStored amends a charge that the store made.
 func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if a.Kind == stint.AmendExtend {
 		done, err := s.beat(ctx, &c, c, a)
@@ -92,23 +93,24 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends the heartbeat of a charge to the store, which may know it as another one. If it is not
-// answered, it may still arrive until its deadline.
+// beat sends a heartbeat of charge c to the store, which may know c as another charge, store. A
+// heartbeat that is not answered may still arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))
 	if done, err = s.amends.amended(ctx, store, a, deadline); err == nil {
 		return done, nil
 	}
-	// On a Cluster, each subject has a call of its own: an error of one proves nothing of others.
+	// On a Cluster, each subject has its own call: the error of one proves nothing about the
+	// others.
 	if len(store.Claims()) > 1 || !neverRan(err) {
 		s.ledger.unanswered(c, time.Until(deadline))
 	}
 	return done, err
 }
 
-// finish settles or releases a charge of the store: within the time budget, or later, and not
-// before the last heartbeat is void. Before it is left for later, it calls what is to happen then.
+// finish settles or releases a charge of the store, within the time budget or later, but not before
+// the last heartbeat is void. If it defers the job, it first calls before, if that is not nil.
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
@@ -133,7 +135,8 @@ func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before f
 	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
 }
 
-// amendOwn amends a local charge, here, and in the store if that has been charged with it.
+// amendOwn amends a local charge in this process, and in the store if the store has been charged
+// with it.
 func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if a.Kind == stint.AmendExtend {
 		return s.extendOwn(ctx, c, a)
@@ -155,33 +158,33 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	return made.done, nil
 }
 
-// stored is a local charge as the store knows its places.
+// stored returns a local charge in the form in which the store knows its places.
 func stored(c *stint.Charge) stint.Charge {
 	store := *c
 	store.Data().Fallback, store.Data().RequestID, store.Data().IDLife = false, "", 0
 	return store
 }
 
-// extendOwn keeps a hold that was granted without the store, and a place. A heartbeat that reaches
-// the store makes its holder one there too.
+// extendOwn extends a hold that was granted without the store, and its places. A heartbeat that
+// reaches the store makes the charge a holder there too.
 func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	placed, o := s.ledger.extended(&c, false), s.ledger.entries.get(c.Data().ID)
 	if !placed && (o == nil || c.Data().Hold == 0) {
-		return stint.Amended{}, nil // it is lost, settled, or forgotten
+		return stint.Amended{}, nil // lost, settled, or forgotten
 	}
 	store := stored(&c)
 	if o != nil {
 		switch charge, later := s.ledger.beat(o, &c, a); {
 		case charge.Data().ID != 0:
 			store = partOf(&charge, &c)
-		case later: // it is held here, and in the store once that is charged
+		case later: // held here, and in the store once it is charged
 			return stint.Amended{Changed: true}, nil
 		case !placed:
 			return stint.Amended{}, nil
 		}
 	}
 	done, err := s.beat(ctx, &c, store, a)
-	if err != nil { // it is held here
+	if err != nil { // held here
 		return stint.Amended{Changed: true}, nil
 	}
 	if done.Changed {
@@ -190,20 +193,21 @@ func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment
 	return done, nil
 }
 
-// Command implements [stint.Store]. It takes effect here too, even if the store fails.
+// Command implements [stint.Store]. The command takes effect in this process too, even if the store
+// fails.
 func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
 	if s.leases != nil {
 		s.leases.commanded(&c)
-		defer s.leases.commanded(&c) // what was leased in between
+		defer s.leases.commanded(&c) // again, for units leased in between
 	}
 	if s.denials != nil {
-		defer s.denials.dropSubject(c.Subject) // after the call and whatever came of it, as in Amend
+		defer s.denials.dropSubject(c.Subject) // after the call, whatever its outcome, as in Amend
 	}
 	if c.Kind == stint.CommandReset {
-		// What is being charged must not arrive after the reset.
+		// Debts that are being charged must not arrive after the reset.
 		end := time.Now().Add(sendTime)
 		for _, o := range s.ledger.forget(&c) {
 			for s.ledger.isFlying(o) && time.Now().Before(end) && ctx.Err() == nil {
@@ -219,8 +223,8 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	return err
 }
 
-// noteFailure notes a failure that is returned to the caller, and what it was about; nil if it was
-// about no subject.
+// noteFailure notes a failure that is returned to the caller, and the claim that it concerns, or
+// nil if it concerns no subject.
 func (s *Stack) noteFailure(err error, claim *stint.Claim) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
 		s.failed(failure, &s.outage.others, claim, "")

@@ -9,10 +9,11 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// answered counts the store's answer to a request, in a call, that came at an instant. If that
-// exceeds a limit, since this process was granted something without the store that the answer does
-// not count, the decision becomes a denial. A late answer says what is used, and grants nothing:
-// its caller was answered without it, and what was granted then is a debt, see resolve.
+// answered counts the store's answer to a request, which came at the instant now as part of a call.
+// If the answer does not count something that this process was granted without the store, and both
+// together exceed a limit, answered turns the decision into a denial. A late answer reports usage
+// but grants nothing: its caller was answered without it, and what was granted then is a debt; see
+// resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 {
 		return
@@ -22,14 +23,14 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft-min(age, answerTime))
 	}
 	if d.Repeat || len(d.Usages()) != contract.CountLimits(r) {
-		return // there is no usage to learn from
+		return // no usage to learn from
 	}
 	defer l.unlock(l.lock(r.Claims))
 	charged := d.Allowed && d.Charge.Data().ID != 0
 	uncounted := l.hear(r, d, call, late, now)
 	switch {
 	case !charged || late:
-	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // it has been counted
+	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // already counted
 	case uncounted && r.Mode != driver.ModeForce && !l.fits(d, call, now, false):
 		l.overrule(r, d, now, false)
 	case r.Terms().Booked != nil:
@@ -38,7 +39,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	default:
 		l.granted(d, now, false)
 		rec := l.find(&r.Claims[0])
-		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // it may be lost again
+		if n := rec.of(&r.Claims[0].Limits[0], 0); r.ID != "" && n != nil && n.owed != nil { // store may be lost again
 			o := &debt{home: rec, id: r.ID, life: contract.Life(r), hold: r.Hold, at: now, state: paidDebt,
 				stored: d.Charge, claims: copied(d.Charge.Claims())}
 			o.stored.SetClaims(o.claims)
@@ -47,8 +48,8 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	}
 }
 
-// hear takes over what the store says of the limits of a request, if no newer answer did. It
-// reports whether the answer does not count something that this process was granted.
+// hear records what the store reports about the limits of a request, unless a newer answer did. It
+// reports whether the answer misses something that this process was granted.
 func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late bool, now int64) (uncounted bool) {
 	data, ahead, rest := d.Charge.Data(), d.Allowed && d.RetryAfter > 0, d.Usages()
 	for i := range r.Claims {
@@ -59,11 +60,11 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 		usages := rest[:len(c.Limits)]
 		rest = rest[len(c.Limits):]
 		if at == 0 && data.Others != nil && data.Others.Now != nil || slices.ContainsFunc(c.Limits, isLeased) {
-			continue // it was not asked about, or leases count it
+			continue // the store was not asked about this claim, or leases count it
 		}
 		used := func(u stint.Usage) bool { return u.Used > 0 }
 		if !contract.Charges(charged) && l.find(c) == nil && !slices.ContainsFunc(usages, used) {
-			continue // there is nothing to know
+			continue // nothing to record
 		}
 		rec := l.record(c, now)
 		replaced := i == 0 && data.Generation != 0 && rec.generation != 0 && data.Generation != rec.generation &&
@@ -78,13 +79,13 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			more := n.uncounted(at, call, now)
 			uncounted = uncounted || more > 0
 			part := n.cost(charged)
-			if late || r.Terms().Booked != nil { // its debt counts it, or it is counted as booked
+			if late || r.Terms().Booked != nil { // a debt or a booking counts it
 				part = 0
 			}
-			if newer && !ahead { // else it says what is used then
+			if newer && !ahead { // the answer to a booking reports the usage at its instant
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					m := n.metered(now)
-					m.local = max(m.local, n.weight(more)) // what was refilled was not ours
+					m.local = max(m.local, n.weight(more)) // the refilled units were not ours
 				}
 				n.hear(&usages[j], n.cost(c), part, more, at, call, now)
 			}
@@ -99,21 +100,22 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 	return uncounted
 }
 
-// blind reports whether how much of a limit that refills was used before an instant may not be
-// known: the store has not been heard of the subject, and a process before this one may have.
+// blind reports whether the usage of a limit that refills may be unknown before an instant: the
+// store has not answered about the subject yet, and an earlier process may have used the limit.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
-// amongOthers reports whether a charge of the store's is counted among what others have used: the
-// answer that made it was heard before, when its caller had given up, or a newer one was.
+// amongOthers reports whether a charge of the store is counted as used by others: its own answer
+// was heard earlier, when its caller had given up, or a newer answer was heard.
 func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
-// fits reports whether a charge of the store, now or ahead, is within the limits although the store
-// did not count all that this process was granted. Of several processes none knows what the
-// others were granted: what the store counted and what it did not must fit together.
+// fits reports whether a charge of the store, now or ahead, is within the limits even though the
+// store did not count everything that this process was granted. Among several processes, none knows
+// what the others were granted: the units that the store counted and those that it did not must fit
+// together.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -133,7 +135,7 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 	return true
 }
 
-// overrule denies what the store has charged, and refunds it.
+// overrule denies a request that the store has charged, and refunds the charge.
 func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard bool) {
 	l.later.refund(d.Charge, heard)
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
@@ -159,7 +161,7 @@ func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	}
 }
 
-// booked counts a booking among what others have used, until it has left its window.
+// booked counts a booking as used by others until it has left its window.
 func (l *ledger) booked(d *stint.Decision, now int64) {
 	for it := range l.each(d.Charge.Claims()) {
 		o, gone := &it.others, now+int64(d.RetryAfter)+it.bookedFor()
@@ -169,11 +171,11 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 		o.booked, o.bookedUntil = o.booked+it.cost, max(o.bookedUntil, gone)
 		o.units, o.from, o.until = o.at(now, false)+it.cost, now, max(o.until, gone)
 		it.fill(it.cost, now, true)
-		it.rec.at = max(it.rec.at, d.Charge.Data().NowOf(it.i)) // answers from before do not count it
+		it.rec.at = max(it.rec.at, d.Charge.Data().NowOf(it.i)) // earlier answers do not count it
 	}
 }
 
-// adopt counts a charge of the store whose answer came when its caller had just given up.
+// adopt counts a charge of the store whose answer came just after its caller gave up.
 func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || r.Terms().Lease > 0 ||
 		r.Terms().Booked != nil {
@@ -192,9 +194,9 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	l.granted(d, now, true)
 }
 
-// returned notes that the store has refunded a charge whose caller was not admitted, in a call that
-// was sent at an instant. If the newest answer came before that, and counted the charge, it is
-// taken off. The charge's own answer counts it, if it was heard.
+// returned notes that the store has refunded a charge whose caller was not admitted, in a call sent
+// at the instant sent. If the newest answer came before that and counted the charge, returned
+// subtracts the charge. If the charge's own answer was heard, that answer counts it.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))
@@ -204,7 +206,7 @@ func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 			it.unraise(it.cost, l.instant(c.Data().AtOf(it.i), now), now)
 		}
 	}
-	for it := range l.each(c.Claims()) { // an answer from before the refund that is yet to come counts the charge
+	for it := range l.each(c.Claims()) { // an answer from before the refund may still come, and counts the charge
 		it.rec.at = max(it.rec.at, l.wall(sent))
 	}
 }

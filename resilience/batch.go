@@ -14,46 +14,45 @@ import (
 )
 
 const (
-	// lagTime is by how much a timer has to be late for this process to be taken to lag behind, and
-	// maxLag by how much that puts off a deadline at most.
+	// lagTime is how late a timer has to be before this process is assumed to lag, and maxLag is
+	// the longest that a lag postpones a deadline.
 	lagTime = time.Millisecond
 	maxLag  = 250 * time.Millisecond
 )
 
-// batch sends requests that are made at the same time to the store in one call, a flight; another
-// batch does so with amendments. Answers stay exact: the store decides them one by one, in order of
+// batch sends concurrent requests to the store in one call, a flight. Another batch does the same
+// with amendments. Answers stay exact: the store decides the requests one by one, in order of
 // arrival.
 //
-// No request waits for others to join. While a few flights are under way, requests gather; they
-// leave when one comes back, or, if the store is far away, so often that the flights there may be
-// are spread over the time that one takes. Every caller is answered by its deadline, and a request
-// whose caller has given up is not sent any more: neither a canceled context nor a store that never
-// answers delays others.
+// No request waits for others to join. While a few flights are under way, requests gather. They
+// leave when a flight comes back or, if the store is far away, often enough to spread the permitted
+// flights over the duration of one. Every caller is answered by its deadline, and a request whose
+// caller has given up is no longer sent: neither a canceled context nor a store that never answers
+// delays others.
 //
-// The time budget measures the store, and not this process: if that lags behind, because others
-// take its CPU, or a quota does, deadlines are put off for as long as it did. So an answer that has
-// come is taken over, whoever was to notice first.
+// The time budget measures the store, not this process: if this process lags, because other
+// processes or a quota take its CPU, deadlines are postponed for as long as it lagged. So an answer
+// that has come is used, even if the timer was to notice the deadline first.
 //
 // The answers of a flight are counted in the ledger in their order, before their callers go on. A
-// flight whose callers have given up is followed for another second: what the store answers late
-// still matters.
+// flight whose callers have given up is followed for another second: a late answer still matters.
 type batch struct {
 	op     string // opTake or opAmend
 	store  *breaker
 	ledger *ledger
 	budget time.Duration
-	most   int       // callers that wait
+	most   int       // the maximum number of waiting callers
 	spare  sync.Pool // waiters
 
 	mu      sync.Mutex
 	waiting []*waiter     // to be sent
 	since   time.Time     // when the first of them came, or a flight last left
-	took    time.Duration // how long the last flight did
+	took    time.Duration // the duration of the last flight
 	flights []*flight
 	check   *time.Timer
 	checkAt time.Time    // zero if the timer is not set
-	resting int          // goroutines that have nothing to do,
-	rest    chan *flight // and get their next flight here
+	resting int          // idle goroutines,
+	rest    chan *flight // which get their next flight here
 	closed  bool
 	work    sync.WaitGroup
 }
@@ -72,32 +71,33 @@ func newBatch(op string, store *breaker, l *ledger, c Config) *batch {
 	return b
 }
 
-// waiter is a caller that waits for its answer. What is said to be under the lock changes until it
-// is answered, or its caller has given up; the rest is the flight's while it is sent.
+// waiter is a caller that waits for its answer. The fields under the lock may change until the
+// waiter is answered or its caller gives up. The others belong to the flight while the waiter is
+// sent.
 type waiter struct {
 	call   driver.Call
 	amend  driver.AmendCall // instead of the call, in a batch of amendments
-	claims []stint.Claim    // of the call: the caller's may change once it has given up
+	claims []stint.Claim    // of the call: a copy, since the caller may change its own after it has given up
 	first  []*owedCall      // to be charged first, in the same call
 	number uint64           // of its request in the flight, see nextCall
-	until  time.Time        // when its time is up
-	latest time.Time        // until when that can be put off
+	until  time.Time        // its deadline
+	latest time.Time        // the latest that its deadline can be postponed to
 
 	// Under the lock:
 	sent     bool
 	answered bool
-	early    bool                                // it was answered before its flight
-	gaveUp   error                               // why its caller does not wait any longer
-	follow   func(stint.Decision, error, uint64) // what to do with an answer that comes then
+	early    bool                                // it was answered before the rest of its flight
+	gaveUp   error                               // why its caller stopped waiting
+	follow   func(stint.Decision, error, uint64) // receives an answer that comes after that
 
-	done    chan struct{} // it is answered, or gave up, or both one after the other
+	done    chan struct{} // signaled when it is answered, when it times out, or both in turn
 	isDone  func()        // its call's Done
-	holders atomic.Int32  // of caller and flight: the last one frees it
+	holders atomic.Int32  // caller and flight: the last one frees it
 }
 
-// ask has the store decide a request by a deadline, after charging what is owed in the same call.
-// If the request was sent and not answered in time, that is an error with a waiter: whenAnswered
-// tells what becomes of it.
+// ask has the store decide a request by a deadline, after charging the debts in owed in the same
+// call. If the request was sent but not answered in time, ask returns an error and the waiter:
+// whenAnswered reports the outcome.
 func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) (*waiter, error) {
 	w := b.newWaiter(deadline)
 	w.claims = append(w.claims[:0], q.request.Claims...)
@@ -119,7 +119,7 @@ func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline
 }
 
 // amended has the store amend a charge by a deadline. After an error that the store did not return,
-// it may still do so, heartbeats apart.
+// the store may still make the amendment, unless it is a heartbeat.
 func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, deadline time.Time) (
 	done stint.Amended, err error) {
 	w := b.newWaiter(deadline)
@@ -133,8 +133,9 @@ func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, 
 	return done, err
 }
 
-// await waits until a waiter is answered. It returns an error if its caller gives up, or cannot
-// wait. A waiter that was not sent then never is, and is not freed: it may be in the queue.
+// await waits until a waiter is answered. It returns an error if the caller gives up or cannot
+// wait. A waiter that was not sent by then is never sent, and must not be freed: it may be in the
+// queue.
 func (b *batch) await(ctx context.Context, w *waiter) error {
 	if err := b.enqueue(w); err != nil {
 		return &stint.StoreError{Op: b.op, Kind: errkind.Refused, Err: err}
@@ -154,13 +155,13 @@ func (b *batch) await(ctx context.Context, w *waiter) error {
 	switch {
 	case w.gaveUp == nil:
 		return nil
-	case !w.sent && errors.Is(w.gaveUp, context.Canceled): // it certainly did nothing
+	case !w.sent && errors.Is(w.gaveUp, context.Canceled): // the store certainly did nothing
 		return &stint.StoreError{Op: b.op, Kind: errkind.Refused, Err: w.gaveUp}
 	}
 	return gaveUp(b.op, w.gaveUp)
 }
 
-// counted waits until an answer that has come is counted.
+// counted waits until an answer that has arrived is counted.
 func (b *batch) counted(w *waiter) {
 	b.mu.Lock()
 	answered := w.answered
@@ -181,7 +182,7 @@ func (b *batch) newWaiter(deadline time.Time) *waiter {
 	return w
 }
 
-// free keeps a waiter for later, once nobody holds it.
+// free keeps a waiter for reuse once neither its caller nor its flight holds it.
 func (b *batch) free(w *waiter) {
 	if w.holders.Add(-1) > 0 {
 		return
@@ -190,13 +191,13 @@ func (b *batch) free(w *waiter) {
 	w.call, w.amend, w.first = driver.Call{}, driver.AmendCall{}, nil
 	w.sent, w.answered, w.early, w.gaveUp, w.follow = false, false, false, nil, nil
 	select {
-	case <-w.done: // nobody waited for a late answer
+	case <-w.done: // a late answer that no caller waited for
 	default:
 	}
 	b.spare.Put(w)
 }
 
-// enqueue lets a caller wait, or starts the flight that carries its request.
+// enqueue queues a waiter, and starts its flight if one may start.
 func (b *batch) enqueue(w *waiter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,7 +218,7 @@ func (b *batch) enqueue(w *waiter) error {
 	return nil
 }
 
-// checkBy sees to it that look runs at an instant, or before. The lock is held.
+// checkBy ensures that look runs at t or earlier. The lock is held.
 func (b *batch) checkBy(t time.Time) {
 	if b.checkAt.IsZero() || t.Before(b.checkAt) {
 		b.checkAt = t
@@ -225,8 +226,8 @@ func (b *batch) checkBy(t time.Time) {
 	}
 }
 
-// whenAnswered calls f with what becomes of a request whose caller gave up: at once if that is
-// known.
+// whenAnswered calls f with the outcome of a request whose caller gave up: at once if the outcome
+// is known.
 func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call uint64)) {
 	b.mu.Lock()
 	answered := w.answered
@@ -240,7 +241,7 @@ func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call
 	b.free(w)
 }
 
-// arrived returns the store's decision if it has come by now.
+// arrived returns the store's decision if it has arrived by now.
 func (b *batch) arrived(w *waiter) (d stint.Decision, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,8 +251,8 @@ func (b *batch) arrived(w *waiter) (d stint.Decision, ok bool) {
 	return w.call.Decision, true
 }
 
-// look ends the wait of callers whose time is up, and sends requests that have waited for long
-// enough. It runs when the timer says so.
+// look ends the wait of callers whose time is up, and sends requests that have waited long enough.
+// It runs when the timer fires.
 func (b *batch) look() {
 	var overdue []*attempt
 	b.mu.Lock()
@@ -274,13 +275,13 @@ func (b *batch) look() {
 	}
 	b.send(now)
 	b.mu.Unlock()
-	for _, a := range overdue { // without the lock: observers are called
+	for _, a := range overdue { // without the lock, since it calls observers
 		b.store.overdue(a, b.op)
 	}
 }
 
-// catchUp puts deadlines off if this process lags behind: the timer should have run before. The
-// lock is held.
+// catchUp postpones deadlines if this process lags: the timer should have fired earlier. The lock
+// is held.
 func (b *batch) catchUp(now time.Time) {
 	lag := now.Sub(b.checkAt)
 	if b.checkAt.IsZero() || lag < lagTime {
@@ -313,7 +314,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// ended reports whether a caller waits no longer. If its time is up, it does not. The lock is held.
+// ended reports whether a caller no longer waits. It ends the wait if the caller's time is up. The
+// lock is held.
 func (b *batch) ended(w *waiter, now time.Time) bool {
 	switch {
 	case w.answered || w.gaveUp != nil:
@@ -327,7 +329,7 @@ func (b *batch) ended(w *waiter, now time.Time) bool {
 	return true
 }
 
-// Close refuses further requests and waits for those that are in flight, late ones included.
+// Close refuses further requests and waits for flights that are under way, late ones included.
 func (b *batch) Close() {
 	b.mu.Lock()
 	if !b.closed {
@@ -338,7 +340,7 @@ func (b *batch) Close() {
 	b.work.Wait()
 }
 
-// gaveUp is the failure of a store that did not answer in time.
+// gaveUp returns the failure of a store that did not answer in time.
 func gaveUp(op string, err error) error {
 	kind := errkind.Timeout
 	if errors.Is(err, context.Canceled) {

@@ -13,38 +13,37 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// errBreakerOpen is in the chain of the error of a call that the breaker did not let through, with
-// the last failure of the store. They come in a [*stint.StoreError] of [errkind.Refused].
+// errBreakerOpen is in the error chain of a call that the breaker refused, along with the last
+// failure of the store. The chain is in a [*stint.StoreError] of kind [errkind.Refused].
 var errBreakerOpen = errors.New("the breaker is open")
 
-// breaker makes all calls to the store. When that keeps failing, it stops asking: calls are then
-// refused at once, with errBreakerOpen.
+// breaker makes all calls to the store. When the store keeps failing, the breaker opens: it refuses
+// calls at once, with errBreakerOpen.
 //
-// It counts calls to the store, of which a batch is one, and not callers. A call has failed if it
-// ended in a [*stint.StoreError], and a batch if it brought no decision at all. Callers' mistakes
-// and callers who give up say nothing about the store and do not count, nor does a slot of a
-// Cluster that is being moved. Running out of time is a failure. Failures are in a row if each is
-// of a call that began after the one before was known: one lost packet is one failure, however many
-// calls it delays.
+// It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
+// a [*stint.StoreError], and a batch if it brought no decision at all. Callers' mistakes and
+// callers that give up say nothing about the store and do not count, nor does a Cluster slot that
+// is being moved. Running out of time is a failure. Failures are in a row if each call began after
+// the failure before was known: one lost packet is one failure, however many calls it delays.
 //
-// While it is open it pings the store in the background. When a ping succeeds, the next call goes
-// through, alone: if that succeeds too the breaker closes, else it goes on pinging. Libraries for
-// this do not ping.
+// While the breaker is open, it pings the store in the background. When a ping succeeds, the next
+// call goes through alone: if that call succeeds too, the breaker closes; otherwise it keeps
+// pinging. Circuit breaker libraries do not ping.
 type breaker struct {
 	store  driver.BatchStore
-	pinger pinger // nil if the store is none
+	pinger pinger // nil if the store has no Ping
 	config Config
 
 	open atomic.Bool // callers look here, without the lock
 
 	mu       sync.Mutex
 	state    string
-	trying   bool              // it is half-open, and the one call is under way
-	changes  uint64            // of the state, and of trying
+	trying   bool              // it is half-open, and its one call is under way
+	changes  uint64            // number of changes of state and trying
 	failures int               // in a row
-	refusal  *stint.StoreError // of takes: made once for all of them
+	refusal  *stint.StoreError // the error of refused takes, made once for all of them
 
-	announce sync.Mutex // held while a change is observed, so that changes are in order
+	announce sync.Mutex // held while a change is observed, to keep changes in order
 	probe    sync.WaitGroup
 	life     context.Context // of the probing
 	end      context.CancelFunc
@@ -65,8 +64,8 @@ func newBreaker(store driver.BatchStore, c Config) *breaker {
 	return b
 }
 
-// Close ends the probing, and waits for it. Calls go on as before, but a breaker that is open stays
-// so.
+// Close stops the probing and waits for it to end. Calls go on as before, but an open breaker stays
+// open.
 func (b *breaker) Close() {
 	b.mu.Lock()
 	b.end()
@@ -74,14 +73,14 @@ func (b *breaker) Close() {
 	b.probe.Wait()
 }
 
-// current is the present state.
+// current returns the present state.
 func (b *breaker) current() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state
 }
 
-// attempt is a call to the store. It counts once: when it has ended, or when it is overdue.
+// attempt is a call to the store. It is counted once: when it has ended, or when it is overdue.
 type attempt struct {
 	op       string
 	requests int
@@ -92,7 +91,7 @@ type attempt struct {
 	counted  bool
 }
 
-// refused is the error of a call that would not go through: while the breaker is open.
+// refused returns the error of a call that the breaker would refuse because it is open, or nil.
 func (b *breaker) refused(op string) error {
 	if !b.open.Load() {
 		return nil
@@ -102,7 +101,7 @@ func (b *breaker) refused(op string) error {
 	return b.refuse(op)
 }
 
-// refuse is the error of a call that does not go through. The lock is held.
+// refuse returns the error of a refused call. The lock is held.
 func (b *breaker) refuse(op string) error {
 	if op == opTake {
 		return b.refusal
@@ -138,8 +137,8 @@ func (b *breaker) begin(a *attempt, op string, requests int) {
 	}
 }
 
-// leave counts the outcome of a call, once. Of calls that were under way at the same time only one
-// failure counts: on a connection that stalls for a moment they all fail together.
+// leave counts the outcome of a call, once. Of concurrent calls, only one failure counts: on a
+// connection that stalls for a moment, they all fail together.
 func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	b.mu.Lock()
 	if a.counted || a.op == "" {
@@ -149,7 +148,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	a.counted = true
 	to := ""
 	switch bad := failed(err); {
-	case b.changes != a.changes: // what began under another state does not count
+	case b.changes != a.changes: // a call that began in another state does not count
 	case a.trial && bad:
 		to = stateOpen
 	case a.trial && err == nil:
@@ -171,8 +170,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	}
 }
 
-// overdue counts a call that was not answered in time as a failure. What the store answers later
-// does not count.
+// overdue counts a call that was not answered in time as a failure. A later answer does not count.
 func (b *breaker) overdue(a *attempt, op string) {
 	b.leave(context.Background(), a, gaveUp(op, context.DeadlineExceeded))
 }
@@ -186,7 +184,7 @@ func failed(err error) bool {
 	return ok || errors.Is(err, context.DeadlineExceeded)
 }
 
-// change moves to another state, unless something has changed since, and announces it.
+// change moves to another state and announces it, unless something has changed since.
 func (b *breaker) change(since uint64, to string, cause error) {
 	b.announce.Lock()
 	defer b.announce.Unlock()
@@ -211,7 +209,7 @@ func (b *breaker) change(since uint64, to string, cause error) {
 	}
 }
 
-// pingTime is how long a ping may take, and the call that follows it.
+// pingTime bounds a ping, and the call that follows it.
 const pingTime = time.Second
 
 // probeUntilBack runs while the breaker is open, until it is half-open.
@@ -238,7 +236,7 @@ func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	}
 }
 
-// ping asks the store whether it is there. A store without Ping is taken to be: it has been left
+// ping checks whether the store responds. A store without Ping is assumed to: it has been left
 // alone for long enough.
 func (b *breaker) ping() error {
 	if b.pinger == nil {
@@ -252,7 +250,7 @@ func (b *breaker) ping() error {
 	return err
 }
 
-// What is asked of a store, as a [StoreCall] names it.
+// The operations of a store, as named in a [StoreCall].
 const (
 	opTake    = "take"
 	opAmend   = "amend"
@@ -261,7 +259,7 @@ const (
 	opPing    = "ping"
 )
 
-// take makes a batch of calls, as an attempt that may become overdue meanwhile.
+// take makes a batch of calls as an attempt, which may become overdue meanwhile.
 func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
 	b.try(ctx, a, opTake, len(batch), func(i int) *error { return &batch[i].Err },
 		func(ctx context.Context) { b.store.TakeBatch(ctx, batch) })
@@ -273,7 +271,7 @@ func (b *breaker) amend(ctx context.Context, batch []*driver.AmendCall, a *attem
 		func(ctx context.Context) { b.amendAll(ctx, batch) })
 }
 
-// amendAll amends charges in one call, or in one each if the store cannot do that.
+// amendAll amends charges in one call, or in one call each if the store cannot amend batches.
 func (b *breaker) amendAll(ctx context.Context, batch []*driver.AmendCall) {
 	if store, ok := b.store.(driver.BatchAmender); ok {
 		store.AmendBatch(ctx, batch)
@@ -292,7 +290,8 @@ func (b *breaker) command(ctx context.Context, c stint.Command) (err error) {
 	return err
 }
 
-// try makes a call to the store that carries n requests, or fills in their errors if it may not.
+// try makes a call to the store that carries n requests, or fills in their errors if the breaker
+// refuses it.
 func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf func(int) *error,
 	call func(context.Context)) {
 	if err := b.enter(a, op, n); err != nil {
@@ -311,8 +310,8 @@ func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf f
 	b.leave(ctx, a, batchError(n, errOf))
 }
 
-// batchError is what a call says about the store: nil if it brought any answer, else a failure of
-// the store if there was one, else what became of the first request.
+// batchError returns what a call says about the store: nil if the call brought any answer;
+// otherwise a failure of the store, if there was one; otherwise the error of the first request.
 func batchError(n int, errOf func(int) *error) error {
 	first := *errOf(0)
 	for i := range n {

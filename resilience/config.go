@@ -17,7 +17,7 @@ type Config struct {
 	// the store has not decided within 15 ms.
 	Failure stint.FailurePolicy
 	// Instances is the number of processes that share the store, for stores that do not count them.
-	// The default is unknown: then one is assumed, with a warning when it first matters.
+	// Zero means unknown: one process is assumed, with a warning when it first matters.
 	Instances int
 	// LocalBytes bounds the memory for deciding without the store. The default is 64 MiB. When it
 	// is full, the subjects that have the most left of their limits are forgotten first.
@@ -28,8 +28,8 @@ type Config struct {
 	// BreakerProbe is how often an open breaker pings the store, give or take a fifth. The default
 	// is 250 ms.
 	BreakerProbe time.Duration
-	// BreakerRetry is after how long an open breaker lets a call through without a ping that
-	// succeeded: for stores that have no Ping or do not permit it. The default is 30 s.
+	// BreakerRetry is how long an open breaker waits before it lets a call through without a
+	// successful ping, for stores that have no Ping or do not permit it. The default is 30 s.
 	BreakerRetry time.Duration
 	// MaxWaiting is the number of callers that may wait for the store before more are refused. The
 	// default is 10,000.
@@ -37,16 +37,16 @@ type Config struct {
 	// Denials is the number of denials that are remembered, rounded up to a power of two. The
 	// default is 65,536. Each takes some 240 bytes, and 24 more for every limit past the third.
 	Denials int
-	// Leases is the number of leases held at once, one for each subject, scope and list of limits.
-	// The default is 10,000. Requests beyond go to the store.
+	// Leases is the maximum number of leases held at once, one for each subject, scope and list of
+	// limits. The default is 10,000. Requests beyond that go to the store.
 	Leases int
 
 	// NoDenyCache asks the store even about subjects that were just denied.
 	NoDenyCache bool
 	// NoLeases has the store count every request of leased limits.
 	NoLeases bool
-	// NoRestore leaves a store that has lost its memory alone. Without it, processes tell the store
-	// what was used when it last answered.
+	// NoRestore disables restoring a store that has lost its state. By default, processes tell the
+	// store what was used when it last answered.
 	NoRestore bool
 
 	// Observer receives a [*Decided] for every decision, a [*StoreCall] for every call to the
@@ -85,7 +85,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// budget is the time budget of requests whose policy sets none.
+// budget returns the time budget of requests whose policy sets none.
 func (c *Config) budget() time.Duration {
 	return cmp.Or(max(c.Failure.Budget, 0), contract.DefaultBudget)
 }

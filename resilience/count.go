@@ -10,53 +10,54 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// count says how much of one limit of a subject is used. It adds up the units that this process was
-// granted, by the store and without it, and those that others had used when the store last
+// count tracks how much of one limit of a subject is used. It adds up the units granted to this
+// process, by the store or without it, and the units that others had used when the store last
 // answered. The sum is never too small, unless other processes grant something without the store.
 //
 // Times are nanoseconds since the start of the ledger. Instants of the store are microseconds of
 // the store's clock.
 type count struct {
 	*rule
-	since int64 // what was granted before was reset
+	since int64 // grants from before this instant were reset
 
-	// mine is what this process was granted, by the sixteenth of the window in which it learned of
-	// that. A sixteenth counts until its end is a window ago: never shorter than in the store, and
-	// at most a sixteenth longer. newest is the number of the newest; a fixed window has one.
+	// mine holds the units granted to this process, by the sixteenth of the window in which it
+	// learned of the grant. A sixteenth counts until a window after its end: never shorter than in
+	// the store, and at most a sixteenth longer. newest is the number of the newest sixteenth. A
+	// fixed window is one part.
 	mine   [parts + 1]int64
 	newest int64
-	// holders have a place under a concurrency limit.
+	// holders are the holders of places under a concurrency limit.
 	holders []holder
 	meter   *meter
 
-	// stored is the period of a calendar that the store counts, if it ends at another instant than
-	// the limit's own: its end, in seconds of the store's clock, and since when this process counts
-	// by it.
+	// stored is the calendar period that the store counts, if it ends at a different instant than
+	// the limit's own period: its end, in seconds of the store's clock, and when this process began
+	// to count by it.
 	stored struct{ end, since int64 }
 
 	others others
 	heard  heard
-	before answer // of the store, from before a loss that may be noticed later
+	before answer // the store's answer from before a loss that may be noticed later
 	owed   *owed
 }
 
-// heard is the store's newest answer on a limit, by its instant. If it denied a cost, there is no
-// room for that cost before full.
+// heard is the store's newest answer about a limit, by its instant. If the answer denied a cost,
+// there is no room for that cost before full.
 type heard struct {
 	answer
 	at, denied, full int64
 	call             uint64
 }
 
-// parts is in how many parts a window is divided to count what this process was granted.
+// parts is the number of parts of a window by which units granted to this process are counted.
 const parts = 16
 
-// rule is a limit and what follows from it.
+// rule is a limit and the values derived from it.
 type rule struct {
 	stint.Limit
 	capacity         int64
 	part             int64 // the length of a part of the window
-	unit, rate, tick int64 // of a meter, as docs/rules.md has them; zero if there is none
+	unit, rate, tick int64 // of a meter, as defined in docs/rules.md; zero if there is none
 	ledger           *ledger
 }
 
@@ -68,7 +69,7 @@ func newRule(l *stint.Limit, of *ledger) *rule {
 	return r
 }
 
-// cost is what a claim costs under the limit.
+// cost returns the cost of a claim under the limit.
 func (r *rule) cost(c *stint.Claim) int64 {
 	if r.Algorithm == stint.AlgorithmConcurrency {
 		return min(c.CostOf(&r.Limit), 1)
@@ -76,22 +77,22 @@ func (r *rule) cost(c *stint.Claim) int64 {
 	return c.CostOf(&r.Limit)
 }
 
-// others are the units of a limit that other processes have used. The store says when the last of
-// them leaves its window, and not when the rest does. Among several processes, and if the window
-// slides, they are assumed to leave evenly until then. Else all of them leave at the end.
+// others holds the units of a limit that other processes have used. The store reports when the last
+// of them leaves its window, but not when the others do. Among several processes, and if the window
+// slides, they are assumed to leave evenly until then. Otherwise all of them leave at the end.
 type others struct {
 	units       int64
 	from, until int64
-	// booked are bookings of this process among them, which all count until an instant.
+	// booked is the part of units booked by this process, all of which counts until bookedUntil.
 	booked, bookedUntil int64
 }
 
-// bookedFor is how long a booking counts, from its instant on: grace and slice are less than a
-// sixteenth of the window together.
+// bookedFor returns how long a booking counts from its instant on: grace and slice together are
+// less than a sixteenth of the window.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
-// ours takes units that were charged to this process, at an instant of the store's, off what others
-// have used, where they were counted.
+// ours subtracts units that the store charged to this process at an instant of its clock from the
+// units of others, if they were counted there.
 func (c *count) ours(units, at, now int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.take(units, now)
@@ -102,7 +103,7 @@ func (c *count) ours(units, at, now int64) {
 	}
 }
 
-// take takes units off, but not those that are booked.
+// take subtracts units, except those that are booked.
 func (o *others) take(units, now int64) {
 	least := int64(0)
 	if now < o.bookedUntil {
@@ -111,7 +112,7 @@ func (o *others) take(units, now int64) {
 	o.units = max(o.units-units, least)
 }
 
-// unbook takes off units of a booking that was given back. The newest answer may have counted them.
+// unbook subtracts units of a booking that was given back. The newest answer may have counted them.
 func (o *others) unbook(units int64, counted bool) {
 	o.booked = max(o.booked-units, 0)
 	if counted {
@@ -119,7 +120,7 @@ func (o *others) unbook(units int64, counted bool) {
 	}
 }
 
-// evenly reports whether others are taken to have used a limit evenly.
+// evenly reports whether others are assumed to have used a limit evenly.
 func (c *count) evenly() bool {
 	return c.ledger.instances() > 1 && c.Algorithm != stint.AlgorithmFixed && c.Algorithm != stint.AlgorithmCalendar
 }
@@ -142,14 +143,15 @@ func (o *others) at(t int64, evenly bool) int64 {
 	return int64(quotient)
 }
 
-// number is that of the part of the window in which an instant is. It is above parts, so that there
-// are numbers before it. A fixed window or a period of the calendar, by the store's clock, is one
-// part: its number is so far above the one before that nothing from there counts.
+// number returns the number of the part of the window that contains an instant. It is greater than
+// parts, so that there are numbers before it. A fixed window or a calendar period, by the store's
+// clock, is one part: its number is so far above the previous one that nothing from the previous
+// part counts.
 func (c *count) number(t int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:
 		return c.ledger.wall(t) / c.Window.Microseconds() * (parts + 1)
-	case stint.AlgorithmCalendar: // the second in which it ends
+	case stint.AlgorithmCalendar: // the second in which the period ends
 		if end := c.stored.end; t >= c.stored.since && c.ledger.wall(t) < end*1e6 {
 			return end
 		}
@@ -159,7 +161,7 @@ func (c *count) number(t int64) int64 {
 	return t/c.part + parts + 1
 }
 
-// until is when the part of a number does not count any more.
+// until returns when the part with a number stops counting.
 func (c *count) until(number int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:
@@ -170,14 +172,14 @@ func (c *count) until(number int64) int64 {
 	return number * c.part
 }
 
-// inParts reports whether what was granted is kept by parts of the window: it is a log.
+// inParts reports whether grants are kept by parts of the window, as a log.
 func (c *count) inParts() bool {
 	return c.Algorithm != stint.AlgorithmBucket && c.Algorithm != stint.AlgorithmConcurrency
 }
 
 func slot(number int64) uint64 { return uint64(number) % (parts + 1) }
 
-// advance forgets what does not count any more.
+// advance forgets what no longer counts.
 func (c *count) advance(now int64) {
 	c.holders = slices.DeleteFunc(c.holders, func(h holder) bool { return h.until <= now })
 	if c.inParts() {
@@ -194,8 +196,7 @@ func (c *count) advance(now int64) {
 	}
 }
 
-// granted goes through what this process was granted: when it does not count any more, and how many
-// units that are.
+// granted iterates over the grants of this process: when a grant stops counting, and its units.
 func (c *count) granted() iter.Seq2[int64, int64] {
 	return func(yield func(until, units int64) bool) {
 		switch {
@@ -215,8 +216,8 @@ func (c *count) granted() iter.Seq2[int64, int64] {
 	}
 }
 
-// mineAt is how much of what this process was granted counts at an instant that is not before the
-// last advance.
+// mineAt returns how many of the units granted to this process count at t, which must not be before
+// the last advance.
 func (c *count) mineAt(t int64) (sum int64) {
 	for until, units := range c.granted() {
 		if until > t {
@@ -226,16 +227,17 @@ func (c *count) mineAt(t int64) (sum int64) {
 	return sum
 }
 
-// grant counts units that this process was granted, by the store or not, as of an instant: that of
-// now, or of a charge that was raised. If that has left its window, it is charged now.
+// grant counts units that this process was granted, by the store or not, as of an instant: now, or
+// that of a charge that was raised. If the instant has left its window, the units are charged now.
 func (c *count) grant(units, at, now int64, stored bool) {
 	c.advance(now)
 	c.add(units, at)
 	c.fill(units, now, stored)
 }
 
-// add adds units of an instant to mine, and take takes up to so many off: those that the store
-// charged then, and of which this process may have learned a little later.
+// add adds units granted at an instant to mine. take subtracts up to units of them, beginning with
+// the part that has a number: this process may have learned of a charge a little later than the
+// store made it.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
 		n := c.number(at)
@@ -254,7 +256,7 @@ func (c *count) take(units, number int64) {
 	}
 }
 
-// ungrant takes up to so many units off what this process was granted at an instant, if they still
+// ungrant subtracts up to units from what this process was granted at an instant, if they still
 // count.
 func (c *count) ungrant(units, at, now int64) {
 	if c.advance(now); c.inParts() {
@@ -262,16 +264,16 @@ func (c *count) ungrant(units, at, now int64) {
 	}
 }
 
-// giveBack takes up to so many units off what this process was granted at an instant. A meter has
+// giveBack subtracts up to units from what this process was granted at an instant. A meter has
 // refilled some of them since. The store may have counted them, and given them back.
 func (c *count) giveBack(units, at, now int64, stored bool) {
 	c.drain(units, at, now, stored)
 	c.ungrant(units, at, now)
 }
 
-// hear notes what the store says is used, without the cost of the request that it answers, if that
-// was charged what was asked. Uncounted is what the answer does not count of what this process was
-// granted.
+// hear records the usage that the store reports, minus the cost that was charged to the answered
+// request, which asked for asked. uncounted is how many of the units granted to this process the
+// answer does not count.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))
@@ -282,7 +284,7 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	if c.unit > 0 {
 		c.hearMeter(u, cost, uncounted, at, call, now)
 	}
-	if at == c.heard.at { // they may come in any order
+	if at == c.heard.at { // answers of one instant may come in any order
 		next.others, next.until = max(next.others, c.heard.others), max(until, c.heard.until)
 	}
 	c.heard = next
@@ -292,9 +294,8 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	if c.unit > 0 {
 		return
 	}
-	// What others have used is between two bounds, since it is not known exactly when the oldest of
-	// our own units leave their window: the oldest part. What was known before stands if it is
-	// between them.
+	// The usage of others lies between two bounds, since it is not known exactly when the oldest
+	// part of our own units leaves its window. The previous value stands if it lies between them.
 	mine := c.mineAt(now)
 	least := max(used-max(mine-uncounted, 0), 0)
 	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
@@ -307,9 +308,9 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	c.others.from, c.others.until = now, until
 }
 
-// hearEnd notes when the period of a calendar limit ends, in seconds of the store's clock. The
-// stored end wins: until then counts what was granted in the period that ends at another instant by
-// the limit's own calendar.
+// hearEnd records when the period of a calendar limit ends, in seconds of the store's clock. The
+// stored end wins: grants count until then, even if their period ends at a different instant by the
+// limit's own calendar.
 func (c *count) hearEnd(end, now int64) {
 	if c.number(now) == end {
 		return
@@ -325,11 +326,11 @@ func (c *count) hearEnd(end, now int64) {
 	c.stored.end, c.stored.since = end, since
 }
 
-// maxAhead is the longest that anything counts.
+// maxAhead is the longest time that anything counts.
 const maxAhead = stint.MaxWindow * stint.MaxBurst
 
-// left is how many units this process may take at an instant, if nothing happens until then: all
-// that is left, or its part. It is below zero if too much is used.
+// left returns how many units this process may take at an instant, if nothing happens until then:
+// all that is left, or its share. It is negative if too much is used.
 func (c *count) left(t, uncounted int64) int64 {
 	left := c.logLeft(t, uncounted)
 	if c.unit > 0 {
@@ -338,8 +339,8 @@ func (c *count) left(t, uncounted int64) int64 {
 	return left
 }
 
-// logLeft is what is left by the log. Under a limit with a meter, only the meter counts what others
-// have used.
+// logLeft returns what the log leaves. Under a limit with a meter, only the meter counts what
+// others have used.
 func (c *count) logLeft(t, uncounted int64) int64 {
 	instances := c.ledger.instances()
 	if c.Algorithm == stint.AlgorithmBucket {
@@ -353,7 +354,7 @@ func (c *count) logLeft(t, uncounted int64) int64 {
 	return ceilDiv(c.capacity-(mine-since)-others, instances) - since
 }
 
-// when is how long it takes until so many units are left; Never if they never are.
+// when returns how long it takes until cost units are left, or Never if they never are.
 func (c *count) when(now, cost, uncounted int64) time.Duration {
 	instances := c.ledger.instances()
 	switch {
@@ -389,7 +390,7 @@ func (c *count) when(now, cost, uncounted int64) time.Duration {
 	return time.Duration(best-now).Truncate(time.Microsecond) + time.Microsecond
 }
 
-// reset is how long it takes until nothing is used.
+// reset returns how long it takes until nothing is used.
 func (c *count) reset(now int64) time.Duration {
 	end, instances := now, c.ledger.instances()
 	if c.others.units > 0 {

@@ -15,39 +15,39 @@ import (
 )
 
 const (
-	// maxDebts is how many debts a record has before what is due becomes none, and requests with an
-	// id have none of their own.
+	// maxDebts is the maximum number of debts of a record. Beyond it, due units do not become
+	// debts, and requests with an ID get no debt of their own.
 	maxDebts = 256
 	// maxNamed is how many request ids a record remembers, as a store does.
 	maxNamed = 1000
-	// The store remembers for so long that a debt was charged.
+	// The store remembers that a debt was charged for minDebtLife to maxDebtLife.
 	minDebtLife = 30 * time.Second
 	maxDebtLife = time.Hour
 )
 
-// debt is a request that charges the store with what was granted without it. It has an ID, so that
-// it is charged once, however often it is sent. There are two kinds. A group is made of all units
-// of a limit that are due, when they are sent. A request with an ID, or whose answer is late, has a
+// debt is a request that charges the store with units that were granted without it. It has an ID,
+// so it is charged once, however often it is sent. There are two kinds. A group combines all units
+// of a limit that are due when it is sent. A request that has an ID, or whose answer is late, has a
 // debt of its own, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
-	subjects []stint.Claim // of its claims and of its home, for their locks
-	charge   uint64        // the local one; 0 of a group
+	subjects []stint.Claim // of its claims and its home, to lock them
+	charge   uint64        // ID of the local charge; 0 for a group
 	id       string
 	life     time.Duration // of the ID
 	hold     time.Duration // of the request
 	claims   []stint.Claim
 	from, at int64 // when it was granted
-	beaten   int64 // when the last heartbeat of its hold came, if one did
+	beaten   int64 // when the last heartbeat of its hold came; 0 if none did
 	state    debtState
 	sent     bool          // it may have been charged
 	flying   bool          // it is being charged
-	renamed  bool          // the store may have forgotten its ID, and it has another
-	refilled time.Duration // for how long meters had given it back when it was sent last
-	back     int64         // units of a group that are given back, or to be
-	repeated bool          // of a request id,
-	refunded bool          // which its refund forgets
-	// stored is the store's charge, once it made one, and pending are amendments until then.
+	renamed  bool          // the store may have forgotten its ID, so it has another
+	refilled time.Duration // how long meters had been giving it back when it was last sent
+	back     int64         // units of a group that are or will be given back
+	repeated bool          // its request ID was used again
+	refunded bool          // it was refunded, which forgets the request ID
+	// stored is the store's charge, once there is one; pending holds amendments until then.
 	stored  stint.Charge
 	pending []*job
 }
@@ -55,13 +55,13 @@ type debt struct {
 type debtState uint8
 
 const (
-	openDebt debtState = iota // whether the store has charged it is not known yet
+	openDebt debtState = iota // it is not known yet whether the store has charged it
 	dueDebt
 	paidDebt
 	goneDebt // it has left its windows, or is owed together with others
 )
 
-// noteOwing notes whether a record has something to charge.
+// noteOwing updates whether a record has something to charge.
 func (l *ledger) noteOwing(rec *record) {
 	owing := false
 	for i := 0; i < len(rec.counts) && !owing; i++ {
@@ -79,7 +79,7 @@ func (l *ledger) noteOwing(rec *record) {
 	rec.owing = owing
 }
 
-// oweTogether adds what is left of a debt to what its subjects owe.
+// oweTogether adds what is left of a debt to the units that its subjects owe together.
 func (l *ledger) oweTogether(o *debt) {
 	for it := range l.each(o.claims) {
 		if it.Algorithm != stint.AlgorithmConcurrency && o.at >= it.since {
@@ -91,14 +91,14 @@ func (l *ledger) oweTogether(o *debt) {
 	}
 }
 
-// forgive takes units that were granted at an instant off what is owed together. It returns how to
-// give back those that the store has been charged with.
+// forgive subtracts units that were granted at an instant from what is owed together. It returns
+// jobs that give back those that the store has been charged with.
 func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil
 	}
-	// Those that were granted then; instants of the store's clock are not exact here. What was
-	// granted at about the same time may have been charged separately: then any others.
+	// First the units that were granted at about that time: instants of the store's clock are not
+	// exact here. They may have been charged separately: then any others.
 	for _, near := range []int64{int64(time.Millisecond), math.MaxInt64 / 4} {
 		for _, o := range slices.Concat(rec.debts, n.owed.paid) {
 			if o.charge != 0 || o.from-near > at || at > o.at+near || !contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
@@ -117,8 +117,8 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	return due
 }
 
-// refundPart amends the store's charge of a group: some of its units are a charge of their own,
-// which is refunded. So each of them is given back once, and no other.
+// refundPart returns a job that refunds units of the store's charge of a group: it makes them a
+// charge of their own, which is refunded. So each of them is given back once, and no others.
 func refundPart(c *stint.Charge, units int64) *job {
 	part := *c
 	claim := c.Claims()[0]
@@ -128,15 +128,15 @@ func refundPart(c *stint.Charge, units int64) *job {
 	return newJob(part, stint.Amendment{Kind: stint.AmendSettle}, nil)
 }
 
-// isOther reports whether a claim has another record.
+// isOther reports whether a claim belongs to another record.
 func (r *record) isOther(c stint.Claim) bool { return c.Subject != r.subject || c.Scope != r.scope }
 
-// claim is one of units of a limit of a record.
+// claim returns a claim of units under a limit, for the record's subject and scope.
 func (r *record) claim(l *stint.Limit, units int64) stint.Claim {
 	return stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{*l}, Cost: units}
 }
 
-// addDebt adds a debt to its record, and remove takes it off, in a state that it then has.
+// addDebt adds a debt to its record. remove removes it, and sets its state.
 func (l *ledger) addDebt(o *debt) {
 	o.subjects = append(slices.Clone(o.claims), stint.Claim{Subject: o.home.subject, Scope: o.home.scope})
 	o.home.debts = append(o.home.debts, o)
@@ -152,17 +152,17 @@ func (l *ledger) remove(o *debt, state debtState) {
 	}
 }
 
-// mayAdd reports whether a record may have another debt.
+// mayAdd reports whether a record may get another debt.
 func (l *ledger) mayAdd(rec *record) bool {
 	return len(rec.debts) < maxDebts && l.debts.Load() < int64(l.entries.most)
 }
 
-// oweAlone makes a debt of its own for what a request was granted. The debt is open if the request
-// was sent: a late answer says whether the store has charged it.
+// oweAlone creates a separate debt for what a request was granted. The debt is open if the request
+// was sent: a late answer tells whether the store has charged it.
 func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now int64) *debt {
 	o := &debt{charge: charge, from: now, at: now, claims: copied(r.Claims), state: state,
 		home: l.record(&r.Claims[0], now)}
-	if contract.Charges(&r.Claims[0]) { // else a store does not remember the ID
+	if contract.Charges(&r.Claims[0]) { // otherwise a store does not remember the ID
 		o.id, o.life = r.ID, contract.Life(r)
 	}
 	if o.hold = r.Hold; o.hold > 0 && o.id == "" && state == dueDebt {
@@ -176,7 +176,7 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now 
 	return o
 }
 
-// seen is when the last sign of life of a debt came.
+// seen returns when the debt was granted, or when its last heartbeat came if that was later.
 func (o *debt) seen() int64 { return max(o.at, o.beaten) }
 
 // rename gives a debt another ID.

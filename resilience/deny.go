@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// denialLife is the longest that a denial is repeated without asking the store.
+// denialLife is the longest time that a denial is repeated without asking the store.
 const denialLife = time.Second
 
 // denyCache remembers denials of the store, and repeats them while they are in force, for a second
@@ -42,7 +42,7 @@ type denyCache struct {
 const genBits = 12
 
 // denialSet holds the denials of keys that share an index in the table. It is as large as a cache
-// line: finding that a key is not there costs no other access to memory.
+// line: finding that a key is absent takes no other memory access.
 type denialSet [4]struct {
 	key    atomic.Uint64 // only a hint: it is not written together with the denial
 	denial atomic.Pointer[denial]
@@ -57,7 +57,7 @@ type denial struct {
 	denialID
 	until   time.Duration // sending + life
 	arrived time.Duration
-	// A part of the decision: all of it would keep the memory of its request.
+	// Parts of the decision: keeping all of it would retain the memory of its request.
 	banned, degraded bool
 	denier           uint8
 	banLeft          time.Duration
@@ -92,18 +92,19 @@ func (c *denyCache) drop(subject string) {
 	}
 }
 
-// dropSubject is drop for a caller's subject: one that is empty by mistake drops no others.
+// dropSubject is drop for a caller's subject: if it is empty by mistake, it does not drop all
+// denials.
 func (c *denyCache) dropSubject(subject string) { c.gen(c.hash(subject)).Add(1) }
 
-// hash is that of a subject, by its name in announcements.
+// hash returns the hash of a subject, by its name in announcements.
 func (c *denyCache) hash(subject string) uint64 { return maphash.String(c.seed, keypart.Name(subject)) }
 
 func (c *denyCache) gen(subject uint64) *atomic.Uint32 { return &c.gens[subject>>(64-genBits)] }
 
 func (c *denyCache) set(key uint64) *denialSet { return &c.sets[key&uint64(len(c.sets)-1)] }
 
-// identify returns what a denial of the request depends on, as of now: what gives room back after
-// this outdates it, also if the store denies the request later.
+// identify returns what a denial of the request depends on, as of now. Room given back after this
+// call outdates the denial, even if the store denies the request later.
 func (c *denyCache) identify(r *stint.Request) (id denialID) {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 {
 		return id
@@ -154,8 +155,8 @@ func (c *denyCache) repeat(id denialID, r *stint.Request, d *stint.Decision, ask
 func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) {
 	d.Banned, d.Degraded, d.Denier, d.RetryAfter = e.banned, e.degraded, e.denier, e.retryAfter
 	d.Charge = contract.ChargeOf(r)
-	// In whole microseconds, as stores count, rounded down: no wait ends early. A denial that has
-	// arrived after now is as it was.
+	// Whole microseconds, as stores count, rounded down, so that no wait ends early. A denial that
+	// arrived after now is repeated unchanged.
 	passed := max(now-e.arrived, 0).Truncate(time.Microsecond)
 	if d.RetryAfter != stint.Never {
 		d.RetryAfter = max(d.RetryAfter-passed, time.Microsecond) // zero would be no denial
@@ -172,8 +173,8 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 }
 
 // remember keeps the decision on a request that was identified and asked before, if it is a denial.
-// It replaces one of the same key, else the one in the set that ends first. Of goroutines that do
-// so at the same time, one may lose its denial.
+// It replaces the denial with the same key, otherwise the one in the set that ends first. If
+// several goroutines do so at the same time, a denial may be lost.
 func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) {
 	if d.Allowed || !id.held {
 		return
@@ -203,7 +204,8 @@ func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, a
 	set[slot].key.Store(id.key)
 }
 
-// lifeOf is how long a request is sure to be denied again, zero if its denial is not remembered.
+// lifeOf returns how long a request is sure to be denied again, or zero if its denial is not
+// remembered.
 func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	if d.Unavailable || d.Repeat {
 		return 0
@@ -233,8 +235,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced is how long limits deny the request whose refunds are announced: it wants no more than
-// half of them, rounded up. A limit that is smaller than the cost never has room.
+// announced returns how long the request is denied by limits whose refunds are announced: those of
+// which it wants no more than half, rounded up. A limit that is smaller than the cost never has
+// room.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {
@@ -276,7 +279,7 @@ const (
 	oddKind    = 0x9fb21c651e98df25
 	oddName    = 0xd6e8feb86659fd93
 
-	// sharedBit is set beside the cost of a claim that is Shared: above any cost, below those bits.
+	// sharedBit is added to the cost of a claim that is Shared: above any cost, below those bits.
 	sharedBit = 1 << 54
 )
 
@@ -309,7 +312,8 @@ func hashClaim(seed maphash.Seed, h, subject uint64, c *stint.Claim) uint64 {
 	return h
 }
 
-// mix multiplies and folds, as wyhash does: every bit of the result depends on every bit of both.
+// mix multiplies and folds, as wyhash does: every bit of the result depends on every bit of both
+// operands.
 func mix(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	return high ^ low

@@ -18,24 +18,24 @@
 //
 // # Without the store
 //
-// Decisions without the store are marked as Degraded. Under [stint.FailLocal] a process goes on
+// Decisions without the store are marked as Degraded. Under [stint.FailLocal] a process continues
 // from what it knows: it counts every unit that the store granted to it, and remembers what others
-// had used. A process that has the store for itself applies the same limits with the store and
-// without. Among several instances each may take its part of what is left, rounded up: of 1,000 per
-// day, 200 of which are used, among 10 instances 80. What remains, as decisions report it, is what
-// this process has left.
+// had used. A process that does not share the store applies the same limits with the store and
+// without. Among several instances, each may take its share of what is left, rounded up: with 1,000
+// per day, of which 200 are used, each of 10 instances may take 80. The remaining units that
+// decisions report are those that this process has left.
 //
-// What was granted without the store is charged to it afterwards, as of when it was granted, and
+// Units granted without the store are charged to it afterwards, as of the time of the grant, and
 // above capacity if need be. A settlement or a release that the store does not answer within the
 // time budget is made later, and repeated until it applies: no caller waits for it. A request that
-// was sent and not answered in time is followed for another second: what the store charged after
-// all is the charge, or is refunded if the caller was denied.
+// was sent but not answered in time is followed for another second: if the store charged it after
+// all, that is its charge, or it is refunded if the caller was denied.
 //
 // In any window, a limit admits at most the algorithm's own bound; plus, per outage, nothing with
 // one process, else at most instances × ceil(capacity / instances); plus one capacity per loss of
 // the store's state, per process that starts without the store, and per subject that had to be
 // forgotten locally; plus what is not charged yet. Under [stint.FailDeny] nothing is added.
 //
-// A request with a leased limit is denied without the store, whatever its policy, unless the policy
-// is to return the error. A local decision can be amended in the process that made it.
+// Without the store, a request with a leased limit is denied, whatever its policy, unless the
+// policy is to return the error. A local decision can be amended in the process that made it.
 package resilience

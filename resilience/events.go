@@ -8,14 +8,14 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Decided is the event of a decision, whoever made it. There is one for each call of [Stack.Take].
+// Decided is the event of a decision from any source. There is one for each call of [Stack.Take].
 type Decided struct {
 	// Request and Decision are valid until Observe returns: an observer that needs them later
 	// copies what they point to.
 	Request  *stint.Request
 	Decision *stint.Decision
 	Err      error // why there is no decision
-	// Source is who decided: "store", "fallback", or from memory "denycache" or "lease".
+	// Source is what decided: "store", "fallback", or from memory "denycache" or "lease".
 	Source string
 	// Mode is how the fallback decided, and Cause why the store did not.
 	Mode  stint.FailureMode
@@ -27,7 +27,7 @@ type Decided struct {
 // Event implements [stint.Event].
 func (*Decided) Event() {}
 
-// What a Decided has as its Source.
+// The values of Source in [Decided].
 const (
 	sourceStore     = "store"
 	sourceFallback  = "fallback"
@@ -55,7 +55,7 @@ func (*BreakerChange) Event() {}
 // Events on the request path are reused: an observer must not keep them.
 var storeCallPool = sync.Pool{New: func() any { return new(StoreCall) }}
 
-// observe hands the event of a question to an observer.
+// observe passes the event of a question to an observer.
 func (q *question) observe(ctx context.Context, o stint.Observer, err error) {
 	e := &q.event
 	if e.Request, e.Decision, e.Err = &q.request, &q.decision, err; err != nil {
@@ -76,7 +76,7 @@ func observeMemory(ctx context.Context, o stint.Observer, source string, r *stin
 	questions.Put(q)
 }
 
-// observeCall observes a call to the store that began at a time.
+// observeCall observes a call to the store that started at begin.
 func observeCall(ctx context.Context, o stint.Observer, op string, requests int, begin time.Time, err error) {
 	if o == nil {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// without decides on a request that the store failed, as the request's [stint.FailurePolicy] says;
-// the package's documentation says how, and what that can cost. If the request was sent, its answer
-// may still come. Requests for a lease, or with Fit, get the error.
+// without decides a request for which the store failed, as the request's [stint.FailurePolicy]
+// says; the package documentation describes how, and at what cost. If the request was sent, its
+// answer may still come. Requests for a lease, for a booking or with Fit get the error.
 func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
@@ -47,7 +47,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 		}
 	case stint.FailAllow:
 		q.decision = flat(r, true)
-		if r.Mode == stint.ModeReserve || anyPlace(r.Claims) { // nobody would give it back
+		if r.Mode == stint.ModeReserve || anyPlace(r.Claims) { // otherwise it would never be given back
 			s.refundWhenAnswered(sent)
 		}
 	default:
@@ -73,7 +73,7 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 			s.ledger.resolve(owes, &d, err, call)
 			s.sender.start()
 		})
-	case d.Repeat: // what the store charges under its ID is the charge of the first
+	case d.Repeat: // if the store charges its ID, that is the charge of the first request
 	case !d.Allowed || q.request.Mode == stint.ModePeek:
 		s.refundWhenAnswered(sent)
 	default:
@@ -82,21 +82,21 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	return nil
 }
 
-// refundWhenAnswered refunds what the store turns out to have charged to a caller that was not
-// admitted by it.
+// refundWhenAnswered refunds what the store turns out to have charged to a caller that it did not
+// admit.
 func (s *Stack) refundWhenAnswered(sent *waiter) {
 	if sent == nil {
 		return
 	}
 	s.batch.whenAnswered(sent, func(d stint.Decision, err error, _ uint64) {
 		if err == nil && d.Charge.Data().ID != 0 && !d.Repeat {
-			s.sender.refund(d.Charge, d.RetryAfter == 0) // a booking's answer says what is used then
+			s.sender.refund(d.Charge, d.RetryAfter == 0) // a booking's answer reports the usage at the booking
 		}
 	})
 }
 
-// flat is a decision that does not depend on usage. One that allows has no usages: zeros would
-// claim that all is left. One that denies says for every limit when to retry.
+// flat returns a decision that does not depend on usage. An allowed one has no usages: zeros would
+// claim that everything is left. A denied one reports for every limit when to retry.
 func flat(r *stint.Request, allowed bool) stint.Decision {
 	d := stint.Decision{Allowed: allowed, Unavailable: !allowed, Charge: contract.ChargeOf(r)}
 	if allowed {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// eagerFlights is how many flights there are before requests wait to go together: one on its
-	// way while the other is processed.
+	// eagerFlights is the number of flights up to which requests do not wait to go together: one is
+	// on its way while the other is processed.
 	eagerFlights = 2
-	// maxFlights is how many there are at most, late ones included. Each has a connection.
+	// maxFlights is the maximum number of flights, late ones included. Each has a connection.
 	maxFlights = 8
-	// maxBatch is how many requests go together at most.
+	// maxBatch is the maximum number of requests that go together.
 	maxBatch = 1024
-	// gatherTime is how long requests wait at least for a flight to come back before another
+	// gatherTime is the minimum time that requests wait for a flight to come back before another
 	// starts.
 	gatherTime = 500 * time.Microsecond
-	// lateTime is how long after its callers' deadlines a flight is still followed.
+	// lateTime is how long a flight is still followed after its callers' deadlines.
 	lateTime = time.Second
 )
 
@@ -31,12 +31,12 @@ type flight struct {
 	amends  []*driver.AmendCall
 	begun   time.Time
 	over    time.Time // when the store has failed to answer in time
-	end     time.Time // until when it is followed
+	end     time.Time // when it is no longer followed
 	late    bool
 	attempt *attempt
 }
 
-// send sends the waiting requests, as soon as other flights may start. The lock is held.
+// send sends the waiting requests as soon as further flights may start. The lock is held.
 func (b *batch) send(now time.Time) {
 	for len(b.waiting) > 0 && b.mayStart(now) {
 		b.start()
@@ -59,7 +59,7 @@ func (b *batch) start() {
 	case b.resting > 0:
 		b.resting--
 	default:
-		b.work.Go(func() { // it stays: the stack of a new one would have to grow, which takes 10 µs
+		b.work.Go(func() { // the goroutine stays: growing the stack of a new one takes 10 µs
 			for f := range b.rest {
 				b.fly(f)
 			}
@@ -107,9 +107,9 @@ func (b *batch) fill(f *flight) *flight {
 	return f
 }
 
-// share is how many requests the next flight takes: its part of those that wait and those that are
-// under way. If it took more, the store would have little to do while this process lands it. The
-// lock is held.
+// share returns how many requests the next flight takes: its part of those that are waiting or
+// under way. If it took more, the store would have little to do while this process lands the
+// flight. The lock is held.
 func (b *batch) share() int {
 	flights, requests := b.inTime()
 	if flights >= eagerFlights {
@@ -129,7 +129,7 @@ func (b *batch) inTime() (flights, requests int) {
 	return flights, requests
 }
 
-// fly makes flights for as long as requests wait.
+// fly makes flights as long as requests wait.
 func (b *batch) fly(f *flight) {
 	for f != nil {
 		ctx, cancel := context.WithDeadline(context.Background(), f.end)
@@ -145,7 +145,7 @@ func (b *batch) fly(f *flight) {
 	}
 }
 
-// land takes over the answers of a flight, in the order of its calls.
+// land processes the answers of a flight, in the order of its calls.
 func (b *batch) land(f *flight) {
 	b.mu.Lock()
 	for _, w := range f.waiters {
@@ -191,7 +191,7 @@ func (b *batch) next(f *flight) *flight {
 	return f
 }
 
-// gather is how long requests wait before another flight starts.
+// gather returns how long requests wait before another flight starts.
 func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlights) }
 
 // mayStart reports whether another flight may start. The lock is held.
@@ -200,14 +200,14 @@ func (b *batch) mayStart(now time.Time) bool {
 	return len(b.flights) < maxFlights && (flights < eagerFlights || now.Sub(b.since) >= b.gather())
 }
 
-// hasAnswer notes that there is an answer, and reports whether that was not known. The lock is
-// held: those who see it see the whole answer.
+// hasAnswer marks the waiter as answered, and reports whether it was not before. The lock is held:
+// a goroutine that sees the mark sees the whole answer.
 func (w *waiter) hasAnswer() (first bool) {
 	first, w.answered = !w.answered, true
 	return first
 }
 
-// landEarly takes over an answer that came before others of its flight.
+// landEarly processes an answer that came before others of its flight.
 func (b *batch) landEarly(w *waiter) {
 	b.mu.Lock()
 	first := w.hasAnswer()
@@ -217,10 +217,10 @@ func (b *batch) landEarly(w *waiter) {
 	}
 }
 
-// deliver counts an answer that came at an instant, and lets its caller go on. If that has given
-// up, what it left to do is done.
+// deliver counts an answer that came at an instant, and lets its caller go on. If the caller has
+// given up, deliver passes the answer to the function that it left.
 func (b *batch) deliver(w *waiter, now int64) {
-	late := w.gaveUp != nil // nothing changes that any more
+	late := w.gaveUp != nil // this cannot change any more
 	if w.follow != nil {    // first, so that the ledger knows that the answer counts it
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}

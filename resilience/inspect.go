@@ -16,13 +16,13 @@ var (
 	_ driver.Keeper    = (*Stack)(nil)
 )
 
-// scanTime is how long what reads much of the store may take, unless the caller set a deadline.
+// scanTime bounds calls that read much of the store, unless the caller set an earlier deadline.
 const scanTime = 30 * time.Second
 
-// look asks the store as a [driver.Inspector] or a [driver.Keeper], within some time; the error is
-// [errors.ErrUnsupported] if it is none. What becomes of the call does not count in the breaker: it
-// may take long where much is stored, and a store that is full or a replica can be read all the
-// same.
+// look calls f with the store as a [driver.Inspector] or a [driver.Keeper], for at most a given
+// time; the error is [errors.ErrUnsupported] if the store is not one. The outcome of the call does
+// not count in the breaker: the call may take long if much is stored, and a store that is full or a
+// replica can still be read.
 func look[T any](ctx context.Context, s *Stack, op string, most time.Duration, f func(context.Context, T) error) error {
 	store, ok := s.store.store.(T)
 	if !ok {
@@ -37,9 +37,9 @@ func look[T any](ctx context.Context, s *Stack, op string, most time.Duration, f
 	return f(ctx, store)
 }
 
-// Inspect shows what the store knows, if that is a [driver.Inspector]; else the error is
-// [errors.ErrUnsupported]. What is decided in this process alone, without the store, is not shown,
-// and units that it has leased are shown as used.
+// Inspect shows what the store knows about a claim, if the store is a [driver.Inspector]; otherwise
+// the error is [errors.ErrUnsupported]. Decisions that this process made alone, without the store,
+// are not shown, and units that it has leased are shown as used.
 func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (shown driver.Inspection, err error) {
 	err = look(ctx, s, opInspect, amendTime, func(ctx context.Context, from driver.Inspector) (err error) {
 		begin := time.Now()
@@ -51,7 +51,7 @@ func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (shown driver.Inspec
 	return shown, err
 }
 
-// Bans lists the bans that the store knows of, if that is a [driver.Inspector].
+// Bans lists the bans that the store knows of, if the store is a [driver.Inspector].
 func (s *Stack) Bans(ctx context.Context, n int) (bans []driver.Banned, err error) {
 	err = look(ctx, s, "bans", scanTime, func(ctx context.Context, from driver.Inspector) (err error) {
 		bans, err = from.Bans(ctx, n)
@@ -60,8 +60,8 @@ func (s *Stack) Bans(ctx context.Context, n int) (bans []driver.Banned, err erro
 	return bans, err
 }
 
-// Scopes lists the scopes in which the store counts something of a subject, if that is a
-// [driver.Inspector]. What is decided in this process alone, without the store, is not among them.
+// Scopes lists the scopes in which the store counts something for a subject, if the store is a
+// [driver.Inspector]. Scopes in which only this process decided, without the store, are not listed.
 func (s *Stack) Scopes(ctx context.Context, subject string) (scopes []string, err error) {
 	err = look(ctx, s, "scopes", scanTime, func(ctx context.Context, from driver.Inspector) (err error) {
 		scopes, err = from.Scopes(ctx, subject)
@@ -70,7 +70,7 @@ func (s *Stack) Scopes(ctx context.Context, subject string) (scopes []string, er
 	return scopes, err
 }
 
-// Keep writes to a table of the store, if that is a [driver.Keeper].
+// Keep writes to a table of the store, if the store is a [driver.Keeper].
 func (s *Stack) Keep(ctx context.Context, table string, rows []driver.Row, seen int64, missing bool) (
 	version int64, err error) {
 	err = look(ctx, s, "keep", scanTime, func(ctx context.Context, in driver.Keeper) (err error) {
@@ -90,7 +90,7 @@ func (s *Stack) Kept(ctx context.Context, table string, since int64, f func(driv
 	return version, rows, err
 }
 
-// StoredName is the store's, or the subject itself.
+// StoredName returns the store's name for a subject, or the subject itself if the store has none.
 func (s *Stack) StoredName(subject string) string {
 	if keeper, ok := s.store.store.(driver.Keeper); ok {
 		return keeper.StoredName(subject)

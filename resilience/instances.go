@@ -11,15 +11,15 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// sharing is how many processes share the store.
+// sharing tracks how many processes share the store.
 type sharing struct {
-	counted atomic.Int64  // as the store counted last, 0 if it never did
-	tried   chan struct{} // closed once it was asked to; nil if it does not count
+	counted atomic.Int64  // the store's last count, 0 if it never counted
+	tried   chan struct{} // closed once the store was asked to count; nil if it does not count
 	warn    sync.Once     // that the number is a guess
 }
 
-// Instances returns how many processes are known to share the store: as many as the store counted
-// last, else as configured, else one.
+// Instances returns the number of processes known to share the store: as the store last counted,
+// otherwise as configured, otherwise one.
 func (s *Stack) Instances() int {
 	if n := s.sharing.counted.Load(); n > 0 {
 		return int(n)
@@ -38,7 +38,7 @@ func (s *Stack) warnIfAlone() {
 	}
 }
 
-// startTime is how long a process takes to start, at most.
+// startTime is the longest time that a process takes to start.
 const startTime = time.Second
 
 // starting reports whether this process has just started: it may not have a connection to the store
@@ -55,7 +55,7 @@ func (s *Stack) starting() bool {
 	}
 }
 
-// awaitStart waits until this process has started: before that it would take itself to be alone.
+// awaitStart waits until this process has started: before that, it would consider itself alone.
 func (s *Stack) awaitStart() {
 	if !s.starting() {
 		return
@@ -72,14 +72,14 @@ const (
 	// presentEvery is how often a process registers itself, and presentTime how long that may take.
 	presentEvery = time.Second
 	presentTime  = time.Second
-	// countsKept is of how many counts the largest is taken. A store that lost its state counts
-	// from one again until every process has registered: to believe that would let each process
+	// countsKept is the number of counts of which the largest is used. A store that lost its state
+	// counts from one again until every process has registered: believing it would let each process
 	// admit too much.
 	countsKept = 10
 )
 
-// countInstances registers the process every second, and keeps the count of those that are
-// registered. The last count stands while the store fails. It notices when the store has lost
+// countInstances registers the process every second, and keeps the number of registered processes.
+// The last number stands while the store fails. countInstances also notices when the store has lost
 // something.
 func (s *Stack) countInstances(roster driver.Roster) {
 	last := driver.Presence{ID: rand.Text()}
@@ -109,8 +109,8 @@ func (s *Stack) countInstances(roster driver.Roster) {
 	}
 }
 
-// noteMemory has the store told what it has lost: all of it, or states that were replaced. Answers
-// from before the epoch of this heartbeat are safe from then on.
+// noteMemory starts to restore what the store has lost: everything, or states that were replaced.
+// Answers from before the epoch of this heartbeat are safe from then on.
 func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger
 	defer l.safe.Store(epoch)

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// lease holds units of one subject and scope, under the same limits, that the store has charged
-// already. It has one block of them at a time, from which requests take without a lock.
+// lease holds units of one subject and scope, under the same limits, that the store has already
+// charged. It has one block of units at a time, from which requests take without a lock.
 type lease struct {
 	hash  uint64
 	claim stint.Claim // its Cost is not used
@@ -29,7 +29,7 @@ type lease struct {
 	capacity int64         // the smallest of its limits
 
 	block      atomic.Pointer[leaseBlock] // nil if there is none
-	renewAfter atomic.Int64               // renewals wait until then; renewing while one is under way
+	renewAfter atomic.Int64               // no renewal before this time; renewing while one is under way
 
 	// Requests that found no unit:
 	missed  atomic.Int64 // their units
@@ -50,8 +50,7 @@ type lease struct {
 // renewing is the value of renewAfter during a renewal.
 const renewing = math.MaxInt64
 
-// leaseBlock is a number of units that the store has charged, to be used before its end. Only units
-// changes.
+// leaseBlock holds units that the store has charged, to be used before its end. Only units changes.
 type leaseBlock struct {
 	charge  stint.Charge
 	granted int64
@@ -67,7 +66,7 @@ type leaseBlock struct {
 	_     [64]byte
 }
 
-// leaseTime is one reading of both clocks, in nanoseconds. All other times of leases are of the
+// leaseTime is one reading of both clocks, in nanoseconds. All other times of leases are by the
 // monotonic clock.
 type leaseTime struct{ wall, mono int64 }
 
@@ -87,7 +86,7 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 }
 
 // serve answers a request of one subject from the block, in a zero decision. It reports whether it
-// did, and whether a renewal is due. Mark is that of this process.
+// did, and whether a renewal is due. mark is the mark of this process.
 func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.Decision) (served, renew bool) {
 	c := &r.Claims[0]
 	b, left, renew := ls.take(c.Cost, now)
@@ -103,11 +102,12 @@ func (ls *lease) serve(r *stint.Request, now leaseTime, mark uint64, d *stint.De
 	return true, renew
 }
 
-// newLeasedID is random, which is as unique as a counter, and cores do not contend for it.
+// newLeasedID returns a random ID: it is as unique as that of a counter, and cores do not contend
+// for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
-// take takes units of the block, and returns it and how many it has left, or nil. It also reports
-// whether a renewal is due.
+// take takes units from the block. It returns the block and how many units it has left, or nil. It
+// also reports whether a renewal is due.
 func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, renew bool) {
 	b = ls.block.Load()
 	if b == nil || !b.live(now) {
@@ -120,8 +120,8 @@ func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, ren
 	return b, left, left < b.renewBelow || now.mono >= b.renewAt
 }
 
-// show fills in usages: those of the store's latest answer, without the units that are left here.
-// A request that was served has used its cost at least.
+// show fills in usages: those of the store's latest answer, minus the units that are left here. A
+// request that was served has used at least its cost.
 func (b *leaseBlock) show(usages []stint.Usage, cost, left int64, now leaseTime) {
 	for i, u := range b.usages {
 		usages[i].Used = max(cost, u.Used-left)
@@ -131,7 +131,7 @@ func (b *leaseBlock) show(usages []stint.Usage, cost, left int64, now leaseTime)
 
 func (b *leaseBlock) live(now leaseTime) bool { return now.mono < b.end.mono && now.wall < b.end.wall }
 
-// take takes n units if there are as many, and returns how many are left.
+// take takes n units if there are that many, and returns how many are left.
 func (b *leaseBlock) take(n int64) (left int64, ok bool) {
 	if b.units.Load() < n {
 		return 0, false
@@ -143,11 +143,11 @@ func (b *leaseBlock) take(n int64) (left int64, ok bool) {
 	return 0, false
 }
 
-// used is the number of units that were taken. Requests that are about to put back what was too
-// much for them may make it seem more.
+// used returns the number of units taken. Requests that took too many and are about to put them
+// back may make it seem larger.
 func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
 
-// miss notes that a request found no unit. It reports whether another did so within a length.
+// miss notes that a request found no unit. It reports whether another did within length before.
 func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bool) {
 	if cost > ls.capacity {
 		return false // it will never fit
@@ -159,8 +159,8 @@ func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bo
 	return now.mono-ls.missAt.Swap(now.mono) <= int64(length)
 }
 
-// replace puts a block, or none, in place of the present one. It returns that one, and how many of
-// its units were used. The lock is held.
+// replace replaces the present block by another, or by none. It returns the old block, and how many
+// of its units were used. The lock is held.
 func (ls *lease) replace(b *leaseBlock) (old *leaseBlock, used int64) {
 	if old = ls.block.Swap(b); old != nil {
 		used = old.granted - max(0, old.units.Swap(blockClosed))
@@ -175,14 +175,14 @@ const (
 	maxLease = 5 * time.Second
 )
 
-// length is how long a block lasts: short, since its units count for that much longer, but long
-// enough for a few round trips. It is at most half a window.
+// length returns how long a block lasts: short, since its units count for that much longer, but
+// long enough for a few round trips. It is at most half a window.
 func (ls *lease) length(roundTrip time.Duration) time.Duration {
 	d := max(ls.window/20, 4*roundTrip, minLease)
 	return min(d, maxLease, ls.window/2).Truncate(time.Microsecond)
 }
 
-// leasePlan is what to ask the store for. Units is 0 if a block does not pay.
+// leasePlan describes the block to request from the store. units is 0 if a block is not worth it.
 type leasePlan struct {
 	units  int64
 	length time.Duration
@@ -190,8 +190,8 @@ type leasePlan struct {
 	lead   int64 // or so much time before the end
 }
 
-// plan counts the demand, and returns what to ask for: units for half a length, with which a block
-// is renewed twice in its life. The lock is held.
+// plan measures the demand, and returns the block to request: units for half of the length, so that
+// a block is renewed twice in its life. The lock is held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
 	total := ls.spent + ls.missed.Load()
@@ -201,10 +201,10 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	cost := max(1, ls.largest.Load())
 	ls.largest.Store(cost - cost/64)
 	if p.length < 2*roundTrip || total-ls.counted < 2*cost {
-		return p // it would be nearly over when it arrives, or so little is cheaper from the store
+		return p // the block would be nearly over on arrival, or so few units are cheaper from the store
 	}
 	ls.count(total, cost, now, p.length)
-	// What is left must last for two round trips.
+	// The remaining units must last for two round trips.
 	lead := min(2*roundTrip+min(5*time.Millisecond, p.length/8), p.length/2)
 	p.lead = int64(lead)
 	p.low = min(ls.capacity, max(cost, ls.expect(0, lead, cost)))
@@ -212,8 +212,9 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	return p
 }
 
-// count updates the rate, given how many units were ever wanted. It believes at once what chance
-// does not explain, and follows other changes slowly: a few requests in the same moment say little.
+// count updates the rate, given how many units were ever wanted. It adopts a change that chance
+// does not explain at once, and follows other changes slowly: a few requests in the same moment say
+// little.
 func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	passed, fresh := now.mono-ls.countedAt, float64(total-ls.counted)
 	latest := fresh / seconds(max(passed, int64(length)/8))
@@ -226,8 +227,8 @@ func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	ls.counted, ls.countedAt = total, now.mono
 }
 
-// expect is how many units will be wanted in a time, and a part more, or as many more as chance may
-// bring: independent requests spread by the square root of their number.
+// expect returns how many units will be wanted within a time, plus a part of them, or plus as many
+// as chance may add: the number of independent requests varies by its square root.
 func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 	units := ls.rate * seconds(int64(in))
 	more := max(part*units, 2*math.Sqrt(units*float64(cost)))
@@ -237,8 +238,8 @@ func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 func seconds(ns int64) float64 { return float64(ns) / float64(time.Second) }
 
 // leaseTable is a hash table of leases. Reading takes no lock: each slot is a linked list to which
-// leases are only added at the head, and a reader at a lease that is removed still gets to those
-// behind it. Changes are made under the lock of leases.
+// leases are only added at the head, and a reader at a removed lease still reaches those behind it.
+// Changes are made under the lock of leases.
 type leaseTable struct {
 	heads []atomic.Pointer[lease] // their number is a power of two
 	shift uint                    // the index of a lease is its hash shifted by this
@@ -296,20 +297,20 @@ func (t *leaseTable) remove(ls *lease) {
 	}
 }
 
-// leaseSketch remembers which requests went to the store, and when, so that those that come once
-// cost neither memory nor time. A slot holds half of a hash and a time. Requests that share a slot
-// may be forgotten: they are leased a little later.
+// leaseSketch remembers which requests went to the store, and when, so that requests that come only
+// once cost neither memory nor time. A slot holds half of a hash and a time. Requests that share a
+// slot may be forgotten: they are leased a little later.
 type leaseSketch []atomic.Uint64
 
-// sketchBits make a unit of the sketch's clock 65 µs. It wraps around after three days: at worst a
-// request is then leased that need not be.
+// sketchBits makes a unit of the sketch's clock 65 µs. The clock wraps around after three days: at
+// worst, a request is then leased unnecessarily.
 const sketchBits = 16
 
 func newLeaseSketch(leases int) leaseSketch {
 	return make(leaseSketch, 1<<bits.Len(uint(max(leases, 1024))))
 }
 
-// again notes a request, and returns the time since the one before, if that is remembered.
+// again notes a request, and returns the time since the previous one, if that is remembered.
 func (s leaseSketch) again(hash uint64, now int64) (since int64, ok bool) {
 	tick := uint32(now>>sketchBits) | 1 // never zero, which is an empty slot
 	old := s[hash&uint64(len(s)-1)].Swap(hash>>32<<32 | uint64(tick))

@@ -9,15 +9,15 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// leasedPart is the part of a request on several subjects that blocks of this process serve, the
-// organization for instance. The store decides on the rest, the user for instance, in a request of
-// its own; there may be none.
+// leasedPart is the part of a request on several subjects that blocks of this process serve, for
+// instance the organization. The store decides the rest, for instance the user, in a separate
+// request; there may be no rest.
 //
-// The units are taken before the store is asked. They are used if the caller is then told that it is
-// allowed, whoever decided so, and go back otherwise. So what becomes of the request in the store,
-// and of an answer that is lost, does not matter to them. The instant at which they count is that of
-// the taking, before the block's end. The caller is told a time budget later at most, as it is after
-// any decision of the store: the block may have ended by then.
+// The units are taken before the store is asked. They are used if the caller is then allowed, no
+// matter how that was decided, and go back otherwise. So the fate of the request in the store does
+// not affect them, nor does a lost answer. They count as of the instant at which they were taken,
+// before the block's end. The caller is answered at most a time budget later, as after any decision
+// of the store: the block may have ended by then.
 type leasedPart struct {
 	leases *leases
 	whole  stint.Request
@@ -27,15 +27,15 @@ type leasedPart struct {
 	taken  []takenUnits // by claim
 }
 
-// takenUnits are what was taken of a block, if that is not nil.
+// takenUnits are units taken from a block. block is nil if none were taken.
 type takenUnits struct {
 	lease *lease
 	block *leaseBlock
 	left  int64
 }
 
-// takePart takes what blocks have for a leasable request on several subjects. It returns nil if they
-// have nothing.
+// takePart takes units from blocks for a leasable request on several subjects. It returns nil if no
+// block has any.
 func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	var p *leasedPart
 	for i := range r.Claims {
@@ -73,8 +73,8 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	return p
 }
 
-// complete makes the decision on the rest that on the whole request. Without a rest, that is an
-// allowed one. Units go back after an error and after a denial.
+// complete turns the decision on the rest into the decision on the whole request. If there is no
+// rest, it gets an allowed decision. Units go back after an error and after a denial.
 func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
 	if err != nil || !rest.Allowed {
 		for i := range p.taken {
@@ -98,8 +98,8 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 	return d
 }
 
-// charge makes the charge of the rest, and the number of the claim that denied, those of the whole.
-// A request that was allowed for lack of an answer has no charge. Then the units stay used.
+// charge turns the charge of the rest, and the number of the claim that denied, into those of the
+// whole. A request that was allowed for lack of an answer has no charge. Then the units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole.Claims, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
@@ -146,8 +146,8 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	}
 }
 
-// usages makes the usages of the rest those of the whole. If nothing is known of the rest, there are
-// none.
+// usages turns the usages of the rest into those of the whole. If the usages of the rest are
+// unknown, there are none.
 func (p *leasedPart) usages(d, rest *stint.Decision) {
 	of := rest.Usages()
 	if len(of) != contract.CountLimits(&p.rest) {
@@ -170,8 +170,8 @@ func (p *leasedPart) usages(d, rest *stint.Decision) {
 	}
 }
 
-// putBack puts back what was taken for a claim: into its block or, once that has ended, in the
-// store, where the used units of the block are one charge.
+// putBack puts back the units taken for a claim: into their block or, once the block has ended,
+// into the store, where the used units of the block are one charge.
 func (p *leasedPart) putBack(i int) {
 	t, c := &p.taken[i], p.whole.Claims[i]
 	t.lease.mu.Lock()
@@ -188,10 +188,10 @@ func (p *leasedPart) putBack(i int) {
 	p.leases.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: driver.NewCharge([]stint.Claim{claim}, of)}}, 0)
 }
 
-// amendLeased amends a charge that has leased claims: these in their blocks if they are still
-// there, the others where they were charged. Once a block has ended, its used units are one charge
-// in the store: a settlement of a part changes that, like any other. What another process has leased
-// is not settled.
+// amendLeased amends a charge that has leased claims: the leased ones in their blocks if these
+// still exist, the others where they were charged. Once a block has ended, its used units are one
+// charge in the store: settling a part changes that charge, like any other. Claims that another
+// process has leased are not settled.
 func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	if err := a.Validate(&c); err != nil {
 		return done, err

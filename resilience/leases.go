@@ -17,31 +17,32 @@ import (
 )
 
 // leases takes units of limits that are [stint.Limit.Leased] from the store in blocks, ahead of
-// need, and serves them from memory. The store decides on all other requests: those that find too
-// few units, and those that are not leasable. It knows of every unit that was leased, so its
-// answers stay exact. Of a request on several subjects, a part may be served: see [leasedPart].
+// need, and serves them from memory. The store decides all other requests: those that find too few
+// units, and those that are not leasable. The store knows every leased unit, so its answers stay
+// exact. Of a request on several subjects, a part may be served: see [leasedPart].
 //
 // A lease starts when two requests within its length had to go to the store. The length is a
 // twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
-// block in the background, as large as the demand; what the block before has left is given back.
+// block in the background, as large as the demand; what is left of the previous block is given
+// back.
 //
 // # Never over
 //
 // The store stamps the units of a block at its own now + d, where d is the length of the lease, and
 // counts them from now until a window after the stamp. They are served only before the time of
 // sending + d. The store read its clock after the sending, so whenever a unit is served, its stamp
-// is still to come: it counts from before its use until more than a window after it. So what is
-// used in any window was counted, all of it at once, at some instant, and the store never lets that
-// be more than the limit.
+// is still to come: the unit counts from before its use until more than a window after it. So all
+// units used in any window were counted together at some instant, and the store never lets that sum
+// exceed the limit.
 //
 // A block ends by the wall clock or by the monotonic one, whichever is first: the monotonic clock
 // may stop while a machine is suspended, and the wall clock may be set back. A thousandth of d is
-// kept for clocks that run slow. (A virtual machine that is paused with both of its clocks may
+// reserved for clocks that run slow. (A virtual machine that is paused with both of its clocks may
 // serve what it held when it resumes.)
 //
-// The refill of a burst is not as strict: its meter counts a block when that is taken, so it may be
-// ahead by what it refills during d, and by what it had refilled of units that are returned. It
-// still admits a capacity in any window at most, and Max per window in the long run.
+// The refill of a burst is not as strict: its meter counts a block when the block is taken, so it
+// may be ahead by what it refills during d, and by what it had refilled of returned units. It still
+// admits at most a capacity in any window, and Max per window in the long run.
 //
 // # The price
 //
@@ -53,8 +54,8 @@ import (
 // it is announced. Those made through this process take effect at once. A limit with another Max or
 // Burst is another lease.
 //
-// A decision from memory reports the usage in the store's latest answer, without the units that
-// this process still holds.
+// A decision from memory reports the usage in the store's latest answer, minus the units that this
+// process still holds.
 //
 // It is safe for concurrent use. Serving takes no locks and allocates nothing.
 type leases struct {
@@ -74,7 +75,7 @@ type leases struct {
 const (
 	failurePause = 250 * time.Millisecond // between renewals, after a failure, give or take a fifth
 	denialPause  = time.Second            // after a denial, at most
-	leaseIdle    = time.Second            // without requests, for a lease without a block to end, at least
+	leaseIdle    = time.Second            // without requests, before a lease without a block ends, at least
 )
 
 // applyBans applies bans to a renewal, but its denials lead to none.
@@ -93,9 +94,9 @@ func (l *leases) at(t time.Time) leaseTime {
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
 
-// leasable reports whether a request may be served from memory, or a part of it: it is a plain one
-// without an ID. Of two claims of one subject and scope, which are settled together, the store
-// decides on both.
+// leasable reports whether a request, or a part of it, may be served from memory: it is a plain one
+// without an ID. The store decides a request with two claims of one subject and scope, since these
+// are settled together.
 func leasable(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Terms().Fit || r.Terms().Lease != 0 || r.Hold != 0 {
 		return false
@@ -154,7 +155,7 @@ func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime
 	}
 }
 
-// find returns the lease of a claim of a leasable request, or nil, and its hash.
+// find returns the lease of a claim of a leasable request, or nil, and the hash of the lease.
 func (l *leases) find(r *stint.Request, claim int) (uint64, *lease) {
 	c := &r.Claims[claim]
 	bans := r.Bans != nil && !c.Shared
@@ -162,15 +163,15 @@ func (l *leases) find(r *stint.Request, claim int) (uint64, *lease) {
 	return hash, l.table.find(hash, c, bans)
 }
 
-// hash is that of a lease.
+// hash returns the hash of the lease of a claim.
 func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	key := *c
 	key.Cost, key.Shared = 0, bans
 	return hashClaim(l.seed, 0, maphash.String(l.seed, c.Subject), &key)
 }
 
-// learn learns from the store's decision on a leasable request, or on the part of it that was not
-// served. The second of a lease without a block starts it.
+// learn learns from the store's decision on a leasable request, or on its part that was not served.
+// The second decision about a claim without a lease starts its lease.
 func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	now := l.now()
 	l.measure(now.mono - l.at(asked).mono)
@@ -192,7 +193,8 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	}
 }
 
-// begin starts the lease of a claim, unless the request before was longer ago than its length.
+// begin starts the lease of a claim, unless the previous request was longer ago than the lease's
+// length.
 func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, now leaseTime) {
 	c := &r.Claims[claim]
 	ls := newLease(hash, c, r.Bans != nil && !c.Shared)
@@ -204,7 +206,7 @@ func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, no
 	ls.missed.Store(2 * cost) // as if the first had cost as much
 	ls.missAt.Store(now.mono)
 	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/8)), now.mono
-	ls.mu.Lock() // tend waits for the timer
+	ls.mu.Lock() // so that tend waits until the timer is set
 	ls.timer = time.AfterFunc(leaseIdle, func() { l.tend(ls) })
 	ls.mu.Unlock()
 	l.mu.Lock()
@@ -229,7 +231,7 @@ func (l *leases) measure(took int64) {
 	default:
 		next = old - (old-next)/16
 	}
-	l.roundTrip.CompareAndSwap(old, next) // else another call just did
+	l.roundTrip.CompareAndSwap(old, next) // otherwise another call just did
 }
 
 // renew gets the next block of a lease in the background, unless a renewal is under way or has to
@@ -246,9 +248,9 @@ func (l *leases) renew(ls *lease, now leaseTime) {
 	}
 }
 
-// renewNow asks the store for the next block, and returns when to do so again at the earliest. In a
-// busy process it starts some time after it was due: that counts as part of the round trip, within
-// reason.
+// renewNow asks the store for the next block, and returns the earliest time of the next renewal. In
+// a busy process it starts some time after it was due: the delay counts as part of the round trip,
+// within reason.
 func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	asked := time.Now() // before anything else: the block's end counts from here
 	sent := l.at(asked)
@@ -286,7 +288,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	return now.mono
 }
 
-// newBlock is a block that the store granted.
+// newBlock returns a block that the store granted.
 func newBlock(d *stint.Decision, p *leasePlan, sent, now leaseTime) *leaseBlock {
 	life := int64(p.length - p.length/1024) // a clock may run slow
 	b := &leaseBlock{charge: d.Charge, granted: d.Charge.Claims()[0].Cost,
@@ -309,22 +311,22 @@ func (l *leases) add(ls *lease, b *leaseBlock) {
 	ls.timer.Reset(time.Duration(b.renewAt - l.now().mono))
 }
 
-// replace puts a block, or none, in place of the present one, and gives back what that has left.
-// The lock of the lease is held.
+// replace replaces the present block by another, or by none, and gives back its unused units. The
+// lock of the lease is held.
 func (l *leases) replace(ls *lease, b *leaseBlock) {
 	if old, used := ls.replace(b); old != nil && used < old.granted {
 		l.giveBack(old, used)
 	}
 }
 
-// giveBack gives back to the store what a block has left. After a reset the store ignores that, for
-// its state has another generation.
+// giveBack gives the unused units of a block back to the store. After a reset the store ignores
+// them, since its state has another generation.
 func (l *leases) giveBack(b *leaseBlock, used int64) {
 	l.stack.sender.add(&job{AmendCall: driver.AmendCall{Charge: b.charge, Amendment: stint.Amendment{Cost: used}}}, 0)
 }
 
-// tend runs when the timer of a lease does: when its block is to be renewed, in case no request
-// comes in time to do that, when the block ends, and when there has been no block or request for
+// tend runs when the timer of a lease fires: when its block is to be renewed, in case no request
+// comes in time to do that; when the block ends; and when there has been no block or request for
 // some time. The timer may have been set again while tend waited for the lock.
 func (l *leases) tend(ls *lease) {
 	ls.mu.Lock()
@@ -350,8 +352,8 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
-// settleClaim settles a leased claim of a charge in the block that it came from, and reports whether
-// it did. Known says that it has been settled before.
+// settleClaim settles a leased claim of a charge in the block that it came from, and reports
+// whether it did. known reports whether the claim has been settled before.
 func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
@@ -380,7 +382,7 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 	}
 	if back := claim.Cost - a.Cost; back >= 0 {
 		if back > b.used() {
-			return false // it is not of this block
+			return false // the charge is not from this block
 		}
 		b.units.Add(back)
 	} else if _, ok := b.take(-back); !ok {
@@ -391,9 +393,9 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 	return true
 }
 
-// commanded ends the leases that a reset or a ban concerns. Units that are given back are those of
-// earlier times: what is held here is not used yet, and the store leaves it alone as far as it can
-// tell, see [stint.CommandGiveBack].
+// commanded ends the leases that a reset or a ban concerns. A [stint.CommandGiveBack] gives back
+// units of earlier times: units held here are not used yet, and the store leaves them alone as far
+// as it can tell.
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return
@@ -432,7 +434,7 @@ func (l *leases) endLocked(ls *lease) {
 	l.replace(ls, nil)
 }
 
-// close gives back what is unused. Later requests go to the store.
+// close gives back unused units. Later requests go to the store.
 func (l *leases) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -18,9 +18,9 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// ledger knows what a process needs to decide without the store. It has a record of every subject
+// ledger holds what a process needs to decide without the store. It has a record of every subject
 // and scope that the process asked about, as far as memory goes, with a [count] per limit. It also
-// knows what the store has yet to be charged with.
+// holds what the store has yet to be charged with.
 type ledger struct {
 	instances func() int64
 	later     *sender
@@ -29,35 +29,35 @@ type ledger struct {
 	seed    maphash.Seed
 	mark    uint64 // of this process, in the ids of local charges
 	stripes [stripes]stripe
-	most    int64        // records
-	records atomic.Int64 // that there are
+	most    int64        // maximum number of records
+	records atomic.Int64 // number of records
 	rules   [256]atomic.Pointer[rule]
 	calls   atomic.Uint64 // numbers of calls to the store
 	owing   atomic.Int64  // records with something to charge
-	debts   atomic.Int64  // that records have
-	names   atomic.Int64  // of requests that they remember
-	next    atomic.Uint32 // the stripe to collect that from
+	debts   atomic.Int64  // number of debts of all records
+	names   atomic.Int64  // number of request IDs that records remember
+	next    atomic.Uint32 // the last stripe that debts were collected from
 	bans    *memorystore.Store
 	settled settled.Set // local charges
 	entries entries
-	dropped atomic.Int64 // what will not be charged
+	dropped atomic.Int64 // evicted records that had something to charge
 	closed  atomic.Bool
 
-	// Answers of the store are of an epoch. Those of epochs before safe are from before the last
-	// heartbeat that succeeded.
+	// Each answer of the store belongs to an epoch. Answers of epochs before safe are from before
+	// the last successful heartbeat.
 	epoch, safe  atomic.Uint32
 	replaced     chan *record // states with another generation than before
-	anyCommanded atomic.Int64 // when a subject that is not known was reset, banned or unbanned
+	anyCommanded atomic.Int64 // when an unknown subject was last reset, banned or unbanned
 }
 
-// The ids of local charges have the mark of their process: the charge of another process must not
-// be taken for one of ours.
+// The IDs of local charges contain the mark of their process: the charge of another process must
+// not be mistaken for one of ours.
 const (
 	markBits  = 12
 	markShift = 64 - markBits
 )
 
-// stripes is the number of locks that subjects are divided among.
+// stripes is the number of locks among which subjects are divided.
 const stripes = 256
 
 // stripe holds the records of some subjects, and their lock.
@@ -69,23 +69,23 @@ type stripe struct {
 	_       [32]byte // the next lock is on another cache line
 }
 
-// recordBytes is about what a record takes, of one limit under which something is owed.
+// recordBytes is the approximate size of a record with one limit under which something is owed.
 const recordBytes = 664
 
-// record is what is known of a subject in a scope.
+// record holds what is known about a subject in a scope.
 type record struct {
 	stripe         *stripe
 	subject, scope string
 	counts         []count
 	at             int64  // answers of earlier instants of the store are outdated
 	heard          int64  // when the newest answer came,
-	generation     uint32 // and that of the first state then,
-	state          string // which has the counts of limits with this name
-	touched        uint64 // under which lock it was last needed
+	generation     uint32 // the generation of its first state,
+	state          string // and the name of the limits which that state counts
+	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
-	resetAt        int64  // when something of it was last reset, or commanded elsewhere
+	resetAt        int64  // when any of it was last reset, or commanded elsewhere
 	epoch          uint32 // of the newest answer
-	replaced       int64  // since when the state has another generation, until that is dealt with
+	replaced       int64  // since when the state has another generation; 0 once that is handled
 	debts          []*debt
 	named          map[string]*debt // by request id
 	owing          bool             // there is something to charge
@@ -107,9 +107,10 @@ func newLedger(c *Config) (*ledger, error) {
 	return l, err
 }
 
-// nextCall returns the number of the first request of the next call to the store. The others have
-// the numbers after it. A debt that a request carries has the number of the request. Within a call,
-// which has one instant, an answer counts the charges with its own number or a smaller one.
+// nextCall returns the number of the first request of the next call to the store. The other
+// requests have the numbers after it. A debt that a request carries has the number of the request.
+// Within a call, which has one instant, an answer counts the charges with its own number or a
+// smaller one.
 func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
@@ -154,7 +155,7 @@ func (l *ledger) unlock(set locked) {
 	}
 }
 
-// find returns the record of a claim, or nil. The lock is held, as for all that follows.
+// find returns the record of a claim, or nil. The lock is held, as for all functions below.
 func (l *ledger) find(c *stint.Claim) *record {
 	s, key := l.identify(c)
 	return s.records[key]
@@ -176,16 +177,16 @@ func (l *ledger) record(c *stint.Claim, now int64) *record {
 	return r
 }
 
-// item is a limit of a claim, and what is known of it.
+// item is a limit of a claim, with its count.
 type item struct {
 	*count
-	i, k  int // the number of its claim, and its own among all limits
+	i, k  int // the index of its claim, and its own among all limits
 	claim *stint.Claim
 	rec   *record
-	cost  int64 // a place is one, whatever it costs
+	cost  int64 // 1 for a place, whatever it costs
 }
 
-// each goes through the limits of claims that cost something, if they have a count.
+// each iterates over the limits of claims that cost something and have a count.
 func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		k := 0
@@ -202,7 +203,7 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make sees to it that the limits of claims that cost something are counted. Leases count their own.
+// make ensures that the limits of claims that cost something have a count. Leases count their own.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
 		if c := &claims[i]; contract.Charges(c) && !slices.ContainsFunc(c.Limits, isLeased) {
@@ -214,8 +215,8 @@ func (l *ledger) make(claims []stint.Claim, now int64) {
 	}
 }
 
-// evict looks at a few records of a stripe, and forgets the one with the least used. One that owes
-// nothing goes before one that does.
+// evict looks at a few records of a stripe, and forgets the one that has used least. A record that
+// owes nothing goes before one that does.
 func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
@@ -251,7 +252,7 @@ func (l *ledger) evict(s *stripe, now int64) {
 	l.records.Add(-1)
 }
 
-// used is the largest part of a limit that is used.
+// used returns the largest used fraction of any limit of the record.
 func (r *record) used(now int64) (most float64) {
 	for i := range r.counts {
 		c := &r.counts[i]
@@ -260,7 +261,7 @@ func (r *record) used(now int64) (most float64) {
 	return most
 }
 
-// of returns what is known of a limit, or nil. It is at an index, if nothing has changed.
+// of returns the count of a limit, or nil. It is at index i if nothing has changed.
 func (r *record) of(l *stint.Limit, i int) *count {
 	if r == nil {
 		return nil
@@ -276,7 +277,7 @@ func (r *record) of(l *stint.Limit, i int) *count {
 	return nil
 }
 
-// count returns what is known of a limit, nothing if it is new.
+// count returns the count of a limit, an empty one if it is new.
 func (l *ledger) count(r *record, limit *stint.Limit, i int) *count {
 	c := r.of(limit, i)
 	if c == nil {
@@ -287,7 +288,7 @@ func (l *ledger) count(r *record, limit *stint.Limit, i int) *count {
 	return c
 }
 
-// follow gives a count the Max and Burst of a request.
+// follow applies the Max and Burst of a request to a count.
 func (l *ledger) follow(c *count, limit *stint.Limit) {
 	if c.Max == limit.Max && c.Burst == limit.Burst {
 		return
@@ -303,8 +304,8 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 	}
 }
 
-// rule returns the one of a limit, which it does not keep. There are few limits; where two share a
-// slot, the later one replaces the other.
+// rule returns the rule of a limit, without retaining the memory of that limit. There are few
+// limits; if two share a slot, the later one replaces the other.
 func (l *ledger) rule(limit *stint.Limit) *rule {
 	h := mix(uint64(limit.Max)^l.mark, oddWindow^uint64(limit.Window))
 	h = mix(h^uint64(limit.Burst), oddKind^uint64(limit.Algorithm))
@@ -318,30 +319,30 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 	return r
 }
 
-// clock is the time of this process, in nanoseconds since its start, and what it knows of the
-// store's.
+// clock is the time of this process, in nanoseconds since its start, and what the process knows of
+// the store's clock.
 type clock struct {
 	start time.Time
-	ahead atomic.Int64 // of the store's clock, in microseconds
+	ahead atomic.Int64 // how far the store's clock is ahead, in microseconds
 }
 
-// now is the time since the start, in nanoseconds.
+// now returns the time since the start, in nanoseconds.
 func (c *clock) now() int64 {
 	return int64(time.Since(c.start))
 }
 
-// wall is an instant in the store's clock, in microseconds, as far as that is known.
+// wall returns an instant by the store's clock, in microseconds, as far as that clock is known.
 func (c *clock) wall(now int64) int64 {
 	return c.start.UnixMicro() + now/int64(time.Microsecond) + c.ahead.Load()
 }
 
-// instant is an instant of the store's clock in ours.
+// instant converts an instant of the store's clock to this clock.
 func (c *clock) instant(wall, now int64) int64 {
 	return now - (c.wall(now)-wall)*int64(time.Microsecond)
 }
 
-// synchronize learns of the store's clock, from the answer to a call that was sent at a time. It
-// was read between the sending and now.
+// synchronize learns the store's clock from the answer to a call that was sent at a time. The store
+// read its clock between the sending and now.
 func (c *clock) synchronize(d *stint.Decision, sent time.Time) {
 	read := d.Charge.Data().Now
 	if read == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// outageRetry is after how long to try again if only the store can allow it.
+// outageRetry is how long to wait before a retry if only the store can allow the request.
 const outageRetry = time.Second
 
 // decide decides a request without the store. If the request was sent, and its answer may still
@@ -78,7 +78,7 @@ func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool
 	return fits
 }
 
-// deny completes a denial: it lasts as long as any limit denies.
+// deny completes a denial: it lasts as long as the longest denial of any limit.
 func (l *ledger) deny(d *stint.Decision) {
 	for _, u := range d.Usages() {
 		if u.RetryAfter == stint.Never || d.RetryAfter == stint.Never {
@@ -89,8 +89,7 @@ func (l *ledger) deny(d *stint.Decision) {
 	}
 }
 
-// grant admits a request, and returns what that owes to the store, if it has to be known apart from
-// the rest.
+// grant admits a request. It returns the open debt of a request that was sent, otherwise nil.
 func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64) *debt {
 	data, usages, age := d.Charge.Data(), d.Usages(), r.Terms().Age
 	data.Fallback, data.Now = true, l.wall(now)
@@ -115,7 +114,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	}
 	id := r.ID != "" && contract.Charges(&r.Claims[0])
 	if id = id || r.Hold > 0; r.Hold > 0 && !sent && !l.mayAdd(l.find(&r.Claims[0])) {
-		data.Hold = 0 // it is charged with others, at once
+		data.Hold = 0 // it is charged together with others, at once
 	}
 	switch {
 	case sent:
@@ -130,7 +129,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	return nil
 }
 
-// named returns what a request with the same ID owes.
+// named returns the debt of an earlier request with the same ID, or nil.
 func (l *ledger) named(r *stint.Request, now int64) *debt {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil {
 		return nil
@@ -145,7 +144,8 @@ func (l *ledger) named(r *stint.Request, now int64) *debt {
 	return nil
 }
 
-// repeat answers a request whose ID was seen before. It has the charge of the first.
+// repeat answers a request whose ID was seen before. The decision has the charge of the first
+// request.
 func (l *ledger) repeat(r *stint.Request, first *debt, now int64) stint.Decision {
 	d := stint.Decision{Allowed: true, Repeat: true}
 	first.repeated = first.repeated || r.Mode != stint.ModePeek
@@ -168,7 +168,7 @@ func (l *ledger) repeat(r *stint.Request, first *debt, now int64) stint.Decision
 	return d
 }
 
-// sameClaim reports whether two claims are of the same subject, scope and limits.
+// sameClaim reports whether two claims have the same subject, scope and limits.
 func sameClaim(a, b stint.Claim) bool {
 	return a.Subject == b.Subject && a.Scope == b.Scope && slices.EqualFunc(a.Limits, b.Limits,
 		func(a, b stint.Limit) bool { return contract.SameID(&a, &b) })
@@ -181,15 +181,15 @@ func (l *ledger) ban(subject string, d time.Duration) {
 	}
 }
 
-// unban forgets a ban: another process has changed something about the subject. If it is still
-// banned, the store's next answer says so.
+// unban forgets a ban, since another process has changed something about the subject. If the
+// subject is still banned, the store's next answer says so.
 func (l *ledger) unban(subject string) {
 	if subject != "" {
 		_ = l.bans.Command(context.Background(), stint.Command{Kind: stint.CommandUnban, Subject: subject})
 	}
 }
 
-// banned answers a request of which a subject is known to be banned.
+// banned answers a request if one of its subjects is known to be banned.
 func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 	for i := range r.Claims {
 		if r.Claims[i].Shared {

@@ -7,17 +7,17 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// meter is the level of a limit that refills, in weights as docs/rules.md has them. Stored is what
-// the store counts, for all processes. Local is what the store does not count of what this process
-// was granted. Processes divide what stored leaves free. A refill lowers stored first; after that,
-// each process lowers its local by its part of the refill.
+// meter is the level of a limit that refills, in weights as defined in docs/rules.md. stored is
+// what the store counts, for all processes. local is the part of what this process was granted that
+// the store does not count. Processes divide what stored leaves free. A refill lowers stored first;
+// after that, each process lowers its local by its share of the refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // by how much answers have raised stored, which may have counted others to come
+	raised        int64 // how much answers have raised stored; they may count charges whose own answers are yet to come
 	at            int64
 }
 
-// leak lets a meter run empty until an instant.
+// leak drains a meter until an instant.
 func (c *count) leak(m *meter, t int64) {
 	ticks, instances := c.ticks(t)-c.ticks(m.at), c.ledger.instances()
 	if ticks <= 0 {
@@ -30,12 +30,12 @@ func (c *count) leak(m *meter, t int64) {
 	m.raised = min(m.raised, m.stored)
 	if instances == 1 || m.local == 0 {
 		m.at = t
-	} else { // by what it took to give that back, so that no fraction is lost
+	} else { // only by the time that this took, so that no fraction is lost
 		m.at = c.after(m.at, stored+local*instances)
 	}
 }
 
-// given is the weight that a meter gives back in some time.
+// given returns the weight that a meter gives back in a time.
 func (c *count) given(d time.Duration) int64 {
 	high, low := bits.Mul64(uint64(d.Microseconds()/c.tick), uint64(c.rate))
 	if high > 0 || low > uint64(stint.MaxUnits) {
@@ -44,7 +44,7 @@ func (c *count) given(d time.Duration) int64 {
 	return int64(low)
 }
 
-// after is when a weight is given back, from an instant on.
+// after returns when a weight is given back, beginning at an instant.
 func (c *count) after(t, weight int64) int64 {
 	ticks := min(ceilDiv(weight, c.rate), int64(maxAhead)/int64(time.Microsecond)/c.tick)
 	return (c.ticks(t) + ticks) * c.tick * int64(time.Microsecond)
@@ -52,7 +52,7 @@ func (c *count) after(t, weight int64) int64 {
 
 func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microsecond)) }
 
-// weight is that of so many units.
+// weight returns the weight of units.
 func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
 
 // metered returns the meter as of now.
@@ -64,7 +64,7 @@ func (c *count) metered(now int64) *meter {
 	return c.meter
 }
 
-// meterLeft is how many units this process may take of the meter at an instant.
+// meterLeft returns how many units of the meter this process may take at an instant.
 func (c *count) meterLeft(t int64) int64 {
 	var m meter
 	instances := c.ledger.instances()
@@ -78,10 +78,11 @@ func (c *count) meterLeft(t int64) int64 {
 	return ceilDiv(c.capacity-ceilDiv(m.stored, c.unit), instances) - ceilDiv(m.local, c.unit)
 }
 
-// meterFits is when the meter has room for a cost, at the earliest, if nothing happens until then.
+// meterFits returns the earliest instant at which the meter has room for a cost, if nothing happens
+// until then.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
-	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // then a process's part is that much
+	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // then a process's part is enough
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
 	}
@@ -91,7 +92,7 @@ func (c *count) meterFits(cost int64) int64 {
 	return c.after(m.at, m.stored+max(m.local-(ceilDiv(c.capacity, instances)-cost)*c.unit, 0)*instances)
 }
 
-// fill adds units to the meter, if there is one, that the store has counted or not.
+// fill adds units to the meter, if there is one. The store has counted them or not.
 func (c *count) fill(units, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -104,8 +105,8 @@ func (c *count) fill(units, now int64, stored bool) {
 	*level = min(*level+c.weight(units), stint.MaxUnits/2)
 }
 
-// drain takes units off the meter, if there is one, that were charged at an instant and are given
-// back: less what was refilled since.
+// drain subtracts units that were charged at an instant and are given back from the meter, if there
+// is one, less what was refilled since.
 func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -118,7 +119,8 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 }
 
-// lower lowers what the store counts, but not below bookings: their units leak from then on.
+// lower lowers what the store counts, but not below bookings: their units leak from their instant
+// on.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
 	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {
@@ -128,8 +130,8 @@ func (c *count) lower(m *meter, weight, now int64) {
 	m.raised = min(m.raised, m.stored)
 }
 
-// unraise takes units that the store charged at an instant, and has given back, off by how much its
-// answers have raised the meter, if there is one: less what was refilled since.
+// unraise subtracts units that the store charged at an instant and has given back from the amount
+// by which its answers have raised the meter, if there is one, less what was refilled since.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {
 		m := c.metered(now)
@@ -139,7 +141,8 @@ func (c *count) unraise(units, at, now int64) {
 	}
 }
 
-// hearMeter notes what the store says is used of a limit that refills, as [count.hear] does.
+// hearMeter records the usage that the store reports for a limit that refills, as [count.hear]
+// does.
 func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now int64) {
 	m := c.metered(now)
 	// The level is exactly what is given back until the reset, if the log does not end later.
@@ -148,14 +151,14 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	if c.Algorithm != stint.AlgorithmBucket {
 		stored = min(stored, c.weight(u.Used))
 	}
-	if at == c.heard.at { // they may come in any order: one of them has counted the others
+	if at == c.heard.at { // answers may come in any order: one of them has counted the others
 		stored = max(stored, m.stored)
 	}
 	stored = max(stored-c.weight(cost), 0)
 	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
 		stored = min(stored, m.stored) // the log alone explains it
 	}
-	if c.owed != nil { // what was charged after the answer is in stored already
+	if c.owed != nil { // charges made after the answer are in stored already
 		_, after := c.owed.after(at, call, now, now)
 		m.local += after
 	}
@@ -167,7 +170,7 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	m.stored = stored
 }
 
-// convert makes the meter count in the weights of another rule for the limit.
+// convert converts the meter to the weights of another rule for the limit.
 func (m *meter) convert(old, next *rule) {
 	for _, level := range []*int64{&m.stored, &m.local} {
 		*level = min(ceilDiv(*level, old.unit), stint.MaxUnits/2/next.unit) * next.unit

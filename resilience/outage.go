@@ -12,36 +12,36 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// outageLog logs that the store is lost and that it is back, never once per decision.
+// outageLog logs when the store is lost and when it is back, never once per decision.
 //
 // An outage begins with the first call that fails. It ends when no call has failed for a second and
-// a call that the process itself makes succeeds: so it ends without any request too, and a store
-// that comes and goes many times a second is one outage. That bounds the log: one message when an
-// outage begins, one every logEvery while it lasts, and one at its end, a second later at the
-// earliest. A call that was not answered in time may be one of a kind: the first message is a
-// warning then, and an error follows if calls fail on.
+// a call that the process itself makes succeeds: so it ends even without requests, and a store that
+// comes and goes many times a second is one outage. That bounds the log: one message when an outage
+// begins, one every logEvery while it lasts, and one at its end, a second later at the earliest. A
+// single call that was not answered in time may be an exception: the first message is a warning
+// then, and an error follows if calls keep failing.
 type outageLog struct {
 	logger *slog.Logger
 
 	decisions atomic.Int64                     // made without the store, ever
 	others    atomic.Int64                     // calls that failed, ever, where no decision was made without the store
-	cause     atomic.Pointer[stint.StoreError] // the last one
-	votes     errkind.Votes                    // on what is wrong, of this outage
+	cause     atomic.Pointer[stint.StoreError] // of the last failure
+	votes     errkind.Votes                    // on the fault of this outage
 	example   atomic.Pointer[failedCall]       // the first that failed since the last message
-	worse     chan struct{}                    // the store rejects us, or the breaker has opened
-	watched   atomic.Bool                      // an outage lasts; whoever set it owns what follows
+	worse     chan struct{}                    // the store rejects our credentials, or calls keep failing after a warning
+	watched   atomic.Bool                      // an outage lasts; the goroutine that set it owns the fields below
 
 	begun    time.Time // when the outage began
-	before   int64     // decisions made without the store before it,
+	before   int64     // decisions made without the store before the outage,
 	logged   int64     // and before the last message
-	loggedAt time.Time // when that was
-	auth     bool      // that message means that the store rejects our credentials
-	detailed bool      // a message on this outage has said what was asked
+	loggedAt time.Time // when the last message was logged
+	auth     bool      // whether that message reported that the store rejects our credentials
+	detailed bool      // whether a message about this outage has reported what was asked
 
-	warned atomic.Bool // there was only a warning about this outage so far
+	warned atomic.Bool // only a warning was logged about this outage so far
 }
 
-// failedCall is what the log says of a call that failed. What comes from a request is shortened.
+// failedCall is what the log reports about a failed call. Values from a request are shortened.
 type failedCall struct{ mode, key, limit string }
 
 // errorMode is the mode of calls whose failures are returned.
@@ -57,12 +57,12 @@ const (
 // failures is how many calls to the store have failed, ever.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
-// failed counts a call that failed in one of the counters, and logs the first of an outage, with
-// the claim that it was about, and the mode that decides if there is something to decide.
+// failed counts a failed call in one of the counters, and logs the first of an outage, with the
+// claim of the call, and the mode that decides if there is a decision to make.
 func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &s.outage
 	if cause.Kind == errkind.Migrating {
-		return // the store works, but for one slot of many
+		return // the store works, except for one slot of many
 	}
 	worse := n.warned.Load()
 	if cause.Kind != errkind.Refused || !n.watched.Load() { // an open breaker says nothing new
@@ -75,8 +75,8 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 		default:
 		}
 	}
-	// Rules in shadow fail with an error, which concerns nobody: another mode is the better
-	// example.
+	// Rules in shadow fail with an error, which affects no caller: a failure with another mode is a
+	// better example.
 	if e := n.example.Load(); claim != nil && (e == nil || e.mode == errorMode && mode != errorMode) {
 		n.example.Store(&failedCall{mode: mode, key: label.Short(claim.Key()), limit: label.List(claim.Limits)})
 	}
@@ -108,8 +108,8 @@ func (n *outageLog) logFault(message string, answers bool) {
 		[]any{"fault", fault.Kind, "fix", fault.Fix})
 }
 
-// note notes a failure, and returns the one before it. That the breaker is open says nothing about
-// what is wrong.
+// note records a failure, and returns the one before it. A refusal by the open breaker says nothing
+// about what is wrong.
 func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
 	if cause.Kind != errkind.Refused {
 		n.votes.Add(cause, time.Now())
@@ -117,7 +117,7 @@ func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
 	return n.cause.Swap(cause)
 }
 
-// lasting returns the last failure of the kind that lasts.
+// lasting returns the last failure of the prevailing kind; see [errkind.Votes].
 func (n *outageLog) lasting() *stint.StoreError {
 	_, last := n.votes.Fault(time.Now())
 	if cause, ok := errors.AsType[*stint.StoreError](last); ok {
@@ -153,7 +153,7 @@ func (s *Stack) watchOutage() {
 			return
 		}
 		n.logged = n.decisions.Load()
-		n.example.Store(nil) // of the next outage there will be another
+		n.example.Store(nil) // the next outage will have its own
 		n.votes.Clear()
 		n.warned.Store(false)
 		n.logger.Info("stint: the store can be asked again",
@@ -162,13 +162,13 @@ func (s *Stack) watchOutage() {
 		if n.failures() == seen || !n.watched.CompareAndSwap(false, true) {
 			return
 		}
-		n.logLost() // a call has failed since, and left it to us to log it
+		n.logLost() // a call has failed since, and left the logging to this goroutine
 	}
 }
 
-// untilBack waits for the end of an outage, and logs now and then that it lasts; at once that the
-// store rejects our credentials, or that a late answer was no exception. It returns how many calls
-// had failed when it ended.
+// untilBack waits for the end of an outage. It logs from time to time that the outage lasts, and at
+// once that the store rejects our credentials, or that a late answer was no exception. It returns
+// how many calls had failed when the outage ended.
 func (s *Stack) untilBack() int64 {
 	n := &s.outage
 	for seen := n.failures(); ; {
@@ -193,8 +193,8 @@ func (s *Stack) untilBack() int64 {
 	}
 }
 
-// answers reports whether a store that does not answer calls in time answers a ping. If it fails in
-// another way than its calls, that becomes the cause: calls may not get that far.
+// answers reports whether a store that does not answer calls in time answers a ping. If the ping
+// fails in another way than calls do, its failure becomes the cause: calls may not get that far.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != errkind.Timeout {
 		return false
@@ -212,9 +212,9 @@ const probeSubject = "stint:probe"
 
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 
-// probe asks the store as a decision does, so that the breaker closes even if no request comes. It
-// only peeks, unless the store answers and fails calls, being full for instance: such a store may
-// well answer a peek.
+// probe asks the store as a decision does, so that the breaker closes even without requests. It
+// only peeks, unless the store answers but fails calls, for instance because it is full: such a
+// store may well answer a peek.
 func (s *Stack) probe() error {
 	n := &s.outage
 	r := stint.Request{
@@ -238,7 +238,7 @@ func (s *Stack) probe() error {
 	return err
 }
 
-// suspect finds out whether an outage has begun that no request has met yet, and logs it.
+// suspect checks whether an outage has begun that no request has met yet, and logs it.
 func (s *Stack) suspect() {
 	if !s.outage.watched.Load() {
 		s.noteFailure(s.probe(), nil)

@@ -8,20 +8,20 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// owed are the units of a limit that this process was granted and that the store has not counted,
+// owed holds the units of a limit that this process was granted and that the store has not counted,
 // or may not have.
 type owed struct {
 	parts []owedPart // the oldest first
-	// charged are those that were charged lately: answers of an earlier instant do not count them.
+	// charged are recent charges: answers of an earlier instant do not count them.
 	charged []charged
-	// paid are groups that the store has charged, of which some units may be given back.
+	// paid are groups that the store has charged, and of which some units may be given back.
 	paid []*debt
 }
 
-// owedPart is units that were granted without the store in a part of the window, from one instant
-// to another, and are not known to be charged. A limit that refills may still count what has left
-// the window: all of that is one part. Those that are due are to be charged together, and no debt
-// yet; first is when the first of them was granted.
+// owedPart counts units that were granted without the store in a part of the window, from one
+// instant to another, and are not known to be charged. A limit that refills may still count units
+// that have left the window: all of those are one part. Units that are due are to be charged
+// together, and are not a debt yet; the first of them was granted at first.
 type owedPart struct{ uncharged, due, from, at, first int64 }
 
 type charged struct {
@@ -30,15 +30,15 @@ type charged struct {
 	until  int64 // when it leaves its window
 	sure   int64 // any answer that arrives later counts it, whatever its instant
 	units  int64
-	weight int64 // that a meter was charged
+	weight int64 // charged to a meter
 }
 
 const (
-	// answerTime is longer than any answer is waited for, and maxCharged how many charges are
-	// remembered for that time.
+	// answerTime is longer than any wait for an answer, and maxCharged is the number of charges
+	// that are remembered for that time.
 	answerTime = 10 * time.Second
 	maxCharged = 8
-	// maxPaid is how many groups are remembered that were charged.
+	// maxPaid is the number of charged groups that are remembered.
 	maxPaid = 64
 )
 
@@ -60,7 +60,7 @@ func (c *count) owes(now int64) *owed {
 	return o
 }
 
-// owedUntil is until when a part counts.
+// owedUntil returns until when a part counts.
 func (c *count) owedUntil(p *owedPart) int64 {
 	if c.unit > 0 {
 		return p.at + meterLife(&c.Limit)
@@ -68,7 +68,7 @@ func (c *count) owedUntil(p *owedPart) int64 {
 	return c.until(c.number(p.at))
 }
 
-// due is how many units are to be charged together.
+// due returns how many units are to be charged together.
 func (o *owed) due() (units int64) {
 	for i := range o.parts {
 		units += o.parts[i].due
@@ -76,8 +76,7 @@ func (o *owed) due() (units int64) {
 	return units
 }
 
-// owedAt returns the part of an instant at which something was granted; nil if that does not count
-// any more.
+// owedAt returns the part that contains the instant of a grant, or nil if that no longer counts.
 func (c *count) owedAt(t int64) *owedPart {
 	if c.owed != nil {
 		for i := range c.owed.parts {
@@ -89,8 +88,9 @@ func (c *count) owedAt(t int64) *owedPart {
 	return nil
 }
 
-// uncounted is how many of the units that count now are missing from the store's answer of an
-// instant, to a call. With the largest instant it is those that the store has not charged at all.
+// uncounted returns how many of the units that count now are missing from the store's answer of an
+// instant, to a call. For the largest instant, these are the units that the store has not charged
+// at all.
 func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency {
 		for i := range c.holders {
@@ -111,7 +111,7 @@ func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	return units + c.uncharged(now)
 }
 
-// uncharged is how many of the units that count now are not known to be charged.
+// uncharged returns how many of the units that count now are not known to be charged.
 func (c *count) uncharged(now int64) (units int64) {
 	for i := range c.owed.parts {
 		if p := &c.owed.parts[i]; c.owedUntil(p) > now {
@@ -121,7 +121,8 @@ func (c *count) uncharged(now int64) (units int64) {
 	return units
 }
 
-// after is what was charged after the store's answer of an instant, to a call, and its weight.
+// after returns the units that were charged after the store's answer of an instant, to a call, and
+// their weight.
 func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight int64) {
 	for i := range o.charged {
 		p := &o.charged[i]
@@ -135,7 +136,7 @@ func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight i
 }
 
 // owe counts units that this process was granted without the store, as of an instant; see grant.
-// Now is read under the lock: it is never before that of an earlier call.
+// now is read under the lock: it is never before that of an earlier call.
 func (c *count) owe(units, at, now int64) {
 	if units <= 0 {
 		return
@@ -151,8 +152,7 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe notes that units that were granted at a time are not owed any more, and returns how many
-// were.
+// unowe notes that units granted at an instant are no longer owed, and returns how many were.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {
@@ -163,7 +163,7 @@ func (c *count) unowe(units, granted int64) int64 {
 	return units
 }
 
-// together adds units that were granted at an instant, and are owed, to what is due.
+// together makes owed units that were granted at an instant due.
 func (c *count) together(units, at int64) {
 	p := c.owedAt(at)
 	if p == nil {
@@ -175,8 +175,8 @@ func (c *count) together(units, at int64) {
 	p.due += min(units, p.uncharged-p.due)
 }
 
-// cancel takes up to so many units off what was granted from one instant to another and is due. It
-// returns how many are left.
+// cancel subtracts up to units from those that are due and were granted from one instant to
+// another. It returns how many are left.
 func (c *count) cancel(units, from, to int64) int64 {
 	if c.owed == nil {
 		return units
@@ -190,10 +190,10 @@ func (c *count) cancel(units, from, to int64) int64 {
 	return units
 }
 
-// repaid notes that the store has charged units that were granted at a time. What is more than
-// truth is to be given back: the meter does not count it any more. The store has charged a meter
-// with less: what that refills in some time was taken off. What was refilled since the charge was
-// of the store's level, and not of units that are still owed.
+// repaid notes that the store has charged units that were granted at an instant. Units beyond truth
+// are to be given back: the meter no longer counts them. The store has charged a meter with less:
+// what the meter refills during refilled was subtracted. What was refilled since the charge belongs
+// to the store's level, not to units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return

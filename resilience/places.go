@@ -10,15 +10,15 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder is who holds a place, until when without a heartbeat. The store may not know of it.
+// holder holds a place, until an instant without a heartbeat. The store may not know of it.
 type holder struct {
 	id     uint64
 	until  int64
 	stored int64 // until when the store knows of it
-	void   int64 // when the last heartbeat that was not answered cannot arrive any more
+	void   int64 // when the last unanswered heartbeat can no longer arrive
 }
 
-// holder returns who holds a place, or nil.
+// holder returns the holder with an ID, or nil.
 func (c *count) holder(id uint64) *holder {
 	for i := range c.holders {
 		if c.holders[i].id == id {
@@ -41,8 +41,8 @@ func (c *count) hold(id uint64, now int64, stored bool) {
 	}
 }
 
-// places goes through the limits of a charge under which it has a place, and their holders, if they
-// still are.
+// places iterates over the limits of a charge under which it has a place, with their holders: nil
+// if the charge no longer holds the place.
 func (l *ledger) places(c *stint.Charge, now int64) iter.Seq2[*count, *holder] {
 	return func(yield func(*count, *holder) bool) {
 		defer l.unlock(l.lock(c.Claims()))
@@ -54,7 +54,8 @@ func (l *ledger) places(c *stint.Charge, now int64) iter.Seq2[*count, *holder] {
 	}
 }
 
-// extended lets the holders of a charge keep their places, and reports whether all are there.
+// extended lets a charge keep its places, and reports whether it has places and still holds all of
+// them.
 func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	now, lost := l.now(), false
 	for n, h := range l.places(c, now) {
@@ -67,7 +68,8 @@ func (l *ledger) extended(c *stint.Charge, stored bool) (held bool) {
 	return held && !lost
 }
 
-// unanswered notes that a heartbeat was not answered, which may arrive until some time from now.
+// unanswered notes a heartbeat that was not answered, and may still arrive until some time from
+// now.
 func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	now := l.now()
 	for _, h := range l.places(c, now) {
@@ -77,8 +79,8 @@ func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 	}
 }
 
-// released takes the places of a charge away, if an amendment does. It reports whether there was
-// one, and after how long no heartbeat can arrive any more.
+// released removes the places of a charge, if an amendment gives them up. It reports whether there
+// was one, and after how long no heartbeat can arrive any more.
 func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void time.Duration) {
 	if a.Kind != stint.AmendRelease && contract.Total(&a) > 0 {
 		return false, 0
@@ -93,8 +95,8 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 	return held, void
 }
 
-// beat notes a heartbeat of a local charge. It returns the store's charge, if it has made one, and
-// whether the debt is yet to be charged: then the store gets what was reported.
+// beat notes a heartbeat of a local charge. It returns the store's charge, if there is one, and
+// whether the debt is yet to be charged: if so, the store gets the reported usage then.
 func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint.Charge, later bool) {
 	defer l.unlock(l.lock(o.subjects))
 	if o.hold == 0 {
@@ -107,7 +109,7 @@ func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint
 	return o.stored, later
 }
 
-// report remembers what a heartbeat says was used: of every part of the charge the most.
+// report remembers the usage that a heartbeat reports: the largest for every part of the charge.
 func (o *debt) report(c *stint.Charge, a stint.Amendment) {
 	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // its places are kept by later heartbeats
 	for _, p := range o.pending {
@@ -125,7 +127,7 @@ func (o *debt) report(c *stint.Charge, a stint.Amendment) {
 	o.pending = append(o.pending, newJob(*c, a, nil))
 }
 
-// prolong notes a heartbeat of a charge of the store whose request id may be known here.
+// prolong notes a heartbeat of a charge of the store whose request ID may be known here.
 func (l *ledger) prolong(c *stint.Charge) {
 	claims := c.Claims()[:1]
 	defer l.unlock(l.lock(claims))

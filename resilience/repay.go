@@ -14,11 +14,11 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// resolve settles an open debt: the store has charged it, or not.
+// resolve resolves an open debt: the store has charged it, or not.
 func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	var due []*job
 	charged := err == nil && d.Allowed && (d.Charge.Data().ID != 0 || d.Repeat)
-	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, for what is used already
+	ahead := charged && d.RetryAfter > 0 && !d.Repeat // a booking, although the units are used already
 	// A raise is charged, and a place released, once there is a charge. Other settlements lower
 	// what is owed.
 	apart := func(j *job) bool { return j.done != nil || j.Amendment.Kind == stint.AmendRelease }
@@ -43,7 +43,7 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 	l.later.finish(due)
 }
 
-// paid notes that the store has charged a debt. It returns what is to be amended there since.
+// paid notes that the store has charged a debt. It returns the amendments to make there since.
 func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 	now, charge := l.now(), d.Charge
 	l.remove(o, paidDebt)
@@ -102,7 +102,8 @@ func partOf(store, local *stint.Charge) stint.Charge {
 	return store.Part(numbers...)
 }
 
-// forget drops what is known and owed of limits that are reset. It returns what is being charged.
+// forget drops what is known and owed of limits that are reset. It returns the debts that are being
+// charged.
 func (l *ledger) forget(c *stint.Command) (flying []*debt) {
 	claims := commandClaims(c)
 	defer l.unlock(l.lock(claims))
@@ -143,8 +144,8 @@ type owedCall struct {
 
 var errNotSent = errors.New("not sent")
 
-// neverRan reports whether an error proves that the store has not executed a call. Of a take with
-// several subjects, it proves that for the first one alone: a Cluster charges that last.
+// neverRan reports whether an error proves that the store has not executed a call. For a take with
+// several subjects, it proves this only for the first subject: a Cluster charges that one last.
 func neverRan(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" || errors.Is(err, errNotSent) {
 		return true
@@ -174,7 +175,7 @@ func (c *owedCall) end() {
 	l, o := c.ledger, c.debt
 	set := l.lock(o.subjects)
 	switch o.flying = false; {
-	case (c.Err == nil || invalid) && o.state == dueDebt: // what is invalid would always fail
+	case (c.Err == nil || invalid) && o.state == dueDebt: // an invalid call would always fail
 		due = l.paid(o, &c.Decision, c.number)
 	case c.first && neverRan(c.Err):
 		o.sent = false
@@ -183,7 +184,7 @@ func (c *owedCall) end() {
 	l.later.finish(due)
 }
 
-// collect adds calls that charge what a record owes, so many in all.
+// collect adds calls that charge what a record owes, up to sendMost in all.
 func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls
@@ -224,7 +225,7 @@ func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall 
 	return calls
 }
 
-// makeDebts makes debts of what is due under a limit.
+// makeDebts turns what is due under a limit into debts.
 func (l *ledger) makeDebts(rec *record, n *count) {
 	for i := range n.owed.parts {
 		p := &n.owed.parts[i]
@@ -241,7 +242,7 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 // request returns the request that charges a debt now, and whether any of it still counts. It
 // leaves out limits that were reset since.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
-	// What heartbeats kept is held, and counted, as of the last one.
+	// A hold that heartbeats kept is held, and counted, as of the last heartbeat.
 	rec, age, given, metered := o.home, max(now-o.seen(), 0), time.Duration(maxAhead), false
 	claims := slices.Clone(o.claims)
 	for i := range claims {
@@ -257,7 +258,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 			m := &c.Limits[j]
 			if n := rec.of(m, j); m.Algorithm == stint.AlgorithmCalendar && n != nil &&
 				n.number(o.at) == n.number(now) {
-				// By its own calendar, the store may take it for a charge of the period before.
+				// By its own calendar, the store may take it for a charge of the previous period.
 				begin, _ := contract.Period(m, l.wall(now))
 				age = max(min(age, now-l.instant(begin, now)), 0)
 			}
@@ -272,7 +273,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 				metered, given = true, min(given, back)
 				counts = counts || back < maxAhead && age < meterLife(m)
 			}
-			counts = counts || o.hold > 0 && age < 2*int64(o.hold) // it can be settled
+			counts = counts || o.hold > 0 && age < 2*int64(o.hold) // the hold can be settled
 			ok = ok || counts && c.CostOf(m) > 0
 		}
 	}
@@ -289,10 +290,11 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	return r, ok
 }
 
-// givenBack is for how long the meter has given back units of a debt, at most since it was granted:
-// the longest time if all of them. The local level is of the newest units: of a debt counts what is
-// above the weight of newer ones. A debt that may have been charged comes first: the level of the
-// store has refilled since then, not those that surely were not charged.
+// givenBack returns for how long the meter has given back units of a debt, at most since the grant,
+// or the longest time if it has given back all of them. The local level belongs to the newest
+// units: of a debt, only the weight above that of newer units counts. A debt that may have been
+// charged comes first: the level of the store has refilled since then, not that of units that
+// surely were not charged.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {
@@ -323,7 +325,7 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	return time.Duration(left/c.rate*c.tick) * time.Microsecond
 }
 
-// left is how many units of a claim of a debt are not to be given back once it is charged.
+// left returns how many units of a claim of a debt are not to be given back once it is charged.
 func (o *debt) left(c *count, claim *stint.Claim) int64 {
 	units := c.cost(claim) - o.back
 	for _, j := range o.pending {
@@ -336,14 +338,14 @@ func (o *debt) left(c *count, claim *stint.Claim) int64 {
 	return units
 }
 
-// meterLife is how long a unit may count in a limit that refills, if others may have used what was
-// refilled: four times what it takes to refill all of it.
+// meterLife returns how long a unit may count in a limit that refills, if others may have used what
+// was refilled: four times what it takes to refill all of it.
 func meterLife(m *stint.Limit) int64 {
 	return int64(m.Window) * min(4*max(ceilDiv(m.Capacity(), max(m.Max, 1)), 1), int64(maxAhead/stint.MaxWindow))
 }
 
-// collectSome returns calls that charge what is owed, of as many subjects as fit in a batch, going
-// on where the last batch ended.
+// collectSome returns calls that charge what is owed, of as many subjects as fit in a batch. It
+// continues where the last batch ended.
 func (l *ledger) collectSome() (calls []*owedCall) {
 	now := l.now()
 	for range l.stripes {

@@ -11,41 +11,41 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// A store may lose what it knew: it was flushed, it started again from an old copy, a replica took
-// over that was behind, or it evicted a state. Every answer counts what all processes were granted.
-// So the processes send the store their last answers from before the loss. The store charges only
-// what is missing, so that neither their order nor repeats matter.
+// A store may lose what it knew: it was flushed, it restarted from an old copy, a replica that was
+// behind took over, or it evicted a state. Every answer counts what all processes were granted. So
+// the processes send the store their last answers from before the loss. The store charges only what
+// is missing, so neither order nor repeats matter.
 //
-// A loss is noticed by the next heartbeat: see [driver.Presence]. Answers since
-// the last heartbeat may be from after the loss. So of each limit the last answer from before that
-// heartbeat is kept, too. An evicted state is noticed by its generation: a reset is announced.
+// The next heartbeat notices a loss: see [driver.Presence]. Answers since the last heartbeat may be
+// from after the loss, so the last answer from before that heartbeat is kept for each limit, too.
+// An evicted state is noticed by its generation; a reset, unlike an eviction, is announced.
 
-// answer is what the store said of a limit: so many units were used by others, the last of which
-// counts until a time, by our clock, as was said when it arrived. Of a meter, they are those of
-// this process, too.
+// answer is what the store reported about a limit: how many units others have used, until when the
+// last of them counts, by our clock as of its arrival, and when the answer arrived. For a meter,
+// others includes the units of this process.
 type answer struct{ others, until, arrived int64 }
 
 const (
-	// maxLost is how many counts are sent after a loss: those of which the largest part is used.
+	// maxLost is how many counts are sent after a loss: those with the largest used fraction.
 	maxLost = 65_536
 	// restorePause is the time between batches of counts.
 	restorePause = 10 * time.Millisecond
 	// resetTime is how long the announcement of a reset may take.
 	resetTime = 500 * time.Millisecond
-	// expiryTime is how long before their end counts are not worth it: how late answers were, a
-	// state that expired looks like one that was lost.
+	// expiryTime is how long before their end counts are no longer sent: since answers may be that
+	// late, a state that expired looks like one that was lost.
 	expiryTime = time.Second
-	// lostParts is in how many calls what this process was granted of a limit is sent.
+	// lostParts is the number of calls in which the grants of this process under a limit are sent.
 	lostParts = 4
-	// restoreTries is how often a batch is sent that the store does not take over.
+	// restoreTries is how often a batch that the store does not accept is sent.
 	restoreTries = 3
-	// hashLength is that of the hash of a name, after "#".
+	// hashLength is the length of the hash of a name, after "#".
 	hashLength = 22
 )
 
-// keep keeps the answers of a record that the next one replaces, if they are from before any loss
-// that is yet to be noticed: they are of an earlier epoch, or of another generation. The lock is
-// held.
+// keep saves the answers of a record that the next answer replaces, if they are from before any
+// loss that is yet to be noticed: they belong to an earlier epoch or to another generation. The
+// lock is held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once a heartbeat
 		counts := false
@@ -57,18 +57,18 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 				counts = counts || gone && c.before.until > now+int64(expiryTime)
 			}
 		}
-		if counts { // else it has expired
+		if counts { // otherwise it has expired
 			select {
 			case l.replaced <- rec:
 				rec.replaced = now
-			default: // what is left out is counted from nothing, as without this
+			default: // a record that is left out is counted from zero, as without restoring
 			}
 		}
 	}
 	rec.epoch = l.epoch.Load()
 }
 
-// last is the newest answer, with what was learned since of whose units they are.
+// last returns the newest answer, with what was learned since about whose units they are.
 func (c *count) last() answer {
 	a := c.heard.answer
 	if c.unit == 0 {
@@ -78,7 +78,7 @@ func (c *count) last() answer {
 }
 
 // commandedElsewhere notes that a subject was reset, banned or unbanned: earlier answers about it
-// are not sent after a loss. If its name is not known, that holds for all.
+// are not sent after a loss. If the name of the subject is unknown, this applies to all subjects.
 func (l *ledger) commandedElsewhere(subject string) {
 	now := l.now()
 	_, hash, _ := strings.Cut(subject, "#")
@@ -96,7 +96,7 @@ func (l *ledger) commandedElsewhere(subject string) {
 	}
 }
 
-// lostCount is what was used of a limit before a loss.
+// lostCount is the usage of a limit before a loss.
 type lostCount struct {
 	answer
 	rec   *record
@@ -104,18 +104,18 @@ type lostCount struct {
 	share float64
 }
 
-// part is how many units count until a time.
+// part is a number of units that count until a time.
 type part struct{ until, units int64 }
 
-// outdated reports whether the subject was reset since a time, or about then: an answer may have
-// been under way. The lock is held.
+// outdated reports whether the subject was reset since a time, or at about that time: an answer may
+// have been under way. The lock is held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost returns what was used of the limits of a record, by answers since a time, if a loss was
-// noticed. The lock is held.
+// lost adds the usage of the limits of a record, according to answers since a time, in case a loss
+// was noticed. The lock is held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -137,8 +137,9 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 	return all
 }
 
-// own returns what the store has charged this process and still counts, the oldest first. What it
-// has yet to be charged with is not among it. Of a meter, an answer has all. The lock is held.
+// own returns the units that the store has charged to this process and still counts, the oldest
+// first. Units that the store has yet to be charged with are not included. For a meter, own returns
+// none: the answer includes them. The lock is held.
 func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	if c.unit > 0 {
 		return nil
@@ -163,7 +164,7 @@ func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	return own
 }
 
-// lostAll returns what was used of all limits before a loss, the most used first.
+// lostAll returns the usage of all limits before a loss, the most used first.
 func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
@@ -179,21 +180,21 @@ func (l *ledger) lostAll() (all []lostCount) {
 	return slices.Clone(all[:min(len(all), maxLost)])
 }
 
-// lostSome returns what was used of states that were replaced. A reset would have been heard, by a
-// process that has listened since a time.
+// lostSome returns the usage of states that were replaced. A process that has listened since
+// heardSince would have heard of a reset.
 func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	for n := len(l.replaced); n > 0; n-- {
 		rec := <-l.replaced
 		now := l.now()
 		rec.stripe.mu.Lock()
-		again := now-rec.replaced < int64(resetTime) // its reset may be announced yet
+		again := now-rec.replaced < int64(resetTime) // its reset may still be announced
 		if again {
 			select {
 			case l.replaced <- rec:
 			default:
 				again = false
 			}
-		} else if heardSince > 0 && rec.replaced > 0 { // else a loss of all has dealt with it
+		} else if heardSince > 0 && rec.replaced > 0 { // otherwise lostAll has handled it
 			for _, c := range l.lost(rec, heardSince, now, nil) {
 				if c.claim.Limits[0].Name == rec.state { // the others are in another state
 					all = append(all, c)
@@ -208,9 +209,9 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests are those that have the store count at least what is lost, if that was not reset since.
-// Of a sliding window, what this process was granted itself counts as long as it would have, and
-// what others were granted as long as the newest of it.
+// requests adds requests that make the store count at least what is lost, unless that was reset
+// since. In a sliding window, units granted to this process count as long as they would have, and
+// units granted to others as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]
@@ -231,7 +232,7 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	if sliding && used > 0 {
 		add(now - lost.until + int64(limit.Window))
 	}
-	// What the store has charged since the loss counts as the newest of it.
+	// What the store has charged since the loss counts as the newest units.
 	each := (len(own) + lostParts - 1) / lostParts
 	for i, p := range slices.Backward(own) {
 		used += p.units
@@ -245,9 +246,9 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	return to
 }
 
-// restore has the store count what was lost, in batches, and leaves most of its time to requests. It
-// waits while the store cannot be asked. A batch of which nothing is taken over is left out after
-// three tries.
+// restore makes the store count what was lost, in batches, and leaves most of the store's time to
+// requests. It waits while the store cannot be asked. A batch of which the store accepts nothing is
+// skipped after three tries.
 func (s *Stack) restore(all []lostCount) {
 	sent, tries := 0, 0
 	for len(all) > 0 && s.life.Err() == nil {
@@ -273,8 +274,8 @@ func (s *Stack) restore(all []lostCount) {
 	}
 }
 
-// restoreSome sends a batch. It reports whether the store has taken any of it over, and whether it
-// was asked.
+// restoreSome sends a batch. It reports whether the store has accepted any of it, and whether the
+// store was asked.
 func (s *Stack) restoreSome(batch []*driver.Call) (ok, asked bool) {
 	if len(batch) == 0 {
 		return true, false

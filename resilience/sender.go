@@ -14,51 +14,52 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// sender brings to the store what it has missed: debts, and amendments that no caller waits for, in
-// batches. All of it is repeated until it is done or does not count any more.
+// sender sends the store what it has missed, in batches: debts, and amendments that no caller waits
+// for. It repeats all of them until they are done or no longer count.
 type sender struct {
 	stack *Stack
 
-	charging    atomic.Bool // the goroutine that does so runs
-	nextDropped int64       // when dropped ones may be logged again; of that goroutine
+	charging    atomic.Bool // the goroutine that charges debts runs
+	nextDropped int64       // when drops may be logged again; used by that goroutine
 
 	mu      sync.Mutex
 	waiting []*job
-	working bool // the goroutine that does them runs
+	working bool // the goroutine that does the jobs runs
 	dropped atomic.Int64
 }
 
 // job is an amendment of a charge, or of a part of it, that is to be made.
 type job struct {
 	driver.AmendCall
-	done        func(stint.Amended) // is called when the store has made it, if it is set
-	promised    bool                // to a caller: it is kept, however many wait
+	done        func(stint.Amended) // called when the store has made it; may be nil
+	promised    bool                // to a caller: it is kept, however many jobs wait
 	sent        int64               // when the store was first asked
 	from, until time.Time
 }
 
-// newJob is an amendment that a caller was promised.
+// newJob returns an amendment that a caller was promised.
 func newJob(c stint.Charge, a stint.Amendment, done func(stint.Amended)) *job {
 	return &job{AmendCall: driver.AmendCall{Charge: c, Amendment: a}, done: done, promised: true}
 }
 
 const (
-	// sendTime is how long a batch may take, and sendMost how large it is.
+	// sendTime bounds a batch, and sendMost is its maximum size.
 	sendTime = time.Second
 	sendMost = 128
-	// sendEvery is how often a batch is sent, unless there is more, and sendPause how long to wait
-	// after a failure or with a slow store. Requests for a subject carry what it owes before.
+	// sendEvery is how often a batch is sent, unless there is more to send, and sendPause is how
+	// long to wait after a failure or with a slow store. Requests for a subject carry what it owes
+	// earlier than that.
 	sendEvery = 100 * time.Millisecond
 	sendPause = time.Second
 
 	maxJobs = 65_536
-	// jobTime is for how long a job is repeated at least, and longestJob at most, unless it settles
-	// a hold.
+	// A job is repeated for at least jobTime and at most longestJob, or longer if it settles a
+	// hold.
 	jobTime    = time.Minute
 	longestJob = time.Hour
 )
 
-// start sees to it that debts are charged.
+// start ensures that debts are charged.
 func (s *sender) start() {
 	if s.stack.ledger.owing.Load() > 0 && !s.charging.Load() && s.charging.CompareAndSwap(false, true) {
 		s.stack.run(s.charge)
@@ -102,7 +103,7 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	// Soon: a debt is charged as of its age at the sending.
+	// A short deadline: a debt is charged as of its age at the sending.
 	deadline, number := time.Now().Add(sendTime/4), l.nextCall()
 	batch := make([]*driver.Call, len(calls))
 	for i, o := range calls {
@@ -117,7 +118,7 @@ func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	return len(calls), ok
 }
 
-// close logs that what is left is lost. Its goroutines have ended.
+// close logs that the remaining jobs and debts are lost. The sender's goroutines have ended.
 func (s *sender) close() {
 	s.mu.Lock()
 	s.dropped.Add(int64(len(s.waiting)) + s.stack.ledger.owing.Load())
@@ -144,7 +145,7 @@ func (s *sender) refund(c stint.Charge, heard bool) {
 	s.add(j, time.Millisecond)
 }
 
-// finish makes amendments.
+// finish adds jobs to be done at once.
 func (s *sender) finish(due []*job) {
 	for _, j := range due {
 		s.add(j, 0)
@@ -158,7 +159,7 @@ func (s *sender) may() bool {
 	return len(s.waiting) < maxJobs && s.stack.life.Err() == nil
 }
 
-// add has a job done in the background, after some time.
+// add has a job done in the background, after a time.
 func (s *sender) add(j *job, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +180,7 @@ func (s *sender) add(j *job, after time.Duration) {
 	}
 }
 
-// work does jobs for as long as there are any, while the store can be asked.
+// work does jobs until none are left. It waits while the store cannot be asked.
 func (s *sender) work() {
 	for t := s.stack; ; {
 		s.mu.Lock()
@@ -200,7 +201,7 @@ func (s *sender) work() {
 			}
 			return true
 		})
-		pause := max(5*time.Millisecond, time.Duration(len(s.waiting))*time.Microsecond) // to look takes its time
+		pause := max(5*time.Millisecond, time.Duration(len(s.waiting))*time.Microsecond) // scanning them takes time
 		s.mu.Unlock()
 		if len(due) == 0 {
 			sleep(t.life, pause)
@@ -210,7 +211,7 @@ func (s *sender) work() {
 	}
 }
 
-// try does jobs. Those that fail wait to be repeated.
+// try does jobs. Jobs that fail are queued again.
 func (s *sender) try(jobs []*job) {
 	t := s.stack
 	ctx, cancel := context.WithTimeout(t.life, sendTime)
@@ -233,7 +234,7 @@ func (s *sender) try(jobs []*job) {
 			s.mu.Lock()
 			s.waiting = append(s.waiting, j)
 			s.mu.Unlock()
-		case j.done != nil: // if it has not changed, an attempt before has
+		case j.done != nil: // if it changed nothing, an earlier attempt did
 			j.done(j.Amended)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // amended counts an amendment of a charge that the store made, and that was sent at an instant. An
-// answer that came since may say what is used without it.
+// answer that came since may already reflect it.
 func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64) {
 	now, dropped := l.now(), max(contract.Total(&a)-charged, 0)
 	defer l.unlock(l.lock(c.Claims()))
@@ -35,11 +35,11 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 	}
 }
 
-// wasReset reports whether a charge of an instant, in whole microseconds, was reset.
+// wasReset reports whether a charge made at an instant, in whole microseconds, was reset.
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
-// raise counts a raise that the store is yet to charge. It returns what is to be called when it
-// has.
+// raise counts a raise that the store is yet to charge. It returns the function to call when the
+// store has charged it.
 func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.Amended)) {
 	defer l.unlock(l.lock(c.Claims()))
 	now := l.now()
@@ -52,7 +52,7 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 	return l.whenRaised(*c, a, now)
 }
 
-// whenRaised returns what is to be called when the store has charged a raise that was counted at an
+// whenRaised returns the function to call when the store has charged a raise that was counted at an
 // instant.
 func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(stint.Amended) {
 	c.SetClaims(copied(c.Claims()))
@@ -77,8 +77,8 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 	}
 }
 
-// stillIn is how many units that were charged at an instant, both in the store's clock, surely
-// still count in a limit.
+// stillIn returns how many units that were charged at an instant surely still count under a limit.
+// Both instants are by the store's clock.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	window, begin := r.Window.Microseconds(), int64(0)
 	if r.Algorithm == stint.AlgorithmFixed || r.Algorithm == stint.AlgorithmCalendar {
@@ -143,8 +143,8 @@ func (l *ledger) settle(o *debt, c *stint.Charge, a stint.Amendment, held bool) 
 	return s
 }
 
-// settleHere counts what settling a local charge changes. What has no debt of its own is owed
-// together with others.
+// settleHere counts what settling a local charge changes. Units without a debt of their own are
+// owed together with others.
 func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int64, s *settlement) {
 	claims, at := c.Claims(), l.instant(c.Data().At, now)
 	alone := o != nil && o.state != goneDebt
@@ -165,7 +165,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 			most := it.mostRaise(a.MaxDebt, now)
 			s.done.Charged = min(s.done.Charged, contract.Total(&a)-max(units-most, 0))
 			units, changes = min(units, most), true
-			if alone { // it is charged as of then
+			if alone { // charged as of that instant
 				it.owe(units, at, now)
 			} else {
 				it.owe(units, now, now)
@@ -189,11 +189,11 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 	}
 }
 
-// placeState begins the name under which the places of a name are remembered as given up.
+// placeState is the prefix of the name under which places are remembered as given up.
 const placeState = "place "
 
-// isSettled reports whether what a charge was charged of a limit is known to be settled: with its
-// claim or, with a hold, by itself. A place can also be released by itself.
+// isSettled reports whether what a charge took of a limit is known to be settled: with its claim
+// or, for a hold, by itself. A place can also be released by itself.
 func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, limit *stint.Limit, a *stint.Amendment) bool {
 	id, place := c.Data().ID, limit.Algorithm == stint.AlgorithmConcurrency
 	switch {
@@ -207,7 +207,7 @@ func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, limit *stint.Lim
 	return l.settled.HasState(id, claim, limit.Name)
 }
 
-// noteSettled remembers what a settlement or a release of a claim ends.
+// noteSettled remembers which limits of a claim a settlement or a release ends.
 func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amendment) {
 	for i := range claim.Limits {
 		switch limit := &claim.Limits[i]; {
@@ -223,15 +223,15 @@ func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amend
 }
 
 // noteAll remembers that a charge is settled or released, or will be. A repeat changes nothing,
-// even if the store cannot be asked then.
+// even if the store cannot be asked by then.
 func (l *ledger) noteAll(c *stint.Charge, a *stint.Amendment) {
 	for i := range c.Claims() {
 		l.noteSettled(c, &c.Claims()[i], a)
 	}
 }
 
-// ends reports whether a settlement or a release can change what was charged of a limit. A place is
-// given up, by a settlement to 0, or stays.
+// ends reports whether a settlement or a release can change what was charged under a limit. A
+// settlement to 0 gives up a place; any other keeps it.
 func ends(a *stint.Amendment, limit *stint.Limit) bool {
 	truth, named := contract.TotalOf(a, limit.Name)
 	if limit.Algorithm == stint.AlgorithmConcurrency {
@@ -240,8 +240,8 @@ func ends(a *stint.Amendment, limit *stint.Limit) bool {
 	return a.Kind == stint.AmendSettle && named
 }
 
-// isOpen reports whether a settlement or a release may still change something, and whether only
-// places are left of that: the rest has been settled.
+// isOpen reports whether a settlement or a release may still change something, and whether it can
+// only change places, since the rest has been settled.
 func (l *ledger) isOpen(c *stint.Charge, a *stint.Amendment) (open, onlyPlaces bool) {
 	var places, states, settled bool
 	for claim, limit := range contract.Limits(c.Claims()) {
@@ -282,7 +282,8 @@ func raises(c *stint.Charge, a *stint.Amendment) bool {
 	return false
 }
 
-// mostRaise is by how many units a charge may be raised: of a limit that refills to a debt.
+// mostRaise returns by how many units a charge may be raised: under a limit that refills, up to a
+// debt.
 func (c *count) mostRaise(maxDebt, now int64) int64 {
 	if c.unit == 0 {
 		return stint.MaxUnits
@@ -294,7 +295,7 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 }
 
 // commanded applies a command here that the store has executed, or failed to. Units are given back
-// once: not here if the store gave them back, and is yet to be charged with what was granted here.
+// once: not here if the store gave them back and is yet to be charged with what was granted here.
 func (l *ledger) commanded(c *stint.Command, done bool) {
 	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
 	if c.Kind != stint.CommandGiveBack {
@@ -315,7 +316,7 @@ func (l *ledger) commanded(c *stint.Command, done bool) {
 	}
 }
 
-// commandClaims are claims of what a command is about.
+// commandClaims returns claims that describe what a command is about.
 func commandClaims(c *stint.Command) []stint.Claim {
 	return []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits, Cost: max(c.Units, 1)}}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Stack is a [stint.Store] that stays fast and calm over a store that is far away, slow or down.
+// Stack is a [stint.Store] that stays fast and reliable over a store that is far away, slow or
+// down.
 type Stack struct {
 	config  Config
 	denials *denyCache // nil if switched off
@@ -34,7 +35,7 @@ type Stack struct {
 	start time.Time
 	life  context.Context // of the goroutines
 	end   context.CancelFunc
-	mu    sync.Mutex // of ended
+	mu    sync.Mutex // guards ended
 	ended bool
 	work  sync.WaitGroup
 }
@@ -44,7 +45,7 @@ var (
 	_ driver.Announcer = (*Stack)(nil)
 )
 
-// What a store may have beside the methods of [driver.BatchStore]; see [New].
+// Optional methods of a store, besides those of [driver.BatchStore]; see [New].
 type (
 	pinger interface {
 		Ping(ctx context.Context) error
@@ -63,7 +64,7 @@ type (
 //	defer store.Close() // before the one of redis
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// The stack uses four more methods if the store has them, as that of package redisstore does:
+// The stack uses four more methods if the store has them, as the one of package redisstore does:
 //
 //   - AmendBatch amends many charges in one call; see [driver.BatchAmender].
 //   - Ping(ctx) error says cheaply whether the store is there.
@@ -71,8 +72,8 @@ type (
 //     notices that the store has lost something; see [driver.Roster].
 //   - Announcements(ctx, f func(subject string, commanded bool)) error calls f for each subject
 //     that got room back in any process, until the context ends or the connection is lost. The
-//     subject may be its hash if keys hold only that, or "" if it could be anyone's. Commanded is
-//     whether it was reset, banned or unbanned, rather than given something back.
+//     subject may be its hash if keys hold only the hash, or "" if it could be any subject.
+//     commanded reports whether it was reset, banned or unbanned, rather than given something back.
 func New(store driver.BatchStore, c Config) (*Stack, error) {
 	if store == nil {
 		return nil, &stint.InvalidError{Err: errors.New("no store")}
@@ -107,10 +108,10 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 	return s, nil
 }
 
-// Take implements [stint.Store]. The first of these that can answers a request: the deny cache, a
-// lease, the store within the time budget, this process without the store.
+// Take implements [stint.Store]. A request is answered by the first of these that can: the deny
+// cache, a lease, the store within the time budget, this process without the store.
 //
-// Answers from memory need no [question], which would take half as long again.
+// Answers from memory do without a [question], which would take half as long again.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads the monotonic clock alone, in half the time
@@ -141,8 +142,8 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	return d, nil
 }
 
-// serve answers a leasable request from memory, and reports whether it did. Of one on several
-// subjects it may do so for a part.
+// serve answers a leasable request from memory, and reports whether it did. For a request on
+// several subjects, it may serve a part.
 func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time, part **leasedPart) bool {
 	if len(r.Claims) == 1 {
 		return s.leases.serve(r, d, asked)
@@ -155,8 +156,8 @@ func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time, part
 	return true
 }
 
-// question is a request and the decision on it, in the heap: both are large, and would be copied
-// from function to function.
+// question is a request and the decision on it, on the heap: both are large, and would otherwise be
+// copied from function to function.
 type question struct {
 	request  stint.Request
 	decision stint.Decision
@@ -166,8 +167,8 @@ type question struct {
 
 var questions = sync.Pool{New: func() any { return new(question) }}
 
-// take has the store decide within the time budget, or decides without it. If a part of the request
-// is served from leases, that is about the rest.
+// take has the store decide within the time budget, or decides without it. If leases serve a part
+// of the request, the store decides the rest.
 func (s *Stack) take(ctx context.Context, r *stint.Request, part *leasedPart, asked time.Time) (
 	d stint.Decision, err error) {
 	if len(r.Claims) == 0 {
@@ -217,27 +218,27 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	// A caller with less time than that gets its answer a little late. Its deadline says nothing
 	// about the store, and clients choose it: they must not be able to avoid the store that way.
 	deadline := q.asked.Add(budget)
-	if s.starting() { // not connected yet is not down
+	if s.starting() { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
 	}
 	if earlier(ctx, deadline) != deadline {
 		ctx = context.WithoutCancel(ctx)
 	}
-	var owed []*owedCall // is charged first
+	var owed []*owedCall // charged first
 	if r.Mode != stint.ModePeek && s.ledger.owing.Load() > 0 {
 		owed = s.ledger.carry(r)
 	}
 	return s.batch.ask(ctx, q, owed, deadline)
 }
 
-// earlier is the deadline, or that of the context if it comes before.
+// earlier returns the deadline, or the context's deadline if that comes before.
 func earlier(ctx context.Context, deadline time.Time) time.Time {
 	own, ok := ctx.Deadline()
 	if !ok {
 		return deadline
 	}
 	sooner := own.Before(deadline)
-	if own == own.Round(0) { // it is of the wall clock alone, which may be off in the other
+	if own == own.Round(0) { // own has no monotonic reading, and the wall clock of deadline may be off
 		sooner = time.Until(own) < time.Until(deadline)
 	}
 	if sooner {
@@ -246,8 +247,8 @@ func earlier(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// listen forgets what other processes announce to be outdated. While it cannot listen, denials are
-// remembered for a second at most, and leases until their end.
+// listen forgets what other processes announce as outdated. While it cannot listen, denials are
+// remembered for at most a second, and leases until their end.
 func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	warned := false
 	for s.life.Err() == nil {
@@ -264,8 +265,8 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 	}
 }
 
-// Announcements implements [driver.Announcer] with what the stack hears itself: it needs no
-// connection of its own. It ends when the stack cannot listen any more.
+// Announcements implements [driver.Announcer] with what the stack itself hears: it needs no
+// connection of its own. It ends when the stack can no longer listen.
 func (s *Stack) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if s.heardSince.Load() == 0 {
 		return announce.ErrSilent
@@ -273,7 +274,7 @@ func (s *Stack) Announcements(ctx context.Context, f func(subject string, comman
 	return s.listeners.Listen(ctx, f)
 }
 
-// drop forgets what is remembered of a subject that got room back elsewhere.
+// drop forgets what is remembered about a subject that got room back elsewhere.
 func (s *Stack) drop(subject string, commanded bool) {
 	s.listeners.Tell(subject, commanded)
 	if s.denials != nil {
@@ -292,9 +293,9 @@ func (s *Stack) drop(subject string, commanded bool) {
 // does, and "half-open" while one call finds out whether the store works again.
 func (s *Stack) Breaker() string { return s.store.current() }
 
-// Close answers callers that wait, gives back leased units, charges what is owed, and ends all
-// background work. It takes a few seconds at most if the store does not answer. It does not close
-// the store. From then on failures of the store are returned.
+// Close answers waiting callers, gives back leased units, charges what is owed, and ends all
+// background work. It takes at most a few seconds if the store does not answer. It does not close
+// the store. From then on, failures of the store are returned.
 func (s *Stack) Close() error {
 	s.batch.Close()
 	if s.leases != nil {
@@ -324,8 +325,8 @@ func (s *Stack) run(what func()) {
 	}
 }
 
-// jitter is d, give or take a fifth: processes that lost the store together do not come back
-// together.
+// jitter returns d, give or take a fifth, so that processes that lost the store together do not
+// come back together.
 func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }
 
 // sleep waits for d, or until the context ends.

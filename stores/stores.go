@@ -17,14 +17,15 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// Store is what [Open] returns. It is safe for concurrent use.
+// Store is the type that [Open] returns. It is safe for concurrent use.
 type Store interface {
 	driver.Inspector
-	// Ping reports whether the store can be reached now. While Redis is not connected, it tries to
-	// connect, within ctx, and returns why that failed. It does not ask the layers above Redis:
-	// decisions may be made locally although it succeeds, and the other way around, for a moment.
+	// Ping reports whether the store can be reached now. While Redis is not connected, Ping tries
+	// to connect, within ctx, and returns why that failed. It does not ask the layers above Redis:
+	// for a moment, decisions may be made locally although Ping succeeds, or by Redis although it
+	// fails.
 	Ping(ctx context.Context) error
-	// Close gives back leases, charges Redis with what it missed, for a few seconds at most, and
+	// Close gives back leases, charges Redis with what it missed, for at most a few seconds, and
 	// closes the connections. Further calls do nothing.
 	Close() error
 }
@@ -34,20 +35,20 @@ var (
 	_ Store = (*redisStore)(nil)
 )
 
-// memory stands for a URL.
+// memory is the URL of the store in memory.
 const memory = "memory"
 
 // Open opens the store of a URL with the zero [Config].
 func Open(ctx context.Context, url string) (Store, error) { return Config{}.Open(ctx, url) }
 
-// MustOpen is [Open] that panics with the error, for programs that cannot go on with a mistake in
-// the URL:
+// MustOpen is like [Open] but panics with the error, for programs that cannot continue with a
+// mistake in the URL:
 //
 //	func main() {
 //		store := stores.MustOpen(context.Background(), "redis://localhost:6379")
 //		defer store.Close()
 //
-// It does not panic because Redis is away.
+// It does not panic if Redis is unavailable.
 func MustOpen(ctx context.Context, url string) Store {
 	store, err := Open(ctx, url)
 	if err != nil {
@@ -56,14 +57,14 @@ func MustOpen(ctx context.Context, url string) Store {
 	return store
 }
 
-// Config says how to open a store. The zero Config is the recommended one.
+// Config configures how a store is opened. The zero Config is the recommended one.
 type Config struct {
-	// Memory is for the store in memory.
+	// Memory configures the store in memory.
 	Memory memorystore.Config
-	// Redis is for Redis. Its URL is that of [Config.Open].
+	// Redis configures the connection to Redis. Its URL is the one passed to [Config.Open].
 	Redis redisstore.Config
 	// Resilience configures the layers on top of Redis. Its Logger also receives why Redis is not
-	// connected, unless there is no fallback: then every request fails with that.
+	// connected, unless there is no fallback: then every request fails with that error.
 	Resilience resilience.Config
 }
 
@@ -72,10 +73,10 @@ type Config struct {
 //
 // It returns when the first attempt to connect has ended, after one second, or at the end of ctx,
 // whichever comes first; ctx does not affect the store afterwards. An error is a mistake that
-// waiting does not fix, see the package comment: a [*stint.InvalidError], which shows nothing of
-// the URL, [redisstore.ErrNameKey], or that ctx was canceled.
+// waiting does not fix, see the package comment: a [*stint.InvalidError], which reveals nothing of
+// the URL, or [redisstore.ErrNameKey]; or it reports that ctx was canceled.
 func (c Config) Open(ctx context.Context, url string) (Store, error) {
-	url = strings.TrimSpace(url) // from a file it may end in a line break
+	url = strings.TrimSpace(url) // a URL from a file may end in a line break
 	switch {
 	case url == memory:
 		return openMemory(c.Memory)
@@ -108,7 +109,7 @@ func (c Config) Open(ctx context.Context, url string) (Store, error) {
 	return s, nil
 }
 
-// openMemory returns a nil Store with an error, and not one that holds a nil pointer.
+// openMemory returns a nil Store with an error, not a Store that holds a nil pointer.
 func openMemory(c memorystore.Config) (Store, error) {
 	s, err := memorystore.New(c)
 	if err != nil {
@@ -130,5 +131,5 @@ func (s *redisStore) Ping(ctx context.Context) error { return s.redis.Ping(ctx) 
 // Close implements [Store].
 func (s *redisStore) Close() error { return s.close() }
 
-// Info is for those who show the state of the servers. See [redisstore.Store.Info].
+// Info reports the state of the servers. See [redisstore.Store.Info].
 func (s *redisStore) Info(ctx context.Context) (redisstore.Info, error) { return s.redis.Info(ctx) }

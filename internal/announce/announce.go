@@ -1,5 +1,5 @@
-// Package announce is for stores that tell several listeners in one process which subjects got room
-// back; see driver.Announcer.
+// Package announce lets stores tell several listeners in one process which subjects got room back;
+// see driver.Announcer.
 package announce
 
 import (
@@ -13,8 +13,8 @@ import (
 // ErrSilent is the error of a list that has ended.
 var ErrSilent = errors.New("nothing is announced at the moment")
 
-// List holds who listens. The zero List is ready to use. While nobody listens, to tell it something
-// takes a nanosecond.
+// List holds the listeners. The zero List is ready to use. Without listeners, Tell takes a
+// nanosecond.
 type List struct {
 	any  atomic.Bool
 	mu   sync.Mutex
@@ -26,7 +26,7 @@ type listener struct {
 	ended chan struct{}
 }
 
-// Listen calls f with what is told, until the context or the list ends. f must not block.
+// Listen calls f with each announcement, until the context or the list ends. f must not block.
 func (l *List) Listen(ctx context.Context, f func(subject string, commanded bool)) error {
 	me := &listener{f, make(chan struct{})}
 	l.mu.Lock()
@@ -45,7 +45,7 @@ func (l *List) Listen(ctx context.Context, f func(subject string, commanded bool
 	return ctx.Err()
 }
 
-// Tell tells all who listen.
+// Tell passes an announcement to all listeners.
 func (l *List) Tell(subject string, commanded bool) {
 	if !l.any.Load() {
 		return
@@ -57,7 +57,7 @@ func (l *List) Tell(subject string, commanded bool) {
 	}
 }
 
-// End ends all listening of now: what is announced from now on may not be told.
+// End ends all present calls of Listen: they may miss what is announced from now on.
 func (l *List) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package errkind tells failures of stores apart: which kind one is of, and what is wrong with a
-// Redis that fails calls.
+// Package errkind classifies failures of stores: by the kind of a failure, and by what is wrong
+// with a Redis that fails calls.
 package errkind
 
 import (
@@ -36,5 +36,5 @@ func Of(err error) stint.StoreErrorKind {
 	return Other
 }
 
-// Index returns the index of a kind in [Kinds], that of Other if it is not one of them.
+// Index returns the index of a kind in [Kinds], or that of Other if the kind is not listed.
 func Index(kind stint.StoreErrorKind) int { return max(0, slices.Index(Kinds[:], kind)) }

@@ -9,8 +9,8 @@ import (
 )
 
 // Fault tells an operator what is wrong with a Redis that fails calls, and what to do. The kinds of
-// [stint.StoreError] say what became of a call; a fault says what is broken, as far as calls and
-// pings show it. Page, alerts, log, "stint doctor" and the documentation use these texts.
+// [stint.StoreError] describe the outcome of a call; a fault describes what is broken, as far as
+// calls and pings show it. Page, alerts, log, "stint doctor" and the documentation use these texts.
 type Fault struct {
 	// Kind names the fault in logs, in JSON and in the documentation.
 	Kind stint.StoreErrorKind
@@ -20,7 +20,7 @@ type Fault struct {
 	Why, Fix string
 }
 
-// The kinds of faults that are not kinds of failures as well.
+// The kinds of faults that are not also kinds of failures.
 const (
 	Silent  stint.StoreErrorKind = "silent"
 	Slow    stint.StoreErrorKind = "slow"
@@ -30,7 +30,7 @@ const (
 	Disk    stint.StoreErrorKind = "disk"
 )
 
-// Faults lists all faults, the most frequent first. The last one stands for everything else.
+// Faults lists all faults, the most frequent first. The last one covers everything else.
 var Faults = [...]Fault{
 	{
 		Unreachable, "cannot be reached",
@@ -89,7 +89,7 @@ var Faults = [...]Fault{
 	},
 }
 
-// FaultOf returns the fault of a kind, and that of Other for an unknown one.
+// FaultOf returns the fault of a kind, or that of Other for an unknown kind.
 func FaultOf(kind stint.StoreErrorKind) Fault {
 	for _, f := range Faults {
 		if f.Kind == kind {
@@ -108,7 +108,7 @@ func (e *NodeError) Error() string { return e.Err.Error() }
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // Diagnose returns the kind of fault that a failure shows. For a call that was not answered in
-// time, answers tells whether the store answers pings.
+// time, answers reports whether the store answers pings.
 func Diagnose(err error, answers bool) stint.StoreErrorKind {
 	var dial *net.OpError
 	var node *NodeError
@@ -129,8 +129,8 @@ func Diagnose(err error, answers bool) stint.StoreErrorKind {
 	}
 }
 
-// words are what errors of a Redis begin with. Inside of a script, or behind a proxy, something
-// else may come before them.
+// words are the beginnings of Redis errors. In a script, or behind a proxy, other text may come
+// before them.
 var words = []struct {
 	word        string
 	kind, fault stint.StoreErrorKind
@@ -150,11 +150,11 @@ var words = []struct {
 	{ClockWord, Busy, Other},
 }
 
-// ClockWord begins the error of stint's own scripts when they were sent other periods of a calendar
-// than those around the server's clock.
+// ClockWord begins the error of stint's own scripts when the calendar periods that they received
+// are not those around the server's clock.
 const ClockWord = "CLOCK"
 
-// OfReply returns the kind of failure of an error that a Redis replied, and the fault it shows.
+// OfReply returns the kind of failure of an error that Redis replied, and the fault that it shows.
 func OfReply(text string) (kind, fault stint.StoreErrorKind) {
 	for _, w := range words {
 		if strings.HasPrefix(text, w.word) || strings.Contains(text, " "+w.word+" ") ||
@@ -162,7 +162,7 @@ func OfReply(text string) (kind, fault stint.StoreErrorKind) {
 			return w.kind, w.fault
 		}
 	}
-	// How scripts of Redis 7, and of 6.2, say NOPERM.
+	// Scripts of Redis 7, and of 6.2, report NOPERM in these words.
 	for _, part := range []string{"The user executing the script can't run", "ACL failure in script"} {
 		if strings.Contains(text, part) {
 			return Auth, Auth

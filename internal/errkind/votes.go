@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// faultHalfLife is after how long a failure counts half, and saidWeight how many times as much
-	// one counts that the store itself has explained.
+	// faultHalfLife is the time after which a failure counts half, and saidWeight is the weight of
+	// a failure that the store itself has explained.
 	faultHalfLife = 5 * time.Second
 	saidWeight    = 4
 )
 
 // Votes find out what is wrong with a store that fails in several ways. When a Redis is killed,
 // calls in progress time out; when it is full and the machine is busy, some answers are late. Every
-// second with a failure of some kind is a vote for that kind, four if the store replied with it.
-// Votes halve every five seconds. So the fault is the one that lasts, whatever fails last, and a
-// new one takes over within seconds. Page, alerts and log name it.
+// second with a failure of some kind is a vote for that kind, or four votes if the store replied
+// with it. Votes halve every five seconds. So the fault is the one that lasts, whatever fails last,
+// and a new fault takes over within seconds. Page, alerts and log name it.
 //
 // The zero value has no votes. It is safe for concurrent use.
 type Votes struct {
@@ -29,7 +29,7 @@ type Votes struct {
 
 type vote struct {
 	weight float64
-	at     time.Time // when weight was right
+	at     time.Time // when weight was computed
 	last   error
 }
 
@@ -59,13 +59,13 @@ func (v *Votes) Add(err error, now time.Time) {
 	one.weight, one.at = one.now(now)+weight, now
 }
 
-// now is the weight at a time.
+// now returns the weight at a time.
 func (v *vote) now(now time.Time) float64 {
 	return v.weight * math.Exp2(-now.Sub(v.at).Seconds()/faultHalfLife.Seconds())
 }
 
-// Fault returns the kind with most votes, as [Diagnose] does of a store that answers pings, and its
-// last failure; "" and nil if there are none.
+// Fault returns the kind with the most votes, as [Diagnose] returns it for a store that answers
+// pings, and its last failure; "" and nil if there are none.
 func (v *Votes) Fault(now time.Time) (kind stint.StoreErrorKind, last error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

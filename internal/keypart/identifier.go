@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// MaxIdentifier is the longest identifier that stands in a subject as it is, in bytes; a hash
-// stands for longer ones.
+// MaxIdentifier is the length in bytes of the longest identifier that a subject contains verbatim;
+// longer ones are replaced by a hash.
 const MaxIdentifier = 256
 
-// AppendIdentifier appends who somebody is: as it is if it is plain and not too long, else as a
+// AppendIdentifier appends an identifier: verbatim if it is plain and not too long, otherwise as a
 // hash. It reports whether there is anything to append.
 func AppendIdentifier(b []byte, value string, plain bool) ([]byte, bool) {
 	if value == "" {
@@ -29,7 +29,7 @@ func IsIdentifierHash(text string) bool {
 	return err == nil && len(sum) == 16 && text == strings.ToLower(text)
 }
 
-// AppendEscaped appends a value in which the separator does not occur.
+// AppendEscaped appends a value, escaped so that the separator does not occur in it.
 func AppendEscaped(b, value []byte, separator byte) []byte {
 	for _, c := range value {
 		if c == separator || c == '%' {

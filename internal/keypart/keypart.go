@@ -1,5 +1,5 @@
-// Package keypart writes subjects and scopes as keys hold them. The packages that write keys share
-// it with those that learn a subject from its keys.
+// Package keypart encodes subjects and scopes for keys. The packages that write keys share it with
+// those that derive a subject from its keys.
 package keypart
 
 import (
@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// Max is the longest part that is kept readable, in escaped bytes; others are hashed.
+	// Max is the length of the longest part that is kept readable, in escaped bytes; longer parts
+	// are hashed.
 	Max = 128
 	// HashMark begins a part that was replaced by a hash. Escaping never produces it.
 	HashMark = '~'
 )
 
-// Append writes a part of a key. It is injective for any bytes, keeps letters, digits and common
-// punctuation, and never writes a brace, which would move the hash tag, nor a colon unless colons
-// are allowed, as they are inside the tag.
+// Append appends a part of a key. The encoding is injective for any bytes, keeps letters, digits
+// and common punctuation, and never contains a brace, which would move the hash tag, nor a colon
+// unless colons are allowed, as they are inside the tag.
 func Append(b []byte, part string, colons bool) []byte {
 	start := len(b)
 	for i := range len(part) {
@@ -48,8 +49,8 @@ func Read(text string) (string, bool) {
 	return part, err == nil
 }
 
-// Name is what keys show of a subject: itself, or a hash if it is too long. Name of a Name is that
-// Name.
+// Name returns what keys show of a subject: the subject itself, or a hash if it is too long. The
+// Name of a Name is that Name.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject

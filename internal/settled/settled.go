@@ -1,6 +1,6 @@
 // Package settled remembers which charges a process has settled, or whose places it has released. A
-// store remembers the last 1,000 of each subject and scope; this is for those that come again after
-// more than that.
+// store remembers the last 1,000 settlements of each subject and scope; this package recognizes
+// repeats after more than that.
 package settled
 
 import (
@@ -11,21 +11,21 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Set is the last [contract.MaxOwnSettled] claims of charges that were settled. The zero Set is
-// empty and ready for use. It is safe for concurrent use.
+// Set holds the last [contract.MaxOwnSettled] settled claims of charges. The zero Set is empty and
+// ready for use. It is safe for concurrent use.
 type Set struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	known map[uint64]struct{}
 	order []uint64 // a ring once it is full
-	next  int      // where in the ring the oldest is
+	next  int      // index of the oldest in the ring
 }
 
 // Has reports whether a claim of a charge is known to be settled.
 func (s *Set) Has(charge uint64, c *stint.Claim) bool { return s.HasState(charge, c, "") }
 
-// HasState reports whether a state of a claim is, by its name: those of a charge with a hold are
-// settled one by one.
+// HasState reports whether a state of a claim, by its name, is known to be settled: the states of a
+// charge with a hold are settled one by one.
 func (s *Set) HasState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,11 +36,12 @@ func (s *Set) HasState(charge uint64, c *stint.Claim, name string) bool {
 	return known
 }
 
-// Add remembers that a claim of a charge was settled. It reports whether that is new.
+// Add remembers that a claim of a charge was settled. It reports whether the claim was not known
+// before.
 func (s *Set) Add(charge uint64, c *stint.Claim) bool { return s.AddState(charge, c, "") }
 
-// AddState remembers that a state of a claim was settled, by its name. It reports whether that is
-// new.
+// AddState remembers that a state of a claim, by its name, was settled. It reports whether the
+// state was not known before.
 func (s *Set) AddState(charge uint64, c *stint.Claim, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +72,7 @@ func (s *Set) Remove(charge uint64, c *stint.Claim) {
 	}
 }
 
-// key is a hash. That two of so few have the same one does not happen.
+// key returns a hash. With so few entries, collisions do not happen.
 func (s *Set) key(charge uint64, c *stint.Claim, name string) uint64 {
 	return maphash.Comparable(s.seed, struct {
 		charge               uint64
