@@ -22,7 +22,7 @@
 //
 //	GET  /api/state        everything at once
 //	GET  /api/stream       server-sent events: every second a "tick", an [observe.Tick]
-//	GET  /api/top          ?by=ip&n=20: who was denied most
+//	GET  /api/top          ?by=ip&n=20: what was denied most
 //	GET  /api/violations   ?n=100: the last denials
 //	GET  /api/bans         ?n=100: bans in force
 //	GET  /api/shadow       ?n=10: what shadow rules would have done

@@ -27,7 +27,7 @@ type names struct {
 	key   [sha256.Size]byte
 }
 
-// newNames returns names that display subjects with labels, a function such as those of package
+// newNames returns names that display subjects with the function labels, such as one from package
 // label.
 func newNames(labels func(subject string) string) *names {
 	n := &names{label: labels, seed: maphash.MakeSeed()}

@@ -50,7 +50,7 @@ type recentSeries struct {
 func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
 // of returns the series of a tier and policy. Hashing two names takes longer than counting. Most
-// names recur as the same strings of the configuration, and for those two string comparisons are
+// names recur as the same strings of the configuration, and for these, two string comparisons are
 // enough.
 func (l *ledger) of(tier, policy string) *series {
 	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {

@@ -23,7 +23,7 @@ import (
 //	stint.policy          the policy that decided, or "" for the tier's own limits
 //	stint.limit           the limit that mattered most, such as "10/1m"
 //	stint.remaining       what is left of that limit
-//	stint.retry_after_ms  of a denial; -1 is never
+//	stint.retry_after_ms  the wait after a denial; -1 means never
 //	stint.degraded        whether it was decided without the store
 //
 // No attribute identifies the subject: spans go to systems that must not see subjects.

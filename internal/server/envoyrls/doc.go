@@ -1,6 +1,6 @@
 // Package envoyrls is Envoy's rate limit service v3, a drop-in replacement for
 // envoyproxy/ratelimit: it reads that project's configuration and answers Envoy in the same way,
-// over any [stint.Store]. docs/server.md lists the differences.
+// over any [stint.Store]. docs/server.md describes what is the same and what differs.
 //
 //	config, err := envoyrls.Load("/etc/ratelimit", false)
 //	...

@@ -12,8 +12,8 @@ import (
 //
 //	envoy:messaging:message_type=marketing,to_number=2061111111
 //
-// Separators within the parts are escaped, such as %2c. A subject that would be too long is a hash
-// instead, envoy#…, because requests choose the length of descriptors.
+// Separators within the parts are escaped, for example as %2c. A subject that would be too long is
+// a hash instead, envoy#…, because requests choose the length of descriptors.
 const (
 	subjectPrefix = "envoy:"
 	hashPrefix    = "envoy#"
