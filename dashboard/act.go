@@ -47,8 +47,8 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 		})
 }
 
-// act changes a subject, records the action or why it failed, and answers with the subject it was
-// done to.
+// act changes a subject, records the action or why it failed, and answers with the subject that it
+// changed.
 func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, what string, t control.Target,
 	do func(context.Context, control.Target) (control.Named, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), scanTime)

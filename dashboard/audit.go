@@ -10,18 +10,18 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// maxActions is how many actions are kept. The log has them all.
+// maxActions is how many actions are kept. The log has all of them.
 const maxActions = 200
 
-// action is a change that somebody made or tried to make.
+// action is a change that was made or attempted.
 type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is in full here. Each reader is shown what they may see of it, with a ref.
+	// Subject is the full name. Readers see it as far as they may, with a ref.
 	Subject string `json:"subject"`
 	Ref     string `json:"ref,omitempty"`
-	// Result is "done", or why not.
+	// Result is "done", or the reason why the action failed.
 	Result string `json:"result"`
 }
 

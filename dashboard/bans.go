@@ -8,20 +8,21 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// banCache holds the bans in force as of the last time somebody asked. To list them, a store scans
-// everything it holds. So only one caller scans at a time, and a list stays good for a few times as
-// long as the scan took. However many callers ask, the store has most of its time for other work.
+// banCache holds the bans in force as of the last request for them. To list bans, a store scans
+// everything it holds. So only one caller scans at a time, and a list stays valid for a few times
+// as long as the scan took. However many callers ask, the store has most of its time for other
+// work.
 type banCache struct {
 	changed atomic.Bool   // by this process, since the last scan
-	turn    chan struct{} // holds one value while somebody reads or scans
+	turn    chan struct{} // holds one value while a caller reads or scans
 
 	list []control.Ban
-	most int // how many the last scan asked for
+	most int // how many bans the last scan asked for
 	at   time.Time
 	took time.Duration
 }
 
-// cacheFactor is for how many times as long as its scan took a list stays good.
+// cacheFactor is how long a list stays valid, as a multiple of the duration of its scan.
 const cacheFactor = 4
 
 func (b *banCache) get(ctx context.Context, admin *control.Admin, n int) ([]control.Ban, error) {

@@ -19,16 +19,16 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config sets up a dashboard. Only the Monitor is required.
+// Config configures a dashboard. Only Monitor is required.
 type Config struct {
 	// Monitor collects what happens.
 	Monitor *observe.Monitor
-	// Store is the one that decides. Operators inspect subjects there, reset and ban them. Without
-	// it the page shows only what the Monitor knows.
+	// Store is the store that decides. Operators inspect, reset and ban its subjects. Without it
+	// the page shows only what the Monitor knows.
 	Store stint.Store
 	// Set returns the policies in force, as [policy.Guard.Set] does. Nil shows none.
 	Set func() *policy.Set
-	// Overrides are limits of single subjects, which operators change; nil has none.
+	// Overrides holds limits of single subjects, which operators can change; nil for none.
 	Overrides *overrides.Table
 	// Envoy returns the limits of a subject of Envoy's rate limit service and the name of their
 	// rule. It is nil without that service.
@@ -38,18 +38,19 @@ type Config struct {
 	Phase   func() string
 	Sources func() []Source
 
-	// Guard wraps everything but the page. Nil serves callers on this host, and nobody else.
+	// Guard wraps everything except the page. If it is nil, only callers on this host are served.
 	Guard func(next http.Handler) http.Handler
 	// Who returns the name of the person who sent a request, for the audit log, or "" if it is
-	// unknown, and whether they may change something or only look. Nil lets nobody change anything.
+	// unknown, and reports whether that person may make changes or only look. If Who is nil, no
+	// changes are allowed.
 	Who func(r *http.Request) (name string, operates bool)
-	// ShowSubjects shows subjects in full to everyone. Set it to the same as the Monitor's. Without
-	// it, operators see them in full, and others shortened.
+	// ShowSubjects shows subjects in full to everyone. Set it to the same value as that of the
+	// Monitor. By default, operators see subjects in full, and others see them shortened.
 	ShowSubjects bool
 
-	// Logger is slog.Default() unless set.
+	// Logger logs changes. The default is slog.Default().
 	Logger *slog.Logger
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 }
 
@@ -63,12 +64,12 @@ const (
 	// many streams may be open.
 	sendTime   = 10 * time.Second
 	maxStreams = 100
-	// worthZipping is the size in bytes from which answers are compressed: it does not pay for what
-	// fits into a packet or two.
+	// worthZipping is the smallest size in bytes of an answer that is compressed: compression gains
+	// nothing for what fits into one or two packets.
 	worthZipping = 4 << 10
 	// maxBody is the largest body of a request in bytes.
 	maxBody = 2 * stint.MaxSubject
-	// maxImport is that of a body with many overrides.
+	// maxImport is the largest body in bytes of an import of overrides.
 	maxImport = 16 << 20
 )
 
@@ -85,9 +86,9 @@ type dashboard struct {
 	closed  <-chan struct{}
 }
 
-// New returns a handler that serves a dashboard. Streams last as long as their clients like: cancel
-// the context before you shut down a server that waits for them. Everything else is served as
-// before.
+// New returns a handler that serves a dashboard. Streams last until their clients leave: cancel the
+// context to end them before you shut down a server that waits for them. Everything else is still
+// served after that.
 func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Monitor == nil {
 		return nil, &stint.InvalidError{Err: errors.New("a dashboard needs a monitor")}

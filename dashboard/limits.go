@@ -12,13 +12,13 @@ import (
 type ruleList struct {
 	Name   string   `json:"name"`
 	Limits []string `json:"limits"`
-	// Shadow means that none of them is enforced.
+	// Shadow reports whether none of the limits is enforced.
 	Shadow bool `json:"shadow"`
 	// Contact is where denied callers can ask for more: a text or a URL, "" if there is none or it
 	// depends on the tier.
 	Contact string `json:"contact"`
 	// Failure is the mode that decides while the store is down: "local", "allow", "deny" or
-	// "error". It is "" for a policy without a mode of its own, under which those of tiers differ.
+	// "error". It is "" for a policy without a mode of its own if its tiers have different modes.
 	Failure string `json:"failure"`
 }
 
@@ -33,8 +33,8 @@ func tiersOf(set *policy.Set) []ruleList {
 	return list
 }
 
-// policiesOf returns the policies of a set with these tiers. Limits that only apply to some tiers
-// name them.
+// policiesOf returns the policies of a set with these tiers. The text of a limit that applies only
+// to some tiers names them.
 func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
 	ofTiers := tiers[0].Failure // a set has tiers
 	if slices.ContainsFunc(tiers, func(t ruleList) bool { return t.Failure != ofTiers }) {

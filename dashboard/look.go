@@ -87,7 +87,7 @@ func (d *dashboard) showBans(w http.ResponseWriter, r *http.Request) {
 type subjectState struct {
 	control.Subject
 	Ref string `json:"ref"`
-	// Denials is how often it was denied lately; nil if it was not.
+	// Denials describes its recent denials; nil if there are none.
 	Denials *observe.Offender `json:"denials,omitempty"`
 }
 
@@ -124,7 +124,8 @@ func (d *dashboard) hasAdmin(w http.ResponseWriter) bool {
 	return d.admin != nil
 }
 
-// listLength returns how many items a request asks for. If that is invalid, it answers the request.
+// listLength returns how many items a request asks for. If the number is invalid, it answers the
+// request.
 func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int, ok bool) {
 	text := r.FormValue("n")
 	if text == "" {
@@ -139,7 +140,7 @@ func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int,
 	return n, true
 }
 
-// nonNil returns a list that is not nil, so that JSON has [] and not null.
+// nonNil returns a non-nil list, so that JSON has [] and not null.
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

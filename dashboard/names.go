@@ -9,16 +9,16 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// names is what somebody sees of subjects: their names in full, or shortened.
+// names defines how subjects are shown to a caller: in full or shortened.
 type names struct {
 	monitor *observe.Monitor
 	full    bool
-	// asMonitor means that the monitor's own lists show the same.
+	// asMonitor reports whether the monitor's own lists show subjects the same way.
 	asMonitor bool
 }
 
-// namesFor returns what the sender of a request sees of subjects. Operators see their full names.
-// Anyone may ask for names=short, for pages that others look at too.
+// namesFor returns how subjects are shown to the sender of a request. Operators see full names. Any
+// caller may ask for names=short, for pages that others can see too.
 func (d *dashboard) namesFor(r *http.Request) names {
 	full := d.mayName(r) && r.URL.Query().Get("names") != "short"
 	return names{d.c.Monitor, full, full == d.c.ShowSubjects}
@@ -47,8 +47,8 @@ func (n names) of(subject string) string {
 	return label.Tagged(subject, refOf(n.monitor, subject))
 }
 
-// shown returns what is shown of a subject in a list of the monitor. One without a ref is too long
-// to be known.
+// shown returns what is shown of a subject in a list of the monitor. A subject without a ref is too
+// long to be known.
 func (n names) shown(text, ref string) string {
 	if n.asMonitor {
 		return text
@@ -93,9 +93,9 @@ func (n names) actions(list []action) []action {
 	return list
 }
 
-// shorten shortens the subject of an answer for someone who sees no names. A caller who gave the
-// name already knows it, and callers on this host where nobody has a token see it: they have to ask
-// for names=short.
+// shorten shortens the subject of an answer for callers who may not see names. It does not if the
+// caller gave the name and so knows it, or if there are no tokens and callers on this host see
+// everything: such callers must ask for names=short.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

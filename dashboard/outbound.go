@@ -13,16 +13,16 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// outboundState is an external API: how much of it all processes have used, and how this process's
-// calls are doing.
+// outboundState is the state of a third-party API: how much of its limits all processes have used,
+// and the statistics of the calls of this process.
 type outboundState struct {
 	Name   string   `json:"name"`
 	Limits []string `json:"limits"`
-	// Used and Capacity are those of the limit that is closest to full.
+	// Used and Capacity belong to the limit that is closest to full.
 	Used     int64 `json:"used"`
 	Capacity int64 `json:"capacity"`
-	// Calls were made; Waited of them had to wait, AverageWait on average; Waiting wait now; Denied
-	// gave up.
+	// Calls is the number of calls made. Waited of them had to wait, for AverageWait on average.
+	// Waiting calls wait now. Denied calls gave up.
 	Calls       int64   `json:"calls"`
 	Waited      int64   `json:"waited"`
 	AverageWait float64 `json:"average_wait_seconds"`
@@ -60,7 +60,7 @@ func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundSt
 	if d.admin != nil {
 		ctx, cancel := context.WithTimeout(ctx, peekTime)
 		defer cancel()
-		_ = control.Each(list, func(s *outboundState) error { // each says what is wrong with it
+		_ = control.Each(list, func(s *outboundState) error { // each stores its own problem
 			s.peek(ctx, d.admin)
 			return nil
 		})
@@ -87,7 +87,7 @@ func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
 		Policy: s.Name, Peek: true}))
 }
 
-// use notes what a peek says, or why it says nothing.
+// use stores the result of a peek, or why there is none.
 func (s *outboundState) use(result control.TakeResult, err error) {
 	if err != nil {
 		s.Problem = sentence(err)

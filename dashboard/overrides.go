@@ -21,7 +21,7 @@ func (d *dashboard) showOverrides(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	prefix := r.FormValue("prefix")
-	if label.Short(prefix) != label.Line(prefix) && !d.mayName(r) { // it would find out what is hidden
+	if label.Short(prefix) != label.Line(prefix) && !d.mayName(r) { // a longer prefix could reveal hidden names
 		answer.Refuse(w, http.StatusForbidden, "forbidden",
 			"The prefix is longer than the names that you may see; shorten it, or use a token with the role operate.")
 		return
@@ -40,7 +40,8 @@ func (d *dashboard) showOverrides(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, list)
 }
 
-// exportOverrides sends all overrides, one a line. It names everybody, so it is for operators.
+// exportOverrides sends all overrides, one per line. It shows the names of all subjects, so it is
+// for operators only.
 func (d *dashboard) exportOverrides(w http.ResponseWriter, r *http.Request) {
 	by, ok := d.operatorOf(w, r)
 	if !ok || !d.mayChange(w, r, by) {
@@ -70,7 +71,7 @@ func (d *dashboard) setOverride(w http.ResponseWriter, r *http.Request, by opera
 		})
 }
 
-// describe says what an override does, until when and why, for the audit log.
+// describe returns what an override does, until when and why, for the audit log.
 func describe(o *overrides.Override) string {
 	text := label.Line(o.Policy) + " " + label.List(o.Limits)
 	if o.Lower {

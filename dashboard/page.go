@@ -19,16 +19,16 @@ import (
 //go:embed static
 var static embed.FS
 
-// page is a file that is served as it is.
+// page is a file that is served unchanged.
 type page struct {
 	body        []byte
 	media, etag string
 }
 
-// pages are the files of the page, by their paths.
+// pages holds the files of the page, by path.
 type pages map[string]page
 
-// media are the media types by extension, independent of the machine's own table.
+// media holds the media types by extension, independent of the host's own table.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",

@@ -10,7 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// protect makes browsers run only our own scripts, refuse to frame the page, and send no referrer.
+// protect sets headers that make browsers run only our own scripts, refuse to frame the page, and
+// send no referrer.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -19,7 +20,7 @@ func protect(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// sameSite refuses requests that a page of another site makes in somebody's browser. Such a page
+// sameSite refuses requests that a page of another site makes in a user's browser. Such a page
 // cannot read the answer, but it could change something or use up all streams.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +39,7 @@ const (
 	needsRole = "Changes require a token with the role operate; the token of %s has the role read."
 )
 
-// operator is who makes a change, and from where.
+// operator is the sender of a change, and its address.
 type operator struct {
 	name, peer string
 	operates   bool
@@ -46,8 +47,8 @@ type operator struct {
 
 type operatorHandler func(w http.ResponseWriter, r *http.Request, by operator)
 
-// requireOperator handles requests that change something. They must come from somebody with a name
-// who may make changes, and be JSON, which no form can send.
+// requireOperator handles requests that change something. The sender must have a name and the right
+// to make changes, and the body must be JSON, which no form can send.
 func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	return d.requireName(func(w http.ResponseWriter, r *http.Request, by operator) {
 		if d.mayChange(w, r, by) {
@@ -56,8 +57,8 @@ func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	})
 }
 
-// operatorOf returns who sent a request, and whether they have a name. If not, it answers the
-// request.
+// operatorOf returns the sender of a request, and reports whether the sender has a name. If not, it
+// answers the request.
 func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by operator, ok bool) {
 	if d.c.Who == nil || d.admin == nil {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)
@@ -72,7 +73,8 @@ func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by opera
 	return operator{name, callers.Peer(r), operates}, true
 }
 
-// mayChange reports whether somebody may make changes. If not, it answers the request and logs it.
+// mayChange reports whether the sender may make changes. If not, it answers the request and logs
+// it.
 func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operator) bool {
 	if !by.operates {
 		text := fmt.Sprintf(needsRole, by.name)
@@ -83,7 +85,7 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 	return by.operates
 }
 
-// requireName handles requests with a body from somebody with a name.
+// requireName handles requests with a body whose sender must have a name.
 func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, ok := d.operatorOf(w, r)

@@ -13,13 +13,13 @@ import (
 type state struct {
 	Version string    `json:"version"`
 	Now     time.Time `json:"now"`
-	// Writable means that the caller may make changes, or may after signing in. Who is the caller's
-	// name in the audit log.
+	// Writable reports whether the caller may make changes, possibly after signing in. Who is the
+	// caller's name in the audit log.
 	Writable bool   `json:"writable"`
 	Who      string `json:"who"`
-	// Names means that the caller may see subjects in full.
+	// Names reports whether the caller may see subjects in full.
 	Names bool `json:"names"`
-	// Points are per second, Long per ten seconds.
+	// Points has one point per second, Long one per ten seconds.
 	Points     []observe.Point     `json:"points"`
 	Long       []observe.Point     `json:"long"`
 	Series     []observe.Series    `json:"series"`
@@ -27,12 +27,12 @@ type state struct {
 	Offenders  []observe.Offender  `json:"offenders"`
 	Alerts     []observe.Alert     `json:"alerts"`
 	Store      observe.StoreHealth `json:"store"`
-	// Changes are those of the configuration in the last hour.
+	// Changes are the changes of the configuration in the last hour.
 	Changes []observe.Change `json:"changes"`
-	// Surge is traffic that is many times the usual.
+	// Surge is the current surge, if any.
 	Surge *observe.Surge `json:"surge,omitempty"`
-	// Processes are those that share the store, this one first; Points, Series, Offenders and Top
-	// are of all of them. It is empty for a process by itself.
+	// Processes are the processes that share their counts, this one first; Points, Series,
+	// Offenders and Top cover all of them. It is empty if this process does not share them.
 	Processes []observe.Process             `json:"processes"`
 	Top       map[string][]observe.Offender `json:"top"`
 	Config    configState                   `json:"config"`
@@ -40,7 +40,7 @@ type state struct {
 	Audit     []action                      `json:"audit"`
 }
 
-// configState is what is in force, and what is wrong with files that are not.
+// configState is the configuration in force, and what is wrong with files that are not.
 type configState struct {
 	Phase    string     `json:"phase"`
 	Sources  []Source   `json:"sources"`
@@ -53,7 +53,7 @@ type Source struct {
 	Name string    `json:"name"`
 	Path string    `json:"path"`
 	At   time.Time `json:"looked_at"`
-	// Good counts the times that a change was applied, Failed those that it was invalid.
+	// Good counts the changes that were applied, Failed those that were invalid.
 	Good   int `json:"changes"`
 	Failed int `json:"refused"`
 	// Error is why the current files are not in force.

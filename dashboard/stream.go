@@ -34,7 +34,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // for proxies that would buffer
+	h.Set("X-Accel-Buffering", "no") // keeps proxies from buffering
 	if r.ProtoMajor == 1 {
 		h.Set("Connection", "close") // the deadline of the last event would apply to the next answer
 	}
@@ -70,7 +70,7 @@ func sendTick(w http.ResponseWriter, t *observe.Tick) error {
 }
 
 // send sends a part of a stream, which must be read in time; the stream itself may last forever. An
-// error means that the client has gone or does not read.
+// error means that the client has left or does not read.
 func send(w http.ResponseWriter, text []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // if it cannot be set, the server's own applies

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// why explains the denial of an id, or lists those of a subject around a time.
+// why explains the denial with an id, or lists the denials of a subject around a time.
 func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
 	list, id := []observe.Denial(nil), r.FormValue("id")
 	if id != "" {

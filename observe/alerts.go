@@ -15,29 +15,29 @@ const (
 	alertFiring  = "firing"
 )
 
-// alerts finds out every second which alerts fire. It notifies the log, and the webhook if there is
-// one, when one begins to fire and when it ends.
+// alerts evaluates the alert rules every second. It logs when an alert begins to fire and when it
+// ends, and posts both to the webhook if one is configured.
 type alerts struct {
 	logger   *slog.Logger
-	webhook  *webhook // nil if there is none
+	webhook  *webhook // nil if none is configured
 	instance string
 	each     []*alertState
-	known    time.Duration // how much has to be known of the past to compare with it
-	dropped  int64         // log records, as of the last second
+	known    time.Duration // how much history comparisons with the past need
+	dropped  int64         // log records dropped, as of the last second
 }
 
-// alertState is where an alert is.
+// alertState is the current state of an alert.
 type alertState struct {
 	rule *alertRule
-	hold time.Duration // how long the condition has to hold, and keep how long it has to be gone
+	hold time.Duration // how long the condition must hold to fire, and keep how long it must be gone to end
 	keep time.Duration
 
 	shown  Alert
 	begun  time.Time // when the condition began to hold
-	lapsed time.Time // when it was first gone, while firing; zero if it is not
+	lapsed time.Time // when the condition ended while the alert was firing; else zero
 }
 
-// newAlerts returns those that are not off. The config is taken to be valid.
+// newAlerts returns the alerts that are not off. The config must be valid.
 func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	if c.For == 0 {
 		c.For = alertFor
@@ -74,7 +74,7 @@ func newAlerts(c AlertConfig, logger *slog.Logger) *alerts {
 	return a
 }
 
-// threshold returns that of an alert; it is infinite if the alert is off.
+// threshold returns the threshold of an alert, or infinity if the alert is off.
 func (a *alerts) threshold(name string) float64 {
 	for _, s := range a.each {
 		if s.rule.name == name {
@@ -84,8 +84,8 @@ func (a *alerts) threshold(name string) float64 {
 	return math.Inf(1)
 }
 
-// evaluate looks at all alerts. It returns them, and whether one has changed its state, or its
-// value while it is not ok.
+// evaluate evaluates all alerts. It returns them and reports whether the state of one has changed,
+// or the value of one that is not ok.
 func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	r.dropped, a.dropped = r.dropped-a.dropped, r.dropped
 	all = make([]Alert, len(a.each))
@@ -103,7 +103,7 @@ func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	return all, changed
 }
 
-// step takes an alert to its next state.
+// step moves an alert to its next state.
 func (s *alertState) step(r *readings) {
 	s.shown.Value = s.rule.value(r)
 	least := s.shown.Threshold
@@ -136,7 +136,8 @@ func (s *alertState) step(r *readings) {
 	}
 }
 
-// summary says what is wrong. Before the alert fires, it claims nothing that has not happened yet.
+// summary describes what is wrong. Before the alert fires, the text claims nothing that has not
+// happened yet.
 func (s *alertState) summary(r *readings) string {
 	text := s.rule.describe(s.shown.Threshold)
 	if s.shown.State == alertOK {
@@ -157,7 +158,7 @@ func (s *alertState) summary(r *readings) string {
 	return text
 }
 
-// ripen fires an alert that is pending if its condition has held for long enough.
+// ripen fires a pending alert if its condition has held for long enough.
 func (s *alertState) ripen(r *readings) {
 	held := r.now.Sub(s.begun)
 	if s.rule.lasts {
@@ -170,7 +171,7 @@ func (s *alertState) ripen(r *readings) {
 
 func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }
 
-// notify logs and posts an alert that fires or has ended, but not one that is pending.
+// notify logs and posts an alert that begins to fire or has ended, but not one that is pending.
 func (a *alerts) notify(before string, alert *Alert) {
 	switch {
 	case alert.State == alertFiring:
@@ -186,29 +187,29 @@ func (a *alerts) notify(before string, alert *Alert) {
 	}
 }
 
-// alertPlan says how alerts are posted: in their order, and three times at most.
+// alertPlan returns how alerts are posted: in order, with at most three attempts each.
 func alertPlan() webhookPlan {
 	return webhookPlan{name: "alerts", kind: "alerts", media: "application/json", queue: 64, workers: 1,
 		pauses: []time.Duration{time.Second, 5 * time.Second}}
 }
 
-// notice is an alert as it is posted.
+// notice is the JSON body posted for an alert.
 type notice struct {
 	Alert
 	Instance string `json:"instance"`
-	// Text says it all in a line, as chats like it.
+	// Text is the whole alert in one line, for chat services.
 	Text string `json:"text"`
 }
 
 func (a *alerts) message(alert *Alert) message {
 	body, err := json.Marshal(notice{*alert, a.instance, a.text(alert)})
-	if err != nil { // a value that is no number
+	if err != nil { // a value that is not a number
 		a.logger.Error("stint: an alert cannot be posted", "alert", alert.Name, "cause", err)
 	}
 	return message{what: alert.Name + " " + alert.State, body: body}
 }
 
-// text is an alert in a line.
+// text returns an alert as one line.
 func (a *alerts) text(alert *Alert) string {
 	if alert.State == alertFiring {
 		return fmt.Sprintf("[%s] stint on %s: %s (%s): %s", alert.Severity, a.instance, alert.Name,
@@ -217,7 +218,7 @@ func (a *alerts) text(alert *Alert) string {
 	return fmt.Sprintf("[ended] stint on %s: %s (%s)", a.instance, alert.Name, amount(alert.Value, alert.Unit))
 }
 
-// close ends the webhook.
+// close closes the webhook.
 func (a *alerts) close() {
 	if a.webhook != nil {
 		a.webhook.close()

@@ -12,21 +12,21 @@ import (
 	"github.com/stint-limiter/stint/internal/nearest"
 )
 
-// AlertConfig says when alerts fire, and who is notified. Its zero value is ready for use: the
-// thresholds are those of docs/alerts.md, and alerts are logged.
+// AlertConfig configures when alerts fire and where they are sent. The zero value is ready to use:
+// thresholds have the defaults in docs/alerts.md, and alerts are logged.
 type AlertConfig struct {
-	// Thresholds are those that differ from the defaults, by the name of the alert, in its unit:
-	// {"BlockedShare": 0.2}. An alert whose threshold is infinite is off.
+	// Thresholds overrides default thresholds, by the name of the alert, in its unit:
+	// {"BlockedShare": 0.2}. An infinite threshold turns the alert off.
 	Thresholds map[string]float64
-	// For is how long a condition has to last for its alert to fire, and to be gone for it to end,
-	// where that is not at once. It is a minute unless set. Alerts that compare with the past need
-	// ten times as much of it.
+	// For is how long a condition must hold for its alert to fire, and be gone for the alert to
+	// end, unless the alert does so at once. The default is one minute. Alerts that compare with
+	// the past need ten times as much history.
 	For time.Duration
-	// Webhook is an address that every alert is posted to when it begins to fire, and when it ends;
-	// "" is none. See docs/alerts.md for what is posted.
+	// Webhook is the address to which every alert is posted when it begins to fire and when it
+	// ends; "" means none. See docs/alerts.md for the body.
 	Webhook string
-	// Instance is how this process is called in what is posted, also of thresholds. It is the name
-	// of the host unless set.
+	// Instance is the name of this process in posted alerts and thresholds. The default is the host
+	// name.
 	Instance string
 }
 
@@ -39,7 +39,7 @@ func alertNames() []string {
 	return names
 }
 
-// Validate reports every mistake there is.
+// Validate reports every mistake in the config.
 func (c *AlertConfig) Validate() error {
 	var errs []error
 	for name, threshold := range c.Thresholds {
@@ -61,7 +61,7 @@ func checkThreshold(name string, threshold float64) error {
 		return fmt.Errorf("observe: there is no alert %q%s; want one of %s", name, nearest.Hint(name, names),
 			strings.Join(names, ", "))
 	}
-	if !(threshold >= 0) { // which NaN is not
+	if !(threshold >= 0) { // also rejects NaN
 		return fmt.Errorf("observe: alert %q: the threshold is %v; want at least 0", name, threshold)
 	}
 	if alertRules[at].unit == "share" && threshold >= 1 && !math.IsInf(threshold, 1) {
@@ -70,7 +70,8 @@ func checkThreshold(name string, threshold float64) error {
 	return nil
 }
 
-// checkWebhook keeps the address to itself: those of chats are secrets.
+// checkWebhook does not include the address in its error: webhook addresses of chat services are
+// secrets.
 func checkWebhook(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

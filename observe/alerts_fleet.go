@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// leads reports whether this process speaks for all: of those that report, it is the one that
-// started first. What is wrong with the others is one alert, and not one in each of them.
+// leads reports whether this process reports for all: of the processes that report, it started
+// first. So a problem with another process raises one alert, not one in every process.
 func (r *readings) leads() bool {
 	if len(r.processes) == 0 {
 		return false
@@ -33,13 +33,13 @@ func (r *readings) silent() (names []string) {
 	return names
 }
 
-// alike are processes with the same configuration.
+// alike is a group of processes with the same configuration.
 type alike struct {
 	config string
 	names  []string
 }
 
-// groups returns the processes that report, by configuration, the most frequent one first.
+// groups returns the processes that report, grouped by configuration, the largest group first.
 func (r *readings) groups() (groups []alike) {
 	for _, p := range r.processes {
 		if p.Silent {
@@ -56,7 +56,7 @@ func (r *readings) groups() (groups []alike) {
 	return groups
 }
 
-// differing is how many processes have another configuration than most have.
+// differing returns how many processes have a configuration other than the most common one.
 func (r *readings) differing() (n float64) {
 	groups := r.groups()
 	if len(groups) < 2 || !r.leads() {

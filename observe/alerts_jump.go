@@ -6,23 +6,24 @@ import (
 )
 
 const (
-	// jumpBase is the share of denials that a jump is compared with at least: of less, a few
-	// denials are many times as much. jumpFloor is how many denials of a tier are a jump at least.
+	// jumpBase is the smallest share of denials that a jump is compared with: compared with a
+	// smaller share, a few denials would be a large multiple. jumpFloor is the smallest number of
+	// denials of a tier that can be a jump.
 	jumpBase  = 0.01
 	jumpFloor = 20
 )
 
-// jump compares the share of denials in the last minute with that before: of all decisions, or of
-// those of a tier, and there of one policy if it has a name.
+// jump compares the share of denials in the last minute with the share before it: among all
+// decisions, or among those of a tier, and only denials by one policy if policy is set.
 type jump struct {
 	tier, policy string
 	now, before  Counts
-	seconds      int64 // of before
+	seconds      int64 // that before covers
 
 	times float64
 }
 
-// text says what has jumped; "" for all decisions together.
+// text describes what has jumped; it returns "" for all decisions together.
 func (j *jump) text() string {
 	if j.tier == "" {
 		return ""
@@ -36,8 +37,8 @@ func (j *jump) text() string {
 		amount(shareOf(j.before.Denied, j.before.decisions()), "share"))
 }
 
-// measure sets how many times the share is that before; 0 if there is too little to say, or less
-// known of the past than has to be.
+// measure sets times, the share of denials divided by the share before. It leaves times 0 if there
+// are too few decisions or too little history.
 func (j *jump) measure(known time.Duration) {
 	if time.Duration(j.seconds)*time.Second < known-min(known, spikeWindow) || j.before.decisions() < alertFloor ||
 		j.tier != "" && j.now.Denied < jumpFloor {
@@ -46,7 +47,7 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump returns the largest of some jumps, and of equal ones the one that says most.
+// largestJump returns the largest of the jumps; of equal ones, the most specific.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {
@@ -57,8 +58,8 @@ func largestJump(some []jump, largest jump, known time.Duration) jump {
 	return largest
 }
 
-// tiers returns the decisions of each tier in the last minutes and in the quarter of an hour before
-// them, and those of which each policy denied.
+// tiers returns the decisions of each tier in the last minutes and in the quarter of an hour
+// before, and for each policy of the tier those that it denied.
 func (h *history) tiers(lately time.Duration) []jump {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,7 +92,7 @@ func (h *history) tiers(lately time.Duration) []jump {
 			list = append(list, j)
 		}
 	}
-	for i := range list { // what a policy denies is a share of the decisions of its tier
+	for i := range list { // the denials of a policy are a share of the decisions of its tier
 		if j, tier := &list[i], &list[at[list[i].tier]]; j.policy != "" {
 			j.now = Counts{Denied: j.now.Denied, Allowed: tier.now.decisions() - j.now.Denied}
 			j.before = Counts{Denied: j.before.Denied, Allowed: tier.before.decisions() - j.before.Denied}

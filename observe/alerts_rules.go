@@ -9,46 +9,49 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Severities of alerts: what somebody has to be woken for, and what can wait until the morning.
+// Severities of alerts: a page needs attention at once, a ticket can wait until the morning.
 const (
 	severityPage   = "page"
 	severityTicket = "ticket"
 )
 
 const (
-	// alertWindow is what shares and quantiles are of, and alertFloor how many decisions or calls
-	// there must have been: of fewer, one makes a difference.
+	// alertWindow is the period over which shares and quantiles are computed, and alertFloor the
+	// smallest number of decisions or calls that they are computed from: among fewer, a single one
+	// makes a difference.
 	alertWindow = 5 * time.Minute
 	alertFloor  = 100
-	// lateWindow is what calls must have failed in for ScriptErrors: what failed before is over.
+	// lateWindow is how recently a call must have failed for ScriptErrors: older failures are over.
 	lateWindow = 30 * time.Second
-	// alertFor is the For of AlertConfig unless set.
+	// alertFor is the default of AlertConfig.For.
 	alertFor = time.Minute
 
-	// A spike is the last minute compared with the hour before it, if there were so many decisions
-	// in the minute, and if so much of the past is known, unless For is set.
+	// A spike compares the last minute (spikeWindow) with the hour before it (spikePast). It needs
+	// at least spikeFloor decisions in that minute, and spikeHistory of history unless For is set.
 	spikeWindow  = time.Minute
 	spikePast    = time.Hour
 	spikeFloor   = 600
 	spikeHistory = 10 * time.Minute
 )
 
-// alertRule says when an alert fires. The same rules are in deploy/prometheus/stint.rules.yaml.
+// alertRule defines when an alert fires. The same rules are in deploy/prometheus/stint.rules.yaml.
 type alertRule struct {
 	name, severity, unit string
 	threshold            float64
-	// lasts is for conditions whose threshold is how long they last, in seconds.
+	// lasts marks conditions whose threshold is a duration in seconds: how long they last.
 	lasts bool
-	// below is for conditions whose value is below the threshold; 0 is none.
+	// below marks conditions that hold while the value is below the threshold; a value of 0 means
+	// that there is none.
 	below bool
-	// waits is whether the condition has to hold for a while, and stays whether it has to be gone
-	// for a while.
+	// waits reports whether the condition must hold for a while before the alert fires, and stays
+	// whether it must be gone for a while before the alert ends.
 	waits, stays bool
-	// summary may have a verb for the threshold with its unit. Pending replaces it before the alert
-	// fires if the summary would not be true yet; it has verbs for the value and the threshold.
+	// summary may have a verb for the threshold with its unit. If the summary would not be true
+	// before the alert fires, pending replaces it until then; pending has verbs for the value and
+	// the threshold.
 	summary, pending string
-	// value is what is compared with the threshold, and detail what else there is to say; it may be
-	// nil.
+	// value returns the value to compare with the threshold. detail returns more text for the
+	// summary; it may be nil.
 	value  func(*readings) float64
 	detail func(*readings) string
 }
@@ -143,7 +146,7 @@ var alertRules = [...]alertRule{
 	},
 }
 
-// readings are what alerts are judged by.
+// readings holds the values from which alerts are evaluated.
 type readings struct {
 	now                   time.Time
 	lately                Point // the last five minutes
@@ -158,7 +161,7 @@ type readings struct {
 	refused               []string
 	expiring              string // the source that expires first; "" if none does
 	expires               time.Time
-	dropped               int64 // log records since the start, and for rules in the last second
+	dropped               int64 // log records dropped: since the start, and for rules in the last second
 }
 
 func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
@@ -173,7 +176,7 @@ func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
 	return r
 }
 
-// shareOf is the share of a part, 0 if there is too little to say.
+// shareOf returns part / all, or 0 if all is too small for a meaningful share.
 func shareOf(part, all int64) float64 {
 	if all < alertFloor {
 		return 0
@@ -181,7 +184,7 @@ func shareOf(part, all int64) float64 {
 	return float64(part) / float64(all)
 }
 
-// p99 is in milliseconds, 0 if there is too little to say.
+// p99 returns the 99th percentile in milliseconds, or 0 if there are too few durations.
 func p99(b *buckets) float64 {
 	if b.total() < alertFloor {
 		return 0
@@ -196,7 +199,8 @@ func (r *readings) secondsDown() float64 {
 	return max(0, r.now.Sub(*r.store.DownSince).Seconds())
 }
 
-// spike is how many times the usual traffic there is. One process reports it for all.
+// spike returns the current traffic as a multiple of the usual traffic. One process reports it for
+// all.
 func (r *readings) spike() float64 {
 	if len(r.processes) > 0 && !r.leads() {
 		return 0
@@ -204,8 +208,8 @@ func (r *readings) spike() float64 {
 	return r.surge.Times
 }
 
-// scriptErrors is the share of calls that fail while others succeed. A store that is down is
-// another matter, which StoreDown reports, and so is one that has been.
+// scriptErrors returns the share of calls that fail while others succeed. It is 0 for a store that
+// is down, which StoreDown reports, and after an outage has ended.
 func (r *readings) scriptErrors() float64 {
 	if r.store.DownSince != nil || r.justNow.CallsFailed == 0 {
 		return 0
@@ -213,7 +217,7 @@ func (r *readings) scriptErrors() float64 {
 	return shareOf(r.lately.CallsFailed, r.lately.Calls)
 }
 
-// fault says what is wrong with a store that is down, and the remedy.
+// fault describes what is wrong with a store that is down, and the fix.
 func (r *readings) fault() string {
 	o := r.store.Outage
 	if o == nil {
@@ -233,8 +237,8 @@ func (r *readings) lastError() string {
 	return " Last error: " + r.store.LastError
 }
 
-// daysLeft is how long the certificate that expires first is valid; 0 without one, and next to 0
-// for one that has expired.
+// daysLeft returns for how many days the certificate that expires first is still valid: 0 without a
+// certificate, and slightly more than 0 for one that has expired.
 func (r *readings) daysLeft() float64 {
 	if r.expiring == "" {
 		return 0
@@ -242,7 +246,7 @@ func (r *readings) daysLeft() float64 {
 	return max(r.expires.Sub(r.now), time.Second).Hours() / 24
 }
 
-// change says which change of the configuration explains the denials, if one does.
+// change describes the change of the configuration that explains the denials, if one does.
 func (r *readings) change() string {
 	for i := len(r.changes) - 1; i >= 0; i-- {
 		if c := &r.changes[i]; c.Explains {
@@ -252,8 +256,8 @@ func (r *readings) change() string {
 	return ""
 }
 
-// redis is what the Redis says of itself, unless that is out of date. A Redis that is full says so,
-// although no call succeeds.
+// redis returns what Redis reports about itself, or nothing if that is out of date. A full Redis
+// still reports, although no call succeeds.
 func (r *readings) redis() RedisInfo {
 	if !r.store.fresh(r.now) {
 		return RedisInfo{}
@@ -261,7 +265,8 @@ func (r *readings) redis() RedisInfo {
 	return *r.store.Redis
 }
 
-// memoryShare is all of it for a Redis that rejects writes for that reason, whatever it may report.
+// memoryShare returns at least 1 for a Redis that rejects writes because its memory is full,
+// whatever share it reports.
 func (r *readings) memoryShare() float64 {
 	if r.store.Outage != nil && r.store.Outage.Fault == string(errkind.Full) {
 		return max(1, r.redis().MemoryShare)
@@ -269,7 +274,7 @@ func (r *readings) memoryShare() float64 {
 	return r.redis().MemoryShare
 }
 
-// evicting is 1 if the Redis throws keys away that have not expired.
+// evicting returns 1 if Redis may evict keys that have not expired.
 func (r *readings) evicting() float64 {
 	if redis := r.store.Redis; redis != nil && redis.MaxMemory > 0 && redis.Policy != "" &&
 		redis.Policy != "noeviction" {
@@ -278,7 +283,7 @@ func (r *readings) evicting() float64 {
 	return 0
 }
 
-// describe is the summary of an alert.
+// describe returns the summary of an alert.
 func (r *alertRule) describe(threshold float64) string {
 	if !strings.Contains(r.summary, "%s") {
 		return r.summary
@@ -286,7 +291,7 @@ func (r *alertRule) describe(threshold float64) string {
 	return fmt.Sprintf(r.summary, amount(threshold, r.unit))
 }
 
-// amount writes a value with its unit.
+// amount formats a value with its unit.
 func amount(value float64, unit string) string {
 	switch unit {
 	case "share":

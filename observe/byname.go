@@ -6,23 +6,24 @@ import (
 	"sync"
 )
 
-// maxSeries is how many pairs of tier and policy are counted apart, and how many names of other
-// things. Names are from configurations, but those may be long, and be replaced many times.
+// maxSeries is the maximum number of pairs of tier and policy that are counted separately, and of
+// names of other things. Names come from configurations, but those may be long, and be replaced
+// many times.
 const maxSeries = 1000
 
-// other is the name under which the rest is counted. No policy may be named so.
+// other is the name under which the rest is counted. No policy may have this name.
 const other = "other"
 
 func anyOther(string) string { return other }
 
-// clean makes a name fit for a label, which has to be text.
+// clean returns a name as valid UTF-8, which labels require.
 func clean(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// byName holds things that are made when their name is first seen, and kept. Their order is that in
-// which they were made.
+// byName holds items that are created when their name is first seen and then kept, in the order of
+// creation.
 type byName[K comparable, T any] struct {
 	make func(K) *T
-	rest func(K) K // the name under which one goes that is too many
+	rest func(K) K // the name under which items beyond maxSeries are counted
 
 	mu   sync.RWMutex
 	each map[K]*T
@@ -33,7 +34,7 @@ func newByName[K comparable, T any](rest func(K) K, made func(K) *T) *byName[K, 
 	return &byName[K, T]{make: made, rest: rest, each: map[K]*T{}}
 }
 
-// get returns the thing of a name.
+// get returns the item of a name.
 func (n *byName[K, T]) get(name K) *T {
 	n.mu.RLock()
 	t := n.each[name]
@@ -54,7 +55,7 @@ func (n *byName[K, T]) get(name K) *T {
 	return t
 }
 
-// all returns all there are, in the order in which they were made.
+// all returns all items in the order of creation.
 func (n *byName[K, T]) all() []*T {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// maxChanges is how many changes are remembered, and changeLife for how long.
+	// maxChanges is how many changes are kept, and changeLife for how long.
 	maxChanges = 10
 	changeLife = time.Hour
-	// maxNewly is how many subjects are counted that a change denies.
+	// maxNewly is the maximum number of newly denied subjects counted for a change.
 	maxNewly = 10_000
-	// explains is the share of denials from which on a change explains them.
+	// explains is the smallest share of the denials with which a change explains them.
 	explains = 0.6
 )
 
-// Change is a change of the configuration that came into force in the last hour.
+// Change is a change of the configuration that took effect in the last hour.
 type Change struct {
 	At time.Time `json:"at"`
 	// Source is the part of the configuration that was changed: "policies" or "envoy". Files are
-	// those that differ.
+	// the files that differ.
 	Source string   `json:"source"`
 	Files  []string `json:"files"`
-	// What says what is different: "api for enterprise from 500/1m to 50/1m".
+	// What describes the differences: "api for enterprise from 500/1m to 50/1m".
 	What []string `json:"what"`
-	// Subjects is how many subjects the rules that became stricter have denied since, in this
-	// process, and had not denied before. Share is how much of all denials since were theirs, from
-	// 0 to 1, and Explains whether that is most of them.
+	// Subjects is the number of subjects that the stricter rules have denied since the change, in
+	// this process, and had not denied before. Share is their share of all denials since, from 0 to
+	// 1. Explains reports whether Share is most of them.
 	Subjects int     `json:"subjects"`
 	Share    float64 `json:"share"`
 	Explains bool    `json:"explains"`
 }
 
-// String returns the change in a sentence, with its time of day in UTC.
+// String returns the change as a sentence, with its time of day in UTC.
 func (c *Change) String() string {
 	text := fmt.Sprintf("Since %s: %s", c.At.UTC().Format("15:04:05"), strings.Join(c.What, "; "))
 	switch c.Subjects {
@@ -50,12 +50,12 @@ func (c *Change) String() string {
 	return text + " (" + strings.Join(c.Files, ", ") + ")."
 }
 
-// change is a Change, and what is counted for it.
+// change is a Change with its counters.
 type change struct {
 	Change
 	denies map[reload.Rule]bool
 	newly  map[string]bool // subjects
-	theirs int64           // denials of those
+	theirs int64           // denials of the subjects in newly
 	all    int64           // denials
 }
 
@@ -76,8 +76,8 @@ func newChange(source string, r *reload.Result) *change {
 	return c
 }
 
-// denied counts a denial that stands for some. First is whether the rule has not denied the subject
-// before.
+// denied counts a denial that stands for weight denials. first reports whether the rule has not
+// denied the subject before.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

@@ -12,14 +12,14 @@ import (
 
 var _ prometheus.Collector = (*Monitor)(nil)
 
-// collection is a scrape under way.
+// collection is a scrape in progress.
 type collection struct {
 	ch    chan<- prometheus.Metric
 	descs map[string]*prometheus.Desc
 }
 
-// Collect implements [prometheus.Collector]. Labels are names from the configuration and words of
-// this module, never what a request says.
+// Collect implements [prometheus.Collector]. Label values are names from the configuration and
+// words of this module, never content of requests.
 func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c := &collection{ch, m.descs}
 	for _, s := range m.ledger.all() {
@@ -63,7 +63,7 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	c.gauge("build_info", 1, m.version, runtime.Version())
 }
 
-// webhook collects what became of messages; nil is no webhook.
+// webhook collects the results of posting messages. A nil webhook has none.
 func (c *collection) webhook(w *webhook) {
 	if w == nil {
 		return
@@ -87,7 +87,7 @@ func (c *collection) gauge(name string, value float64, labels ...string) {
 	c.ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.GaugeValue, value, labels...)
 }
 
-// histogram collects three bounds of each decade, which are enough for graphs: 1, 2.5 and 5.
+// histogram collects three bounds per decade, which are enough for graphs: 1, 2.5 and 5.
 func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	b := h.snapshot()
 	buckets := map[float64]uint64{}
@@ -102,8 +102,8 @@ func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	c.ch <- prometheus.MustNewConstHistogram(c.descs[name], count, h.sum().Seconds(), buckets, labels...)
 }
 
-// series collects the reasons that there were, and the usual two always: a rate needs a series that
-// exists before its first event.
+// series collects the reasons that have occurred, and always the two usual ones: a rate needs a
+// series that exists before its first event.
 func (c *collection) series(s *series) {
 	for r := range reasonCount {
 		if n := s.tally.sum(int(r)); n > 0 || r == within || r == overLimit {
@@ -115,7 +115,7 @@ func (c *collection) series(s *series) {
 func (c *collection) storeCounters(s *storeCounters) {
 	for op, name := range storeOps {
 		if op == len(storeOps)-1 && s.calls[op].tally.sum(sumIndex) == 0 {
-			continue // there is no other
+			continue // no call had an unknown op
 		}
 		c.histogram("store_call_duration_seconds", s.calls[op], name)
 		for kind := range s.errors[op] {
@@ -134,8 +134,8 @@ func (c *collection) storeCounters(s *storeCounters) {
 	}
 }
 
-// storeHealth collects the health of the store, as far as that applies to it, and nothing that may
-// be out of date.
+// storeHealth collects the metrics that apply to the kind of store, and nothing that may be out of
+// date.
 func (c *collection) storeHealth(h *StoreHealth) {
 	c.gauge("store_up", truth(h.Up))
 	if h.Instances > 0 {

@@ -15,44 +15,45 @@ import (
 )
 
 const (
-	// maxDenials is how many records of denials are kept, and denialLife for how long unless set.
+	// maxDenials is how many records of denials are kept, and denialLife for how long by default.
 	maxDenials = 20_000
 	denialLife = 24 * time.Hour
-	// denialSpan is how long denials of a subject by one rule are one record.
+	// denialSpan is the time within which denials of a subject by one rule share one record.
 	denialSpan = time.Minute
-	// denialPast is how far back denials explain a later one: a ban follows denials.
+	// denialPast is how long before a denial earlier ones explain it: a ban follows denials.
 	denialPast = 10 * time.Minute
 )
 
-// denials remembers why subjects were denied. Denials of a subject by one rule within a minute are
-// one record, so a flood from one address is one record a minute. It is safe for concurrent use.
+// denials records why subjects were denied. Denials of a subject by one rule within a minute share
+// one record, so a flood from one address adds one record per minute. It is safe for concurrent
+// use.
 type denials struct {
 	names    *names
 	life     time.Duration
 	instance string
 
 	mu      sync.Mutex
-	config  time.Time        // when the policies in force came into force
+	config  time.Time        // when the current policies took effect
 	changes []*change        // the last ones, oldest first
 	each    []record         // a ring
 	next    int              // where the next one goes
 	latest  map[who]position // the last record of each
 }
 
-// who is the subject of denials by one rule for one reason.
+// who identifies a record: denials of one subject by one rule for one reason.
 type who struct {
 	subject, tier, policy string
 	why                   reason
 }
 
-// position is the number of a record, counted from the first.
+// position is the number of a record, counted from the first one ever added.
 type position int
 
 type record struct {
 	who
 	nth         position
 	route       string
-	state       stint.State // of the limit that had no room; its Limit is nil if none is to blame
+	state       stint.State // of the limit that had no room; its Limit is nil if no limit is to blame
 	limit       stint.Limit
 	first, last time.Time
 	count       int64
@@ -69,8 +70,8 @@ func newDenials(n *names, c *Config) *denials {
 	return &denials{names: n, life: life, instance: instanceName(c.Alerts.Instance), latest: map[who]position{}}
 }
 
-// add counts a denial by the rule of a series, with the result that is to blame if there is one. In
-// a flood it stands for some.
+// add counts a denial by the rule of a series, with the result that caused it, if any. In a flood,
+// the denial stands for weight denials.
 func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.Result, weight int64) {
 	if d.life < 0 {
 		return
@@ -96,7 +97,7 @@ func (d *denials) add(s *series, why reason, v *policy.Verdict, result *policy.R
 	}
 }
 
-// begin makes a new record, in the place of the oldest if there are too many.
+// begin adds a new record, replacing the oldest if the ring is full.
 func (d *denials) begin(key who, now time.Time) position {
 	nth := position(d.next)
 	if d.next++; len(d.each) < maxDenials {
@@ -109,7 +110,7 @@ func (d *denials) begin(key who, now time.Time) position {
 	return nth
 }
 
-// at returns a record. There may be none yet: then it is no one's.
+// at returns the record at a position. If there is none yet, it returns an empty record.
 func (d *denials) at(nth position) *record {
 	if len(d.each) == 0 {
 		return &record{}
@@ -117,7 +118,7 @@ func (d *denials) at(nth position) *record {
 	return &d.each[int(nth)%min(maxDenials, len(d.each))]
 }
 
-// forget makes way for another record.
+// forget clears a record for reuse.
 func (d *denials) forget(r *record) {
 	if d.latest[r.who] == r.nth {
 		delete(d.latest, r.who)
@@ -125,7 +126,7 @@ func (d *denials) forget(r *record) {
 	*r = record{}
 }
 
-// expire forgets records whose life is over.
+// expire removes records older than life.
 func (d *denials) expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +152,7 @@ func (d *denials) reloaded(source string, r *reload.Result) {
 	}
 }
 
-// find returns the records that a function wants, oldest first.
+// find returns the records that wants selects, oldest first.
 func (d *denials) find(wants func(*record) bool) []Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,7 +183,7 @@ func (d *denials) show(r *record) Denial {
 	return shown
 }
 
-// subjects returns all subjects that are remembered.
+// subjects returns all subjects with a record.
 func (d *denials) subjects() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,10 +196,11 @@ func (d *denials) subjects() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// Why explains the denial that an id names: the answer to a denied request has it. The last of the
-// list is the denial, and those before it are other denials of its subject in the ten minutes
-// before: they explain a ban. If this process does not know the id, those that it shares what it
-// counts with are asked, which takes a few seconds. The list is empty if none remembers the denial.
+// Why explains the denial with the given id, which the answer to a denied request contains. The
+// last element is that denial; the elements before it are other denials of its subject in the ten
+// minutes before, which explain a ban. If this process does not know the id, Why asks the processes
+// that it shares its counts with, which takes a few seconds. The list is empty if no process has a
+// record of the denial.
 func (m *Monitor) Why(ctx context.Context, id string) []Denial {
 	list := m.why(id)
 	if f := m.fleet.Load(); f != nil && len(list) == 0 {
@@ -207,7 +209,7 @@ func (m *Monitor) Why(ctx context.Context, id string) []Denial {
 	return list
 }
 
-// why is Why of this process.
+// why is Why for this process only.
 func (m *Monitor) why(id string) []Denial {
 	named, ok := denialid.Parse(id)
 	if !ok {
@@ -218,14 +220,14 @@ func (m *Monitor) why(id string) []Denial {
 		return named.Of(r.subject) && r.first.Before(at.Add(2*time.Second)) && r.last.After(at.Add(-denialPast))
 	})
 	if n := len(list); n > 0 && list[n-1].Last.Before(at.Add(-time.Second)) {
-		return []Denial{} // those that explain it are there, but it is not
+		return []Denial{} // the records before the denial exist, but the denial itself does not
 	}
 	return list
 }
 
-// Denials lists the denials of a subject that are remembered, oldest first: all of them, or those
-// around a time, from ten minutes before until a minute after it. It asks other processes as
-// [Monitor.Why] does, each of which returns the last ten.
+// Denials lists the recorded denials of a subject, oldest first: all of them if at is zero, else
+// those from ten minutes before until one minute after at. It asks other processes as [Monitor.Why]
+// does; each returns its last ten.
 func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {
 	list := m.denialsOf(subject, at)
 	f := m.fleet.Load()
@@ -244,7 +246,7 @@ func sortDenials(list []Denial) []Denial {
 	return list
 }
 
-// denialsOf is Denials of this process.
+// denialsOf is Denials for this process only.
 func (m *Monitor) denialsOf(subject string, at time.Time) []Denial {
 	kept := m.names.kept(subject)
 	return m.denials.find(func(r *record) bool {

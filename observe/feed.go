@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// feedSize is how many violations are remembered, and feedRate how many of a second are.
+	// feedSize is how many violations are kept, and feedRate the maximum kept per second.
 	feedSize = 1000
 	feedRate = 200
 )
 
-// violation is a violation as it happens. Its strings are as they were in the request.
+// violation is a violation as it happens. Its strings are unchanged from the request.
 type violation struct {
 	at                    time.Time
 	subject, tier, policy string
@@ -26,14 +26,14 @@ type violation struct {
 	degraded              bool
 }
 
-// feed remembers the last violations: the first of every second, so that a flood costs little and
-// does not wash away everything else. It is safe for concurrent use.
+// feed keeps the last violations, and only the first feedRate of every second, so that a flood
+// costs little and does not displace everything else. It is safe for concurrent use.
 type feed struct {
 	names *names
 	taken atomic.Int64 // since the last drain
 
 	mu      sync.Mutex
-	pending []violation // what came since the last drain and is remembered
+	pending []violation // violations kept since the last drain
 	ring    ring[violation]
 }
 
@@ -41,11 +41,11 @@ func newFeed(n *names) *feed {
 	return &feed{names: n, pending: make([]violation, 0, feedRate), ring: newRing[violation](feedSize)}
 }
 
-// full reports whether there is no room for a violation in this second: who asks first is spared to
-// make a violation that is not remembered.
+// full reports whether there is no room for another violation in this second. Callers check it
+// first to avoid building a violation that would be dropped.
 func (f *feed) full() bool { return f.taken.Load() >= feedRate }
 
-// add remembers a violation if there is room for it in this second.
+// add keeps a violation if there is room for it in this second.
 func (f *feed) add(e violation) {
 	if f.full() || f.taken.Add(1) > feedRate {
 		return
@@ -53,12 +53,12 @@ func (f *feed) add(e violation) {
 	e.subject = f.names.kept(e.subject)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.pending) < feedRate { // some that had room in the second before come late
+	if len(f.pending) < feedRate { // adds that found room in the second before may arrive late
 		f.pending = append(f.pending, e)
 	}
 }
 
-// drain ends a second. It returns its violations, newest last.
+// drain ends a second and returns its violations, newest last.
 func (f *feed) drain() []Violation {
 	f.taken.Store(0)
 	f.mu.Lock()
@@ -66,13 +66,13 @@ func (f *feed) drain() []Violation {
 	for i := range ended {
 		f.ring.push(ended[i])
 	}
-	clear(f.pending) // of what it refers to
+	clear(f.pending) // release the strings for garbage collection
 	f.pending = f.pending[:0]
 	f.mu.Unlock()
 	return f.show(ended)
 }
 
-// show makes violations fit to be shown.
+// show converts violations for display.
 func (f *feed) show(list []violation) []Violation {
 	shown := make([]Violation, len(list))
 	for i := range list {
@@ -101,7 +101,7 @@ func (f *feed) showOne(e *violation) Violation {
 	return v
 }
 
-// recent returns up to n violations that were drained, newest last.
+// recent returns up to n drained violations, newest last.
 func (f *feed) recent(n int) []Violation {
 	f.mu.Lock()
 	last := f.ring.last(n)

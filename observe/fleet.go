@@ -19,22 +19,23 @@ import (
 )
 
 const (
-	// fleetTable is the table of the store with the reports of all processes.
+	// fleetTable is the table in the store that holds the reports of all processes.
 	fleetTable = "fleet"
-	// reportEvery is how often a process reports and reads the reports of others, factsEvery after
-	// how many reports it writes its facts again, and reportTime how long a report may take.
+	// A process writes its report and reads the reports of others every reportEvery, and writes its
+	// facts again after every factsEvery reports. reportTime is the timeout of a report.
 	reportEvery = 2 * time.Second
 	factsEvery  = 6
 	reportTime  = 1500 * time.Millisecond
-	// crowd is how many processes report so often. More take their time, so that what they read
-	// together grows with their number, and not with its square.
+	// crowd is the largest number of processes that report every reportEvery. A larger fleet
+	// reports less often, so that the total number of rows read grows with the number of processes,
+	// not with its square.
 	crowd = 50
-	// forgetAfter is when a process that is silent is forgotten, unless another has taken its place
-	// before.
+	// forgetAfter is how long a process may be silent before it is forgotten, unless another
+	// process replaces it earlier.
 	forgetAfter = 10 * time.Minute
-	// maxProcesses is how many others are followed.
+	// maxProcesses is the maximum number of other processes that are followed.
 	maxProcesses = 1000
-	// fewReports is how many reports a process has made that has just started.
+	// fewReports is the largest number of reports of a process that counts as just started.
 	fewReports = 2
 )
 
@@ -42,39 +43,39 @@ const (
 type Process struct {
 	// Name is its instance name and its process id, such as "web-1/4711".
 	Name string `json:"name"`
-	// Self marks the process that shows this.
+	// Self marks the process that returned this list.
 	Self bool `json:"self,omitempty"`
-	// Started is when it began to count, Heard when it last reported, and Silent whether it should
-	// have reported since: it hangs, was killed, or cannot reach the store.
+	// Started is when it began to count, and Heard when it last reported. Silent reports whether a
+	// report is overdue: the process hangs, was killed, or cannot reach the store.
 	Started time.Time `json:"started,omitzero"`
 	Heard   time.Time `json:"heard"`
 	Silent  bool      `json:"silent,omitempty"`
-	// Decisions, Denied and Degraded are per second, in the last seconds.
+	// Decisions, Denied and Degraded are rates per second over the last few seconds.
 	Decisions float64 `json:"decisions_per_second"`
 	Denied    float64 `json:"denied_per_second"`
 	Degraded  float64 `json:"degraded_per_second"`
-	// P99 is how long decisions took, in seconds.
+	// P99 is the 99th percentile of the duration of decisions, in seconds.
 	P99 float64 `json:"p99_seconds"`
-	// Total is what it has decided since it started.
+	// Total counts its decisions since it started.
 	Total   Counts `json:"total"`
 	StoreUp bool   `json:"store_up"`
-	// Alerts are those that fire.
+	// Alerts are the names of the firing alerts.
 	Alerts []string `json:"alerts,omitempty"`
-	// Config is the fingerprint of the configuration in force, such as "policies 3fa9c1d2". It is
-	// "" without files.
+	// Config is the fingerprint of the current configuration, such as "policies 3fa9c1d2", or "" if
+	// no files were read.
 	Config string `json:"config,omitempty"`
 }
 
-// Share has the monitor share what it counts with the monitors of other processes, through a table
-// of the store, until leave is called, which the store has to outlive. From then on
-// [Monitor.Status], [Monitor.History], [Monitor.Top], [Monitor.ShadowReports] and ticks show all
-// processes together, and [Tick.Processes] each. Violations, alerts and metrics stay those of this
-// process.
+// Share makes the monitor share its counts with the monitors of other processes, through a table in
+// the store, until leave is called. The store must stay open until leave has returned. After Share,
+// [Monitor.Status], [Monitor.History], [Monitor.Top], [Monitor.ShadowReports] and ticks cover all
+// processes together, and [Tick.Processes] lists each. Violations, alerts and metrics still cover
+// only this process.
 //
-// The process writes about 100 bytes a second for each rule, every two seconds and never while a
+// The process writes about 100 bytes per second for each rule, every two seconds and never while a
 // request waits. A process that stops reporting raises the alert ProcessSilent, and one with
-// another configuration the alert ConfigDiffers, each in one of the others. It is to be called
-// once.
+// another configuration the alert ConfigDiffers, each in one of the others. Share must be called
+// only once.
 func (m *Monitor) Share(store driver.Keeper) (leave func()) {
 	f := newFleet(m, store)
 	m.fleet.Store(f)
@@ -87,29 +88,29 @@ func (m *Monitor) Share(store driver.Keeper) (leave func()) {
 	}
 }
 
-// fleet is what is known of the processes that share a store. It is safe for concurrent use.
+// fleet tracks the processes that share a store. It is safe for concurrent use.
 type fleet struct {
 	m       *Monitor
 	store   driver.Keeper
 	id      string
 	name    string
 	started time.Time
-	history *history // of all together
+	history *history // of all processes together
 
-	// For the goroutine that reports.
+	// Only the reporting goroutine uses the following fields.
 	version int64
 	seq     int64
-	series  int    // as many as the last facts have
-	news    string // what the last facts say that others should know at once
+	series  int    // the number of series in the last facts
+	news    string // the part of the last facts that other processes should learn at once
 
 	asking asking
 
 	mu       sync.Mutex
 	peers    map[string]*peer
-	reading  time.Time // since when the reports of others can be read; zero if they cannot
-	lastRead time.Time // when they were
+	reading  time.Time // since when reports of others are readable; zero if they are not
+	lastRead time.Time // when reports were last read
 	whole    sums
-	asked    []asked // questions that were just read
+	asked    []asked // questions just read
 }
 
 // peer is another process.
@@ -119,8 +120,8 @@ type peer struct {
 	heard  time.Time
 	total  Counts
 	rate   struct{ decisions, denied, degraded float64 }
-	taken  countsRecord // what is among the sums
-	known  bool         // some of its counts are
+	taken  countsRecord // the counts already added to the sums
+	known  bool         // whether some of its counts are in the sums
 }
 
 func newFleet(m *Monitor, store driver.Keeper) *fleet {
@@ -134,7 +135,7 @@ func newFleet(m *Monitor, store driver.Keeper) *fleet {
 	}
 }
 
-// run reports until the context ends, then says good-bye.
+// run reports until the context ends, then removes the rows of this process.
 func (f *fleet) run(life context.Context) {
 	for {
 		if err := f.report(life); errors.Is(err, errors.ErrUnsupported) {
@@ -146,18 +147,18 @@ func (f *fleet) run(life context.Context) {
 		case <-life.Done():
 			ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 			defer cancel()
-			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // others will notice
+			_, _ = f.store.Keep(ctx, fleetTable, removed(f.id), f.version, false) // on failure, others notice the silence
 			return
 		}
 	}
 }
 
-// removed are the rows of a process that are to be removed.
+// removed returns rows without text, which remove the rows of a process.
 func removed(id string) []driver.Row {
 	return []driver.Row{{Name: id}, {Name: id + factsSuffix}, {Name: id + askSuffix}}
 }
 
-// every is the pause after which this process reports again.
+// every returns the pause before the next report.
 func (f *fleet) every() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +172,7 @@ func (f *fleet) pace() time.Duration {
 	return reportEvery * time.Duration(max(crowd, len(f.peers)+1)) / crowd
 }
 
-// report writes a report and reads those of others.
+// report writes a report and reads the reports of others.
 func (f *fleet) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
@@ -196,8 +197,8 @@ func (f *fleet) report(ctx context.Context) error {
 	return nil
 }
 
-// rows are those of this process: its counts and, from time to time or if they say something new,
-// its facts.
+// rows returns the rows of this process: its counts and, from time to time or if they contain
+// something new, its facts.
 func (f *fleet) rows(now time.Time) []driver.Row {
 	t := f.m.totals()
 	f.seq++
@@ -227,7 +228,7 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 	return rows
 }
 
-// read takes over rows of the table. It returns questions of other processes.
+// read processes rows of the table. It returns questions of other processes.
 func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (questions []asked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,7 +237,7 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 	}
 	f.lastRead = now
 	present := map[string]bool{}
-	for _, r := range rows { // facts first: counts are of what they name
+	for _, r := range rows { // facts first: they name the series of the counts
 		if id, ok := strings.CutSuffix(r.Name, factsSuffix); ok && id != f.id && r.Text != "" {
 			if facts, err := decodeFacts(r.Text); err == nil {
 				f.takeFacts(id, facts, now)
@@ -255,9 +256,9 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 		p := f.peers[r.Name]
 		switch counts, err := decodeCounts(r.Text); {
 		case r.Text == "":
-			delete(f.peers, r.Name) // it has left
+			delete(f.peers, r.Name) // the process has left
 		case err == nil && p != nil && !p.known && now.Sub(unixTime(counts.at)) > forgetAfter:
-			delete(f.peers, r.Name) // it has long been gone
+			delete(f.peers, r.Name) // the process has been gone for long
 		case err == nil && p != nil && counts.seq != p.counts.seq:
 			f.takeCounts(p, &counts, now)
 		}
@@ -272,7 +273,7 @@ func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (quest
 	return questions
 }
 
-// takeFacts takes over the facts of a process.
+// takeFacts stores the facts of a process.
 func (f *fleet) takeFacts(id string, facts factsRecord, now time.Time) {
 	p := f.peers[id]
 	if p == nil {
@@ -285,7 +286,7 @@ func (f *fleet) takeFacts(id string, facts factsRecord, now time.Time) {
 	p.facts = facts
 }
 
-// takeCounts takes over what a process has counted.
+// takeCounts stores the counts of a process and adds them to the sums.
 func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	n := min(len(counts.series), len(p.facts.series))
 	counts.series = counts.series[:n]
@@ -304,7 +305,7 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	heard := p.heard
 	p.counts, p.total, p.heard = *counts, total, now
 	pace := f.pace()
-	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports // after an outage, not of the last seconds
+	timed := p.known && now.Sub(heard) <= 3*pace || counts.seq <= fewReports // not after an outage
 	before := f.whole.add(p, timed, int64(pace/time.Second))
 	if before != nil {
 		f.history.rebase(before.Point, before.series)
@@ -312,8 +313,8 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	p.known = true
 }
 
-// forget returns the rows of processes that are gone for good, to be removed: those that have been
-// silent for long, and those that another process has replaced.
+// forget drops the processes that are gone for good: those that have been silent for long, and
+// those that another process has replaced. It returns the rows that remove them.
 func (f *fleet) forget() (rows []driver.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -327,8 +328,8 @@ func (f *fleet) forget() (rows []driver.Row) {
 	return rows
 }
 
-// replaced returns the silent processes in whose place others run: each process that has started
-// after the last report of a silent one replaces one. The lock is held.
+// replaced returns the silent processes that others have replaced: each process that started after
+// the last report of a silent one replaces one. The caller holds the lock.
 func (f *fleet) replaced() map[*peer]bool {
 	var silent []*peer
 	started := []int64{f.started.Unix()}
@@ -339,7 +340,7 @@ func (f *fleet) replaced() map[*peer]bool {
 			started = append(started, p.facts.started)
 		}
 	}
-	slices.SortFunc(silent, func(a, b *peer) int { return cmp.Compare(b.counts.at, a.counts.at) }) // the last one first
+	slices.SortFunc(silent, func(a, b *peer) int { return cmp.Compare(b.counts.at, a.counts.at) }) // the most recent report first
 	slices.Sort(started)
 	replaced := map[*peer]bool{}
 	for _, p := range silent {
@@ -350,8 +351,8 @@ func (f *fleet) replaced() map[*peer]bool {
 	return replaced
 }
 
-// silence is for how long a process has not reported while its reports could be read. While this
-// process itself stands still, that is not known.
+// silence returns how long a process has not reported while its reports were readable. The time
+// since the last read does not count: this process itself may have been suspended.
 func (f *fleet) silence(p *peer) time.Duration {
 	if f.reading.IsZero() {
 		return 0
@@ -366,7 +367,7 @@ func (f *fleet) silence(p *peer) time.Duration {
 // isSilent reports whether a process has missed at least two reports.
 func (f *fleet) isSilent(p *peer) bool { return f.silence(p) > f.pace()*5/2 }
 
-// each calls a function with every other process that is not silent. The lock is held.
+// each calls do with every other process that is not silent. The caller holds the lock.
 func (f *fleet) each(do func(*peer)) {
 	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
 		if p := f.peers[id]; !f.isSilent(p) {

@@ -10,10 +10,11 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// Lists of subjects, of all processes. Processes name subjects to each other as the store does: by
-// a hash if it keeps no names. A process that knows the subject shows its name, others the hash.
+// This file merges the lists of subjects of all processes. Processes name subjects to each other as
+// the store does: by a hash if the store keeps no names. A process that knows the subject shows its
+// name, others show the hash.
 
-// named is what a process calls a subject where others read it; "" if it cannot be named.
+// named returns the name of a subject for other processes, or "" if it cannot be named.
 func (f *fleet) named(subject string) string {
 	if len(subject) > longestKept {
 		return ""
@@ -21,7 +22,7 @@ func (f *fleet) named(subject string) string {
 	return f.store.StoredName(subject)
 }
 
-// ownWorst are the subjects with most denials in this process in the last seconds.
+// ownWorst returns the subjects with the most denials in this process in the last seconds.
 func (f *fleet) ownWorst(now time.Time) (list []listed) {
 	for _, o := range f.m.offenders.worst(now) {
 		subject, _ := f.m.names.subject(o.Ref)
@@ -32,7 +33,7 @@ func (f *fleet) ownWorst(now time.Time) (list []listed) {
 	return list
 }
 
-// ownTop are the subjects with most denials in this process in the last minutes.
+// ownTop returns the subjects with the most denials in this process in the last minutes.
 func (f *fleet) ownTop(now time.Time) (list []listed) {
 	for kind := range offenderKinds {
 		if offenderKinds[kind] == policyKind {
@@ -48,7 +49,7 @@ func (f *fleet) ownTop(now time.Time) (list []listed) {
 	return list
 }
 
-// ownShadow are the reports of this process on rules in shadow.
+// ownShadow returns the shadow reports of this process.
 func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	reports := f.m.offenders.shadow
 	for _, r := range reports.all() {
@@ -68,7 +69,7 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	return list
 }
 
-// listOf returns lists of other processes.
+// listOf returns the lists of all other processes, joined.
 func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +79,8 @@ func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 
 func topOf(p *peer) []listed { return p.facts.top }
 
-// top returns up to n offenders of a kind. Of other processes it knows those with most denials.
+// top returns up to n offenders of a kind. From other processes it knows only the subjects with the
+// most denials.
 func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -88,7 +90,7 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge adds what other processes have counted.
+// merge adds the counts of other processes.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all
@@ -110,7 +112,7 @@ func (f *fleet) merge(all []counter, others []listed) []counter {
 	return all
 }
 
-// worst returns the subjects with most denials in the last ten seconds.
+// worst returns the subjects with the most denials in the last ten seconds.
 func (f *fleet) worst(now time.Time) []Offender {
 	list := f.m.offenders.worst(now)
 	known := map[string]bool{}
@@ -134,7 +136,7 @@ func (f *fleet) worst(now time.Time) []Offender {
 
 func worstOf(p *peer) []listed { return p.counts.worst }
 
-// complete adds what other processes know of a subject, and reports whether they do.
+// complete adds what other processes know about a subject, and reports whether they know it.
 func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool) {
 	name := f.named(subject)
 	if keypart.IsHashed(subject) {
@@ -168,12 +170,13 @@ func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool
 	return known
 }
 
-// foreign is a subject that only other processes have denied lately.
+// foreign returns the offender for a subject that only other processes have denied recently.
 func (f *fleet) foreign(l *listed) Offender {
 	return Offender{Kind: offenderKinds[l.kind], Subject: f.m.names.label(l.name), Ref: f.m.names.ref(l.name)}
 }
 
-// shadow adds the reports of other processes to those of this one, each with up to n subjects.
+// shadow adds the shadow reports of other processes to those of this one, each with up to n
+// subjects.
 func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	var others []shadowFacts
 	f.mu.Lock()
@@ -199,7 +202,7 @@ func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	return list
 }
 
-// addTop adds what another process has counted to a list of subjects.
+// addTop adds the counts of another process to a list of subjects.
 func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []Offender {
 	at := map[string]int{}
 	for i := range top {
@@ -224,7 +227,7 @@ func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []
 	return top[:min(len(top), n)]
 }
 
-// shown is the report as people see it, without its subjects.
+// shown returns the report for display, without its subjects.
 func (s *shadowFacts) shown() ShadowReport {
 	r := ShadowReport{Tier: label.Line(s.tier), Policy: label.Line(s.policy), Limits: []string{},
 		Since: unixTime(s.since), Total: s.total, Recent: s.recent, RecentSeconds: float64(s.seconds),
@@ -235,8 +238,8 @@ func (s *shadowFacts) shown() ShadowReport {
 	return r
 }
 
-// add adds the report of another process on the same rule. The newest minutes of both are taken to
-// be the same.
+// add adds the report of another process on the same rule. It assumes that the newest minutes of
+// both are the same.
 func (r *ShadowReport) add(s *ShadowReport) {
 	if s.Since.Before(r.Since) {
 		r.Since = s.Since
@@ -253,8 +256,8 @@ func (r *ShadowReport) add(s *ShadowReport) {
 	r.Processes += s.Processes
 }
 
-// add adds the requests of another process. Both may have judged the same subjects, so that the
-// larger number is what is sure.
+// add adds the requests of another process. Both processes may have judged the same subjects, so
+// only the larger number of subjects is certain.
 func (c *ShadowCounts) add(d *ShadowCounts) {
 	c.AtLeast = c.AtLeast || d.AtLeast || c.Subjects > 0 && d.Subjects > 0
 	c.Requests += d.Requests

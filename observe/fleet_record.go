@@ -8,48 +8,48 @@ import (
 	"time"
 )
 
-// What a process publishes, as rows of a table: its counts every few seconds, and less often what
-// takes more room. All numbers are totals since the start of the process, so that no reader has to
-// see every report.
+// A process publishes rows of a table: its counts every few seconds and, less often, facts, which
+// take more space. All numbers are totals since the start of the process, so readers may miss
+// reports.
 
 const (
-	// recordVersion is what every row begins with. Rows of other versions are ignored.
+	// recordVersion is the first byte of every row. Rows with other versions are ignored.
 	recordVersion = 2
-	// factsSuffix is what the name of a row with facts ends with.
+	// factsSuffix ends the name of a row with facts.
 	factsSuffix = "/facts"
 
-	// How many bytes lists may take, so that a process with one rule writes at most 100 a second:
-	// those with most denials in the last seconds, those with most in the last minutes, and a
-	// report on a rule in shadow.
+	// The maximum sizes of lists in bytes, chosen so that a process with one rule writes at most
+	// 100 bytes per second: the subjects with the most denials in the last seconds, those with the
+	// most in the last minutes, and a shadow report.
 	worstBytes, topBytes, shadowBytes = 56, 120, 160
-	// topSubjects is how many subjects a list may have.
+	// topSubjects is the maximum number of subjects in a list.
 	topSubjects = 10
-	// maxRecord is how large a row may be in bytes to be read.
+	// maxRecord is the maximum size in bytes of a row; larger rows are not read.
 	maxRecord = 1 << 20
 )
 
-// countsRecord is what a process has counted.
+// countsRecord holds the counts of a process.
 type countsRecord struct {
 	seq     int64 // of this report
 	at      int64 // in Unix seconds
 	storeUp bool
-	point   Point    // its Counts are the sum of those of the series
-	series  []Counts // in the order of the facts
+	point   Point    // its Counts are the sum over the series
+	series  []Counts // in the order of the series in the facts
 	worst   []listed
 }
 
-// factsRecord says what the counts are of, and what else a process knows.
+// factsRecord names the series of the counts, and holds the other facts of a process.
 type factsRecord struct {
 	started int64 // in Unix seconds
 	name    string
-	config  string   // the fingerprint of what is in force
-	alerts  []string // that fire
+	config  string   // the fingerprint of the current configuration
+	alerts  []string // names of firing alerts
 	series  []seriesName
 	top     []listed
 	shadow  []shadowFacts
 }
 
-// listed is a subject in a list of a process, by the name that the store has for it.
+// listed is a subject in a list of a process, under the name that the store has for it.
 type listed struct {
 	kind            int
 	name, policy    string
@@ -58,18 +58,18 @@ type listed struct {
 	rate, share float64
 }
 
-// shadowFacts is a report on a rule in shadow.
+// shadowFacts is a shadow report.
 type shadowFacts struct {
 	tier, policy  string
 	limits        []string
 	since         int64
-	seconds       int64 // of recent
+	seconds       int64 // that recent covers
 	total, recent ShadowCounts
 	minutes       []ShadowCounts // requests and denials only
 	top           []listed
 }
 
-// encoder appends numbers and texts to a row.
+// encoder appends numbers and strings to a row.
 type encoder []byte
 
 func (e *encoder) int(n int64)      { *e = binary.AppendUvarint(*e, uint64(max(n, 0))) }
@@ -84,7 +84,7 @@ func (e *encoder) counts(c Counts) {
 	}
 }
 
-// list appends as many subjects as fit into some bytes.
+// list appends as many subjects as fit into room bytes.
 func (e *encoder) list(all []listed, room int, one func(*encoder, *listed)) {
 	var some encoder
 	n := 0
@@ -177,7 +177,7 @@ func (s *shadowFacts) encode(e *encoder) {
 
 var errRecord = errors.New("observe: a report of another process cannot be read")
 
-// decoder reads what an encoder has written. After an error it reads zeros.
+// decoder reads the output of an encoder. After an error it returns zero values.
 type decoder struct {
 	rest string
 	err  error
@@ -203,7 +203,7 @@ func (d *decoder) int() int64 {
 	return int64(n)
 }
 
-// count is the length of a list, each part of which takes at least a byte.
+// count reads the length of a list. Each element takes at least one byte.
 func (d *decoder) count() int {
 	n := d.int()
 	if n > int64(len(d.rest)) {

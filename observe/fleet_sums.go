@@ -2,14 +2,14 @@ package observe
 
 import "time"
 
-// sums add up what other processes count. Reports come every few seconds, and what they report is
-// spread evenly over the seconds until the next ones.
+// sums adds up the counts of other processes. Reports arrive every few seconds; their counts are
+// spread evenly over the seconds until the next reports.
 type sums struct {
 	names []seriesName
 	index map[seriesName]int // of names
-	taken totals             // what the sums have
-	owed  totals             // what the next seconds get
-	steps int64              // as many
+	taken totals             // counts already in the sums
+	owed  totals             // counts to add in the next seconds
+	steps int64              // the number of those seconds
 }
 
 // at returns the index of a series.
@@ -29,8 +29,8 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add takes over what a process has counted since it was last asked. What it has counted before
-// this process knew of it has no time: it is among the sums at once, and is returned.
+// add adds what a process has counted since its last report. Counts from before this process knew
+// of it have no time: add puts them into the sums at once, and returns them.
 func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
@@ -56,7 +56,7 @@ func (s *sums) add(p *peer, timed bool, steps int64) (before *totals) {
 	return into
 }
 
-// move takes a part of something over into the sums.
+// move moves a share of the counts into the sums.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)
 	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)
@@ -68,8 +68,8 @@ func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	}
 }
 
-// tick ends a second, given the totals of this process. It returns what [history.add] does, of all
-// processes.
+// tick ends a second, given the totals of this process. It returns the same as [history.add], for
+// all processes.
 func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *fleet) tick(own *totals, now time.Time) (Point, []Series) {
 	return f.history.add(now, &w)
 }
 
-// lengthen makes durations those of another point where they are longer.
+// lengthen raises each duration to that of another point if that is longer.
 func (p *Point) lengthen(q *Point) {
 	p.P50, p.P99 = max(p.P50, q.P50), max(p.P99, q.P99)
 	p.StoreP50, p.StoreP99 = max(p.StoreP50, q.StoreP50), max(p.StoreP99, q.StoreP99)

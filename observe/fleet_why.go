@@ -11,23 +11,22 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// Denials are remembered by the process that denied. A process that is asked for others writes the
-// question into the table; the others answer with their next reports.
+// Each process keeps a record of its own denials. To find denials of other processes, a process
+// writes a question into the table; the others answer with their next reports.
 
 const (
-	// askSuffix is what the name of a row with a question ends with, and whyPart what the name of
-	// one with an answer has between the names of both processes.
+	// askSuffix ends the name of a row with a question. whyPart separates the names of the two
+	// processes in the name of a row with an answer.
 	askSuffix = "/ask"
 	whyPart   = "/why/"
-	// maxAnswer is how many denials an answer has at most, the last ones.
+	// maxAnswer is the maximum number of denials in an answer, the last ones.
 	maxAnswer = 10
-	// askEvery is how often the process that asks looks for answers, and askTime for how long at
-	// most.
+	// askEvery is how often the asking process looks for answers, and askTime for how long at most.
 	askEvery = 250 * time.Millisecond
 	askTime  = 10 * time.Second
 )
 
-// question asks for the denial of an id, or for those of a subject around a time.
+// question asks for the denial with an id, or for the denials of a subject around a time.
 type question struct {
 	Number  int64     `json:"number"`
 	ID      string    `json:"id,omitempty"`
@@ -35,32 +34,32 @@ type question struct {
 	At      time.Time `json:"at,omitzero"`
 }
 
-// asked is a question of another process; its number is 0 if it is over.
+// asked is a question of another process. Its number is 0 if the question is closed.
 type asked struct {
 	by string
 	question
 }
 
-// reply is the answer of a process to the question of a number.
+// reply is the answer of a process to the question with that number.
 type reply struct {
 	Number  int64    `json:"number"`
 	Denials []Denial `json:"denials"`
 }
 
-// asking is the question of this process, one at a time.
+// asking holds the open question of this process; there is at most one.
 type asking struct {
 	sync.Mutex // held while a question is open
 
-	wake chan struct{} // ends the pause between two reports
-	// The lock of the fleet guards what follows.
+	wake chan struct{} // wakes the reporting goroutine
+	// The lock of the fleet guards the following fields.
 	open    *question
 	number  int64
 	written int64               // the number of the last question in the table; 0 if there is none
 	answers map[string][]Denial // by process
 }
 
-// ask asks all other processes. It returns when all that report have answered or, for an id, when
-// one knows it; at the latest when each should have reported twice, or after askTime.
+// ask asks all other processes. It returns when all reporting processes have answered or, for an
+// id, when one knows it; at the latest when each should have reported twice, or after askTime.
 func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
@@ -91,7 +90,7 @@ func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
 	return found
 }
 
-// hurry has the next report made at once.
+// hurry triggers the next report at once.
 func (f *fleet) hurry() {
 	select {
 	case f.asking.wake <- struct{}{}:
@@ -99,7 +98,8 @@ func (f *fleet) hurry() {
 	}
 }
 
-// answered reports whether all processes have answered, or one if that is enough.
+// answered reports whether all processes have answered or, if one is set, whether one has answered
+// with denials.
 func (f *fleet) answered(one bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,7 +114,7 @@ func (f *fleet) answered(one bool) bool {
 	return all
 }
 
-// shown is a denial of another process as this one shows it.
+// shown returns a denial of another process as this one shows it.
 func (f *fleet) shown(d Denial) Denial {
 	d.Subject, d.Ref = f.m.names.label(d.Subject), f.m.names.ref(d.Subject)
 	for _, text := range []*string{&d.ID, &d.Tier, &d.Policy, &d.Route, &d.Limit, &d.Reason, &d.Instance} {
@@ -123,7 +123,8 @@ func (f *fleet) shown(d Denial) Denial {
 	return d
 }
 
-// askRows is the row of the question of this process: to be written, or removed when it is over.
+// askRows returns the row that writes the open question of this process, or that removes a closed
+// one.
 func (f *fleet) askRows() []driver.Row {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +140,7 @@ func (f *fleet) askRows() []driver.Row {
 	return nil
 }
 
-// take takes over a row with a question or an answer. The lock is held.
+// take processes a row with a question or an answer. The caller holds the lock.
 func (f *fleet) take(r driver.Row) {
 	if by, ok := strings.CutSuffix(r.Name, askSuffix); ok && by != f.id {
 		a := asked{by: by}
@@ -158,8 +159,8 @@ func (f *fleet) take(r driver.Row) {
 	}
 }
 
-// reply answers the questions of other processes, and removes the answers to those that are over,
-// also because the process that asked was killed.
+// reply answers the questions of other processes, and removes the answers to closed questions,
+// including those whose asking process was killed.
 func (f *fleet) reply(ctx context.Context, questions []asked) {
 	var rows []driver.Row
 	for _, q := range questions {
@@ -171,12 +172,12 @@ func (f *fleet) reply(ctx context.Context, questions []asked) {
 		rows = append(rows, row)
 	}
 	if len(rows) > 0 {
-		_, _ = f.store.Keep(ctx, fleetTable, rows, f.version, false) // who asked does not wait for ever
+		_, _ = f.store.Keep(ctx, fleetTable, rows, f.version, false) // the asking process does not wait forever
 	}
 }
 
-// answer returns the last denials of this process that a question is about, with the names that the
-// store has for subjects.
+// answer returns the last denials of this process that match a question, with subjects named as in
+// the store.
 func (f *fleet) answer(q *question) []Denial {
 	list := f.m.why(q.ID)
 	if q.Subject != "" {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Durations are counted in buckets, 20 to a decade from a microsecond to ten seconds: the preferred
-// numbers of the series R20, each about an eighth above the one before. So quantiles are right to a
-// few per cent, and what people name in thresholds, such as 10 or 50 ms, is a bound.
+// Durations are counted in buckets, 20 per decade from one microsecond to ten seconds: the
+// preferred numbers of the R20 series, each about an eighth above the previous one. So quantiles
+// are accurate to a few percent, and common thresholds such as 10 or 50 ms are exact bounds.
 const (
 	stepsPerDecade = 20
 	decades        = 7
 	boundCount     = decades*stepsPerDecade + 1
-	bucketCount    = boundCount + 1 // the last is for what is above all bounds
+	bucketCount    = boundCount + 1 // the last counts durations above all bounds
 )
 
 // steps are the bounds of a decade, in hundredths.
@@ -43,7 +43,7 @@ func bucketOf(d time.Duration) int {
 // histogram counts durations. Many goroutines may add to it.
 type histogram struct{ tally tally }
 
-// sumIndex is where a histogram's tally has the sum of the durations, after the buckets.
+// sumIndex is the index of the sum of the durations in a histogram's tally, after the buckets.
 const sumIndex = bucketCount
 
 func newHistogram() *histogram { return &histogram{newTally(bucketCount + 1)} }
@@ -54,7 +54,7 @@ func (h *histogram) add(s shard, d time.Duration) {
 	h.tally.add(s, sumIndex, int64(d))
 }
 
-// snapshot returns the buckets as they are.
+// snapshot returns the current buckets.
 func (h *histogram) snapshot() (b buckets) {
 	for i := range b {
 		b[i] = h.tally.sum(i)
@@ -64,7 +64,7 @@ func (h *histogram) snapshot() (b buckets) {
 
 func (h *histogram) sum() time.Duration { return time.Duration(h.tally.sum(sumIndex)) }
 
-// buckets are how many durations there were, each bucket by itself.
+// buckets holds the number of durations in each bucket.
 type buckets [bucketCount]int64
 
 func (b *buckets) add(other *buckets) {
@@ -73,7 +73,7 @@ func (b *buckets) add(other *buckets) {
 	}
 }
 
-// sub returns what has come since an earlier snapshot.
+// sub returns the durations added since an earlier snapshot.
 func (b *buckets) sub(earlier *buckets) (since buckets) {
 	for i, n := range b {
 		since[i] = n - earlier[i]
@@ -81,7 +81,7 @@ func (b *buckets) sub(earlier *buckets) (since buckets) {
 	return since
 }
 
-// total is how many durations there were.
+// total returns the number of durations.
 func (b *buckets) total() (n int64) {
 	for _, in := range b {
 		n += in
@@ -89,9 +89,9 @@ func (b *buckets) total() (n int64) {
 	return n
 }
 
-// quantile returns the duration that the share q of all is not above, 0.99 for instance; zero if
-// there were none. It takes those in one bucket to be spread over it evenly, and what is above all
-// bounds to be ten seconds.
+// quantile returns the duration that a share q of all durations, such as 0.99, does not exceed;
+// zero if there are none. It assumes that durations are spread evenly within a bucket, and takes
+// those above all bounds as ten seconds.
 func (b *buckets) quantile(q float64) time.Duration {
 	total := b.total()
 	if total == 0 {

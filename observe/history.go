@@ -7,8 +7,8 @@ import (
 
 const (
 	// fine and coarse are the steps of a history, and fineSteps and coarseSteps how many of each
-	// are kept: a quarter of an hour, and two hours. Of every series a quarter of an hour is kept,
-	// in coarse steps.
+	// are kept: a quarter of an hour and two hours. Every series keeps a quarter of an hour, in
+	// coarse steps.
 	fine        = time.Second
 	coarse      = 10 * time.Second
 	fineSteps   = 15 * 60
@@ -16,49 +16,48 @@ const (
 	seriesSteps = 15 * 6
 
 	finePerCoarse = int64(coarse / fine)
-	// markSteps is how many coarse steps quantiles can be asked for: five minutes.
+	// markSteps is the longest period for quantiles, in coarse steps: five minutes.
 	markSteps = 5 * 6
 )
 
-// history remembers what happened, second by second. It is given the totals so far about every
+// history records what happened, second by second. It receives the running totals about once per
 // second, and keeps the differences.
 //
-// Seconds are counted by the monotonic clock. The wall clock only says how they are called: when it
-// is put right, the whole history moves with it, and is neither torn nor doubled. If nobody looked
-// for some seconds, because the process stood still for instance, all that is known is what
-// happened in them together. Each of them then gets an equal part of it, so that sums are right and
-// no second stands out which nothing is known to have happened in.
+// Seconds are counted by the monotonic clock. The wall clock only labels them: when it is adjusted,
+// the whole history moves with it, without gaps or duplicates. If no sample was taken for some
+// seconds, for instance because the process was suspended, only their total is known. Each of those
+// seconds then gets an equal part of it, so that sums are right and no second shows a false peak.
 //
 // It is safe for concurrent use.
 type history struct {
 	start time.Time
 
 	mu     sync.Mutex
-	now    int64  // in seconds since the start: the newest there is
+	now    int64  // the newest second, counted from the start
 	offset int64  // the Unix time of the start
-	last   totals // as of now, without the series
+	last   totals // as of the second now, without the series
 	fine   ring[Point]
 	coarse ring[Point]
-	open   Point // what is gathered for the next coarse step
+	open   Point // collected so far for the next coarse step
 	rows   []row
 	marks  ring[mark]
 }
 
-// row is a series' history.
+// row is the history of a series.
 type row struct {
 	Series
 	recent ring[Counts]
-	open   Counts // what is gathered for the next step
-	since  Counts // what has come since the last sample
+	open   Counts // collected so far for the next step
+	since  Counts // counted since the last sample
 }
 
-// mark is how the histograms were at the end of a coarse step.
+// mark is a snapshot of the histograms at the end of a coarse step.
 type mark struct {
 	at                    int64
 	decisions, storeCalls buckets
 }
 
-// newHistory returns a history that begins now, with nothing.
+// newHistory returns an empty history that begins now.
 func newHistory() *history {
 	h := &history{
 		start:  time.Now(),
@@ -71,14 +70,16 @@ func newHistory() *history {
 	return h
 }
 
-// add takes the totals at a time. It returns what happened in the second that they end, and the
-// series that something happened to, with what it was as their only Recent. If the second before
-// has hardly ended, it returns that again and leaves what came since to the next call.
+// add records the totals at a time. It returns what happened in the second that ends then, and the
+// series that changed, each with the change as its only Recent. If less than half a second has
+// passed since the previous second, add returns that second again and leaves what happened since to
+// the next call.
 func (h *history) add(at time.Time, t *totals) (Point, []Series) {
 	return h.record(at.Sub(h.start), at.Unix(), t)
 }
 
-// record is add, at so long after the start by the monotonic clock, and with a Unix time.
+// record is add with the time since the start by the monotonic clock and the Unix time by the wall
+// clock.
 func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []Series) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,8 +91,8 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 		}
 		return h.dated(h.fine.last(1))[0], nil
 	}
-	// Samples come a little early or late, and the wall clock is slewed. Neither makes a second
-	// twice as long.
+	// Samples come a little early or late, and the wall clock is slewed. Neither must make a second
+	// look twice as long, so an offset of up to one second is ignored.
 	if off := wall - now - h.offset; off < -1 || off > 1 {
 		h.offset = wall - now
 	}
@@ -106,7 +107,7 @@ func (h *history) record(since time.Duration, wall int64, t *totals) (Point, []S
 	return h.dated(h.fine.last(1))[0], series
 }
 
-// difference is what happened since the last sample.
+// difference returns what happened since the last sample.
 func (h *history) difference(t *totals) Point {
 	decisions, calls := t.decisions.sub(&h.last.decisions), t.storeCalls.sub(&h.last.storeCalls)
 	p := t.Point.combine(h.last.Point, minus)
@@ -115,7 +116,7 @@ func (h *history) difference(t *totals) Point {
 	return p
 }
 
-// rebase adds what happened before the history knew of it to the totals, and to no second.
+// rebase adds counts from before the history knew of them to the totals, but to no second.
 func (h *history) rebase(all Point, series []Series) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +129,7 @@ func (h *history) rebase(all Point, series []Series) {
 	}
 }
 
-// follow brings the rows up to date, and returns those that something happened to.
+// follow updates the rows, and returns the series that changed.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {
@@ -171,12 +172,12 @@ func (h *history) step(all Point, i, steps int64, t *totals) {
 		r.recent.push(r.open)
 		r.open = Counts{}
 	}
-	if i+finePerCoarse >= steps { // the last of a stretch that nobody looked at stands for all of it
+	if i+finePerCoarse >= steps { // of a period without samples, only the last coarse step gets a mark
 		h.marks.push(mark{p.At, t.decisions, t.storeCalls})
 	}
 }
 
-// dated gives points their Unix times.
+// dated converts the times of points to Unix time.
 func (h *history) dated(points []Point) []Point {
 	for i := range points {
 		points[i].At += h.offset
@@ -184,8 +185,8 @@ func (h *history) dated(points []Point) []Point {
 	return points
 }
 
-// points returns what happened in steps of a second, or in longer ones if the step is not a second;
-// oldest first.
+// points returns the history, oldest first: in fine steps, or in coarse steps if step is longer
+// than a second.
 func (h *history) points(step time.Duration) []Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()

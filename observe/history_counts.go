@@ -1,9 +1,9 @@
 package observe
 
-// decisions is how many there were, those that could not be made included.
+// decisions returns the number of decisions, including those that failed.
 func (c Counts) decisions() int64 { return c.Allowed + c.Denied + c.Failed }
 
-// combine applies a function to the counts of both.
+// combine applies f to each pair of counts.
 func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
 	return Counts{
 		Allowed: f(c.Allowed, d.Allowed), Denied: f(c.Denied, d.Denied), Degraded: f(c.Degraded, d.Degraded),
@@ -11,7 +11,7 @@ func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
 	}
 }
 
-// combine applies a function to what both points count. Times are left alone.
+// combine applies f to each pair of counts of the two points. Times are unchanged.
 func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 	p.Counts = p.Counts.combine(q.Counts, f)
 	p.Saved, p.Carried = f(p.Saved, q.Saved), f(p.Carried, q.Carried)
@@ -19,7 +19,8 @@ func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 	return p
 }
 
-// add adds what another point counts. It is [Point.combine] with plus, for the sums of every second.
+// add adds the counts of another point. It does the same as [Point.combine] with plus, but is fast
+// enough for the sums that are computed every second.
 func (p *Point) add(q *Point) {
 	p.Allowed += q.Allowed
 	p.Denied += q.Denied
@@ -35,8 +36,8 @@ func (p *Point) add(q *Point) {
 func plus(a, b int64) int64  { return a + b }
 func minus(a, b int64) int64 { return a - b }
 
-// part returns a function that returns the ith of n parts of a number, counted from 0. They are as
-// equal as whole numbers can be, and add up to all.
+// part returns a function that returns the ith of n parts of a number, counted from 0. The parts
+// differ by at most one and add up to the number.
 func part(i, n int64) func(all, _ int64) int64 {
 	return func(all, _ int64) int64 {
 		rest := all % n

@@ -1,15 +1,15 @@
 package observe
 
-// ring keeps the last of the things that were pushed. It takes memory as they come.
+// ring keeps the last size items that were pushed. It allocates memory as it grows.
 type ring[T any] struct {
 	items []T
-	next  int // where the next goes once the ring is full
+	next  int // index of the next item once the ring is full
 	size  int
 }
 
 func newRing[T any](size int) ring[T] { return ring[T]{size: size} }
 
-// push adds a thing, replacing the oldest if the ring is full.
+// push adds an item, replacing the oldest if the ring is full.
 func (r *ring[T]) push(item T) {
 	if len(r.items) < r.size {
 		r.items = append(r.items, item)
@@ -19,7 +19,7 @@ func (r *ring[T]) push(item T) {
 	r.next = (r.next + 1) % r.size
 }
 
-// last returns a copy of up to n things, the newest last.
+// last returns a copy of up to n items, the newest last.
 func (r *ring[T]) last(n int) []T {
 	n = min(max(n, 0), len(r.items))
 	items := make([]T, 0, n)
@@ -29,5 +29,5 @@ func (r *ring[T]) last(n int) []T {
 	return items
 }
 
-// at returns the ith thing, counted from the oldest.
+// at returns the ith item, counted from the oldest.
 func (r *ring[T]) at(i int) *T { return &r.items[(r.next+i)%len(r.items)] }

@@ -2,9 +2,9 @@ package observe
 
 import "time"
 
-// sum adds up the last seconds, as far as the history goes back, and says how many they are. Beyond
-// a quarter of an hour it adds up coarse steps, the newest of which may have ended some seconds
-// ago. It has no quantiles; see during.
+// sum adds up the last seconds, as far as the history goes back, and returns their number. Beyond a
+// quarter of an hour it adds up coarse steps, the newest of which may have ended some seconds ago.
+// The sum has no quantiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -19,8 +19,8 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	return sum, int64(n) * int64(each/time.Second)
 }
 
-// sumBefore adds up the coarse steps that ended at least skip ago, as far as the history goes back
-// and no longer ago than d, and says how many seconds they are.
+// sumBefore adds up the coarse steps that ended at least skip ago and less than d ago, as far as
+// the history goes back, and returns how many seconds they cover.
 func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,8 +34,8 @@ func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
 	return sum, seconds
 }
 
-// during returns how long decisions and store calls took in the last minutes, as far as the history
-// goes back, and up to a coarse step more.
+// during returns the durations of decisions and store calls in the last d, as far as the history
+// goes back. The period may be up to one coarse step longer than d.
 func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +48,7 @@ func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 	return h.last.decisions.sub(&from.decisions), h.last.storeCalls.sub(&from.storeCalls)
 }
 
-// setDurations says how long decisions and store calls took.
+// setDurations sets the quantiles of the durations of decisions and store calls.
 func (p *Point) setDurations(decisions, storeCalls *buckets) {
 	p.P50, p.P99 = decisions.quantile(0.5).Seconds(), decisions.quantile(0.99).Seconds()
 	p.StoreP50, p.StoreP99 = storeCalls.quantile(0.5).Seconds(), storeCalls.quantile(0.99).Seconds()

@@ -2,7 +2,7 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are all metrics, as docs/metrics.md explains them. Their names begin with "stint_".
+// metrics lists all metrics, which docs/metrics.md explains. Their names begin with "stint_".
 var metrics = []struct {
 	name, help string
 	labels     []string
@@ -58,7 +58,7 @@ var metrics = []struct {
 	{"build_info", "The program; always 1.", []string{"version", "goversion"}},
 }
 
-// newDescs returns the descriptions of all metrics by their names in metrics.
+// newDescs returns the descriptions of all metrics, keyed by their names in metrics.
 func newDescs() map[string]*prometheus.Desc {
 	descs := map[string]*prometheus.Desc{}
 	for _, m := range metrics {

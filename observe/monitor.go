@@ -14,34 +14,35 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// Config sets up a [Monitor]. Its zero value is ready for use.
+// Config configures a [Monitor]. The zero value is ready to use.
 type Config struct {
-	// Logger logs alerts. It is slog.Default() unless set.
+	// Logger logs alerts. The default is slog.Default().
 	Logger *slog.Logger
-	// ShowSubjects shows subjects in full. Unless it is set they are shortened: addresses to their
+	// ShowSubjects shows subjects in full. By default they are shortened: addresses to their
 	// network, all others to a few letters, each with some letters of its ref.
 	ShowSubjects bool
-	// Alerts says when alerts fire, and who is notified. It is taken to be valid; see
+	// Alerts configures when alerts fire and where they are sent. It must be valid; see
 	// [AlertConfig.Validate].
 	Alerts AlertConfig
-	// Webhooks are where thresholds are posted. They are taken to be valid; see [Webhook.Validate].
+	// Webhooks are the addresses that thresholds are posted to. They must be valid; see
+	// [Webhook.Validate].
 	Webhooks []Webhook
-	// KeepDenials is for how long this process remembers why subjects were denied, for
-	// [Monitor.Why]: 24 hours unless set, and not at all if it is negative. It remembers the last
-	// 20,000 minutes of subjects and rules, in 20 MB at most.
+	// KeepDenials is how long this process keeps records of why subjects were denied, for
+	// [Monitor.Why]. The default is 24 hours; a negative value keeps none. There are at most 20,000
+	// records, one per subject, rule and minute, in at most 20 MB.
 	KeepDenials time.Duration
-	// Version is that of the program, for stint_build_info. It is what the program was built with
-	// unless set.
+	// Version is the version of the program, for stint_build_info. The default is the version in
+	// the build info.
 	Version string
 	// LogDropped returns how many log records this process has dropped because they could not be
-	// written in time, for stint_log_dropped_total and the alert LogDropped. It is called often. A
-	// program whose log cannot drop records leaves it nil.
+	// written in time, for stint_log_dropped_total and the alert LogDropped. It is called often.
+	// Leave it nil if the log cannot drop records.
 	LogDropped func() int64
 }
 
-// Monitor counts what a limiter does, remembers the last hours of it and raises alarms. It is an
-// observer of guards, of stacks and of outbound registries, and a collector of Prometheus. Give it
-// to all that decide in a process:
+// Monitor counts what a limiter does, keeps a history of the last hours and raises alerts. It is an
+// observer for guards, stacks and outbound registries, and a Prometheus collector. Pass it to
+// everything in a process that makes decisions:
 //
 //	monitor := observe.New(observe.Config{})
 //	defer monitor.Close()
@@ -51,11 +52,11 @@ type Config struct {
 //	...
 //	prometheus.MustRegister(monitor)
 //
-// A decision is counted once, by whoever was asked first: a guard over a stack counts and the stack
-// does not. A stack that limiters ask directly is given [Monitor.Limiters] instead.
+// A decision is counted once, at the outermost layer: if a guard uses a stack, the guard counts and
+// the stack does not. For a stack that limiters use directly, pass [Monitor.Limiters] instead.
 //
-// It is safe for concurrent use, and its part in a decision is a few dozen nanoseconds. It has one
-// goroutine, one more for the store it watches, and some for each webhook.
+// Monitor is safe for concurrent use, and adds a few dozen nanoseconds to a decision. It runs one
+// goroutine, one more for the store that it watches, and some for each webhook.
 type Monitor struct {
 	version    string
 	logDropped func() int64
@@ -81,7 +82,7 @@ type Monitor struct {
 	reached   *thresholds
 	watch     *storeWatch
 
-	sampling  sync.Mutex // so that [Monitor.Status] has all of a second, or nothing of it
+	sampling  sync.Mutex // so that [Monitor.Status] has all of a second or none of it
 	surges    surges
 	lastSurge *Surge // nil if none lasts
 
@@ -97,7 +98,7 @@ type Monitor struct {
 
 var _ stint.Observer = (*Monitor)(nil)
 
-// New returns a monitor. It is to be closed.
+// New returns a new monitor. Call [Monitor.Close] when done.
 func New(c Config) *Monitor {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -140,9 +141,9 @@ func New(c Config) *Monitor {
 	return m
 }
 
-// Close ends what goes on in the background, and the channels of subscribers. What waits to be
-// posted to webhooks is posted first, for five seconds at most. What is counted can still be read.
-// It never fails.
+// Close stops all background work and closes the channels of subscribers. It first posts what is
+// queued for webhooks, for at most five seconds. The counts can still be read afterwards. Close
+// always returns nil.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
@@ -169,7 +170,7 @@ func (m *Monitor) run() {
 	}
 }
 
-// sample ends a second: it goes into the history, alerts are evaluated, and subscribers receive a
+// sample ends a second: it adds the second to the history, evaluates alerts and sends subscribers a
 // tick.
 func (m *Monitor) sample(now time.Time) {
 	m.sampling.Lock()
@@ -209,14 +210,13 @@ func (m *Monitor) sample(now time.Time) {
 	m.subscribers.send(tick, all)
 }
 
-// totals are what was counted since the start. Calls to other people's APIs are among the series
-// only.
+// totals holds all counts since the start. Calls to third-party APIs are only in the series.
 type totals struct {
 	Point
 	decisions, storeCalls buckets
-	series                []Series // they only grow, and their order never changes
+	series                []Series // series are only appended; their order never changes
 	names                 []seriesName
-	slowest               Point // durations at least as long as these, of other processes
+	slowest               Point // lower bounds for the durations, from other processes
 }
 
 func (m *Monitor) totals() totals {

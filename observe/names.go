@@ -14,20 +14,21 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// longestKept is how long a subject may be in bytes to be remembered as it is. There may be tens of
-// thousands, and who sends requests chooses how long theirs are.
+// longestKept is the maximum length in bytes of a subject that is kept unchanged. Tens of thousands
+// of subjects may be kept, and clients choose the length of theirs.
 const longestKept = 1 << 10
 
-// names turns subjects into what people are shown.
+// names converts subjects for display.
 type names struct {
 	label func(subject string) string
 	seed  maphash.Seed
-	// block and key are those of refs.
+	// block and key encrypt and authenticate refs.
 	block cipher.Block
 	key   [sha256.Size]byte
 }
 
-// newNames returns names under labels: those of package label, for instance.
+// newNames returns names that display subjects with the function labels, such as one from package
+// label.
 func newNames(labels func(subject string) string) *names {
 	n := &names{label: labels, seed: maphash.MakeSeed()}
 	var key [32]byte
@@ -37,8 +38,8 @@ func newNames(labels func(subject string) string) *names {
 	return n
 }
 
-// kept returns as what a subject is remembered: as it is or, if it is too long, as its beginning,
-// which is all that is ever shown, and a number that distinguishes it from others.
+// kept returns the form in which a subject is kept: unchanged or, if it is too long, its beginning,
+// which is all that is ever shown, followed by a number that distinguishes it from others.
 func (n *names) kept(subject string) string {
 	if len(subject) <= longestKept {
 		return subject
@@ -47,8 +48,7 @@ func (n *names) kept(subject string) string {
 	return subject[:longestKept] + strconv.FormatUint(maphash.String(n.seed, subject), hex)
 }
 
-// ref returns what stands for a subject that is remembered. It is "" for one that is not kept as it
-// is.
+// ref returns the ref of a kept subject, or "" if the subject was too long to be kept unchanged.
 func (n *names) ref(kept string) string {
 	if len(kept) > longestKept {
 		return ""
@@ -56,16 +56,16 @@ func (n *names) ref(kept string) string {
 	return n.seal(kept)
 }
 
-// short returns what is shown of a subject that is remembered where names are not shown in full.
+// short returns what is shown of a kept subject where names are not shown in full.
 func (n *names) short(kept string) string { return label.Tagged(kept, n.ref(kept)) }
 
-// refTag is how many bytes a ref begins with that no two subjects have in common.
+// refTag is the length in bytes of the tag that begins a ref. No two subjects share a tag.
 const refTag = 12
 
-// seal returns what stands for a subject where it cannot be shown: the subject, encrypted with keys
-// that end with the process, so that nothing need be remembered and nobody else can read it. A
-// subject has the same ref every time, because the encryption starts from a hash of it, as that of
-// RFC 5297 does.
+// seal returns the ref that stands for a subject where the subject cannot be shown: the subject
+// encrypted with keys that exist only in this process, so that no table of refs is needed and no
+// other process can decrypt them. A subject always has the same ref, because the initialization
+// vector is a hash of the subject, as in RFC 5297.
 func (n *names) seal(subject string) string {
 	tag := n.tag([]byte(subject))
 	return base64.RawURLEncoding.EncodeToString(append(tag, n.crypt(tag, []byte(subject))...))

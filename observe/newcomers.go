@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// sampleSize is how many slots a sample has, of which it uses half, and sampleTries how many of
-	// them are tried for a subject.
+	// sampleSize is the number of slots of a sample, of which it uses half, and sampleTries how
+	// many slots are tried for a subject.
 	sampleSize  = 8192
 	sampleTries = 16
-	// sampleLife is how long a subject that does not come back is remembered.
+	// sampleLife is how long a subject is kept after its last request.
 	sampleLife = time.Hour
-	// sampleFade is what is left of a subject's requests after a second: what counts is about the
-	// last half minute.
+	// sampleFade is the factor by which a subject's request count decays every second, so that the
+	// count covers about the last half minute.
 	sampleFade = 1 - 1./30
 )
 
-// newcomers knows which subjects are new, in bounded memory and without a lock: it remembers a
-// sample of the subjects of the last hour. A subject is in the sample if some bits of its hash are
-// zero. When the sample is full one more bit has to be, so that it has half of them.
+// newcomers detects new subjects, in bounded memory and without a lock: it keeps a sample of the
+// subjects of the last hour. A subject is in the sample if a number of low bits of its hash are
+// zero. When the sample is full, that number grows by one, which halves the sample.
 //
-// Requests only count; all else is for the goroutine that ticks.
+// Requests only count; the ticking goroutine does everything else.
 type newcomers struct {
 	start time.Time
 	seed  maphash.Seed
@@ -35,19 +35,19 @@ type newcomers struct {
 }
 
 type sample struct {
-	bits  int // that are zero in the hashes
+	bits  int // low bits that must be zero in the hashes
 	used  atomic.Int64
 	full  atomic.Bool
 	slots [sampleSize]sampled
 }
 
-// sampled is a subject.
+// sampled is a subject in a sample.
 type sampled struct {
-	hash     atomic.Uint64 // 0 is none
+	hash     atomic.Uint64 // 0 marks a free slot
 	kind     atomic.Int32  // of the subject
 	requests atomic.Int64  // since the last tick
 
-	first, last time.Duration // since the start; the first is 0 until the next tick
+	first, last time.Duration // since the start; first is 0 until the next tick
 	lately      float64       // requests
 }
 
@@ -57,7 +57,8 @@ func newNewcomers() *newcomers {
 	return n
 }
 
-// allowed counts a request for the first of its subjects that not all share. Requests wait for it.
+// allowed counts a request for its first subject that is not shared by all requests. It is on the
+// request path.
 func (n *newcomers) allowed(results []policy.Result) {
 	for i := range results {
 		if !results[i].Shared {
@@ -67,7 +68,7 @@ func (n *newcomers) allowed(results []policy.Result) {
 	}
 }
 
-// came counts a request of a subject.
+// came counts a request by a subject.
 func (n *newcomers) came(subject string) {
 	hash := maphash.String(n.seed, subject)
 	t := n.table.Load()
@@ -79,7 +80,8 @@ func (n *newcomers) came(subject string) {
 	}
 }
 
-// find returns the slot of a subject, a new one if it has none, or nil if there is no room.
+// find returns the slot of a subject, taking a free one if the subject has none, or nil if there is
+// no room.
 func (t *sample) find(hash uint64, subject string) *sampled {
 	for i := range uint64(sampleTries) {
 		s := &t.slots[(hash>>32+i)%sampleSize]
@@ -128,7 +130,7 @@ func (n *newcomers) tick(at time.Time) {
 	}
 }
 
-// without returns the sample without the subjects whose life is over, and those with fewer zero
+// without returns a copy of the sample without the expired subjects and those with too few zero
 // bits.
 func (t *sample) without(now time.Duration, zeros int) *sample {
 	kept := &sample{bits: zeros}
@@ -147,8 +149,8 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 	return kept
 }
 
-// since returns how many subjects came first after a time, of the kind that most of them have, and
-// the share of the requests of the last half minute that all newcomers make up.
+// since considers the subjects first seen after a time. It returns the kind that most of them have,
+// how many have it, and the share of all of them in the requests of the last half minute.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64
@@ -176,10 +178,10 @@ func (n *newcomers) since(at time.Time) (count int64, kind string, share float64
 	return kinds[most] << t.bits, offenderKinds[most], share
 }
 
-// exact reports whether the sample has all subjects.
+// exact reports whether the sample contains all subjects.
 func (n *newcomers) exact() bool { return n.table.Load().bits == 0 }
 
-// roughly writes a number with two digits that count, and thousands apart: "3,100".
+// roughly formats a number with two significant digits and thousands separators: "3,100".
 func roughly(n int64) string {
 	if unit := int64(math.Pow10(len(strconv.FormatInt(n, 10)) - 2)); unit > 1 {
 		n = (n + unit/2) / unit * unit

@@ -14,9 +14,9 @@ import (
 // Observe implements [stint.Observer]: it counts what guards, Envoy's service, stacks and outbound
 // registries do.
 //
-// A decision is counted once, where it was asked for: by a guard, by Envoy's service, or for an
-// outbound call. What the stack below them decided is not counted again. For stacks that limiters
-// ask directly see [Monitor.Limiters].
+// A decision is counted once, where it was requested: by a guard, by Envoy's service, or for an
+// outbound call. The decision of the stack below is not counted again. For stacks that limiters use
+// directly, see [Monitor.Limiters].
 func (m *Monitor) Observe(_ context.Context, event stint.Event) {
 	switch e := event.(type) {
 	case *policy.Verdict:

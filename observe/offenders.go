@@ -11,55 +11,55 @@ import (
 )
 
 const (
-	// offenderCounters is how many subjects of a kind are counted in a pane, and panes how many
-	// panes there are: the window is the last eight to ten minutes.
+	// offenderCounters is the maximum number of subjects of a kind counted in a pane, and panes the
+	// number of panes: the window covers the last eight to ten minutes.
 	offenderCounters = 1000
 	panes            = 5
 	paneLength       = 2 * time.Minute
 
-	// floodRate is how many denials a second are counted one by one. In a second with more, and in
-	// the next, it is one in floodShare, for floodShare: what stands out among so many stands out
-	// in the sample.
+	// floodRate is the highest rate of denials per second at which each is counted. In a second
+	// with more, and in the next, one in floodShare is counted, with the weight floodShare: a
+	// subject that stands out among so many denials also stands out in the sample.
 	floodRate  = 20_000
 	floodShare = 64
 )
 
-// offenderKinds are the kinds of offenders, and policyKind is that of policies.
+// offenderKinds lists the kinds of offenders. policyKind is the kind of policies.
 var offenderKinds = [...]string{"ip", "user", "apikey", "session", "internal", "envoy", other, policyKind}
 
 const policyKind = "policy"
 
-// offenders finds the subjects and the policies with most denials in the last minutes, in bounded
+// offenders finds the subjects and policies with the most denials in the last minutes, in bounded
 // memory.
 //
-// For every kind there is a [sketch] of each pane of the window. A subject with more than a
-// thousandth of the denials of its kind has more than a thousandth of those of some pane, so it is
-// counted there, and in the list. Its Denied is too high by at most a thousandth of the denials of
-// its kind, and its AtLeast is never too high. In floods, see floodRate, that of Denied is true of
-// a sample.
+// For every kind there is one [sketch] per pane of the window. A subject with more than a
+// thousandth of the denials of its kind has more than a thousandth of the denials in some pane, so
+// it is counted there, and is in the list. Its Denied is too high by at most a thousandth of the
+// denials of its kind, and its AtLeast is never too high. In floods (see floodRate), the bound on
+// Denied holds for the sample.
 //
 // It is safe for concurrent use.
 type offenders struct {
 	names  *names
-	shadow *shadowReports // the same of rules in shadow
+	shadow *shadowReports // the same for rules in shadow
 	start  time.Time
 	flood  atomic.Bool
 
 	suspects suspects
 
 	mu     sync.Mutex
-	pane   int64 // the number of the newest, counted from the start
+	pane   int64 // the number of the newest pane, counted from the start
 	kinds  [len(offenderKinds)][panes]*sketch
-	second int64 // the newest that denials came in, counted from the start
-	came   int64 // in that second
+	second int64 // the newest second with denials, counted from the start
+	came   int64 // denials in that second
 }
 
 func newOffenders(n *names) *offenders {
 	return &offenders{names: n, shadow: newShadowReports(n), start: time.Now(), suspects: suspects{names: n}}
 }
 
-// add counts a denial of a subject by a policy, which is "" if it has no name, or by a ban. Nth is
-// its number among others like it, by which it is chosen in a flood.
+// add counts a denial of a subject by a policy, which is "" if it has no name, or by a ban. nth
+// numbers the denials of a series; in a flood it decides which of them are counted.
 func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
@@ -81,12 +81,12 @@ func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth 
 	}
 }
 
-// chosen draws one number in floodShare. It turns by the golden ratio, so that the choice is even
-// among all that come in some order, however regular; and to draw lots would take longer than all
-// else that is done in a flood.
+// chosen selects one in floodShare numbers. It multiplies by the golden ratio, so that the
+// selection is even for any regular sequence of numbers. A random number would take longer than
+// everything else that is done in a flood.
 func chosen(nth int64) bool { return uint32(nth)*0x9e3779b9 < 1<<32/floodShare }
 
-// meter finds out whether there is a flood.
+// meter detects floods.
 func (o *offenders) meter(now time.Time, weight int64) {
 	if second := int64(now.Sub(o.start) / time.Second); second > o.second {
 		o.flood.Store(second == o.second+1 && o.came > floodRate)
@@ -98,7 +98,7 @@ func (o *offenders) meter(now time.Time, weight int64) {
 	}
 }
 
-// tick ends a second, so that a flood is over when it is, and not when somebody is next denied.
+// tick ends a second, so that a flood ends on time, and not at the next denial.
 func (o *offenders) tick(now time.Time) {
 	o.shadow.tick(now)
 	o.mu.Lock()
@@ -107,7 +107,7 @@ func (o *offenders) tick(now time.Time) {
 	o.suspects.tick(now)
 }
 
-// turn forgets the panes that have left the window.
+// turn clears the panes that have left the window.
 func (o *offenders) turn(now time.Time) {
 	pane := int64(now.Sub(o.start) / paneLength)
 	for forgotten := 0; o.pane < pane && forgotten < panes; forgotten++ {
@@ -120,7 +120,7 @@ func (o *offenders) turn(now time.Time) {
 	}
 }
 
-// sketch returns that of a kind in the newest pane.
+// sketch returns the sketch of a kind in the newest pane.
 func (o *offenders) sketch(kind int) *sketch {
 	s := &o.kinds[kind][o.pane%panes]
 	if *s == nil {
@@ -129,7 +129,7 @@ func (o *offenders) sketch(kind int) *sketch {
 	return *s
 }
 
-// top returns up to n offenders of a kind, those with most denials first.
+// top returns up to n offenders of a kind, those with the most denials first.
 func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -138,7 +138,7 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	return o.rank(kind, o.merge(k, now), n, now)
 }
 
-// rank returns up to n of the counters of a kind, those that counted most first.
+// rank returns up to n offenders from the counters of a kind, those with the highest counts first.
 func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Offender {
 	counters := topCounters(all, n)
 	o.mu.Lock()
@@ -150,7 +150,7 @@ func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Off
 	return list
 }
 
-// show makes an offender fit to be shown, with what is known of it.
+// show returns a counter as an offender for display, with what is known about it.
 func (o *offenders) show(c counter, kind string, now time.Time) Offender {
 	shown := Offender{Kind: kind, Subject: label.Line(c.name), Denied: c.count, AtLeast: c.seen,
 		Policy: label.Line(c.note)}
@@ -161,7 +161,7 @@ func (o *offenders) show(c counter, kind string, now time.Time) Offender {
 	return shown
 }
 
-// worst returns those with most denials in the last ten seconds.
+// worst returns the subjects with the most denials in the last ten seconds.
 func (o *offenders) worst(now time.Time) []Offender {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -174,7 +174,7 @@ func (o *offenders) worst(now time.Time) []Offender {
 	return list
 }
 
-// find returns what is known of a subject, and whether it was denied in the last hour.
+// find returns what is known about a subject, and reports whether it was denied in the last hour.
 func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +185,7 @@ func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	return found, o.suspects.byName[name] != nil
 }
 
-// of returns what is known of a subject.
+// of returns what is known about a subject.
 func (o *offenders) of(name string, now time.Time) Offender {
 	c := counter{name: name}
 	for i := range int64(panes) {
@@ -206,7 +206,7 @@ func (o *offenders) of(name string, now time.Time) Offender {
 
 // merge adds up the panes of a kind.
 func (o *offenders) merge(kind int, now time.Time) []counter {
-	unseen := int64(0) // what those may have that no pane counts
+	unseen := int64(0) // upper bound for subjects that no pane counts
 	found := map[string]int{}
 	var all []counter
 	for _, s := range o.snapshot(kind, now) {
@@ -230,14 +230,13 @@ func (o *offenders) merge(kind int, now time.Time) []counter {
 	return all
 }
 
-// counted is what a sketch has counted.
+// counted is a copy of the counts of a sketch.
 type counted struct {
 	counters []counter
 	least    int64
 }
 
-// snapshot returns the panes of a kind, oldest first. Requests wait for it, so it does nothing but
-// copy.
+// snapshot returns the panes of a kind, oldest first. Requests wait for it, so it only copies.
 func (o *offenders) snapshot(kind int, now time.Time) (all []counted) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// sketch finds the names that come most often in a stream, in bounded memory: it is Space-Saving,
-// by Metwally, Agrawal and El Abbadi (2005). It counts a fixed number of names. One that it does
-// not know takes over the smallest count, which it may have earned itself before, and no more than
-// that: so a count is never too low, and too high by at most what it was taken over with.
+// sketch finds the most frequent names in a stream, in bounded memory. It implements Space-Saving,
+// by Metwally, Agrawal and El Abbadi (2005). It counts a fixed number of names. An unknown name
+// takes over the counter with the smallest count. The name may itself have earned up to that count
+// earlier, but no more: so a count is never too low, and too high by at most the count that was
+// taken over.
 //
-// Of N additions into k counters no smallest count is above N/k. So every name that came more than
-// N/k times is among those that are counted, and no count is more than N/k too high.
+// After N additions into k counters, the smallest count is at most N/k. So every name that was
+// added more than N/k times has a counter, and no count is more than N/k too high.
 //
-// It is written by hand because libraries for this (Count-Min, HeavyKeeper) give one estimate of a
-// count, and the list of offenders shows a bound above it and one below. An addition takes about 70
-// ns, and the memory is kept when a pane begins anew.
+// It is written by hand because libraries for this purpose (Count-Min, HeavyKeeper) return a single
+// estimate of a count, and the list of offenders shows an upper and a lower bound. An addition
+// takes about 70 ns, and a pane that is reset keeps its memory.
 //
 // The counters are a heap with the smallest at its root. The zero value has no room; see newSketch.
 type sketch struct {
 	counters []counter
-	byName   map[string]int32 // where names are in counters
-	heap     []int32          // of counters
+	byName   map[string]int32 // indexes into counters
+	heap     []int32          // indexes into counters
 	size     int
 }
 
@@ -30,8 +31,8 @@ type sketch struct {
 type counter struct {
 	name     string
 	note     string // of the last addition
-	count    int64  // at most so often, in weights
-	seen     int64  // for sure so often, in additions
+	count    int64  // upper bound, in weights
+	seen     int64  // lower bound, in additions
 	position int32  // in the heap
 }
 
@@ -39,7 +40,7 @@ func newSketch(size int) *sketch {
 	return &sketch{byName: map[string]int32{}, size: size}
 }
 
-// add counts a name, for as many as its weight says, and notes something of it.
+// add counts a name with a weight, and stores a note about it.
 func (s *sketch) add(name, note string, weight int64) {
 	i, known := s.byName[name]
 	switch {
@@ -63,7 +64,7 @@ func (s *sketch) add(name, note string, weight int64) {
 	s.sink(c.position)
 }
 
-// topCounters sorts counters and returns up to n of them, those that counted most first.
+// topCounters sorts counters and returns up to n of them, those with the highest counts first.
 func topCounters(all []counter, n int) []counter {
 	slices.SortFunc(all, func(a, b counter) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(b.seen, a.seen), strings.Compare(a.name, b.name))
@@ -71,7 +72,7 @@ func topCounters(all []counter, n int) []counter {
 	return all[:min(max(n, 0), len(all))]
 }
 
-// least is what a name that is not counted may have come at most.
+// least returns the highest count that a name without a counter may have reached.
 func (s *sketch) least() int64 {
 	if len(s.counters) < s.size {
 		return 0
@@ -79,14 +80,14 @@ func (s *sketch) least() int64 {
 	return s.counters[s.heap[0]].count
 }
 
-// reset forgets everything. The memory is kept for the next names.
+// reset removes all names. It keeps the memory for the next names.
 func (s *sketch) reset() {
 	clear(s.counters)
 	clear(s.byName)
 	s.counters, s.heap = s.counters[:0], s.heap[:0]
 }
 
-// rise moves a counter that was added to the heap to the root: it has counted nothing yet.
+// rise moves a counter that was just added to the heap to the root: its count is still zero.
 func (s *sketch) rise(at int32) {
 	for at > 0 {
 		above := (at - 1) / 2
@@ -95,7 +96,7 @@ func (s *sketch) rise(at int32) {
 	}
 }
 
-// sink moves a counter that has grown down to where it belongs.
+// sink moves a counter whose count has grown down to its place in the heap.
 func (s *sketch) sink(at int32) {
 	for {
 		least, last := at, int32(len(s.heap))
@@ -112,10 +113,10 @@ func (s *sketch) sink(at int32) {
 	}
 }
 
-// count is that of the counter at a position of the heap.
+// count returns the count of the counter at a position in the heap.
 func (s *sketch) count(at int32) int64 { return s.counters[s.heap[at]].count }
 
-// swap swaps two positions of the heap.
+// swap swaps two positions in the heap.
 func (s *sketch) swap(a, b int32) {
 	s.heap[a], s.heap[b] = s.heap[b], s.heap[a]
 	s.counters[s.heap[a]].position, s.counters[s.heap[b]].position = a, b

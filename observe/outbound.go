@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// calls are those to one of other people's APIs.
+// calls counts the calls to one third-party API.
 type calls struct {
 	api       string
 	series    *series
@@ -16,7 +16,7 @@ type calls struct {
 	cooldowns atomic.Int64
 }
 
-// newCalls returns the counters of an API, whose series is among all others.
+// newCalls returns a function that creates the counters of an API, with a series in the ledger.
 func newCalls(l *ledger) func(api string) *calls {
 	return func(api string) *calls {
 		return &calls{api: api, waits: newHistogram(),
@@ -38,12 +38,12 @@ func (m *Monitor) called(e *outbound.Call) {
 	c.waits.add(in, e.Wait)
 }
 
-// WatchOutbound has the monitor ask [outbound.Registry.Stats] for what no event says: how many
-// calls wait.
+// WatchOutbound makes the monitor call stats, such as [outbound.Registry.Stats], for a number that
+// no event contains: how many calls are waiting.
 func (m *Monitor) WatchOutbound(stats func() []outbound.Stats) { m.outboundStats.Store(&stats) }
 
-// Outbound returns what became of calls to other people's APIs, if it was given to
-// [Monitor.WatchOutbound].
+// Outbound returns the statistics of calls to third-party APIs, or nil if [Monitor.WatchOutbound]
+// was not called.
 func (m *Monitor) Outbound() []outbound.Stats {
 	stats := m.outboundStats.Load()
 	if stats == nil {
@@ -52,7 +52,7 @@ func (m *Monitor) Outbound() []outbound.Stats {
 	return (*stats)()
 }
 
-// waiting returns how many callers wait for each API.
+// waiting returns how many callers are waiting for each API.
 func (m *Monitor) waiting() map[string]int64 {
 	waiting := map[string]int64{}
 	for _, s := range m.Outbound() {

@@ -8,21 +8,21 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// reason is what came of a decision, and why. Each is counted by itself.
+// reason is the outcome of a decision and its cause. Each reason is counted separately.
 type reason uint8
 
 const (
 	within          reason = iota // all limits had room
-	unlimited                     // there was none
+	unlimited                     // no limit applied
 	skipped                       // a policy exempts the request
 	repeated                      // its ID was seen before
-	shadowed                      // but for shadow it would have been denied
-	allowedDegraded               // without the store
+	shadowed                      // would be denied if enforced (shadow)
+	allowedDegraded               // allowed without the store
 
 	overLimit
 	banned
 	deniedDegraded // over a limit, as far as is known without the store
-	unavailable    // not known without the store
+	unavailable    // cannot be decided without the store
 
 	failedFirst // failures, by the index of their kind
 	invalid     = failedFirst + reason(len(errkind.Kinds))
@@ -30,7 +30,7 @@ const (
 	reasonCount = canceled + 1
 )
 
-// What comes of decisions, as a label.
+// Outcomes of decisions, as labels.
 const (
 	allowedOutcome = "allowed"
 	deniedOutcome  = "denied"
@@ -52,7 +52,7 @@ func (r reason) String() string {
 	return reasonNames[r]
 }
 
-// outcome returns what came of it as a label.
+// outcome returns the outcome as a label.
 func (r reason) outcome() string {
 	switch {
 	case r < overLimit:
@@ -63,7 +63,7 @@ func (r reason) outcome() string {
 	return failedOutcome
 }
 
-// allowance returns why a request was allowed, other than for shadow.
+// allowance returns why a request was allowed, ignoring shadow.
 func allowance(d *stint.Decision, limited bool) reason {
 	switch {
 	case d.Degraded:
@@ -101,7 +101,7 @@ func failure(err error) reason {
 	return failedFirst
 }
 
-// counts returns the decisions of a tally of reasons, by what came of them.
+// counts returns the decisions in a tally of reasons, by outcome.
 func (t *tally) counts() (c Counts) {
 	for r := range reasonCount {
 		n := t.sum(int(r))

@@ -9,23 +9,23 @@ import (
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// reloads are what came of changes of one part of the configuration.
+// reloads counts the results of reloading one part of the configuration.
 type reloads struct {
 	source string
 
 	mu                          sync.Mutex
 	changed, unchanged, refused int64
-	good                        time.Time // when it was last found good
-	bad                         bool      // the last time it was not
-	fingerprint                 string    // of what is in force
-	expires                     time.Time // when that ends to be valid; zero is never
+	good                        time.Time // when the configuration was last valid
+	bad                         bool      // whether the last reload was refused
+	fingerprint                 string    // of the current configuration
+	expires                     time.Time // when the current configuration expires; zero means never
 }
 
 func newReloads(source string) *reloads { return &reloads{source: source} }
 
-// Reloaded counts what came of reading a part of the configuration, and remembers what is different
-// since: denials that follow are compared with it. Sources are named by the program, never by a
-// request. The result is that of a config.Watcher:
+// Reloaded counts the result of reading a part of the configuration, and records the changes to
+// explain later denials with them. The program names the source; it must never come from a request.
+// The result comes from a config.Watcher:
 //
 //	watcher := &config.Watcher{Path: path, Guard: guard, Reloaded: func(r config.Reload) {
 //		monitor.Reloaded("policies", r)
@@ -48,7 +48,8 @@ func (m *Monitor) Reloaded(source string, result reload.Result) {
 	r.good, r.fingerprint, r.expires = result.At, result.Fingerprint, result.Expires
 }
 
-// fingerprint stands for everything that is in force; "" if nothing was read from files.
+// fingerprint returns the fingerprints of all parts of the current configuration, or "" if nothing
+// was read from files.
 func (m *Monitor) fingerprint() string {
 	var parts []string
 	for _, r := range m.reloads.all() {
@@ -62,7 +63,7 @@ func (m *Monitor) fingerprint() string {
 	return strings.Join(parts, ", ")
 }
 
-// soonest returns the source that is the first to be no longer valid, and when; "" if none ends.
+// soonest returns the source that expires first, and when; "" if none expires.
 func (m *Monitor) soonest() (source string, at time.Time) {
 	for _, r := range m.reloads.all() {
 		r.mu.Lock()
@@ -74,7 +75,7 @@ func (m *Monitor) soonest() (source string, at time.Time) {
 	return source, at
 }
 
-// refused returns the sources whose files are not in force.
+// refused returns the sources whose last reload was refused.
 func (m *Monitor) refused() (sources []string) {
 	for _, r := range m.reloads.all() {
 		r.mu.Lock()

@@ -7,17 +7,17 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// outboundTier is what calls to other people's APIs are shown under.
+// outboundTier is the tier under which calls to third-party APIs are shown.
 const outboundTier = "outbound"
 
-// seriesName is what a series counts the decisions of. A configuration may have a tier of the name
-// that we give to calls of other people's APIs; outbound distinguishes them.
+// seriesName identifies a series. A configuration may have a tier with the same name as
+// outboundTier; the field outbound distinguishes the two.
 type seriesName struct {
 	tier, policy string
 	outbound     bool
 }
 
-// rest is the series of one that is too many.
+// rest returns the name of the series that counts everything beyond maxSeries.
 func (n seriesName) rest() seriesName {
 	return seriesName{tier: other, policy: other, outbound: n.outbound}
 }
@@ -32,7 +32,8 @@ func newSeries(name seriesName) *series {
 	return &series{name: name, tally: newTally(int(reasonCount))}
 }
 
-// count counts a decision. It returns its number among those that were counted in the same shard.
+// count counts a decision. It returns the number of decisions with this reason counted so far in
+// the same shard.
 func (s *series) count(in shard, why reason) int64 { return s.tally.add(in, int(why), 1) }
 
 type ledger struct {
@@ -40,7 +41,7 @@ type ledger struct {
 	recent [recentSize]atomic.Pointer[recentSeries]
 }
 
-// recentSeries is a series, and the names that it was last looked up by.
+// recentSeries is a series with the names by which it was last looked up.
 type recentSeries struct {
 	tier, policy string
 	*series
@@ -48,9 +49,9 @@ type recentSeries struct {
 
 func newLedger() *ledger { return &ledger{byName: newByName(seriesName.rest, newSeries)} }
 
-// of returns the series of a tier and policy. To hash two names takes longer than to count. Most
-// names come again and again, as the same strings of the configuration, and for those two
-// comparisons of strings are enough.
+// of returns the series of a tier and policy. Hashing two names takes longer than counting. Most
+// names recur as the same strings of the configuration, and for these, two string comparisons are
+// enough.
 func (l *ledger) of(tier, policy string) *series {
 	if r := l.recent[recentIndex(tier, policy)].Load(); r != nil && r.tier == tier && r.policy == policy {
 		return r.series
@@ -58,26 +59,26 @@ func (l *ledger) of(tier, policy string) *series {
 	return l.find(tier, policy)
 }
 
-// find looks up a series by its names, and keeps it for of.
+// find looks up a series by its names, and caches it for of.
 func (l *ledger) find(tier, policy string) *series {
 	s := l.get(seriesName{tier: clean(tier), policy: clean(policy)})
 	l.recent[recentIndex(tier, policy)].Store(&recentSeries{tier, policy, s})
 	return s
 }
 
-// recentSize is how many things of a tier and policy are found without looking into a map.
+// recentSize is the number of items that can be found by tier and policy without a map lookup.
 const recentSize = 256
 
-// recentIndex is where something of a tier and policy is looked for first, by where their names lie
-// in memory. Those that share an index are looked up in a map whenever they take turns.
+// recentIndex returns the cache index for a tier and policy, computed from the addresses of their
+// names in memory. If two pairs share an index and alternate, each lookup goes to the map.
 func recentIndex(tier, policy string) uint8 {
-	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd, with bits in no order
+	const a, b = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f // odd, with irregular bits
 	t, p := uintptr(unsafe.Pointer(unsafe.StringData(tier))), uintptr(unsafe.Pointer(unsafe.StringData(policy)))
 	return uint8((uint64(t)*a + uint64(p)*b) >> 56)
 }
 
-// ofRoute returns the series of what a verdict allows or cannot decide: that of its route, or of
-// what exempts it.
+// ofRoute returns the series for a verdict that allows a request or could not be decided: the
+// series of its route, or of the policy that exempts the request.
 func (l *ledger) ofRoute(v *policy.Verdict) *series {
 	name := v.Route
 	if v.Skipped != "" {

@@ -6,14 +6,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// lostName is what corrections of charges that were not applied are counted by: the route of the
-// request, "settle" or "refund", and why.
+// lostName is the key under which corrections of charges that were not applied are counted: the
+// route of the request, "settle" or "refund", and the reason.
 type lostName struct{ tier, policy, op, reason string }
 
-// rest is the name of one that is too many.
+// rest returns the name that counts everything beyond maxSeries.
 func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
-// lost counts corrections.
+// lost counts corrections that were not applied.
 type lost struct {
 	lostName
 	count atomic.Int64
@@ -21,12 +21,12 @@ type lost struct {
 
 func newLost(name lostName) *lost { return &lost{lostName: name} }
 
-// cutName is what units of true costs that were not charged are counted by.
+// cutName is the key under which units of true costs that were not charged are counted.
 type cutName struct{ tier, policy string }
 
 func (cutName) rest() cutName { return cutName{other, other} }
 
-// cut counts units.
+// cut counts units that were not charged.
 type cut struct {
 	cutName
 	units atomic.Int64
@@ -34,7 +34,7 @@ type cut struct {
 
 func newCut(name cutName) *cut { return &cut{cutName: name} }
 
-// holds counts holds that have ended, and how long after the charge they were settled.
+// holds counts ended holds, and sums the delays between charge and settlement.
 type holds struct {
 	cutName
 	settled, expired, estimated, delay atomic.Int64
@@ -68,7 +68,7 @@ func (m *Monitor) settlement(s *policy.Settlement) {
 		}
 		return
 	}
-	name := lostName{route.tier, route.policy, "settle", "not-applied"} // nothing was found to correct
+	name := lostName{route.tier, route.policy, "settle", "not-applied"} // the store found no charge to correct
 	if s.Refund {
 		name.op = "refund"
 	}

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// distinctExact is up to how many are counted one by one.
+	// distinctExact is the highest count that is exact.
 	distinctExact = 500
-	// distinctPrecision is that of the estimate: 2^12 registers of a byte, with a standard error of
-	// 1.04/√4096, or 1.6 %.
+	// distinctPrecision is the precision of the estimate: 2^12 registers of one byte, with a
+	// standard error of 1.04/√4096, or 1.6 %.
 	distinctPrecision = 12
 )
 
-// distinct counts different hashes in bounded memory: exactly while they are few, because reports
-// show small numbers, and then as HyperLogLog does. The zero value has counted none.
+// distinct counts distinct hashes in bounded memory: exactly while they are few, because reports
+// show small numbers, and then with HyperLogLog. The zero value is empty.
 type distinct struct {
 	few  map[uint64]struct{}
-	many *hyperloglog.Sketch // nil while few has all
+	many *hyperloglog.Sketch // nil while few holds all hashes
 }
 
 func (d *distinct) add(hash uint64) {
@@ -35,7 +35,7 @@ func (d *distinct) add(hash uint64) {
 	}
 }
 
-// spill goes over to estimating.
+// spill switches to estimating.
 func (d *distinct) spill() {
 	d.many, _ = hyperloglog.NewSketch(distinctPrecision, false) // fails only for other precisions
 	for hash := range d.few {
@@ -64,10 +64,10 @@ func (d *distinct) clone() distinct {
 	return c
 }
 
-// exact reports whether count is.
+// exact reports whether count is exact.
 func (d *distinct) exact() bool { return d.many == nil }
 
-// count returns how many different hashes were added.
+// count returns the number of distinct hashes.
 func (d *distinct) count() int64 {
 	if d.exact() {
 		return int64(len(d.few))

@@ -12,18 +12,18 @@ import (
 const (
 	// shadowMinutes is how many minutes a report keeps.
 	shadowMinutes = 10
-	// shadowTop is how many of the subjects that would have been denied are counted by themselves.
+	// shadowTop is how many of the subjects that would have been denied are counted individually.
 	shadowTop = 100
-	// shadowSeen is for how many subjects the report knows without a lock that they came in this
-	// minute.
+	// shadowSeen is the number of subjects that the report can recognize without a lock as already
+	// seen in this minute.
 	shadowSeen = 256
 )
 
 // shadowReport counts what a rule in shadow would have done, in bounded memory: about 250 KB if it
-// judges many subjects, and what the names of those in the top take. It is safe for concurrent use.
+// judges many subjects, plus the names of the subjects in top. It is safe for concurrent use.
 //
-// Requests are counted without a lock. The lock is for the subjects, and it is taken for a subject
-// that is new in this minute or would have been denied.
+// Requests are counted without a lock. The lock guards the subjects, and is taken only for a
+// subject that is new in this minute or would have been denied.
 type shadowReport struct {
 	name   shadowName
 	limits []string
@@ -36,7 +36,7 @@ type shadowReport struct {
 
 	mu      sync.Mutex
 	total   shadowRecord
-	minutes [shadowMinutes]shadowRecord // by number modulo their count; requests and denied are as of the start of each
+	minutes [shadowMinutes]shadowRecord // by minute number modulo shadowMinutes; requests and denied are totals at its start
 	top     *sketch
 }
 
@@ -47,8 +47,8 @@ const (
 	shadowCounters
 )
 
-// shadowRecord is how many requests a rule judged and how many it would have denied, with the
-// subjects of each.
+// shadowRecord counts the requests that a rule judged and those that it would have denied, with the
+// subjects of both.
 type shadowRecord struct {
 	requests, denied int64
 	subjects, hit    distinct
@@ -63,7 +63,7 @@ func newShadowReport(name shadowName, limits []string, minute int64) *shadowRepo
 	return r
 }
 
-// add counts a request of a subject, which is also given as a hash.
+// add counts a request of a subject. hash is the hash of the subject.
 func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, denied bool) {
 	const spread = 0x9e3779b97f4a7c15 // so that the marks of two minutes differ
 	r.requests.add(in, shadowAll, 1)
@@ -87,7 +87,7 @@ func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, deni
 	}
 }
 
-// turn begins a minute, and forgets those that have left the window.
+// turn begins a minute, and clears the minutes that have left the window.
 func (r *shadowReport) turn(minute int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,12 +98,12 @@ func (r *shadowReport) turn(minute int64) {
 	}
 }
 
-// sums returns how many requests there were so far, without their subjects.
+// sums returns the counts of requests so far, without subjects.
 func (r *shadowReport) sums() shadowRecord {
 	return shadowRecord{requests: r.requests.sum(shadowAll), denied: r.requests.sum(shadowDenied)}
 }
 
-// idle reports whether the report is older than its minutes, and nothing was judged in any of them.
+// idle reports whether the report is older than its window, and judged nothing within the window.
 func (r *shadowReport) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ type shadowSnapshot struct {
 	top     []counter
 }
 
-// snapshot copies the report. Requests wait for it, so it does little else.
+// snapshot copies the report. Requests wait for it, so it does little more than copy.
 func (r *shadowReport) snapshot() shadowSnapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *shadowReport) hit() []counter {
 	return slices.Clone(r.top.counters)
 }
 
-// show returns the report as people see it, with up to n subjects. Minutes are counted from start.
+// show returns the report for display, with up to n subjects. Minutes are counted from start.
 func (r *shadowReport) show(names *names, start, now time.Time, n int) ShadowReport {
 	s := r.snapshot()
 	shown := ShadowReport{
@@ -188,8 +188,8 @@ func (r *shadowRecord) merge(s *shadowRecord) {
 	r.hit.merge(&s.hit)
 }
 
-// counts returns the record as people see it. Estimates may be a little too high, but no subject
-// comes without a request.
+// counts returns the record for display. Estimates may be slightly too high, so they are capped at
+// the number of requests: every subject has at least one.
 func (r *shadowRecord) counts() ShadowCounts {
 	subjects := min(r.subjects.count(), r.requests)
 	return ShadowCounts{

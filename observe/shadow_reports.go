@@ -12,19 +12,19 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// maxShadowReports is how many reports on rules in shadow there are at a time.
+// maxShadowReports is the maximum number of shadow reports at a time.
 const maxShadowReports = 64
 
 // shadowReports holds a report on every rule in shadow. It is safe for concurrent use.
 //
-// The limits of a rule are part of its name, because what other limits would have done says nothing
-// about them.
+// The limits of a rule are part of its name: when the limits change, earlier counts no longer
+// apply.
 type shadowReports struct {
 	names *names
 	start time.Time
 
-	// recent finds reports without a lock. It is emptied every minute, so that it neither keeps
-	// rules that are no longer in force nor turns one away forever for which there was no room.
+	// recent finds reports without a lock. It is cleared every minute, so that it neither keeps
+	// rules that are no longer in force nor forever excludes a rule for which there was no room.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex
@@ -32,21 +32,22 @@ type shadowReports struct {
 	minute int64 // since the start
 }
 
-// recentReport is the report that a rule was last counted in; nil if there was no room.
+// recentReport is a rule with its report, which is nil if there was no room for one.
 type recentReport struct {
 	rule *policy.Rule
 	*shadowReport
 }
 
-// shadowName is what a report is about.
+// shadowName identifies a report.
 type shadowName struct{ tier, policy, limits string }
 
 func newShadowReports(n *names) *shadowReports {
 	return &shadowReports{names: n, start: time.Now(), each: map[shadowName]*shadowReport{}}
 }
 
-// verdict counts a request that was allowed, for each tier or policy in shadow that judged it. Its
-// limits on requests and those on costs count as one: the latter follow the former.
+// verdict counts an allowed request for each tier or policy in shadow that judged it. The limits on
+// requests and the limits on costs of a tier or policy count as one rule: in the results, the
+// latter directly follow the former.
 func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	if v.Decision.Repeat || v.Decision.Degraded {
 		return // the store was not asked about rules in shadow
@@ -67,13 +68,12 @@ func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	}
 }
 
-// isCostsOf reports whether a rule counts the costs of the same tier or policy whose requests
-// another counts.
+// isCostsOf reports whether r counts the costs of the tier or policy whose requests other counts.
 func isCostsOf(r, other *policy.Rule) bool {
 	return r.Costs && !other.Costs && r.Tier == other.Tier && r.Policy == other.Policy
 }
 
-// of returns the report on a rule and, if it is not nil, on the one that counts costs beside it.
+// of returns the report on a rule and on the costs rule beside it, which may be nil.
 func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	at := &s.recent[recentIndex(rule.Tier, rule.Policy)]
 	r := at.Load()
@@ -84,9 +84,9 @@ func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	return r.shadowReport
 }
 
-// get returns the report on a rule and, if it is not nil, on the one that counts costs beside it.
-// It is made if there is none. If there are too many it replaces one that is idle, and is nil if
-// none is.
+// get returns the report on a rule and on the costs rule beside it, which may be nil. It creates a
+// missing report. If there are too many, the new report replaces an idle one; if none is idle, get
+// returns nil.
 func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	var limits []string
 	for _, r := range [...]*policy.Rule{rule, costs} {
@@ -109,7 +109,7 @@ func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	return r
 }
 
-// removeIdle ends a report that is idle, if there is one. The lock is held.
+// removeIdle removes an idle report, and reports whether there was one. The caller holds the lock.
 func (s *shadowReports) removeIdle() bool {
 	for name, r := range s.each {
 		if r.idle() {
@@ -151,8 +151,8 @@ func (s *shadowReports) all() (all []*shadowReport) {
 	return all
 }
 
-// show returns the reports on the rules of a set, which may be nil, and those that judged something
-// in the last minutes, each with up to n subjects.
+// show returns the reports on the rules in shadow of set, which may be nil, and on the rules that
+// judged a request in the last minutes, each with up to n subjects.
 func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowReport {
 	inForce := map[*shadowReport]bool{}
 	if set != nil {
@@ -178,7 +178,7 @@ func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowRepo
 	return list
 }
 
-// sortShadow puts those first that would have denied most.
+// sortShadow sorts reports, those that would have denied the most first.
 func sortShadow(list []ShadowReport) {
 	slices.SortFunc(list, func(a, b ShadowReport) int {
 		return cmp.Or(

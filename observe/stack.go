@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// What is asked of a store, and in the end whatever a later version of package resilience may think
-// of.
+// storeOps lists the operations of a store. The last one stands for operations that a later version
+// of package resilience may add.
 var storeOps = [...]string{"take", "amend", "command", "ping", other}
 
 const pingOp = 3
@@ -27,8 +27,8 @@ func opIndex(op string) int {
 }
 
 var (
-	// fallbackModes are those in which decisions are made without the store, and savers what makes
-	// calls to it needless.
+	// fallbackModes are the modes of deciding without the store. savers are the mechanisms that
+	// save calls to the store.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
 	savers        = [...]string{"denycache", "lease"}
 	breakerStates = [...]string{"closed", "half-open", "open"}
@@ -36,7 +36,7 @@ var (
 
 const errorKinds = len(errkind.Kinds)
 
-// storeCounters count what a stack asks of its store.
+// storeCounters counts the calls of a stack to its store.
 type storeCounters struct {
 	calls     [len(storeOps)]*histogram
 	errors    [len(storeOps)][errorKinds]atomic.Int64
@@ -54,7 +54,7 @@ func newStoreCounters() *storeCounters {
 	return c
 }
 
-// totals returns the calls of all kinds but pings, which say nothing about decisions.
+// totals returns the calls of all kinds except pings, which are not about decisions.
 func (c *storeCounters) totals() (calls buckets, failed int64) {
 	for op := range storeOps {
 		if op == pingOp {
@@ -69,7 +69,7 @@ func (c *storeCounters) totals() (calls buckets, failed int64) {
 	return calls, failed
 }
 
-// totalSaved is how many decisions needed no call.
+// totalSaved returns the number of decisions that needed no call.
 func (c *storeCounters) totalSaved() (n int64) {
 	for by := range savers {
 		n += c.saved.sum(by)
@@ -91,7 +91,8 @@ func (m *Monitor) storeCalled(e *resilience.StoreCall) {
 	}
 }
 
-// decided counts decisions that needed no call to the store, and those that were made without it.
+// decided counts decisions that needed no call to the store, and decisions that were made without
+// the store.
 func (m *Monitor) decided(e *resilience.Decided) {
 	if mode := int(e.Mode); e.Source == "fallback" && mode < len(fallbackModes) {
 		m.store.fallbacks.add(shardOf(&mode), mode, 1)
@@ -101,13 +102,14 @@ func (m *Monitor) decided(e *resilience.Decided) {
 	}
 }
 
-// Limiters returns an observer for a stack that limiters ask directly, without a guard. It observes
-// what the monitor does, and counts the stack's decisions, which have neither tier nor policy.
+// Limiters returns an observer for a stack that limiters use directly, without a guard. It passes
+// every event to the monitor, and also counts the decisions of the stack, which have neither tier
+// nor policy.
 func (m *Monitor) Limiters() stint.Observer { return limiters{m} }
 
 type limiters struct{ *Monitor }
 
-// noRule stands for the limits of limiters, which are no rule of a configuration.
+// noRule stands for the limits of limiters, which do not come from a rule in a configuration.
 var noRule = policy.Rule{Index: -1}
 
 // Observe implements [stint.Observer].
@@ -124,8 +126,8 @@ func (l limiters) Observe(ctx context.Context, event stint.Event) {
 			Rule: &noRule, Claim: about, Usages: e.Decision.Usages(), Denied: !e.Decision.Allowed,
 		}}
 		if len(e.Request.Claims) > 1 && len(v.Decision.Usages()) > 0 {
-			// It counts for the subject that was denied, or else the request's own, with the limit
-			// that matters most of all claims.
+			// Count it for the denied subject or, if none was denied, for the first subject of the
+			// request, with the limit that matters most among all claims.
 			s := v.Decision.Decisive()
 			v.Results[0].Limits, v.Results[0].Usages = []stint.Limit{*s.Limit}, []stint.Usage{s.Usage}
 		}

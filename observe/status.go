@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// Status returns how things are: the last second, every series with its history, up to n of the
-// last violations, newest last, every alert there can be, and the store's health.
+// Status returns the current state: the last second, every series with its history, up to n of the
+// last violations, newest last, every alert whatever its state, and the health of the store.
 //
-// A subscriber that asks for it misses nothing: its Point, Series, Violations and Alerts have all
-// ticks up to the second of its Point, and no part of those after it. Offenders and Store are as of
-// now.
+// A subscriber that calls Status misses nothing: Point, Series, Violations and Alerts include all
+// ticks up to the second of Point, and nothing of later ticks. Offenders and Store are as of now.
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -30,7 +29,7 @@ func (m *Monitor) Status(n int) Tick {
 	return t
 }
 
-// shown is the history that is shown: that of all processes if they share what they count.
+// shown returns the history to show: that of all processes if the monitor is shared, else its own.
 func (m *Monitor) shown() *history {
 	if f := m.fleet.Load(); f != nil {
 		return f.history
@@ -38,7 +37,7 @@ func (m *Monitor) shown() *history {
 	return m.history
 }
 
-// worst returns those with most denials in the last ten seconds.
+// worst returns the subjects with the most denials in the last ten seconds.
 func (m *Monitor) worst(now time.Time) []Offender {
 	if f := m.fleet.Load(); f != nil {
 		return f.worst(now)
@@ -46,11 +45,11 @@ func (m *Monitor) worst(now time.Time) []Offender {
 	return m.offenders.worst(now)
 }
 
-// History returns what happened, oldest first: second by second for the last 15 minutes or, if the
-// step is longer, in steps of ten seconds for the last two hours.
+// History returns the history, oldest first: second by second for the last 15 minutes or, if step
+// is longer than a second, in steps of ten seconds for the last two hours.
 func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }
 
-// Top returns up to n of those who were denied most in the last minutes, by kind: see
+// Top returns up to n offenders of a kind that were denied most in the last minutes. See
 // [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender {
 	if f := m.fleet.Load(); f != nil {
@@ -59,9 +58,10 @@ func (m *Monitor) Top(kind string, n int) []Offender {
 	return m.offenders.top(kind, n, time.Now())
 }
 
-// Offender returns what is known of one subject: at least its Ref, which stands for the subject
-// where it cannot be shown. It is the same for as long as the process lives, and means nothing to
-// others. Offender reports false if the subject is not known to have been denied in the last hour.
+// Offender returns what is known about one subject: at least its Ref, which stands for the subject
+// where it cannot be shown. The Ref stays the same for the lifetime of the process, and has no
+// meaning in other processes. Offender reports false if the subject is not known to have been
+// denied in the last hour.
 func (m *Monitor) Offender(subject string) (Offender, bool) {
 	now := time.Now()
 	found, known := m.offenders.find(subject, now)
@@ -74,13 +74,13 @@ func (m *Monitor) Offender(subject string) (Offender, bool) {
 // SubjectOf returns the subject that a Ref of this monitor stands for.
 func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(ref) }
 
-// WatchStore has the monitor ask the store for its health every few seconds, until it is closed. A
-// new probe replaces the one before.
+// WatchStore makes the monitor call probe for the health of the store every few seconds, until the
+// monitor is closed. A new probe replaces the previous one.
 //
-// What the probe says of Up, DownSince and LastError does not count: the monitor learns that from
-// the calls that are made. An error of kind "timeout" or "unreachable" means that the store does
-// not answer. Any other error means that it does not tell its health, because it may not for
-// instance. What is known of a store anyway, such as its Kind, may come with the error.
+// The monitor ignores the Up, DownSince and LastError of the probe: it learns them from actual
+// calls. An error of kind "timeout" or "unreachable" means that the store does not answer. Any
+// other error means that the store does not report its health, for instance for lack of permission.
+// The probe may return fields that are known anyway, such as Kind, together with an error.
 func (m *Monitor) WatchStore(probe func(ctx context.Context) (StoreHealth, error)) {
 	m.watch.watch(probe)
 }

@@ -14,55 +14,54 @@ import (
 )
 
 const (
-	// probeEvery is how often a store is asked how it is, and askAgain how often while calls fail.
-	// probeTime is how long it may take to say so.
+	// probeEvery is how often a store is probed, and askAgain how often while calls fail. probeTime
+	// is the timeout of a probe.
 	probeEvery = 5 * time.Second
 	askAgain   = time.Second
 	probeTime  = 2 * time.Second
-	// quiet is for how long there must have been no call for a probe to have the last word on
-	// whether the store works. What calls find out is worth more: a Redis that is out of memory
-	// still reports its health.
+	// quiet is how long there must have been no call for a probe to decide whether the store works.
+	// Calls are better evidence: a Redis that is out of memory still reports its health.
 	quiet = 2 * probeEvery
-	// answerLife is for how long a ping or a probe that was answered shows that the store answers.
+	// answerLife is how long an answered ping or probe proves that the store answers.
 	answerLife = 5 * time.Second
-	// grace is for how long answers may be late before that is an outage: one is not. An outage is
-	// over when no call has failed for as long: of a slow store some calls succeed.
+	// grace is how long answers may be late before that is an outage: a single late answer is not
+	// one. An outage ends when no call has failed for as long: some calls to a slow store succeed.
 	grace = time.Second
 )
 
-// storeWatch knows how the store is: by the calls that are made, by the breaker, and by asking it.
+// storeWatch tracks the health of the store, from calls, from the breaker and from probes.
 //
 // A store is down from the first call that fails until one succeeds, while the breaker is not
-// closed, and when it does not answer the question how it is and nobody else has called it. A
-// breaker that is half-open needs no care: the process itself makes the call that closes it. A
-// Cluster is down too while one of its masters does not answer, although calls to others succeed.
-// It is safe for concurrent use.
+// closed, and when it does not answer a probe and there were no other calls. A half-open breaker
+// needs no special handling: the process itself makes the call that closes it. A Cluster is also
+// down while one of its masters does not answer, although calls to others succeed. storeWatch is
+// safe for concurrent use.
 type storeWatch struct {
 	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
-	down      atomic.Bool  // since some call failed
+	down      atomic.Bool  // set when a call fails, until one succeeds
 	start     time.Time
-	life      context.Context // of all polls
+	life      context.Context // context of all polls
 	end       context.CancelFunc
 	polls     sync.WaitGroup
-	hurry     chan struct{} // a call has failed: the store is to be asked soon
+	hurry     chan struct{} // a call has failed: probe the store soon
 
 	mu        sync.Mutex
-	since     time.Time     // when it went down; zero if it is not
-	lostSince time.Time     // when a node was found to be lost; zero if none is
+	since     time.Time     // when the store went down; zero if it is up
+	lostSince time.Time     // when a node was found to be lost; zero if no node is lost
 	failed    time.Time     // when a call last failed
 	answered  time.Time     // when a ping or a probe was last answered
 	failure   error         // why the last call failed
-	votes     errkind.Votes // on what is wrong, since it went down
+	votes     errkind.Votes // on the fault, since the store went down
 	lastError string
 	errorAt   time.Time
 	state     string // of the breaker
 	probed    StoreHealth
-	outage    *Outage            // the present one, as last shown
-	before    *Outage            // the last that has ended
+	outage    *Outage            // the current outage, as last shown
+	before    *Outage            // the last outage that has ended
 	stop      context.CancelFunc // of the last poll
 }
 
-// newStoreWatch returns a watch of a store that is taken to be up.
+// newStoreWatch returns a watch that assumes the store is up.
 func newStoreWatch() *storeWatch {
 	w := &storeWatch{start: time.Now(), stop: func() {}, hurry: make(chan struct{}, 1)}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -70,7 +69,7 @@ func newStoreWatch() *storeWatch {
 	return w
 }
 
-// pinged follows every ping. One that is answered does not mean that calls succeed.
+// pinged records the result of a ping. An answered ping does not prove that calls succeed.
 func (w *storeWatch) pinged(err error, now time.Time) {
 	if err != nil {
 		w.called(err, now)
@@ -81,7 +80,7 @@ func (w *storeWatch) pinged(err error, now time.Time) {
 	w.mu.Unlock()
 }
 
-// called follows every other call to the store.
+// called records the result of any other call to the store.
 func (w *storeWatch) called(err error, now time.Time) {
 	switch {
 	case err == nil:
@@ -105,8 +104,8 @@ func (w *storeWatch) called(err error, now time.Time) {
 	}
 }
 
-// isFailure reports whether an error says something about the store: not that a caller gave up,
-// that one slot is being moved, nor that the call was not made.
+// isFailure reports whether an error means that the store failed. It does not if the caller gave
+// up, if a slot is being moved, or if the call was not made.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
 	return errors.As(err, &failure) && failure.Kind != errkind.Refused && failure.Kind != errkind.Migrating &&
@@ -118,7 +117,7 @@ func (w *storeWatch) up() {
 	w.down.Store(false)
 }
 
-// fails notes why the store does not.
+// fails records why the store does not work.
 func (w *storeWatch) fails(err error, now time.Time) {
 	w.failure, w.lastError, w.errorAt = err, label.Line(err.Error()), now
 	w.votes.Add(err, now)
@@ -128,12 +127,12 @@ func (w *storeWatch) fails(err error, now time.Time) {
 	}
 }
 
-// trusted is whether the breaker lets calls through to the store.
+// trusted reports whether the breaker lets calls through to the store.
 func (w *storeWatch) trusted() bool {
 	return w.state == "" || w.state == breakerStates[0]
 }
 
-// breaker follows a change of the breaker's state.
+// breaker records a change of the breaker's state.
 func (w *storeWatch) breaker(state string, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,13 +146,13 @@ func (w *storeWatch) breaker(state string, now time.Time) {
 	}
 }
 
-// isDown reports whether the store, or a part of it, cannot be asked. The lock is held.
+// isDown reports whether the store, or a part of it, does not work. The caller holds the lock.
 func (w *storeWatch) isDown(now time.Time) bool {
 	late := errkind.Of(w.failure) == errkind.Timeout && w.trusted() && now.Sub(w.since) < grace
 	return !w.since.IsZero() && !late || !w.lostSince.IsZero()
 }
 
-// follow begins and ends outages. The lock is held.
+// follow begins and ends outages. The caller holds the lock.
 func (w *storeWatch) follow(now time.Time) {
 	if !w.isDown(now) {
 		if w.outage != nil && now.Sub(w.failed) >= grace {
@@ -208,7 +207,7 @@ func (w *storeWatch) health() StoreHealth {
 	return s
 }
 
-// fresh reports whether what the store says of itself is not out of date.
+// fresh reports whether the store's report about itself is up to date.
 func (s *StoreHealth) fresh(now time.Time) bool {
 	return s.Redis != nil && now.Sub(s.At) <= probeEvery+2*probeTime
 }

@@ -13,7 +13,8 @@ import (
 // probe asks a store for its health; see [Monitor.WatchStore].
 type probe = func(ctx context.Context) (StoreHealth, error)
 
-// watch asks the store every few seconds from now on, until close. It replaces an earlier probe.
+// watch starts to probe the store every few seconds, until close. The new probe replaces an earlier
+// one.
 func (w *storeWatch) watch(ask probe) {
 	ctx, cancel := context.WithCancel(w.life)
 	w.mu.Lock()
@@ -25,7 +26,7 @@ func (w *storeWatch) watch(ask probe) {
 	}
 }
 
-// close ends the asking, for good.
+// close ends probing for good.
 func (w *storeWatch) close() {
 	w.mu.Lock()
 	w.end()
@@ -69,7 +70,7 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 		return
 	}
 	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
-	if err != nil && health.Kind != "" { // what only the store knows is as it was
+	if err != nil && health.Kind != "" { // keep the last values of what only the store knows
 		health.Redis, health.Warnings, health.At = w.probed.Redis, w.probed.Warnings, w.probed.At
 		health.Lost = w.probed.Lost
 		w.probed = health
@@ -84,14 +85,14 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	case !unanswered(err):
 		w.lastError, w.errorAt = label.Line(err.Error()), now
 	case idle:
-		if errkind.Of(err) == errkind.Other { // the time of the probe is over
+		if errkind.Of(err) == errkind.Other { // the probe timed out
 			err = &stint.StoreError{Op: "info", Kind: errkind.Timeout, Err: err}
 		}
 		w.fails(err, now)
 	}
 }
 
-// nodes notes since when nodes are lost. The lock is held.
+// nodes records since when nodes are lost. The caller holds the lock.
 func (w *storeWatch) nodes(now time.Time) {
 	switch {
 	case len(w.probed.Lost) == 0:
@@ -101,7 +102,7 @@ func (w *storeWatch) nodes(now time.Time) {
 	}
 }
 
-// unanswered reports whether an error of a probe means that the store does not answer.
+// unanswered reports whether the error of a probe means that the store does not answer.
 func unanswered(err error) bool {
 	kind := errkind.Of(err)
 	return kind == errkind.Timeout || kind == errkind.Unreachable ||

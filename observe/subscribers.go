@@ -2,18 +2,18 @@ package observe
 
 import "sync"
 
-// ticksAhead is how many ticks a subscriber may be behind before it misses some.
+// ticksAhead is how many ticks a subscriber may fall behind before it misses some.
 const ticksAhead = 4
 
-// subscribers are those who receive a tick every second. The zero value has none.
+// subscribers holds the channels that receive a tick every second. The zero value is empty.
 type subscribers struct {
 	mu     sync.Mutex
-	each   map[chan Tick]bool // whether alerts may have changed that the subscriber does not know of
+	each   map[chan Tick]bool // whether the subscriber may have missed a change of alerts
 	closed bool
 }
 
-// send sends a tick to everyone. A subscriber that is new, or has missed a tick, receives all
-// alerts whether they have changed or not.
+// send sends a tick to all subscribers. A subscriber that is new, or has missed a tick, receives
+// all alerts even if they have not changed.
 func (s *subscribers) send(t Tick, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,9 +41,10 @@ func (s *subscribers) close() {
 	s.each = nil
 }
 
-// Subscribe returns a channel with what happens, one tick a second, and a function that ends it. A
-// subscriber that does not receive for some seconds misses ticks. The channel is closed when the
-// subscription ends or the monitor is closed. What ticks refer to must not be changed.
+// Subscribe returns a channel that receives one tick per second, and a function that ends the
+// subscription. A subscriber that does not receive for some seconds misses ticks. The channel is
+// closed when the subscription ends or the monitor is closed. Subscribers must not modify what
+// ticks refer to.
 func (m *Monitor) Subscribe() (ticks <-chan Tick, cancel func()) {
 	s := &m.subscribers
 	own := make(chan Tick, ticksAhead)

@@ -6,30 +6,30 @@ import (
 )
 
 const (
-	// surgeLife is after how long more traffic is the usual.
+	// surgeLife is how long a surge can last before its traffic counts as usual.
 	surgeLife = time.Hour
-	// surgeShare is the share of the requests from which on newcomers explain a surge.
+	// surgeShare is the smallest share of the requests with which newcomers explain a surge.
 	surgeShare = 0.5
 )
 
-// Surge is traffic that is many times the usual.
+// Surge is traffic at many times the usual rate.
 type Surge struct {
 	Since time.Time `json:"since"`
-	// Times is the rate of the last minute, compared with that of the hour before the surge.
+	// Times is the rate of the last minute divided by the rate of the hour before the surge.
 	Times float64 `json:"times"`
-	// Text says whose the requests are: "Traffic is 9 times the usual, from about 3,000 new
-	// addresses, all below their limits."
+	// Text describes where the requests come from: "Traffic is 9 times the usual, from about 3,000
+	// new addresses, all below their limits."
 	Text string `json:"text"`
 }
 
-// surges finds surges. What is usual stays the same while one lasts.
+// surges detects surges. The usual rate does not change during a surge.
 type surges struct {
-	since time.Time // of the one that lasts; zero if none does
-	usual float64   // decisions per second before it
+	since time.Time // start of the current surge; zero if there is none
+	usual float64   // decisions per second before the surge
 }
 
-// look compares the last minute with the usual. Without a surge the result has its Times only, 0 if
-// there is too little to say.
+// look compares the last minute with the usual rate. Without a surge the result has only Times,
+// which is 0 if there is too little data.
 func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute Point) {
 	minute, _ = h.sum(spikeWindow)
 	rate := float64(minute.decisions()) / spikeWindow.Seconds()
@@ -53,7 +53,7 @@ func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute
 	return found, minute
 }
 
-// surge returns the surge that lasts, if one does, with its text.
+// surge returns the current surge, if there is one, with its text.
 func (m *Monitor) surge(now time.Time, processes int) Surge {
 	found, minute := m.surges.look(now, m.alerts, m.shown())
 	if found.Since.IsZero() {
@@ -64,7 +64,7 @@ func (m *Monitor) surge(now time.Time, processes int) Surge {
 	if share >= surgeShare {
 		about := ""
 		switch {
-		case processes > 1: // this one has not seen all
+		case processes > 1: // this process has not seen all subjects
 			about = "at least "
 		case !m.newcomers.exact():
 			about = "about "
@@ -81,7 +81,7 @@ func (m *Monitor) surge(now time.Time, processes int) Surge {
 	return found
 }
 
-// plural is what subjects of a kind are called.
+// plural returns the noun for n subjects of a kind.
 func plural(kind string, n int64) string {
 	name := map[string]string{"ip": "address", "user": "user", "apikey": "API key", "session": "session"}[kind]
 	switch {

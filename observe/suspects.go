@@ -15,29 +15,31 @@ const (
 	// maxSuspects is how many subjects are kept, and suspectLife how long after their last denial.
 	maxSuspects = 4096
 	suspectLife = time.Hour
-	// suspectSeconds is what rates are of.
+	// suspectSeconds is the period over which rates are computed.
 	suspectSeconds = 10
-	// maxSuspectPolicies is how many policies are counted for a suspect.
+	// maxSuspectPolicies is the maximum number of policies counted for a suspect.
 	maxSuspectPolicies = 4
-	// worstSuspects is how many of them a tick has.
+	// worstSuspects is the number of suspects in a tick.
 	worstSuspects = 3
 )
 
-// suspects keeps details of the subjects that were denied last: how many requests they send, how
-// many of these are denied, since when, and by which policies. In an attack from very many subjects
-// those that are denied most stay, because they are denied again before others have replaced them.
+// suspects keeps details of the subjects that were denied most recently: how many requests they
+// send, how many of these are denied, since when, and by which policies. In an attack from very
+// many subjects, those that are denied most stay, because they are denied again before others
+// replace them.
 //
-// The mutex of offenders guards all but known.
+// The mutex of offenders guards all fields except known.
 type suspects struct {
 	names *names
-	// known are the suspects as of the last tick, by name. Their allowed requests are counted too.
+	// known holds the suspects as of the last tick, by name. Their allowed requests are counted
+	// too.
 	known atomic.Pointer[map[string]*suspect]
 
-	each    list.List // of *suspect, the one that was denied last first
+	each    list.List // of *suspect, the most recently denied first
 	byName  map[string]*list.Element
 	changed bool // since known was made
 	ticks   int
-	at      [suspectSeconds + 1]time.Time // the last ticks
+	at      [suspectSeconds + 1]time.Time // the times of the last ticks
 }
 
 type suspect struct {
@@ -45,7 +47,7 @@ type suspect struct {
 	first, last time.Time // denials
 	denied      int64
 	allowed     atomic.Int64
-	// banned counts the denials by its ban, since it was last allowed, or denied by a limit.
+	// banned counts the denials by its ban since it was last allowed or denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
 	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals as of the last ticks
@@ -81,8 +83,8 @@ func (s *suspects) denied(name, policy string, banned bool, now time.Time, n int
 	}
 }
 
-// add adds a suspect. If there are too many, it takes the memory of the one that was denied longest
-// ago. Until the next tick the allowed requests of that one count for it.
+// add adds a suspect. If there are too many, it reuses the entry of the suspect that was denied
+// longest ago. Until the next tick, allowed requests of the old suspect count for the new one.
 func (s *suspects) add(name string, now time.Time) *list.Element {
 	if s.byName == nil {
 		s.byName = map[string]*list.Element{}
@@ -104,8 +106,8 @@ func (s *suspects) add(name string, now time.Time) *list.Element {
 	return e
 }
 
-// allowed counts an allowed request for those of its subjects that are suspects. Requests wait for
-// it, so it takes no lock.
+// allowed counts an allowed request for those of its subjects that are suspects. It is on the
+// request path, so it takes no lock.
 func (s *suspects) allowed(results []policy.Result) {
 	known := s.known.Load()
 	if known == nil {
@@ -158,7 +160,7 @@ func (s *suspects) recent(who *suspect) (allowed, denied int64) {
 	return who.allowed.Load() - past.allowed, who.denied - past.denied
 }
 
-// worst returns the names of those with most denials in the last ten seconds.
+// worst returns the names of the suspects with the most denials in the last ten seconds.
 func (s *suspects) worst() []string {
 	type counted struct {
 		name   string
@@ -169,7 +171,7 @@ func (s *suspects) worst() []string {
 		who := e.Value.(*suspect)
 		_, denied := s.recent(who)
 		if denied == 0 {
-			break // nor were those behind it denied, which were last denied before it
+			break // the suspects behind it were last denied even earlier
 		}
 		all = append(all, counted{who.name, denied})
 	}
@@ -183,7 +185,7 @@ func (s *suspects) worst() []string {
 	return names
 }
 
-// describe adds what is known of a subject to an offender. It reports whether anything is.
+// describe adds what is known about a subject to an offender. It reports whether anything is known.
 func (s *suspects) describe(name string, o *Offender, now time.Time) bool {
 	e := s.byName[name]
 	if e == nil {

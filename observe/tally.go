@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// Counters are kept several times over, so that goroutines which count at the same time rarely
-// write to the same memory; they are added up when somebody looks.
+// Every counter has several copies, so that goroutines that count at the same time rarely write to
+// the same memory. Reading a counter adds up its copies.
 const (
 	shards    = 1 << shardBits
 	shardBits = 3
-	// lineWords is how many counters lie on two cache lines, which processors fetch together.
+	// lineWords is the number of counters in two cache lines, which processors fetch together.
 	lineWords = 16
 )
 
@@ -25,7 +25,7 @@ func newTally(n int) tally {
 	return tally{counters: make([]atomic.Int64, shards*stride), stride: stride}
 }
 
-// add adds to the ith counter, and returns what the shard has of it.
+// add adds to the ith counter, and returns the shard's part of its value.
 func (t *tally) add(s shard, i int, n int64) int64 { return t.counters[int(s)*t.stride+i].Add(n) }
 
 func (t *tally) sum(i int) (n int64) {
@@ -35,11 +35,11 @@ func (t *tally) sum(i int) (n int64) {
 	return n
 }
 
-// shard is which of its copies of the counters a goroutine adds to.
+// shard is the index of the copy of the counters that a goroutine adds to.
 type shard uint32
 
-// shardOf chooses a shard by where something lies that only the calling goroutine has, on its stack
-// for instance. To draw one at random would take as long as the counting.
+// shardOf chooses a shard by an address that only the calling goroutine uses, for instance on its
+// stack. A random choice would take as long as the counting.
 func shardOf[T any](own *T) shard {
 	const pageBits, spread = 11, 0x9e3779b97f4a7c15 // stacks are at least two kilobytes; Fibonacci's hash
 	return shard(uint64(uintptr(unsafe.Pointer(own))) >> pageBits * spread >> (64 - shardBits))

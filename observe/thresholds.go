@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// thresholds counts, logs and posts which shares of quotas subjects have reached.
+// thresholds counts, logs and posts the shares of quotas that subjects reach.
 type thresholds struct {
 	logger   *slog.Logger
 	log      logsample.Sampler
@@ -23,7 +23,7 @@ type thresholds struct {
 	webhooks []*webhook
 }
 
-// thresholdName is what thresholds are counted by.
+// thresholdName is the key under which thresholds are counted.
 type thresholdName struct {
 	tier, policy string
 	percent      int
@@ -46,7 +46,7 @@ func newThresholds(c *Config) *thresholds {
 	return t
 }
 
-// thresholdPlan says how thresholds are posted: for about an hour.
+// thresholdPlan returns how thresholds are posted: with retries for about an hour.
 func thresholdPlan(name string, key []byte) webhookPlan {
 	plan := webhookPlan{name: name, kind: "thresholds", media: "application/cloudevents+json", key: key,
 		queue: 50_000, workers: 8}
@@ -58,7 +58,7 @@ func thresholdPlan(name string, key []byte) webhookPlan {
 	return plan
 }
 
-// add takes an event.
+// add counts, logs and posts an event.
 func (t *thresholds) add(e *policy.Threshold, names *names) {
 	name := thresholdName{clean(e.Rule.Tier), clean(e.Rule.Policy), e.Percent}
 	t.counts.get(name).count.Add(1)
@@ -76,7 +76,7 @@ func (t *thresholds) add(e *policy.Threshold, names *names) {
 	}
 }
 
-// cloudEvent is a CloudEvent in version 1.0, with a threshold.
+// cloudEvent is a CloudEvent, version 1.0, with a threshold.
 type cloudEvent struct {
 	SpecVersion string        `json:"specversion"`
 	ID          string        `json:"id"`
@@ -101,9 +101,9 @@ type thresholdData struct {
 	Instance string    `json:"instance"`
 }
 
-// message is an event as it is posted.
+// message returns the message to post for an event.
 func (t *thresholds) message(e *policy.Threshold) message {
-	body, _ := json.Marshal(cloudEvent{ // it has nothing that cannot be written
+	body, _ := json.Marshal(cloudEvent{ // never fails
 		SpecVersion: "1.0", ID: e.ID, Source: "/stint", Type: "io.github.stint-limiter.threshold",
 		Subject: e.Subject, Time: time.Now().UTC().Truncate(time.Millisecond), DataType: "application/json",
 		Data: thresholdData{Subject: e.Subject, Policy: e.Rule.Policy, Tier: e.Rule.Tier, Scope: e.Scope,
@@ -113,7 +113,7 @@ func (t *thresholds) message(e *policy.Threshold) message {
 	return message{id: e.ID, what: label.Short(e.Subject), body: body}
 }
 
-// close posts what waits, and ends.
+// close posts the queued messages and closes the webhooks.
 func (t *thresholds) close() {
 	var work sync.WaitGroup
 	for _, w := range t.webhooks {

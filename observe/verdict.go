@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// verdict counts a decision. What is denied, or would be but for shadow, is counted under the
-// policy that does so, and everything else under the request's route.
+// verdict counts a decision. A request that is denied, or would be denied if enforced (shadow), is
+// counted under the policy that denies it, and every other request under its route.
 func (m *Monitor) verdict(v *policy.Verdict) {
 	in := shardOf(v)
 	if v.Took > 0 {
@@ -37,10 +37,10 @@ func (m *Monitor) verdict(v *policy.Verdict) {
 	m.ledger.ofRoute(v).count(in, why)
 }
 
-// shadowed counts a request that was allowed, and that rules in shadow judged too.
+// shadowed counts an allowed request that rules in shadow also judged.
 func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 	m.offenders.shadow.verdict(in, v)
-	var would *policy.Result // the first that would have denied it
+	var would *policy.Result // the first result that would have denied the request
 	for i := range v.Results {
 		if r := &v.Results[i]; r.Shadow && r.Denied {
 			would = r
@@ -48,7 +48,7 @@ func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 		}
 	}
 	if would == nil || v.Decision.Degraded {
-		limited := !v.Results[0].Shadow || v.Set == nil // Envoy's limits count in shadow as they do otherwise
+		limited := !v.Results[0].Shadow || v.Set == nil // Envoy's limits count the same in shadow
 		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))
 		return
 	}
@@ -87,8 +87,8 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	}
 }
 
-// show adds a denial to the feed, or what would be one but for shadow, with the result that is to
-// blame if there is one.
+// show adds a denial to the feed, or a request that would be denied if enforced (shadow), with the
+// result that caused it, if any.
 func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.Result) {
 	d := &v.Decision
 	switch {
@@ -108,7 +108,7 @@ func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.
 	})
 }
 
-// clock is a clock that is right to the second, and costs nothing to read.
+// clock is a clock that is accurate to the second, and cheap to read.
 type clock struct{ at atomic.Pointer[time.Time] }
 
 func (c *clock) set(now time.Time) { c.at.Store(&now) }

@@ -22,20 +22,21 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Webhook is an address that a [Monitor] posts a [policy.Threshold] to. docs/thresholds.md says
-// what is posted, and what can be lost or repeated.
+// Webhook is an address to which a [Monitor] posts each [policy.Threshold]. docs/thresholds.md
+// describes the body, and which messages can be lost or repeated.
 type Webhook struct {
 	// URL begins with https://, or with http:// on a loopback address. Redirects are not followed.
 	URL string
-	// Key signs what is posted, so that the receiver knows who it is from. It has at least 16
+	// Key signs messages, so that the receiver can verify the sender. It must have at least 16
 	// bytes.
 	Key []byte
 }
 
-// minWebhookKey is the shortest key in bytes.
+// minWebhookKey is the minimum length of a key in bytes.
 const minWebhookKey = 16
 
-// Validate reports every mistake there is. It does not show the address, which may be a secret.
+// Validate reports every mistake in w. Its errors do not contain the address, which may be a
+// secret.
 func (w *Webhook) Validate() error {
 	var errs []error
 	if wrong := words.WrongWebhook(w.URL); wrong != "" {
@@ -50,32 +51,32 @@ func (w *Webhook) Validate() error {
 const (
 	// webhookTime is how long a receiver may take to answer.
 	webhookTime = 5 * time.Second
-	// webhookDrain is how long what waits may take to be posted when a webhook is closed.
+	// webhookDrain is how long a webhook that is closed may take to post its queue.
 	webhookDrain = 5 * time.Second
 )
 
 // message is something to post.
 type message struct {
-	id   string // of the event
-	what string // it is about, for the log
+	id   string // id of the event
+	what string // subject of the message, for the log
 	body []byte
 }
 
-// webhookPlan says how messages of a kind are posted.
+// webhookPlan configures how messages of a kind are posted.
 type webhookPlan struct {
 	name    string // of the webhook in metrics
 	kind    string // of messages, such as "alerts"
 	media   string // type of the bodies
-	key     []byte // signs them; nil does not
-	queue   int    // how many may wait
-	workers int    // how many are posted at the same time: one posts them in their order
-	// pauses are those before the second attempt to post a message, and so on.
+	key     []byte // signs the bodies; nil for unsigned
+	queue   int    // maximum number of waiting messages
+	workers int    // how many messages are posted concurrently; one worker keeps their order
+	// pauses are the pauses before the second attempt to post a message, the third, and so on.
 	pauses []time.Duration
 }
 
-// webhook posts messages to an address, in the background. A receiver that is slow or gone holds up
-// only itself: what it does not take is dropped, counted and logged. The address is a secret,
-// because those of chats are, and is not logged.
+// webhook posts messages to an address, in the background. A slow or unreachable receiver delays
+// nothing else: messages that it does not accept are dropped, counted and logged. The address is
+// not logged, because webhook addresses of chat services are secrets.
 type webhook struct {
 	webhookPlan
 	address string
@@ -91,7 +92,7 @@ type webhook struct {
 	posted, failed, dropped atomic.Int64
 }
 
-// newWebhook returns a webhook that is to be started.
+// newWebhook returns a webhook that has not been started.
 func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook {
 	return &webhook{webhookPlan: plan, address: address, logger: logger, drain: webhookDrain,
 		queue: make(chan message, plan.queue), closing: make(chan struct{}),
@@ -104,7 +105,7 @@ func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook 
 	}
 }
 
-// start begins to post, until the webhook is closed.
+// start starts posting, until the webhook is closed.
 func (w *webhook) start() *webhook {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
@@ -114,7 +115,7 @@ func (w *webhook) start() *webhook {
 	return w
 }
 
-// send posts a message when its turn comes, unless too many are waiting.
+// send queues a message, or drops it if too many are waiting.
 func (w *webhook) send(m message) {
 	select {
 	case w.queue <- m:
@@ -127,7 +128,7 @@ func (w *webhook) send(m message) {
 	}
 }
 
-// close posts what waits, for some seconds, and ends.
+// close posts the queued messages, for some seconds, and stops.
 func (w *webhook) close() {
 	close(w.closing)
 	late := time.AfterFunc(w.drain, w.cancel)
@@ -158,8 +159,8 @@ func (w *webhook) run(ctx context.Context) {
 	}
 }
 
-// deliver posts a message, several times if that may help. Once the webhook is closing, there is
-// one more attempt.
+// deliver posts a message, and retries if that may help. Once the webhook is closing, there is one
+// more attempt.
 func (w *webhook) deliver(ctx context.Context, m *message) {
 	last := false
 	for i := 0; ; i++ {
@@ -185,7 +186,7 @@ func (w *webhook) deliver(ctx context.Context, m *message) {
 	}
 }
 
-// post posts once. It reports whether to try again.
+// post posts a message once. It reports whether to try again.
 func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.address, bytes.NewReader(m.body))
 	if err != nil {
@@ -204,7 +205,7 @@ func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) 
 		return true, err
 	}
 	defer answer.Body.Close()
-	_, _ = io.CopyN(io.Discard, answer.Body, 1<<16) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, answer.Body, 1<<16) // so that the connection can be reused
 	switch code := answer.StatusCode; {
 	case code < 300:
 		return false, nil
@@ -213,8 +214,8 @@ func (w *webhook) post(ctx context.Context, m *message) (again bool, err error) 
 	}
 }
 
-// sign adds a signature of id, time and body, in the form of https://www.standardwebhooks.com, for
-// which there are libraries in many languages.
+// sign adds a signature of id, time and body, in the format of https://www.standardwebhooks.com,
+// for which libraries exist in many languages.
 func (w *webhook) sign(header http.Header, m *message, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, w.key)
@@ -225,10 +226,10 @@ func (w *webhook) sign(header http.Header, m *message, now time.Time) {
 	header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
-// instanceName is how this process is called in what it posts.
+// instanceName returns the name of this process in messages.
 func instanceName(configured string) string {
 	if configured == "" {
-		configured, _ = os.Hostname() // without one there is nothing better than ""
+		configured, _ = os.Hostname() // "" if there is no host name
 	}
 	return configured
 }

@@ -1,5 +1,5 @@
-// Package answer writes the answers of stint's own listeners, so that they all look alike. Errors
-// are
+// Package answer writes the answers of stint's own listeners, so that all have the same form.
+// Errors are
 //
 //	{"error": "not_found", "message": "There is nothing here."}
 //
@@ -13,7 +13,7 @@ import (
 	"strconv"
 )
 
-// Problem is why a request failed.
+// Problem describes why a request failed.
 type Problem struct {
 	// Error is one word, for programs. It never changes.
 	Error string `json:"error"`
@@ -32,7 +32,8 @@ func JSON(w http.ResponseWriter, status int, body any) { write(w, status, body, 
 // Indented answers with a value for people to read.
 func Indented(w http.ResponseWriter, status int, body any) { write(w, status, body, "  ") }
 
-// unwritable is the answer if a value cannot be encoded, which no caller's value can cause.
+// unwritable is the answer if a value cannot be encoded, which does not happen with the values of
+// any caller.
 const unwritable = `{"error":"internal","message":"The answer could not be written."}` + "\n"
 
 func write(w http.ResponseWriter, status int, body any, indent string) {
@@ -53,7 +54,7 @@ func Text(w http.ResponseWriter, status int, text string) {
 	send(w, status, "text/plain; charset=utf-8", []byte(text))
 }
 
-// send writes a whole answer that must not be cached.
+// send writes a complete answer that must not be cached.
 func send(w http.ResponseWriter, status int, media string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", media)

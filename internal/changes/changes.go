@@ -1,4 +1,4 @@
-// Package changes says what is different between two sets of rules, for people who look for the
+// Package changes describes the differences between two sets of rules, for people who look for the
 // cause of denials.
 package changes
 
@@ -22,12 +22,12 @@ func Sets(was, is *policy.Set) []reload.Change {
 	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
 }
 
-// Fingerprint returns a short text that two sets have in common only if they decide alike.
+// Fingerprint returns a short text that is the same for two sets only if they decide alike.
 func Fingerprint(set *policy.Set) string {
 	spec := *set.Spec()
 	spec.Source = nil
 	text, err := json.Marshal(&spec)
-	if err != nil { // a spec has numbers, texts, lists and maps of them
+	if err != nil { // cannot happen: a spec has only numbers, strings, lists and maps
 		panic(fmt.Sprintf("changes: %v", err))
 	}
 	return Digest(text)
@@ -43,8 +43,8 @@ func Digest(texts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:length])
 }
 
-// limited is what a change of limits is of: a policy, or a tier if the policy is "", and whether it
-// counts costs.
+// limited identifies the limits that change: those of a policy, or of a tier if policy is "", on
+// requests or on costs.
 type limited struct {
 	policy string
 	costs  bool
@@ -66,7 +66,7 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 	}
 	keyOf := func(r *policy.Rule) key { return key{limited{r.Policy, r.Costs}, r.Tier} }
 	before, after := map[key]*policy.Rule{}, map[key]*policy.Rule{}
-	all := map[limited]int{} // how many tiers have it, before or after
+	all := map[limited]int{} // how many tiers have the limits, before or after
 	var order []key
 	for i, list := range [...][]*policy.Rule{is, was} {
 		into := [...]map[key]*policy.Rule{after, before}[i]
@@ -81,7 +81,7 @@ func Rules(was, is []*policy.Rule) []reload.Change {
 	}
 	type same struct {
 		limited
-		tier     string // only of a tier's own limits
+		tier     string // set only for the limits of a tier
 		from, to string
 	}
 	alike := map[same]*group{}
@@ -137,8 +137,8 @@ func text(r *policy.Rule) string {
 	return limits
 }
 
-// tighter reports whether a rule may deny what it did not deny before: unless each of its limits
-// was there, and allowed no more.
+// tighter reports whether a rule may deny requests that it did not deny before. It may unless each
+// of its limits existed before and allowed no more than now.
 func tighter(was, is *policy.Rule) bool {
 	switch {
 	case is == nil || is.Enforced == 0:
@@ -155,7 +155,7 @@ func tighter(was, is *policy.Rule) bool {
 	})
 }
 
-// settings lists what else is different: by tier, by policy, and for all of them.
+// settings lists all other differences: by tier, by policy, and for the whole set.
 func settings(was, is *policy.Set) []reload.Change {
 	var list []reload.Change
 	add := func(text string, mine func(*policy.Rule) bool) {
@@ -182,8 +182,9 @@ func settings(was, is *policy.Set) []reload.Change {
 	return list
 }
 
-// each finds the tiers or the policies that differ in something other than their limits, and calls
-// a function with the name of each and what is different. The name is "" for their order.
+// each finds the tiers or policies that differ in something other than their limits, and calls
+// found with the name of each and a text about the difference. The name is "" for a change of their
+// order.
 func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
 	in := func(list []T, name string) int {
 		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })
@@ -214,8 +215,8 @@ func each[T any](was, is []T, kind string, nameOf func(T) string, found func(nam
 	}
 }
 
-// different returns the names of the fields in which two structs differ, as configurations write
-// them, but for some.
+// different returns the names, as written in configurations, of the fields in which two structs
+// differ, except the fields in but.
 func different[T any](a, b T, but ...string) (fields []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {
@@ -227,7 +228,7 @@ func different[T any](a, b T, but ...string) (fields []string) {
 	return fields
 }
 
-// snake turns the name of a field into one with underscores: MaxDebt into max_debt.
+// snake converts the name of a field to snake case: MaxDebt to max_debt.
 func snake(name string) string {
 	var b strings.Builder
 	var before rune

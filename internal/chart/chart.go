@@ -1,5 +1,6 @@
-// Package chart draws the charts of stint's pages: of the dashboard, which serves static/chart.js
-// and static/chart.css next to its own files, and of reports, which include both in one HTML file:
+// Package chart draws the charts of stint's pages: those of the dashboard, which serves
+// static/chart.js and static/chart.css next to its own files, and those of reports, which include
+// both in one HTML file:
 //
 //	<style>chart.Style</style>
 //	<script type="module">chart.Script … what the report draws …</script>
@@ -11,12 +12,12 @@ package chart
 
 import _ "embed" // the two files
 
-// Script is an ECMAScript module.
+// Script is the ECMAScript module that draws the charts.
 //
 //go:embed chart.js
 var Script string
 
-// Style is its style sheet.
+// Style is the style sheet of the charts.
 //
 //go:embed chart.css
 var Style string

@@ -1,6 +1,6 @@
 // Package label makes texts safe to show: in logs, on pages, in messages, on terminals. The sender
-// of a request chooses the subject, so it may hold line breaks, terminal codes, half a character, a
-// kilobyte, or somebody's secret.
+// of a request chooses the subject, so it may contain line breaks, terminal codes, half a
+// character, a kilobyte, or a secret.
 package label
 
 import (
@@ -19,21 +19,22 @@ import (
 const (
 	// shown is how many bytes of an identifier Short shows.
 	shown = 6
-	// longest is how many bytes of anything are shown at all.
+	// longest is the maximum number of bytes of any text that are shown.
 	longest = 128
-	// longestKind is how long the word before the colon may be. A longer one is part of a secret.
+	// longestKind is the maximum length of the word before the colon. A longer one is part of a
+	// secret.
 	longestKind = 12
 
 	// tagged is how many bytes of a ref Tagged shows.
 	tagged = 4
 
-	// more and hidden stand for what is left out, and secret for a password.
+	// more and hidden replace text that is left out, and secret replaces a password.
 	more, hidden = "…", ".x"
 	secret       = "xxxxx"
 )
 
 // Short returns a subject or a key on one line, with only the beginning of its identifier:
-// "user:mallor…". Of an address it keeps the network, and drops a scope: "ip:203.0.113.x",
+// "user:mallor…". For an address it keeps the network and drops a scope: "ip:203.0.113.x",
 // "ip:2001:db8:1::/48".
 func Short(subject string) string {
 	kind, identifier := split(subject)
@@ -46,7 +47,7 @@ func Short(subject string) string {
 }
 
 // Tagged returns a subject as [Short] does and, if that hides some of it, with the beginning of a
-// ref that stands for it: "user:mallor…#x1y2". So subjects that begin alike look different.
+// ref that stands for it: "user:mallor…#x1y2". So subjects with the same beginning look different.
 func Tagged(subject, ref string) string {
 	short := Short(subject)
 	if short == Line(subject) || len(ref) < tagged {
@@ -70,9 +71,9 @@ func IsShort(text string) bool {
 		strings.Count(identifier, ".") == 3
 }
 
-// Line returns a text on one line, in printable characters, and cut if it is long. It escapes what
-// cannot be printed as Go does, `\n` for a line break, and therefore doubles backslashes, so that
-// each result stands for one text. Quotes stay as they are: logs and JSON escape them.
+// Line returns a text on one line, in printable characters, and truncated if it is long. It escapes
+// unprintable characters as Go does, `\n` for a line break, and doubles backslashes, so that each
+// result stands for exactly one text. Quotes are unchanged: logs and JSON escape them.
 func Line(text string) string {
 	quoted := strconv.Quote(words.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped

@@ -1,5 +1,5 @@
-// Package logqueue keeps a log that cannot be written from stopping the program that logs: a pipe
-// that is not read, a disk that is full. Records wait in a bounded queue. What does not fit is
+// Package logqueue prevents a log that cannot be written, such as a pipe that is not read or a full
+// disk, from blocking the program. Records wait in a bounded queue. Records that do not fit are
 // dropped and counted.
 package logqueue
 
@@ -11,36 +11,36 @@ import (
 )
 
 const (
-	// size is how many bytes may wait, and as many again are being written: some thousands of
-	// records, which take a reader that is only slow a few seconds.
+	// size is how many bytes may wait while as many again are being written: some thousands of
+	// records, which a slow reader reads within a few seconds.
 	size = 512 << 10
-	// pieceSize is how many bytes a pipe takes in one piece (PIPE_BUF of Linux). Lines of several
-	// processes that share a pipe are not mixed if no write is longer.
+	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
+	// Lines of several processes that share a pipe are not mixed if no write is longer.
 	pieceSize = 4096
 )
 
 // Writer is a queue in front of a writer. Every Write is one record: a line with its line break.
 // Records are written in order. When the queue is full, records are dropped until it is empty, and
-// then a record in their place says how many. It is safe for concurrent use.
+// then a record in their place reports their number. It is safe for concurrent use.
 type Writer struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
 
 	mu      sync.Mutex // never held while something is written
 	waiting []byte
-	writing []byte // of the goroutine that writes
-	busy    bool   // there is such a goroutine
+	writing []byte // used by the writing goroutine
+	busy    bool   // whether there is a writing goroutine
 	full    bool   // records are dropped until nothing is waiting
 	dropped int64
-	// unreported is how many were dropped since the last report.
+	// unreported is how many records were dropped since the last report.
 	unreported int64
-	idle       chan struct{} // closed when everything is written; nil unless Flush waits
+	idle       chan struct{} // closed when everything is written; nil unless Flush is waiting
 
-	torn bool // of the goroutine that writes: the last write ended in the middle of a line
+	torn bool // used by the writing goroutine: the last write ended in the middle of a line
 }
 
-// New returns a queue in front of a writer. The function report writes the record that says how
-// many were dropped.
+// New returns a queue in front of a writer. report writes the record that reports how many records
+// were dropped.
 func New(to io.Writer, report func(to io.Writer, dropped int64)) *Writer {
 	return &Writer{to: to, report: report, waiting: make([]byte, 0, size), writing: make([]byte, 0, size)}
 }
@@ -68,7 +68,7 @@ func (w *Writer) Dropped() int64 {
 	return w.dropped
 }
 
-// Flush waits until everything is written, but not longer than so long.
+// Flush waits until everything is written, but not longer than atMost.
 func (w *Writer) Flush(atMost time.Duration) {
 	w.mu.Lock()
 	if !w.busy {
@@ -117,12 +117,12 @@ func (w *Writer) run() {
 	}
 }
 
-// next takes the records that wait, and returns how many dropped ones have to be reported before
-// them. It returns false if there is nothing to write.
+// next takes the waiting records, and returns how many dropped ones must be reported before them.
+// It returns false if there is nothing to write.
 func (w *Writer) next() (unreported int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Records that wait are older than those that a full queue has dropped, and newer than those
+	// The waiting records are older than those that a full queue has dropped, and newer than those
 	// that could not be written.
 	if w.full == (len(w.waiting) == 0) {
 		unreported, w.unreported, w.full = w.unreported, 0, false
@@ -139,14 +139,15 @@ func (w *Writer) next() (unreported int64, ok bool) {
 	return unreported, true
 }
 
-// write writes lines, several at once if they are short. It returns how many it could not write.
+// write writes lines, several at a time if they are short. It returns how many lines it could not
+// write.
 func (w *Writer) write(lines []byte) (lost int64) {
 	for len(lines) > 0 {
 		end := bytes.LastIndexByte(lines[:min(pieceSize, len(lines))], '\n') + 1
-		if end == 0 { // the first one is longer
+		if end == 0 { // the first line is longer
 			end = bytes.IndexByte(lines, '\n') + 1
 		}
-		if end == 0 { // and has no end
+		if end == 0 { // and has no line break
 			end = len(lines)
 		}
 		piece := lines[:end]

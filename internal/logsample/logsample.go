@@ -1,8 +1,8 @@
-// Package logsample keeps logs small. Of events that may come in floods it logs a few, and counts
-// the others so that the next record can say how many it stands for.
+// Package logsample keeps logs small. Of events that may come in floods it lets a few be logged,
+// and counts the others so that the next record can state how many it stands for.
 //
-// It is written by hand because packages that depend on the standard library only use it, and
-// because golang.org/x/time/rate, which has rate.Sometimes, does not count what it leaves out.
+// It is written by hand because packages that depend only on the standard library use it, and
+// because rate.Sometimes of golang.org/x/time/rate does not count what it leaves out.
 package logsample
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Few is how many events of a kind are usually logged per second, which shows whether they are
+// Few is how many events of a kind are usually logged per second, enough to show whether they are
 // alike.
 const Few = 5
 
@@ -19,20 +19,20 @@ const Few = 5
 // costs more than everything else here.
 const clockEvery = 16
 
-// Sampler samples one kind of event. The zero value is ready for use. It is safe for concurrent use
+// Sampler samples one kind of event. The zero value is ready to use. It is safe for concurrent use
 // and never allocates.
 type Sampler struct {
-	left atomic.Int64 // since the last event that was logged
+	left atomic.Int64 // left out since the last event that was logged
 
 	mu    sync.Mutex
 	began time.Time // when the interval's first event came
 	taken int       // in the interval
 }
 
-// Allow lets at most so many events through per interval, which begins with the first of them. It
-// reports whether this event may be logged and, if so, how many were left out since the last one:
-// with 1 and a minute, the first of ten events in a second yields (0, true), the others false, and
-// one that comes a minute later (9, true).
+// Allow lets at most the given number of events through per interval, which begins with its first
+// event. It reports whether this event may be logged and, if so, how many were left out since the
+// last one. With 1 and a minute, the first of ten events in a second yields (0, true), the others
+// yield false, and one that comes a minute later yields (9, true).
 func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 	if !g.admit(most, every) {
 		g.left.Add(1)

@@ -1,4 +1,4 @@
-// Package nearest guesses what an unknown word was meant to be.
+// Package nearest guesses which known word an unknown word was meant to be.
 package nearest
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Hint returns ` (did you mean "limits"?)` if one of the known words is close to what was written,
-// and "" otherwise.
+// Hint returns ` (did you mean "limits"?)` if one of the known words is close to got, and ""
+// otherwise.
 func Hint(got string, known []string) string {
 	if word, ok := To(got, known); ok {
 		return fmt.Sprintf(" (did you mean %q?)", word)
@@ -15,10 +15,10 @@ func Hint(got string, known []string) string {
 	return ""
 }
 
-// To returns the known word that takes the fewest slips to turn into got, if they are few for its
-// length. Case and separators do not count.
+// To returns the known word that needs the fewest slips to become got, if they are few for its
+// length. It ignores case and separators.
 func To(got string, known []string) (word string, ok bool) {
-	const longest = 64 // beyond which a guess is not worth it
+	const longest = 64 // longer words are not worth a guess
 	if got == "" || len(got) > longest {
 		return "", false
 	}
@@ -41,10 +41,10 @@ func fold(word string) string { return separators.Replace(strings.ToLower(word))
 
 var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 
-// slips is the number of letters to insert, delete, replace or swap with their neighbor to turn one
-// word into the other.
+// slips returns the number of letters to insert, delete, replace or swap with their neighbor to
+// turn one word into the other.
 func slips(a, b string) int {
-	var before, last []int // the rows above, by length of b's prefix
+	var before, last []int // the previous rows, by length of b's prefix
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -21,7 +21,7 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// Begin says what URLs begin with.
+// Begin is an error text that lists the schemes of valid URLs.
 const Begin = "does not begin with redis://, rediss:// or unix://"
 
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
@@ -30,25 +30,25 @@ const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
 // passwordParameter names the file with the password.
 const passwordParameter = "password_file"
 
-// parameters are those of a URL.
+// parameters lists the known parameters of a URL.
 var parameters = []string{
 	"addr", tlsfiles.CAParameter, tlsfiles.CertParameter, "client_cache", "client_name", "db", "dial_timeout",
 	tlsfiles.KeyParameter, "master_set", "max_retries", passwordParameter, "protocol", "skip_verify", "write_timeout",
 }
 
-// Is reports whether a text begins as the URL of a Redis does.
+// Is reports whether a text begins like the URL of a Redis server.
 func Is(text string) bool {
 	scheme, _, ok := strings.Cut(text, "://")
 	return ok && slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, strings.ToLower(scheme))
 }
 
-// IsTLS reports whether a text begins as the URL of a Redis over TLS does.
+// IsTLS reports whether a text begins like the URL of a Redis server with TLS.
 func IsTLS(text string) bool {
 	scheme, _, _ := strings.Cut(text, "://")
 	return slices.Contains([]string{"rediss", "valkeys"}, strings.ToLower(scheme))
 }
 
-// Check is [Parse] that reads no files.
+// Check checks a URL like [Parse], but reads no files.
 func Check(text string) error {
 	if _, err := parse(text); err != nil {
 		return &stint.InvalidError{Err: fmt.Errorf("the URL of Redis: %w; %s", err, urlForms)}
@@ -58,7 +58,7 @@ func Check(text string) error {
 
 // Parse reads a URL, and the files that its parameters ca_file, cert_file, key_file and
 // password_file name. New connections read these files again, so that they can be replaced. The
-// error is a [*stint.InvalidError] that shows nothing of the URL but these files: if it is
+// error is a [*stint.InvalidError] that shows nothing of the URL except these files: if it is
 // malformed, any part of it may belong to the password.
 func Parse(text string) (rueidis.ClientOption, error) {
 	if err := Check(text); err != nil {
@@ -78,7 +78,7 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// useFiles adds authorities and a client certificate. Sentinels are servers like the others.
+// useFiles adds authorities and a client certificate, for Sentinels too.
 func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	if option.TLSConfig == nil {
 		if files != (tlsfiles.Files{}) {
@@ -97,7 +97,7 @@ func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	good.Store(option.TLSConfig)
 	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 		now, err := files.Again(c, good.Load())
-		if err != nil { // what was good stays in force
+		if err != nil { // keep the last good configuration
 			now = c.Clone()
 			now.RootCAs, now.Certificates = good.Load().RootCAs, good.Load().Certificates
 		} else {
@@ -108,8 +108,8 @@ func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	return nil
 }
 
-// usePassword has every connection read the password from a file. While that cannot be read, or is
-// empty because it is being written, the last one is used.
+// usePassword makes every connection read the password from a file. While the file cannot be read,
+// or is empty because it is being written, connections use the last password.
 func usePassword(option *rueidis.ClientOption, path string) error {
 	if path == "" {
 		return nil
@@ -129,7 +129,7 @@ func usePassword(option *rueidis.ClientOption, path string) error {
 	}
 	user := option.Username
 	option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		_ = read() // what was read before stays in force
+		_ = read() // on an error the last password stays in use
 		return rueidis.AuthCredentials{Username: user, Password: *good.Load()}, nil
 	}
 	return read()
@@ -148,7 +148,7 @@ func parse(text string) (rueidis.ClientOption, error) {
 	}
 	option, err := rueidis.ParseURL(text)
 	if err != nil {
-		// Its errors are "redis: what is wrong: the value".
+		// Its errors have the form "redis: what is wrong: the value".
 		if parts := strings.SplitN(err.Error(), ": ", 3); len(parts) == 3 {
 			return option, errors.New(parts[1])
 		}
@@ -157,8 +157,8 @@ func parse(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// unreadable is the error of a URL that cannot be read. If it has a password, that is the usual
-// reason.
+// unreadable returns the error for a URL that cannot be parsed. If the URL has a password, the
+// password is the usual reason.
 func unreadable(text string) error {
 	if !strings.Contains(text, "@") {
 		return errors.New("it cannot be read")
@@ -167,7 +167,7 @@ func unreadable(text string) error {
 		"write % as %25, / as %2F, ? as %3F, # as %23 and a space as %20")
 }
 
-// check reports what rueidis ignores, or finds out only when it connects.
+// check reports mistakes that rueidis ignores, or detects only when it connects.
 func check(u *url.URL) error {
 	if u.Hostname() == "" && u.Scheme != "unix" {
 		return errors.New("it has no host")
@@ -196,8 +196,8 @@ func check(u *url.URL) error {
 }
 
 // misread reports whether a URL has an @ after its host: then a slash, a question mark or a number
-// sign in the password has ended the host too early, and what should be the user is taken for the
-// host. A socket's path may have one, and has no host before it.
+// sign in the password has ended the host too early, and the user is mistaken for the host. The
+// path of a socket may contain an @, and has no host before it.
 func misread(u *url.URL) bool {
 	if u.Scheme == "unix" {
 		return u.Host != "" || u.Fragment != ""

@@ -13,14 +13,15 @@ type File struct {
 	Text []byte
 }
 
-// FileError is a file or a directory that is there, and cannot be what it should.
+// FileError reports a file or directory that exists but is not usable.
 type FileError struct{ Name, Message string }
 
 func (e *FileError) Error() string { return e.Name + ": " + e.Message }
 
-// Open reads a file, or those of a directory whose names are wanted, as [ReadFiles] does. Deep adds
-// those of the directories below it, in the order of all paths. Hidden files and directories are
-// never wanted, nor leftovers of editors, #a.yaml#. Errors are a [*FileError] or of the system.
+// Open reads a file, or the files of a directory whose names are wanted, as [ReadFiles] does. If
+// deep is set, it includes the directories below, with all paths in order. It skips hidden files
+// and directories, and leftovers of editors such as #a.yaml#. An error is a [*FileError] or comes
+// from the system.
 func Open(path string, size int, deep bool, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -39,7 +40,7 @@ func Open(path string, size int, deep bool, wanted func(name string) bool) ([]Fi
 	return ReadFiles(size, names...)
 }
 
-// list returns the files of a directory. Those of a Kubernetes ConfigMap are symbolic links.
+// list returns the files of a directory. In a Kubernetes ConfigMap, files are symbolic links.
 func list(directory string, deep bool, wanted func(name string) bool) (names []string, err error) {
 	entries, err := os.ReadDir(directory)
 	for _, entry := range entries {
@@ -71,8 +72,8 @@ func list(directory string, deep bool, wanted func(name string) bool) (names []s
 	return names, err
 }
 
-// ReadFiles reads files, in their order, until they are more than size bytes together: the last one
-// is then cut short, and there is one byte more in all than there may be.
+// ReadFiles reads files in order until their total exceeds size bytes. The last file read is then
+// truncated, so that the total is size+1 bytes.
 func ReadFiles(size int, names ...string) ([]File, error) {
 	var files []File
 	left := size

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links are followed on the way to a file, as many as Linux does.
+// maxLinks is how many symbolic links are followed on the way to a file, the same as in Linux.
 const maxLinks = 40
 
-// follow adds the directories in which a path can come to mean something else: that of every
-// symbolic link on the way, for a deployment may change current in current/rules/a.yaml, and that
-// of what is at the end.
+// follow adds the directories in which a change can alter what a path refers to: the directory of
+// every symbolic link on the way, because a deployment may change current in current/rules/a.yaml,
+// and the directory of the final target.
 func follow(path string, add func(directory string)) {
 	for range maxLinks {
 		link, rest := firstLink(path)
@@ -21,7 +21,7 @@ func follow(path string, add func(directory string)) {
 		add(filepath.Dir(link))
 		target, err := os.Readlink(link)
 		if err != nil {
-			return // it has gone meanwhile, which is a change in a directory that is watched
+			return // the link has just been removed, which is a change in a watched directory
 		}
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(link), target)
@@ -34,7 +34,7 @@ func follow(path string, add func(directory string)) {
 // firstLink returns the first symbolic link of a path and what follows it; "" if there is none.
 func firstLink(path string) (link, rest string) {
 	path = filepath.Clean(path)
-	for at := 1; at <= len(path); at++ { // the root is no link
+	for at := 1; at <= len(path); at++ { // the root is not a link
 		if at < len(path) && !os.IsPathSeparator(path[at]) {
 			continue
 		}

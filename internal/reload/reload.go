@@ -1,5 +1,5 @@
-// Package reload keeps what a program uses in sync with the files that it was read from. Files that
-// are broken, empty or missing change nothing: the last good version stays in force.
+// Package reload keeps a program's configuration in sync with its files. Files that are broken,
+// empty or missing change nothing: the last good version stays in force.
 package reload
 
 import (
@@ -15,69 +15,71 @@ import (
 	"time"
 )
 
-// Config says what is read from where, and what is called after a change.
+// Config configures a [Watcher]: what to read, from where, and what to call after a change.
 type Config struct {
-	// Name is what is read, for logs: "policy: the configuration".
+	// Name describes what is read, for logs: "policy: the configuration".
 	Name string
-	// Paths are the files and directories to watch, and if Deep what is below them.
+	// Paths are the files and directories to watch. If Deep is set, directories below them are
+	// watched too.
 	Paths []string
 	Deep  bool
-	// Whole says that Open always returns all files, so that one that is missing is gone, and not
-	// being replaced.
+	// Whole reports whether Open always returns all files, so that a missing file has been removed
+	// and is not being replaced.
 	Whole bool
-	// Open returns the files as they are now.
+	// Open returns the current files.
 	Open func() ([]File, error)
-	// Read returns what puts the files in force, and says what that is. Its error has a line for
-	// every mistake.
+	// Read parses the files. It returns a function that puts them in force and describes what is
+	// then in force. The error has a line for every mistake.
 	Read func([]File) (use func() InForce, err error)
-	// Logger logs every change, and every mistake once. It is slog.Default() unless set.
+	// Logger logs every change, and every mistake once. The default is slog.Default().
 	Logger *slog.Logger
-	// Reloaded is called after every change, after every one that was refused, and when what was
-	// refused is gone again; nil is nobody. It must not call the watcher's Reload.
+	// Reloaded, if not nil, is called after every change, after every refused change, and when a
+	// refused change has been undone. It must not call the watcher's Reload.
 	Reloaded func(Result)
 }
 
-// Result is what came of looking at the files.
+// Result is the result of a look at the files.
 type Result struct {
-	// At is when they were looked at.
+	// At is the time of the look.
 	At time.Time
-	// Err is why they are not in force; nil if they are.
+	// Err is why the files are not in force; nil if they are.
 	Err error
-	// Changed says that something else is in force since.
+	// Changed reports whether this look changed what is in force.
 	Changed bool
-	// Good and Failed count the changes so far that were put in force, and those that were refused.
+	// Good counts the changes so far that were put in force, and Failed those that were refused.
 	Good, Failed int
-	// Files are those that are different since the last change, and InForce is what they hold.
+	// Files are the names of the files that this look changed; none if it changed nothing. InForce
+	// describes what is in force.
 	Files []string
 	InForce
 }
 
-// InForce is what files that were put in force hold.
+// InForce describes the files that were put in force.
 type InForce struct {
-	// Fingerprint is the same for files that mean the same, on any host. It is "" for what may
-	// differ from process to process.
+	// Fingerprint is the same for files with the same meaning, on any host. It is "" for files that
+	// may differ between processes.
 	Fingerprint string
-	// Changes say what is different since, for people. They are none the first time.
+	// Changes describe for people what has changed. The first time there are none.
 	Changes []Change
-	// Expires is when what is in force ends to be valid; zero is never.
+	// Expires is when the files in force cease to be valid; zero means never.
 	Expires time.Time
 }
 
-// Change is something that is different.
+// Change is a single difference.
 type Change struct {
-	// Text is the change in a few words: "api for enterprise from 500/1m to 50/1m".
+	// Text describes the change in a few words: "api for enterprise from 500/1m to 50/1m".
 	Text string
-	// Denies are the rules that may deny more since.
+	// Denies are the rules that may deny more because of the change.
 	Denies []Rule
 }
 
 // Rule is a tier and a policy; the policy is "" for the limits of the tier.
 type Rule struct{ Tier, Policy string }
 
-// maxTexts is how many changes are put in words.
+// maxTexts is how many changes Texts describes.
 const maxTexts = 10
 
-// Texts returns the changes in words: the first ones, and how many there are beside them.
+// Texts returns the texts of the first changes, and the number of the others.
 func (f *InForce) Texts() (texts []string) {
 	for i := range f.Changes[:min(len(f.Changes), maxTexts)] {
 		texts = append(texts, f.Changes[i].Text)
@@ -88,15 +90,15 @@ func (f *InForce) Texts() (texts []string) {
 	return texts
 }
 
-// Watcher looks at files, when asked to and when they change. It is safe for concurrent use.
+// Watcher looks at files, on request and when they change. It is safe for concurrent use.
 type Watcher struct {
 	c    Config
 	poll time.Duration
 
 	mu      sync.Mutex        // one reload at a time
 	good    digest            // of the files in force; zero until there are any
-	files   map[string]digest // those, by name
-	refused digest            // of the files that were refused last; zero if none were since the last good ones
+	files   map[string]digest // the digests of the files in force, by name
+	refused digest            // of the last refused files; zero if none were refused since the last good ones
 	last    atomic.Pointer[Result]
 }
 
@@ -108,12 +110,12 @@ func New(c Config) *Watcher {
 	return w
 }
 
-// Last returns what came of the last look at the files.
+// Last returns the result of the last look at the files.
 func (w *Watcher) Last() Result { return *w.last.Load() }
 
 // Reload looks at the files now, and puts them in force if they have changed and are good. Until
-// files were good for the first time, their error is returned and nothing else is done about them;
-// and that time is not a change.
+// the files have been good once, Reload only returns their error. The first good version does not
+// count as a change.
 func (w *Watcher) Reload() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,11 +168,11 @@ func (w *Watcher) Reload() Result {
 	return r
 }
 
-// settle is how long a file that was there may be away before it is believed to be gone: editors
-// rename the old one before they write the new one.
+// settle is how long a file may be missing before it counts as removed: editors rename the old file
+// before they write the new one.
 const settle = 300 * time.Millisecond
 
-// lost reports whether a file in force is not there any more.
+// lost reports whether a file in force no longer exists.
 func (w *Watcher) lost(files []File) bool {
 	now := digests(files)
 	for name := range w.files {
@@ -181,7 +183,7 @@ func (w *Watcher) lost(files []File) bool {
 	return false
 }
 
-// different returns the names of the files that are new, gone or have another content.
+// different returns the names of the files that are new, removed or changed.
 func different(was, is map[string]digest) (names []string) {
 	for name := range is {
 		if was[name] != is[name] {
@@ -208,10 +210,10 @@ func digests(files []File) map[string]digest {
 
 func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
 
-// digest tells contents apart.
+// digest identifies content.
 type digest [sha256.Size]byte
 
-// digestOf returns the digest of files, or of the reason that there are none.
+// digestOf returns the digest of files, or of the reason why there are none.
 func digestOf(files []File, err error) digest {
 	h := sha256.New()
 	add := func(text []byte) {

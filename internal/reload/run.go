@@ -14,14 +14,14 @@ import (
 const (
 	// pollEvery is how often files are checked without an event: network file systems send none.
 	pollEvery = 30 * time.Second
-	// settleFor is how long files must be left alone before they are read, and settleAtMost how
-	// long that is waited for. Editors and deployments write in several steps.
+	// settleFor is how long files must be unchanged before they are read, and settleAtMost the
+	// longest wait for that. Editors and deployments write in several steps.
 	settleFor    = 100 * time.Millisecond
 	settleAtMost = time.Second
 )
 
-// Run looks at the files whenever they change, until the context ends, and returns its error. If no
-// files were in force yet and these cannot be, it returns why at once.
+// Run looks at the files whenever they change, until the context ends, and returns the error of the
+// context. If no files are in force yet and these are invalid, it returns their error at once.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
 	begun := w.good != digest{}
@@ -35,8 +35,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer poll.Stop()
 	warned := false
 	for ctx.Err() == nil {
-		// A watch is of what the names mean now, so there is a new one for every look. It begins
-		// before the look: what changes after that is an event.
+		// A watch covers what the names refer to now, so every look needs a new watch. The watch
+		// begins before the look, so that every later change is an event.
 		events, err := fsnotify.NewWatcher()
 		if err == nil {
 			err = w.watch(events)
@@ -49,15 +49,15 @@ func (w *Watcher) Run(ctx context.Context) error {
 		w.Reload()
 		await(ctx, events, poll.C)
 		if events != nil {
-			_ = events.Close() // nothing hangs on it
+			_ = events.Close() // the error does not matter
 		}
 	}
 	return ctx.Err()
 }
 
-// watch watches the directories in which something can happen to the files: those of the paths, the
-// paths themselves that are directories, those of symbolic links on the way, and those where links
-// lead. What is not there is looked for by polling.
+// watch watches the directories in which files can change: the parents of the paths, the paths that
+// are directories, the directories of symbolic links on the way, and those that links lead to.
+// Polling covers directories that do not exist.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
 	add := func(directory string) {
@@ -73,12 +73,12 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	return errors.Join(errs...)
 }
 
-// directories adds a directory, those where links in it lead, and if the watch is deep those below
-// it. Hidden ones are nobody's configuration.
+// directories adds a directory, the directories that links in it lead to and, if the watch is deep,
+// the directories below it. It skips hidden directories, which are never part of a configuration.
 func (w *Watcher) directories(path string, add func(directory string)) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return // a file, or not there
+		return // a file, or missing
 	}
 	add(path)
 	for _, entry := range entries {
@@ -93,8 +93,8 @@ func (w *Watcher) directories(path string, add func(directory string)) {
 	}
 }
 
-// await returns when it is time to look at the files again: some time after an event, when they
-// have been left alone; at the next poll; when the context has ended.
+// await returns when it is time to look at the files again: after an event, when the files have
+// been unchanged for some time; at the next poll; or when the context has ended.
 func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time) {
 	var changed <-chan fsnotify.Event
 	var lost <-chan error
@@ -106,7 +106,7 @@ func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time)
 		return
 	case <-poll:
 		return
-	case <-lost: // events, that is
+	case <-lost: // events were lost
 	case <-changed:
 	}
 	atMost := time.NewTimer(settleAtMost)

@@ -13,21 +13,21 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Match is which requests a route is for, in one form for all ways to write it. Two routes must not
-// be for the same.
+// Match identifies the requests that a route matches, in normalized form. Two routes must not have
+// the same Match.
 type Match struct{ Host, Prefix string }
 
-// MatchOf returns which requests a route with a host and a path's beginning is for.
+// MatchOf returns the requests that a route with this host and path prefix matches.
 func MatchOf(host, prefix string) Match {
 	return Match{strings.ToLower(words.Host(host)), strings.TrimRight(prefix, "/")}
 }
 
-// All reports everything that is wrong with a route.
+// All reports every mistake in a route.
 func All(host, prefix, upstream string) error {
 	return errors.Join(Host(host), Prefix(prefix), Upstream(upstream))
 }
 
-// Host reports what is wrong with the host of a route; "" is any.
+// Host reports what is wrong with the host of a route; "" means any host.
 func Host(host string) error {
 	name := words.Host(host)
 	if host != "" && (name == "" || !strings.EqualFold(name, host) || strings.ContainsAny(name, "*/ ")) {
@@ -36,7 +36,7 @@ func Host(host string) error {
 	return nil
 }
 
-// Prefix reports what is wrong with how the paths of a route begin; "" is any.
+// Prefix reports what is wrong with the path prefix of a route; "" means any path.
 func Prefix(prefix string) error {
 	if prefix != "" && prefix[0] != '/' || strings.ContainsAny(prefix, "%?#") || pathpattern.Dotted(prefix) {
 		return fmt.Errorf("%q is no beginning of a path; want one such as /api, decoded and without dot segments", prefix)
@@ -44,10 +44,10 @@ func Prefix(prefix string) error {
 	return nil
 }
 
-// maxPort is the last port that there is.
+// maxPort is the highest port number.
 const maxPort = 1<<16 - 1
 
-// Upstream reports what is wrong with the URL of an upstream. It does not show what may be a
+// Upstream reports what is wrong with the URL of an upstream. The error does not show what may be a
 // password.
 func Upstream(text string) error {
 	const want = "want a URL such as http://127.0.0.1:3000, with http, https or h2c"

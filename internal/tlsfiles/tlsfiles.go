@@ -1,5 +1,5 @@
 // Package tlsfiles reads CA certificates, certificates and keys in PEM form. Its errors name the
-// file and what is wrong with it.
+// file and the problem.
 package tlsfiles
 
 import (
@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// Files are what a client of a server with TLS reads. What is "" is not used.
+// Files names the files that a TLS client reads. Files named "" are not used.
 type Files struct {
-	// CA has the CA certificates that the server's certificate is checked against, instead of the
-	// system's.
+	// CA contains the CA certificates that verify the server's certificate, instead of the system's
+	// CA certificates.
 	CA string
-	// Cert has the client's own certificate with its chain, and Key its key.
+	// Cert contains the client's own certificate with its chain, and Key its key.
 	Cert, Key string
 }
 
-// Check reports whether one half of the client's certificate is missing. Names are what the caller
-// calls the certificate and the key.
+// Check reports whether only one of the client's certificate and key is set. cert and key are their
+// names in the error.
 func (f Files) Check(cert, key string) error {
 	switch {
 	case f.Cert != "" && f.Key == "":
@@ -35,7 +35,7 @@ func (f Files) Check(cert, key string) error {
 	return nil
 }
 
-// Apply reads the files into the configuration of a client.
+// Apply reads the files into the TLS configuration of a client.
 func (f Files) Apply(c *tls.Config) error {
 	if f.CA != "" {
 		text, err := read(f.CA)
@@ -65,8 +65,8 @@ func (f Files) Apply(c *tls.Config) error {
 	return nil
 }
 
-// Again reads the files into a copy of the configuration of a client, given the one that was read
-// before; nil is none.
+// Again reads the files into a copy of the TLS configuration of a client. before is the
+// configuration that was read before, or nil.
 func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
 	c = c.Clone()
 	if err := f.Apply(c); err != nil {
@@ -83,7 +83,7 @@ func read(path string) ([]byte, error) {
 	return text, err
 }
 
-// Authorities reads the text of a file with CA certificates.
+// Authorities parses the text of a file with CA certificates.
 func Authorities(name string, text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
@@ -92,7 +92,7 @@ func Authorities(name string, text []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Pair reads the texts of a file with a certificate and its chain, and of one with its key.
+// Pair parses the texts of a file with a certificate and its chain, and of a file with its key.
 func Pair(certName string, cert []byte, keyName string, key []byte) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -101,7 +101,8 @@ func Pair(certName string, cert []byte, keyName string, key []byte) (tls.Certifi
 	return pair, nil
 }
 
-// Valid reports why a certificate is not valid at a time; nil if it is.
+// Valid returns an error that describes why a certificate is not valid at a time, or nil if it is
+// valid.
 func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	switch {
 	case now.After(leaf.NotAfter):
@@ -112,8 +113,9 @@ func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Replaces reports why the certificate of a configuration does not replace that of another, nil if
-// it does: one that is not valid replaces none that is. Either may have none.
+// Replaces returns an error if the certificate of one configuration must not replace that of
+// another: an invalid certificate does not replace a valid one. Either configuration may have no
+// certificate.
 func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
 		return nil
@@ -126,7 +128,7 @@ func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	return fmt.Errorf("%w; the one in force is valid until %s", err, old.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// The parameters of a URL that name files.
+// Parameters of a URL that name files.
 const (
 	CAParameter   = "ca_file"
 	CertParameter = "cert_file"
@@ -138,8 +140,9 @@ func FromQuery(q url.Values) Files {
 	return Files{CA: q.Get(CAParameter), Cert: q.Get(CertParameter), Key: q.Get(KeyParameter)}
 }
 
-// AddTo adds the files to the parameters of a URL. Files that the URL names already are replaced if
-// override is true, a certificate together with its key. A URL that cannot be read stays as it is.
+// AddTo adds the files to the parameters of a URL. If override is true, they replace files that the
+// URL already names, a certificate together with its key. A URL that cannot be parsed is returned
+// unchanged.
 func (f Files) AddTo(text string, override bool) string {
 	u, err := url.Parse(text)
 	if err != nil || f == (Files{}) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// What of a histogram an instrument has, as the end of its name.
+// Suffixes of the names of the instruments of a histogram.
 const (
 	countOf  = ".count"
 	sumOf    = ".sum"
@@ -25,12 +25,12 @@ const (
 type bridge struct {
 	monitor  *observe.Monitor
 	registry *prometheus.Registry
-	names    map[string]string // of families
+	names    map[string]string // of instruments, by Prometheus family
 	each     map[string]metric.Float64Observable
 	all      []metric.Observable
 }
 
-// newBridge returns a bridge with its instruments, which are yet to be registered.
+// newBridge returns a bridge with its instruments. The caller registers them.
 func newBridge(meter metric.Meter, m *observe.Monitor) (*bridge, error) {
 	b := &bridge{
 		monitor: m, registry: prometheus.NewRegistry(), names: map[string]string{},
@@ -44,7 +44,7 @@ func newBridge(meter metric.Meter, m *observe.Monitor) (*bridge, error) {
 	return b, errors.Join(errs...)
 }
 
-// define makes the instruments of a metric.
+// define creates the instruments of a metric.
 func (b *bridge) define(meter metric.Meter, d definition) error {
 	count := func(name, unit string) error {
 		i, err := meter.Float64ObservableCounter(name, metric.WithUnit(unit))
@@ -72,7 +72,7 @@ func (b *bridge) keep(name string, i metric.Float64Observable, err error) error 
 	return err
 }
 
-// observe is called for every collection.
+// observe reads the monitor for a collection.
 func (b *bridge) observe(_ context.Context, o metric.Observer) error {
 	families, err := b.registry.Gather()
 	for _, f := range families {
@@ -94,7 +94,7 @@ func (b *bridge) observe(_ context.Context, o metric.Observer) error {
 	return err
 }
 
-// quantiles observes those of the last ten seconds that have ended.
+// quantiles observes the quantiles of the last completed ten seconds.
 func (b *bridge) quantiles(o metric.Observer) {
 	points := b.monitor.History(10 * time.Second)
 	if len(points) == 0 {

@@ -1,7 +1,7 @@
-// Package otelstint is for programs that use OpenTelemetry: [Trace] describes decisions on the
-// spans of requests, and [Metrics] registers instruments that read an [observe.Monitor]. The
-// metrics are those of docs/metrics.md, with dots instead of underscores and without Prometheus'
-// suffixes.
+// Package otelstint connects stint to OpenTelemetry: [Trace] describes decisions on the spans of
+// requests, and [Metrics] registers instruments that read an [observe.Monitor]. The metrics are
+// those in docs/metrics.md, with dots instead of underscores and without the suffixes of
+// Prometheus.
 //
-// It needs the API of OpenTelemetry only. Which pipeline there is, if any, is up to the program.
+// The package needs only the OpenTelemetry API. The program chooses the pipeline, if any.
 package otelstint

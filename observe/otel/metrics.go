@@ -10,11 +10,11 @@ import (
 
 const scope = "github.com/stint-limiter/stint/observe/otel"
 
-// Metrics registers asynchronous instruments that read a monitor whenever a reader collects. They
-// are those of docs/metrics.md, and for want of asynchronous histograms each of those is a counter
-// of how many there were (.count), one of their sum (.sum) and for decisions and store calls the
-// quantiles of the last ten seconds, in seconds (.p50, .p99). To unregister what it returns ends
-// it.
+// Metrics registers asynchronous instruments that read a monitor whenever a reader collects. The
+// instruments are those in docs/metrics.md. Because OpenTelemetry has no asynchronous histograms,
+// each histogram is a counter of its values (.count) and one of their sum (.sum) and, for decisions
+// and store calls, the quantiles of the last ten seconds, in seconds (.p50, .p99). Call Unregister
+// on the result to stop.
 func Metrics(provider metric.MeterProvider, m *observe.Monitor) (metric.Registration, error) {
 	meter := provider.Meter(scope)
 	b, err := newBridge(meter, m)
@@ -24,9 +24,9 @@ func Metrics(provider metric.MeterProvider, m *observe.Monitor) (metric.Registra
 	return meter.RegisterCallback(b.observe, b.all...)
 }
 
-// definition is a metric as both worlds know it.
+// definition maps a Prometheus metric to its OpenTelemetry instrument.
 type definition struct {
-	family string // in Prometheus
+	family string // name in Prometheus
 	name   string
 	kind   kind
 	unit   string
@@ -37,7 +37,7 @@ type kind uint8
 const (
 	counter kind = iota
 	gauge
-	// histogram is several instruments, and summary is what has quantiles too.
+	// histogram is several instruments, and summary is a histogram with quantiles.
 	histogram
 	summary
 )

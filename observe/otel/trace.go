@@ -12,9 +12,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Trace returns an observer for guards that describes every decision on the span of the request's
-// context, if that is recording, and hands every event on to next: a monitor, for instance, or nil.
-// A request that is decided on more than once has the last decision's attributes.
+// Trace returns an observer for guards that describes every decision on the span in the request's
+// context, if the span is recording, and passes every event on to next, which may be a monitor or
+// nil. A request with more than one decision has the attributes of the last one.
 //
 // The attributes are
 //
@@ -23,10 +23,10 @@ import (
 //	stint.policy          the policy that decided, or "" for the tier's own limits
 //	stint.limit           the limit that mattered most, such as "10/1m"
 //	stint.remaining       what is left of that limit
-//	stint.retry_after_ms  of a denial; -1 is never
+//	stint.retry_after_ms  the wait after a denial; -1 means never
 //	stint.degraded        whether it was decided without the store
 //
-// None of them says who is asking: spans go to systems that must not see subjects.
+// No attribute identifies the subject: spans go to systems that must not see subjects.
 func Trace(next stint.Observer) stint.Observer { return tracer{next} }
 
 type tracer struct{ next stint.Observer }
@@ -63,7 +63,7 @@ func attributesOf(v *policy.Verdict) []attribute.KeyValue {
 		attribute.Bool("stint.degraded", d.Degraded))
 }
 
-// retryAfter is a wait in milliseconds, rounded up.
+// retryAfter returns a wait in milliseconds, rounded up.
 func retryAfter(wait time.Duration) int64 {
 	if wait == stint.Never {
 		return -1

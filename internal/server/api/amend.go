@@ -16,7 +16,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The members of bodies that amend a charge.
+// The known members of bodies that amend a charge.
 var (
 	settleNames  = []string{"charge", "cost", "costs", "max_debt"}
 	extendNames  = []string{"charge", "cost", "costs"}
@@ -25,12 +25,12 @@ var (
 
 type changed struct {
 	Changed bool `json:"changed"`
-	// Charged is what a settlement left charged.
+	// Charged is the number of units charged after a settlement.
 	Charged *int64 `json:"charged,omitempty"`
 }
 
-// settle replaces what was charged by the true cost. Only claims that count costs are corrected:
-// those that count requests go on counting one.
+// settle replaces the charged cost by the true cost. It corrects only claims that count costs:
+// claims that count requests still count one.
 func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	m := stint.Amendment{Kind: stint.AmendSettle}
 	c, err := a.charge(r.Context(), body, &m, settleNames)
@@ -41,7 +41,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 		return a.store.Amend(r.Context(), part, m)
 	}
 	settle := contract.Settle
-	if c.quantities() == 1 { // it is settled as a whole, or has been
+	if c.quantities() == 1 { // the charge is settled as a whole, or has been
 		settle = contract.SettleOnce
 	}
 	done, err := settle(c.Charge, c.costs(), m, amend)
@@ -51,7 +51,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, done, err, done.Changed && c.priced != 0)
 }
 
-// refund gives back all that was charged: of a charge, or of a request by its id.
+// refund gives back a whole charge, or everything charged for a request with a given id.
 func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	k, ok := body.ask(stint.ModePeek, append([]string{"charge"}, askNames(stint.ModePeek, false)...))
 	if !ok {
@@ -82,8 +82,9 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, done, err, false)
 }
 
-// chargeOf returns what a request was charged, by its id: a caller that did not get the answer does
-// not have the charge. It is zero if the id was not charged, or not any more.
+// chargeOf returns the charge of a request by its id, because a caller that did not receive the
+// answer does not have the charge. The charge is zero if the id was not charged, or is no longer
+// charged.
 func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge, error) {
 	if !k.says("id") {
 		body.wrongIn("id", "is missing; want that of the request, or a charge")
@@ -93,7 +94,7 @@ func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge,
 	if !body.ok() || q.claims() == 0 {
 		return stint.Charge{}, nil
 	}
-	q.request.Bans = nil // what a banned subject was charged is given back, too
+	q.request.Bans = nil // charges of a banned subject are given back, too
 	q.request.Failure = &stint.FailurePolicy{Mode: stint.FailError, Budget: q.request.Failure.Budget}
 	d, err := a.store.Take(ctx, q.request)
 	if err != nil || !d.Repeat {
@@ -102,9 +103,9 @@ func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge,
 	return d.Charge, nil
 }
 
-// extend is a heartbeat: it renews places and holds. It may say what was used so far.
+// extend handles a heartbeat, which renews places and holds. The body may contain the cost so far.
 func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
-	// A charge that a client kept for long must not take a place that it no longer has.
+	// A charge that a client kept for a long time must not take a place that it no longer has.
 	m := stint.Amendment{Kind: stint.AmendExtend, KnownOnly: true}
 	c, err := a.charge(r.Context(), body, &m, extendNames)
 	if a.refused(w, body, err) {
@@ -167,7 +168,7 @@ func (a *API) answerAmended(w http.ResponseWriter, done stint.Amended, err error
 	answer.JSON(w, http.StatusOK, out)
 }
 
-// charge reads a charge and its amendment. An error is one of the store.
+// charge reads a charge and its amendment. An error comes from the store.
 func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, known []string) (c charged, err error) {
 	given := map[string]bool{}
 	body.object(known, func(name string) {
@@ -210,7 +211,7 @@ func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, know
 	return c, nil
 }
 
-// costs returns which claims count the cost, by number.
+// costs returns the indexes of the claims that count the cost.
 func (c *charged) costs() (claims []int) {
 	for i := range c.Claims() {
 		if c.priced&(1<<i) != 0 {
@@ -220,7 +221,8 @@ func (c *charged) costs() (claims []int) {
 	return claims
 }
 
-// quantities is how many names the limits have that count the cost: each can be settled apart.
+// quantities returns the number of different names of the limits that count the cost. Each can be
+// settled separately.
 func (c *charged) quantities() int {
 	names := map[string]bool{}
 	for _, i := range c.costs() {
@@ -231,7 +233,7 @@ func (c *charged) quantities() int {
 	return len(names)
 }
 
-// parts returns the part of the charge that counts costs, and that which counts requests. A part
+// parts returns the part of the charge that counts costs, and the part that counts requests. A part
 // without claims is zero.
 func (c *charged) parts() (costs, others stint.Charge) {
 	var rest []int
@@ -256,8 +258,8 @@ func namesOf(c *stint.Charge) (names []string) {
 	return names
 }
 
-// logFailure logs a failure of the store, at most one a second. A caller that has gone away, or an
-// invalid request, is not one.
+// logFailure logs a failure of the store, at most once per second. It does not log invalid
+// requests, or calls whose caller has gone away.
 func (a *API) logFailure(err error) {
 	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid || errors.Is(err, context.Canceled) {
 		return
@@ -267,8 +269,8 @@ func (a *API) logFailure(err error) {
 	}
 }
 
-// settled logs a settlement of which a part is not charged. The observer receives it, and every
-// settlement of a hold.
+// settled logs a settlement that was charged only in part. The observer receives these settlements,
+// and all settlements of holds.
 func (a *API) settled(ctx context.Context, c *stint.Charge, m stint.Amendment, done stint.Amended) {
 	if !done.Changed {
 		return

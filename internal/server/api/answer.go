@@ -24,16 +24,16 @@ type decision struct {
 	Banned     bool     `json:"banned"`
 	Degraded   bool     `json:"degraded"`
 	Repeat     bool     `json:"repeat"`
-	// Limits are those that the request was held to.
+	// Limits are the limits that applied to the request.
 	Limits []limitState `json:"limits"`
-	// Shadowed are the policies and tiers in shadow that would have denied it.
+	// Shadowed are the policies and tiers in shadow that would have denied the request.
 	Shadowed []string `json:"shadowed"`
 	Charge   string   `json:"charge"`
-	// Hold is how long what was charged is held without a heartbeat.
+	// Hold is how long the charge is held without a heartbeat.
 	Hold float64 `json:"hold_seconds,omitempty"`
 	// Denial is an id of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
-	// Contact is where somebody who is denied can ask for more.
+	// Contact is where denied callers can ask for more.
 	Contact string `json:"contact"`
 }
 
@@ -51,7 +51,7 @@ type limitState struct {
 	RetryAfter *float64 `json:"retry_after_seconds"`
 }
 
-// result is the answer to a question of a batch: a decision, or why there is none.
+// result is the answer to one request of a batch: a decision, or why there is none.
 type result struct {
 	Status   int       `json:"status"`
 	Decision *decision `json:"decision,omitempty"`
@@ -75,7 +75,7 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 	}
 }
 
-// reply answers a question that was decided.
+// reply answers a decided request.
 func (a *API) reply(w http.ResponseWriter, r *http.Request, q *question, alwaysOK bool) {
 	d := &q.verdict.Decision
 	switch {
@@ -97,12 +97,12 @@ func (a *API) reply(w http.ResponseWriter, r *http.Request, q *question, alwaysO
 	}
 }
 
-// wholeSeconds is a wait as Retry-After has it.
+// wholeSeconds formats a wait for Retry-After, rounded up.
 func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// agree has the body of a denial say no less than its Retry-After, which may have a jitter.
+// agree raises the wait in the body of a denial to its Retry-After, which may include jitter.
 func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 	told := time.Duration(d.RetryAfter) * time.Second
 	if exact := &d.Verdict.Decision.RetryAfter; told-*exact >= time.Second {
@@ -110,10 +110,10 @@ func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 	}
 }
 
-// maxBatch is how many questions are answered at once.
+// maxBatch is the maximum number of requests in a batch.
 const maxBatch = 100
 
-// batch answers many questions. If there is a mistake in one, none is decided.
+// batch answers many requests. If one has a mistake, none is decided.
 func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	var questions []*question
 	with, known := a.read(), askNames(stint.ModeTake, true)
@@ -141,18 +141,19 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	var impossible *stint.InvalidError
 	switch {
 	case errors.As(q.verdict.Err, &impossible):
-		// what only the store knows: that it cannot book over several nodes, for instance
+		// mistakes that only the store detects, for instance that it cannot book across several
+		// nodes
 		return result{Status: http.StatusBadRequest,
 			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
 	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:
 		return result{Status: http.StatusServiceUnavailable, Problem: unavailable()}
-	case !q.verdict.Decision.Allowed && q.mode != stint.ModePeek: // which is a question
+	case !q.verdict.Decision.Allowed && q.mode != stint.ModePeek: // a peek is answered with 200
 		return result{Status: http.StatusTooManyRequests, Decision: a.decisionOf(ctx, q)}
 	}
 	return result{Status: http.StatusOK, Decision: a.decisionOf(ctx, q)}
 }
 
-// outageWait is after how many seconds to come back when the store has failed.
+// outageWait is the Retry-After in seconds when the store has failed.
 const outageWait = "1"
 
 func fail(w http.ResponseWriter) {
@@ -179,7 +180,7 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	if !d.Charge.IsZero() {
 		out.Hold = d.Charge.Data().Hold.Seconds()
 	}
-	if !q.api { // whose denials "stint why" does not know
+	if !q.api { // "stint why" does not know denials of API calls
 		out.Denial = string(v.AppendDenialID(nil))
 	}
 	if q.named {
@@ -214,7 +215,8 @@ func stateOf(r *policy.Result, s stint.State) limitState {
 	}
 }
 
-// seconds rounds up to milliseconds, so that nobody comes too early. It is nil for [stint.Never].
+// seconds returns a duration in seconds, rounded up to milliseconds so that callers do not return
+// too early. It is nil for [stint.Never].
 func seconds(d time.Duration) *float64 {
 	if d == stint.Never {
 		return nil

@@ -14,29 +14,28 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config sets up an [API].
+// Config configures an [API].
 type Config struct {
-	// Public has the JSON API answer everybody whom its handler is called for. Without it only
-	// callers on this host are answered, who call it localhost or by its address. Who asks can use
-	// up anybody's limits: ask for a token before, or for a certificate.
+	// Public makes the JSON API serve all callers. By default, it serves only callers on this host
+	// that address it as localhost or by its IP address. A caller can use up the limits of any
+	// subject, so require a token or a certificate in front of the handler.
 	Public bool
-	// Known says that every caller has shown a token or a certificate. Only then may callers have
-	// all processes pause their calls to an API.
+	// Known states that every caller has presented a token or a certificate. Only then may callers
+	// make all processes pause their calls to a third-party API.
 	Known bool
-	// Outbound are the APIs whose turn callers wait for by name. It may be nil.
+	// Outbound holds the third-party APIs that callers can wait for by name. It may be nil.
 	Outbound *outbound.Registry
-	// AdHoc accepts limits that callers send along with a subject. They share their counts with
-	// equal limits of the configuration, if they name the same subject and scope.
+	// AdHoc accepts limits that callers send with a subject. Such limits share counts with equal
+	// limits of the configuration on the same subject and scope.
 	AdHoc bool
-	// Observer receives a [*policy.Settlement] for every settlement that was not charged wholly,
-	// for every hold that was settled, and for heartbeats of holds that have expired. It may be
-	// nil.
+	// Observer receives a [*policy.Settlement] for every settlement that was charged only in part,
+	// for every settled hold, and for heartbeats of expired holds. It may be nil.
 	Observer stint.Observer
-	// Logger is slog.Default() unless set.
+	// Logger logs failures. The default is slog.Default().
 	Logger *slog.Logger
 }
 
-// API answers what may be done. It is safe for concurrent use.
+// API answers requests for decisions. It is safe for concurrent use.
 type API struct {
 	guard   *policy.Guard
 	store   stint.Store
@@ -47,12 +46,12 @@ type API struct {
 	// answer answers a decided request, and addHeaders only adds the fields about its limits.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
-	warned             atomic.Pointer[policy.Set] // of what has no effect in forward-auth
+	warned             atomic.Pointer[policy.Set] // the set that warnOfAuth last checked
 
 	failures, cuts, untrusted, unreadable logsample.Sampler
 }
 
-// New returns an API that decides by the set of a guard. The store is the guard's.
+// New returns an API that decides by the set of a guard. store is the guard's store.
 func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	waits, err := newWaits(store)
@@ -71,8 +70,10 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	}, nil
 }
 
-// Handler returns the JSON API, and the document that describes it. It answers to every path.
+// Handler returns the handler of the JSON API and of the document that describes it. It handles
+// every path.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 
-// Auth returns the forward-auth handler. It may be mounted anywhere: the header has what is asked.
+// Auth returns the forward-auth handler. It can be mounted at any path, because the header fields
+// describe the request to decide.
 func (a *API) Auth() http.Handler { return http.HandlerFunc(a.serveAuth) }

@@ -13,39 +13,39 @@ import (
 type ask struct {
 	mode stint.Mode
 
-	// By attributes.
+	// For requests by attributes.
 	method, host  string
 	path, rawPath string
 	peer          netip.Addr
 	headers       http.Header
 	claims        claims
 
-	// Of one of the APIs that the configuration names.
+	// For calls to a third-party API in the configuration.
 	api string
 
-	// By subject.
+	// For requests by subject.
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
-	and                          []*ask // by subject too
-	also                         bool   // it is one of those
+	and                          []*ask // further requests by subject
+	also                         bool   // whether this is one of those
 
 	cost    int64
 	costs   stint.Costs
 	id      string
 	hold    time.Duration
 	maxWait time.Duration
-	charge  string // instead of all else
-	waits   bool   // for its turn
+	charge  string // replaces all other members
+	waits   bool   // whether the call waits for its turn
 
-	given uint32 // which members there are, by their index in askMembers
+	given uint32 // the members that are present, as bits by index in askMembers
 }
 
-// claims implements the Claims of policy.Input.
+// claims implements the interface of policy.Input.Claims.
 type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }
 
-// form is a way to say what is to be decided.
+// form is a way to specify what to decide.
 type form uint8
 
 const (
@@ -55,7 +55,7 @@ const (
 	byAPI
 )
 
-// Bounds on members. A charge that is made of the largest still fits into a body.
+// Bounds on members. The charge of a request with the largest members still fits into a body.
 const (
 	maxMethod  = 32
 	maxHost    = 255
@@ -65,7 +65,7 @@ const (
 	maxHeaders = 100
 	maxValue   = 16 << 10
 	maxClaims  = 32
-	maxAnd     = 7 // each may have limits and a budget, and with the first make all claims of a request
+	maxAnd     = 7 // each may have limits and a budget; together with the first subject these use all claims of a request
 )
 
 type member struct {
@@ -74,8 +74,8 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers are the members that a body may have. For those that not every path knows see
-// askNames, and for "and" see [reader.ask].
+// askMembers are the members that a body may have. See askNames for members that not every path
+// accepts, and [reader.ask] for "and".
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
@@ -99,7 +99,7 @@ var askMembers = [...]member{
 	{"charge", anyForm, func(r *reader, a *ask) { a.charge = r.text(1, maxCharge) }},
 }
 
-// modeNames are in the order of the modes.
+// modeNames holds the names of the modes.
 var modeNames = [...]string{stint.ModeTake: "take", stint.ModePeek: "peek", stint.ModeReserve: "reserve",
 	driver.ModeForce: "report"}
 
@@ -112,7 +112,8 @@ func (a *ask) says(name string) bool {
 	return false
 }
 
-// longestWait is the largest max_wait_seconds: a booking may be far ahead, and a connection waits.
+// longestWait returns the largest max_wait_seconds: a booking may be far ahead, but a waiting call
+// keeps its connection open.
 func (a *ask) longestWait() time.Duration {
 	if a.waits {
 		return maxWait
@@ -120,7 +121,8 @@ func (a *ask) longestWait() time.Duration {
 	return stint.MaxWindow
 }
 
-// form is that of the body: of an API, or by subject if there is one.
+// form returns the form of the body: for an API, by subject if a member of that form is present, or
+// else by attributes.
 func (a *ask) form() form {
 	if a.also {
 		return bySubject
@@ -136,7 +138,7 @@ func (a *ask) form() form {
 	return byAttributes
 }
 
-// askNames are the members that a request may have: in a batch each says its mode itself.
+// askNames returns the members that a request may have. In a batch, each request has its own mode.
 func askNames(mode stint.Mode, batch bool) []string {
 	var names []string
 	for i := range askMembers {
@@ -158,14 +160,14 @@ func askNames(mode stint.Mode, batch bool) []string {
 	return names
 }
 
-// waitNames are the members of a request that waits for its turn. It has no id: a caller that goes
-// away gives its place back.
+// waitNames returns the members of a request that waits for its turn. Such a request has no id,
+// because its place is given back when the caller goes away.
 func waitNames() []string {
 	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })
 	return append(names, "max_wait_seconds", "api")
 }
 
-// ask reads a request to decide on, and reports whether there is no mistake in it.
+// ask reads a request to decide, and reports whether it has no mistakes.
 func (r *reader) ask(mode stint.Mode, known []string) (a *ask, ok bool) {
 	a = &ask{mode: mode}
 	return a, r.readAsk(a, known)
@@ -191,7 +193,7 @@ func (r *reader) readAsk(a *ask, known []string) (ok bool) {
 	return r.count == before
 }
 
-// and reads the subjects that are decided on together with another.
+// and reads the subjects that are decided together with another subject.
 func (r *reader) and() (all []*ask) {
 	known := []string{"subject", "scope", "policy", "tier", "limits", "claims"}
 	before := r.count
@@ -206,7 +208,7 @@ func (r *reader) and() (all []*ask) {
 	return all
 }
 
-// check reports what is missing from a request, and what does not go together.
+// check reports missing and conflicting members of a request.
 func (r *reader) check(a *ask) {
 	switch {
 	case a.given != 0:
@@ -238,7 +240,7 @@ func (r *reader) check(a *ask) {
 			r.wrongIn(m.name, "does not go with a subject; want attributes of a request, or a subject and what it is held to")
 		}
 	}
-	required := []string{"method", "path"} // whether a peer is depends on the policies
+	required := []string{"method", "path"} // whether a peer is required depends on the policies
 	if want == bySubject {
 		required = []string{"subject"}
 	}

@@ -90,7 +90,7 @@ func (r *reader) headers() http.Header {
 	return h
 }
 
-// claims reads what the caller knows of whoever is asking.
+// claims reads the claims that the caller sends about the sender of a request.
 func (r *reader) claims() claims {
 	c := claims{}
 	n := 0
@@ -107,7 +107,7 @@ func (r *reader) claims() claims {
 	return c
 }
 
-// costs reads costs by the names of limits.
+// costs reads costs, keyed by the names of limits.
 func (r *reader) costs() stint.Costs {
 	c := stint.Costs{}
 	before := r.count

@@ -18,7 +18,8 @@ import (
 
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// statusField says what a request was refused with where the proxy wants another status.
+// statusField is the header field with the original status of a refusal, which the proxy may want
+// replaced by another status.
 const statusField = "X-RateLimit-Status"
 
 func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +53,7 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decideOnly decides a request whose end is not seen: it is charged what it is estimated to cost.
+// decideOnly decides a request without seeing its end. The request is charged its estimated cost.
 func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdict) {
 	var question stint.Request
 	if v.Err = a.guard.Ask(in, v, &question); v.Err == nil && len(question.Claims) > 0 {
@@ -62,7 +63,7 @@ func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdic
 	a.guard.Answer(ctx, v, &question)
 }
 
-// denyStatus is what the proxy wants refusals to be answered with; 0 is their own status.
+// denyStatus returns the status that the proxy wants for refusals, or 0 to keep their own status.
 func denyStatus(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("deny")
 	if text == "" {
@@ -75,10 +76,11 @@ func denyStatus(r *http.Request) (int, error) {
 	return status, nil
 }
 
-// refusing is a ResponseWriter that gives refusals another status, and says what it was.
+// refusing is a ResponseWriter that replaces the status of refusals, and writes the original status
+// to statusField.
 type refusing struct {
 	http.ResponseWriter
-	status int // 0: as it is
+	status int // 0 keeps the original status
 }
 
 func (w *refusing) WriteHeader(status int) {
@@ -91,8 +93,8 @@ func (w *refusing) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// warnOfAuth warns once about each set of what has no effect on requests that only a proxy sees:
-// places that nobody releases, and ids that are derived from bodies.
+// warnOfAuth warns once for each set about settings that do not work with forward-auth: concurrency
+// limits, because places are not released, and ids that are derived from bodies.
 func (a *API) warnOfAuth(set *policy.Set) {
 	if a.warned.Swap(set) == set {
 		return

@@ -15,17 +15,17 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge, and which of its claims count the cost, as bits.
+// charged is a charge with the set of its claims that count the cost, as bits.
 type charged struct {
 	stint.Charge
 	priced uint16
 }
 
-// seal signs texts of charges.
+// seal signs encoded charges.
 type seal struct{ key [sha256.Size]byte }
 
-// newSeal returns a seal whose key is derived from another one, so that what it signs is good for
-// nothing else.
+// newSeal returns a seal whose key is derived from another key, so that its signatures are not
+// valid for any other purpose.
 func newSeal(key []byte) seal {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("stint charge"))
@@ -34,9 +34,9 @@ func newSeal(key []byte) seal {
 	return s
 }
 
-// A text is the URL-safe base64 of a version, the fields of the charge, and a signature over both.
-// Numbers are varints, but for generations, which are random and have four bytes. Texts have their
-// length before them. It is not encrypted, and holds the subject.
+// The text of a charge is the URL-safe base64 encoding of a version, the fields of the charge, and
+// a signature over both. Numbers are varints, except generations, which are random and take four
+// bytes. Strings are preceded by their length. The text is not encrypted, and contains the subject.
 const (
 	chargeVersion = 4
 	signatureSize = 16
@@ -49,8 +49,8 @@ var (
 	errNewVersion = errors.New("is of another version of the server")
 )
 
-// textOf returns the text of a charge; "" if nothing was charged. Its leased units are settled in
-// the store from then on, whichever process gets the text.
+// textOf returns the text of a charge, or "" if nothing was charged. From then on, leased units of
+// the charge are settled in the store, whichever process receives the text.
 func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
 		return ""
@@ -65,10 +65,10 @@ func (k *keys) textOf(ctx context.Context, c *charged) string {
 	return base64.RawURLEncoding.EncodeToString(append(w.b, signature...))
 }
 
-// open returns the charge of a text. The error is for the caller, unless it is errKeysAway.
+// open returns the charge of a text. The error is meant for the caller, unless it is errKeysAway.
 func (k *keys) open(ctx context.Context, text string) (charged, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // which the decoder passes over
+	if err != nil || len(b) <= signatureSize || strings.ContainsAny(text, "\r\n") { // the decoder would ignore these
 		return charged{}, errNotCharge
 	}
 	b, signature := b[:len(b)-signatureSize], b[len(b)-signatureSize:]
@@ -95,11 +95,11 @@ func (s *seal) sign(b []byte) []byte {
 	return mac.Sum(nil)[:signatureSize]
 }
 
-// codec writes a charge or reads one, so that the fields and their order are listed once. Writing
-// changes nothing of the charge, which others read at the same time. When reading has failed, the
-// rest of what it reads is zero.
+// codec writes or reads a charge, so that the fields and their order are listed only once. Writing
+// does not modify the charge, which other goroutines may read at the same time. After a failed
+// read, all further values are zero.
 type codec struct {
-	b      []byte // what was written, or what is left to read
+	b      []byte // the bytes written so far, or the bytes left to read
 	reads  bool
 	failed bool
 }
@@ -152,7 +152,8 @@ func (x *codec) claim(c *stint.Claim) {
 	})
 }
 
-// cost is that of a limit by its name, plus one; 0 if it has none of its own.
+// cost encodes the cost of a limit by its name as the cost plus one, or 0 if the limit has no cost
+// of its own.
 func (x *codec) cost(of *stint.Costs, name string) {
 	n := int64(0)
 	if cost, ok := (*of)[name]; ok {
@@ -166,7 +167,7 @@ func (x *codec) cost(of *stint.Costs, name string) {
 	}
 }
 
-// origin is where a charge was made. One that was made in the store needs no more than a zero.
+// origin encodes where a charge was made. A charge that was made in the store takes only a zero.
 func (x *codec) origin(c *driver.ChargeData) {
 	x.boolean(&c.Fallback)
 	if c.Fallback {
@@ -229,7 +230,7 @@ func (x *codec) text(s *string) {
 	}
 }
 
-// list writes or reads the items of a list, of which there are at most so many.
+// list writes or reads a list with at most the given number of items.
 func list[T any](x *codec, items *[]T, most int, item func(*T)) {
 	n := len(*items)
 	number(x, &n, uint64(most))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// decide asks the store, and passes the answer to the guard's log and observer.
+// decide calls the store, and passes the answer to the guard's log and observer.
 func (a *API) decide(ctx context.Context, q *question) {
 	v := &q.verdict
 	var began time.Time
@@ -22,7 +22,7 @@ func (a *API) decide(ctx context.Context, q *question) {
 	a.guard.Answer(ctx, v, &q.request)
 }
 
-// decideAll asks the store many questions at the same time, which it may collect.
+// decideAll decides many requests in parallel, so that the store may batch them.
 func (a *API) decideAll(ctx context.Context, questions []*question) {
 	var group sync.WaitGroup
 	for _, q := range questions {

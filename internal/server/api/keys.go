@@ -18,25 +18,26 @@ import (
 )
 
 const (
-	// keyTable is the store's table of the keys that sign charges: a key in hexadecimal by the
-	// number of the period that it was made in.
+	// keyTable is the store's table of the keys that sign charges. It maps the number of the period
+	// in which a key was created to the key in hexadecimal.
 	keyTable = "charge-keys"
 	keySize  = 32
-	// keyPeriod is how long a key signs. It is accepted for oldKeys periods more.
+	// keyPeriod is how long a key signs charges. Its signatures are accepted for oldKeys more
+	// periods.
 	keyPeriod = 30 * 24 * time.Hour
 	oldKeys   = 13
-	// keysAge is after how long the table is read again, which happens in the background: keys that
-	// have been removed from it are not accepted any more. A signature that is not known has it
-	// read at once, unless that was less than keysPause ago.
+	// keysAge is how often the table is read again, in the background, so that keys that have been
+	// removed from it are no longer accepted. An unknown signature causes a read at once, unless
+	// the last one was less than keysPause ago. keysTime is the timeout of a read.
 	keysAge   = 5 * time.Second
 	keysPause = time.Second
 	keysTime  = time.Second
 )
 
-// keys sign charges. Processes that share a store share the keys that it keeps, and the first one
-// that finds no key of the current period makes one. A process that has not reached the store yet
-// signs with a key of its own: it decides without the store then, and no other process can amend
-// what it charges.
+// keys signs charges. Processes that share a store share the keys in it, and the first process that
+// finds no key of the current period creates one. A process that has not reached the store yet
+// signs with its own key: it then decides without the store, and no other process can amend its
+// charges.
 type keys struct {
 	store  driver.Keeper // nil if it keeps no tables
 	own    seal
@@ -44,17 +45,17 @@ type keys struct {
 	logger *slog.Logger
 	failed logsample.Sampler
 
-	turn chan struct{} // holds a value while the table is read
+	turn chan struct{} // holds one value while the table is read
 	ring atomic.Pointer[keyRing]
 }
 
-// keyRing is the table as it was read last. It does not change.
+// keyRing is the table as last read. It is immutable.
 type keyRing struct {
-	read    time.Time // when it was read, or could not be
+	read    time.Time // when it was read, or when reading failed
 	version int64
 	shared  map[int64]seal // by period
-	newest  *seal          // of them; nil if there are none
-	failed  bool           // it is as it was before
+	newest  *seal          // newest of the shared keys; nil if there are none
+	failed  bool           // the last read failed; the content is from an earlier read
 }
 
 func newKeys(store stint.Store, logger *slog.Logger) *keys {
@@ -70,8 +71,8 @@ func randomKey() []byte {
 	return key
 }
 
-// signer returns what to sign a charge with. If that is in the store, it is a shared key, which
-// all processes know.
+// signer returns the seal to sign a charge with. For a charge in the store, it is a shared key,
+// which all processes know, if there is one.
 func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	ring := k.ring.Load()
 	switch {
@@ -87,11 +88,11 @@ func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	return ring.newest
 }
 
-// errKeysAway says that a signature cannot be checked.
+// errKeysAway means that a signature cannot be checked.
 var errKeysAway = errors.New("the keys that sign charges could not be read from the store")
 
-// signed reports whether a signature was made with one of the keys. The error is errKeysAway if
-// that cannot be told.
+// signed reports whether a signature was made with one of the keys. The error is errKeysAway if it
+// cannot be checked.
 func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
 	ring := k.ring.Load()
 	if hmac.Equal(signature, k.own.sign(b)) {
@@ -116,12 +117,12 @@ func (r *keyRing) signed(b, signature []byte) bool {
 	return false
 }
 
-// due reports whether the table was not read for some time.
+// due reports whether the last read of the table was at least the given time ago.
 func (k *keys) due(ring *keyRing, after time.Duration) bool {
 	return k.store != nil && k.now().Sub(ring.read) >= after
 }
 
-// refreshSoon has the table read in the background if that is due.
+// refreshSoon reads the table in the background if that is due.
 func (k *keys) refreshSoon(ctx context.Context, ring *keyRing) {
 	if !k.due(ring, keysAge) {
 		return
@@ -132,11 +133,11 @@ func (k *keys) refreshSoon(ctx context.Context, ring *keyRing) {
 			defer func() { <-k.turn }()
 			k.update(context.WithoutCancel(ctx))
 		}()
-	default: // another call reads it
+	default: // another call is reading it
 	}
 }
 
-// refresh reads the table, or waits for a call that reads it. It reports whether the store has
+// refresh reads the table, or waits for another call that reads it. It reports whether the store
 // answered.
 func (k *keys) refresh(ctx context.Context) bool {
 	before := k.ring.Load()
@@ -152,7 +153,8 @@ func (k *keys) refresh(ctx context.Context) bool {
 	return k.update(ctx)
 }
 
-// update reads the table, and adds a key if it has none of this period. The caller has the turn.
+// update reads the table, and adds a key if there is none for this period. The caller holds the
+// turn.
 func (k *keys) update(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, keysTime)
 	defer cancel()
@@ -171,7 +173,7 @@ func (k *keys) update(ctx context.Context) bool {
 	failed := *before
 	failed.read, failed.failed = k.now(), !errors.Is(err, errors.ErrUnsupported)
 	if k.ring.Store(&failed); !failed.failed {
-		return true // there are none
+		return true // the store keeps no tables
 	}
 	if n, ok := k.failed.Allow(1, time.Minute); ok {
 		k.logger.Warn("stint: the keys that sign charges could not be read from the store", "cause", err, "unlogged", n)
@@ -179,7 +181,7 @@ func (k *keys) update(ctx context.Context) bool {
 	return false
 }
 
-// load returns the table as it is now.
+// load returns the current table.
 func (k *keys) load(ctx context.Context, before *keyRing) (*keyRing, error) {
 	rows := map[string]string{}
 	version, which, err := k.store.Kept(ctx, keyTable, before.version, func(r driver.Row) { rows[r.Name] = r.Text })
@@ -207,7 +209,8 @@ func (k *keys) load(ctx context.Context, before *keyRing) (*keyRing, error) {
 	return ring, nil
 }
 
-// latest returns the latest period that has a key. It is not this one where clocks differ.
+// latest returns the latest period that has a key. It may be later than the current period if
+// clocks differ.
 func (r *keyRing) latest() (period int64, ok bool) {
 	for p := range r.shared {
 		period, ok = max(period, p), true
@@ -215,7 +218,8 @@ func (r *keyRing) latest() (period int64, ok bool) {
 	return period, ok
 }
 
-// add adds a key for a period, unless another process has, and removes those that are too old.
+// add adds a key for a period, unless another process has done so, and removes keys that are too
+// old.
 func (k *keys) add(ctx context.Context, ring *keyRing, period int64) (*keyRing, error) {
 	row := func(period int64, text string) driver.Row {
 		return driver.Row{Name: strconv.FormatInt(period, 10), Text: text}

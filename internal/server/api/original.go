@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Families of header fields in which proxies describe the request that they hold.
+// Families of header fields in which proxies describe the original request.
 const (
 	forwardedMethod = "X-Forwarded-Method"
 	forwardedURI    = "X-Forwarded-Uri"
@@ -26,10 +26,10 @@ const (
 var errNotDescribed = errors.New("the proxy does not describe the request that it holds; want X-Forwarded-Method and X-Forwarded-Uri, " +
 	"or X-Original-Method and X-Original-URI or X-Original-URL")
 
-// originalOf returns the request that a trusted proxy asks about, but for its peer and header.
+// originalOf returns the request that a trusted proxy asks about, without its peer and header.
 //
-// A proxy that writes one family of fields passes on the other as its client sent it. If both are
-// there, a client could have named a path that is exempt, and the request is refused.
+// A proxy that writes one family of fields passes on the other family as its client sent it. If
+// both are present, a client could have named an exempt path, so the request is refused.
 func originalOf(r *http.Request) (policy.Input, error) {
 	forwarded := anyOf(r.Header, forwardedMethod, forwardedURI)
 	original := anyOf(r.Header, originalMethod, originalURI, originalURL)
@@ -81,22 +81,22 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	return in, nil
 }
 
-// parseURL reads a whole URL. It has a path: proxies make it of the host and the path, and without
-// one the path stands in the query, because the host has a question mark.
+// parseURL parses an absolute URL. The URL must have a path: proxies build it from the host and the
+// path, and if the host contains a question mark, the path ends up in the query.
 func parseURL(s string) (*url.URL, bool) {
 	u, err := url.ParseRequestURI(s)
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
 		strings.HasPrefix(u.Path, "/")
 }
 
-// anyOf reports whether any of the fields says something. Some proxies empty a field to remove it.
+// anyOf reports whether any of the fields is not empty. Some proxies empty a field to remove it.
 func anyOf(h http.Header, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return slices.ContainsFunc(h[name], func(value string) bool { return value != "" })
 	})
 }
 
-// single returns the value of a field that stands once.
+// single returns the value of a field that must occur exactly once.
 func single(h http.Header, name string) (string, error) {
 	switch values := h[name]; {
 	case len(values) == 0:

@@ -14,13 +14,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// question is what a body asks, and in the end the answer.
+// question is the request in a body, with its decision.
 type question struct {
 	mode    stint.Mode
-	named   bool // the subject is named, and not found by the policies
-	api     bool // it is about calls to an API
+	named   bool // the body names the subject; policies do not determine it
+	api     bool // the request is for a call to a third-party API
 	request stint.Request
-	// verdict has a result for each claim. If none is enforced, there is nothing to ask.
+	// verdict has a result for each claim. If no claim is enforced, the store is not called.
 	verdict policy.Verdict
 }
 
@@ -42,7 +42,7 @@ func (q *question) priced() (bits uint16) {
 	return bits
 }
 
-// ask reads a question. It is nil if there are mistakes in it, which the reader collects.
+// ask reads a question. It returns nil if there are mistakes, which the reader collects.
 func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *question {
 	k, ok := r.ask(mode, known)
 	if !ok {
@@ -51,7 +51,7 @@ func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *qu
 	return a.question(r, with, k)
 }
 
-// question makes a question of what was read.
+// question converts a parsed body to a question.
 func (a *API) question(r *reader, with *reading, k *ask) *question {
 	q := &question{mode: k.mode}
 	if k.form() == byAttributes {
@@ -69,7 +69,7 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	switch {
 	case k.says("hold_seconds"):
 		q.request.Hold = k.hold
-	case q.mode != stint.ModeTake && q.mode != stint.ModePeek: // what is reported, or booked, is no estimate
+	case q.mode != stint.ModeTake && q.mode != stint.ModePeek: // a reported or booked cost is not an estimate
 		q.request.Hold = 0
 	}
 	if k.waits {
@@ -79,7 +79,7 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	return q
 }
 
-// waits makes the question one that waits for its turn: it books, unless it holds an estimate.
+// waits makes the question wait for its turn: it books a place, unless it holds an estimate.
 func (q *question) waits(k *ask) {
 	q.request.ID, q.request.MaxWait = "", k.maxWait
 	if q.request.Hold == 0 {
@@ -87,14 +87,14 @@ func (q *question) waits(k *ask) {
 	}
 }
 
-// invalid reports all that is wrong with a request as a whole.
+// invalid reports all mistakes in a request as a whole.
 func (r *reader) invalid(err error) {
 	for _, m := range mistakesOf(err) {
 		r.wrong("%s", m.Message)
 	}
 }
 
-// mistakesOf returns what an error lists; none if it is nil.
+// mistakesOf returns the mistakes that an error lists, or none if it is nil.
 func mistakesOf(err error) (list []mistake) {
 	if err == nil {
 		return nil
@@ -108,7 +108,7 @@ func mistakesOf(err error) (list []mistake) {
 	return list
 }
 
-// byAttributes is a question about a request that is judged by the policies.
+// byAttributes fills in a question about a request whose attributes the policies match.
 func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	in := &policy.Input{Method: k.method, Host: k.host, Path: k.path, RawPath: k.rawPath, Peer: k.peer,
 		Header: k.headers}
@@ -137,8 +137,8 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.name(r, k)
 }
 
-// name gives claims that count costs the costs that were named for their limits, instead of those
-// of policies.
+// name sets the costs that the body gives for limits by name. They replace the costs of policies in
+// claims that count costs.
 func (q *question) name(r *reader, k *ask) {
 	if k.costs == nil {
 		return
@@ -177,9 +177,9 @@ func (q *question) name(r *reader, k *ask) {
 	}
 }
 
-// bySubject is a question about a subject that is named, and those that are named with it. What
-// happens when the store fails is as the first has it; estimates are held as the first policy says
-// that holds any.
+// bySubject fills in a question about a named subject, and further subjects named with it. The
+// failure mode is that of the first subject. Estimates are held as in the first policy that holds
+// any.
 func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	q.named = true
 	q.verdict = policy.Verdict{Set: with.set, Tier: k.tier, Cost: 1, Decision: stint.Decision{Allowed: true}}
@@ -198,7 +198,7 @@ func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	}
 }
 
-// hold adds what a subject is held to.
+// hold adds the limits that apply to a subject.
 func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	switch {
 	case !k.says("limits"):
@@ -211,7 +211,7 @@ func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	}
 }
 
-// byName holds a subject to what a policy or a tier says.
+// byName adds the limits of a policy or a tier for a subject.
 func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 	known := true
 	expect := func(field, name string, names []string) {
@@ -251,11 +251,11 @@ func (q *question) checkCost(r *reader, k *ask) {
 	}
 }
 
-// adHocName is what answers call limits of the caller's own.
+// adHocName is the policy name of a caller's own limits in answers.
 const adHocName = "limits"
 
-// claim adds a claim on a subject by a rule with some limits, some of which have costs by their
-// names. The question is counted under the policy of the first.
+// claim adds a claim on a subject by a rule with limits, some of which may have costs by name. The
+// question is counted under the policy of the first claim.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {

@@ -17,29 +17,29 @@ import (
 )
 
 type mistake struct {
-	// Field is where: "limits[0]"; "" is the body itself.
+	// Field is the location of the mistake, such as "limits[0]"; "" is the body itself.
 	Field string `json:"field"`
-	// Message says what is wrong, and what would be right.
+	// Message describes what is wrong, and what is expected.
 	Message string `json:"message"`
 }
 
-// maxMistakes is how many are reported at once.
+// maxMistakes is the maximum number of mistakes in an answer.
 const maxMistakes = 50
 
-// reader reads a body strictly: members that are unknown, duplicate or of another type are
-// mistakes, and a member that is null is absent. It goes on after each mistake, so that all are
+// reader reads a body strictly: members that are unknown, duplicate or of the wrong type are
+// mistakes. A null member counts as absent. It continues after each mistake, so that all are
 // reported together.
 type reader struct {
 	tokens   *json.Decoder
 	ahead    json.Token // the next token, if it has been read
-	looked   bool       // it has been
+	looked   bool       // whether ahead holds the next token
 	path     []string
-	mistakes []mistake // those that are reported
-	count    int       // of all
-	alwaysOK bool      // a denial is answered with 200, too
+	mistakes []mistake // the mistakes to report
+	count    int       // number of all mistakes
+	alwaysOK bool      // denials are answered with 200, too
 }
 
-// newReader returns a reader of a body, which has a mistake if the body is not JSON in UTF-8.
+// newReader returns a reader of a body. A body that is not JSON in UTF-8 is a mistake.
 func newReader(body []byte) *reader {
 	r := &reader{}
 	var syntax *json.SyntaxError
@@ -61,7 +61,7 @@ func newReader(body []byte) *reader {
 
 func (r *reader) ok() bool { return r.count == 0 }
 
-// wrong reports a mistake at the path that is being read.
+// wrong reports a mistake at the current path.
 func (r *reader) wrong(format string, args ...any) {
 	r.count++
 	if len(r.mistakes) < maxMistakes {
@@ -70,19 +70,19 @@ func (r *reader) wrong(format string, args ...any) {
 	}
 }
 
-// wrongIn reports a mistake in a member of what is being read.
+// wrongIn reports a mistake in a member of the current value.
 func (r *reader) wrongIn(name, format string, args ...any) {
 	r.in("."+name, func() { r.wrong(format, args...) })
 }
 
-// in calls do for a path below the one that is being read.
+// in calls do with segment appended to the current path.
 func (r *reader) in(segment string, do func()) {
 	r.path = append(r.path, segment)
 	do()
 	r.path = r.path[:len(r.path)-1]
 }
 
-// object reads an object whose members are known. Those that are null are absent.
+// object reads an object with a set of known members. Null members count as absent.
 func (r *reader) object(known []string, member func(name string)) {
 	r.each(func(name string) {
 		switch {
@@ -97,16 +97,16 @@ func (r *reader) object(known []string, member func(name string)) {
 	})
 }
 
-// unknown reports a name that is not one of those known.
+// unknown reports a name that is not among the known ones.
 func (r *reader) unknown(name string, known []string) {
 	hint := ""
-	if len(r.mistakes) < maxMistakes { // a guess takes longer than all else
+	if len(r.mistakes) < maxMistakes { // a guess takes longer than everything else
 		hint = nearest.Hint(name, known)
 	}
 	r.wrong("is not known%s; want %s", hint, strings.Join(known, ", "))
 }
 
-// members reads an object whose members have any names. Those that are null are absent.
+// members reads an object whose members may have any names. Null members count as absent.
 func (r *reader) members(member func(name string)) {
 	r.each(func(name string) {
 		if r.null() {
@@ -124,7 +124,7 @@ func (r *reader) each(member func(name string)) {
 	}
 	seen := map[string]bool{}
 	for r.tokens.More() {
-		name := r.next().(string) // of a well-formed object
+		name := r.next().(string) // a string, because the object is well-formed
 		r.in("."+shown(name), func() {
 			if seen[name] {
 				r.wrong("is there twice; want it once")
@@ -138,7 +138,7 @@ func (r *reader) each(member func(name string)) {
 	r.next()
 }
 
-// array reads an array of at most so many elements.
+// array reads an array with at most the given number of elements.
 func (r *reader) array(most int, what string, element func(i int)) {
 	if !r.begins('[', "an array of "+what) {
 		return
@@ -157,7 +157,7 @@ func (r *reader) array(most int, what string, element func(i int)) {
 	}
 }
 
-// begins reads the beginning of an object or an array, or passes over another value.
+// begins reads the beginning of an object or an array, or skips a value of another type.
 func (r *reader) begins(delim json.Delim, want string) bool {
 	t := r.next()
 	if t == delim {
@@ -167,7 +167,8 @@ func (r *reader) begins(delim json.Delim, want string) bool {
 	return false
 }
 
-// text reads a text of a length in bytes. It is "" if it is none.
+// text reads a string with a length in bytes from least to most. It returns "" for any other type
+// of value.
 func (r *reader) text(least, most int) string {
 	t := r.next()
 	s, ok := t.(string)
@@ -199,7 +200,7 @@ func (r *reader) whole(least, most int64) int64 {
 	return n
 }
 
-// seconds reads a length of time above zero: a number of seconds, which may have decimals.
+// seconds reads a positive duration: a number of seconds, which may have decimals.
 func (r *reader) seconds(most time.Duration) time.Duration {
 	t := r.next()
 	number, ok := t.(json.Number)
@@ -208,14 +209,14 @@ func (r *reader) seconds(most time.Duration) time.Duration {
 		return 0
 	}
 	n, err := number.Float64()
-	if err != nil || n < 1e-6 || n > most.Seconds() { // an error is one of range
+	if err != nil || n < 1e-6 || n > most.Seconds() { // the only possible error is a range error
 		r.wrong("is %s; want a number of seconds from 0.000001 to %.0f", shown(number.String()), most.Seconds())
 		return 0
 	}
 	return time.Duration(math.Round(n * float64(time.Second)))
 }
 
-// integer returns the value of a whole number: 10, 10.0 and 1e1 are the same in JSON.
+// integer returns the value of an integer: 10, 10.0 and 1e1 are the same in JSON.
 func integer(number string) (n int64, ok bool) {
 	mantissa, power, scientific := strings.Cut(strings.ToLower(number), "e")
 	exponent := 0
@@ -239,7 +240,7 @@ func integer(number string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// unwanted reports a value of another type, whose first token has been read, and passes over it.
+// unwanted reports a value of the wrong type, whose first token has been read, and skips it.
 func (r *reader) unwanted(t json.Token, want string) {
 	got := "null"
 	switch v := t.(type) {
@@ -262,7 +263,7 @@ func (r *reader) skip() {
 	}
 }
 
-// leave passes over the rest of an object or an array, however deep.
+// leave skips the rest of an object or an array, at any depth.
 func (r *reader) leave() {
 	for depth := 1; depth > 0; {
 		switch r.next() {
@@ -274,13 +275,14 @@ func (r *reader) leave() {
 	}
 }
 
-// null reports whether the next value is null. It does not pass over it.
+// null reports whether the next value is null. It does not skip the value.
 func (r *reader) null() bool {
 	r.ahead, r.looked = r.next(), true
 	return r.ahead == nil
 }
 
-// next returns the next token. The body has been found well-formed: there is one.
+// next returns the next token. There always is one, because the body has been checked to be
+// well-formed.
 func (r *reader) next() json.Token {
 	if r.looked {
 		r.looked = false
@@ -290,5 +292,5 @@ func (r *reader) next() json.Token {
 	return t
 }
 
-// shown is a text as mistakes show it: not at its full length.
+// shown shortens a text for mistakes.
 func shown(s string) string { return words.Shorten(s, 64) }

@@ -7,15 +7,15 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// reading is a set as the API reads it: its rules can be named.
+// reading indexes the rules of a set by name.
 type reading struct {
 	set             *policy.Set
 	policies, tiers []string
 	named           map[ruleName][]*policy.Rule
 }
 
-// ruleName names the rules of a tier, of a policy for a tier, or of a policy whatever the tier:
-// there are none of these if they depend on it.
+// ruleName names the rules of a tier, of a policy for a tier, or of a policy for any tier. The last
+// exist only if the rules of the policy are the same for all tiers.
 type ruleName struct{ policy, tier string }
 
 func (a *API) read() *reading {
@@ -50,7 +50,7 @@ func sameLimits(a, b []*policy.Rule) bool {
 	})
 }
 
-// ofNoTier returns the rules as those of no tier in particular.
+// ofNoTier returns copies of the rules without a tier.
 func ofNoTier(rules []*policy.Rule) []*policy.Rule {
 	var same []*policy.Rule
 	for _, r := range rules {

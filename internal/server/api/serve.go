@@ -32,7 +32,7 @@ type post struct {
 	do   func(a *API, w http.ResponseWriter, r *http.Request, body *reader)
 }
 
-// posts are the paths that take a body.
+// posts maps the paths that take a body to their handlers.
 var posts = map[string]post{
 	"/v1/take":     {maxBody, one(stint.ModeTake)},
 	"/v1/peek":     {maxBody, one(stint.ModePeek)},
@@ -100,9 +100,9 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 	}
 }
 
-// statusParameter is the parameter of the URL with which a caller chooses the status of a denial,
-// and okStatus its only value: libraries for HTTP repeat requests that are answered with 429, or
-// treat them as failed.
+// statusParameter is the URL parameter that sets the status of a denial, and okStatus is its only
+// value. Callers need it because HTTP libraries retry requests that are answered with 429, or treat
+// them as failed.
 const (
 	statusParameter = "status"
 	okStatus        = "200"

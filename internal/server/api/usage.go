@@ -14,26 +14,26 @@ import (
 
 const usagePath = "/v1/usage"
 
-// usageLimit is how often a caller may ask for its usage. It is counted in a scope that no policy
-// may be named.
+// usageLimit is how often a caller may ask for its usage. It is counted in a scope whose name no
+// policy may have.
 var usageLimit = []stint.Limit{stint.PerMinute(60)}
 
-// usage is what a caller has used.
+// usage is the usage of a caller.
 type usage struct {
 	Tier string `json:"tier"`
-	// Limits are those of the tier, then those of policies.
+	// Limits are the limits of the tier, followed by those of policies.
 	Limits []usageState `json:"limits"`
 }
 
 type usageState struct {
 	limitState
 	Scope string `json:"scope"`
-	// Costs means that it counts costs, and not requests.
+	// Costs reports whether the limit counts costs instead of requests.
 	Costs bool `json:"costs"`
 }
 
-// serveUsage answers what the caller itself has used. It needs no token: a trusted proxy says who
-// the caller is, or its certificate does.
+// serveUsage answers with the caller's own usage. It needs no token: a trusted proxy or the
+// caller's certificate identifies the caller.
 func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -75,8 +75,8 @@ func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, &out)
 }
 
-// caller is what is known of who is asking: what a trusted proxy says, or else the certificate,
-// whose common name is the claim "user".
+// caller returns what is known about the caller: the header fields from a trusted proxy, or else
+// the certificate, whose common name becomes the claim "user".
 func caller(set *policy.Set, r *http.Request) *policy.Input {
 	peer := clientip.PeerOf(r)
 	in := &policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, Peer: peer}
@@ -89,7 +89,7 @@ func caller(set *policy.Set, r *http.Request) *policy.Input {
 	return in
 }
 
-// atOnce returns how many of the first counts one request may be about.
+// atOnce returns how many of the first counts fit into one request.
 func atOnce(counts []policy.Result) (n int) {
 	for limits := 0; n < min(len(counts), stint.MaxClaims); n++ {
 		if limits += len(counts[n].Limits); limits > stint.MaxTotal {
@@ -99,7 +99,7 @@ func atOnce(counts []policy.Result) (n int) {
 	return n
 }
 
-// peekAll adds what is used of some counts. It reports false if the store does not tell.
+// peekAll adds the usage of counts to out. It returns false if the store does not report it.
 func (a *API) peekAll(ctx context.Context, counts []policy.Result, failure *stint.FailurePolicy, out *usage) bool {
 	request := stint.Request{Mode: stint.ModePeek, Failure: failure}
 	for i := range counts {

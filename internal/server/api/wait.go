@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxWait is how long a call waits at most, and unless it says for how long. Proxies close
-	// connections on which nothing happens for a minute.
+	// maxWait is the maximum and the default time that a call waits. Proxies close connections that
+	// are idle for a minute.
 	maxWait = 30 * time.Second
-	// maxWaiting is how many calls wait at the same time: a tenth of the connections that a
-	// listener has by default. Those that ask for decisions need the others.
+	// maxWaiting is the maximum number of calls that wait at the same time: a tenth of the
+	// connections that a listener has by default. The others are for calls that do not wait.
 	maxWaiting = 1000
-	// sendTime is how long the answer to a call that has waited may take to be sent.
+	// sendTime is how long sending the answer to a call that has waited may take.
 	sendTime = 10 * time.Second
 )
 
-// waits are the calls that wait for their turn.
+// waits tracks the calls that wait for their turn.
 type waits struct {
 	limiter *stint.Limiter  // over the API's store
 	life    context.Context // ends with [API.EndWaits]
@@ -45,16 +45,16 @@ func newWaits(store stint.Store) (*waits, error) {
 	return w, nil
 }
 
-// Waits returns how many calls wait for their turn now, and how many were refused because too many
-// waited.
+// Waits returns how many calls are waiting for their turn, and how many were refused because too
+// many were waiting.
 func (a *API) Waits() (waiting, refused int64) { return a.waits.waiting.Load(), a.waits.refused.Load() }
 
-// EndWaits ends the calls that wait for their turn, now and from now on: they give their places
-// back, and are told to ask again. It is for a server that stops.
+// EndWaits ends all current and future calls that wait for their turn: they give their places back,
+// and their answers tell callers to ask again. Call it when a server stops.
 func (a *API) EndWaits() { a.waits.end() }
 
-// wait answers when the request may go ahead, or at once if that is too far ahead. While it waits
-// it has a place in line. It gives that back when the connection closes.
+// wait answers when the request is allowed, or at once if that would take too long. While it waits,
+// it has a place in line. It gives the place back when the connection closes.
 func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	k := &ask{mode: stint.ModeTake, waits: true}
 	known := waitNames()
@@ -85,7 +85,8 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	defer cancel()
 	defer context.AfterFunc(a.waits.life, cancel)()
 
-	// The server's own deadlines are for calls that do not wait. Writers of tests have none.
+	// The server's own deadlines are for calls that do not wait. Writers in tests have no
+	// deadlines.
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Time{})
 	_ = deadlines.SetWriteDeadline(time.Now().Add(k.maxWait + sendTime))
@@ -96,7 +97,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	}
 	switch {
 	case r.Context().Err() != nil && q.verdict.Err != nil:
-		// The caller has gone, or has only closed its side of the connection.
+		// The caller has gone away, or has closed only its side of the connection.
 		comeBack(w, "unavailable", "The connection was closed for writing, and the place in line was given back. "+
 			"Please ask again, and keep it open until the answer.")
 	case a.waits.life.Err() != nil && q.verdict.Err != nil:
@@ -112,14 +113,14 @@ func comeBack(w http.ResponseWriter, word, message string) {
 	answer.Refuse(w, http.StatusServiceUnavailable, word, message)
 }
 
-// await decides a question when its turn comes. If the context ends first, nothing was decided, and
-// the verdict has its error.
+// await decides a question when its turn comes. If the context ends first, nothing is decided, and
+// the verdict has the error of the context.
 func (a *API) await(ctx context.Context, q *question) {
 	v := &q.verdict
 	if q.claims() > 0 {
 		v.Decision, v.Err = a.waits.limiter.WaitFor(ctx, q.request)
 		if _, denied := errors.AsType[*stint.DeniedError](v.Err); denied {
-			v.Err = nil // the decision says so
+			v.Err = nil // the decision contains the denial
 		}
 		if v.Err != nil && ctx.Err() != nil {
 			return
@@ -128,7 +129,7 @@ func (a *API) await(ctx context.Context, q *question) {
 	a.guard.Answer(ctx, v, &q.request)
 }
 
-// client returns the client of an API by its name.
+// client returns the client of a third-party API by its name.
 func (a *API) client(r *reader, name string) *outbound.Client {
 	if a.config.Outbound == nil {
 		r.wrongIn("api", "there is no API %q; none is configured", shown(name))
@@ -141,7 +142,7 @@ func (a *API) client(r *reader, name string) *outbound.Client {
 	return client
 }
 
-// awaitAPI waits for the turn of a call to an API.
+// awaitAPI waits for the turn of a call to a third-party API.
 func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client, k *ask) {
 	waiting, cancel := context.WithTimeout(ctx, k.maxWait)
 	defer cancel()
@@ -152,7 +153,7 @@ func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client
 		d.Allowed, d.RetryAfter, d.Unavailable = false, denied.RetryAfter, denied.Unavailable
 		d.Banned, err = denied.Banned || errors.Is(err, outbound.ErrCoolingDown), nil
 	case err != nil && ctx.Err() == nil && waiting.Err() != nil:
-		// The API was paused while the call waited, for instance.
+		// For instance, the API was paused while the call waited.
 		if d, err = client.Peek(ctx); err == nil {
 			d.Allowed, d.RetryAfter = false, max(d.RetryAfter, time.Second)
 		}
@@ -164,7 +165,7 @@ func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client
 		}
 	}
 	result := policy.Result{Rule: rule, Claim: stint.Claim{Subject: k.api + ":api", Limits: rule.Limits, Cost: 1}}
-	if usages := d.Usages(); len(usages) == len(rule.Limits) { // else they have been changed meanwhile
+	if usages := d.Usages(); len(usages) == len(rule.Limits) { // otherwise the limits have changed in the meantime
 		result.Usages = usages
 	}
 	q.api, q.named = true, true
@@ -176,10 +177,11 @@ type pause struct {
 	Paused float64 `json:"paused_seconds"`
 }
 
-// coolDownNames are the members of a body that has calls to an API paused.
+// coolDownNames are the members of a body that pauses calls to an API.
 var coolDownNames = []string{"api", "for_seconds"}
 
-// coolDown has all processes pause their calls to an API, because it asked one of them to.
+// coolDown makes all processes pause their calls to a third-party API, because the API asked one of
+// them to.
 func (a *API) coolDown(w http.ResponseWriter, _ *http.Request, body *reader) {
 	if !a.config.Known {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", "A pause stops the calls of all processes, so it needs a token: "+

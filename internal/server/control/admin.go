@@ -1,7 +1,7 @@
-// Package control acts on subjects for people: it shows what they have used and why they are
-// denied, resets them, bans and unbans them. [Admin] works on a store and the policies in force,
-// for the admin listener and for commands that open a store themselves. [Client] asks a server's
-// admin listener for the same.
+// Package control inspects and manages subjects for operators: it shows what subjects have used and
+// why they are denied, and resets, bans and unbans them. [Admin] works on a store and the policies
+// in force, for the admin listener and for commands that open a store themselves. [Client] does the
+// same through a server's admin listener.
 package control
 
 import (
@@ -20,26 +20,26 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config sets up an [Admin].
+// Config configures an [Admin].
 type Config struct {
-	// Store is where subjects are counted. What it knows is shown if it is a [driver.Inspector].
+	// Store is where subjects are counted. Its contents are shown if it is a [driver.Inspector].
 	Store stint.Store
 	// Set returns the policies in force. It may be nil.
 	Set func() *policy.Set
 	// Envoy returns the limits of a subject of Envoy's rate limit service and the name of their
 	// rule. It is nil without that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
-	// Overrides gives single subjects other limits than the policies; nil gives none.
+	// Overrides holds limits of single subjects that differ from the policies; nil for none.
 	Overrides *overrides.Table
-	// Limits, if there are any, apply to every subject, in Scope, whatever the policies say.
+	// Limits, if not empty, apply to every subject, in Scope, instead of the policies.
 	Limits []stint.Limit
 	Scope  string
 }
 
 // Admin acts on subjects. It is safe for concurrent use.
 //
-// Its errors are a [*stint.InvalidError] for what cannot be done, an [*UnknownError],
-// [ErrNotInspectable], and those of the store.
+// Its errors are a [*stint.InvalidError] for invalid calls, an [*UnknownError],
+// [ErrNotInspectable], and errors of the store.
 type Admin struct {
 	c         Config
 	inspector driver.Inspector // nil if the store is not one
@@ -55,9 +55,9 @@ func New(c Config) *Admin {
 
 // Bounds on what an Admin shows.
 const (
-	// MaxLimits is how many limits of a subject are shown.
+	// MaxLimits is the maximum number of limits shown for a subject.
 	MaxLimits = 1000
-	// MaxBans is how many bans are listed.
+	// MaxBans is the maximum number of bans in a list.
 	MaxBans = 10_000
 	// parallel is how many requests of one call the store handles at the same time.
 	parallel = 8
@@ -98,7 +98,7 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	return result, nil
 }
 
-// inspect reads counters, each once, and returns what they hold by their keys.
+// inspect reads counters, each once, and returns their contents by key.
 func (d *Admin) inspect(ctx context.Context, subject string, counters []counter) (
 	map[string]*driver.Inspection, error) {
 	seen := map[string]*driver.Inspection{}
@@ -117,7 +117,8 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 	return seen, err
 }
 
-// Each calls do for a few items at a time, and returns the first error in the list's order.
+// Each calls do for all items, a few in parallel, and returns the first error in the order of the
+// list.
 func Each[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var work sync.WaitGroup
@@ -139,10 +140,10 @@ func Each[T any](list []T, do func(T) error) error {
 }
 
 // Reset clears what a subject has used, under every limit that [Admin.Subject] would show. A ban
-// stays; see [Admin.Unban]. Of policies that count in parts, it clears the parts that the store can
-// list. If there may be others, it returns an error after clearing the rest.
+// stays; see [Admin.Unban]. For policies that count in parts, it clears the parts that the store
+// can list. If there may be others, it returns an error after clearing the rest.
 //
-// Like all methods that act on a subject, it returns which one, if known with an error too.
+// Like all methods that act on a subject, it returns the subject, if known also with an error.
 func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -181,9 +182,9 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 	return Each(commands, func(c stint.Command) error { return d.command(ctx, c) })
 }
 
-// Ban bans a subject for a time, wherever bans apply. It is an error if that is nowhere. A ban in
-// force that ends later stays as it is. After [Admin.SendLater] one that the store cannot take is
-// kept, which the Note says.
+// Ban bans a subject for a time, wherever bans apply. It is an error if they apply nowhere. A
+// current ban that ends later is unchanged. After [Admin.SendLater], a ban that the store cannot
+// take is kept for later, and the Note says so.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -219,7 +220,7 @@ func (d *Admin) Unban(ctx context.Context, t Target) (Named, error) {
 	return who, d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: who.Subject})
 }
 
-// Bans lists bans in force, the longest to last first, and no more than n of them.
+// Bans lists at most n bans in force, those with the most time left first.
 func (d *Admin) Bans(ctx context.Context, n int) ([]Ban, error) {
 	if d.inspector == nil {
 		return nil, ErrNotInspectable
@@ -249,7 +250,7 @@ func invalid(format string, args ...any) error {
 	return &stint.InvalidError{Err: fmt.Errorf(format, args...)}
 }
 
-// checkSubject reports a subject that no store takes.
+// checkSubject returns an error for a subject that no store accepts.
 func checkSubject(subject string) error {
 	switch {
 	case subject == "":

@@ -22,8 +22,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Client asks a server's admin listener for what an [Admin] does, and for what the server observes.
-// It is safe for concurrent use.
+// Client does what an [Admin] does through a server's admin listener, and reads what the server
+// observes. It is safe for concurrent use.
 //
 // Its errors are an [*UnreachableError], or a [*RefusedError] with the server's answer.
 type Client struct {
@@ -33,20 +33,22 @@ type Client struct {
 	http  http.Client
 }
 
-// callTimeout is how long the answer to a call may take. A server may take 20 s to scan all bans.
+// callTimeout is the timeout of a call. A server may take 20 s to scan all bans.
 const callTimeout = 25 * time.Second
 
-// maxAnswer is how large an answer may be in bytes, and maxProblem one that is not a 200.
+// maxAnswer is the maximum size in bytes of an answer with status 200, and maxProblem that of other
+// answers.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
 )
 
-// NewClient returns a client of the listener at http://127.0.0.1:6070, say. The token may be "".
+// NewClient returns a client of an admin listener, such as http://127.0.0.1:6070. The token may be
+// "".
 func NewClient(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		if strings.Contains(base, "@") { // there may be a password before it
+		if strings.Contains(base, "@") { // a password may precede the @
 			base = label.URL(base)
 		}
 		return nil, fmt.Errorf("control: %q is not the address of a server; want a URL such as http://127.0.0.1:6070",
@@ -61,14 +63,15 @@ func NewClient(base, token string) (*Client, error) {
 	return c, nil
 }
 
-// UseTLS sets how the client speaks TLS, if the address says https.
+// UseTLS sets the TLS configuration, which applies if the address says https.
 func (c *Client) UseTLS(config *tls.Config) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config
 	c.http.Transport = t
 }
 
-// ErrSpeaksTLS is the cause of an [UnreachableError] if the server speaks TLS, but not the URL.
+// ErrSpeaksTLS is the cause of an [UnreachableError] if the server speaks TLS, but the URL says
+// http.
 var ErrSpeaksTLS = errors.New("the server speaks TLS, but the address says http")
 
 // UnreachableError means that a server did not answer.
@@ -84,10 +87,10 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// RefusedError is an answer with another status than 200.
+// RefusedError is an answer with a status other than 200.
 type RefusedError struct {
 	Status int
-	// Code is the server's word for it, such as [CodeNotFound]; "" if it has none.
+	// Code is the error code in the answer, such as [CodeNotFound]; "" if there is none.
 	Code string
 	// Message is the server's explanation; "" if there is none.
 	Message string
@@ -134,14 +137,15 @@ func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 	return result.Bans, err
 }
 
-// Processes lists the processes that the other lists are of; none for a process by itself.
+// Processes lists the processes that the other lists cover, or none if the process does not share
+// its counts.
 func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	result, err := get[struct{ Processes []observe.Process }](ctx, c, "/api/processes", nil)
 	return result.Processes, err
 }
 
-// Top lists who was denied most in the last minutes, among subjects of a kind such as "ip", or
-// among policies with "policy".
+// Top lists what was denied most in the last minutes: subjects of a kind such as "ip", or policies
+// if kind is "policy".
 func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
 	result, err := get[struct{ Top []observe.Offender }](ctx, c, "/api/top",
 		url.Values{"by": {kind}, "n": {strconv.Itoa(n)}})
@@ -155,14 +159,14 @@ func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, er
 	return result.Violations, err
 }
 
-// Why explains the denial of an id. See [observe.Monitor.Why].
+// Why explains the denial with an id. See [observe.Monitor.Why].
 func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
 	result, err := get[struct{ Denials []observe.Denial }](ctx, c, "/api/why", url.Values{"id": {id}})
 	return result.Denials, err
 }
 
-// Denials lists the denials of a subject, or of a ref, around a time unless that is zero. See
-// [observe.Monitor.Denials].
+// Denials lists the denials of a subject or a ref: all of them if at is zero, else those around it.
+// See [observe.Monitor.Denials].
 func (c *Client) Denials(ctx context.Context, subject string, at time.Time) ([]observe.Denial, error) {
 	query := url.Values{}
 	if ref, ok := strings.CutPrefix(subject, RefPrefix); ok {
@@ -185,7 +189,8 @@ type State struct {
 	Config  ConfigState         `json:"config"`
 }
 
-// ConfigState is what is in force, and what is wrong with files that are not.
+// ConfigState is the state of the configuration in force, and what is wrong with files that are
+// not.
 type ConfigState struct {
 	Phase   string        `json:"phase"`
 	Sources []SourceState `json:"sources"`
@@ -203,7 +208,7 @@ func (c *Client) State(ctx context.Context) (State, error) {
 	return get[State](ctx, c, "/api/state", nil)
 }
 
-// Ready returns nil if the server takes requests.
+// Ready returns nil if the server accepts requests.
 func (c *Client) Ready(ctx context.Context) error {
 	r, err := c.request(ctx, http.MethodGet, "/readyz", nil, nil)
 	if err != nil {
@@ -235,7 +240,7 @@ func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	return post[TakeResult](ctx, c, "/api/take", a)
 }
 
-// overridesPath is where overrides are listed, and changed below.
+// overridesPath is the path that lists overrides. Paths below it change them.
 const overridesPath = "/api/limits"
 
 // Overrides lists overrides whose subjects begin with a prefix.
@@ -253,7 +258,7 @@ type SetRequest struct {
 	Why    string        `json:"why,omitempty"`
 }
 
-// SetOverride makes an override.
+// SetOverride sets an override.
 func (c *Client) SetOverride(ctx context.Context, a SetRequest) (Named, error) {
 	return post[Named](ctx, c, overridesPath+"/set", a)
 }
@@ -292,13 +297,13 @@ func (c *Client) ExportOverrides(ctx context.Context, f func(line []byte) error)
 	return nil
 }
 
-// ImportOverrides makes up to [MaxImport] overrides.
+// ImportOverrides sets up to [MaxImport] overrides.
 func (c *Client) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	_, err := post[struct{}](ctx, c, overridesPath+"/import", ImportRequest{all})
 	return err
 }
 
-// ImportRequest asks for several overrides, as they were exported.
+// ImportRequest asks for several overrides, as exported.
 type ImportRequest struct {
 	Overrides []overrides.Override `json:"overrides"`
 }
@@ -335,7 +340,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return r, err
 }
 
-// call makes a call and decodes its answer into a value; nil if it is not needed.
+// call makes a call and decodes its answer into a value, unless that is nil.
 func (c *Client) call(r *http.Request, into any) error {
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
@@ -359,7 +364,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	got, err := c.http.Do(r)
 	if err != nil {
 		if call, ok := errors.AsType[*url.Error](err); ok {
-			err = call.Err // the rest repeats what the caller knows
+			err = call.Err // the rest of the error repeats what the caller knows
 		}
 		return nil, &UnreachableError{c.shown, err}
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter is where a subject may be counted: limits, a scope, and their tier and policy.
+// counter identifies where a subject may be counted: limits, a scope, and their tier and policy.
 type counter struct {
 	tier, policy, scope string
 	limits              []stint.Limit
-	claimed             []policy.Limit // the same, if the number of any comes from a claim
-	configured          []stint.Limit  // the same without overrides
-	of                  *policy.Rule   // that has them; nil if they do not belong to policies
-	// costs means that it counts costs, divided that the scope has parts, shadow that nobody is
-	// denied, and bans that bans apply.
+	claimed             []policy.Limit // the same limits, if the number of any comes from a claim
+	configured          []stint.Limit  // the same limits without overrides
+	of                  *policy.Rule   // the rule with the limits; nil if they do not come from policies
+	// costs reports whether the counter counts costs, divided whether the scope has parts, shadow
+	// whether it denies nothing, and bans whether bans apply.
 	costs, divided, shadow, bans bool
 }
 
@@ -29,7 +29,7 @@ const (
 	tierOutbound = "outbound"
 )
 
-// key is the same for counters that show the same.
+// key returns a key that is the same for counters with the same limits and scope.
 func (p *counter) key() string {
 	var b strings.Builder
 	for i := range p.limits {
@@ -38,7 +38,7 @@ func (p *counter) key() string {
 	return b.String() + p.scope
 }
 
-// claim returns the claim that the number of a limit comes from, or "".
+// claim returns the name of the claim that gives the number of a limit, or "".
 func (p *counter) claim(l *stint.Limit) string {
 	for i := range p.claimed {
 		if contract.SameID(&p.limits[i], l) {
@@ -48,7 +48,7 @@ func (p *counter) claim(l *stint.Limit) string {
 	return ""
 }
 
-// configuredAs returns the text of a limit without overrides, or "" if that is the same.
+// configuredAs returns the text of a limit without overrides, or "" if no override changes it.
 func (p *counter) configuredAs(l *stint.Limit) string {
 	for i := range p.configured {
 		if c := &p.configured[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
@@ -58,7 +58,7 @@ func (p *counter) configuredAs(l *stint.Limit) string {
 	return ""
 }
 
-// notifies returns the shares of a limit that are reported.
+// notifies returns the shares of a limit that are reported when reached.
 func (p *counter) notifies(l *stint.Limit) []int {
 	if p.of == nil || p.shadow {
 		return nil
@@ -66,7 +66,7 @@ func (p *counter) notifies(l *stint.Limit) []int {
 	return p.of.Notifies(l)
 }
 
-// rule is the name of the policy or tier, as overrides have it; "" if it is neither.
+// rule returns the name of the policy or tier, as overrides name it, or "" if there is neither.
 func (p *counter) rule() string {
 	if p.configured == nil {
 		return ""
@@ -74,7 +74,7 @@ func (p *counter) rule() string {
 	return cmp.Or(p.policy, p.tier)
 }
 
-// counters returns where a subject may be counted, at least one.
+// counters returns the counters under which a subject may be counted, at least one.
 func (d *Admin) counters(subject string) ([]counter, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 		found = append(found, outboundCounters(set, subject)...)
 		own, kind := d.overridesOf(subject), subject
 		if d.isHashed(subject) {
-			kind = strings.Replace(subject, "#", ":", 1) // its counters are those of its kind
+			kind = strings.Replace(subject, "#", ":", 1) // a hashed subject has the counters of its kind
 		}
 		for _, p := range setinfo.Counts(set, kind) {
 			found = append(found, counter{
@@ -127,8 +127,8 @@ func (d *Admin) obeysBans(subject string) error {
 	return invalid("no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 }
 
-// mergeTiers merges counters that differ only in their tier: of a policy with the same limits for
-// several tiers one remains, without a tier.
+// mergeTiers merges counters that differ only in their tier: a policy with the same limits for
+// several tiers has one merged counter, without a tier.
 func mergeTiers(counters []counter) []counter {
 	var kept []counter
 	for _, p := range counters {
@@ -162,7 +162,7 @@ func (d *Admin) set() *policy.Set {
 	return d.c.Set()
 }
 
-// kinds are what subjects may begin with.
+// kinds returns the prefixes that subjects may have.
 func (d *Admin) kinds() []string {
 	var kinds []string
 	if set := d.set(); set != nil {

@@ -15,9 +15,10 @@ var ErrNotInspectable = errors.New("control: this store cannot show what it hold
 // UnknownError is a subject that nothing in the configuration limits: most likely a typo.
 type UnknownError struct {
 	Subject string
-	// Kinds are what subjects begin with, as far as the configuration tells.
+	// Kinds are the prefixes of subjects that the configuration limits.
 	Kinds []string
-	// written means that a person wrote the subject, and could ask for it to be taken literally.
+	// written reports whether a person wrote the subject, who could ask for it to be taken
+	// literally.
 	written bool
 }
 

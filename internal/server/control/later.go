@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// maxLater is how many bans are kept for later, and laterEvery how often they are tried.
+	// maxLater is the maximum number of bans kept for later, and laterEvery how often they are
+	// retried.
 	maxLater   = 1000
 	laterEvery = time.Second
 )
 
-// laterBans are bans that the store could not take. They are kept until it does, or until they have
-// ended. It is safe for concurrent use; a nil one keeps none.
+// laterBans holds bans that the store could not take. They are kept until the store takes them, or
+// until they end. It is safe for concurrent use; a nil *laterBans keeps none.
 type laterBans struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by subject
 }
 
 // SendLater keeps bans that the store cannot take, and sends them when it can, until the context
-// ends. It is to be called before anything is asked of the Admin.
+// ends. Call it before any other method of the Admin.
 func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	d.later = &laterBans{until: map[string]time.Time{}}
 	go func() { // ends with the context
@@ -43,7 +44,8 @@ func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	}()
 }
 
-// sendLater sends the bans that are kept. The first that fails is tried again with the others.
+// sendLater sends the kept bans. It stops at the first that fails, and retries it later with the
+// rest.
 func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 	for subject, until := range d.later.all() {
 		left := time.Until(until).Truncate(time.Microsecond)
@@ -59,12 +61,12 @@ func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 				"until", until)
 			continue
 		}
-		// It was lifted meanwhile.
-		_ = d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: subject}) // as whoever lifted it tried
+		// The ban was lifted in the meantime.
+		_ = d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: subject}) // repeats the call that lifted it
 	}
 }
 
-// keep keeps a ban that the store could not take, and reports whether it does.
+// keep keeps a ban that the store could not take, and reports whether it is kept.
 func (l *laterBans) keep(subject string, until time.Time, err error) bool {
 	if _, failed := errors.AsType[*stint.StoreError](err); l == nil || !failed {
 		return false
@@ -81,7 +83,7 @@ func (l *laterBans) keep(subject string, until time.Time, err error) bool {
 	return true
 }
 
-// drop forgets a ban.
+// drop removes a ban.
 func (l *laterBans) drop(subject string) {
 	if l == nil {
 		return
@@ -91,8 +93,8 @@ func (l *laterBans) drop(subject string) {
 	delete(l.until, subject)
 }
 
-// sent forgets a ban that the store has taken, unless it was replaced, and reports whether it was
-// kept until now.
+// sent removes a ban that the store has taken, unless it was replaced, and reports whether it was
+// still kept.
 func (l *laterBans) sent(subject string, until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,16 +16,17 @@ import (
 
 // Bounds on lists of overrides.
 const (
-	// MaxOverrides is how many are listed.
+	// MaxOverrides is the maximum number of overrides in a list.
 	MaxOverrides = 10_000
-	// MaxImport is how many are imported in one call.
+	// MaxImport is the maximum number of overrides imported in one call.
 	MaxImport = 1000
 )
 
 // errNoOverrides means that there is no table of overrides.
 var errNoOverrides = fmt.Errorf("overrides are not in use here: %w", errors.ErrUnsupported)
 
-// OverrideList is a list of overrides, by subject and policy. Total is how many there are.
+// OverrideList is a list of overrides, sorted by subject and policy. Total is the number of all
+// that match.
 type OverrideList struct {
 	Overrides []ListedOverride `json:"overrides"`
 	Total     int              `json:"total"`
@@ -64,8 +65,8 @@ func (d *Admin) AllOverrides() ([]overrides.Override, error) {
 	return d.c.Overrides.All(), nil
 }
 
-// SetOverride makes an override of a target, whose name takes the place of the override's subject.
-// One that changes nothing is an error.
+// SetOverride sets an override for a target, which replaces the subject in o. An override that
+// changes nothing is an error.
 func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override) (Named, error) {
 	if d.c.Overrides == nil {
 		return Named{}, errNoOverrides
@@ -87,7 +88,7 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 	return who, d.c.Overrides.Set(ctx, o)
 }
 
-// checkOverride reports why an override would change nothing.
+// checkOverride returns an error if an override would change nothing.
 func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	if set := d.set(); set == nil {
 		return invalid("there are no policies here")
@@ -153,8 +154,8 @@ func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Nam
 	return who, err
 }
 
-// ImportOverrides makes overrides as they were exported, and none of them if one is wrong. Subjects
-// are taken literally. Policies and windows that the configuration does not have are wrong.
+// ImportOverrides sets overrides as exported, or none of them if one is invalid. Subjects are taken
+// literally. Policies and windows that are not in the configuration are invalid.
 func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	if d.c.Overrides == nil {
 		return errNoOverrides

@@ -32,7 +32,7 @@ func (d *Admin) inParts(ctx context.Context, subject string, counters []counter)
 	return whole
 }
 
-// resetParts clears the parts of counters. If some may be left, the error says why.
+// resetParts clears the parts of counters. If some parts may remain, the error says why.
 func (d *Admin) resetParts(ctx context.Context, subject string, counters []counter) error {
 	if d.inspector == nil {
 		return ErrNotInspectable
@@ -53,7 +53,8 @@ func (d *Admin) resetParts(ctx context.Context, subject string, counters []count
 
 func isDivided(p counter) bool { return p.divided }
 
-// parts returns the parts of a counter that are among scopes; none if it is not divided.
+// parts returns the parts of a counter that are among scopes, or none if the counter is not
+// divided.
 func (p *counter) parts(scopes []string) (parts []counter) {
 	for _, scope := range scopes {
 		of, _, hashed := keypart.SumIn(scope)
@@ -66,7 +67,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 	return parts
 }
 
-// unlistedParts says why a store may not have listed all parts; nil if it has.
+// unlistedParts returns why a store may not have listed all parts, or nil if it has.
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {
@@ -84,7 +85,7 @@ func unlistedParts(scopes []string) error {
 	return nil
 }
 
-// partsLeft is the error of a reset that has cleared everything but some parts.
+// partsLeft returns the error of a reset that has cleared everything except some parts.
 func partsLeft(counters []counter, why error) error {
 	var names []string
 	for _, p := range counters {

@@ -7,11 +7,11 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// scopeCache remembers the scopes of subjects. To list them, a store scans everything it holds, and
-// a page that shows a subject asks again and again. So only one caller scans at a time, and a list
-// stays good for a few times as long as the scan took. The store has time for other work.
+// scopeCache caches the scopes of subjects. To list them, a store scans everything it holds, and a
+// page that shows a subject asks repeatedly. So only one caller scans at a time, and a list stays
+// valid for a few times as long as the scan took, which leaves the store time for other work.
 type scopeCache struct {
-	turn chan struct{} // holds one value while somebody reads or scans
+	turn chan struct{} // holds one value while a caller reads or scans
 	last map[string]scopeList
 }
 
@@ -22,7 +22,8 @@ type scopeList struct {
 }
 
 const (
-	// scanTime is how long a scan may take. A list is good for cacheFactor times its scan.
+	// scanTime is the timeout of a scan. A list is valid for cacheFactor times the duration of its
+	// scan.
 	scanTime    = 2 * time.Second
 	cacheFactor = 4
 )
@@ -31,7 +32,7 @@ func newScopeCache() scopeCache {
 	return scopeCache{turn: make(chan struct{}, 1), last: map[string]scopeList{}}
 }
 
-// list returns the scopes of a subject, from the cache if they were listed not long ago.
+// list returns the scopes of a subject, from the cache if they were listed recently.
 func (c *scopeCache) list(ctx context.Context, store driver.Inspector, subject string) ([]string, error) {
 	select {
 	case c.turn <- struct{}{}:

@@ -17,15 +17,15 @@ import (
 const (
 	// streamTimeout is how long a stream may be silent. There is a tick each second.
 	streamTimeout = 15 * time.Second
-	// maxEvent is how large an event may be in bytes.
+	// maxEvent is the maximum size of an event in bytes.
 	maxEvent = 4 << 20
 )
 
 var errSilent = fmt.Errorf("nothing has arrived for %v", streamTimeout)
 
 // Stream calls onTick every second, until the context or the stream ends, or onTick returns an
-// error. It never returns nil: the error is that of onTick, an [*UnreachableError] for a stream
-// that has ended, or a [*RefusedError].
+// error. It never returns nil: the error is the one from onTick, an [*UnreachableError] for a
+// stream that has ended, or a [*RefusedError].
 func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

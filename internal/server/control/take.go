@@ -11,11 +11,11 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// TakeRequest asks whether a subject may do something of a cost.
+// TakeRequest asks for a decision on a request of a subject with a cost.
 type TakeRequest struct {
 	Target
-	// Tier and Policy select the limits: those of the policy for members of the tier, or without a
-	// policy the tier's own. Either may be left out if it is not ambiguous.
+	// Tier and Policy select the limits: those of the policy for members of the tier or, without a
+	// policy, the tier's own. Either may be omitted if the limits are still unambiguous.
 	Tier   string `json:"tier,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	// Scope is where to count; "" is the scope of requests that match nothing else.
@@ -30,17 +30,18 @@ type TakeRequest struct {
 type TakeResult struct {
 	Named
 	Allowed bool `json:"allowed"`
-	// RetryAfter is how long to wait; -1 is forever.
+	// RetryAfter is how long to wait; -1 means forever.
 	RetryAfter float64 `json:"retry_after_seconds"`
 	Banned     bool    `json:"banned,omitempty"`
-	// Degraded means that the store could not be asked.
+	// Degraded reports whether the decision was made without the store.
 	Degraded bool `json:"degraded,omitempty"`
-	// Unavailable means that it is denied for no other reason. Then nothing is known of its limits.
+	// Unavailable reports whether the request was denied only because the store is unavailable.
+	// Nothing is known about its limits then.
 	Unavailable bool    `json:"unavailable,omitempty"`
 	Limits      []Limit `json:"limits"`
 }
 
-// Take decides as a request would be decided, and charges it if it is allowed.
+// Take decides as for a real request, and charges it if it is allowed.
 func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	who, err := d.find(a.Target)
 	if err != nil {
@@ -140,7 +141,7 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters that have a name; all of them if the name is "".
+// narrow returns the counters with a name, or all counters if the name is "".
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil
@@ -165,7 +166,8 @@ func narrow(list []counter, what, name string, of func(*counter) string) ([]coun
 		strings.Join(names, ", "), nearest.Hint(name, names))
 }
 
-// tiersOwn returns the limits of tiers without those of policies, unless there are no others.
+// tiersOwn returns the limits of tiers without those of policies. If there are only limits of
+// policies, it returns all.
 func tiersOwn(list []counter) []counter {
 	own := slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.policy != "" })
 	if len(own) == 0 {
@@ -198,7 +200,8 @@ func oneTier(a *TakeRequest, list []counter) error {
 	return nil
 }
 
-// inScope returns the counters of one tier in the request's scope, else in that without a route.
+// inScope returns the counters of one tier in the request's scope or, if it names none, in the
+// scope of requests without a route.
 func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	first := list[0]
 	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })

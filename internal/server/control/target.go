@@ -15,18 +15,18 @@ type Target struct {
 	Subject string `json:"subject,omitempty"`
 	// Ref stands for a subject that a server shows shortened. Only that server knows it.
 	Ref string `json:"ref,omitempty"`
-	// Raw takes the subject literally: programs may have subjects of their own.
+	// Raw takes the subject literally, because programs may have their own subjects.
 	Raw bool `json:"raw,omitempty"`
 }
 
-// Named is a subject as requests are counted.
+// Named is a subject in the form under which requests are counted.
 type Named struct {
 	Subject string `json:"subject"`
 	// Note explains how the subject was read, such as "2001:db8::7 is counted under it".
 	Note string `json:"note,omitempty"`
 }
 
-// find returns the subject that a target means. All subjects that people write go through it.
+// find returns the subject that a target refers to. All subjects that people write go through it.
 func (d *Admin) find(t Target) (Named, error) {
 	if t.Ref != "" {
 		return Named{}, invalid("a ref stands for a subject on the server that showed it; name the subject here")
@@ -44,7 +44,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	case d.isHashed(t.Subject):
 		return Named{Subject: t.Subject}, nil
 	case d.c.Envoy != nil && (kind == tierEnvoy || strings.HasPrefix(t.Subject, tierEnvoy+"#")):
-		return Named{Subject: t.Subject}, nil // counters tells whether there is such a descriptor
+		return Named{Subject: t.Subject}, nil // counters checks whether there is such a descriptor
 	}
 	set := d.set()
 	if len(d.c.Limits) > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // Subject is what a store knows about a subject: its ban, and the usage of every limit under which
-// it could be counted, as far as the configuration tells.
+// it could be counted according to the configuration.
 type Subject struct {
 	Named
 	// Now is the store's clock.
@@ -19,9 +19,9 @@ type Subject struct {
 	Ban driver.BanState `json:"ban"`
 	// Limits are in the order of the configuration.
 	Limits []Limit `json:"limits"`
-	// LeftOut is how many limits there are beyond [MaxLimits].
+	// LeftOut is the number of limits beyond [MaxLimits].
 	LeftOut int `json:"left_out,omitempty"`
-	// Overrides are those in force.
+	// Overrides are the overrides in force.
 	Overrides []overrides.Override `json:"overrides,omitempty"`
 }
 
@@ -29,47 +29,49 @@ type Subject struct {
 type Limit struct {
 	// Tier and Policy own the limit. The policy is "" for the tier's own limits, and the tier is ""
 	// for those of a policy that are the same for several tiers. Envoy's descriptors have the tier
-	// "envoy", external APIs "outbound", and limits from the caller neither.
+	// "envoy", third-party APIs the tier "outbound", and limits from the caller neither tier nor
+	// policy.
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Scope  string `json:"scope"`
-	// Divided means that the policy counts in parts of the scope, such as one for each value of a
-	// path variable, and that some may be missing, because the store could not list them all. Where
-	// it could, the parts have their own scopes.
+	// Divided reports that the policy counts in parts of the scope, such as one for each value of a
+	// path variable, and that some parts may be missing here because the store could not list them
+	// all. If it could, each part is listed with its own scope.
 	Divided bool `json:"divided,omitempty"`
-	// Limit is its text, such as "10/1m burst 2x". With a Claim, this is the limit of requests that
-	// do not have it: only requests say what numbers their claims give.
+	// Limit is the limit as text, such as "10/1m burst 2x". With a Claim, it is the limit for
+	// requests without the claim: only requests contain the numbers of their claims.
 	Limit string `json:"limit"`
 	Claim string `json:"claim,omitempty"`
-	// Configured is the limit as the configuration has it, if an override has changed it; else "".
+	// Configured is the limit in the configuration if an override has changed it, else "".
 	Configured string `json:"configured,omitempty"`
 	Algorithm  string `json:"algorithm"`
-	// Costs means that it counts costs, not requests.
+	// Costs reports whether the limit counts costs instead of requests.
 	Costs bool `json:"costs,omitempty"`
-	// Notify are the shares of it that are reported when they are used, in percent.
+	// Notify are the shares of the limit, in percent, that are reported when they are used.
 	Notify []int `json:"notify,omitempty"`
-	// Shadow means that it denies no one.
+	// Shadow reports whether the limit is not enforced.
 	Shadow   bool  `json:"shadow,omitempty"`
 	Max      int64 `json:"max"`
 	Capacity int64 `json:"capacity"`
-	// Window is the time in which Max units come back, and at most Capacity are admitted.
+	// Window is the time in which Max units are restored, and at most Capacity units are admitted.
 	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
-	// Held is how many of the units in Used are held until their true cost is known. Results of
-	// [Admin.Take] have none.
+	// Held is how many of the units in Used are held until their true cost is known. It is not set
+	// in results of [Admin.Take].
 	Held int64 `json:"held,omitempty"`
-	// ResetAfter is the time until nothing is used, and RetryAfter until there is room; -1 is
-	// never.
+	// ResetAfter is the time until nothing is used, and RetryAfter the time until there is room; -1
+	// means never.
 	ResetAfter float64 `json:"reset_after_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`
-	// Entries are the charges, oldest first. Results of [Admin.Take] have none.
+	// Entries are the charges, oldest first. It is not set in results of [Admin.Take].
 	Entries []driver.Entry `json:"entries,omitempty"`
-	// LeftOut is how many units are in entries that are not shown.
+	// LeftOut is the number of units in entries that are not shown.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
-// Rule is the policy or tier that has the limit, as overrides name it; "" if it is neither.
+// Rule returns the policy or tier that owns the limit, as overrides name it, or "" if there is
+// neither.
 func (l *Limit) Rule() string {
 	if l.Tier == tierEnvoy || l.Tier == tierOutbound {
 		return ""
@@ -82,7 +84,7 @@ type Ban struct {
 	driver.Banned
 	// Ref stands for a subject that is shown shortened.
 	Ref string `json:"ref,omitempty"`
-	// Matched is how many requests the server has denied because of it.
+	// Matched is the number of requests that the server has denied because of the ban.
 	Matched int64 `json:"matched,omitempty"`
 }
 
@@ -102,7 +104,7 @@ func newWindow(p *counter, w *driver.Window) Limit {
 	return l
 }
 
-// seconds returns a wait in seconds, -1 for [stint.Never].
+// seconds returns a wait in seconds, or -1 for [stint.Never].
 func seconds(d time.Duration) float64 {
 	if d == stint.Never {
 		return -1

@@ -8,15 +8,15 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amendTime is how long the store has to give something back, whether or not anybody waits for
-// that. What is not given back by then expires by itself.
+// amendTime is the timeout of the store for giving units back, whether or not a request waits for
+// it. Units that are not given back by then expire.
 const amendTime = time.Second
 
-// errUnfinished is the outcome of what goes on after its request was answered.
+// errUnfinished is the result of work that continues after its request was answered.
 var errUnfinished = errors.New("the store has not answered in time; it may still do so")
 
-// finish has the store do what has to be done. A request waits for it as long as its own time
-// lasts. The store may take longer: Envoy is answered, and what was begun is finished.
+// finish runs an operation of the store. The request waits for it until its deadline. If the store
+// takes longer, Envoy is answered, and the operation continues in the background.
 func (s *Service) finish(ctx context.Context, deadline time.Time, do func(context.Context) error) error {
 	done := make(chan error, 1)
 	s.amending.Go(func() { // ends after amendTime at the latest
@@ -34,7 +34,7 @@ func (s *Service) finish(ctx context.Context, deadline time.Time, do func(contex
 	}
 }
 
-// undo gives back what a request was charged that is denied after all.
+// undo gives back the charges of a request that is denied after all.
 func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 	if len(charges) == 0 {
 		return
@@ -60,7 +60,7 @@ func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 	}
 }
 
-// uncharge takes units out of what is used. An unused limit needs no time to become so.
+// uncharge subtracts units from the usage. An unused limit needs no time to reset.
 func (it *item) uncharge(units int64) {
 	if it.usage.Used = max(it.usage.Used-units, 0); it.usage.Used == 0 {
 		it.usage.ResetAfter = 0

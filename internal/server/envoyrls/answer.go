@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/denialid"
 )
 
-// answer is a response to a request with few descriptors, all in one piece of memory.
+// answer is a response to a request with few descriptors, in a single allocation.
 type answer struct {
 	response rlsv3.RateLimitResponse
 	pointers [fewItems]*rlsv3.RateLimitResponse_DescriptorStatus
@@ -62,8 +62,9 @@ func (it *item) status(to *rlsv3.RateLimitResponse_DescriptorStatus, reset *dura
 	}
 }
 
-// resetSeconds is the time until the limit is unused, in whole seconds as envoyproxy/ratelimit
-// tells it. A limit of zero never has room; it is said to have none for a window.
+// resetSeconds returns the time until the limit is unused, in whole seconds as in
+// envoyproxy/ratelimit. A limit of zero never has room; for it, resetSeconds returns a whole
+// window.
 func (it *item) resetSeconds() int64 {
 	reset := it.usage.ResetAfter
 	if reset <= 0 && it.rule.max() == 0 {
@@ -72,7 +73,7 @@ func (it *item) resetSeconds() int64 {
 	return wholeSeconds(reset)
 }
 
-// wholeSeconds rounds up.
+// wholeSeconds returns a duration in seconds, rounded up.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 type addedHeaders struct {
@@ -97,7 +98,7 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	if denied {
 		retry = c.retrySeconds()
 	}
-	// The numbers are one text, divided.
+	// The numbers are slices of one string, to save allocations.
 	var room [48]byte
 	b := strconv.AppendUint(room[:0], uint64(it.remaining()), 10)
 	remainingEnd := len(b)
@@ -129,7 +130,8 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	to.response.ResponseHeadersToAdd = h.pointers[:n:n]
 }
 
-// decisive returns the last item that denies, else the first with the least left; nil without any.
+// decisive returns the last item that denies, else the first with the least left, or nil if there
+// are no items with a limit.
 func (c *call) decisive() *item {
 	var best *item
 	least := uint32(math.MaxUint32)
@@ -148,8 +150,8 @@ func (c *call) decisive() *item {
 	return best
 }
 
-// retrySeconds is how long a denied request has to wait, or zero if no waiting helps: until all
-// limits that deny it have room, and if those in quota mode do, until the first of them has.
+// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. It
+// must wait until all limits that deny it have room; of limits in quota mode, one is enough.
 func (c *call) retrySeconds() int64 {
 	longest, shortest := time.Duration(0), time.Duration(math.MaxInt64)
 	for i := range c.items {
@@ -177,12 +179,12 @@ func (c *call) retrySeconds() int64 {
 	return wholeSeconds(longest)
 }
 
-// retryAfter is how long it takes until the item's limit has room, or [stint.Never].
+// retryAfter returns how long it takes until the item's limit has room, or [stint.Never].
 func (it *item) retryAfter() time.Duration {
 	switch {
 	case it.neverFits() || it.rule.max() == 0:
 		return stint.Never
-	case it.usage.RetryAfter == 0: // it only looked
+	case it.usage.RetryAfter == 0: // the item only peeked
 		return it.usage.ResetAfter
 	}
 	return it.usage.RetryAfter

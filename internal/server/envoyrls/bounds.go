@@ -10,17 +10,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Bounds on a request: each descriptor may be a counter, and asks the store. Envoy sends at most
-// one for each rate limit of a route, with one entry for each of its actions. Both come from its
-// configuration, never from a client: Envoy Gateway allows 64 rules.
+// Bounds on a request: each descriptor may be a counter, and requires a call to the store. Envoy
+// sends at most one descriptor for each rate limit of a route, with one entry for each of its
+// actions. Both numbers come from Envoy's configuration, never from a client; Envoy Gateway allows
+// 64 rules.
 const (
 	maxDescriptors = 256
 	maxEntries     = 4096 // of all descriptors together
 )
 
-// maxParts is how many messages a request within the bounds can consist of: itself, its
-// descriptors, each with a limit of its own, and their entries. It bounds the cost of decoding
-// others.
+// maxParts is the largest number of messages in a request within the bounds: the request itself,
+// its descriptors, each with a limit of its own, and their entries. It bounds the cost of decoding
+// other requests.
 const maxParts = 1 + 2*maxDescriptors + maxEntries
 
 func tooManyParts() error {
@@ -28,8 +29,9 @@ func tooManyParts() error {
 		maxDescriptors, maxEntries)
 }
 
-// check reports what is wrong with a request, whatever the configuration says. What
-// envoyproxy/ratelimit refuses too has its code and its words, for those who look for them.
+// check reports what is wrong with a request under any configuration. For mistakes that
+// envoyproxy/ratelimit also refuses, it uses the same code and text, so that existing searches find
+// them.
 func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 	descriptors := r.GetDescriptors()
 	switch n := len(descriptors); {
@@ -64,8 +66,8 @@ func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 // descriptorsField is the number of [rlsv3.RateLimitRequest.Descriptors].
 const descriptorsField = 2
 
-// countParts counts the messages that a request consists of. Of one that is not well-formed it
-// counts those ahead of the mistake, which is as far as a decoder gets.
+// countParts counts the messages that a request consists of. In a malformed request, it counts
+// those before the error, where a decoder would stop too.
 func countParts(request []byte) int {
 	n := 1
 	eachMessage(request, func(field protowire.Number, descriptor []byte) {
@@ -77,7 +79,7 @@ func countParts(request []byte) int {
 	return n
 }
 
-// eachMessage calls a function with the fields of a message that may be messages too.
+// eachMessage calls do for each field of a message that may itself be a message.
 func eachMessage(message []byte, do func(field protowire.Number, value []byte)) {
 	for len(message) > 0 {
 		field, kind, size := protowire.ConsumeTag(message)

@@ -12,21 +12,21 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is one request while it is decided. It is used again for others.
+// call is one request while it is decided. It is reused for other requests.
 type call struct {
 	items []item
 	heads []int
-	// deadline is when the call has to be answered, however many questions it takes.
+	// deadline is when the call must be answered, regardless of the number of calls to the store.
 	deadline time.Time
-	// verdict is what the observer receives, descriptor by descriptor, and usage its usage.
+	// verdict is sent to the observer, once for each descriptor. usage holds the usage in it.
 	verdict policy.Verdict
 	usage   [1]stint.Usage
-	// claims is room for those of a question.
+	// claims is a buffer for the claims of a request to the store.
 	claims []stint.Claim
-	// subject and composite are room for texts that are being put together.
+	// subject and composite are buffers for strings under construction.
 	subject, composite []byte
 
-	// room is enough for most requests, so that a call is one piece of memory.
+	// room is large enough for most requests, so that a call is a single allocation.
 	room struct {
 		items              [4]item
 		heads              [4]int
@@ -40,32 +40,35 @@ func (c *call) reset() {
 }
 
 type item struct {
-	// rule is its limit, nil if it has none.
+	// rule is the limit of the item, or nil if it has none.
 	rule    *rule
 	subject string
 	hits    int64
-	// own says that the hits are the descriptor's own.
+	// own reports whether the hits are the descriptor's own.
 	own bool
-	// refund says that the hits are given back.
+	// refund reports whether the hits are given back.
 	refund bool
-	// quota says that the item is one of several of which one need have room.
+	// quota reports whether the item is in quota mode: of the items in quota mode, one with room is
+	// enough.
 	quota bool
-	// over says that there was no room, whatever becomes of it.
+	// over reports whether there was no room, whether or not that denies the request.
 	over  bool
 	usage stint.Usage
-	// degraded says that it was decided without the store, and unavailable that nobody could tell.
+	// degraded reports whether the item was decided without the store, and unavailable whether it
+	// could not be decided at all.
 	degraded, unavailable bool
-	// charged is how much was charged.
+	// charged is the number of units that were charged.
 	charged int64
-	// asked is room for its claim while the store is asked.
+	// asked is a buffer for the item's claim during a call to the store.
 	asked [1]stint.Claim
-	// next and last are items of the same counter: next is 0 if there is none, last the first's.
+	// next and last are indexes of items of the same counter. next is 0 if there is none; only the
+	// first item of a counter uses last.
 	next, last int
 }
 
 func (it *item) counted() bool { return it.rule != nil && !it.rule.unlimited }
 
-// code is what the answer says of the item.
+// code returns the item's code in the answer.
 func (it *item) code() rlsv3.RateLimitResponse_Code {
 	if it.over && !it.rule.shadow {
 		return rlsv3.RateLimitResponse_OVER_LIMIT
@@ -73,7 +76,8 @@ func (it *item) code() rlsv3.RateLimitResponse_Code {
 	return rlsv3.RateLimitResponse_OK
 }
 
-// cost is what there has to be room for. A refund only looks, once it is made.
+// cost returns the number of units for which there must be room. It is 0 for a refund, which only
+// peeks.
 func (it *item) cost() int64 {
 	if it.refund {
 		return 0
@@ -81,7 +85,7 @@ func (it *item) cost() int64 {
 	return it.hits
 }
 
-// claim is the item as a store knows it.
+// claim returns the item as a claim for the store.
 func (it *item) claim(w Window) stint.Claim {
 	c := stint.Claim{Subject: it.subject, Limits: it.rule.limits[w], Cost: it.cost()}
 	switch limit := it.rule.max(); {
@@ -89,19 +93,19 @@ func (it *item) claim(w Window) stint.Claim {
 	case limit == 0:
 		c.Limits, c.Cost = it.rule.exceeded[w], min(c.Cost, 1)
 	case c.Cost > limit:
-		c.Cost = 0 // whose answer is of this window: that something never fits may be remembered from the one before
+		c.Cost = 0 // a peek returns this window; the store may remember from the previous one that a cost never fits
 	}
 	return c
 }
 
-// neverFits reports whether there is no room for the item in any window.
+// neverFits reports whether the item has no room in any window.
 func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
 
 func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }
 
 func (it *item) remaining() uint32 { return uint32(max(it.rule.max()-it.usage.Used, 0)) }
 
-// denied reports whether a limit is exceeded, or all of those in quota mode.
+// denied reports whether a limit outside quota mode is exceeded, or all limits in quota mode are.
 func (c *call) denied() bool {
 	for i := range c.items {
 		if it := &c.items[i]; !it.quota && it.code() == rlsv3.RateLimitResponse_OVER_LIMIT {
@@ -111,7 +115,7 @@ func (c *call) denied() bool {
 	return c.quotasDeny()
 }
 
-// quotasDeny reports whether there are items in quota mode, and none has room.
+// quotasDeny reports whether there are items in quota mode, and none of them has room.
 func (c *call) quotasDeny() bool {
 	found := false
 	for i := range c.items {
@@ -137,7 +141,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 		it := &c.items[i]
 		it.hits = hitsOf(r, descriptor)
 		it.refund = descriptor.GetIsNegativeHits()
-		it.quota = quotaMode // with room, if it has no limit
+		it.quota = quotaMode // a descriptor without a limit counts as one with room
 		if d == nil {
 			continue
 		}
@@ -151,7 +155,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 			it.rule, c.subject = d.match(descriptor, c.subject[:0], &c.composite)
 		}
 		if it.rule != nil {
-			it.quota = (quotaMode || it.rule.quota) && it.counted() // unlimited is not a quota
+			it.quota = (quotaMode || it.rule.quota) && it.counted() // an unlimited descriptor is not a quota
 			replaces = replaces || len(it.rule.replaces) > 0
 		}
 		if it.counted() {
@@ -167,7 +171,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 	return nil
 }
 
-// replace drops the limits that others in the same request replace.
+// replace drops the limits that other limits in the same request replace.
 func (c *call) replace(quotaMode bool) {
 	names := map[string]bool{}
 	for i := range c.items {
@@ -184,14 +188,15 @@ func (c *call) replace(quotaMode bool) {
 	}
 }
 
-// counters gathers the picked items by their counters: heads are the first, others follow them.
+// counters groups the picked items by counter. It returns the first item of each counter; the
+// others are linked to it.
 func (c *call) counters(pick func(*item) bool) []int {
 	c.heads = c.heads[:0]
 	type counter struct {
 		subject string
 		window  time.Duration
 	}
-	var index map[counter]int // of many; a few are searched for
+	var index map[counter]int // used for many counters; few are searched linearly
 	for i := range c.items {
 		it := &c.items[i]
 		if !it.counted() || !pick(it) {
@@ -229,14 +234,14 @@ func (c *call) counters(pick func(*item) bool) []int {
 	return c.heads
 }
 
-// free forgets the request. What did not fit into the room is left to the collector.
+// free clears the call. Memory beyond room is left to the garbage collector.
 func (c *call) free() {
 	clear(c.items)
 	c.reset()
 }
 
-// hitsOf is how many units a descriptor asks for: its own number, zero included, else that of the
-// request, of which zero means one. No limit has room for more than [stint.MaxUnits].
+// hitsOf returns how many units a descriptor asks for: its own number, which may be zero, else that
+// of the request, where zero means one. No limit has room for more than [stint.MaxUnits].
 func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.GetValue(), uint64(stint.MaxUnits)))
@@ -244,7 +249,7 @@ func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	return max(int64(r.GetHitsAddend()), 1)
 }
 
-// override is the limit that a descriptor brings along, never in shadow or quota mode.
+// override returns the limit that a descriptor includes. It is never in shadow or quota mode.
 func override(d *domain, limit *commonv3.RateLimitDescriptor_RateLimitOverride, i int) (*rule, error) {
 	current := &rlsv3.RateLimitResponse_RateLimit{
 		RequestsPerUnit: limit.GetRequestsPerUnit(),

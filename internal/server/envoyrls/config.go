@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config is what a configuration directory says: which limit holds for which descriptor. It is
+// Config is the content of a configuration directory: it maps descriptors to limits. It is
 // immutable and safe for concurrent use. See [Load].
 type Config struct {
 	domains map[string]*domain
@@ -22,16 +22,17 @@ type Config struct {
 
 type domain struct {
 	node
-	// subject is what the subjects of all its counters begin with.
+	// subject is the prefix of the subjects of all its counters.
 	subject string
-	// override is the Rule of limits that requests bring along, for observers.
+	// override is the rule name, for observers, of limits that requests include.
 	override string
 }
 
-// node is a node of the tree: what a descriptor's first entries lead to.
+// node is a node of the tree. The first entries of a descriptor lead to it.
 type node struct {
 	rule *rule
-	// children are by composite key: the key, or key_value if the entry has a value.
+	// children maps composite keys to nodes. A composite key is the key, or key_value if the entry
+	// has a value.
 	children map[string]*node
 	// wildcards are the children whose composite key has an asterisk, in the order of the file.
 	wildcards []wildcard
@@ -45,27 +46,28 @@ type wildcard struct {
 	next  *node
 }
 
-// rule is a limit: that of a descriptor in the configuration, or one that a request brings along.
+// rule is a limit: that of a descriptor in the configuration, or one that a request includes.
 type rule struct {
-	// key is where it stands in the configuration: domain.key_value.key.
+	// key is the path of the limit in the configuration: domain.key_value.key.
 	key string
-	// current is the limit as answers show it. Answers share it; nobody writes to it.
+	// current is the limit as answers show it. Answers share it; it must not be modified.
 	current *rlsv3.RateLimitResponse_RateLimit
-	// limits are the limit as stores count it, one for each [Window].
+	// limits is the limit in the form for stores, for each [Window].
 	limits [3][]stint.Limit
-	// exceeded count for a limit of zero in windows that do not slide, where a request that only
-	// looks learns whether it was exceeded: what has no room is not counted.
+	// exceeded is counted in place of a limit of zero in windows that do not slide, so that a
+	// request with zero hits can tell whether the limit was exceeded: hits without room are not
+	// counted.
 	exceeded [3][]stint.Limit
-	// observed are what an observer knows it as, one for each [Window].
+	// observed is the limit as a rule for observers, for each [Window].
 	observed [3]policy.Rule
 	// text is RequestsPerUnit as header fields show it.
 	text string
 
-	// looked says that it was asked about with zero hits, begun that it was asked about with one
-	// that is not the descriptor's own; see chargeUsed.
+	// looked reports whether a request had zero hits, and begun whether one had a single hit that
+	// was not the descriptor's own; see chargeUsed.
 	looked, begun atomic.Bool
 
-	// counts are those of [Stats]; nil without them.
+	// counts are the counters in [Stats]; nil without Stats.
 	counts *counts
 
 	unlimited, shadow, quota bool
@@ -76,7 +78,7 @@ type rule struct {
 
 func (r *rule) max() int64 { return int64(r.current.GetRequestsPerUnit()) }
 
-// setLimit fills in the limit, given that its window is valid.
+// setLimit sets the limit. Its window must be valid.
 func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	l := stint.Per(int64(current.GetRequestsPerUnit()), windowOf(current.GetUnit(), multiplierOf(current)))
 	r.current = current
@@ -100,7 +102,7 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 // Size returns how many domains and limits are configured.
 func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
 
-// observed returns the rules as observers know them.
+// observed returns the rules in the form for observers.
 func (c *Config) observed(w Window) []*policy.Rule {
 	rules := make([]*policy.Rule, 0, len(c.rules))
 	for _, r := range c.rules {
@@ -115,8 +117,8 @@ func (c *Config) observed(w Window) []*policy.Rule {
 	return rules
 }
 
-// Dump returns the configured limits as text, one to a line in the order of the files, each with
-// its path in the configuration:
+// Dump returns the configured limits as text, one per line in the order of the files, each with its
+// path in the configuration:
 //
 //	messaging.to_number: unit=DAY requests_per_unit=100, shadow_mode: false, quota_mode: false
 func (c *Config) Dump() string {
@@ -136,7 +138,7 @@ func (c *Config) Dump() string {
 	return b.String()
 }
 
-// oneLine returns the text without anything that ends or hides a line of a dump.
+// oneLine escapes characters in text that would end or hide a line of a dump.
 func oneLine(text string) string {
 	if q := strconv.Quote(text); len(q) != len(text)+2 {
 		return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)

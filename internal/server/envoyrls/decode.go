@@ -13,18 +13,19 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// reader turns files into a configuration, and gathers the mistakes in them.
+// reader converts files to a configuration, and collects the mistakes in them.
 type reader struct {
 	config   Config
 	file     string
-	nodes    yamlread.Counter // those that were looked at, through aliases too
+	nodes    yamlread.Counter // nodes visited, including those through aliases
 	mistakes []config.Mistake
-	// domainLines say where each domain was configured first, and tops its descriptors.
+	// domainLines holds where each domain was first configured, and tops where each of its
+	// top-level descriptors was.
 	domainLines map[string]string
 	tops        map[*node]string
-	// mergeDomains says that several files may configure one domain.
+	// mergeDomains allows several files to configure one domain.
 	mergeDomains bool
-	// resources says that what is read has no lines.
+	// resources reports whether the input consists of resources, which have no line numbers.
 	resources bool
 }
 
@@ -33,7 +34,7 @@ func newReader(mergeDomains bool) *reader {
 		tops: map[*node]string{}, mergeDomains: mergeDomains}
 }
 
-// The keys that each kind of mapping knows.
+// The known keys of each kind of mapping.
 var (
 	rootKeys       = []string{"domain", "descriptors"}
 	descriptorKeys = []string{
@@ -54,7 +55,7 @@ func (r *reader) read(file string, text []byte) {
 	r.root(root)
 }
 
-// root reads what a file or a resource holds.
+// root reads the content of a file or a resource.
 func (r *reader) root(root *yaml.Node) {
 	fields := r.mapping(root, "", rootKeys)
 	if fields == nil {
@@ -83,8 +84,8 @@ func (r *reader) position(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", r.file, n.Line)
 }
 
-// descriptors reads a list of descriptors into their parent. Its path is for messages about
-// mistakes, and by key to those who look for a limit.
+// descriptors reads a list of descriptors into their parent. path locates it in messages about
+// mistakes, and key is the prefix of the keys of its limits.
 func (r *reader) descriptors(parent *node, list *yaml.Node, path, key string, depth int) {
 	if depth > maxDepth {
 		r.mistake(list, path, "descriptors are nested too deeply; want at most %d levels", maxDepth)
@@ -132,7 +133,7 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 				"share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", composite)
 		}
 	}
-	// Read for the sake of their mistakes: metrics never name what requests say.
+	// Read only to report mistakes: metrics never contain values from requests.
 	r.boolean(fields["detailed_metric"], path+".detailed_metric")
 	r.boolean(fields["value_to_metric"], path+".value_to_metric")
 

@@ -13,14 +13,14 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// Bounds on a file, for aliases make much of little.
+// Bounds on a file, because aliases can expand a small file to a huge one.
 const (
 	maxDepth = 64
 	maxNodes = 1 << 20
 )
 
-// parse returns the one document in the text. Of an empty text that is a null. Documents that are
-// null may follow: some programs end what they write with the line that begins another.
+// parse returns the only document in the text. For an empty text, it returns a null. Null documents
+// may follow: some programs end their output with the line that begins another document.
 func parse(text []byte) (*yaml.Node, *yamlread.SyntaxError) {
 	documents, err := yamlread.Parse(text)
 	switch {
@@ -54,7 +54,7 @@ func (r *reader) note(line int, path, format string, args ...any) {
 	})
 }
 
-// resolve follows an alias, and counts.
+// resolve follows an alias, and counts the node.
 func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 	if first, _ := r.nodes.Next(); first {
 		r.mistake(n, "", "oversized: more than %d values, aliases included", maxNodes)
@@ -72,8 +72,9 @@ func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	return mapping
 }
 
-// mapping reads a mapping that knows some keys, with what it merges from elsewhere. A null is an
-// empty one, and anything else none: then it returns nil.
+// mapping reads a mapping with a set of known keys, including the mappings that it merges. A null
+// at the top level is an empty mapping. For anything that is not a mapping, it reports a mistake
+// and returns nil.
 func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	from := r.resolve(n)
 	if r.nodes.Over() {
@@ -95,7 +96,7 @@ func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	return f
 }
 
-// merge reads the keys of a mapping that are not yet known from one that it is merged into.
+// merge reads the keys of a mapping into another, except those that the other already has.
 func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, depth int) {
 	var merged []*yaml.Node
 	for key, value := range yamlread.Keys(n) {
@@ -132,7 +133,7 @@ func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, d
 	}
 }
 
-// whereKnown says where a key would belong, or which ones there are.
+// whereKnown returns a hint where a key belongs, or which keys are known.
 func whereKnown(key string, known []string) string {
 	for _, parent := range []struct {
 		name string
@@ -145,7 +146,7 @@ func whereKnown(key string, known []string) string {
 	return "; want " + strings.Join(known, ", ")
 }
 
-// list reads a list. A null is an empty one.
+// list reads a list. A null is an empty list.
 func (r *reader) list(n *yaml.Node, path string) []*yaml.Node {
 	if yamlread.IsNull(n) || r.nodes.Over() {
 		return nil
@@ -158,7 +159,7 @@ func (r *reader) list(n *yaml.Node, path string) []*yaml.Node {
 	return from.Content
 }
 
-// text reads any scalar as it is written. A null is an empty text.
+// text reads any scalar as a string, as written. A null is an empty string.
 func (r *reader) text(n *yaml.Node, path string) string {
 	if yamlread.IsNull(n) {
 		return ""
@@ -184,7 +185,8 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return value
 }
 
-// truth reads the words for true and false, those of older YAML included. In quotes they are texts.
+// truth reads the words for true and false, including those of older YAML. In quotes they are
+// strings.
 func truth(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {
 		return false, false
@@ -198,7 +200,7 @@ func truth(n *yaml.Node) (value, ok bool) {
 	return false, false
 }
 
-// quoted explains to those who quoted a value what it became.
+// quoted returns an explanation for a mistake in a quoted value.
 func quoted(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Style != 0 {
 		return "; in quotes it is a text"
@@ -206,7 +208,7 @@ func quoted(n *yaml.Node) string {
 	return ""
 }
 
-// number reads a whole number of 32 bits. A null is zero.
+// number reads an unsigned 32-bit integer. A null is zero.
 func (r *reader) number(n *yaml.Node, path string) uint32 {
 	if yamlread.IsNull(n) {
 		return 0
@@ -221,5 +223,5 @@ func (r *reader) number(n *yaml.Node, path string) uint32 {
 	return uint32(v)
 }
 
-// shown is a text as mistakes quote it.
+// shown returns a text shortened for quoting in mistakes.
 func shown(text string) string { return words.Shorten(text, 128) }

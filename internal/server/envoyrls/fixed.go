@@ -9,9 +9,10 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// countApart decides a request by fixed windows, in which every descriptor counts by itself.
+// countApart decides a request by fixed windows, in which every descriptor counts separately.
 //
-// With StopOverLimit they are looked at first, which charges only those that are over their limits.
+// With StopOverLimit it peeks at all descriptors first, which charges only those that are over
+// their limits.
 func (s *Service) countApart(ctx context.Context, c *call) error {
 	if !s.options.StopOverLimit || len(c.items) == 1 {
 		return s.takeApart(ctx, c, anyItem, stint.ModeTake)
@@ -19,22 +20,22 @@ func (s *Service) countApart(ctx context.Context, c *call) error {
 	if err := s.takeApart(ctx, c, anyItem, stint.ModePeek); err != nil || c.exceeds() {
 		return err
 	}
-	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // refunds have been made
+	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // refunds have already been made
 }
 
 func notRefund(it *item) bool { return !it.refund }
 
-// exceeds reports whether an item is over its limit, whatever becomes of it.
+// exceeds reports whether an item is over its limit, whether or not that denies the request.
 func (c *call) exceeds() bool {
 	return slices.ContainsFunc(c.items, func(it item) bool { return it.over })
 }
 
-// countFixed completes a decision in fixed windows that was asked for at some time. There hits are
-// counted whether they are admitted or not: once a counter is above its limit, every later request
-// of the window is denied, whatever it asks for, and so is one that only looks.
+// countFixed completes a decision in fixed windows that was requested at the time asked. Fixed
+// windows count hits whether they are admitted or not: once a counter is above its limit, every
+// later request in the window is denied, whatever its hits, even if it has none.
 //
-// A store does not charge what it denies. So the first denial brings the counter to where it would
-// be; later ones need not, for nobody could tell.
+// A store does not charge what it denies. So countFixed charges the hits of the first denial. It
+// need not charge those of later ones, because they make no visible difference.
 func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, d *stint.Decision, asked time.Time) {
 	limit := it.rule.max()
 	it.over = it.over || it.neverFits()
@@ -43,7 +44,7 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 		s.lower(ctx, deadline, it)
 	case d.Degraded:
 	case it.cost() == 0:
-		it.over = false // whether it is above its limit is seen from what is used
+		it.over = false // the usage shows whether the counter is above its limit
 	case it.over && it.usage.Used <= limit && limit > 0:
 		s.exceed(ctx, deadline, it, asked)
 	}
@@ -56,8 +57,8 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 	}
 }
 
-// exceed charges hits that were denied. A counter is the same whatever its limit, so it charges
-// them under one that has room for everything.
+// exceed charges hits that were denied. A counter does not depend on its limit, so exceed charges
+// them under a limit that has room for everything.
 func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
 	before, limit := it.usage, &it.rule.limits[s.options.Window][0]
 	claim := it.claim(s.options.Window)
@@ -65,11 +66,11 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	claim.Limits[0].Max, claim.Cost = stint.MaxUnits, it.cost()
 	r := s.request(deadline, []stint.Claim{claim}, stint.ModeTake)
 	r.Terms().Fit, r.Failure = true, &stint.FailurePolicy{Mode: stint.FailError, Budget: amendTime}
-	var reset time.Duration // not to be read unless it is finished
+	var reset time.Duration // only valid once the operation has finished
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		d, err := s.store.Take(ctx, r)
 		if err != nil || !d.Allowed {
-			return err // it is denied already, and that is all that can be done
+			return err // already denied; nothing more can be done
 		}
 		later := d.Decisive().ResetAfter > before.ResetAfter
 		if before.Used == 0 {
@@ -98,12 +99,12 @@ func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	}
 	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(s.options.Window)}) == nil {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
-		it.over = false // as above
+		it.over = false // as in countFixed
 	}
 }
 
-// inWindow is for how long the window of a limit has run, and for how long it still runs, by this
-// host's clock.
+// inWindow returns how much of the current window of a limit has passed, and how much is left, by
+// this host's clock.
 func (s *Service) inWindow(l *stint.Limit) (gone, left time.Duration) {
 	now := s.options.Now().UnixMicro()
 	begin, end := contract.Period(l, now)

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Register adds the service to a gRPC server, which has to have the [Codec]. Unlike
-// [rlsv3.RegisterRateLimitServiceServer], it refuses a message with too many parts before it is
-// decoded, which would take much longer than to read it.
+// Register adds the service to a gRPC server, which must use the [Codec]. Unlike
+// [rlsv3.RegisterRateLimitServiceServer], it refuses a message with too many parts before decoding
+// it, because decoding would take much longer than reading it.
 func (s *Service) Register(on grpc.ServiceRegistrar) {
 	described := rlsv3.RateLimitService_ServiceDesc
 	described.Methods = slices.Clone(described.Methods)
@@ -24,7 +24,7 @@ func (s *Service) Register(on grpc.ServiceRegistrar) {
 	on.RegisterService(&described, s)
 }
 
-// handler handles a call as the generated handler does, but with messages that are used again.
+// handler handles a call like the generated handler, but reuses messages.
 func (s *Service) handler() grpc.MethodHandler {
 	info := &grpc.UnaryServerInfo{Server: s, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
 	decide := func(ctx context.Context, e any) (any, error) { return s.exchange(ctx, e.(*exchange)) }
@@ -42,17 +42,17 @@ func (s *Service) handler() grpc.MethodHandler {
 	}
 }
 
-// exchange is a request, what is decided and the answer. It is used again for others.
+// exchange is a request with its decision and its answer. It is reused for other requests.
 type exchange struct {
 	call    call
 	request *rlsv3.RateLimitRequest
 	plain   plainRequest
-	invalid error // what is wrong with the message that should be a request
+	invalid error // why the message is not a valid request
 	answer  answer
 	encoded []byte
 }
 
-// release forgets an exchange, so that it can be used again.
+// release clears an exchange for reuse.
 func (s *Service) release(e *exchange) {
 	e.call.free()
 	e.request, e.invalid = nil, nil
@@ -75,7 +75,7 @@ func (s *Service) exchange(ctx context.Context, e *exchange) (any, error) {
 	return encoded(slices.Clone(e.encoded)), nil
 }
 
-// decode decodes a request if it has not too many parts.
+// decode decodes a request unless it has too many parts.
 func (e *exchange) decode(message []byte) error {
 	if e.plain.decode(message) {
 		e.request = &e.plain.request
@@ -93,8 +93,8 @@ func (e *exchange) decode(message []byte) error {
 
 type encoded []byte
 
-// Codec is for gRPC servers with the service: its messages have a codec of their own, those of
-// other services the usual one.
+// Codec returns the option that a gRPC server needs for the service. Messages of the service have
+// their own codec, and those of other services the usual one.
 func Codec() grpc.ServerOption {
 	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protocodec.Name)})
 }
@@ -109,8 +109,8 @@ func (c codec) Marshal(message any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(message)
 }
 
-// Unmarshal implements [encoding.CodecV2]. It leaves what is wrong with a request in the exchange:
-// gRPC would give every error the same code.
+// Unmarshal implements [encoding.CodecV2]. It stores the error of an invalid request in the
+// exchange: gRPC would give every error the same code.
 func (c codec) Unmarshal(data mem.BufferSlice, message any) error {
 	e, ok := message.(*exchange)
 	if !ok {

@@ -6,28 +6,29 @@ import (
 	"slices"
 )
 
-// Headers says which header fields answers ask Envoy to add. They are about the limit that matters
-// most: one that is exceeded, else the one with the least left.
+// Headers selects the header fields that answers ask Envoy to add. They describe the limit that
+// matters most: one that is exceeded, else the one with the least left.
 type Headers uint8
 
 const (
-	// HeadersDefault is HeadersAll with [Sliding] and HeadersNone with [Fixed]: whoever wants
-	// answers as envoyproxy/ratelimit gives them gets those of its defaults.
+	// HeadersDefault is HeadersAll with [Sliding], and HeadersNone with [Fixed] and [Calendar],
+	// which is also the default of envoyproxy/ratelimit.
 	HeadersDefault Headers = iota
-	// HeadersNone adds none.
+	// HeadersNone adds no fields.
 	HeadersNone
-	// HeadersUpstream adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or what
-	// [HeaderNames] calls them, as envoyproxy/ratelimit does if configured.
+	// HeadersUpstream adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or the names
+	// in [HeaderNames], as envoyproxy/ratelimit does if configured.
 	HeadersUpstream
-	// HeadersAll adds those, X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, and
-	// when a request is denied Retry-After, unless no waiting helps, and X-RateLimit-Denial, an id
-	// for "stint why", if there is an observer. Resets are seconds from now.
+	// HeadersAll adds the fields of HeadersUpstream, and X-RateLimit-Limit, X-RateLimit-Remaining
+	// and X-RateLimit-Reset. When a request is denied, it also adds Retry-After, unless waiting
+	// does not help, and, if there is an observer, X-RateLimit-Denial, an id for "stint why".
+	// Resets are in seconds from now.
 	HeadersAll
 )
 
 var headersNames = [...]string{"default", "none", "upstream", "all"}
 
-// ParseHeaders reads "default", "none", "upstream" or "all". "" is the default.
+// ParseHeaders parses "default", "none", "upstream" or "all". "" means the default.
 func ParseHeaders(name string) (Headers, error) {
 	i := slices.Index(headersNames[:], cmp.Or(name, "default"))
 	if i < 0 {
@@ -36,5 +37,5 @@ func ParseHeaders(name string) (Headers, error) {
 	return Headers(i), nil
 }
 
-// HeaderNames renames header fields. An empty name is the default.
+// HeaderNames renames header fields. An empty name means the default.
 type HeaderNames struct{ Limit, Remaining, Reset string }

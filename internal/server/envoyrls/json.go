@@ -16,12 +16,12 @@ import (
 // maxBody is the largest body of a request to [Service.JSONHandler].
 const maxBody = 256 << 10
 
-// JSONHandler is the service for those who do not speak gRPC: a RateLimitRequest as JSON in the
-// body of a POST, and a RateLimitResponse in the answer. Its status is 200, or 429 if the request
-// is over a limit; 400 for a request that is none or has too many descriptors, 413 for one that is
-// too large, and 503 if the store cannot decide. See [Options.Public] for who is answered; others
-// get 401, a page of another site 403, and a body whose type is not JSON 415. Negative hits that
-// are not allowed are answered with 403.
+// JSONHandler returns the service for clients without gRPC: the body of a POST is a
+// RateLimitRequest as JSON, and the answer is a RateLimitResponse. The status is 200, or 429 if the
+// request is over a limit; 400 for an invalid request or one with too many descriptors, 413 for one
+// that is too large, and 503 if the store cannot decide. [Options.Public] defines which callers are
+// served; others get 401, pages of other sites 403, and bodies whose type is not JSON 415. Negative
+// hits that are not allowed get 403.
 func (s *Service) JSONHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -37,7 +37,7 @@ func (s *Service) JSONHandler() http.Handler {
 			http.Error(w, "envoyrls: the body cannot be read", http.StatusBadRequest)
 			return
 		}
-		// Every message of a request is an object. Braces in texts count too, which is harmless.
+		// Every message of a request is an object. Braces in strings count too, which is harmless.
 		if bytes.Count(body, []byte("{")) > maxParts {
 			http.Error(w, status.Convert(tooManyParts()).Message(), http.StatusBadRequest)
 			return

@@ -12,18 +12,18 @@ import (
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// maxSize is the largest configuration, all of its files together.
+// maxSize is the maximum total size in bytes of the files of a configuration.
 const maxSize = 16 << 20
 
 // Load reads the configuration of Envoy's rate limit service from a file, or from all files in a
-// directory and in those below it, in the order of their paths. Each file is one domain, unless
-// domains are merged: see [Read].
+// directory and its subdirectories, in the order of their paths. Each file is one domain, unless
+// domains are merged; see [Read].
 //
-// Files in a directory may be called anything that ends in .yaml or .yml or has no extension at
-// all. Hidden files and directories, what editors leave behind and names made of digits alone are
-// not read. A directory without a file is a mistake: rules do not vanish by accident.
+// In a directory, Load reads the files whose names end in .yaml or .yml or have no extension. It
+// skips hidden files and directories, leftovers of editors, and names of digits only. A directory
+// without files is an error, so that rules do not vanish by accident.
 //
-// An error is a [*config.Error] with every mistake in every file, or that of the file system.
+// An error is a [*config.Error] with every mistake in every file, or comes from the file system.
 func Load(path string, mergeDomains bool) (*Config, error) {
 	files, err := Open(path)
 	if err != nil {
@@ -32,9 +32,8 @@ func Load(path string, mergeDomains bool) (*Config, error) {
 	return Read(files, mergeDomains)
 }
 
-// Open reads the files of a configuration, and exactly those that [Load] would make one of, for
-// whoever wants to know whether they have changed. Of a configuration that is too large there is
-// just enough for [Read] to refuse it.
+// Open reads exactly the files that [Load] reads, for callers that check whether they have changed.
+// If a configuration is too large, Open returns just enough of it for [Read] to refuse it.
 func Open(path string) ([]reload.File, error) {
 	files, err := reload.Open(path, maxSize, true, configName)
 	if wrong, ok := errors.AsType[*reload.FileError](err); ok {
@@ -46,10 +45,10 @@ func Open(path string) ([]reload.File, error) {
 	return files, nil
 }
 
-// Read makes a configuration of files, in their order. With mergeDomains several of them may
-// configure one domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit: their descriptors are
-// those of one list, in the order of the files, in which no two may be the same. Without it the
-// second file of a domain is a mistake.
+// Read parses files, in order, as a configuration. With mergeDomains, several of them may configure
+// one domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit: their descriptors form one list,
+// in the order of the files, in which no two may be the same. Without it, a second file of the same
+// domain is a mistake.
 //
 // An error is a [*config.Error].
 func Read(files []reload.File, mergeDomains bool) (*Config, error) {
@@ -69,13 +68,14 @@ func Read(files []reload.File, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// Parse reads a configuration of one file from text. The name is that of the file in mistakes. An
+// Parse reads a configuration of one file from text. name is the name of the file in mistakes. An
 // error is a [*config.Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return Read([]reload.File{{Name: name, Text: text}}, false)
 }
 
-// configName reports whether a file belongs to a configuration. Editors leave a.yaml~ and 4913.
+// configName reports whether a file belongs to a configuration. Editors leave files such as a.yaml~
+// and 4913.
 func configName(name string) bool {
 	if strings.HasSuffix(name, "~") || strings.Trim(name, "0123456789") == "" {
 		return false

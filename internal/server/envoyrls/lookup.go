@@ -9,9 +9,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// LimitsOf returns the limits on a subject, as they are counted in some windows, and where they
-// stand in the configuration. There are none if the subject is not one of Envoy's, if its name is a
-// hash, if its descriptor has no limit any more, and if only requests brought it along.
+// LimitsOf returns the limits on a subject, as counted in windows of a kind, and their path in the
+// configuration. There are none if the subject is not one of Envoy's, if its name is a hash, if its
+// descriptor no longer has a limit, or if the limit came from requests only.
 func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint.Limit) {
 	name, descriptor, ok := readSubject(subject)
 	if !ok || c == nil {
@@ -29,7 +29,7 @@ func (c *Config) LimitsOf(subject string, w Window) (rule string, limits []stint
 	return found.key, found.limits[w]
 }
 
-// readSubject is the inverse of what makes the subject of a counter.
+// readSubject returns the domain and the descriptor that a counter's subject was made from.
 func readSubject(subject string) (domain string, d *commonv3.RateLimitDescriptor, ok bool) {
 	rest, ok := strings.CutPrefix(subject, subjectPrefix)
 	if !ok {

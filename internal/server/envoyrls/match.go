@@ -9,7 +9,8 @@ import (
 
 func splitPattern(composite string) [][]byte { return bytes.Split([]byte(composite), []byte("*")) }
 
-// matches reports whether a composite key is of the pattern: an asterisk is any text, or none.
+// matches reports whether a composite key matches the pattern. An asterisk matches any text, even
+// none.
 func (w *wildcard) matches(composite []byte) bool {
 	first, middle, last := w.parts[0], w.parts[1:len(w.parts)-1], w.parts[len(w.parts)-1]
 	if len(composite) < len(first)+len(last) || !bytes.HasPrefix(composite, first) ||
@@ -27,9 +28,9 @@ func (w *wildcard) matches(composite []byte) bool {
 	return true
 }
 
-// step returns the child that an entry leads to, nil if there is none: the one with exactly its
-// value, else the first whose wildcard matches, else the one for any value. It reports whether a
-// wildcard did. The scratch is for the composite key.
+// step returns the child that an entry leads to, or nil: the one with exactly its value, else the
+// first whose wildcard matches, else the one for any value. It reports whether a wildcard matched.
+// scratch is a buffer for the composite key.
 func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (child *node, wild bool) {
 	composite := append((*scratch)[:0], e.GetKey()...)
 	composite = append(composite, '_')
@@ -46,10 +47,10 @@ func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (chi
 	return n.children[e.GetKey()], false
 }
 
-// match returns the limit on a descriptor, nil if there is none, and appends the subject of its
-// counter: the descriptor, but where a wildcard's values share one counter the wildcard instead of
-// the value. A descriptor has a limit if all of its entries lead to one; limits on the way do not
-// count.
+// match returns the limit on a descriptor, or nil, and appends the subject of its counter: the
+// descriptor, with the wildcard instead of the value where all values of a wildcard share one
+// counter. A descriptor has a limit only if all of its entries together lead to one; limits of
+// fewer entries do not count.
 func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {
 	subject = append(subject, d.subject...)
 	at := &d.node

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// metadata reads what a descriptor adds to the dynamic metadata of answers. A null is none.
+// metadata reads the dynamic metadata that a descriptor adds to answers. A null adds none.
 func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
 	if yamlread.IsNull(n) {
 		return nil
@@ -27,7 +27,7 @@ func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
 	return v.GetStructValue()
 }
 
-// metadataValue reads any value. All numbers are float64 there, and keys are texts.
+// metadataValue reads any value. In metadata, all numbers are float64 and all keys are strings.
 func (r *reader) metadataValue(n *yaml.Node, path string, depth int) *structpb.Value {
 	from := r.resolve(n)
 	if depth > maxDepth {
@@ -65,7 +65,7 @@ func (r *reader) metadataValue(n *yaml.Node, path string, depth int) *structpb.V
 	return structpb.NewStringValue(from.Value)
 }
 
-// numberOf reads a number that JSON has too.
+// numberOf parses a number that JSON can represent.
 func numberOf(text string) (float64, bool) {
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
 		return float64(i), true
@@ -74,7 +74,7 @@ func numberOf(text string) (float64, bool) {
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// dynamicMetadata is what was asked, and what the descriptors that passed say in the configuration.
+// dynamicMetadata returns the request, and the configured metadata of the descriptors that passed.
 func (c *call) dynamicMetadata(r *rlsv3.RateLimitRequest) *structpb.Struct {
 	list := &structpb.ListValue{}
 	for _, d := range r.GetDescriptors() {
@@ -116,7 +116,8 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	return s
 }
 
-// describeLimit is a limit as protobuf writes it without zeros, but always with the same spaces.
+// describeLimit formats a limit like protobuf's text format, without zeros, but always with the
+// same spaces.
 func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	var fields []string
 	if n := l.GetRequestsPerUnit(); n != 0 {
@@ -131,12 +132,12 @@ func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	return strings.Join(fields, " ")
 }
 
-// mergeInto adds fields to a struct. What is there stays, and structs in both are merged.
+// mergeInto adds fields to a struct. Existing fields stay, and structs in both are merged.
 func mergeInto(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {
 		there, ok := to.Fields[key]
 		if !ok {
-			to.Fields[key] = proto.CloneOf(value) // the configuration's own is never written to
+			to.Fields[key] = proto.CloneOf(value) // must not modify the configuration
 		} else if s := there.GetStructValue(); s != nil {
 			mergeInto(s, value.GetStructValue())
 		}

@@ -16,26 +16,26 @@ import (
 // ServiceName is the name of the gRPC service, for health checks.
 const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
 
-// Window is how limits are counted.
+// Window selects how limits are counted.
 type Window uint8
 
 const (
 	// Sliding, the default, never exceeds a limit in any window; a denied request charges nothing.
 	Sliding Window = iota
 	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, every
-	// descriptor by itself, whether it is denied or not.
+	// descriptor separately, whether it is denied or not.
 	Fixed
-	// Calendar is Fixed, but months are those of the calendar, in UTC, and not 30 days, as with the
-	// setting USE_CALENDAR_MONTH_RATE_LIMIT of envoyproxy/ratelimit.
+	// Calendar is Fixed with calendar months, in UTC, instead of 30 days, like the setting
+	// USE_CALENDAR_MONTH_RATE_LIMIT of envoyproxy/ratelimit.
 	Calendar
 )
 
 var windowNames = [...]string{"sliding", "fixed", "calendar"}
 
-// String returns the name that [ParseWindow] reads.
+// String returns the name that [ParseWindow] parses.
 func (w Window) String() string { return windowNames[w] }
 
-// ParseWindow reads "sliding", "fixed" or "calendar". "" is the default.
+// ParseWindow parses "sliding", "fixed" or "calendar". "" means the default.
 func ParseWindow(name string) (Window, error) {
 	i := slices.Index(windowNames[:], cmp.Or(name, Sliding.String()))
 	if i < 0 {
@@ -44,49 +44,50 @@ func ParseWindow(name string) (Window, error) {
 	return Window(i), nil
 }
 
-// Options set up a [Service]. The zero Options are ready for use.
+// Options configures a [Service]. The zero value is ready to use.
 type Options struct {
-	// Window is Sliding unless set.
+	// Window selects how limits are counted. The default is Sliding.
 	Window Window
 	// StopOverLimit, with Fixed and Calendar windows, charges nothing to the other descriptors of a
 	// request in which one is over its limit, like the setting
-	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit. As there, all are looked at
-	// before any is charged, so requests at the same moment may be charged in part, and limits that
-	// let a request through although they are exceeded, being in shadow or quota mode, stop the
-	// others too. Sliding windows, where it changes nothing, have neither flaw.
+	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT of envoyproxy/ratelimit. As in envoyproxy/ratelimit,
+	// all descriptors are checked before any is charged, so concurrent requests may be charged in
+	// part, and exceeded limits in shadow or quota mode, which let a request through, stop the
+	// others too. Sliding windows, where this option changes nothing, have neither flaw.
 	StopOverLimit bool
-	// Failure says what becomes of requests that the store cannot decide. Its Budget is 15 ms
-	// unless set. With [stint.FailError] they fail with UNAVAILABLE, and Envoy does as its
-	// failure_mode_deny says.
+	// Failure defines how to answer requests that the store cannot decide. The default of its
+	// Budget is 15 ms. With [stint.FailError] these requests fail with UNAVAILABLE, and Envoy's
+	// failure_mode_deny applies.
 	Failure stint.FailurePolicy
-	// Headers are HeadersDefault unless set.
+	// Headers selects header fields. The default is HeadersDefault.
 	Headers     Headers
 	HeaderNames HeaderNames
-	// Metadata adds dynamic metadata to answers: what was asked, and the metadata of the
-	// descriptors that passed.
+	// Metadata adds dynamic metadata to answers: the request, and the metadata of the descriptors
+	// that passed.
 	Metadata bool
-	// ShadowMode answers OK to everything, as if every limit were in shadow mode; statuses still
-	// tell which are exceeded.
+	// ShadowMode answers OK to every request, as if every limit were in shadow mode. Statuses still
+	// show which limits are exceeded.
 	ShadowMode bool
 	// QuotaMode treats every limit as one in quota mode, and a descriptor without a limit as one
-	// with room. A descriptor that is unlimited is no quota.
+	// with room. An unlimited descriptor is not a quota.
 	QuotaMode bool
-	// Public has [Service.JSONHandler] answer everybody whom it is called for. Without it only
-	// callers on this host are answered, who call it localhost or by its address. Who asks can use
-	// up anybody's limits: ask for a token before, or for a certificate.
+	// Public makes [Service.JSONHandler] serve all callers. By default, it serves only callers on
+	// this host that address it as localhost or by its IP address. A caller can use up the limits
+	// of any subject, so require a token or a certificate in front of the handler.
 	Public bool
-	// NegativeHits lets requests give hits back. Who may do that can undo anybody's use of a limit:
-	// set it only where every caller, over gRPC and over HTTP, has shown a token or a certificate.
+	// NegativeHits lets requests give hits back. A caller that may do so can undo all use of a
+	// limit: set NegativeHits only if every caller, over gRPC and over HTTP, has presented a token
+	// or a certificate.
 	NegativeHits bool
 	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
 	// not be decided. A [policy.Guard] logs them. It may be nil.
 	Observer stint.Observer
-	// Stats count in addition, under the names of envoyproxy/ratelimit. It may be nil.
+	// Stats also counts, under the names of envoyproxy/ratelimit. It may be nil.
 	Stats *Stats
-	// Logger logs what is not part of a decision, such as refunds that fail. It is slog.Default()
-	// unless set.
+	// Logger logs events that are not part of a decision, such as failed refunds. The default is
+	// slog.Default().
 	Logger *slog.Logger
-	// Now replaces the clock, for tests that replace the store's too. Nil means time.Now.
+	// Now replaces the clock, for tests that also replace the store's clock. Nil means time.Now.
 	Now func() time.Time
 }
 

@@ -8,21 +8,21 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Plain requests are decoded here: package proto takes 1.4 µs and 11 allocations, not 0.2 µs and 3.
+// This file decodes plain requests, in 0.2 µs and 3 allocations. Package proto takes 1.4 µs and 11.
 
-// Tags of the fields 1 and 2 as texts or messages, and of field 3 as a number.
+// Tags of fields 1 and 2 as strings or messages, and of field 3 as a number.
 const (
 	bytes1, bytes2 = 1<<3 | 2, 2<<3 | 2
 	varint3        = 3 << 3
 )
 
-// A plain request has at most so many entries, and so many bytes: its texts stay in memory.
+// A plain request has at most this many entries and bytes, because its strings stay in memory.
 const (
 	fewEntries = 8
 	fewBytes   = 4096
 )
 
-// plainRequest is a request with few descriptors and only entries, in one piece of memory.
+// plainRequest is a request with few descriptors that have only entries, in a single allocation.
 type plainRequest struct {
 	request     rlsv3.RateLimitRequest
 	descriptors [fewItems]commonv3.RateLimitDescriptor
@@ -33,7 +33,8 @@ type plainRequest struct {
 	}
 }
 
-// decode reports whether the message is a plain request. If it is not, it may be another one.
+// decode decodes a message and reports whether it is a plain request. If not, the message may still
+// be a valid request.
 func (p *plainRequest) decode(message []byte) bool {
 	if len(message) > fewBytes {
 		return false
@@ -81,7 +82,7 @@ func (p *plainRequest) decode(message []byte) bool {
 	return true
 }
 
-// decodeEntries decodes the entries of a descriptor after n others, and returns how many there are.
+// decodeEntries decodes the entries of a descriptor after n others, and returns the total number.
 func (p *plainRequest) decodeEntries(descriptor []byte, n int) (int, bool) {
 	for len(descriptor) > 0 {
 		if descriptor[0] != bytes1 || n == fewEntries {

@@ -8,8 +8,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// giveBackHits gives back what the descriptors with negative hits say, in sliding windows: the
-// oldest hits of a counter, as far as it has any, whoever was charged for them.
+// giveBackHits gives back the hits of the descriptors with negative hits, in sliding windows: the
+// oldest hits of each counter, as far as it has any, regardless of which requests were charged for
+// them.
 func (s *Service) giveBackHits(ctx context.Context, c *call) {
 	var commands []stint.Command
 	for i := range c.items {
@@ -18,7 +19,7 @@ func (s *Service) giveBackHits(ctx context.Context, c *call) {
 		}
 	}
 	if len(commands) > 0 {
-		_ = s.giveBack(ctx, c.deadline, commands) // it is logged
+		_ = s.giveBack(ctx, c.deadline, commands) // already logged
 	}
 }
 
@@ -26,7 +27,7 @@ func (it *item) giveBack(w Window) stint.Command {
 	return stint.Command{Kind: stint.CommandGiveBack, Subject: it.subject, Limits: it.claim(w).Limits, Units: it.hits}
 }
 
-// giveBack has the store give hits back, maybe after the answer. It also logs the error.
+// giveBack gives hits back in the store, possibly after the answer. It also logs the error.
 func (s *Service) giveBack(ctx context.Context, deadline time.Time, commands []stint.Command) error {
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		var errs []error

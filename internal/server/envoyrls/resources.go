@@ -20,10 +20,10 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// resourceType is the type of the resources that a configuration over xDS consists of.
+// resourceType is the type of the resources of a configuration over xDS.
 const resourceType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// resource is a RateLimitConfig as it was received, or what is wrong with it.
+// resource is a RateLimitConfig as received, or an error if it is invalid.
 type resource struct {
 	name  string
 	raw   []byte
@@ -31,7 +31,8 @@ type resource struct {
 	err   error
 }
 
-// openResources reads resources. Their order means nothing, so it is that of their names.
+// openResources reads resources, sorted by name, because the order in which they arrive has no
+// meaning.
 func openResources(received []*anypb.Any) []resource {
 	list := make([]resource, 0, len(received))
 	for i, any := range received {
@@ -52,7 +53,7 @@ func openResources(received []*anypb.Any) []resource {
 	return list
 }
 
-// filesOf returns resources as files, to tell what has changed.
+// filesOf returns resources as files, to detect changes.
 func filesOf(list []resource) []reload.File {
 	files := make([]reload.File, 0, len(list))
 	for _, r := range list {
@@ -61,7 +62,7 @@ func filesOf(list []resource) []reload.File {
 	return files
 }
 
-// readResources makes a configuration of resources, as [Read] does of files. An error is a
+// readResources parses resources as a configuration, as [Read] does with files. An error is a
 // [*config.Error] with every mistake in every resource.
 func readResources(list []resource, mergeDomains bool) (*Config, error) {
 	r := newReader(mergeDomains)
@@ -85,11 +86,11 @@ func readResources(list []resource, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// nodeOf returns a resource as the same rules would be in a file: the keys of files are the names
-// of its fields.
+// nodeOf returns a resource in the form that the same rules would have in a file: the keys in files
+// are the names of the fields of the resource.
 func nodeOf(rules *rlsconfv3.RateLimitConfig) (*yaml.Node, error) {
 	anonymous := proto.CloneOf(rules)
-	anonymous.Name = "" // files have none
+	anonymous.Name = "" // files have no name
 	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(anonymous)
 	if err != nil {
 		return nil, err

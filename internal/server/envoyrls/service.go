@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// Service answers Envoy's questions. It is safe for concurrent use. See [NewService].
+// Service answers Envoy's rate limit requests. It is safe for concurrent use. See [NewService].
 type Service struct {
 	rlsv3.UnimplementedRateLimitServiceServer
 
@@ -27,7 +27,7 @@ type Service struct {
 	config    atomic.Pointer[Config]
 	exchanges sync.Pool
 
-	amending sync.WaitGroup // what goes on after its request was answered
+	amending sync.WaitGroup // work that continues after its request was answered
 
 	complaints, refusals logsample.Sampler
 
@@ -36,10 +36,10 @@ type Service struct {
 
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
-// NewService returns a service that decides by the configuration, over a store. A nil configuration
-// is one that is yet to come: until [Service.Swap], requests fail with UNAVAILABLE. Every mistake
-// in the options is reported in one [*stint.InvalidError]. When no more requests come,
-// [Service.Close] ends what they have begun.
+// NewService returns a service that decides by the configuration, over a store. If config is nil,
+// requests fail with UNAVAILABLE until [Service.Swap]. The error is a [*stint.InvalidError] with
+// every mistake in the options. When no more requests come, call [Service.Close] to finish the work
+// that they have started.
 func NewService(store stint.Store, config *Config, o Options) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -58,9 +58,9 @@ func NewService(store stint.Store, config *Config, o Options) (*Service, error) 
 	return s, nil
 }
 
-// Swap puts another configuration in force. Requests that are being decided keep theirs. Counters
-// belong to descriptors and windows, not to configurations: a changed limit keeps its history. It
-// says what is different since.
+// Swap puts another configuration in force. Requests that are being decided keep the old one.
+// Counters belong to descriptors and windows, not to configurations: a changed limit keeps its
+// history. Swap returns the changes.
 func (s *Service) Swap(config *Config) reload.InForce {
 	if s.options.Stats != nil {
 		s.options.Stats.attach(config)
@@ -73,11 +73,11 @@ func (s *Service) Swap(config *Config) reload.InForce {
 		Changes: changes.Rules(was.observed(s.options.Window), config.observed(s.options.Window))}
 }
 
-// Config returns the configuration in force; nil if there is none yet.
+// Config returns the configuration in force, or nil if there is none yet.
 func (s *Service) Config() *Config { return s.config.Load() }
 
-// Close waits, for a second at most, for what the store has been asked to give back. It is for when
-// all requests have been answered, before the store is closed.
+// Close waits at most one second for units that are being given back in the store. Call it after
+// all requests have been answered, and before the store is closed.
 func (s *Service) Close() error {
 	s.amending.Wait()
 	return nil
@@ -127,10 +127,11 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 	return s.slide(ctx, c)
 }
 
-// request is a question to the store, which has until the deadline to answer it.
+// request returns a request to the store, which has until the deadline to answer it.
 func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.Mode) stint.Request {
 	r := stint.Request{Claims: claims, Mode: mode, Failure: &s.options.Failure}
-	// The first question has all of it. It saves memory to treat one as such that follows at once.
+	// The first request has the whole budget. Treating a request that follows at once the same way
+	// saves an allocation.
 	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
 		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}
 	}
@@ -150,8 +151,8 @@ func failure(ctx context.Context, err error) error {
 // complainEvery is how often failures and refused callers are logged.
 const complainEvery = 10 * time.Second
 
-// complain logs a failure of the store that changes no answer. The store's stack logs what was
-// asked.
+// complain logs a failure of the store that changes no answer. The store's stack logs the call
+// itself.
 func (s *Service) complain(message string, err error) {
 	if unlogged, ok := s.complaints.Allow(1, complainEvery); ok {
 		s.options.Logger.Error(message, "cause", err, "unlogged", unlogged)

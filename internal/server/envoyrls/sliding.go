@@ -8,11 +8,11 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// slide decides a request by sliding windows: what is charged is charged to all limits, or none.
+// slide decides a request by sliding windows: it charges either all limits or none.
 //
-// Limits in shadow mode deny nobody and limits in quota mode deny only if all of them do, so
-// neither can be a part of one question with the others. They are asked afterwards, and charged if
-// the request goes ahead.
+// Limits in shadow mode never deny, and limits in quota mode deny only if all of them do, so
+// neither can share a request to the store with the other limits. They are decided afterwards, and
+// charged if the request is allowed.
 func (s *Service) slide(ctx context.Context, c *call) error {
 	if err := s.takeAll(ctx, c); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 }
 
 func (s *Service) takeAll(ctx context.Context, c *call) error {
-	if len(c.items) == 1 { // most requests: whatever the mode, there is nothing to be undone
+	if len(c.items) == 1 { // most requests: in no mode is there anything to undo
 		if it := &c.items[0]; it.counted() {
 			return s.takeAlone(ctx, c, it, stint.ModeTake)
 		}
@@ -40,7 +40,7 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 		s.undo(ctx, c, charges)
 		return err
 	}
-	if mode == stint.ModeTake && c.denied() { // all quotas are used up
+	if mode == stint.ModeTake && c.denied() { // all quotas are exhausted
 		s.undo(ctx, c, charges)
 		mode = stint.ModePeek
 	}
@@ -51,25 +51,26 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 	return nil
 }
 
-// chargeUsed charges the hits for which there was no room where they are those of streams that end:
-// where the cost is known only afterwards, Envoy asks when a stream begins, and sends the hits when
-// it ends. By then they are used, whether or not there is room. The answer stays a denial.
+// chargeUsed charges hits without room if they belong to a stream that ends. If the cost is known
+// only afterwards, Envoy sends one request when a stream begins, and another with the hits when it
+// ends. By then the hits have been used, whether or not there is room. The answer is still a
+// denial.
 //
-// The two cannot be told apart in a request. A limit is one of streams if it was asked about with
-// zero hits before, which only looks; or without hits of the descriptor, which counts one, if the
-// hits now are the descriptor's own.
+// A single request does not show which kind it is. A limit is taken as one on streams if an earlier
+// request had zero hits, which only peeks, or if an earlier request had no hits of the descriptor's
+// own, which counts one hit, and the hits now are the descriptor's own.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !slices.ContainsFunc(c.items, func(it item) bool { return it.over }) {
 		return
 	}
-	denied := c.denied() // else what had room was charged
+	denied := c.denied() // otherwise, items with room were charged
 	for _, head := range c.counters(func(it *item) bool { return (denied || it.over) && it.used() }) {
 		it := &c.items[head]
 		if it.asked[0] = c.united(head); it.asked[0].Cost == 0 {
 			continue
 		}
 		d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], driver.ModeForce))
-		if err != nil { // the request is decided all the same
+		if err != nil { // the request is decided anyway
 			s.complain("stint: hits for which there was no room could not be charged", err)
 			return
 		}
@@ -79,7 +80,7 @@ func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	}
 }
 
-// note notes how the limit was asked about, for used.
+// note records how requests use the limit, for used.
 func (r *rule) note(hits int64, own bool) {
 	switch {
 	case hits == 0 && !r.looked.Load():
@@ -89,16 +90,16 @@ func (r *rule) note(hits int64, own bool) {
 	}
 }
 
-// used reports whether the hits are taken for those of a stream that ends.
+// used reports whether the hits are taken as those of a stream that ends.
 func (it *item) used() bool { return it.rule.looked.Load() || it.own && it.rule.begun.Load() }
 
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
 func inQuotaMode(it *item) bool  { return !it.rule.shadow && it.quota }
 func inShadowMode(it *item) bool { return it.rule.shadow }
 
-// takeTogether decides the items whose limits all have to have room, as one question. More counters
-// than a question can have claims are asked in several, one after the other, and what was charged
-// is given back when one is denied. It returns what was charged.
+// takeTogether decides the items whose limits must all have room, in one request to the store. If
+// there are more counters than a request can have claims, it sends several, one after the other,
+// and gives back all charges if one is denied. It returns the charges.
 func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, error) {
 	heads := c.counters(enforced)
 	var charges []stint.Charge
@@ -128,8 +129,8 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 	return charges, nil
 }
 
-// united is the claim of all items of a counter: their hits together, under the lowest of their
-// limits, which are several if a request brings along one of its own.
+// united returns the claim for all items of a counter: the sum of their hits, under the lowest of
+// their limits. There are several limits if a request includes one of its own.
 func (c *call) united(head int) stint.Claim {
 	claim := c.items[head].claim(Sliding)
 	for i := c.items[head].next; i != 0; i = c.items[i].next {
@@ -142,7 +143,7 @@ func (c *call) united(head int) stint.Claim {
 	return claim
 }
 
-// spread copies a decision on some counters to their items.
+// spread copies a decision on counters to their items.
 func (c *call) spread(heads []int, d *stint.Decision) {
 	for k, head := range heads {
 		c.items[head].noteCharge(&d.Charge, k)

@@ -10,27 +10,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Stats count under the names that envoyproxy/ratelimit's metrics have in Prometheus, for
-// dashboards that were made for it. They have five series for each limit of the configuration,
-// so they are off unless asked for. All hits of a denied request are over the limit.
+// Stats counts requests under the names that envoyproxy/ratelimit's metrics have in Prometheus, for
+// dashboards that were made for it. It has five series for each configured limit, so it is off by
+// default. All hits of a denied request count as over the limit.
 type Stats struct {
-	// near is the share of a limit above which hits are near it.
+	// near is the share of a limit above which hits count as near the limit.
 	near float64
 
 	mu     sync.Mutex
-	limits map[[3]string]*counts // by domain and keys; those of older configurations stay
+	limits map[[3]string]*counts // by domain and keys; limits of older configurations stay
 
 	requests, errors prometheus.Counter
 	took             prometheus.Histogram
 	loaded, refused  prometheus.Counter // configurations
 }
 
-// counts are those of a limit.
+// counts are the counters of a limit.
 type counts struct{ total, over, near, within, shadow atomic.Int64 }
 
 const statsPrefix = "ratelimit_service_"
 
-// NewStats returns counters at zero. Hits above the share near of a limit are near it.
+// NewStats returns a new Stats with all counters at zero. Hits above the share near of a limit
+// count as near the limit.
 func NewStats(near float64) *Stats {
 	method := prometheus.Labels{"grpc_method": "ShouldRateLimit"}
 	counter := func(name, help string, labels prometheus.Labels) prometheus.Counter {
@@ -48,11 +49,11 @@ func NewStats(near float64) *Stats {
 	}
 }
 
-// address is an IPv4 address. Its dots do not divide a name.
+// address matches an IPv4 address. Its dots do not split a name.
 var address = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
-// statLabels returns the domain and the first two keys of a limit, as the mapping of
-// envoyproxy/ratelimit divides their names: at dots.
+// statLabels returns the domain and the first two keys of a limit, split at dots as in the mapping
+// of envoyproxy/ratelimit.
 func statLabels(key string) (labels [3]string) {
 	key = strings.NewReplacer(":", "_", "|", "_").Replace(key)
 	key = address.ReplaceAllStringFunc(key, func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })
@@ -60,7 +61,7 @@ func statLabels(key string) (labels [3]string) {
 	return labels
 }
 
-// attach gives the limits of a configuration their counters.
+// attach sets the counters of the limits of a configuration.
 func (s *Stats) attach(c *Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *Stats) attach(c *Config) {
 	}
 }
 
-// Configured counts a configuration, and the error for which it was refused.
+// Configured counts a configuration that was loaded, or refused if err is not nil.
 func (s *Stats) Configured(err error) {
 	if err != nil {
 		s.refused.Inc()
@@ -92,7 +93,7 @@ func (s *Stats) count(c *call, took time.Duration, err error) {
 	}
 	for i := range c.items {
 		it := &c.items[i]
-		if !it.counted() || it.refund || it.rule.counts == nil { // a limit of the request has none
+		if !it.counted() || it.refund || it.rule.counts == nil { // a limit from a request has no counters
 			continue
 		}
 		n := it.rule.counts
@@ -130,7 +131,7 @@ func (s *Stats) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// alone are the metrics that are not of a limit.
+// alone returns the metrics that do not belong to a limit.
 func (s *Stats) alone() []prometheus.Metric {
 	return []prometheus.Metric{s.requests, s.errors, s.took, s.loaded, s.refused}
 }

@@ -8,20 +8,19 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// A counter's subject is its descriptor in a form that people can read and no two descriptors
-// share:
+// A counter's subject is its descriptor in a readable form that is unique to it:
 //
 //	envoy:messaging:message_type=marketing,to_number=2061111111
 //
-// What separates the parts is escaped in them as %2c. A subject that is too long to be read anyway
-// is a hash, envoy#…: requests choose how long descriptors are.
+// Separators within the parts are escaped, for example as %2c. A subject that would be too long is
+// a hash instead, envoy#…, because requests choose the length of descriptors.
 const (
 	subjectPrefix = "envoy:"
 	hashPrefix    = "envoy#"
 	maxSubject    = 4 << 10
 )
 
-// subjectOf is what the subjects of a domain begin with.
+// subjectOf returns the prefix of the subjects of a domain.
 func subjectOf(domain string) string {
 	return string(append(appendEscaped([]byte(subjectPrefix), domain, ":%"), ':'))
 }
@@ -41,7 +40,7 @@ func appendDescriptor(b []byte, d *commonv3.RateLimitDescriptor) []byte {
 	return b
 }
 
-// appendEscaped appends a text in which none of the reserved characters is left.
+// appendEscaped appends a text with all reserved characters escaped.
 func appendEscaped(b []byte, text, reserved string) []byte {
 	for {
 		i := strings.IndexAny(text, reserved)
@@ -55,7 +54,7 @@ func appendEscaped(b []byte, text, reserved string) []byte {
 	}
 }
 
-// finishSubject returns the subject as a text of bounded length.
+// finishSubject returns the subject as a string of bounded length.
 func finishSubject(b []byte) string {
 	if len(b) <= maxSubject {
 		return string(b)

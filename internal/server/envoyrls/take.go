@@ -9,12 +9,13 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// maxParallel is how many counters of one request are asked for at the same time.
+// maxParallel is the maximum number of parallel calls to the store for one request.
 const maxParallel = 16
 
 func anyItem(*item) bool { return true }
 
-// takeApart decides each picked item by itself: counters in parallel, items of one in order.
+// takeApart decides each picked item separately: different counters in parallel, items of one
+// counter in order.
 func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool, mode stint.Mode) error {
 	heads := c.counters(pick)
 	switch len(heads) {
@@ -37,7 +38,7 @@ func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool,
 		group.Go(work)
 	}
 	func() {
-		defer group.Wait() // also if it panics: the call is used again
+		defer group.Wait() // even after a panic, because the call is reused
 		work()
 	}()
 	for _, err := range errs {
@@ -48,7 +49,7 @@ func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool,
 	return nil
 }
 
-// takeInOrder decides an item, and those of the same counter that follow it.
+// takeInOrder decides an item and the items of the same counter that follow it.
 func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mode) error {
 	for {
 		it := &c.items[i]
@@ -64,7 +65,7 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
 	if s.options.Window != Sliding && it.neverFits() {
-		mode = stint.ModeTake // there is nothing to look for, and a limit of zero counts what exceeds it
+		mode = stint.ModeTake // a peek would find nothing, and a limit of zero counts the hits that exceed it
 	}
 	it.asked[0] = it.claim(s.options.Window)
 	d, err := s.store.Take(ctx, s.request(c.deadline, it.asked[:], mode))
@@ -81,8 +82,8 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 	return nil
 }
 
-// use notes how much of its limit is used, which is the kth of a decision. If nobody can tell, none
-// is left until it is worth asking again.
+// use sets the usage of the item's limit to the kth usage of a decision. If the store could not
+// decide, nothing is left until it is worth asking again.
 func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]
@@ -94,7 +95,7 @@ func (it *item) use(d *stint.Decision, k int) {
 	}
 }
 
-// noteCharge notes what was charged to the item's counter, the kth claim of a charge.
+// noteCharge records what the kth claim of a charge has charged to the item's counter.
 func (it *item) noteCharge(c *stint.Charge, k int) {
 	if c.Data().ID != 0 && !c.Data().Fallback && !c.Data().IsLeased(k) {
 		it.charged = c.Claims()[k].Cost

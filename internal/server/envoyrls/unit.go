@@ -11,16 +11,16 @@ import (
 
 const day = 24 * time.Hour
 
-// unitNames are for people who wrote another.
+// unitNames lists the valid units, for error messages.
 const unitNames = "second, minute, hour, day, week, month or year"
 
-// unitByName reads a unit in any case. UNKNOWN is none.
+// unitByName parses a unit in upper or lower case. UNKNOWN is not a unit.
 func unitByName(name string) (rlsv3.RateLimitResponse_RateLimit_Unit, bool) {
 	n, ok := rlsv3.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(name)]
 	return rlsv3.RateLimitResponse_RateLimit_Unit(n), ok && n != 0
 }
 
-// lengths are how long units are: a month has 30 days and a year 365.
+// lengths holds the durations of units: a month has 30 days and a year 365.
 var lengths = [...]time.Duration{
 	rlsv3.RateLimitResponse_RateLimit_SECOND: time.Second,
 	rlsv3.RateLimitResponse_RateLimit_MINUTE: time.Minute,
@@ -31,7 +31,7 @@ var lengths = [...]time.Duration{
 	rlsv3.RateLimitResponse_RateLimit_YEAR:   365 * day,
 }
 
-// windowOf is the window of a limit, or zero if it is not one that can be counted in.
+// windowOf returns the window of a limit, or zero if the window is not supported.
 func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) time.Duration {
 	if unit <= 0 || int(unit) >= len(lengths) || time.Duration(multiplier) > stint.MaxWindow/lengths[unit] {
 		return 0
@@ -39,7 +39,7 @@ func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) ti
 	return lengths[unit] * time.Duration(multiplier)
 }
 
-// multiplierOf is how many units a window has. None, and zero, mean one.
+// multiplierOf returns how many units a window has. If unset or zero, it is one.
 func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }

@@ -33,52 +33,53 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// XDSConfig says which server sends the rules, and what becomes of them.
+// XDSConfig configures an [XDS]: which server sends the rules, and how they are used.
 type XDSConfig struct {
 	// Server is host:port of an aggregated discovery service, such as Envoy Gateway's.
 	Server string
-	// NodeID and NodeMetadata tell the server who asks. It sends each node its own rules.
+	// NodeID and NodeMetadata identify this client to the server, which sends each node its own
+	// rules.
 	NodeID       string
 	NodeMetadata map[string]string
-	// Headers are added to the call.
+	// Headers are added to the gRPC call.
 	Headers map[string]string
-	// TLS has the connection encrypted. Every connection reads the files again. ServerName is the
-	// name that the server's certificate must have, unless it is that of Server.
+	// TLS encrypts the connection. Every connection reads Files again. ServerName is the name that
+	// the server's certificate must have; the default is the host of Server.
 	TLS        bool
 	Files      tlsfiles.Files
 	ServerName string
-	// MaxMessage is how large an answer of the server may be in bytes, 16 MiB unless set.
+	// MaxMessage is the maximum size of a server message in bytes. The default is 16 MiB.
 	MaxMessage int
-	// MergeDomains is as for [Read].
+	// MergeDomains has the same meaning as in [Read].
 	MergeDomains bool
 
 	// Use puts rules in force.
 	Use func(*Config) reload.InForce
-	// Reloaded is called after every change and every refused one, the first rules included.
+	// Reloaded is called after every change and every refused change, including the first rules.
 	Reloaded func(reload.Result)
 	Logger   *slog.Logger
 }
 
-// XDS follows the rules that a server sends: a client of the state-of-the-world protocol. Rules
-// with a mistake are refused, all mistakes are reported to the server, and the last good ones stay
-// in force; so they do while there is no connection. It is safe for concurrent use.
+// XDS follows the rules that a server sends. It is a client of the state-of-the-world protocol. It
+// refuses rules with a mistake, reports all mistakes to the server, and keeps the last good rules
+// in force, also while there is no connection. It is safe for concurrent use.
 type XDS struct {
 	c        XDSConfig
 	received atomic.Pointer[[]resource]
 	rules    *reload.Watcher
-	begun    bool // rules have been in force
+	begun    bool // whether rules have been in force
 	dial     func(ctx context.Context, address string) (net.Conn, error)
 
 	mu     sync.Mutex
-	broken error // why there is no connection; nil if there is one
+	broken error // why there is no connection; nil if connected
 	losses logsample.Sampler
 }
 
-// NewXDS returns a client that has not yet connected: [XDS.Run] does.
+// NewXDS returns a client that is not connected; [XDS.Run] connects it.
 func NewXDS(c XDSConfig) *XDS {
 	c.MaxMessage = cmp.Or(c.MaxMessage, maxSize)
 	x := &XDS{c: c, dial: dial, broken: errors.New("not connected yet")}
-	var opened []resource // what Open has seen is what Read reads
+	var opened []resource // set by Open, used by Read
 	x.rules = reload.New(reload.Config{
 		Name:  "server: the configuration of Envoy's service",
 		Paths: []string{x.Path()},
@@ -101,13 +102,14 @@ func NewXDS(c XDSConfig) *XDS {
 	return x
 }
 
-// Path names the server in logs.
+// Path returns the name of the server for logs.
 func (x *XDS) Path() string { return "xds://" + x.c.Server }
 
-// Reload looks again at what was received last.
+// Reload reads the last received rules again.
 func (x *XDS) Reload() reload.Result { return x.rules.Reload() }
 
-// Last returns what came of the last rules. Its error is that of the connection if there is none.
+// Last returns the result of the last rules. If they have no error, the error is the reason why
+// there is no connection, if any.
 func (x *XDS) Last() reload.Result {
 	r := x.rules.Last()
 	x.mu.Lock()
@@ -119,22 +121,23 @@ func (x *XDS) Last() reload.Result {
 }
 
 const (
-	// minRetry and maxRetry are how long to wait before the next connection. An attempt a second is
-	// cheap for the server, and rules that changed while it was away are in force a second after.
+	// minRetry and maxRetry bound the wait before the next connection. One attempt per second is
+	// cheap for the server, and rules that changed while it was away take effect within a second of
+	// its return.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 800 * time.Millisecond
-	// connectTime is how long a connection may take, TLS included.
+	// connectTime is the timeout for connecting, including TLS.
 	connectTime = 5 * time.Second
-	// lasting is how long a connection has to last so that the next one is made soon. There are
-	// servers that send rules and then close.
+	// lasting is how long a connection must last for the next attempt to follow soon. Some servers
+	// send rules and then close.
 	lasting = time.Second
-	// refusedTime is how long to wait before the same rules are refused again: there are servers
-	// that send them again at once.
+	// refusedTime is how long to wait before refusing the same rules again: some servers resend
+	// them at once.
 	refusedTime = 500 * time.Millisecond
 )
 
-// Run connects, and connects again whenever the connection is lost, until the context ends. It
-// returns the context's error.
+// Run connects, and reconnects whenever the connection is lost, until the context ends. It returns
+// the context's error.
 func (x *XDS) Run(ctx context.Context) error {
 	wait := minRetry
 	for ctx.Err() == nil {
@@ -160,7 +163,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lost notes that there is no connection. The log says so once a minute.
+// lost records that there is no connection, and logs it at most once per minute.
 func (x *XDS) lost(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -190,18 +193,18 @@ func (x *XDS) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // nothing is lost with it
+	defer func() { _ = conn.Close() }() // the error does not matter
 	ctx = metadata.NewOutgoingContext(ctx, metadata.New(x.c.Headers))
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {
 		return err
 	}
-	// The server sends what it has to a client that has another version. One that was acknowledged
-	// may be used again for other rules if the server has been restarted, and "" is the version of
-	// go-control-plane for no rules at all.
+	// The server sends its rules to a client with another version. A version that was acknowledged
+	// earlier may have been reused for other rules if the server was restarted, and
+	// go-control-plane uses "" as the version for no rules at all.
 	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
-		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv says why it ended
+		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv returns why the stream ended
 			return err
 		}
 		response, err := stream.Recv()
@@ -216,7 +219,8 @@ func (x *XDS) follow(ctx context.Context) error {
 	}
 }
 
-// answer puts what has arrived in force, or refuses it, and says so in the next request.
+// answer puts the received rules in force or refuses them, and prepares the next request
+// accordingly.
 func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryResponse, next *discoveryv3.DiscoveryRequest) {
 	refused := next.GetErrorDetail().GetMessage()
 	next.ResponseNonce, next.ErrorDetail = response.GetNonce(), nil
@@ -225,7 +229,7 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 	r := x.rules.Reload()
 	if r.Err == nil {
 		next.VersionInfo = response.GetVersionInfo()
-		if !x.begun { // the watcher does not count the first ones as a change
+		if !x.begun { // the watcher does not count the first rules as a change
 			x.begun, r.Changed = true, true
 			x.c.Logger.Info("server: the first configuration of Envoy's service is in force", "path", x.Path(),
 				"resources", len(list))
@@ -244,10 +248,10 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 	}
 }
 
-// maxReasons is how many bytes the reasons of a refusal may have.
+// maxReasons is the maximum size in bytes of the reasons for a refusal.
 const maxReasons = 64 << 10
 
-// mistakes returns every mistake, one to a line.
+// mistakes returns every mistake, one per line.
 func mistakes(err error) string {
 	wrong, ok := errors.AsType[*config.Error](err)
 	if !ok {
@@ -288,13 +292,13 @@ func (x *XDS) dialOptions() ([]grpc.DialOption, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: connectTime}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(x.c.MaxMessage)),
 		grpc.WithDisableServiceConfig(),
-		// Servers refuse pings that are less than five minutes apart unless they are set up for it.
+		// Servers refuse pings that are less than five minutes apart unless configured otherwise.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 20 * time.Second}),
 	}, nil
 }
 
-// dial connects over TCP. Its probes find a host that is gone sooner than pings of gRPC, which find
-// a server that hangs, or is gone behind a proxy.
+// dial connects over TCP. TCP keep-alive probes detect a dead host sooner than gRPC pings, which
+// detect a server that hangs, or that is dead behind a proxy.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}}

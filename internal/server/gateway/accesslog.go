@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// How much of what a client sent is logged.
+// The maximum numbers of bytes of client input in a log record.
 const (
 	maxLoggedMethod = 16
 	maxLoggedHost   = 64
@@ -20,8 +20,9 @@ const (
 	maxLoggedCause  = 512
 )
 
-// maxRefusals is how many requests that are refused before they are charged are logged per second,
-// of those that are denied and of the others: no limit bounds how many a client sends.
+// maxRefusals is the maximum number of records that are logged per second for denied requests and,
+// separately, for other requests that are refused before they are charged: no limit bounds how many
+// of them a client sends.
 const maxRefusals = 100
 
 // log writes the record of a request. Text from outside is on one line and shortened.
@@ -33,7 +34,7 @@ func (x *requestState) log() {
 	} else if !g.loggable() {
 		return
 	}
-	// The request's context may have ended, which is no reason not to log.
+	// Log even if the request's context has ended.
 	ctx := context.WithoutCancel(x.request.Context())
 	if !g.config.Logger.Enabled(ctx, level) {
 		return
@@ -58,8 +59,8 @@ func (x *requestState) failed() bool {
 	return x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned()
 }
 
-// sampleRefusal reports whether a refused request may be logged, and how many were left out since
-// the last one. If the configuration logs more denials than usual, so does the access log.
+// sampleRefusal reports whether a refused request may be logged, and returns how many were left out
+// since the last one. If the configuration logs more denials than usual, so does the access log.
 func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	g := x.gateway
 	if x.verdict == nil {
@@ -72,7 +73,7 @@ func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	return g.denied.Allow(most, time.Second)
 }
 
-// loggable reports whether a request that went well is one of those that are logged.
+// loggable reports whether to log a successful request.
 func (g *Gateway) loggable() bool {
 	every := g.config.AccessLogEvery
 	return !g.config.NoAccessLog && (every <= 1 || g.served.Add(1)%uint64(every) == 1)
@@ -126,7 +127,7 @@ func (x *requestState) attrs(list []slog.Attr) []slog.Attr {
 	return list
 }
 
-// loggable makes a text safe to log: printable ASCII, on one line, and at most so long.
+// loggable makes a text safe to log: printable ASCII, on one line, and of bounded length.
 func loggable(s string, most int) string {
 	cut := len(s) > most
 	if cut {

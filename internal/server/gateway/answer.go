@@ -34,17 +34,18 @@ var (
 	timeoutProblem  = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
 )
 
-// fail answers a request that could not be forwarded, or whose response could not.
+// fail answers a request that could not be forwarded, or whose response could not be forwarded.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := stateOf(r.Context())
-	if x.conn != nil { // nobody is left to be answered in HTTP
+	if x.conn != nil { // no HTTP answer is possible after an upgrade
 		x.cause = err
 		return
 	}
 	x.answer(w, x.blame(err), err)
 }
 
-// blame finds out who caused an error: first the client, whose faults must not be refunded.
+// blame returns the problem behind an error. It checks the client first, because errors that the
+// client causes must not be refunded.
 func (x *requestState) blame(err error) *problem {
 	if x.body != nil {
 		if failure := x.body.failure.Load(); failure != nil {

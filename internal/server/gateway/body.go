@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// body is the body of a request. It records who caused it if the request cannot be forwarded.
+// body is the body of a request. It records read errors, to determine the cause if the request
+// cannot be forwarded.
 type body struct {
 	io.ReadCloser
 	trailers func() // called at the end, when they have arrived
@@ -22,11 +23,11 @@ type body struct {
 	timeout  time.Duration            // 0 means no timeout
 	rate     int64                    // bytes per second
 	left     time.Duration            // how much longer to wait for the client
-	messages *messages                // of gRPC; nil for other bodies
+	messages *messages                // gRPC messages; nil for other bodies
 }
 
-// drainTime is how long to wait for the rest of a body that nobody needs, so that a client that is
-// still sending gets to see the answer.
+// drainTime is how long to wait for the rest of a body that is not needed, so that a client that is
+// still sending receives the answer.
 const drainTime = time.Second
 
 func (b *body) Read(p []byte) (int, error) {
@@ -44,7 +45,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await sets the deadline of a Read, but not between messages: nothing to send is not slow.
+// await sets the deadline of a Read, but not between messages: a client with nothing to send is not
+// slow.
 func (b *body) await() (now time.Time) {
 	now = time.Now()
 	b.mu.Lock()
@@ -56,9 +58,10 @@ func (b *body) await() (now time.Time) {
 }
 
 // note removes the deadline: while the upstream is busy, the client has nothing to do. The time
-// spent waiting for the client is used up, and what it has sent earns some back: as much as it may
-// take at the minimum rate. So a client can neither be silent for longer than the timeout nor, in
-// the long run, be slower than the rate, and a fast start does not pay for hours of silence.
+// spent waiting for the client is deducted from the time left, and the data that it has sent earns
+// back as much time as that data may take at the minimum rate, up to the timeout. So a client can
+// neither be silent for longer than the timeout nor, in the long run, be slower than the rate, and
+// a fast start does not pay for hours of silence.
 func (b *body) note(data []byte, waited time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +77,8 @@ func (b *body) note(data []byte, waited time.Duration) {
 	b.left = min(b.left-waited+earned, b.timeout)
 }
 
-// release is called when the response begins. Then the upstream decides how long it all takes.
+// release is called when the response begins. From then on the upstream decides how long the
+// request may take.
 func (b *body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,13 +106,13 @@ func (b *body) setDeadline(at time.Time) {
 	}
 }
 
-// drainBody deals with the rest of a body. In HTTP/1 the server would wait for it forever.
+// drainBody discards the rest of a body. In HTTP/1 the server would wait for it forever.
 func (x *requestState) drainBody() {
 	unread := !x.body.ended.Load()
 	x.body.leave()
 	if unread && x.returned && x.request.ProtoMajor == 1 {
 		_ = x.FlushError() // the client need not wait for the answer
-		_ = x.body.Close() // what is wrong with the rest does not matter
+		_ = x.body.Close() // errors in the rest do not matter
 	}
 }
 
@@ -120,7 +124,7 @@ func (x *requestState) watchBody(r *http.Request) {
 	}
 	conn := http.NewResponseController(x.ResponseWriter)
 	if r.ProtoMajor == 1 {
-		// Not every writer can; the others do without.
+		// Not every writer supports this; it is optional.
 		_ = conn.EnableFullDuplex()
 	}
 	if x.settings.MaxBody > 0 {
@@ -137,8 +141,8 @@ func (x *requestState) watchBody(r *http.Request) {
 	r.Body = x.body
 }
 
-// checkTrailers removes trailers that were not announced, as net/http does to keep out those that
-// give a message's length, those that are reserved, and aliases.
+// checkTrailers removes trailers that were not announced, reserved ones and aliases. net/http drops
+// unannounced trailers too, to keep out those that set the length of a message.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {

@@ -1,5 +1,5 @@
-// Package gateway is a reverse proxy that applies limits to requests before it forwards them. It is
-// the command stint gateway; docs/server.md says what it forwards, changes and refuses.
+// Package gateway is a reverse proxy that applies limits to requests before it forwards them. The
+// command stint gateway runs it; docs/server.md describes what it forwards, changes and refuses.
 //
 //	g, err := gateway.New(guard, config.Gateway{Routes: []config.Route{{Upstream: "http://127.0.0.1:3000"}}})
 //	...
@@ -10,11 +10,11 @@
 // [config.Gateway]. The gateway follows changes: a request uses the set that decided it until it
 // ends. It decides requests as package httplimit does, with the same header fields and answers.
 //
-// Two rules hold everywhere: an upstream never sees a header field that says who sends a request
-// unless a trusted proxy or the gateway wrote it, and a request that an upstream could read
-// differently than the policies did is refused before it is charged, so that nothing gets around
-// the limits.
+// Two rules always hold. An upstream never sees a header field that identifies the sender of a
+// request unless a trusted proxy or the gateway wrote it. And a request that an upstream could read
+// differently than the policies did is refused before it is charged, so that nothing bypasses the
+// limits.
 //
-// HTTP/2 has many streams in a connection, and only its [http.Server] can tell that the client
-// reads none of them: give it an HTTP2Config with a WriteByteTimeout.
+// In HTTP/2, a connection has many streams, and only its [http.Server] can detect that the client
+// reads none of them: set an HTTP2Config with a WriteByteTimeout.
 package gateway

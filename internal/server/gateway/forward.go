@@ -11,10 +11,12 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// reserved are header fields about who sends a request, or for what, for trusted proxies only.
+// reserved holds header fields that identify the sender or the target of a request. Only trusted
+// proxies may set them.
 type reserved map[string]bool
 
-// newReserved returns the fields that are reserved while a set is in force, and others.
+// newReserved returns the fields that are reserved while a set is in force, plus the names in
+// others.
 func newReserved(set *policy.Set, others []string) reserved {
 	f := reserved{}
 	for _, name := range slices.Concat(alwaysReserved, slices.Collect(maps.Values(set.Spec().Claims)),
@@ -24,9 +26,9 @@ func newReserved(set *policy.Set, others []string) reserved {
 	return f
 }
 
-// alwaysReserved are fields besides those that begin with one of reservedPrefixes.
+// alwaysReserved lists reserved fields in addition to those with one of reservedPrefixes.
 var alwaysReserved = []string{
-	// Where the request comes from.
+	// Fields about where the request comes from.
 	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forward-For", "X-Original-Forwarded-For", "X-Real-IP",
 	"X-Client-IP", "X-Cluster-Client-IP", "Cluster-Client-IP", "X-Originating-IP", "X-Original-Remote-Addr",
 	"X-Remote-IP", "X-Remote-Addr", "Remote-Addr", "X-ProxyUser-IP", "Proxy-Client-IP", "WL-Proxy-Client-IP",
@@ -34,27 +36,28 @@ var alwaysReserved = []string{
 	"CF-Pseudo-IPv4", "CloudFront-Viewer-Address", "DO-Connecting-IP", "Fastly-Client-IP", "Fly-Client-IP",
 	"Incap-Client-IP", "X-Appengine-User-IP", "X-Azure-ClientIP", "X-Azure-SocketIP", "X-NF-Client-Connection-IP",
 	"X-Sucuri-ClientIP", "X-Vercel-Forwarded-For",
-	// What it asks for.
+	// Fields about what the request asks for.
 	"X-Original-Method", "X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Original-Host", "X-Original-Proto",
 	"X-Rewrite-URL", "X-Override-URL",
 	"X-Replaced-Path", "X-WAWS-Unencoded-URL", "X-Host", "X-HTTP-Host-Override", "X-Scheme", "X-URL-Scheme",
 	"Front-End-Https",
-	// What CGI and WSGI programs read as variables of their server.
+	// Fields that CGI and WSGI programs read as variables of their server.
 	"Script-Name", "X-Script-Name", "Path-Info", "Proxy",
 }
 
 var reservedPrefixes = []string{"X-Forwarded-", "X-Envoy-"}
 
-// has takes a name in canonical form.
+// has reports whether a field is reserved. The name must be in canonical form.
 func (f reserved) has(name string) bool {
 	if rest, ok := strings.CutPrefix(name, "Http-"); ok && f.has(rest) {
-		return true // as programs spell it that know the variables of CGI
+		return true // programs that use CGI variables spell it this way
 	}
 	return f[name] || slices.ContainsFunc(reservedPrefixes,
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// plainName is the canonical form of a name, with a dash for everything but letters and digits.
+// plainName returns the canonical form of a name, with a dash for every character except letters
+// and digits.
 func plainName(name string) string {
 	return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
 		if isAlphanumeric(c) {
@@ -99,11 +102,11 @@ func (f reserved) keep(to, from http.Header) {
 	}
 }
 
-// rewrite makes the request to the upstream. Fields that the client named in Connection are gone by
-// now, so none that are set here can be removed that way.
+// rewrite creates the request to the upstream. Fields that the client named in Connection have
+// already been removed, so a client cannot remove fields that are set here.
 func rewrite(p *httputil.ProxyRequest) {
 	x := stateOf(p.In.Context())
-	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: nothing here looks into it
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: the gateway does not parse it
 	x.route.point(p.Out.URL)
 	p.Out.Host = p.In.Host
 	if x.route.rewriteHost {
@@ -130,12 +133,13 @@ func rewrite(p *httputil.ProxyRequest) {
 	x.rewritten = true
 }
 
-// asksForWebsocket reports whether a request is for the one upgrade that is forwarded.
+// asksForWebsocket reports whether a request asks for the only upgrade that is forwarded.
 func asksForWebsocket(r *http.Request) bool {
 	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// setForwarded names the client, in fields that by now hold only what a trusted proxy wrote.
+// setForwarded names the client, in fields that at this point contain only what a trusted proxy
+// wrote.
 func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	scheme := "http"
 	if in.TLS != nil {
@@ -158,7 +162,7 @@ func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	}
 }
 
-// forwardedNode is an address as Forwarded writes it (RFC 7239, section 6).
+// forwardedNode returns an address in the format of Forwarded (RFC 7239, section 6).
 func forwardedNode(a netip.Addr) string {
 	if a.Is6() {
 		return `"[` + a.String() + `]"`
@@ -166,7 +170,7 @@ func forwardedNode(a netip.Addr) string {
 	return a.String()
 }
 
-// add appends to a list, and joins all of its lines.
+// add appends to a list field, and joins all of its lines.
 func add(h http.Header, name, value string) {
 	if prior := h[name]; len(prior) > 0 {
 		value = strings.Join(prior, ", ") + ", " + value

@@ -19,14 +19,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Gateway is a reverse proxy behind a guard. The [http.Server] that serves it bounds how long the
-// header of a request may take, and how large it may be.
+// Gateway is a reverse proxy behind a guard. The [http.Server] that serves it limits how long the
+// header of a request may take and how large it may be.
 type Gateway struct {
 	config   config.Gateway
 	guard    *policy.Guard
-	settings atomic.Pointer[settings] // of the set that was last in force
+	settings atomic.Pointer[settings] // of the last set in force
 	served   atomic.Uint64            // candidates for the access log
-	// denied and malformed bound the access log of requests that are refused.
+	// denied and malformed limit the access log of refused requests.
 	denied, malformed logsample.Sampler
 
 	limited    http.Handler // the middleware in front of forward
@@ -68,7 +68,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newRequestState(g, w, r)
 	defer x.end()
 	if patience := x.settings.BodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
-		// The server waits for bodies that are not forwarded. Not every writer can do this.
+		// The server waits for bodies that are not forwarded. Not every writer supports a deadline.
 		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
 	if wrong := ambiguity(r, x.settings.PassUnusualPaths); wrong != nil {
@@ -80,7 +80,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close ends upgraded connections, waits for their handlers and closes the idle connections to
-// upstreams. Call it after the Shutdown of the [http.Server], which does not know these.
+// upstreams. Call it after Shutdown of the [http.Server], which does not track these connections.
 func (g *Gateway) Close() error {
 	g.upgraded.close()
 	g.transports.closeIdle()
@@ -114,9 +114,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accept checks the head of a response before it is forwarded. The client sees what the middleware
-// wrote about limits, once, and not what the upstream says about its own. Informational responses
-// clear it.
+// accept checks the header of a response before it is forwarded. The client sees the fields that
+// the middleware wrote about limits, once, and not those of the upstream about its own limits.
+// Informational responses clear the fields, so accept sets them again.
 func accept(resp *http.Response) error {
 	x := stateOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {
@@ -124,7 +124,7 @@ func accept(resp *http.Response) error {
 	}
 	h := x.forwarded.Header()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// A server that is shutting down sets close, but the connection is no longer its own.
+		// A server that is shutting down sets close, but it no longer owns the connection.
 		delete(h, "Connection")
 		delete(x.fields, "Connection")
 	}
@@ -136,7 +136,7 @@ func accept(resp *http.Response) error {
 		h["Content-Type"] = nil // net/http would guess one
 	}
 	if len(resp.Trailer) > 0 && x.request.ProtoMajor == 1 && x.request.Method != http.MethodHead {
-		delete(resp.Header, "Content-Length") // HTTP/2 can have both, HTTP/1 has trailers after chunks only
+		delete(resp.Header, "Content-Length") // HTTP/2 can have both; HTTP/1 has trailers only after chunks
 	}
 	return nil
 }

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// messages follows the messages in the body of a gRPC request: each has a head of five bytes with
-// its length, and a call may be silent between two of them for any time. Nil follows nothing.
+// messages tracks the messages in the body of a gRPC request: each begins with five bytes that
+// include its length, and a call may be silent between two messages for any time. A nil *messages
+// tracks nothing.
 type messages struct {
 	head [5]byte
-	read int   // of the head
-	rest int64 // of the message, once its head has been read
+	read int   // bytes of the head
+	rest int64 // bytes left of the message, once its head has been read
 }
 
 // between reports whether no message is in progress.
@@ -34,7 +35,8 @@ func (m *messages) note(data []byte) {
 	}
 }
 
-// isGRPC reports whether bodies of a media type are messages. Those of gRPC-Web are not streams.
+// isGRPC reports whether bodies of a media type consist of messages. Bodies of gRPC-Web are not
+// streams.
 func isGRPC(media string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(media), "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')

@@ -14,22 +14,23 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// requestState is a request and its response. It is the ResponseWriter that the middleware gets.
+// requestState is a request and its response. It is the ResponseWriter that the middleware
+// receives.
 type requestState struct {
 	http.ResponseWriter
 	gateway  *Gateway
 	settings *settings
-	request  *http.Request // as it came
+	request  *http.Request // as received
 	peer     netip.Addr
 	began    time.Time
 	watch    stall.Watch
 
-	// verdict is nil if there is none: the store failed, or the request is malformed.
+	// verdict is nil if the store failed or the request is malformed.
 	verdict *policy.Verdict
 	limited bool
-	policy  string // the one that limited it
+	policy  string // the policy that limited the request
 	route   *route
-	// forwarded is where the upstream's response is written, and fields are those about limits.
+	// The upstream's response is written to forwarded. fields are the header fields about limits.
 	forwarded http.ResponseWriter
 	fields    http.Header
 	body      *body
@@ -39,8 +40,8 @@ type requestState struct {
 	status      int
 	bytes       int64
 	writeFailed bool
-	returned    bool     // all handlers have; otherwise the response is aborted
-	conn        net.Conn // of a client that was upgraded
+	returned    bool     // whether all handlers have returned; otherwise the response is aborted
+	conn        net.Conn // of an upgraded client
 	cause       error
 	id          string
 }
@@ -53,9 +54,9 @@ func newRequestState(g *Gateway, w http.ResponseWriter, r *http.Request) *reques
 	return x
 }
 
-// SetReadDeadline is for [http.ResponseController]. The middleware sets deadlines for what it reads
-// of a body before the decision; none is later than the time that a body has. Without this, the
-// server would wait without a bound for the rest of a body that is not forwarded.
+// SetReadDeadline is called by [http.ResponseController]. The middleware sets deadlines for reading
+// a body before the decision; SetReadDeadline limits them to the body timeout. Without this limit,
+// the server would wait forever for the rest of a body that is not forwarded.
 func (x *requestState) SetReadDeadline(at time.Time) error {
 	if patience := x.settings.BodyTimeout; patience > 0 {
 		if last := x.began.Add(patience); at.IsZero() || at.After(last) {
@@ -65,7 +66,7 @@ func (x *requestState) SetReadDeadline(at time.Time) error {
 	return http.NewResponseController(x.ResponseWriter).SetReadDeadline(at)
 }
 
-// setWriteDeadline replaces the WriteTimeout of the server, which is for a whole response.
+// setWriteDeadline replaces the WriteTimeout of the server, which applies to a whole response.
 func (x *requestState) setWriteDeadline(at time.Time) {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
 }
@@ -93,7 +94,7 @@ func (x *requestState) end() {
 	}
 	x.watch.Stop()
 	if x.conn == nil && x.request.ProtoMajor == 1 {
-		x.setWriteDeadline(time.Now().Add(x.settings.SendTimeout)) // for what the server has not sent yet
+		x.setWriteDeadline(time.Now().Add(x.settings.SendTimeout)) // for data that the server has not sent yet
 	}
 }
 
@@ -101,8 +102,8 @@ var errStalled = errors.New("gateway: the client read nothing of the response fo
 
 func (x *requestState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader implements [http.ResponseWriter]. It does not pass on a 100: net/http sends one
-// itself as soon as the body is read, which is when the upstream has sent its own. A response that
+// WriteHeader implements [http.ResponseWriter]. It does not pass on status 100: net/http sends its
+// own when the body is first read, which is after the upstream has sent status 100. A response that
 // begins before the body of the request has ended is the last on its connection: the rest of the
 // body must not be read as another request.
 func (x *requestState) WriteHeader(status int) {
@@ -154,7 +155,7 @@ func (x *requestState) FlushError() error {
 	return err
 }
 
-// Hijack implements [http.Hijacker]. What is sent after that is not counted.
+// Hijack implements [http.Hijacker]. Bytes sent after that are not counted.
 func (x *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(x.ResponseWriter).Hijack()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 // route is a [config.Route] that has been checked.
 type route struct {
-	host        string // in lower case; "" is any
-	prefix      string // without a slash at its end; "" is any
+	host        string // in lower case; "" means any host
+	prefix      string // without a trailing slash; "" means any path
 	name        string // of the upstream, for logs
 	target      *url.URL
 	http2       bool // without TLS
@@ -38,10 +38,10 @@ func newRoute(r *config.Route) *route {
 	return n
 }
 
-// routes are those of each host, longest prefix first.
+// routes holds the routes of each host, longest prefix first.
 type routes map[string][]*route
 
-// add reports whether there was no other route for the same requests.
+// add adds a route. It reports false, and adds nothing, if another route matches the same requests.
 func (t routes) add(r *route) bool {
 	same := func(other *route) bool { return other.prefix == r.prefix }
 	if slices.ContainsFunc(t[r.host], same) {
@@ -70,7 +70,8 @@ func longest(list []*route, u *url.URL) *route {
 	return nil
 }
 
-// fits reports whether a path begins with the prefix, in whole segments: %2f separates none.
+// fits reports whether a path begins with the prefix, in whole segments; %2f does not separate
+// segments.
 func (r *route) fits(u *url.URL) bool {
 	path := u.Path
 	if path == "" {
@@ -85,9 +86,9 @@ func (r *route) fits(u *url.URL) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// point directs a URL to the upstream. If a prefix is stripped, the rest begins with one slash:
-// after two, many upstreams would take the first segment for a host, and the request for another
-// one than was decided on.
+// point directs a URL to the upstream. If a prefix is stripped, the rest begins with exactly one
+// slash: after two, many upstreams would take the first segment for a host, and so handle a
+// different request than the one that was decided.
 func (r *route) point(u *url.URL) {
 	if r.strip {
 		u.Path = u.Path[len(r.prefix):]
@@ -109,8 +110,8 @@ func (r *route) point(u *url.URL) {
 	*u = joined
 }
 
-// escapedPath returns the path as it came, with invalid characters encoded. [url.URL.EscapedPath]
-// would then encode all of the decoded path, and turn encoded slashes into slashes.
+// escapedPath returns the path as received, with invalid characters encoded. If there are any,
+// [url.URL.EscapedPath] would encode the whole decoded path, and turn encoded slashes into slashes.
 func escapedPath(u *url.URL) string {
 	if u.RawPath == "" {
 		return u.EscapedPath()
@@ -143,11 +144,12 @@ func encoded(path string, n int) int {
 	return min(at, len(path))
 }
 
-// ambiguity returns what is wrong with a request that an upstream could read differently than the
-// policies did, or that net/http could not even send, as if it were the upstream's fault; or nil.
+// ambiguity returns the problem with a request that an upstream could read differently than the
+// policies did, or that net/http could not send, which would look like a fault of the upstream. It
+// returns nil if there is none.
 func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
-	case !words.IsToken(r.Method): // net/http does not check it in HTTP/2
+	case !words.IsToken(r.Method): // net/http does not check the method in HTTP/2
 		return &tokenProblem
 	case pathpattern.Dotted(r.URL.Path) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0,
 		!utf8.ValidString(r.RequestURI), !words.IsHost(r.Host):
@@ -158,9 +160,9 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 	return nil
 }
 
-// unusual reports whether a request target has characters that no client sends in good faith, and
-// that some servers read as the end of the path or as a slash. Browsers do send backslashes in
-// queries. net/http refuses control characters.
+// unusual reports whether a request target has characters that no legitimate client sends, and that
+// some servers read as the end of the path or as a slash. Browsers do send backslashes in queries.
+// net/http refuses control characters.
 func unusual(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// settings apply while a set is in force: those of the program, then of the set, then defaults.
+// settings are the settings while a set is in force. Those of the program take precedence over
+// those of the set, and these over defaults.
 type settings struct {
 	config.Gateway
 	set      *policy.Set
@@ -46,7 +47,7 @@ func (g *Gateway) newSettings(set *policy.Set) *settings {
 			dial:           cmp.Or(from.DialTimeout, p.DialTimeout),
 			responseHeader: max(cmp.Or(from.ResponseHeaderTimeout, p.ResponseHeaderTimeout), 0),
 		})
-		p.routes.add(r) // no two match the same requests: that has been checked
+		p.routes.add(r) // already checked: no two routes match the same requests
 	}
 	return p
 }

@@ -18,11 +18,11 @@ const (
 	pingTimeout = 10 * time.Second
 )
 
-// timeouts are common to the routes that share a transportPair; 0 means no timeout.
+// timeouts are shared by the routes with the same transportPair; 0 means no timeout.
 type timeouts struct{ dial, responseHeader time.Duration }
 
-// transports are the transports to upstreams: one pair for each set of timeouts that routes have
-// had so far, so that connections outlive a change of the routes.
+// transports holds the transports to upstreams: one pair for each combination of timeouts that
+// routes have had so far, so that connections survive a change of the routes.
 type transports struct {
 	config *config.Gateway
 	mu     sync.Mutex
@@ -82,7 +82,8 @@ func newTransports(c *config.Gateway, t timeouts) *transportPair {
 // roundTripper sends a request to the upstream of its route.
 type roundTripper struct{}
 
-// RoundTrip implements [http.RoundTripper]. There are no upgrades in HTTP/2.
+// RoundTrip implements [http.RoundTripper]. Requests for an upgrade do not use the HTTP/2
+// transport, because HTTP/2 has no upgrades.
 func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := stateOf(r.Context())
 	if x.route.http2 && !x.upgrade {
@@ -94,7 +95,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 // bufferSize is the size of the buffers that copy the bodies of responses.
 const bufferSize = 32 << 10
 
-// buffers is a pool of them.
+// buffers is a pool of such buffers.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {

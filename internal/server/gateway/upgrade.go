@@ -8,7 +8,8 @@ import (
 
 var errClosed = errors.New("gateway: closed")
 
-// upgrades are client connections that now speak another protocol. The zero value is ready.
+// upgrades tracks client connections that have switched to another protocol. The zero value is
+// ready to use.
 type upgrades struct {
 	mu      sync.Mutex
 	conns   map[net.Conn]struct{}
@@ -16,7 +17,8 @@ type upgrades struct {
 	serving sync.WaitGroup
 }
 
-// add registers a connection to be closed with the gateway; its handler calls remove in the end.
+// add registers a connection that the gateway closes when it is closed. The handler calls remove at
+// the end.
 func (u *upgrades) add(conn net.Conn) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
