@@ -52,7 +52,7 @@ type charge struct {
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
 	Costs  bool          `json:"costs"`                   // units are costs, not requests
-	ByName stint.Costs   `json:"units_by_name,omitempty"` // by name of the cost, for limits that have one
+	ByName stint.Costs   `json:"units_by_name,omitempty"` // units of the named limits, which count other costs
 	Shadow bool          `json:"shadow,omitempty"`
 	// Override is the override of the subject, or nil. Configured holds the limits without the
 	// override.
