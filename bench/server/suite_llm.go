@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// mostOfPlain is the CPU time of a gateway that counts tokens, relative to one that counts
-	// nothing, at most.
+	// mostOfPlain is the maximum CPU time of a gateway that counts tokens, relative to one that counts
+	// nothing.
 	mostOfPlain = 1.10
 
 	streamEvents  = 1000
@@ -80,7 +80,7 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table([]string{"", "", "ms a response", "× without"}, rows)
 }
 
-// drawStreams reads streams, so many by each caller.
+// drawStreams makes each caller read that number of streams.
 func drawStreams(ctx context.Context, address string, streams int) {
 	transport := &http.Transport{MaxIdleConnsPerHost: streamCallers}
 	defer transport.CloseIdleConnections()

@@ -97,7 +97,7 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	for i := range v.Results {
 		r := &v.Results[i]
 		var s *subject
-		if len(r.Usages) > 0 { // otherwise it is in shadow, and the store was not asked
+		if len(r.Usages) > 0 { // otherwise it is in shadow, and the store was not called
 			s = c.subjects.of(r.Subject, r.Shared)
 			if s != nil && !slices.Contains(c.subjectsOf, s) {
 				s.requests++

@@ -99,7 +99,7 @@ type logState struct {
 	step    uint8
 }
 
-// slack is how much longer a key is kept than it counts, in microseconds.
+// slack is how long Redis keeps a key after it stops counting, in microseconds.
 const slack = 1_000_000
 
 // Charge adds a charge with a cost at a time. Usages are those after the charge, one for each limit

@@ -46,7 +46,7 @@ func start(ctx context.Context, address, log string, env []string, program strin
 		return nil, err
 	}
 	go func() {
-		_ = p.cmd.Wait() // the log has the reason of an unexpected end
+		_ = p.cmd.Wait() // the log explains an unexpected end
 		close(p.done)
 	}()
 	if err := p.await(ctx, address); err != nil {
