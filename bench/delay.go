@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// delayed is a proxy that stands for a network: every byte takes half a round trip in either
+// delayed is a proxy that simulates a network: every byte is delayed by half a round trip in each
 // direction.
 type delayed struct {
 	listener net.Listener
@@ -58,7 +58,7 @@ func (p *delayed) accept() {
 	}
 }
 
-// pass forwards what it reads after half a round trip, whatever follows meanwhile.
+// pass forwards everything that it reads, each part after half a round trip.
 func (p *delayed) pass(from, to net.Conn) {
 	type part struct {
 		due  time.Time
@@ -70,7 +70,7 @@ func (p *delayed) pass(from, to net.Conn) {
 		for part := range parts {
 			time.Sleep(time.Until(part.due))
 			if _, err := to.Write(part.data); err != nil {
-				from.Close() // the reader ends, and closes the channel
+				from.Close() // makes the reader end, which closes the channel
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// alternate has the contenders take turns and returns a series for each.
+// alternate makes the contenders take turns and returns a series for each.
 func alternate(ctx context.Context, rounds int, sample ...func() float64) []contest.Series {
 	all := make([]contest.Series, len(sample))
 	for _, which := range contest.Turns(rounds, len(sample)) {
@@ -17,7 +17,7 @@ func alternate(ctx context.Context, rounds int, sample ...func() float64) []cont
 	return all
 }
 
-// fastest returns the index of the least median among all but the first.
+// fastest returns the index of the smallest median of all series but the first.
 func fastest(all []contest.Series) int {
 	best := 1
 	for i := 2; i < len(all); i++ {
@@ -28,12 +28,12 @@ func fastest(all []contest.Series) int {
 	return best
 }
 
-// plusMinus prints a median and its spread.
+// plusMinus formats a median and its spread.
 func plusMinus(s contest.Series) string {
 	return fmt.Sprintf("%s ±%.0f%%", contest.Number(s.Median()), 100*s.Spread())
 }
 
-// plural prints a count and what is counted.
+// plural formats a count and its noun.
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -1,4 +1,4 @@
-// Command bench measures stint beside other limiters: contenders alternate within one run, medians
+// Command bench compares stint with other limiters. Contenders alternate within one run, medians
 // are compared, and the bars that stint sets itself are checked at the end. Missing a bar is a
 // result, not a failure.
 //

@@ -24,8 +24,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tierTable is the five tiers of the example configuration with its routes, and a tier with as many
-// windows that no run uses up.
+// tierTable holds the five tiers of the example configuration with its routes, and a tier with as
+// many windows, whose limits no run reaches.
 const tierTable = `
 identities: {service: {claim: service, type: internal}}
 tiers:
@@ -43,14 +43,14 @@ policies:
   - {name: export, match: {method: POST, path: "/structures/{id}/pdf"}, cost: 3}
 `
 
-// middleware wraps a handler in limits that a request of the bench never reaches, or has reached
-// already.
+// middleware wraps a handler in limits that the requests of the bench either never reach or have
+// already reached.
 type middleware struct {
 	name string
 	open func(next http.Handler, allowed bool) (_ http.Handler, closer func())
 }
 
-// middlewares are the contenders: without any first, then stint.
+// middlewares lists the contenders: no middleware first, then stint.
 var middlewares = []middleware{
 	{"bare", func(next http.Handler, _ bool) (http.Handler, func()) { return next, func() {} }},
 	{"stint, tiers", openTiers("x")},
@@ -62,7 +62,7 @@ var middlewares = []middleware{
 	{"ulule", openUluleHTTP},
 }
 
-// reach is the limit of the contenders that have one: requests per hour.
+// reach returns the limit, in requests per hour, for the contenders that have one limit.
 func reach(allowed bool) int64 {
 	if allowed {
 		return huge
@@ -70,15 +70,16 @@ func reach(allowed bool) int64 {
 	return 1
 }
 
-// openTiers judges requests by the tiers: those of a user in the vast tier, or of an anonymous one.
+// openTiers decides by the tiers on requests of a user in the vast tier, or of an anonymous one.
 func openTiers(format string) func(http.Handler, bool) (http.Handler, func()) {
 	return func(next http.Handler, allowed bool) (http.Handler, func()) {
 		return openGuarded(next, "headers: {format: "+format+"}"+tierTable, "vast", allowed)
 	}
 }
 
-// openExample judges them by the example itself, with an enterprise tier that no run uses up. A
-// request is charged to its tier and to a budget; both kinds of header fields are sent.
+// openExample decides by the example configuration itself, with an enterprise tier whose limits no
+// run reaches. A request is charged to its tier and to a budget; both kinds of header fields are
+// sent.
 func openExample(next http.Handler, allowed bool) (http.Handler, func()) {
 	text := strings.NewReplacer(
 		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",
@@ -86,7 +87,7 @@ func openExample(next http.Handler, allowed bool) (http.Handler, func()) {
 	return openGuarded(next, text, "enterprise", allowed)
 }
 
-// openGuarded judges requests of a user with a plan, or of an anonymous one.
+// openGuarded decides on requests of a user with a plan, or of an anonymous one.
 func openGuarded(next http.Handler, text, plan string, allowed bool) (http.Handler, func()) {
 	store := contest.Must(memorystore.New(memorystore.Config{}))
 	guard := newGuard(store, text, nil)

@@ -18,19 +18,19 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// decider answers whether a key may go ahead.
+// decider decides whether to allow a request for a key.
 type decider struct {
 	allow func(key string) (bool, error)
 	close func()
 }
 
-// memoryPeer makes in-process limiters of limit per window.
+// memoryPeer creates in-process limiters of limit per window.
 type memoryPeer struct {
 	name string
 	open func(limit int64, window time.Duration) decider
 }
 
-// memoryPeers are the contenders, stint first.
+// memoryPeers lists the contenders, stint first.
 var memoryPeers = []memoryPeer{
 	{"stint", func(limit int64, window time.Duration) decider {
 		return openStint(stint.Per(limit, window))
@@ -50,7 +50,7 @@ func memoryNames() []string {
 	return names
 }
 
-// openStint is stint over its memory store, with room for every subject here.
+// openStint opens stint with a memory store that has room for all subjects of the bench.
 func openStint(limits ...stint.Limit) decider {
 	lim, closer := openStintLimiter(limits...)
 	ctx := context.Background()
@@ -73,7 +73,7 @@ func openStintLimiter(limits ...stint.Limit) (*stint.Limiter, func()) {
 	return lim, func() { store.Close() }
 }
 
-// openGoLimiter counts in fixed windows, a bucket per key.
+// openGoLimiter counts in fixed windows, with one bucket per key.
 func openGoLimiter(limit int64, window time.Duration) decider {
 	store := contest.Must(golimiter.New(&golimiter.Config{Tokens: uint64(limit), Interval: window}))
 	ctx := context.Background()
@@ -86,8 +86,8 @@ func openGoLimiter(limit int64, window time.Duration) decider {
 	}
 }
 
-// openFailsafe counts in fixed windows. It limits one thing; the map from keys to limiters is what
-// its users write.
+// openFailsafe counts in fixed windows. Its limiter has no keys, so its users write the map from
+// keys to limiters themselves.
 func openFailsafe(limit int64, window time.Duration) decider {
 	var limiters sync.Map
 	return decider{
@@ -102,7 +102,7 @@ func openFailsafe(limit int64, window time.Duration) decider {
 	}
 }
 
-// openRate is a token bucket, likewise one per key.
+// openRate is a token bucket, also with one limiter per key.
 func openRate(limit int64, window time.Duration) decider {
 	var limiters sync.Map
 	perSecond := rate.Limit(float64(limit) / window.Seconds())
@@ -118,7 +118,7 @@ func openRate(limit int64, window time.Duration) decider {
 	}
 }
 
-// openThrottled is GCRA over its unbounded map.
+// openThrottled is GCRA with throttled's unbounded map.
 func openThrottled(limit int64, window time.Duration) decider {
 	store := contest.Must(memstore.NewCtx(0))
 	lim := contest.Must(throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{

@@ -23,30 +23,30 @@ import (
 	"github.com/stint-limiter/stint/stores"
 )
 
-// redisDecider answers over Redis whether a key may go ahead, and how much of the first window is
-// used then, where that is known.
+// redisDecider decides with Redis whether to allow a request for a key. It also returns how much of
+// the first window is then used, if that is known.
 type redisDecider struct {
 	name  string
 	allow func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error)
 	close func()
 }
 
-// redisPeer makes limiters over a server, for a number of concurrent callers. Those that know one
-// limit only take the first.
+// redisPeer creates limiters that use a server, for a number of concurrent callers. Limiters that
+// support only one limit use the first.
 type redisPeer struct {
 	name string
 	open func(ctx context.Context, addr string, callers int, limits ...stint.Limit) redisDecider
 }
 
-// connect opens a limiter that is named in errors.
+// connect opens a limiter, whose name appears in errors.
 func (p redisPeer) connect(ctx context.Context, addr string, callers int, limits ...stint.Limit) redisDecider {
 	d := p.open(ctx, addr, callers, limits...)
 	d.name = p.name
 	return d
 }
 
-// redisPeers are the contenders. The last two are not limiters of the same kind: what stint's
-// script replaces, and the bare round trip.
+// redisPeers lists the contenders. The last two are not limiters of the same kind: the commands
+// that stint's script replaces, and a bare round trip.
 var redisPeers = []redisPeer{
 	{"stint, plain", func(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 		return openRedisStint(ctx, addr, limits...)
@@ -63,7 +63,7 @@ var redisPeers = []redisPeer{
 	{floor, openIncrement},
 }
 
-// Where the contenders stand in redisPeers.
+// Indexes of contenders in redisPeers.
 const (
 	plain     = 0
 	stack     = 1
@@ -71,7 +71,7 @@ const (
 	rival     = 4
 )
 
-// floor is the name of the contender that limits nothing.
+// floor is the name of the contender without limits.
 const floor = "INCR"
 
 func redisNames() []string {
@@ -82,22 +82,23 @@ func redisNames() []string {
 	return names
 }
 
-// plainPrefix keeps the keys of the plain store apart from those of the stack, which would
-// otherwise take it for another process with the same subjects.
+// plainPrefix separates the keys of the plain store from those of the stack. Otherwise, the stack
+// would treat the plain store as another process with the same subjects.
 const plainPrefix = "plain"
 
-// openRedisStint is stint over its plain Redis store.
+// openRedisStint opens stint with its plain Redis store.
 func openRedisStint(ctx context.Context, addr string, limits ...stint.Limit) redisDecider {
 	store := contest.Must(redisstore.Open(ctx, redisstore.Config{URL: "redis://" + addr, Prefix: plainPrefix}))
 	return openLimiter(store, limits)
 }
 
-// openStack is stint as [stores.Open] opens it.
+// openStack opens stint with the store of [stores.Open].
 func openStack(ctx context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 	return openLimiter(openStore(ctx, addr, stint.FailurePolicy{}), limits)
 }
 
-// openStore opens the recommended store over Redis. Failure says what happens when Redis is slow.
+// openStore opens the recommended store over Redis. Failure configures what happens when Redis is
+// slow.
 func openStore(ctx context.Context, addr string, failure stint.FailurePolicy) stores.Store {
 	quiet := resilience.Config{Failure: failure, Logger: slog.New(slog.DiscardHandler)}
 	store := contest.Must(stores.Config{Resilience: quiet}.Open(ctx, "redis://"+addr))
@@ -163,8 +164,8 @@ func openRedisUlule(_ context.Context, addr string, callers int, limits ...stint
 //go:embed lua/sortedset.lua
 var sortedSetScript string
 
-// openSortedSet is the sliding window log in one sorted set per window, through the client that
-// stint uses. Its keys are as long as stint's.
+// openSortedSet is a sliding window log in one sorted set per window, with the client that stint
+// uses. Its keys are as long as stint's.
 func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	script := rueidis.NewLuaScript(sortedSetScript)
@@ -193,9 +194,9 @@ func openSortedSet(_ context.Context, addr string, limits ...stint.Limit) redisD
 
 func sortedSetKey(subject, limit string) string { return "zslog:{" + subject + "}:" + limit }
 
-// openRueidisLimiter counts in a fixed window for each limit: a counter, and when its window ends
-// in a key beside it. It knows one limit per call, and is called once for each, one after the
-// other.
+// openRueidisLimiter counts in a fixed window for each limit: a counter, with another key for the
+// end of its window. It supports one limit per call, so it is called once for each limit, in
+// sequence.
 func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	limiters := make([]rueidislimiter.RateLimiterClient, len(limits))
@@ -226,7 +227,7 @@ func openRueidisLimiter(_ context.Context, addr string, _ int, limits ...stint.L
 	}
 }
 
-// openIncrement is the floor: one INCR and no limit.
+// openIncrement is the lower bound: one INCR and no limit.
 func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	return redisDecider{
@@ -238,8 +239,8 @@ func openIncrement(_ context.Context, addr string, _ int, _ ...stint.Limit) redi
 	}
 }
 
-// openNaive is the sequence that the script replaces: clean, add, expire and count, each a round
-// trip, through the client that stint uses.
+// openNaive is the sequence of commands that the script replaces: clean, add, expire and count,
+// each a round trip, with the client that stint uses.
 func openNaive(_ context.Context, addr string, l stint.Limit) redisDecider {
 	client := contest.Must(rueidis.NewClient(clientOption(addr)))
 	return redisDecider{

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// redisServer is a redis-server of our own: nothing persisted, gone after Close.
+// redisServer is a redis-server of the bench without persistence, which runs until Close.
 type redisServer struct {
 	addr  string
 	admin rueidis.Client
@@ -50,7 +50,7 @@ func (s *redisServer) info(ctx context.Context, section string) map[string]strin
 	return s.fields(ctx, "INFO", section)
 }
 
-// fields returns the fields that a command answers with, one on each line.
+// fields returns the fields of a command's reply, one on each line.
 func (s *redisServer) fields(ctx context.Context, args ...string) map[string]string {
 	text := strings.TrimPrefix(contest.Must(s.do(ctx, args...).ToString()), "txt:") // a verbatim string
 	fields := map[string]string{}
@@ -75,13 +75,13 @@ func (s *redisServer) infoNumber(ctx context.Context, section string, names ...s
 	return sum
 }
 
-// cpu is the processor time that the server has used, in seconds.
+// cpu returns the processor time that the server has used, in seconds.
 func (s *redisServer) cpu(ctx context.Context) float64 {
 	return s.infoNumber(ctx, "cpu", "used_cpu_user", "used_cpu_sys")
 }
 
-// scriptTime is the time spent in scripts since the last CONFIG RESETSTAT, in microseconds, and the
-// number of calls.
+// scriptTime returns the time spent in scripts since the last CONFIG RESETSTAT, in microseconds,
+// and the number of calls.
 func (s *redisServer) scriptTime(ctx context.Context) (usec, calls float64) {
 	fields := s.info(ctx, "commandstats")
 	for _, command := range []string{"eval", "evalsha", "fcall"} {
@@ -102,7 +102,7 @@ func (s *redisServer) scriptTime(ctx context.Context) (usec, calls float64) {
 	return usec, calls
 }
 
-// memoryOf is the sum of MEMORY USAGE over the keys that match a pattern.
+// memoryOf returns the sum of MEMORY USAGE over the keys that match a pattern.
 func (s *redisServer) memoryOf(ctx context.Context, pattern string) float64 {
 	keys := contest.Must(s.do(ctx, "KEYS", pattern).AsStrSlice())
 	if len(keys) == 0 {
@@ -115,7 +115,7 @@ func (s *redisServer) memoryOf(ctx context.Context, pattern string) float64 {
 	return float64(sum)
 }
 
-// await waits until something is ready, for half a minute at most.
+// await waits until a condition is true, for half a minute at most.
 func await(failure string, ready func() bool) {
 	for range 600 {
 		if ready() {

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// runBuckets compares the token bucket with the sliding window, and with the peers that are token
-// buckets too, or GCRA, which is the same.
+// runBuckets compares the token bucket with the sliding window, and with peers that are token
+// buckets too, or GCRA, which is equivalent.
 func runBuckets(ctx context.Context, s contest.Settings, r *contest.Report, ops int) {
 	r.Heading("Memory store, the token bucket, ns per decision", "Allowed, one goroutine. Ratios: the token bucket of "+
 		"stint to its sliding window, and to the faster of x/time/rate and throttled.")

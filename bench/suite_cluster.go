@@ -9,10 +9,10 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// clusterNodes is how many masters the Cluster has.
+// clusterNodes is the number of masters in the Cluster.
 const clusterNodes = 3
 
-// servers are several of our own: a Cluster, or a master and its replica.
+// servers holds several servers of the bench: a Cluster, or a master and its replica.
 type servers []*redisServer
 
 func (c servers) Close() {
@@ -21,7 +21,7 @@ func (c servers) Close() {
 	}
 }
 
-// addr is all nodes as a URL wants them.
+// addr returns all nodes in the form that a URL requires.
 func (c servers) addr() string {
 	var others []string
 	for _, node := range c[1:] {
@@ -30,7 +30,8 @@ func (c servers) addr() string {
 	return c[0].addr + "?" + strings.Join(others, "&")
 }
 
-// startServers calls a function that starts servers. If it fails, those it has started are closed.
+// startServers calls a function that starts servers. If the function fails, the servers it has
+// started are closed.
 func startServers(start func(*servers)) (c servers) {
 	if err := contest.Catch(func() { start(&c) }); err != nil {
 		c.Close()
@@ -39,7 +40,7 @@ func startServers(start func(*servers)) (c servers) {
 	return c
 }
 
-// startCluster starts a Cluster of so many masters without replicas.
+// startCluster starts a Cluster with that number of masters and no replicas.
 func startCluster(ctx context.Context, nodes int) servers {
 	return startServers(func(c *servers) {
 		const slots = 16384
@@ -63,17 +64,17 @@ func startCluster(ctx context.Context, nodes int) servers {
 	})
 }
 
-// clusterPeers are the contenders that know Clusters by a URL.
+// clusterPeers lists the contenders that support a Cluster in a URL.
 var clusterPeers = []int{plain, stack}
 
-// runCluster repeats the load on a Cluster. Two cores carry it all.
+// runCluster repeats the load on a Cluster. Two cores carry all of it.
 func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
 	c := startCluster(ctx, clusterNodes)
 	defer c.Close()
 	const callers = 64
 	var rates [][]string
 	for _, w := range workloads() {
-		for _, node := range c { // a subject with other limits would be rewritten
+		for _, node := range c { // otherwise, a subject with other limits would be rewritten
 			contest.OK(node.do(ctx, "FLUSHALL").Error())
 		}
 		var samples []func() float64

@@ -9,10 +9,10 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// growthTick is the pace at which subjects ask here; see drive.
+// growthTick is the interval between the requests of a subject in this suite; see drive.
 const growthTick = 2500 * time.Microsecond
 
-// runGrowth shows how the cost of a decision grows with what is limited.
+// runGrowth shows how the cost of a decision grows with limits, subjects and limits per subject.
 func runGrowth(ctx context.Context, s contest.Settings, r *contest.Report) {
 	server := startRedis(ctx)
 	defer server.Close()
@@ -21,15 +21,15 @@ func runGrowth(ctx context.Context, s contest.Settings, r *contest.Report) {
 	growLimits(ctx, s, r, server)
 }
 
-// perWindow is by how many requests a window of a limit is filled, and what each costs: one unit up
-// to 1,000 of them.
+// perWindow returns the number of requests that fill a window of a limit nine tenths full, and the
+// cost of each: one unit for limits of up to 1,000.
 func perWindow(limit int64) (requests, cost int64) {
 	requests = min(limit, 1000)
 	return requests * scriptLive / 100, limit / requests
 }
 
-// growLimit raises the limit. Windows are kept nine tenths full, with requests entering and leaving
-// all the time.
+// growLimit raises the limit. Windows stay nine tenths full, with requests entering and leaving all
+// the time.
 func growLimit(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) {
 	r.Heading("Growth with the limit", fmt.Sprintf("Windows nine tenths full. Memory: 1,000 subjects in turn, ns. Script: %d subjects, µs.", scriptSubjects))
 	limits := []int64{10, 100, 1000, 10_000, 100_000, 1_000_000}
@@ -40,7 +40,7 @@ func growLimit(ctx context.Context, s contest.Settings, r *contest.Report, serve
 		defer d.close()
 		walkers := pattern{subjectKeys(1000), 1}.walkers(1)
 		memorySamples = append(memorySamples, func() float64 {
-			// A window goes by first, so that requests leave it as they enter.
+			// Let a window pass first, so that requests leave it as others enter.
 			measure(d, walkers, int(requests)*1000)
 			return measure(d, walkers, contest.Pick(s, 500_000, 100_000)).nanoseconds
 		})
@@ -62,8 +62,8 @@ func growLimit(ctx context.Context, s contest.Settings, r *contest.Report, serve
 	r.Table([]string{"limit", "memory", "script"}, lines)
 }
 
-// openSteady is stint in memory with a window of such a length that, at the speed of this machine,
-// 1,000 subjects asking in turn keep it nine tenths full.
+// openSteady opens stint in memory with a window of such a length that, at the speed of this
+// machine, requests for 1,000 subjects in turn keep it nine tenths full.
 func openSteady(limit, requests, cost int64) decider {
 	open := func(l stint.Limit) decider {
 		lim, closer := openStintLimiter(l)

@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/httplimit"
 )
 
-// sink is a ResponseWriter that costs nothing.
+// sink is a ResponseWriter that discards what is written.
 type sink struct {
 	header http.Header
 	status int
@@ -29,7 +29,7 @@ func (*sink) Write(p []byte) (int, error)       { return len(p), nil }
 func (*sink) WriteString(p string) (int, error) { return len(p), nil }
 func (s *sink) WriteHeader(status int)          { s.status = status }
 
-// requesting makes a decider of a handler: every decision is a request of the same client.
+// requesting turns a handler into a decider: every decision is a request of the same client.
 func requesting(h http.Handler, closer func()) decider {
 	r := httptest.NewRequest(http.MethodGet, "/elsewhere", nil)
 	w := &sink{header: http.Header{}}
@@ -40,7 +40,7 @@ func requesting(h http.Handler, closer func()) decider {
 	}}
 }
 
-// runHTTP measures what middleware costs.
+// runHTTP measures the cost of middleware.
 func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("HTTP middleware on memory stores, ns per request", "With a ResponseWriter that is used again and does nothing. "+
 		"stint's tiers are those of the example, three windows each, matched by claim or address, beside five policies by path; the whole example "+
@@ -55,7 +55,7 @@ func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
 	runHTTPRedis(ctx, s, r)
 }
 
-// runMiddlewares lets the contenders allow, or deny, in turn.
+// runMiddlewares makes the contenders allow, or deny, in turn.
 func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, next http.Handler,
 	allowed bool) [][]string {
 	what, share := "denied", 0.0
@@ -93,19 +93,19 @@ func runMiddlewares(ctx context.Context, s contest.Settings, r *contest.Report, 
 	return lines
 }
 
-// The load of runHTTPRedis: well under what the machine can do.
+// The load of runHTTPRedis: well below the capacity of the machine.
 const (
 	httpCallers   = 25
 	httpPerSecond = 500
 	httpUsers     = 1000
 )
 
-// proxied has a proxy on this machine say who is signed in.
+// proxied makes a proxy on this machine report the signed-in user.
 const proxied = `
 client_ip: {trusted_proxies: loopback}
 claims: {user: X-User-ID, plan: X-User-Plan}`
 
-// runHTTPRedis measures what is added to the latency of a real server by limits in Redis.
+// runHTTPRedis measures the latency that limits in Redis add to a real server.
 func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
 	redis := startRedis(ctx)
 	defer redis.Close()
@@ -162,7 +162,7 @@ func arrive(ctx context.Context, url string, length time.Duration) []time.Durati
 		group.Go(func() {
 			var took []time.Duration
 			var failure error
-			// Callers begin one after the other; the first request of each makes its connection and
+			// Callers start one after the other. The first request of each opens its connection and
 			// is not counted.
 			for n, at := 0, each*time.Duration(i)/httpCallers; at < length && failure == nil; n, at = n+1, at+each {
 				time.Sleep(time.Until(start.Add(at)))

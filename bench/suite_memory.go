@@ -16,22 +16,22 @@ import (
 
 const (
 	manyKeys = 100_000
-	// huge is a limit that no run reaches. Stint gathers it in slices.
+	// huge is a limit that no run reaches. stint counts it in slices.
 	huge = 1_000_000_000
-	// exact is a limit of which stint remembers every request by its time.
+	// exact is a limit for which stint keeps the time of every request.
 	exact = 100
 )
 
-// pattern is the order in which keys are asked for: keys in turn, each `each` times in a row.
+// pattern is the order in which keys are used: keys in turn, each `each` times in a row.
 type pattern struct {
 	keys []string
 	each int
 }
 
-// bar is how long stint may take, relative to the fastest peer: its answer is the longest.
+// bar is how long stint may take, relative to the fastest peer: stint returns the most information.
 const bar = 1.6
 
-// walker goes through a pattern, from where it stopped the last time.
+// walker walks through a pattern, starting where it last stopped.
 type walker struct {
 	pattern
 	at, times int
@@ -67,7 +67,7 @@ func subjectKeys(n int) []string {
 
 func subjectKey(i int) string { return fmt.Sprintf("user:%07d", i) }
 
-// zipfKeys asks for a few keys most of the time and for the others rarely.
+// zipfKeys returns an order that uses a few keys most of the time and the others rarely.
 func zipfKeys(keys []string) []string {
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, uint64(len(keys)-1))
 	order := make([]string, 1<<20)
@@ -77,19 +77,19 @@ func zipfKeys(keys []string) []string {
 	return order
 }
 
-// cost is what one sample of an in-process limiter measured, per decision.
+// cost is the result of one sample of an in-process limiter, per decision.
 type cost struct {
 	nanoseconds float64
 	allocations float64
 	allowed     float64 // share of decisions
 }
 
-// chunk is how many decisions each goroutine makes between two looks at the clock: few enough that
-// the system rarely takes a core away meanwhile.
+// chunk is how many decisions each goroutine makes between two readings of the clock: few enough
+// that the system rarely takes a core away in between.
 const chunk = 10_000
 
 // measure makes about n decisions, divided among the walkers, each in a goroutine. The time is that
-// of the median chunk, so that what else runs on the machine counts as little as possible.
+// of the median chunk, so that other load on the machine has as little effect as possible.
 func measure(d decider, walkers []*walker, n int) cost {
 	var (
 		chunks        contest.Series
@@ -124,7 +124,7 @@ func measure(d decider, walkers []*walker, n int) cost {
 	}
 }
 
-// ask makes a chunk of decisions and adds up those that were allowed.
+// ask makes a chunk of decisions and adds the number of allowed ones to allowed.
 func (d decider) ask(w *walker, allowed int) (int, error) {
 	for range chunk {
 		ok, err := d.allow(w.next())
@@ -138,14 +138,14 @@ func (d decider) ask(w *walker, allowed int) (int, error) {
 	return allowed, nil
 }
 
-// timing returns a sample of a decider that is asked about the keys of a pattern: nanoseconds per
+// timing returns a function that samples a decider with the keys of a pattern, in nanoseconds per
 // decision.
 func (d decider) timing(p pattern, ops int) func() float64 {
 	walkers := p.walkers(1)
 	return func() float64 { return measure(d, walkers, ops).nanoseconds }
 }
 
-// collect ends what garbage others left, unless there is hardly any.
+// collect collects the garbage that others left, unless there is hardly any.
 func collect() {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -154,18 +154,18 @@ func collect() {
 	}
 }
 
-// memoryGroup is some lines of the table that share their limiters, because filling them takes
+// memoryGroup holds some rows of the table that share their limiters, because filling them takes
 // long.
 type memoryGroup struct {
 	limit  int64
 	window time.Duration
-	// fill lists the keys that are asked for beforehand, times times each.
+	// fill lists the keys that are used beforehand, times times each.
 	fill  []string
 	times int
-	// allowed is the share that has to be allowed, or negative if it may vary.
+	// allowed is the share of decisions that must be allowed, or negative if it may vary.
 	allowed float64
-	// growing says that the subjects' logs still grow meanwhile, so that the allocations are not
-	// those of the steady state.
+	// growing means that the subjects' logs still grow during the measurement, so that the
+	// allocations are not those of the steady state.
 	growing bool
 	rows    []memoryRow
 }
@@ -207,7 +207,7 @@ func memoryGroups(s contest.Settings, ops int) []memoryGroup {
 func runMemory(ctx context.Context, s contest.Settings, r *contest.Report) {
 	ops := contest.Pick(s, 500_000, 100_000)
 	if most := (exact - 2) * manyKeys / 2 / s.Rounds; ops > most {
-		ops = most // more would run into the exact limit
+		ops = most // more decisions would reach the exact limit
 	}
 	r.Heading("Memory store, ns per decision", "Median of the rounds ± half the distance between the quartiles. "+
 		"Ratio: stint to the fastest peer of the row. Allocations: stint's, per decision.")
@@ -221,7 +221,7 @@ func runMemory(ctx context.Context, s contest.Settings, r *contest.Report) {
 	runParts(ctx, s, r, ops)
 }
 
-// nothing is a store that allows everything: what remains is the cost of the call.
+// nothing is a store that allows everything, which leaves only the cost of the call.
 type nothing struct{ stint.Store }
 
 func (nothing) Take(context.Context, stint.Request) (d stint.Decision, err error) {
@@ -229,7 +229,7 @@ func (nothing) Take(context.Context, stint.Request) (d stint.Decision, err error
 	return d, nil
 }
 
-// runParts shows what any decision costs before a store does anything.
+// runParts measures what every decision costs before a store does anything.
 func runParts(ctx context.Context, s contest.Settings, r *contest.Report, ops int) {
 	lim := contest.Must(stint.New(nothing{}, stint.PerMinute(huge)))
 	call := decider{allow: func(key string) (bool, error) {
@@ -294,8 +294,8 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 	return lines
 }
 
-// fill asks for each of the keys some times, in turn: each request of a key comes at a time of its
-// own.
+// fill makes requests for each of the keys, times times in turn, so that the requests of a key have
+// different times.
 func (d decider) fill(keys []string, times int) {
 	for range times {
 		for _, key := range keys {
@@ -304,7 +304,7 @@ func (d decider) fill(keys []string, times int) {
 	}
 }
 
-// round keeps a part of a unit, hundredths for instance.
+// round rounds a value to a fraction of a unit: to hundredths if parts is 100.
 func round(v, parts float64) float64 { return float64(int64(v*parts+0.5)) / parts }
 
 // runThreeLimits compares one limit on a subject with three.

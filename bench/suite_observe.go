@@ -17,7 +17,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// observed is a row of the suite: what decides, and how.
+// observed is a row of the suite: how decisions are made.
 type observed struct {
 	name    string
 	allowed bool
@@ -36,7 +36,7 @@ var observedRows = []observed{
 	{"middleware, denied", false, 1, 1, behindMiddleware},
 }
 
-// observedConfig allows users with a plan everything, and others one request a day.
+// observedConfig allows users with a plan everything, and other users one request a day.
 const observedConfig = `
 tiers:
   - {name: vast, match: {claim: {plan: vast}}, identity: user, limits: [1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]}
@@ -48,7 +48,7 @@ policies:
   - {name: frames, match: {method: GET, path: "/simulations/{id}/frames"}, cost: 5}
 `
 
-// runObserve measures what it costs to look on.
+// runObserve measures the cost of being observed.
 func runObserve(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("Being observed, ns per decision on the memory store", "By a monitor with everything on: counters and histograms, history, "+
 		"feed, offenders, alerts, and a reader of its ticks. Kept: the share of decisions a second that is left, the median of many short turns.")
@@ -63,7 +63,7 @@ func runObserve(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Table([]string{"", "alone", "observed", "kept"}, lines)
 }
 
-// run has a decider that is alone and one that is observed take turns.
+// run makes an unobserved and an observed decider take turns.
 func (o observed) run(ctx context.Context, s contest.Settings) []contest.Series {
 	monitor := observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
 	defer monitor.Close()
@@ -92,8 +92,8 @@ func (o observed) run(ctx context.Context, s contest.Settings) []contest.Series 
 	return alternate(ctx, s.Rounds*contest.Pick(s, 40, 20), samples...)
 }
 
-// ratios divides what was measured in the same round: what is looked for is less than the machine
-// changes in seconds.
+// ratios divides measurements of the same round, because the difference of interest is smaller than
+// the changes of the machine within seconds.
 func ratios(above, below contest.Series) contest.Series {
 	all := make(contest.Series, len(above))
 	for i := range all {
@@ -102,7 +102,7 @@ func ratios(above, below contest.Series) contest.Series {
 	return all
 }
 
-// user is who is asking, in the tier that everything is allowed in or the one in which nothing is.
+// user is a caller, in the tier that allows everything or in the one that allows nothing.
 type user struct {
 	name    string
 	allowed bool
@@ -118,7 +118,7 @@ func (u user) Claim(name string) string {
 	return ""
 }
 
-// asking asks a guard about requests of many users.
+// asking returns a decider that sends requests of many users to a guard.
 func asking(guard *policy.Guard, allowed bool) decider {
 	peer := netip.MustParseAddr("192.0.2.1")
 	return decider{close: func() {}, allow: func(key string) (bool, error) {

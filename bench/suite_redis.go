@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// load is what one sample of a limiter over Redis measured.
+// load is the result of one sample of a limiter over Redis.
 type load struct {
 	decisions float64
 	perSecond float64
@@ -25,15 +25,15 @@ type load struct {
 // quantile returns a latency in microseconds; the latencies are sorted.
 func (l load) quantile(q float64) float64 { return contest.Quantile(l.latency, q).Seconds() * 1e6 }
 
-// timedOne is of how many decisions one is timed.
+// timedOne means that one of every timedOne decisions is timed.
 const timedOne = 8
 
-// pressTime is how long a sample takes.
+// pressTime returns how long a sample takes.
 func pressTime(s contest.Settings) time.Duration {
 	return contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
 }
 
-// press lets callers ask in a loop, each as soon as it was answered.
+// press makes callers call in a loop, each again as soon as it has its answer.
 func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) load {
 	var (
 		group              sync.WaitGroup
@@ -53,8 +53,8 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 			for now := time.Now(); failure == nil && now.Sub(start) < length; {
 				var ok bool
 				var units int64
-				// One in eight is timed: for those that answer from memory looking at the clock
-				// costs as much as the answer.
+				// One decision in eight is timed: for contenders that answer from memory, reading
+				// the clock costs as much as the answer.
 				for range timedOne - 1 {
 					if ok, units, failure = d.allow(ctx, w.next(), 1); failure != nil {
 						break
@@ -100,7 +100,7 @@ func press(ctx context.Context, server *redisServer, d redisDecider, walkers []*
 	return l
 }
 
-// workload is what the callers ask for.
+// workload describes what the callers request.
 type workload struct {
 	name    string
 	limits  []stint.Limit
@@ -109,16 +109,16 @@ type workload struct {
 	bars    map[int]loadBars // by the number of callers
 }
 
-// loadBars are what stint wants of itself beside rueidislimiter, which has the same client. Those
+// loadBars holds the bars for stint relative to rueidislimiter, which uses the same client. Those
 // that are 0 are not judged.
 type loadBars struct {
-	rate float64 // decisions a second, at least
+	rate float64 // decisions per second, at least
 	cpu  float64 // processor time of the server per decision, at most
 	p50  float64 // at most
 	p99  float64 // at most
 }
 
-// thrice asks a contender that knows one window for three, one after the other.
+// thrice makes a contender that supports one window decide on three, one after the other.
 func thrice(d redisDecider) redisDecider {
 	one := d.allow
 	d.allow = func(ctx context.Context, key string, cost int64) (ok bool, used int64, err error) {
@@ -132,8 +132,8 @@ func thrice(d redisDecider) redisDecider {
 	return d
 }
 
-// warmUp is how long contenders are asked before a row is measured: connections are made as they
-// are needed.
+// warmUp is how long contenders are called before a row is measured, because they open connections
+// as they need them.
 const warmUp = 200 * time.Millisecond
 
 func workloads() []workload {
@@ -154,7 +154,7 @@ func workloads() []workload {
 	}
 }
 
-// redisSuite compares stint with others over Redis, asked by a number of callers.
+// redisSuite compares stint with others over Redis, with a number of callers.
 func redisSuite(callers int) contest.Suite {
 	name := fmt.Sprintf("redis-%d", callers)
 	return contest.Suite{Name: name, Run: func(ctx context.Context, s contest.Settings, r *contest.Report) {
@@ -182,13 +182,13 @@ func redisSuite(callers int) contest.Suite {
 	}}
 }
 
-// What is compared of loads.
+// The measurements of loads that are compared.
 func perSecond(l load) float64  { return l.perSecond }
 func serverTime(l load) float64 { return l.cpu }
 func p50(l load) float64        { return l.quantile(0.5) }
 func p99(l load) float64        { return l.quantile(0.99) }
 
-// judge holds the rounds' own ratios against the bars.
+// judge compares the ratios of the rounds with the bars.
 func (b loadBars) judge(r *contest.Report, name string, ours, theirs []load) {
 	for _, bar := range []struct {
 		what  string
@@ -208,12 +208,12 @@ func (b loadBars) judge(r *contest.Report, name string, ours, theirs []load) {
 	}
 }
 
-// counted prints the median of counts and its spread.
+// counted formats the median of counts and its spread.
 func counted(s contest.Series) string {
 	return fmt.Sprintf("%s ±%.0f%%", contest.Count(int64(s.Median())), 100*s.Spread())
 }
 
-// compete lets all contenders do a workload in turn.
+// compete makes all contenders run a workload in turn.
 func compete(ctx context.Context, s contest.Settings, server *redisServer, w workload, callers int) [][]load {
 	contest.OK(server.do(ctx, "FLUSHALL").Error())
 	loads := make([][]load, len(redisPeers))
@@ -238,7 +238,7 @@ func compete(ctx context.Context, s contest.Settings, server *redisServer, w wor
 	}
 	alternate(ctx, s.Rounds, samples...)
 	for i, peer := range redisPeers {
-		// A machine that stands still for a moment has stint fall back: no more than that.
+		// A machine that stops for a moment makes stint fall back, but only that often.
 		allowed := over(loads[i], share).Median()
 		if peer.name != floor && (w.allowed && allowed < 0.95 || !w.allowed && allowed > 0.01) {
 			contest.Failf("%s: %s allowed a share of %.3f", w.name, peer.name, allowed)
@@ -256,7 +256,7 @@ func over(loads []load, value func(load) float64) contest.Series {
 }
 
 // runNaive compares one script call with the four commands that it replaces, on the same host and
-// over a network of two milliseconds.
+// over a network with a round trip of two milliseconds.
 func runNaive(ctx context.Context, s contest.Settings, r *contest.Report) {
 	server := startRedis(ctx)
 	defer server.Close()
@@ -277,7 +277,7 @@ func runNaive(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Table([]string{"", "stint", "naive", "ratio"}, lines)
 }
 
-// compareNaive returns the median latencies of stint and of the sequence.
+// compareNaive returns the median latencies of stint and of the sequence of commands.
 func compareNaive(ctx context.Context, s contest.Settings, server *redisServer, addr string) []contest.Series {
 	limit := stint.PerMinute(exact)
 	ours := openRedisStint(ctx, addr, limit)

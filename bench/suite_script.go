@@ -15,14 +15,14 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// The load under which scripts are timed: every tick each subject asks once, all at the same time,
-// so that a window of 90 ticks stays 90 requests full.
+// The load under which scripts are timed: on every tick, each subject sends one request, all at the
+// same time, so that a window of 90 ticks always holds 90 requests.
 const (
 	scriptSubjects = 50
 	scriptLive     = 90
 )
 
-// scriptWindows are n limits of 100 whose windows hold a little more than 90 requests each.
+// scriptWindows returns n limits of 100 whose windows hold a little more than 90 requests each.
 func scriptWindows(n int, tick time.Duration) []stint.Limit {
 	limits := make([]stint.Limit, n)
 	for i := range limits {
@@ -31,8 +31,8 @@ func scriptWindows(n int, tick time.Duration) []stint.Limit {
 	return limits
 }
 
-// scriptTick finds a tick that keeps the server busy most of the time, and that this machine can
-// keep up with, by how long a sorted set takes for one.
+// scriptTick returns a tick that keeps the server busy most of the time, and that this machine can
+// keep up with. It derives the tick from the time that a sorted set takes.
 func scriptTick(ctx context.Context, addr string, windows int) time.Duration {
 	d := openSortedSet(ctx, addr, scriptWindows(windows, time.Second)...)
 	defer d.close()
@@ -42,8 +42,8 @@ func scriptTick(ctx context.Context, addr string, windows int) time.Duration {
 	return max(tick, time.Millisecond).Round(100 * time.Microsecond)
 }
 
-// drive lets every subject ask once per tick, calls then after each, and returns how many were
-// denied and how full the first window of the last answers was.
+// drive makes every subject send a request per tick and calls then after each tick. It returns how
+// many were denied, and how full the first window was at the last answers.
 func drive(ctx context.Context, d redisDecider, l driven, ticks int, then func()) (denied int, full float64) {
 	var mutex sync.Mutex
 	var failed error
@@ -75,14 +75,14 @@ func drive(ctx context.Context, d redisDecider, l driven, ticks int, then func()
 	return denied, full
 }
 
-// driven is who asks, how often and for how much.
+// driven describes a load: the subjects, the tick and the cost of a request.
 type driven struct {
 	subjects []string
 	tick     time.Duration
 	cost     int64
 }
 
-// timed is a contender for the time that scripts take.
+// timed is a contender in the measurement of script times.
 type timed struct {
 	name    string
 	decider redisDecider
@@ -92,14 +92,14 @@ type timed struct {
 	denied  contest.Series
 }
 
-// warm fills the first window, and those that are hardly longer, until requests leave them as they
-// enter.
+// warm fills the first window, and windows that are hardly longer, until requests leave them as
+// others enter.
 func (t *timed) warm(ctx context.Context) {
 	drive(ctx, t.decider, t.load, int(t.limits[0].Window/t.load.tick)+10, nil)
 }
 
-// sample returns the microseconds per call in the median tick, so that what else runs on the
-// machine counts as little as possible.
+// sample returns the microseconds per call in the median tick, so that other load on the machine
+// has as little effect as possible.
 func (t *timed) sample(ctx context.Context, server *redisServer, ticks int) float64 {
 	t.warm(ctx)
 	usec, calls := server.scriptTime(ctx)
@@ -116,8 +116,8 @@ func (t *timed) sample(ctx context.Context, server *redisServer, ticks int) floa
 	return perCall.Median()
 }
 
-// scriptContenders are stint and the sorted set with one and three windows, in the order in which
-// they are compared.
+// scriptContenders returns stint and the sorted set with one and three windows, in the order in
+// which they are compared.
 func scriptContenders(ctx context.Context, addr string) []*timed {
 	var all []*timed
 	for _, n := range []int{1, 3} {
@@ -192,7 +192,7 @@ func startReplicated(ctx context.Context) servers {
 	})
 }
 
-// replicatedBytes counts what a master sends its replica per decision, with windows that are warm.
+// replicatedBytes counts the bytes per decision that a master sends its replica, with warm windows.
 func (t *timed) replicatedBytes(ctx context.Context, master *redisServer, ticks int) float64 {
 	t.warm(ctx)
 	before := master.infoNumber(ctx, "replication", "master_repl_offset")
@@ -205,9 +205,9 @@ func (t *timed) replicatedBytes(ctx context.Context, master *redisServer, ticks 
 	return (after - before) / decisions
 }
 
-// replicateTier counts the bytes of the documents' tier, by the minute: it takes two and loads
-// nothing, while something else is measured. It returns a function that waits for them, and a
-// channel that is closed when its servers are gone.
+// replicateTier counts the bytes of the tier in the documents. It takes two of the tier's minutes
+// and hardly any CPU, so it runs while something else is measured. It returns a function that waits
+// for the count, and a channel that is closed when its servers have stopped.
 func replicateTier(ctx context.Context, s contest.Settings) (wait func() float64, _ <-chan struct{}) {
 	minute := contest.Pick(s, time.Minute, 5*time.Second)
 	var bytes float64
@@ -235,7 +235,7 @@ func tierBytes(ctx context.Context, minute time.Duration) float64 {
 	return t.replicatedBytes(ctx, pair[0], scriptLive)
 }
 
-// runReplication counts the bytes that a replica is sent per decision, and waits for those of the
+// runReplication counts the bytes per decision that a replica receives, and waits for those of the
 // tier.
 func runReplication(ctx context.Context, s contest.Settings, r *contest.Report, tier func() float64) {
 	pair := startReplicated(ctx)
@@ -261,7 +261,7 @@ func runReplication(ctx context.Context, s contest.Settings, r *contest.Report, 
 	r.Table([]string{"", "stint", "sorted set", "ratio"}, lines)
 }
 
-// footprintCase is windows to be filled evenly and weighed. Costs keep the number of calls low
+// footprintCase describes windows to fill evenly and weigh. Costs keep the number of calls low
 // where only the sum matters.
 type footprintCase struct {
 	name        string
@@ -270,11 +270,11 @@ type footprintCase struct {
 	most        float64 // bytes
 }
 
-// footprintWindow has room for a limit in a part, one of so many, of the time that filling takes.
+// footprintWindow is a window of a limit. Its length is the filling time divided by part.
 type footprintWindow struct{ limit, part int64 }
 
-// footprint fills windows in real time, which takes as long as a window, on a server of its own
-// while something else is measured.
+// footprint fills windows in real time, which takes as long as a window, on its own server while
+// something else is measured.
 type footprint struct {
 	server   *redisServer
 	window   time.Duration
@@ -283,8 +283,9 @@ type footprint struct {
 	failures []error
 }
 
-// The windows of the last case are nearer to each other than minute, hour and day, so that an even
-// load does not run into the shorter ones, and still fills all slices of the longer ones.
+// The lengths of the windows of the last case are closer to each other than minute, hour and day,
+// so that an even load does not reach the limits of the shorter ones, and still fills all slices of
+// the longer ones.
 var footprintCases = []footprintCase{
 	{"full 100/min", []footprintWindow{{100, 1}}, 100, 1, 1331},
 	{"full 1,000/min", []footprintWindow{{1000, 1}}, 1000, 1, 2048},
@@ -323,8 +324,8 @@ func (f *footprint) report(ctx context.Context, r *contest.Report) {
 	r.Table([]string{"", "stint", "sorted set"}, lines)
 }
 
-// weigh fills windows over a little less than the length of the longest, until one is full to the
-// last unit, and returns the bytes that they take.
+// weigh fills windows over a little less than the length of the longest, until one is completely
+// full, and returns the bytes that they take.
 func (c footprintCase) weigh(ctx context.Context, server *redisServer, subject string, window time.Duration) float64 {
 	var limits []stint.Limit
 	for _, w := range c.windows {
@@ -340,7 +341,7 @@ func (c footprintCase) weigh(ctx context.Context, server *redisServer, subject s
 	start := time.Now()
 	for i := range c.calls {
 		time.Sleep(time.Until(start.Add(window * 97 / 100 / time.Duration(c.calls) * time.Duration(i))))
-		for !take() { // after a pause of the machine, a short window may be full for a moment
+		for !take() { // after the machine stalls, a short window may be full for a moment
 		}
 	}
 	if took := time.Since(start); took > window*11/10 {
@@ -351,7 +352,8 @@ func (c footprintCase) weigh(ctx context.Context, server *redisServer, subject s
 	return server.memoryOf(ctx, plainPrefix+":*"+subject+"*")
 }
 
-// weighSortedSet plants a log of n requests as the script would write it.
+// weighSortedSet writes a log of n requests in the form in which the script would write it, and
+// weighs it.
 func weighSortedSet(ctx context.Context, server *redisServer, subject string, n int64) float64 {
 	key := sortedSetKey(subject, fmt.Sprintf("sliding/%d", n))
 	at := time.Now().UnixMicro()

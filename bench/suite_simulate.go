@@ -23,23 +23,23 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Two configurations with three windows for every address: the one whose speed is promised, and one
+// Two configurations with three windows for every address: the one with a promised speed, and one
 // to compare it with.
 const (
 	replayConfig  = `tiers: [{name: anyone, identity: ip, limits: [120/1m burst 2x, 2000/1h, 20000/1d]}]`
 	againstConfig = `tiers: [{name: anyone, identity: ip, limits: [60/1m burst 2x, 1000/1h, 10000/1d]}]`
 )
 
-// replaying is a row of the suite: what is done with the lines of a log. It returns how many
-// requests were allowed, or -1 if none was judged.
+// replaying is a row of the suite: a way to process the lines of a log. Do returns how many
+// requests were allowed, or -1 if it makes no decisions.
 type replaying struct {
 	name string
 	json bool
 	do   func(context.Context, *accesslog.Source) (allowed int64)
 }
 
-// runSimulate measures how fast logs are replayed, what that is made of, and how much memory it
-// takes.
+// runSimulate measures how fast logs are replayed, how the parts of a replay contribute, and how
+// much memory it takes.
 func runSimulate(ctx context.Context, s contest.Settings, r *contest.Report) {
 	conf := contest.Must(config.Parse("bench.yaml", []byte(replayConfig)))
 	other := contest.Must(config.Parse("against.yaml", []byte(againstConfig)))
@@ -55,17 +55,17 @@ func runSimulate(ctx context.Context, s contest.Settings, r *contest.Report) {
 	runReplayHeap(ctx, s, r, conf.Set)
 }
 
-// whole is the row that has everything, and that others are parts of or add to.
+// whole is the index of the row with the full replay, which other rows are parts of or add to.
 const whole = 2
 
-// runReplays has the rows take turns on the same requests.
+// runReplays makes the rows take turns on the same requests.
 func runReplays(ctx context.Context, s contest.Settings, r *contest.Report, rows []replaying) {
 	lines := contest.Pick(s, 500_000, 200_000)
 	r.Heading("Replaying a log, on one core", contest.Count(int64(lines))+" lines of the combined format by 20,000 users, three windows "+
 		"for each address; GOMAXPROCS is 1. The first rows are parts of the third: what it takes more than the one before it is the part's own.")
 	dir := contest.Must(os.MkdirTemp("", "stint-bench-*"))
 	defer os.RemoveAll(dir)
-	logs := map[bool]string{} // by whether it is JSON
+	logs := map[bool]string{} // by format: true is JSON
 	for _, json := range []bool{false, true} {
 		logs[json] = filepath.Join(dir, fmt.Sprintf("json-%v.log", json))
 		writeLog(logs[json], loggen.Options{Lines: lines, Users: 20_000, JSON: json})
@@ -93,12 +93,12 @@ func runReplays(ctx context.Context, s contest.Settings, r *contest.Report, rows
 		math.Round(1e9/wall[whole].Median()/1000) * 1000)
 }
 
-// spent is the time that a line took, in nanoseconds.
+// spent is the time per line, in nanoseconds.
 type spent struct{ wall, cpu float64 }
 
-// run replays a log once. All rows that judge have to allow the same number of its requests.
+// run replays a log once. All rows that make decisions must allow the same number of requests.
 func (p *replaying) run(ctx context.Context, log string, lines int, allowed *int64) spent {
-	runtime.GC() // what the row before left
+	runtime.GC() // collect what the previous row left
 	before := process.OwnCPU()
 	start := time.Now()
 	source := contest.Must(accesslog.Open([]string{log}, accesslog.Options{}))
@@ -118,7 +118,7 @@ func (p *replaying) run(ctx context.Context, log string, lines int, allowed *int
 	return spent{float64(wall) / float64(lines), float64(after-before) / float64(lines)}
 }
 
-// readAll reads a log and does nothing with it.
+// readAll reads a log without processing it.
 func readAll(_ context.Context, source *accesslog.Source) int64 {
 	each(source, func(*accesslog.Record) {})
 	return -1
@@ -137,7 +137,7 @@ func each(source *accesslog.Source, do func(*accesslog.Record)) {
 	}
 }
 
-// judging decides on every request of a log, by the time of the log, and counts what is allowed.
+// judging decides on every request of a log, at the time in the log, and counts the allowed ones.
 func judging(set *policy.Set) func(context.Context, *accesslog.Source) int64 {
 	return func(ctx context.Context, source *accesslog.Source) (allowed int64) {
 		var now atomic.Int64 // nanoseconds
@@ -161,14 +161,14 @@ func judging(set *policy.Set) func(context.Context, *accesslog.Source) int64 {
 	}
 }
 
-// counting replays a log as `stint simulate` does.
+// counting replays a log in the way of `stint simulate`.
 func counting(o simulate.Options) func(context.Context, *accesslog.Source) int64 {
 	return func(ctx context.Context, source *accesslog.Source) int64 {
 		return contest.Must(simulate.Run(ctx, source, o)).Outcome.Total.Allowed
 	}
 }
 
-// writeLog writes a log into a file.
+// writeLog writes a log to a file.
 func writeLog(path string, o loggen.Options) {
 	file := contest.Must(os.Create(path))
 	contest.OK(errors.Join(loggen.Generate(file, o), file.Close()))

@@ -13,12 +13,12 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// runReplayHeap replays a month of a log that is nowhere as a whole, and looks at the heap on the
-// way.
+// runReplayHeap replays a month of a log that never exists as a whole, and measures the heap during
+// the replay.
 func runReplayHeap(ctx context.Context, s contest.Settings, r *contest.Report, set *policy.Set) {
 	lines := contest.Pick(s, 10_000_000, 1_000_000)
 	reader, writer := io.Pipe()
-	defer reader.Close() // which ends the goroutine, if it has not ended by itself
+	defer reader.Close() // also ends the goroutine, if it is still running
 	go func() {
 		_ = writer.CloseWithError(loggen.Generate(
 			writer, loggen.Options{Lines: lines, Users: 100_000, Span: 30 * 24 * time.Hour}))

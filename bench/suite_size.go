@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// runSize measures the live heap that a subject costs, its key included.
+// runSize measures the live heap per subject, including its key.
 func runSize(ctx context.Context, s contest.Settings, r *contest.Report) {
 	subjects := contest.Pick(s, 1_000_000, 200_000)
 	full := contest.Pick(s, 50_000, 20_000)
@@ -32,19 +32,19 @@ func heapPerSubject(peer memoryPeer, subjects, requests int) float64 {
 	before := liveHeap()
 	d := peer.open(exact, time.Minute)
 	defer d.close()
-	for range requests { // in turn, so that every request of a subject has a time of its own
+	for range requests { // in turn, so that the requests of a subject have different times
 		for i := range subjects {
-			contest.Must(d.allow(subjectKey(i))) // made here: whoever keeps it, pays for it
+			contest.Must(d.allow(subjectKey(i))) // the key is made here, so that it counts if the limiter keeps it
 		}
 	}
 	bytes := liveHeap() - before
-	contest.Must(d.allow(subjectKey(0))) // it was alive until now
+	contest.Must(d.allow(subjectKey(0))) // keeps d alive until here
 	return bytes / float64(subjects)
 }
 
 func liveHeap() float64 {
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers let go
+	runtime.GC() // collects what the finalizers of the first run released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)

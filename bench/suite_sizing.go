@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// question is a kind of request: its windows, and whether it asks about everyone too.
+// question is a kind of request: its windows, and whether it also has a subject for everyone.
 type question struct {
 	limits   []stint.Limit
 	everyone bool
@@ -26,7 +26,7 @@ func (q *question) of(key string) stint.Request {
 	return r
 }
 
-// calls is what the model computes with.
+// calls returns the input of the model.
 func (q *question) calls() sizing.Calls {
 	c := sizing.Calls{Decisions: 1, Subjects: 1, Windows: int64(len(q.limits))}
 	if q.everyone {
@@ -46,17 +46,17 @@ var (
 	fourAndTwo  = question{limits: threeWindows.limits, everyone: true}
 )
 
-// sizingLoad is callers that ask in some way.
+// sizingLoad describes a load: callers that use Redis in some way.
 type sizingLoad struct {
 	way       sizing.Way // without its costs
 	keys      int
-	processes int           // each has connections and batches of its own
-	pause     time.Duration // of a caller between two decisions, on average
+	processes int           // each has its own connections and batches
+	pause     time.Duration // average pause of a caller between two decisions
 	settle    bool          // every decision is refunded
 	questions []question    // in turn
 }
 
-// waitForRedis waits for Redis: what is decided without it costs it nothing.
+// waitForRedis makes decisions wait for Redis: decisions made without Redis would cost it nothing.
 var waitForRedis = stint.FailurePolicy{Mode: stint.FailError, Budget: 5 * time.Second}
 
 // open connects the processes of a load.
@@ -77,7 +77,7 @@ func (l *sizingLoad) open(ctx context.Context, addr string) redisDecider {
 	d.allow = func(ctx context.Context, key string, _ int64) (bool, int64, error) {
 		time.Sleep(time.Duration(rand.ExpFloat64() * float64(l.pause)))
 		n := len(key)
-		which := int(key[n-1]-'0') + 10*int(key[n-2]-'0') // subjects are numbered
+		which := int(key[n-1]-'0') + 10*int(key[n-2]-'0') // the last two digits of a subject's number
 		store := stores[which%len(stores)]
 		answer, err := store.Take(ctx, l.questions[which%len(l.questions)].of(key))
 		if err == nil && l.settle {
@@ -88,7 +88,7 @@ func (l *sizingLoad) open(ctx context.Context, addr string) redisDecider {
 	return d
 }
 
-// spend presses and returns what that cost servers and this process.
+// spend puts a load on servers, and returns what that cost them and this process.
 func spend(ctx context.Context, servers []*redisServer, d redisDecider, walkers []*walker, length time.Duration) (
 	load, sizing.Cost) {
 	before := spentBy(ctx, servers)
@@ -96,7 +96,7 @@ func spend(ctx context.Context, servers []*redisServer, d redisDecider, walkers 
 	return did, spentBy(ctx, servers).Plus(-1, before)
 }
 
-// spentBy returns what servers and this process have used so far.
+// spentBy returns the resources that servers and this process have used so far.
 func spentBy(ctx context.Context, servers []*redisServer) (n sizing.Cost) {
 	for _, s := range servers {
 		n.CPU += s.cpu(ctx) * 1e6
@@ -109,10 +109,10 @@ func spentBy(ctx context.Context, servers []*redisServer) (n sizing.Cost) {
 	return n
 }
 
-// sized is what a load measured, a number for each round.
+// sized holds the measurements of a load, a number for each round.
 type sized struct{ rate, cpu, in, out, replicated, client contest.Series }
 
-// cost is the medians.
+// cost returns the medians.
 func (m *sized) cost() sizing.Cost {
 	return sizing.Cost{CPU: m.cpu.Median(), In: m.in.Median(), Out: m.out.Median(), Replicated: m.replicated.Median(),
 		Client: m.client.Median()}
@@ -125,7 +125,7 @@ func (m *sized) line(name string) []string {
 
 var sizedHeader = []string{"", "decisions a second", "CPU, µs", "bytes in", "bytes out", "replicated", "client CPU, µs"}
 
-// measure asks for some time, at an address that leads to all of the servers.
+// measure runs the load for some time, at an address that leads to all of the servers.
 func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr string, servers ...*redisServer) *sized {
 	for _, server := range servers {
 		contest.OK(server.do(ctx, "FLUSHALL").Error())
@@ -134,7 +134,7 @@ func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr strin
 	defer d.close()
 	walkers := pattern{subjectKeys(l.keys), 1}.walkers(l.way.Callers * max(l.processes, 1))
 	length := contest.Pick(s, time.Second, 300*time.Millisecond)
-	press(ctx, servers[0], d, walkers, 3*length) // most subjects have asked
+	press(ctx, servers[0], d, walkers, 3*length) // after that, most subjects have been used
 	m := new(sized)
 	for range s.Rounds {
 		did, spent := spend(ctx, servers, d, walkers, length)
@@ -155,8 +155,9 @@ func (l *sizingLoad) measure(ctx context.Context, s contest.Settings, addr strin
 	return m
 }
 
-// runSizing measures what decisions and subjects cost a Redis with a replica: the figures of
-// internal/sizing, from which docs/sizing.md is computed, and whether they hold for other loads.
+// runSizing measures what decisions and subjects cost a Redis with a replica: the numbers of
+// internal/sizing, from which docs/sizing.md is computed. It also measures whether they hold for
+// other loads.
 func runSizing(ctx context.Context, s contest.Settings, r *contest.Report) {
 	pair := startReplicated(ctx)
 	defer pair.Close()
@@ -169,7 +170,7 @@ func runSizing(ctx context.Context, s contest.Settings, r *contest.Report) {
 	sizeShards(ctx, s, r)
 }
 
-// sizeDecisions measures the rows of internal/sizing. It returns its ways with what was measured.
+// sizeDecisions measures the rows of internal/sizing. It returns its ways with the measured costs.
 func sizeDecisions(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) []sizing.Way {
 	var lines [][]string
 	row := func(name string, l sizingLoad) sizing.Cost {

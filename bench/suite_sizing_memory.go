@@ -10,9 +10,9 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// sizeSubjects weighs subjects in the memory of Redis, its own overhead for a key included.
+// sizeSubjects measures the memory of Redis per subject, including Redis's own overhead for a key.
 func sizeSubjects(ctx context.Context, r *contest.Report, server *redisServer) {
-	const subjects = 10_000 // so few that the last of their requests is in the window of the first
+	const subjects = 10_000 // so few that all requests of a subject are in one window
 	keys := subjectKeys(subjects)
 	var lines [][]string
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func sizeSubjects(ctx context.Context, r *contest.Report, server *redisServer) {
 	r.Table([]string{"", "1 request", "10 requests", "50 requests"}, lines)
 }
 
-// weighSubjects returns by how many bytes a server's memory grows for each subject.
+// weighSubjects returns how many bytes a server's memory grows per subject.
 func weighSubjects(ctx context.Context, server *redisServer, keys []string, requests int,
 	limits []stint.Limit) float64 {
 	d := openLimiter(openStore(ctx, server.addr, waitForRedis), limits)

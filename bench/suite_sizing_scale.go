@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/sizing"
 )
 
-// sizeProcesses scales a load by the number of processes that share a server.
+// sizeProcesses varies the number of processes that share a server.
 func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer) {
 	var lines [][]string
 	for _, way := range []sizing.Way{sizing.Plain, sizing.Batched64} {
@@ -25,8 +25,8 @@ func sizeProcesses(ctx context.Context, s contest.Settings, r *contest.Report, s
 	r.Table(sizedHeader, lines)
 }
 
-// sizeRates lets four processes ask at a rate, at random times: a server that is not busy wakes up
-// for most calls. The first two rates tell how much that costs; the last one checks it.
+// sizeRates makes four processes send requests at a rate, at random times: an idle server wakes up
+// for most calls. The first two rates yield the cost of that; the last one checks it.
 func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer,
 	ways []sizing.Way) {
 	var lines, wakes [][]string
@@ -34,7 +34,7 @@ func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, serve
 		var all []*sized
 		for i, rate := range []float64{16_000, 8000, 2000} {
 			l := sizingLoad{way: way, keys: manyKeys / 50, processes: 4, questions: []question{oneWindow}}
-			l.way.Callers = int(rate / 1000) // each pauses for 4 ms
+			l.way.Callers = int(rate / 1000) // each caller pauses for 4 ms
 			l.pause = 4 * time.Millisecond
 			m := l.measure(ctx, s, server.addr, server)
 			all = append(all, m)
@@ -60,10 +60,11 @@ func sizeRates(ctx context.Context, s contest.Settings, r *contest.Report, serve
 	r.Table([]string{"wake", "CPU, µs", "bytes in", "bytes out", "client CPU, µs"}, wakes)
 }
 
-// use is the part of a core that Redis used.
+// use returns the share of a core that Redis used.
 func (m *sized) use() float64 { return m.rate.Median() * m.cpu.Median() / 1e6 }
 
-// sizeLeases measures what leases cost: not by decisions but by subjects, for their blocks.
+// sizeLeases measures the cost of leases, which depends not on decisions but on subjects, for their
+// blocks.
 func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) {
 	const subjects, length = 1000, 6 * time.Second // two leases of a minute
 	l := sizingLoad{way: sizing.Batched64, keys: subjects,
@@ -85,8 +86,8 @@ func sizeLeases(ctx context.Context, r *contest.Report, server *redisServer) {
 		contest.Number(round(each.Replicated, 1))}})
 }
 
-// checkModel compares what the model computes from the rows of this run with a load that is none of
-// them.
+// checkModel compares what the model computes from the rows of this run with a load that is not one
+// of them.
 func checkModel(ctx context.Context, s contest.Settings, r *contest.Report, server *redisServer,
 	ways []sizing.Way) {
 	mix := []question{twoWindows, oneWindow, fourAndTwo, twoWindows, threeWindows}
@@ -121,7 +122,7 @@ func sizeShards(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Table(append(sizedHeader, "busiest"), append(sizeCluster(ctx, s, 1), sizeCluster(ctx, s, 3)...))
 }
 
-// sizeCluster measures a Cluster with so many shards.
+// sizeCluster measures a Cluster with that number of shards.
 func sizeCluster(ctx context.Context, s contest.Settings, shards int) (lines [][]string) {
 	c := startCluster(ctx, shards)
 	defer c.Close()

@@ -10,19 +10,20 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// tierCallers is how many callers ask at the same time where calls can share batches and pipelines.
+// tierCallers is the number of concurrent callers in rows in which calls can share batches and
+// pipelines.
 const tierCallers = 64
 
-// tierRow is a set of windows that is held against rueidislimiter.
+// tierRow is a set of windows that is compared with rueidislimiter.
 type tierRow struct {
 	name   string
 	limits []stint.Limit
-	// cpu is how much of Redis's processor time for one rueidislimiter call a decision may take,
-	// and unbatched the same for the plain store and one caller, or 0 if that is not measured.
+	// cpu is the processor time of Redis that a decision may take, relative to one rueidislimiter
+	// call. unbatched is the same for the plain store and one caller, or 0 if that is not measured.
 	cpu, unbatched float64
 }
 
-// tierLimits is the tier of the documents; a short run has a shorter minute.
+// tierLimits returns the limits of the tier in the documents. A short run has a shorter minute.
 func tierLimits(minute time.Duration) []stint.Limit {
 	return []stint.Limit{stint.Per(100, minute), stint.PerHour(2000), stint.PerDay(50_000)}
 }
@@ -40,7 +41,7 @@ func tierRows(minute time.Duration) []tierRow {
 	}
 }
 
-// tierLoads is what the contenders of a row measured, a load per round each.
+// tierLoads holds the measurements of a row's contenders, with one load per round.
 type tierLoads struct {
 	stint, call, calls []load // many callers: the stack, one call of rueidislimiter, and a call for each window
 	plain, alone       []load // one caller: the plain store, and one call of rueidislimiter
@@ -89,17 +90,17 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Table(header, unbatched)
 }
 
-// against returns a row of medians and the median of the ratios that two contenders had in the same
+// against returns a row of medians, and the median of the ratios of two contenders in the same
 // round.
 func against(name string, ours, theirs []load, value func(load) float64) ([]string, float64) {
 	all := ratios(over(ours, value), over(theirs, value))
 	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(all)}, all.Median()
 }
 
-// share is the part of decisions that were allowed.
+// share returns the share of decisions that were allowed.
 func share(l load) float64 { return l.allowed }
 
-// compete has the contenders of a row take turns, after the subjects have asked for a minute.
+// compete makes the contenders of a row take turns, after the subjects were used for a minute.
 func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redisServer, keys []string,
 	minute time.Duration) tierLoads {
 	contest.OK(server.do(ctx, "FLUSHALL").Error())
@@ -137,7 +138,7 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 	}
 	alternate(ctx, s.Rounds, samples...)
 	for _, c := range contenders {
-		// A busy machine has stint fall back now and then: no more than that.
+		// A busy machine makes stint fall back now and then, but only that often.
 		if allowed := over(*c.loads, share).Median(); allowed < 0.95 {
 			contest.Failf("%s: %s allowed a share of %.3f; want all", row.name, c.peer.name, allowed)
 		}
@@ -148,8 +149,8 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 	return l
 }
 
-// warm lets subjects ask for some time, at a pace that leaves exact windows of that length half
-// full, and in any case until each has asked.
+// warm makes subjects send requests for some time, at a pace that leaves exact windows of that
+// length half full. It lasts at least until each subject was used.
 func warm(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) {
 	const half = exact / 2
 	start := time.Now()

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// bareCommand has the program serve what decides nothing, instead of measuring: the fastest that a
-// server can be.
+// bareCommand makes the program run a server that makes no decisions, instead of measuring. No
+// server can be faster.
 const bareCommand = "bare"
 
 func runBare(ctx context.Context, args []string) error {
@@ -49,7 +49,7 @@ func runBare(ctx context.Context, args []string) error {
 	return srv.Serve(listener)
 }
 
-// echo answers with the same messages as stint, always the same.
+// echo always sends the same responses as stint.
 type echo struct {
 	rls.UnimplementedRateLimitServiceServer
 	allowed, denied rls.RateLimitResponse
@@ -71,7 +71,7 @@ func readMessage(path string, m proto.Message) error {
 	return proto.Unmarshal(data, m)
 }
 
-// serveHandler answers every request with the text in a file, once it has read its body.
+// serveHandler responds to every request with the text of a file, after reading the request's body.
 func serveHandler(ctx context.Context, address, path string) error {
 	body, err := os.ReadFile(path)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// sample is what one contender did in one round.
+// sample is the result of one contender in one round.
 type sample struct {
-	answers  int     // in all; 0 in medians
+	answers  int     // total number; 0 in medians
 	rate     float64 // answers per second
 	p50, p99 float64 // microseconds
 	allowed  float64 // share of the answers
 }
 
-// ask is one call, by one of the callers, and whether it was allowed.
+// ask makes one call for a caller and reports whether it was allowed.
 type ask func(ctx context.Context, caller int) (allowed bool, err error)
 
-// drive has callers ask for a time, each again as soon as it has its answer, and each once at
-// least.
+// drive makes callers call for a time. Each makes its next call as soon as it has its answer, and
+// each makes at least one.
 func drive(ctx context.Context, callers int, length time.Duration, call ask) (sample, error) {
 	type caller struct {
 		took    []time.Duration
@@ -73,22 +73,22 @@ func drive(ctx context.Context, callers int, length time.Duration, call ask) (sa
 	}, nil
 }
 
-// contender is something that can be asked.
+// contender is something that answers calls.
 type contender struct {
 	name string
 	call ask
 }
 
-// load is how contenders are asked in a row of a table.
+// load describes the load of contenders in a row of a table.
 type load struct {
 	callers int
 	length  time.Duration
 	rounds  int
-	allowed float64 // the share of answers that must be so
+	allowed float64 // the share of answers that must be allowed
 }
 
-// measure asks the contenders in turns, and returns a sample of medians for each. A first round,
-// shorter, is not counted.
+// measure drives the contenders in turns, and returns a sample of medians for each. A shorter first
+// round does not count.
 func (l load) measure(ctx context.Context, contenders []contender) []sample {
 	all := make([][]sample, len(contenders))
 	for round, which := range contest.Turns(1+l.rounds, len(contenders)) {

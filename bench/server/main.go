@@ -1,5 +1,5 @@
-// Command server measures stint's daemon beside others: programs started for the purpose on this
-// machine, all asked by the same driver, in turns. Medians are compared, and the bars that stint
+// Command server compares stint's daemon with other servers: programs that it starts on this
+// machine, all called by the same driver, in turns. Medians are compared, and the bars that stint
 // sets itself are checked at the end. Missing a bar is a result, not a failure.
 //
 //	make bench-server                                  everything, about a quarter of an hour
@@ -21,10 +21,10 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// programs are the files of those that are started.
+// programs holds the paths of the programs to start.
 type programs struct {
 	stint     string
-	ratelimit string // "" or a file that is not there: the others are measured alone
+	ratelimit string // "" or a missing file: the others are measured without it
 }
 
 func main() {
@@ -58,14 +58,14 @@ func run(ctx context.Context, args []string) error {
 	}.Run(ctx, args, os.Stdout)
 }
 
-// length is how long a contender is asked in a round.
+// length is how long a contender is called in a round.
 func length(s contest.Settings) time.Duration {
 	return contest.Pick(s, time.Second, 300*time.Millisecond)
 }
 
-// version is the first line that a program prints of itself.
+// version returns the first line that a program prints about itself.
 func version(program string, arg string) string {
-	text, err := exec.Command(program, arg).CombinedOutput() // nginx tells it on standard error
+	text, err := exec.Command(program, arg).CombinedOutput() // nginx prints it on standard error
 	if err != nil {
 		return program + ", version unknown"
 	}
@@ -73,8 +73,8 @@ func version(program string, arg string) string {
 	return line
 }
 
-// count prints a number in groups of three digits.
+// count formats a number in groups of three digits.
 func count(v float64) string { return contest.Count(int64(v + 0.5)) }
 
-// milliseconds prints microseconds.
+// milliseconds formats microseconds as milliseconds.
 func milliseconds(micros float64) string { return fmt.Sprintf("%.2f", micros/1000) }

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// proxies pass requests on to an upstream. nginx and Caddy are the last two, to which all are
-// compared.
+// proxies forward requests to an upstream. All are compared with nginx and Caddy, which are the
+// last two.
 var proxies = []struct {
 	name  string
 	start func(ctx context.Context, p *programs, rack *process.Rack, upstream string) (address string)

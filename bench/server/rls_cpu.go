@@ -10,11 +10,12 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// mostOfEcho is how much of the echo's CPU time stint's server may take for an allowed decision.
+// mostOfEcho is the CPU time that stint's server may take for an allowed decision, relative to the
+// echo.
 const mostOfEcho = 1.15
 
-// runRLSCPU reports what each of the processes that take part in a decision computes for it: where
-// they share the cores, that is what rates are made of.
+// runRLSCPU reports the CPU time of each process that takes part in a decision. If the processes
+// share the cores, these times determine the rates.
 func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest.Report) {
 	rack := process.NewRack()
 	defer rack.Stop()
@@ -57,8 +58,8 @@ func (p *programs) runRLSCPU(ctx context.Context, s contest.Settings, r *contest
 	r.Table([]string{"", "", "driver", "server", "Redis", "together"}, rows)
 }
 
-// spend drives a service and returns what that took of the driver, the server, its Redis and all of
-// them, in microseconds of CPU time a decision.
+// spend drives a service and returns the CPU time of the driver, the server, its Redis and all of
+// them, in microseconds per decision.
 func (s *service) spend(ctx context.Context, callers int, length time.Duration, call ask) (micros [4]float64) {
 	before := s.clocks()
 	done := contest.Must(drive(ctx, callers, length, call))
@@ -70,7 +71,7 @@ func (s *service) spend(ctx context.Context, callers int, length time.Duration, 
 	return micros
 }
 
-// clocks are the CPU times of the driver, the server and its Redis.
+// clocks returns the CPU times of the driver, the server and its Redis.
 func (s *service) clocks() [3]time.Duration {
 	times := [3]time.Duration{process.OwnCPU()}
 	for i, p := range []*process.Process{s.process, s.redis} {

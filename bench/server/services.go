@@ -42,13 +42,14 @@ descriptors:
 `
 )
 
-// localCache is the size of ratelimit's, in bytes: what its own documentation takes for an example.
+// localCache is the size of ratelimit's local cache, in bytes: the example in its own
+// documentation.
 const localCache = 1 << 20
 
-// maxConnections is how many connections each service has.
+// maxConnections is the number of connections to each service.
 const maxConnections = 8
 
-// services are servers of Envoy's rate limit service, with connections to them.
+// services holds servers of Envoy's rate limit service, and connections to them.
 type services struct {
 	list  []*service
 	conns []*grpc.ClientConn
@@ -57,7 +58,7 @@ type services struct {
 type service struct {
 	name    string
 	process *process.Process
-	redis   *process.Process // nil if it has none
+	redis   *process.Process // nil if the service has none
 	clients []rls.RateLimitServiceClient
 }
 
@@ -103,12 +104,12 @@ func (all *services) startRatelimit(ctx context.Context, p *programs, rack *proc
 	all.add(name, daemon, redis)
 }
 
-// startEcho asks stint what the echo is to answer, and starts it.
+// startEcho gets from stint the messages that the echo is to send, and starts the echo.
 func (all *services) startEcho(ctx context.Context, rack *process.Rack, stint *service) {
 	args := []string{bareCommand}
 	for _, key := range []string{allowedKey, deniedKey} {
 		var answer *rls.RateLimitResponse
-		for range 2 { // the limit of one lets the first pass
+		for range 2 { // the limit of one allows the first
 			answer = contest.Must(stint.clients[0].ShouldRateLimit(ctx, questions(key, 1)[0]))
 		}
 		data := contest.Must(proto.Marshal(answer))
@@ -149,7 +150,8 @@ func (all *services) names() []string {
 
 func (all *services) has(name string) bool { return slices.Contains(all.names(), name) }
 
-// contenders ask the services in turn for all that there is to ask, over some of the connections.
+// contenders returns contenders that send the requests in turn to the services, over some of the
+// connections.
 func (all *services) contenders(connections int, requests []*rls.RateLimitRequest) []contender {
 	var list []contender
 	for _, s := range all.list {
@@ -158,13 +160,13 @@ func (all *services) contenders(connections int, requests []*rls.RateLimitReques
 	return list
 }
 
-// patience is the deadline of a call, which is never reached.
+// patience is the deadline of a call, which no call reaches.
 const patience = 5 * time.Second
 
 func (s *service) ask(connections int, requests []*rls.RateLimitRequest) ask {
 	var next atomic.Uint64
 	return func(ctx context.Context, caller int) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, patience) // as Envoy's calls have
+		ctx, cancel := context.WithTimeout(ctx, patience) // as for Envoy's calls
 		defer cancel()
 		which := int(next.Add(1) % uint64(len(requests)))
 		answer, err := s.clients[caller%connections].ShouldRateLimit(ctx, requests[which])
@@ -178,7 +180,7 @@ func (s *service) ask(connections int, requests []*rls.RateLimitRequest) ask {
 	}
 }
 
-// questions are requests for n values of a key.
+// questions returns requests for n values of a key.
 func questions(key string, n int) []*rls.RateLimitRequest {
 	list := make([]*rls.RateLimitRequest, n)
 	for i := range list {

@@ -12,21 +12,21 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// httpCallers is how many ask at the same time, each on a connection of its own.
+// httpCallers is the number of concurrent callers, each with its own connection.
 const httpCallers = 64
 
-// generous is a limit that admits everybody, as far as these measurements go. stint waits for
-// Redis, as the others do, and fails loudly: no decision is made without it.
+// generous is a limit that these measurements never reach. stint waits for Redis, as the others do,
+// and fails loudly: it makes no decision without Redis.
 const generous = `client_ip: {trusted_proxies: loopback}
 failure: {mode: error, budget: 1s}
 tiers:
   - {name: all, identity: ip, limits: 1000000000/1h}
 `
 
-// page is what the upstream answers.
+// page is the response of the upstream.
 var page = `{"data":"` + strings.Repeat("0123456789", 50) + `"}`
 
-// runGateway measures the gateway beside proxies that limit nothing.
+// runGateway compares the gateway with proxies that limit nothing.
 func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contest.Report) {
 	rack := process.NewRack()
 	defer rack.Stop()
@@ -48,7 +48,7 @@ func (p *programs) runGateway(ctx context.Context, s contest.Settings, r *contes
 	r.Table([]string{"", "requests/s", "p50 ms", "p99 ms", "× nginx", "× Caddy"}, rows)
 }
 
-// runAPI measures the JSON API beside a handler that decides nothing.
+// runAPI compares the JSON API with a handler that makes no decisions.
 func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Report) {
 	rack := process.NewRack()
 	defer rack.Stop()
@@ -79,7 +79,7 @@ func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Re
 // site is an HTTP server.
 type site struct{ name, address string }
 
-// measureSites sends the same request to all of them, all of which must be allowed.
+// measureSites sends the same request to all sites, all of which must allow it.
 func measureSites(ctx context.Context, s contest.Settings, sites []site, method, path, body string) []sample {
 	transport := &http.Transport{MaxIdleConnsPerHost: httpCallers}
 	defer transport.CloseIdleConnections()
@@ -111,7 +111,7 @@ func send(ctx context.Context, client *http.Client, method, url, body string) (s
 	return response.StatusCode, answer, err
 }
 
-// startBare starts a server that answers everything with a body.
+// startBare starts a server that responds to every request with a body.
 func startBare(ctx context.Context, rack *process.Rack, body string) string {
 	path := rack.Write("body", body)
 	address := process.FreeAddress()

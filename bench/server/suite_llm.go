@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// mostOfPlain is how much of the CPU time of a gateway that counts nothing one that counts
-	// tokens may take.
+	// mostOfPlain is the maximum CPU time of a gateway that counts tokens, relative to one that counts
+	// nothing.
 	mostOfPlain = 1.10
 
 	streamEvents  = 1000
@@ -27,7 +27,7 @@ const (
 	streamAsk   = `{"model":"gpt-4o","stream":true,"max_tokens":1000,"messages":[{"role":"user","content":"Tell me a story."}]}`
 )
 
-// runLLM measures what it costs the gateway to count the tokens of streams.
+// runLLM measures how much it costs the gateway to count the tokens of streams.
 func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Report) {
 	rack := process.NewRack()
 	defer rack.Stop()
@@ -80,7 +80,7 @@ func (p *programs) runLLM(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table([]string{"", "", "ms a response", "× without"}, rows)
 }
 
-// drawStreams reads so many streams by each caller.
+// drawStreams makes each caller read that number of streams.
 func drawStreams(ctx context.Context, address string, streams int) {
 	transport := &http.Transport{MaxIdleConnsPerHost: streamCallers}
 	defer transport.CloseIdleConnections()
@@ -125,7 +125,7 @@ func drawStream(ctx context.Context, client *http.Client, address string) error 
 	return err
 }
 
-// startStreams starts a model that streams an event at a time.
+// startStreams starts a model that streams events at a pace.
 func startStreams(ctx context.Context, rack *process.Rack, pace time.Duration) string {
 	address := process.FreeAddress()
 	rack.Start(ctx, address, nil, contest.Must(os.Executable()), bareCommand, "-http", address, "-stream",
@@ -133,7 +133,7 @@ func startStreams(ctx context.Context, rack *process.Rack, pace time.Duration) s
 	return address
 }
 
-// streamHandler answers every request with a stream.
+// streamHandler responds to every request with a stream.
 func streamHandler(pace time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -10,11 +10,11 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// growth is how much memory a daemon may have after all descriptors, beside that after a tenth of
-// them.
+// growth is how much memory a daemon may use after all descriptors, relative to its memory after a
+// tenth of them.
 const growth = 1.25
 
-// runMemory asks a daemon for ever more descriptors, and looks at its memory.
+// runMemory sends a daemon more and more descriptors, and measures its memory.
 func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("Memory of the daemon, MB", "The process's resident memory, with the limits in Redis, after so many descriptors, all different. "+
 		"Denied ones are asked for twice, of which the first is allowed.")
@@ -38,8 +38,8 @@ func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest
 	r.Table(header, rows)
 }
 
-// memoryOf is the memory of a new daemon in MB, each time it has been asked for so many descriptors
-// in all.
+// memoryOf returns the memory of a new daemon in MB after each step, which is a total number of
+// descriptors sent.
 func (p *programs) memoryOf(ctx context.Context, key string, steps []int) []float64 {
 	rack := process.NewRack()
 	defer rack.Stop()
@@ -57,8 +57,8 @@ func (p *programs) memoryOf(ctx context.Context, key string, steps []int) []floa
 	return sizes
 }
 
-// askAll asks for the values of a key from one number up to another: once, or twice if that is what
-// it takes to be denied.
+// askAll sends requests for a range of values of a key: one for each value, or two if only the
+// second is denied.
 func (s *service) askAll(ctx context.Context, key string, from, to int) {
 	const callers = 64
 	ctx, cancel := context.WithCancelCause(ctx)

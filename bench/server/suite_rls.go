@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/process"
 )
 
-// What is asked in the rows of the table.
+// The requests in the rows of the table.
 var rlsRows = []struct {
 	what     string
 	requests func() []*rls.RateLimitRequest
@@ -71,12 +71,12 @@ func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table(header, times)
 }
 
-// rlsBars judge rows. Those on ratelimit are nil without it.
+// rlsBars judge rows. The bars that compare with ratelimit are nil without it.
 type rlsBars struct {
 	echo, times, p99 *contest.Bar
 }
 
-// rates are the cells of a row, judged.
+// rates returns the cells of a row, and judges them.
 func (b rlsBars) rates(services *services, measured []sample, where string) []string {
 	var cells []string
 	by := map[string]sample{}

@@ -9,8 +9,8 @@ import (
 	httprateredis "github.com/go-chi/httprate-redis"
 )
 
-// LimitByIP and KeyByIP are deprecated: what their comments recommend instead needs chi and more
-// lines. The shortest program counts.
+// LimitByIP and KeyByIP are deprecated, but the replacement that their comments recommend needs chi
+// and more lines. The shortest program counts.
 func httprateFirst() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", hello)

@@ -43,7 +43,7 @@ type subjectFlags struct {
 
 func (f *subjectFlags) target() control.Target { return control.TargetOf(f.Subject, f.Raw) }
 
-// noteText is a note about a subject, at the end of a line.
+// noteText formats a note about a subject for the end of a line.
 func noteText(note string) string {
 	if note == "" {
 		return ""
@@ -88,7 +88,7 @@ func checkRedis(store string) error {
 	return nil
 }
 
-// act calls a function with where to act. Scope is for ad hoc limits.
+// act opens an admin and calls do with it. Scope is for ad hoc limits.
 func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
 	a, closing, err := f.open(ctx, s, scope)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(a
 	return f.problem(do(a))
 }
 
-// open returns where to act, and a function that closes it.
+// open returns an admin for the server or the store, and a function that closes it.
 func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, func(), error) {
 	if f.Store == "" {
 		c, err := f.client()
@@ -135,7 +135,7 @@ func (f *adminFlags) open(ctx context.Context, s *system, scope string) (admin, 
 	return control.New(c), closing, nil
 }
 
-// direct asks Redis about every request. Commands come and go: they have nothing in memory to
+// direct makes every request ask Redis. Commands are short-lived: they hold nothing in memory to
 // decide by, and report why Redis cannot be used.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),

@@ -18,22 +18,23 @@ import (
 	"github.com/stint-limiter/stint/server"
 )
 
-// ratelimitName is the name of the program that --as-ratelimit replaces. Called by this name, stint
-// serves in its place: Envoy Gateway starts /bin/ratelimit, without arguments.
+// ratelimitName is the name of the program that --as-ratelimit replaces. When stint is called by
+// this name, it serves in place of that program: Envoy Gateway starts /bin/ratelimit without
+// arguments.
 const ratelimitName = "ratelimit"
 
-// asRatelimit reads the environment of envoyproxy/ratelimit. Flags go before it.
+// asRatelimit reads the environment of envoyproxy/ratelimit. Flags take precedence over it.
 type asRatelimit struct {
 	getenv func(string) string
 	given  func(flag string) bool
 	errs   []error
-	// warnings are what is ignored, and what that changes.
+	// warnings lists the ignored settings and what ignoring each one changes.
 	warnings []string
 }
 
-// notNeeded are the variables that change nothing here: there is no pool of connections to Redis,
-// denials are remembered anyway, and connections to the xDS server are tried again within a second.
-// Those of memcached and of the second Redis count only if that is used.
+// notNeeded lists the variables that have no effect here: there is no pool of connections to Redis,
+// denials are always remembered, and connections to the xDS server are retried within a second. The
+// variables of memcached and of the second Redis matter only if those are used.
 var notNeeded = []string{
 	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
 	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
@@ -44,8 +45,8 @@ var notNeeded = []string{
 	"DISABLE_STATS", "STATS_FLUSH_INTERVAL", "PROMETHEUS_MAPPER_YAML",
 }
 
-// ratelimitWarnings are the variables whose values other than these are ignored, with what that
-// changes. Decisions are the same without them.
+// ratelimitWarnings holds the variables that are ignored with a warning if they have any value
+// other than fine, and what ignoring each one changes. Decisions do not depend on them.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"REDIS_PERSECOND":                          {"false", "limits per second are counted in the Redis of REDIS_URL, which gets their load"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION":     {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
@@ -59,8 +60,8 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"GRPC_MAX_CONNECTION_AGE_GRACE":            {"", "connections of Envoy are not closed by age"},
 }
 
-// ratelimitRefused are the variables whose values other than these end the start: without them,
-// other requests would be decided, other callers be admitted, or none be served at all.
+// ratelimitRefused holds the variables that prevent the start if they have any value other than
+// fine: ignoring them would change decisions, admit other callers, or leave requests unserved.
 var ratelimitRefused = map[string]struct{ fine, want string }{
 	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
@@ -70,7 +71,7 @@ var ratelimitRefused = map[string]struct{ fine, want string }{
 	"CACHE_KEY_PREFIX":                     {"", "two services with one Redis would count together; want store.prefix in the file of --config instead"},
 }
 
-// applyRatelimit sets what the flags leave open as the environment of envoyproxy/ratelimit says.
+// applyRatelimit applies the environment of envoyproxy/ratelimit to settings that no flag gives.
 func (c *serveCommand) applyRatelimit(r *asRatelimit) error {
 	for _, name := range slices.Sorted(maps.Keys(ratelimitRefused)) {
 		if of := ratelimitRefused[name]; r.other(name, of.fine) {
@@ -95,7 +96,7 @@ func (c *serveCommand) applyRatelimit(r *asRatelimit) error {
 
 func (r *asRatelimit) env(name string) string { return strings.TrimSpace(r.getenv(name)) }
 
-// other reports whether a variable has another value than this one.
+// other reports whether a variable is set to a value other than fine.
 func (r *asRatelimit) other(name, fine string) bool {
 	value := r.env(name)
 	if on, err := strconv.ParseBool(value); err == nil && (fine == "false" || fine == "true") {
@@ -108,7 +109,7 @@ func (r *asRatelimit) wrong(name, format string, args ...any) {
 	r.errs = append(r.errs, usageMistake(fmt.Errorf("%s: "+format, append([]any{name}, args...)...)))
 }
 
-// set sets a flag that is not given, if the variable is set.
+// set sets the value of a flag from a variable, if the variable is set and the flag is not given.
 func (r *asRatelimit) set(flag string, to *string, name string) {
 	if value := r.env(name); value != "" && !r.given(flag) {
 		*to = value
@@ -128,7 +129,7 @@ func (r *asRatelimit) on(name string) bool {
 	return on
 }
 
-// turn sets a switch that is not given.
+// turn sets a switch from a variable, unless the flag is given.
 func (r *asRatelimit) turn(flag string, to *bool, name string) {
 	if on := r.on(name); !r.given(flag) {
 		*to = on
@@ -150,7 +151,8 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 	if at := net.JoinHostPort(r.env("GRPC_HOST"), r.port("GRPC_PORT", "8081")); !r.given("grpc") {
 		c.GRPC = at
 	}
-	// There, everyone may use the debug port. Here, it is for this host unless there are tokens.
+	// envoyproxy/ratelimit opens its debug port to everyone. Here it is limited to this host unless
+	// there are tokens.
 	host, port := "127.0.0.1", r.port("DEBUG_PORT", "6070")
 	if c.AdminToken != "" {
 		host = r.env("DEBUG_HOST")
@@ -221,7 +223,7 @@ func (r *asRatelimit) counting(c *serveCommand) {
 	}
 }
 
-// rules says where the rules come from: files, or a server.
+// rules sets where the rules come from: files or a server.
 func (r *asRatelimit) rules(c *serveCommand) {
 	if r.given("envoy-config") {
 		return
@@ -256,7 +258,7 @@ func (r *asRatelimit) rules(c *serveCommand) {
 	}
 }
 
-// pairs reads a list of names and values: "zone=a,rack=7".
+// pairs reads a list of names and values, such as "zone=a,rack=7".
 func (r *asRatelimit) pairs(name, between string) map[string]string {
 	pairs := map[string]string{}
 	for entry := range strings.SplitSeq(r.env(name), ",") {
@@ -274,7 +276,7 @@ func (r *asRatelimit) pairs(name, between string) map[string]string {
 func (r *asRatelimit) logging(c *serveCommand) {
 	if value := r.env("LOG_LEVEL"); value != "" && !r.given("log-level") {
 		level := strings.ToLower(value)
-		switch level { // those of the logger there that have no counterpart
+		switch level { // levels of that logger that have no counterpart here
 		case "trace":
 			level = "debug"
 		case "warning":
@@ -293,7 +295,7 @@ func (r *asRatelimit) logging(c *serveCommand) {
 	}
 }
 
-// redis returns the URL of the store. Its errors show nothing of REDIS_URL or REDIS_AUTH.
+// redis returns the URL of the store. Its errors reveal nothing of REDIS_URL or REDIS_AUTH.
 func (r *asRatelimit) redis() string {
 	text := r.env(redisEnv)
 	if text == "" {
@@ -356,7 +358,7 @@ func (r *asRatelimit) redis() string {
 	return files.AddTo(u.String(), false)
 }
 
-// warn logs what was ignored.
+// warn logs the ignored settings.
 func (r *asRatelimit) warn(logger *slog.Logger) {
 	for _, text := range r.warnings {
 		logger.Warn("stint: a setting of envoyproxy/ratelimit that is not supported", "setting", text)

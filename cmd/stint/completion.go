@@ -35,28 +35,28 @@ func (c *completionCommand) Run(s *system, k *kong.Context) error {
 	return s.print(b.Bytes())
 }
 
-// completionPoint is a point in a command line after a command, and what can follow it.
+// completionPoint is a command in a command line, and what can follow it.
 type completionPoint struct {
-	// path is the commands before it, each after a blank: " config check".
+	// path holds the commands so far, each after a space: " config check".
 	path string
-	// words are commands, and the values of an argument that has only a few.
+	// words are subcommands, or the values of an argument that accepts only a few.
 	words []completionWord
 	flags []completionFlag
-	files bool // an argument is the name of a file
+	files bool // an argument is a file name
 }
 
 type completionWord struct{ text, help string }
 
-// completionFlag is a flag. One without a value is on or off.
+// completionFlag is a flag. A flag without a value is a switch.
 type completionFlag struct {
 	completionWord
 	short  string // a letter, or ""
 	value  bool
-	values []string // all of them, if there are only a few
-	file   bool     // the value is the name of a file
+	values []string // all accepted values, if there are only a few
+	file   bool     // the value is a file name
 }
 
-// pointsOf returns all points after a command, its own first.
+// pointsOf returns the points of a command and of all commands below it, its own first.
 func pointsOf(n *kong.Node, path string) []completionPoint {
 	at := completionPoint{path: path}
 	var below []completionPoint
@@ -98,7 +98,7 @@ func flagsOf(f *kong.Flag) []completionFlag {
 	return all
 }
 
-// enumOf returns the values of something that has only a few: those of the tag values, else enum.
+// enumOf returns the accepted values of v, from the tag values or else from enum.
 func enumOf(v *kong.Value) []string {
 	if values := v.Tag.Get("values"); values != "" {
 		return strings.Split(values, ",")
@@ -109,7 +109,8 @@ func enumOf(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// sentence returns the first sentence of a help text without characters that are special to shells.
+// sentence returns the first sentence of a help text, without characters that are special to
+// shells.
 func sentence(help string) string {
 	first, _, _ := strings.Cut(help, ". ")
 	first, _, _ = strings.Cut(first, ": ")
@@ -117,7 +118,7 @@ func sentence(help string) string {
 		"").Replace(strings.TrimSuffix(first, "."))
 }
 
-// pathCases writes a pattern of all paths, for scripts that look for the command in a line.
+// pathCases writes a pattern that matches all paths, for scripts that find the command in a line.
 func pathCases(points []completionPoint) string {
 	var patterns []string
 	for _, p := range points[1:] {

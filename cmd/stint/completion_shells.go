@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// completeBash writes a script for bash. Where it knows nothing, bash completes file names.
+// completeBash writes a script for bash. Where the script has no suggestion, bash completes file
+// names.
 func completeBash(b *bytes.Buffer, points []completionPoint) {
 	fmt.Fprintf(b, `# Completion of stint for bash: source <(stint completion bash)
 _stint() {
@@ -102,7 +103,7 @@ func completeFish(b *bytes.Buffer, points []completionPoint) {
 	}
 }
 
-// fish returns the options that tell fish what a flag takes.
+// fish returns the options that describe the value of a flag to fish.
 func (f *completionFlag) fish() string {
 	text := ""
 	if f.short != "" {
@@ -119,7 +120,7 @@ func (f *completionFlag) fish() string {
 	return text
 }
 
-// pattern is a pattern of bash and zsh for a point and the flag after it.
+// pattern returns a pattern for bash and zsh that matches a point and the flag after it.
 func (f *completionFlag) pattern(at string) string {
 	text := fmt.Sprintf("%q", at+" "+f.text)
 	if f.short != "" {

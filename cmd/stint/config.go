@@ -16,10 +16,10 @@ type configCommands struct {
 }
 
 const (
-	// stdinPath is the argument for standard input, and stdinName its name in mistakes.
+	// stdinPath is the argument for standard input, and stdinName its name in error messages.
 	stdinPath = "-"
 	stdinName = "<stdin>"
-	// maxStdin bounds what is read; configurations are refused far below it.
+	// maxStdin limits how much is read. Far smaller configurations are already rejected.
 	maxStdin = 4 << 20
 )
 
@@ -45,7 +45,7 @@ func stdinOnce(paths []string) error {
 	return nil
 }
 
-// load reads what an argument names. An error is a [*config.Error] or an [*unreadableError].
+// load reads the configuration at path. An error is a [*config.Error] or an [*unreadableError].
 func (s *system) load(path string) (*config.Config, error) {
 	if path == stdinPath {
 		text, err := s.readStdin()
@@ -70,7 +70,8 @@ func (s *system) readStdin() ([]byte, error) {
 	return text, nil
 }
 
-// unreadable turns the error of a file into an [*unreadableError], and leaves others as they are.
+// unreadable turns an [*fs.PathError] into an [*unreadableError] and returns other errors
+// unchanged.
 func unreadable(err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return &unreadableError{file.Path, file.Err}

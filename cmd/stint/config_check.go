@@ -40,12 +40,12 @@ func (c *checkCommand) Validate() error {
 type checked struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Summary and Totals are nil if the configuration is invalid, or if it has rules for Envoy's
-	// service, whose summary is Envoy.
+	// Summary and Totals are nil if the configuration is invalid, or if it holds rules for Envoy's
+	// service. Those are summarized in Envoy.
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`
-	// Mistakes include warnings. They have no line if a file could not be read.
+	// Mistakes includes warnings. A mistake has no line if a file could not be read.
 	Mistakes []config.Mistake `json:"mistakes,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func summaryOf(c *config.Config) *summary {
 	}
 }
 
-// Run checks every configuration before it fails for one.
+// Run checks every configuration before it fails because of one.
 func (c *checkCommand) Run(s *system) error {
 	var all []checked
 	var good strings.Builder
@@ -101,7 +101,7 @@ func (c *checkCommand) Run(s *system) error {
 	return err
 }
 
-// check loads what an argument names, and turns the outcome into a result.
+// check loads the configuration at path and returns the result.
 func (c *checkCommand) check(s *system, path string) (checked, error) {
 	if c.Envoy {
 		rules, err := s.loadEnvoy(path, c.Merge)
@@ -113,8 +113,8 @@ func (c *checkCommand) check(s *system, path string) (checked, error) {
 	return check(path, read, err), err
 }
 
-// check turns the outcome of loading a configuration into a result. Read is nil if that failed, or
-// if the file has rules for Envoy's service.
+// check turns the outcome of loading a configuration into a result. Read is nil if loading failed,
+// or if the file holds rules for Envoy's service.
 func check(path string, read *config.Config, err error) checked {
 	found := checked{Name: path, Good: err == nil}
 	if path == stdinPath {
@@ -133,8 +133,8 @@ func check(path string, read *config.Config, err error) checked {
 	return found
 }
 
-// String returns the summary for a sentence: "5 tiers, 3 policies, 1 outbound API". It mentions
-// routes only if there are any, because most configurations are not for a gateway.
+// String returns the summary as part of a sentence: "5 tiers, 3 policies, 1 outbound API". It
+// mentions routes only if there are any, because most configurations are not for a gateway.
 func (s *summary) String() string {
 	text := fmt.Sprintf("%s, %s, %s",
 		count(s.Tiers, "tier", "tiers"), count(s.Policies, "policy",

@@ -27,7 +27,8 @@ denied or the store fails. It uses no store. Secrets are shown in keys as hashes
     stint config explain stint.yaml --request /search --peer 127.0.0.1 --header 'X-Forwarded-For: 203.0.113.9'`
 }
 
-// assumedPeer is an address for documentation: nobody has it or trusts its network.
+// assumedPeer is an address reserved for documentation: no host has it and no proxy network
+// includes it.
 const assumedPeer = "192.0.2.1"
 
 func (c *explainCommand) Run(s *system) error {
@@ -57,7 +58,7 @@ func (c *explainCommand) input() *policy.Input {
 	for _, h := range c.Header {
 		if h.name != "Host" {
 			header.Add(h.name, h.value)
-		} else if in.Host == "" { // servers keep it apart, and a URL wins
+		} else if in.Host == "" { // servers keep it apart, and the host of a URL takes precedence
 			in.Host = h.value
 		}
 	}

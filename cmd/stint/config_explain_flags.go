@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// requestFlag is a request: "GET /search", "/search", "POST https://example.com/search".
+// requestFlag is a request, such as "GET /search", "/search" or "POST https://example.com/search".
 type requestFlag struct{ method, host, path, raw string }
 
 // UnmarshalText reads a method and a path or URL.
@@ -41,10 +41,10 @@ func (r *requestFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// headerFlag is a header field: "X-API-Key: k1".
+// headerFlag is a header field, such as "X-API-Key: k1".
 type headerFlag struct{ name, value string }
 
-// UnmarshalText reads a name and a value with a colon between.
+// UnmarshalText reads a name and a value, separated by a colon.
 func (h *headerFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), ":")
 	if !ok {
@@ -57,10 +57,10 @@ func (h *headerFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// claimFlag is a claim about the caller: "plan=pro".
+// claimFlag is a claim about the caller, such as "plan=pro".
 type claimFlag struct{ name, value string }
 
-// UnmarshalText reads a name and a value with an equals sign between.
+// UnmarshalText reads a name and a value, separated by an equals sign.
 func (c *claimFlag) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), "=")
 	if !ok || name == "" {
@@ -73,7 +73,7 @@ func (c *claimFlag) UnmarshalText(text []byte) error {
 // unixPeer stands for a peer on a Unix socket.
 const unixPeer = "unix"
 
-// peerFlag is the other end of a connection: an address, or none on a Unix socket.
+// peerFlag is the remote end of a connection: an address, or none on a Unix socket.
 type peerFlag struct{ addr netip.Addr }
 
 // UnmarshalText reads an address, or "unix".

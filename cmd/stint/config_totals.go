@@ -13,13 +13,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tierTotal is how much the limits of a tier allow one caller in total.
+// tierTotal describes how much the limits of a tier allow one caller in total.
 type tierTotal struct {
 	Tier string `json:"tier"`
-	// Scopes are the counts of a caller, each with these Limits: one a route with scope: route.
+	// Scopes are the scopes in which a caller is counted, each with these Limits: with scope:
+	// route, one for each route.
 	Scopes []string `json:"scopes"`
 	Limits []string `json:"limits"`
-	// Total is the same in words.
+	// Total describes the total in words.
 	Total string `json:"total"`
 }
 
@@ -40,8 +41,8 @@ func totalsOf(c *config.Config) []tierTotal {
 	return all
 }
 
-// totalText says what rules allow that count a caller in so many parts: "60 requests in any minute,
-// 500 in any hour, over all routes".
+// totalText describes what rules allow that count a caller in parts scopes: "60 requests in any
+// minute, 500 in any hour, over all routes".
 func totalText(rules []*policy.Rule, parts int) string {
 	if len(rules) == 0 {
 		return "unlimited"
@@ -70,7 +71,7 @@ func totalText(rules []*policy.Rule, parts int) string {
 			break
 		}
 	}
-	switch share := rules[0].Enforced; { // all rules of a tier have the tier's shadow and rollout
+	switch share := rules[0].Enforced; { // all rules of a tier share the tier's shadow and rollout
 	case share == 0:
 		text += "; in shadow: denies no one"
 	case share < 1:
@@ -79,8 +80,8 @@ func totalText(rules []*policy.Rule, parts int) string {
 	return text
 }
 
-// byClaim says how much n counts may have of the limit at i if claims give the largest numbers; ""
-// if that is not more.
+// byClaim describes how much n scopes allow of the limit at i if claims give the largest numbers.
+// It returns "" if claims do not raise the limit.
 func byClaim(r *policy.Rule, i int, n int64) string {
 	if r.Claimed == nil {
 		return ""
@@ -99,8 +100,8 @@ func byClaim(r *policy.Rule, i int, n int64) string {
 	return ""
 }
 
-// allowance says how much n counts with some limits allow together in a window of the one at i. The
-// unit is singular, or "".
+// allowance describes how much n scopes with these limits allow together in a window of the limit
+// at i. The unit is singular, or "".
 func allowance(limits []stint.Limit, i int, n int64, unit string) string {
 	l := &limits[i]
 	window := figures.Length(l.Window)

@@ -49,7 +49,7 @@ type daemonFlags struct {
 	LogLevel   levelFlag     `name:"log-level" placeholder:"LEVEL" values:"debug,info,warn,error" default:"info" help:"debug, info, warn or error. Default: ${default}."`
 	LogFormat  string        `name:"log-format" placeholder:"FORMAT" enum:"text,json" default:"text" help:"text or json. Default: ${default}."`
 
-	envStore string // the URL that the environment of another program names
+	envStore string // the URL from the environment of another program
 }
 
 type levelFlag slog.Level
@@ -63,7 +63,7 @@ func (l *levelFlag) UnmarshalText(text []byte) error {
 
 type sizeFlag int64
 
-// UnmarshalText reads a size as in configurations: 64MiB.
+// UnmarshalText reads a size in the form of configurations, such as 64MiB.
 func (f *sizeFlag) UnmarshalText(text []byte) error {
 	bytes, err := words.Size(string(text))
 	if err != nil {
@@ -87,7 +87,7 @@ func (f *failuresFlag) UnmarshalText(text []byte) error {
 
 type breakerTime time.Duration
 
-// UnmarshalText reads a time such as 250ms.
+// UnmarshalText reads a duration such as 250ms.
 func (b *breakerTime) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil || d < contract.MinBreakerTime {
@@ -97,23 +97,23 @@ func (b *breakerTime) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// The environment variables that daemons read, besides those of token.go.
+// Environment variables that daemons read, in addition to those in token.go.
 const (
 	redisEnv  = "REDIS_URL"
 	notifyEnv = "NOTIFY_SOCKET"
 )
 
-// builtInLimits are those of daemons without policies.
+// builtInLimits describes the limits of daemons without policies.
 const builtInLimits = "every client may make 600 requests a minute, 1,200 at once, and 10,000 an hour"
 
-// Names of stores that --store takes besides URLs. redisStore is REDIS_URL, else urlExample.
+// Names that --store accepts besides URLs. redisStore stands for REDIS_URL, else urlExample.
 const (
 	memoryStore = "memory"
 	redisStore  = "redis"
 	urlExample  = "redis://localhost:6379/0"
 )
 
-// redisURL returns the URL of a store, which may be given by its short name.
+// redisURL returns the URL of a store, which may be given by a short name.
 func redisURL(store string) string {
 	if store == redisStore {
 		return cmp.Or(envURL(), urlExample)
@@ -121,7 +121,8 @@ func redisURL(store string) string {
 	return store
 }
 
-// envURL returns the URL in the environment, or "". From a file it may end in a line break.
+// envURL returns the URL in the environment, or "". A URL that comes from a file may end in a line
+// break.
 func envURL() string { return strings.TrimSpace(os.Getenv(redisEnv)) }
 
 func (f *daemonFlags) Validate() error {
@@ -138,7 +139,7 @@ func (f *daemonFlags) Validate() error {
 	case f.Store == "", f.Store == memoryStore, f.Store == redisStore, strings.Contains(f.Store, "://"):
 		return nil
 	}
-	// It is not shown: it may hold a password.
+	// The value is not shown: it may hold a password.
 	return fmt.Errorf("--store: want memory, redis, or a URL such as %s%s", urlExample,
 		nearest.Hint(f.Store, []string{memoryStore, redisStore}))
 }
@@ -172,7 +173,7 @@ func (f *daemonFlags) observe() (observe.Config, error) {
 	return c, nil
 }
 
-// setThreshold reads the threshold of an alert: "BlockedShare=0.2", or "Spike=off".
+// setThreshold reads the threshold of an alert, such as "BlockedShare=0.2" or "Spike=off".
 func setThreshold(thresholds map[string]float64, text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -190,8 +191,8 @@ func setThreshold(thresholds map[string]float64, text string) error {
 	return alone.Validate()
 }
 
-// configuration returns what the flags say, or else the environment. It makes the token of the
-// admin listener, unless there is one or none is wanted.
+// configuration returns the configuration from the flags, or else from the environment. It creates
+// the token of the admin listener, unless there already is one or the flags ask for none.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	store, err := f.addTo(cmp.Or(f.envStore, redisURL(f.Store), envURL()))
 	if err != nil {
@@ -238,8 +239,8 @@ func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 var errInterrupted = errors.New("ended at once by a second signal; requests may have been cut off")
 
 func runDaemon(c server.Config) error {
-	// Caught before anything is set up, an early signal takes effect when there is something to
-	// stop.
+	// Signals are caught before anything is set up, so that an early signal takes effect once there
+	// is something to stop.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -253,7 +254,7 @@ func runDaemon(c server.Config) error {
 	}
 	notifySystemd(c.Logger, "READY=1")
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Wait() }() // ends when the server has
+	go func() { failed <- srv.Wait() }() // ends when the server ends
 	for {
 		select {
 		case err := <-failed:
@@ -264,13 +265,13 @@ func runDaemon(c server.Config) error {
 				return stopDaemon(c.Logger, srv, signals)
 			}
 			notifySystemd(c.Logger, "RELOADING=1")
-			_ = srv.Reload() // logged, and what was valid stays
+			_ = srv.Reload() // logged, and the last valid configuration stays in effect
 			notifySystemd(c.Logger, "READY=1")
 		}
 	}
 }
 
-// listenProblem adds to an error of starting what to do about it, if it is about an address.
+// listenProblem adds advice to a startup error that is about a listen address.
 func listenProblem(err error) error {
 	var listening *net.OpError
 	switch {
@@ -286,7 +287,7 @@ func listenProblem(err error) error {
 	return err
 }
 
-// stopDaemon stops a server gracefully, or at once if another signal comes.
+// stopDaemon stops a server gracefully, or at once if another signal arrives.
 func stopDaemon(logger *slog.Logger, srv *server.Server, signals <-chan os.Signal) error {
 	notifySystemd(logger, "STOPPING=1")
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -75,7 +75,7 @@ func (c *demoCommand) Run(s *system) error {
 	return c.run(ctx, s, incidentAfter, outageLength)
 }
 
-// shadowPolicy is a policy in shadow, which shows what a limit without bursts would do.
+// shadowPolicy is a policy in shadow that shows the effect of a limit without bursts.
 const shadowPolicy = `
   - name: steady
     match: {method: GET, path: "/api/pdb/{id}"}
@@ -83,17 +83,17 @@ const shadowPolicy = `
     shadow: true
 `
 
-// demoPolicies are those of the example, and one in shadow after them.
+// demoPolicies returns the policies of the example, followed by one in shadow.
 func demoPolicies() string {
 	const next = "\nbans:"
 	return strings.Replace(string(tiers.YAML), next, shadowPolicy+next, 1) + demoStore
 }
 
-// demoStore keeps the demo's counts apart from others in the same Redis.
+// demoStore keeps the demo's counts separate from others in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
-// run runs the demo until the context ends. An incident begins after a while, an outage has a
-// length.
+// run runs the demo until the context ends. After and length are the delay before an incident and
+// the duration of an outage.
 func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Duration) (err error) {
 	directory, err := os.MkdirTemp("", "stint-demo-")
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *demoCommand) start(ctx context.Context, s *system, d *demo, store, upst
 	logger := s.newLogger(slog.LevelError, "text") // the demo is about denials: the dashboard shows them
 	srv, err := server.New(server.Config{
 		Policies: d.policies, Store: store, HTTP: free(c.Listen), Admin: free(c.Admin),
-		// Nobody here is real, so there is no token, and nothing is shortened.
+		// All subjects are made up, so there is no token and nothing is shortened.
 		AdminOpen: true,
 		Observe:   observe.Config{ShowSubjects: true, Version: versionOf(s.Build).Version, LogDropped: s.logs.Dropped},
 		Gateway:   &config.Gateway{Routes: []config.Route{{Upstream: upstream}}, NoAccessLog: true},
@@ -167,7 +167,7 @@ type demo struct {
 	server   *server.Server
 	theirs   *localServer // the external API
 	gateway  string       // its URL
-	policies string       // the file
+	policies string       // the path of the policy file
 	incident incident
 }
 
@@ -221,15 +221,15 @@ Interrupt it to end it.
 `, dashboard, at, d.gateway, taken, d.policies, flags, s.Program, d.incident.guide(dashboard), who, tier)
 }
 
-// free returns an address, or one with a free port if somebody listens there.
+// free returns the address, or the same host with a free port if the address is in use.
 func free(address string) string {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
-		_ = l.Close() // it was only a check
+		_ = l.Close() // opened only to check the address
 	}
 	host, _, wrong := net.SplitHostPort(address)
 	if !errors.Is(err, syscall.EADDRINUSE) || wrong != nil {
-		return address // if something else is wrong with it, the server says so
+		return address // if something else is wrong with the address, the server reports it
 	}
 	return net.JoinHostPort(host, "0")
 }

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// What can go wrong in the demo, see --incident.
+// Incidents of the demo, see --incident.
 const (
 	floodIncident  = "flood"
 	outageIncident = "outage"
 )
 
 const (
-	// incidentAfter is when it begins. By then the dashboard shows what is usual.
+	// incidentAfter is the delay before an incident. By then the dashboard shows normal traffic.
 	incidentAfter = 20 * time.Second
-	// outageLength is enough for the alert StoreDown to fire.
+	// outageLength is long enough for the alert StoreDown to fire.
 	outageLength = 90 * time.Second
 
 	floodAddress = "203.0.113.200"
@@ -31,7 +31,7 @@ const (
 )
 
 type incident struct {
-	kind     string // "" if nothing does
+	kind     string // "" for no incident
 	from, to time.Time
 	redis    demoRedis // for an outage
 }
@@ -105,7 +105,7 @@ type demoRedis struct {
 
 func (r *demoRedis) socket() string { return filepath.Join(r.directory, "redis.sock") }
 
-// start returns when the server accepts connections.
+// start starts the server and returns when it accepts connections.
 func (r *demoRedis) start() error {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *demoRedis) start() error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.kill()
-	text, _ := os.ReadFile(log) // as far as there is one
+	text, _ := os.ReadFile(log) // the log, if there is one
 	return fmt.Errorf("redis-server does not start: %w: %s", err, text)
 }
 
@@ -134,7 +134,7 @@ func (r *demoRedis) kill() {
 	if r.process == nil {
 		return
 	}
-	_ = r.process.Process.Kill() // it may have ended by the same signal as the demo
-	_ = r.process.Wait()         // which says that it was killed
+	_ = r.process.Process.Kill() // the signal that ended the demo may have ended it too
+	_ = r.process.Wait()         // returns an error because the process was killed
 	r.process = nil
 }

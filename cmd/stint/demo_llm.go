@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// tokenPause is how long the model of the demo thinks about each token.
+	// tokenPause is how long the demo's model takes for each token.
 	tokenPause = 5 * time.Millisecond
-	// storyTokens is how many tokens the callers of the demo ask for on average.
+	// storyTokens is the average number of tokens that the callers of the demo request.
 	storyTokens = 400
 )
 
-// llmGuide says where the demo of a language model is, and what to try.
+// llmGuide describes where the demo of a language model runs, and what to try.
 func (d *demo) llmGuide(s *system) []byte {
 	dashboard, flags := "http://"+d.server.Addr(server.Admin).String(), ""
 	if dashboard != localAdmin {
@@ -42,8 +42,8 @@ Interrupt it to end it.
 `, dashboard, d.gateway, d.policies, s.Program, flags)
 }
 
-// llmTraffic has callers stream stories until the context ends: so many thousand tokens a minute
-// are asked for.
+// llmTraffic makes callers stream stories until the context ends. Together they request rate
+// thousand tokens a minute.
 func llmTraffic(ctx context.Context, gateway string, rate int) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: trafficWorkers}}
 	defer client.CloseIdleConnections()
@@ -60,8 +60,8 @@ func llmTraffic(ctx context.Context, gateway string, rate int) error {
 	return nil
 }
 
-// someCaller returns one of a few organizations' callers. Those of the first use more than they
-// may.
+// someCaller returns a caller from one of a few organizations. Callers of the first organization
+// exceed their limits.
 func someCaller() model.Caller {
 	org := pick("acme", "acme", "acme", "globex", "initech")
 	team := org + "-" + pick("search", "ads")

@@ -33,17 +33,17 @@ func startLocal(h http.Handler) (*localServer, error) {
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.http.Serve(l) // until it is closed
+		_ = s.http.Serve(l) // runs until the server is closed
 	}()
 	return s, nil
 }
 
 func (s *localServer) close() {
-	_ = s.http.Close() // nobody waits for an answer
+	_ = s.http.Close() // no client waits for a response any more
 	<-s.done
 }
 
-// newDemoAPI returns the application behind the gateway. Its routes are those of examples/tiers.
+// newDemoAPI returns the application behind the gateway. It has the routes of examples/tiers.
 func newDemoAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -85,18 +85,18 @@ func newPretendAPI() http.Handler {
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client is gone
 }
 
 const (
 	// pretendAPI is the API of examples/tiers that the demo calls.
 	pretendAPI = "igdb"
-	// demoWorkers is how many workers call it, each as fast as it may.
+	// demoWorkers is the number of workers that call it, each as fast as the limits permit.
 	demoWorkers = 6
 )
 
-// callPretendAPI makes calls, which wait for their turn, until the context ends. If the API is no
-// longer there, because somebody has changed the limits, it tries again after a while.
+// callPretendAPI makes calls, which wait for their turn, until the context ends. If the registry no
+// longer has the API because the limits were changed, it tries again after a while.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()

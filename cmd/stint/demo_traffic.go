@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// demoTraffic makes the requests of the demo. Header fields hold what a proxy would say about each
-// caller, as examples/tiers expects.
+// demoTraffic makes the requests of the demo. Header fields describe each caller the way a proxy
+// would, as examples/tiers expects.
 type demoTraffic struct {
 	url  string
 	rate int
@@ -18,7 +18,8 @@ type demoTraffic struct {
 	http http.Client
 }
 
-// callerKind is a kind of callers: how many of a thousand requests are theirs, and what those are.
+// callerKind is a kind of caller: its share of every thousand requests, and how to make one of
+// them.
 type callerKind struct {
 	share int
 	make  func() demoRequest
@@ -36,8 +37,8 @@ func newDemoTraffic(url string, rate int, calm bool) *demoTraffic {
 	}}
 }
 
-// callerKinds are all kinds but the user who comes in bursts, with those who abuse the API or
-// without. Quiet users stay within their limits for hours: there are enough of them.
+// callerKinds returns all kinds of callers, with or without those who abuse the API, except the
+// user who sends bursts. There are enough quiet users that each stays within the limits for hours.
 func callerKinds(abuse bool) []callerKind {
 	user := func(name, plan string) http.Header {
 		h := http.Header{"X-User-Id": {name}}
@@ -72,7 +73,7 @@ func callerKinds(abuse bool) []callerKind {
 	if !abuse {
 		return kinds
 	}
-	return append(kinds, []callerKind{ // a scraper, and somebody who guesses passwords, after the worst
+	return append(kinds, []callerKind{ // a scraper and someone guessing passwords, after the heaviest abuser
 		{80, func() demoRequest { return get(user("mallory", "")) }},
 		{25, func() demoRequest { return get(from("203.0.113.66")) }},
 		{5, func() demoRequest { return demoRequest{http.MethodPost, "/login", from("203.0.113.99")} }},
@@ -86,9 +87,10 @@ func someone(kind string, of int) string { return fmt.Sprintf("%s-%d", kind, 1+r
 func pick(of ...string) string { return of[rand.IntN(len(of))] }
 
 const (
-	// trafficWorkers is how many requests are in progress at most: a slow application gets fewer.
+	// trafficWorkers is the maximum number of requests in progress. A slow application gets fewer
+	// requests.
 	trafficWorkers = 16
-	// trafficTick is how often requests are sent.
+	// trafficTick is the interval at which requests are sent.
 	trafficTick = 10 * time.Millisecond
 
 	burstEvery = 20 * time.Second
@@ -129,7 +131,7 @@ func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 		case <-tick.C:
 		}
 		due := int(time.Since(began).Seconds() * float64(c.rate))
-		if due-made > c.rate { // it falls behind, and does not catch up
+		if due-made > c.rate { // if sending falls behind, it does not catch up
 			made = due
 		}
 		for ; made < due; made++ {
@@ -148,7 +150,7 @@ func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 	}
 }
 
-// bursts lets one user make many requests at once, now and then: more than the tier has room for.
+// bursts makes one user send many requests at once, now and then: more than the tier has room for.
 func (c *demoTraffic) bursts(ctx context.Context) {
 	for wait := burstFirst; ; wait = burstEvery {
 		if pause(ctx, wait); ctx.Err() != nil {

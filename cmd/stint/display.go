@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// display shows a text that changes: redrawn in place on a terminal, one below the other elsewhere.
+// display shows a text that changes. On a terminal it redraws the text in place; elsewhere it
+// prints each version below the last.
 type display struct {
 	*system
 	drawn int // lines

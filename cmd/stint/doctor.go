@@ -41,7 +41,7 @@ const (
 type finding struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
-	// Found is what was found, and Fix what to do about it.
+	// Found describes the result, and Fix what to do about it.
 	Found string `json:"found"`
 	Fix   string `json:"fix,omitempty"`
 }
@@ -60,12 +60,12 @@ func (f *findings) fail(name, found, fix string) {
 	*f = append(*f, finding{name, resultFail, found, fix})
 }
 
-// good reports whether nothing was found.
+// good reports whether all results are ok.
 func (f *findings) good() bool {
 	return !slices.ContainsFunc(*f, func(one finding) bool { return one.Result != resultOK })
 }
 
-// doctorTime bounds all checks.
+// doctorTime limits the time of all checks together.
 const doctorTime = 30 * time.Second
 
 func (c *doctorCommand) Run(s *system) error {

@@ -9,14 +9,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// attempt is a command that stint or its scripts use, on a key of the doctor's own.
+// attempt is a command that stint or its scripts use, on a key of the doctor's own, and the
+// permission it needs.
 type attempt struct {
 	permission string
 	args       []string
 }
 
-// attempts are all commands that stint needs to decide, ordered so that none fails for another
-// reason than its permission.
+// attempts returns all commands that stint needs to decide, ordered so that a command fails only if
+// its permission is missing.
 func attempts(key, channel string) []attempt {
 	const noScript = "0000000000000000000000000000000000000000"
 	log, hash := key+":log", key+":hash"
@@ -50,14 +51,14 @@ func attempts(key, channel string) []attempt {
 		{"+hgetall", []string{"HGETALL", hash}},
 		{"+hdel", []string{"HDEL", hash, "a"}},
 		{"+del", []string{"DEL", key, log, hash}},
-		{"+publish", []string{"PUBLISH", channel, ""}}, // which nobody reads
+		{"+publish", []string{"PUBLISH", channel, ""}}, // a message with no readers
 	}
 }
 
-// connectionCommands start and end connections, and listen.
+// connectionCommands start and end connections and subscriptions.
 var connectionCommands = []string{"+hello", "+auth", "+client|setname", "+subscribe", "+unsubscribe"}
 
-// allPermissions are those of a user that stint can decide as.
+// allPermissions returns the permissions that a user needs for stint to decide.
 func allPermissions(prefix string) []string {
 	list := []string{"~" + prefix + ":*", "&" + prefix + ":room"}
 	for _, a := range attempts("", "") {
@@ -66,7 +67,7 @@ func allPermissions(prefix string) []string {
 	return append(list, connectionCommands...)
 }
 
-// permissions tries everything that stint does, and reports what is not permitted.
+// permissions tries everything that stint does, and reports what the user may not do.
 func (e *redisDiagnosis) permissions(ctx context.Context) {
 	key, channel := e.prefix+":{doctor}:"+e.user, e.prefix+":room"
 	if missing := e.missing(ctx, channel, attempts(key, channel)); len(missing) > 0 {
@@ -82,7 +83,8 @@ func (e *redisDiagnosis) permissions(ctx context.Context) {
 	}
 }
 
-// inspectionCommands are needed to list bans and to show the state of a Redis, but not to decide.
+// inspectionCommands returns the commands needed to list bans and to show the state of a Redis, but
+// not to decide.
 func inspectionCommands() []attempt {
 	return []attempt{
 		{"+scan", []string{"SCAN", "0", "COUNT", "1"}},

@@ -26,16 +26,16 @@ import (
 type redisDiagnosis struct {
 	found  *findings
 	client rueidis.Client
-	node   rueidis.Client // of a Cluster, one that answers
+	node   rueidis.Client // in a Cluster, a node that answers
 	info   redisstore.Info
-	text   string // of INFO; "" if that is not permitted
+	text   string // the reply to INFO; "" if INFO is not permitted
 	prefix string
 	user   string
-	// cli is how commands that fix something begin.
+	// cli is the beginning of the commands that fix something.
 	cli string
 }
 
-// defaultPrefix is what keys begin with unless the policies say otherwise.
+// defaultPrefix is the prefix of keys unless the policies set another.
 const defaultPrefix = "stint"
 
 func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
@@ -49,7 +49,7 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 	if u, err := url.Parse(where); err == nil {
 		e.user = cmp.Or(userOf(u), e.user)
 		files := tlsfiles.FromQuery(u.Query())
-		u.User, u.RawQuery = nil, "" // fixing needs more permissions than it has
+		u.User, u.RawQuery = nil, "" // fixes need more permissions than this user has
 		e.cli = "redis-cli -u " + u.String()
 		for _, f := range []struct{ flag, path string }{
 			{"cacert", files.CA}, {"cert", files.Cert}, {"key", files.Key},
@@ -95,7 +95,7 @@ func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
 		return
 	}
 	defer opened.Close()
-	if complete { // else its subject may be on a node that is lost
+	if complete { // otherwise the subject's key may be on a lost node
 		e.scripts(ctx, opened)
 	}
 	if e.info, err = opened.(interface {
@@ -131,7 +131,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 	case redisSilent:
 		silent := errkind.FaultOf(errkind.Silent)
 		fix := silent.Fix
-		if redisurl.IsTLS(where) { // a server without TLS waits for the rest of a command
+		if redisurl.IsTLS(where) { // a server without TLS would wait for the rest of a command
 			fix += " Or " + withOrWithoutTLS(where)
 		}
 		e.found.fail("connection", fmt.Sprintf("%s %s: %s", at, silent.Is, err), fix)
@@ -147,7 +147,7 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 	}
 }
 
-// failed reports an error of a Redis that can be connected to, and the remedy.
+// failed reports an error from a Redis that accepts connections, and the remedy.
 func (e *redisDiagnosis) failed(name string, err error) {
 	kind := errkind.Diagnose(err, true)
 	if text, ok := rueidis.IsRedisErr(err); ok {
@@ -161,7 +161,7 @@ func (e *redisDiagnosis) failed(name string, err error) {
 	e.found.fail(name, fmt.Sprintf("Redis %s: %s", fault.Is, err), fault.Fix)
 }
 
-// nodes looks for nodes of a Cluster that do not answer, and reports whether all do.
+// nodes looks for nodes of a Cluster that do not answer, and reports whether all of them do.
 func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 	if e.client.Mode() != rueidis.ClientModeCluster {
 		return true
@@ -196,13 +196,13 @@ func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 
 const (
 	pings = 100
-	// A decision is one round trip. slowPing leaves little of the usual time budget, poorPing
-	// nothing.
+	// A decision takes one round trip. A ping of slowPing leaves little of the usual time budget, a
+	// ping of poorPing none.
 	slowPing = 5 * time.Millisecond
 	poorPing = 50 * time.Millisecond
 )
 
-// latency measures round trips, and reports whether there are any.
+// latency measures round trips, and reports whether any succeeded.
 func (e *redisDiagnosis) latency(ctx context.Context) bool {
 	took := make([]time.Duration, pings)
 	asked := e.client
@@ -239,7 +239,7 @@ func (e *redisDiagnosis) latency(ctx context.Context) bool {
 	return true
 }
 
-// scripts makes a decision on a subject of its own, and resets it.
+// scripts makes a decision on a subject of its own and resets the subject.
 func (e *redisDiagnosis) scripts(ctx context.Context, store stint.Store) {
 	limits := []stint.Limit{stint.PerMinute(1)}
 	subject := "doctor:" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -261,7 +261,7 @@ func (e *redisDiagnosis) scripts(ctx context.Context, store stint.Store) {
 }
 
 func (e *redisDiagnosis) version() {
-	if e.info.Version != "" { // else it may not ask, which the check of permissions reports
+	if e.info.Version != "" { // otherwise INFO is not permitted, which the check of permissions reports
 		e.found.ok("version", "%s %s", e.info.Server, e.info.Version)
 	}
 }
@@ -300,7 +300,7 @@ func (e *redisDiagnosis) memory() {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// maxSkew is how far clocks may differ before times in answers are useless.
+// maxSkew is how far clocks may differ before times in responses are useless.
 const maxSkew = time.Second
 
 func (e *redisDiagnosis) clock() {

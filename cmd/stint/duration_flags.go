@@ -13,13 +13,13 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// durationFlag is a length of time: "30s", "10m", "1h30m", "7d".
+// durationFlag is a duration, such as "30s", "10m", "1h30m" or "7d".
 type durationFlag time.Duration
 
-// spelledOut matches lengths as people write them who do not know the units.
+// spelledOut matches durations with spelled-out units, such as "30 seconds".
 var spelledOut = regexp.MustCompile(`^(\d+) *(s|m|h|d|w)[a-z]*$`)
 
-// UnmarshalText reads a length, from a millisecond to a year.
+// UnmarshalText reads a duration from one millisecond to one year.
 func (l *durationFlag) UnmarshalText(text []byte) error {
 	if len(text) > 0 && text[0] >= '0' && text[0] <= '9' {
 		if limit, err := stint.ParseLimit("1/" + string(text)); err == nil {
@@ -58,7 +58,7 @@ func readDuration(k *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// inSeconds returns seconds as a length of time; -1 is "never".
+// inSeconds formats seconds as a duration; -1 is "never".
 func inSeconds(seconds float64) string {
 	if seconds < 0 {
 		return "never"

@@ -11,25 +11,25 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// explanation is how a request would be decided, in the form in which it is printed. Its JSON form
-// is for programs: keys may be added, and existing ones stay.
+// explanation describes how a request would be decided, in the form in which it is printed.
+// Programs read its JSON form: keys may be added, and existing ones stay.
 type explanation struct {
 	Method string `json:"method"`
 	Host   string `json:"host,omitempty"`
 	Path   string `json:"path"`
-	// Also are other readings of the request, which count as well.
+	// Also lists other readings of the request, which are matched as well.
 	Also []string `json:"also,omitempty"`
-	// Peer is the other end, "unix" if it has no address, and Client the client behind it.
+	// Peer is the remote end, "unix" if it has no address, and Client the client behind it.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
 	// PeerAssumed means that the command line names no peer.
 	PeerAssumed bool `json:"peer_assumed,omitempty"`
-	// Skipped is the policy that exempts the request. Then there is nothing else.
+	// Skipped is the policy that exempts the request. All other fields are empty then.
 	Skipped string `json:"skipped,omitempty"`
 	*verdict
 }
 
-// verdict is everything about a request that is not exempt.
+// verdict holds everything about a request that is not exempt.
 type verdict struct {
 	Tier      string              `json:"tier"`
 	Route     string              `json:"route,omitempty"`
@@ -48,13 +48,14 @@ type verdict struct {
 type charge struct {
 	Key    string        `json:"key"`
 	Tier   string        `json:"tier"`
-	Policy string        `json:"policy,omitempty"` // without it the limits are the tier's own
+	Policy string        `json:"policy,omitempty"` // "" if the limits are the tier's own
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
 	Costs  bool          `json:"costs"`                   // units are costs, not requests
-	ByName stint.Costs   `json:"units_by_name,omitempty"` // of limits that cost something else
+	ByName stint.Costs   `json:"units_by_name,omitempty"` // units of the named limits, which count other costs
 	Shadow bool          `json:"shadow,omitempty"`
-	// Override is that of the subject; nil without one. Configured are the limits without it.
+	// Override is the override of the subject, or nil. Configured holds the limits without the
+	// override.
 	Override   *overrides.Override `json:"override,omitempty"`
 	Configured []stint.Limit       `json:"configured,omitempty"`
 }
@@ -68,7 +69,8 @@ type requestID struct {
 type failure struct {
 	Mode   string   `json:"mode"`
 	Budget duration `json:"budget_seconds"`
-	// Breaker says when the store is no longer asked, and when it is asked again.
+	// Breaker describes when the breaker stops calls to the store, and when it tries the store
+	// again.
 	Breaker breaker `json:"breaker"`
 }
 
@@ -142,5 +144,6 @@ func bansOf(b *stint.BanPolicy) *bans {
 	return result
 }
 
-// duration is a duration as in configurations: 1h, not 1h0m0s. In JSON it is in seconds.
+// duration is a duration that prints as in configurations: 1h, not 1h0m0s. In JSON it is in
+// seconds.
 type duration time.Duration

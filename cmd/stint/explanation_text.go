@@ -38,7 +38,7 @@ func columns(b *bytes.Buffer, write func(line func(cells ...string))) {
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	})
-	_ = w.Flush() // to memory
+	_ = w.Flush() // writes to memory, which cannot fail
 }
 
 func (e *explanation) head(b *bytes.Buffer) {

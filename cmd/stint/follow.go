@@ -17,7 +17,8 @@ const (
 )
 
 // reconnecting follows a stream until the context ends, which is not an error. If a stream that has
-// worked ends, it says so and starts again. If the first attempt fails, that is an error.
+// worked is lost, it prints a message and reconnects. If the first attempt fails, it returns the
+// error.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
 	worked, wait := false, firstPause
 	for {

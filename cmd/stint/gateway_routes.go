@@ -41,8 +41,8 @@ func (c *gatewayCommand) routes() ([]config.Route, error) {
 	return routes, nil
 }
 
-// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000", and also returns
-// what is before the equals sign.
+// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000". From is the part
+// before the equals sign.
 func parseRoute(text string) (from string, r config.Route, err error) {
 	from, to, ok := strings.Cut(text, "=")
 	if !ok || from == "" || to == "" {

@@ -43,8 +43,8 @@ func (c *inspectCommand) Run(s *system) error {
 	})
 }
 
-// narrow keeps only the limits that the flags name, of which there must be some. A limit that is
-// the same for several tiers has none, and stays.
+// narrow keeps only the limits that the flags name, and fails if there are none. A limit that is
+// the same for several tiers has no tier, and stays.
 func (c *inspectCommand) narrow(result *control.Subject) error {
 	for _, by := range []struct {
 		what, name string

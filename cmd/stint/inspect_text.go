@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// subjectText leaves out limits of which nothing is used, unless all are wanted.
+// subjectText omits unused limits, unless all is true.
 func subjectText(s *system, result *control.Subject, all bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(s.paint(bold, oneLine(result.Subject)) + noteText(result.Note) + "\n")
@@ -58,7 +58,7 @@ func subjectText(s *system, result *control.Subject, all bool) []byte {
 	return trimLines(b.Bytes())
 }
 
-// overrideOf returns the override that has changed a limit, or nil.
+// overrideOf returns the override that changed a limit, or nil.
 func overrideOf(result *control.Subject, l *control.Limit) *overrides.Override {
 	if l.Configured == "" {
 		return nil
@@ -79,12 +79,12 @@ func banNumber(level int) string {
 	return "number " + strconv.Itoa(level) + " in a row"
 }
 
-// margin is the width of what is left of charts.
+// margin is the width of the area to the left of charts.
 const margin = 11
 
 func row(b *bytes.Buffer, label, text string) { fmt.Fprintf(b, "  %-*s%s\n", margin-2, label, text) }
 
-// drawLimit draws how much of a limit is used, and what is in its window.
+// drawLimit draws the usage of a limit and the contents of its window.
 func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 	shadow := ""
 	if l.Shadow {
@@ -105,7 +105,7 @@ func drawLimit(b *bytes.Buffer, s *system, now time.Time, l *control.Limit) {
 		width = usualColumns
 	}
 	room := max(width-margin-1, 20)
-	share := 1.0 // of a limit that admits nothing
+	share := 1.0 // for a limit that admits nothing
 	if l.Capacity > 0 {
 		share = float64(l.Used) / float64(l.Capacity)
 	}
@@ -156,7 +156,7 @@ func sharesText(percents []int) string {
 	return strings.Join(texts, ", ")
 }
 
-// drawLog draws the charges between two timelines: when they were made, and when they come back.
+// drawLog draws charges between two timelines: the times of the charges, and the times they expire.
 func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	if len(l.Entries) == 0 {
 		return
@@ -164,7 +164,7 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		// a booking, and not the end of the slice that is charged
+		// include bookings, but not the end of the slice in which a charge is counted
 		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) {
 			last = e.At
 		}

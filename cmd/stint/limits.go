@@ -42,7 +42,7 @@ type limitsSetCommand struct {
 	limitsChange
 }
 
-// limitsChange are the flags of commands that change overrides.
+// limitsChange holds the flags of commands that change overrides.
 type limitsChange struct {
 	Yes  bool `name:"yes" short:"y" help:"Do not ask for confirmation."`
 	JSON bool `name:"json" help:"Print JSON."`
@@ -67,7 +67,7 @@ func (c *limitsSetCommand) Run(s *system) error {
 		})
 }
 
-// change makes a change after a confirmation, and prints what was done to which subject.
+// change asks for confirmation, makes a change, and prints what was done to which subject.
 func (c *limitsChange) change(s *system, question, done string, until time.Time,
 	do func(context.Context, *control.Client) (control.Named, error)) error {
 	client, err := c.client()
@@ -90,7 +90,7 @@ func (c *limitsChange) change(s *system, question, done string, until time.Time,
 	})
 }
 
-// confirm returns an error unless a change is wanted.
+// confirm returns an error unless the change is confirmed.
 func (c *limitsChange) confirm(s *system, question string) error {
 	if c.Yes {
 		return nil
@@ -276,7 +276,7 @@ func (c *limitsImportCommand) Run(s *system) error {
 	})
 }
 
-// readOverrides reads an export.
+// readOverrides reads exported overrides.
 func (s *system) readOverrides(path string) (all []overrides.Override, err error) {
 	name, in := path, io.Reader(nil)
 	if path == stdinPath {
@@ -286,7 +286,7 @@ func (s *system) readOverrides(path string) (all []overrides.Override, err error
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		defer file.Close() // read only: nothing is lost
+		defer file.Close() // opened only for reading, so nothing can be lost
 		in = file
 	}
 	err = overrides.Read(in, func(o overrides.Override) error {
@@ -301,7 +301,7 @@ func (s *system) readOverrides(path string) (all []overrides.Override, err error
 	return all, nil
 }
 
-// overridesFor reads an export, whose policies and windows a set must have.
+// overridesFor reads exported overrides. The set must have their policies and windows.
 func (s *system) overridesFor(set *policy.Set, path string) ([]overrides.Override, error) {
 	all, err := s.readOverrides(path)
 	for i := range all {
@@ -313,7 +313,7 @@ func (s *system) overridesFor(set *policy.Set, path string) ([]overrides.Overrid
 	return all, err
 }
 
-// overrideText says what an override is for, until when and who made it.
+// overrideText describes an override for the end of a line: when it ends, who made it and why.
 func overrideText(o *overrides.Override) string {
 	text := untilText(o.Until)
 	if o.By != "" {
@@ -325,7 +325,7 @@ func overrideText(o *overrides.Override) string {
 	return strings.TrimPrefix(text, ", ")
 }
 
-// untilText says when an override ends, here and in UTC.
+// untilText describes when an override ends, in local time and in UTC.
 func untilText(until time.Time) string {
 	if until.IsZero() {
 		return "without an end"

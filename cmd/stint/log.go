@@ -13,11 +13,12 @@ import (
 	"github.com/stint-limiter/stint/internal/logqueue"
 )
 
-// flushTime is how long a process that ends waits for its log to be written.
+// flushTime is how long a process waits at its end for its log to be written.
 const flushTime = time.Second
 
-// newLogger returns the logger of a program that serves, which is also the default one. From now on
-// a standard error that is not read, cannot be written or is closed neither blocks nor ends it.
+// newLogger returns the logger of a long-running command and makes it the default logger. From then
+// on, a standard error that is not read, cannot be written or is closed neither blocks nor ends the
+// process.
 func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 	handler := func(to io.Writer) slog.Handler {
 		options := &slog.HandlerOptions{Level: level}
@@ -37,7 +38,8 @@ func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 	return logger
 }
 
-// durationInSeconds makes logs in JSON write durations as all other JSON does, not in nanoseconds.
+// durationInSeconds makes JSON logs write durations in seconds like all other JSON, not in
+// nanoseconds.
 func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
@@ -52,7 +54,7 @@ func redirectGRPC() {
 
 type grpcErrors struct{}
 
-// Write logs a line of gRPC, which begins with the time and the level.
+// Write logs a line from gRPC, which begins with the time and the level.
 func (grpcErrors) Write(line []byte) (int, error) {
 	if _, text, ok := strings.Cut(string(line), "ERROR: "); ok {
 		slog.Error("grpc: " + strings.TrimSpace(text))

@@ -15,7 +15,7 @@ import (
 type exitError struct {
 	Code int
 	Err  error
-	// Help is printed before it: the help of the command, or how to get it.
+	// Help is printed before the error: the help of the command, or how to get it.
 	Help string
 }
 
@@ -23,12 +23,13 @@ func (e *exitError) Error() string { return e.Err.Error() }
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// usageMistake is a mistake of the caller that the help of the command does not explain.
+// usageMistake returns a mistake by the caller that the help of the command does not explain.
 func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err} }
 
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }
 
-// problem returns an error of an admin as [serverFlags.problem] does, except those about tokens.
+// problem adds advice and an exit code to an error of an admin, as [serverFlags.problem] does,
+// except to errors about tokens.
 func problem(err error) error {
 	var (
 		silent  *control.UnreachableError
@@ -62,7 +63,7 @@ func problem(err error) error {
 	return err
 }
 
-// withoutPrefix is an error of the packages behind a command, without their names.
+// withoutPrefix returns an error of the packages behind a command, without their names.
 func withoutPrefix(err error) error {
 	text := err.Error()
 	for _, name := range []string{"control: ", "simulate: ", "accesslog: "} {
@@ -76,7 +77,7 @@ func refusal(e *control.RefusedError) error {
 	switch {
 	case e.Message == "", e.Code == control.CodeNotFound, e.Status == http.StatusTooManyRequests,
 		e.Status == http.StatusBadGateway:
-		// another listener, or what is behind it
+		// this is another listener, or a server behind it
 		return unreachable(fmt.Errorf("the server answers %d %s; is that the admin listener of a stint? name it with --server",
 			e.Status, http.StatusText(e.Status)))
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound:

@@ -24,16 +24,16 @@ const (
 	redisAbsent            // no connection
 	redisSilent            // connected, but no answer
 	redisLocked            // it requires a password, and the URL has none
-	redisRefused           // it does not accept the user or the password
-	redisForbids           // it does, but not what limits need
-	redisUntrusted         // its certificate is not one of a known authority, or not for this host
-	redisHungUp            // it has closed the connection
+	redisRefused           // it rejects the user or the password
+	redisForbids           // it accepts them, but denies a permission that limits need
+	redisUntrusted         // its certificate is not from a known authority, or not for this host
+	redisHungUp            // it closed the connection
 )
 
-// doctorHint is what to do about permissions.
+// doctorHint is advice about missing permissions.
 const doctorHint = `"stint doctor" with the same --store shows what the user lacks`
 
-// redisFailure finds out what an error of connecting means. A server says it in words only.
+// redisFailure classifies a connection error. The server's reasons are available only as text.
 func redisFailure(err error, where string) noRedis {
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
@@ -52,9 +52,9 @@ func redisFailure(err error, where string) noRedis {
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		return redisRefused
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		says("remote error: tls: "): // what the server rejects about the client
+		says("remote error: tls: "): // the server rejects something about the client
 		return redisHungUp
-	case says("NOPERM"), errkind.Of(err) == errkind.Auth: // the latter in a script
+	case says("NOPERM"), errkind.Of(err) == errkind.Auth: // the second case is an error from a script
 		return redisForbids
 	}
 	return redisOther
@@ -69,7 +69,8 @@ func hasPassword(where string) bool {
 	return ok
 }
 
-// withPassword is a URL that shows where the password goes, without the one that it has.
+// withPassword returns a URL that shows where the password goes, without any password it already
+// has.
 func withPassword(where string) string {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -79,7 +80,8 @@ func withPassword(where string) string {
 	return u.String()
 }
 
-// userOf returns the user of a URL with a password: a name alone is usually a misplaced password.
+// userOf returns the user of a URL with a password. A name without a password is usually a
+// misplaced password.
 func userOf(u *url.URL) string {
 	if _, ok := u.User.Password(); ok {
 		return u.User.Username()
@@ -87,7 +89,7 @@ func userOf(u *url.URL) string {
 	return ""
 }
 
-// withOrWithoutTLS is what to do about a server that does not talk to the client.
+// withOrWithoutTLS returns advice for a server that does not answer the client.
 func withOrWithoutTLS(where string) string {
 	if !redisurl.IsTLS(where) {
 		return "if the server speaks TLS, begin the URL with rediss://"
@@ -98,10 +100,10 @@ func withOrWithoutTLS(where string) string {
 	return "if the server does not speak TLS, begin the URL with redis://; if it refuses the client certificate, its log says why"
 }
 
-// trustAuthority is what to do about a certificate that is not trusted.
+// trustAuthority is advice about a certificate that is not trusted.
 const trustAuthority = "pass the CA of its certificate with --store-ca FILE, and use a host name that the certificate is valid for"
 
-// redisProblem adds to an error of connecting to a Redis what to do about it.
+// redisProblem adds advice to an error of connecting to a Redis.
 func redisProblem(err error, where string) error {
 	advice := ""
 	switch redisFailure(err, where) {

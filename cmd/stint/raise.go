@@ -35,7 +35,7 @@ an override, as "stint limits set" does, and replaces an earlier one. "stint lim
 // timesFlag is a factor above 1, such as "5x".
 type timesFlag float64
 
-// maxTimes is the largest factor.
+// maxTimes is the largest factor that raise accepts.
 const maxTimes = 1000
 
 // UnmarshalText reads a factor.
@@ -70,8 +70,8 @@ func (c *raiseCommand) Run(s *system) error {
 		})
 }
 
-// raised returns the configured limits of a policy or tier, times a factor. Without a name it is
-// the one that has the limit of which the subject has used most.
+// raised returns the configured limits of a policy or tier, multiplied by times. If name is "", it
+// uses the policy or tier whose limit the subject has used most.
 func raised(s *control.Subject, name string, times float64) (policy string, limits []stint.Limit, err error) {
 	var names []string
 	most := 0.0
@@ -106,7 +106,7 @@ func raised(s *control.Subject, name string, times float64) (policy string, limi
 	return policy, limits, err
 }
 
-// multiplied returns the configured limits of a policy or tier, each once, times a factor.
+// multiplied returns the configured limits of a policy or tier, each once, multiplied by times.
 func multiplied(s *control.Subject, policy string, times float64) (limits []stint.Limit, err error) {
 	for i := range s.Limits {
 		l := &s.Limits[i]
@@ -128,7 +128,7 @@ func multiplied(s *control.Subject, policy string, times float64) (limits []stin
 		limit.Max = int64(math.Ceil(float64(limit.Max) * times))
 		switch {
 		case before.Burst == 0:
-		case before.Burst%before.Max == 0: // a multiple, which some algorithms require
+		case before.Burst%before.Max == 0: // keep it a multiple of max, as some algorithms require
 			limit.Burst = before.Burst / before.Max * limit.Max
 		default:
 			limit.Burst = int64(math.Ceil(float64(before.Burst) * times))

@@ -37,7 +37,7 @@ type changeFlags struct {
 	adminFlags
 }
 
-// change makes a change after a confirmation, and prints what was done to which subject.
+// change asks for confirmation, makes a change, and prints what was done to which subject.
 func (f *changeFlags) change(s *system, scope, question, done string,
 	do func(context.Context, admin) (control.Named, error)) error {
 	ctx := context.Background()

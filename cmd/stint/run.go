@@ -17,8 +17,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/gateway"
 )
 
-// commands are the commands of stint: a field for each. Help is the detailed help of a command,
-// Validate runs after its flags are parsed, and Run does what it is for.
+// commands has a field for each command of stint. Help returns the detailed help of a command,
+// Validate runs after its flags are parsed, and Run executes it.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve limits over HTTP and gRPC: a JSON API, forward-auth, Envoy's rate limit service."`
 	Gateway gatewayCommand `cmd:"" help:"Forward requests to an upstream, within limits."`
@@ -80,7 +80,8 @@ func run(s *system, args []string) error {
 	default:
 		return command.Run(s)
 	}
-	// A user who has named a command needs one line of help; others need the list of commands.
+	// If the user named a command, one line of help is enough; otherwise, print the list of
+	// commands.
 	named := command.Selected() != nil && len(command.Selected().Children) == 0
 	if err := command.PrintUsage(named); err != nil {
 		return err
@@ -88,7 +89,7 @@ func run(s *system, args []string) error {
 	return &exitError{Code: exitUsage, Err: withoutSecrets(err, args), Help: help.String()}
 }
 
-// withoutSecrets returns an error of the arguments without passwords of URLs among them.
+// withoutSecrets returns an error about the arguments, without the passwords of URLs in them.
 func withoutSecrets(err error, args []string) error {
 	text := err.Error()
 	for _, arg := range args {
@@ -105,7 +106,7 @@ func withoutSecrets(err error, args []string) error {
 	return errors.New(text)
 }
 
-// commonAliases turns what people try first into what it is called here.
+// commonAliases translates common guesses at a command into its actual name.
 func commonAliases(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
@@ -116,13 +117,13 @@ func commonAliases(args []string) []string {
 	return args
 }
 
-// isGiven reports whether a flag is on the command line. One that the environment sets is not.
+// isGiven reports whether a flag is on the command line. A flag set by the environment is not.
 func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
-// helpVariables puts defaults into help that are not the flags' own. Given to kong as variables,
-// all of them would be expanded again for every flag.
+// helpVariables puts defaults into help that are not the flags' own. It does not pass them to kong
+// as variables, because kong would expand all of them again for every flag.
 func helpVariables() kong.Option {
 	values := strings.NewReplacer(
 		"${admin}", localAdmin,

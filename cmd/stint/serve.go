@@ -33,7 +33,7 @@ type serveCommand struct {
 
 	daemonFlags
 
-	// What only the environment of envoyproxy/ratelimit sets.
+	// Set only by the environment of envoyproxy/ratelimit.
 	xds         *server.EnvoyXDS
 	nearLimit   float64
 	tlsOnlyGRPC bool
@@ -59,7 +59,8 @@ func (c *serveCommand) Run(s *system, k *kong.Context) error {
 	return runDaemon(config)
 }
 
-// server returns what the flags say, and with --as-ratelimit the environment.
+// server returns the configuration from the flags, and with --as-ratelimit also from the
+// environment.
 func (c *serveCommand) server(s *system, env *asRatelimit) (server.Config, error) {
 	if c.AsRatelimit {
 		if err := c.applyRatelimit(env); err != nil {
@@ -98,7 +99,7 @@ func (c *serveCommand) envoy() server.Envoy {
 
 type headerName string
 
-// UnmarshalText reads a token of HTTP.
+// UnmarshalText reads an HTTP token.
 func (h *headerName) UnmarshalText(text []byte) error {
 	if !words.IsToken(string(text)) {
 		return fmt.Errorf("%q is not the name of a header field; want one such as X-Limit", text)

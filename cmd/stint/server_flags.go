@@ -24,11 +24,11 @@ type serverFlags struct {
 	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate for it, with its chain, in PEM form, if it has --tls-client-ca."`
 	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"The private key of --cert."`
 
-	tried string       // what to say about the token if the server refuses it
+	tried string       // what to report about the token if the server rejects it
 	asked *atomic.Bool // whether the server has asked for a client certificate
 }
 
-// localAdmin is the default address of a server, and localTLSAdmin that with certificates.
+// localAdmin is the default address of a server, and localTLSAdmin the default with certificates.
 const (
 	localAdmin    = "http://127.0.0.1:6070"
 	localTLSAdmin = "https://127.0.0.1:6070"
@@ -77,7 +77,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		asked.Store(true)
 		if len(config.Certificates) == 0 {
-			return &tls.Certificate{}, nil // none
+			return &tls.Certificate{}, nil // no certificate
 		}
 		return &config.Certificates[0], nil
 	}
@@ -85,7 +85,7 @@ func (f *serverFlags) client() (*control.Client, error) {
 	return c, nil
 }
 
-// problem returns an error of a server or an admin with what to do about it, and its exit code.
+// problem adds advice and an exit code to an error of a server or an admin.
 func (f *serverFlags) problem(err error) error {
 	if refused, ok := errors.AsType[*control.RefusedError](err); ok && refused.Status == http.StatusUnauthorized {
 		return unreachable(fmt.Errorf("the server requires one of its tokens: %s; pass one with --token-file or in STINT_TOKEN",
@@ -97,8 +97,8 @@ func (f *serverFlags) problem(err error) error {
 	return problem(err)
 }
 
-// tlsProblem returns what is wrong with TLS between a command and a server, and the flags with
-// which it would work. They are "" if an error is about something else.
+// tlsProblem describes a TLS problem between a command and a server, and returns the flags that
+// would fix it. Both are "" if an error has another cause.
 func (f *serverFlags) tlsProblem(err error) (what, flags string) {
 	silent, ok := errors.AsType[*control.UnreachableError](err)
 	if !ok {
@@ -127,13 +127,13 @@ func (f *serverFlags) tlsProblem(err error) (what, flags string) {
 		return fmt.Sprintf("the server at %s does not speak TLS, but the address says https", host),
 			"--server http://" + host
 	case errors.As(err, &name):
-		_, port, _ := net.SplitHostPort(host) // without a port there is none to add
+		_, port, _ := net.SplitHostPort(host) // "" if the host has no port
 		return fmt.Sprintf("the server at %s: %v; NAME must be one that the certificate is valid for", host, name),
 			with(strings.TrimSuffix("NAME:"+port, ":"), f.CA, f.Cert, f.Key)
 	case errors.As(err, &untrusted):
 		return fmt.Sprintf("the server at %s: %v; the file of --ca must contain the CA of its certificate", host,
 			untrusted.Err), with(host, "FILE", f.Cert, f.Key)
-	case f.asked.Load() && f.Cert != "": // how the server ends the connection depends on its timing
+	case f.asked.Load() && f.Cert != "": // the form of this error depends on when the server closes the connection
 		return fmt.Sprintf("the server at %s refuses the client certificate: %v; a CA of its --tls-client-ca must sign it",
 			host, silent.Err), with(host, f.CA, "FILE", "FILE")
 	case f.asked.Load():

@@ -79,7 +79,7 @@ func (c *simulateCommand) Validate() error {
 	return err
 }
 
-// format is the format of the logs; nil to detect it.
+// format returns the format of the logs, or nil to detect it.
 func (c *simulateCommand) format() (accesslog.Format, error) {
 	if c.Format == "" && c.Map == "" {
 		return nil, nil
@@ -115,7 +115,7 @@ func (c *simulateCommand) Run(s *system) error {
 	if err != nil {
 		return withoutPrefix(err)
 	}
-	defer logs.Close() // read only: nothing is lost
+	defer logs.Close() // opened only for reading, so nothing can be lost
 	bar := newProgress(s)
 	options.Progress = bar.show
 	found, err := simulate.Run(context.Background(), logs, *options)
@@ -130,7 +130,7 @@ func (c *simulateCommand) Run(s *system) error {
 	return c.report(s, found)
 }
 
-// options are what to replay the logs through, and what to find out.
+// options returns the configurations to replay the logs through, and what to report.
 func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	o := &simulate.Options{
 		EnforceAll: c.EnforceAll, From: c.From.Time, To: c.To.Time, Bursts: c.Burst, Top: c.Top,
@@ -164,7 +164,7 @@ func (c *simulateCommand) options(s *system) (*simulate.Options, error) {
 	return o, nil
 }
 
-// canWrite finds out before a long replay whether the page can be written. It changes nothing.
+// canWrite checks before a long replay that the page can be written. It changes nothing.
 func (c *simulateCommand) canWrite() error {
 	if c.HTML == "" {
 		return nil
@@ -186,10 +186,10 @@ func (c *simulateCommand) canWrite() error {
 	return nil
 }
 
-// wantReadable is what helps if lines cannot be read.
+// wantReadable is advice for logs with unreadable lines.
 const wantReadable = "want another --format, or --map to name the keys of JSON lines"
 
-// report prints the result. A log in which too few lines can be read is a failure.
+// report prints the result. A log with too few readable lines is a failure.
 func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 	result := report.New(found, report.Names{Config: c.Config, Against: c.Against, Logs: c.Logs})
 	if c.HTML != "" {

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// momentLayouts are those of a date and a time.
+// momentLayouts lists the layouts of a date and a time.
 var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"}
 
-// timeFlag is a moment: "2026-03-02", "2026-03-02T15:04:05", "2026-03-02T15:04:05+01:00".
+// timeFlag is a point in time, such as "2026-03-02", "2026-03-02T15:04:05" or
+// "2026-03-02T15:04:05+01:00".
 type timeFlag struct{ time.Time }
 
 // UnmarshalText reads a date, or a date and a time, in UTC unless it has a zone.
@@ -26,10 +27,10 @@ func (t *timeFlag) UnmarshalText(text []byte) error {
 		text)
 }
 
-// shareFlag is a share in percent: "99.9%" is 0.999.
+// shareFlag is a percentage as a fraction: "99.9%" is 0.999.
 type shareFlag float64
 
-// UnmarshalText reads a number from 0 to 100, and a percent sign.
+// UnmarshalText reads a number from 0 to 100, followed by a percent sign.
 func (s *shareFlag) UnmarshalText(text []byte) error {
 	digits, ok := strings.CutSuffix(string(text), "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)

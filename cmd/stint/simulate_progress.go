@@ -10,10 +10,10 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// redrawn is how often progress is shown.
+// redrawn is the interval at which progress is shown.
 const redrawn = 100 * time.Millisecond
 
-// progress is a line on standard error, if that is a terminal: how much of a log has been read.
+// progress shows on standard error, if that is a terminal, how much of a log has been read.
 type progress struct {
 	out    io.Writer // nil without a terminal
 	window func() (columns, rows int)

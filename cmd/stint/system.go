@@ -13,17 +13,17 @@ import (
 	"github.com/stint-limiter/stint/internal/logqueue"
 )
 
-// system is the outside world of commands, besides their arguments and files.
+// system is the environment of commands, apart from their arguments and files.
 type system struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Program is how the program was called, such as "bin/stint".
+	// Program is the name that the program was called by, such as "bin/stint".
 	Program string
-	// Build is how the program was built; nil if it is unknown.
+	// Build is the program's build information, or nil if it is unknown.
 	Build *debug.BuildInfo
-	// Window returns the columns and rows of the terminal that is Stdout; it is nil if there is
-	// none. Color means that colors are wanted there, and Asks that Stdin is a terminal, where
-	// questions can be answered.
+	// Window returns the columns and rows of the terminal that is Stdout; it is nil if Stdout is
+	// not a terminal. Color means that output to it is colored. Asks means that Stdin is a
+	// terminal, where questions can be answered.
 	Window func() (columns, rows int)
 	Color  bool
 	Asks   bool
@@ -44,7 +44,7 @@ const (
 // errReported is returned after everything has been printed.
 var errReported = errors.New("already reported")
 
-// errors is standard error, for texts that may hold anything.
+// errors returns standard error, for texts with arbitrary content.
 func (s *system) errors() io.Writer {
 	if s.logs != nil {
 		return escaped{s.logs}
@@ -74,15 +74,16 @@ func (s *system) report(err error) int {
 	return exitBad
 }
 
-// writeError writes an error to standard error: the mistakes in a configuration in the form that
-// editors and CI systems know, file:line: and so on, and all else after the name of the program.
+// writeError writes an error to standard error. Mistakes in a configuration have the form that
+// editors and CI systems parse, file:line: and so on; all other errors follow the name of the
+// program.
 func (s *system) writeError(err error) {
 	wrong, ok := errors.AsType[*config.Error](err)
 	if !ok {
 		fmt.Fprintf(s.errors(), "stint: %v\n", err)
 		return
 	}
-	for i := range wrong.Mistakes { // one by one: the error itself leaves out what is more than a page
+	for i := range wrong.Mistakes { // one by one: the error itself omits what exceeds a page
 		fmt.Fprintln(s.errors(), &config.Error{Mistakes: wrong.Mistakes[i : i+1]})
 	}
 }
@@ -90,7 +91,7 @@ func (s *system) writeError(err error) {
 // print writes a text to standard output, safe for a terminal.
 func (s *system) print(text []byte) error { return s.write(s.render(text)) }
 
-// write writes to standard output. A reader that has gone away has seen enough.
+// write writes to standard output. It is not an error if the reader goes away.
 func (s *system) write(text []byte) error {
 	if _, err := s.Stdout.Write(text); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("standard output: %w", err)
@@ -98,7 +99,7 @@ func (s *system) write(text []byte) error {
 	return nil
 }
 
-// show writes a value to standard output: as JSON, or as a text for people.
+// show writes a value to standard output: as JSON, or as text for people.
 func (s *system) show(asJSON bool, v any, text func() []byte) error {
 	if asJSON {
 		return s.printJSON(v, "  ")

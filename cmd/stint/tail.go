@@ -51,9 +51,9 @@ func (c *tailCommand) Run(s *system) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var past []observe.Violation // asked for after the first tick, so that none is missed in between
+	var past []observe.Violation // requested after the first tick, so that none in between is missed
 	begun, told := c.Last == 0, false
-	var changed time.Time // the last change of the configuration that was printed
+	var changed time.Time // the last configuration change that was printed
 	return c.problem(reconnecting(ctx, s, func(worked func()) error {
 		return client.Stream(ctx, func(tick *observe.Tick) error {
 			worked()
@@ -73,7 +73,7 @@ func (c *tailCommand) Run(s *system) error {
 					return err
 				}
 				begun = true
-				return c.print(s, past) // with those of this tick
+				return c.print(s, past) // includes those of this tick
 			}
 			if contains(past, tick.Violations) {
 				return nil
@@ -89,8 +89,8 @@ func (c *tailCommand) Run(s *system) error {
 	}))
 }
 
-// contains reports whether the newest violation of a tick is in a list: then all others of the tick
-// are too, or are older than the list.
+// contains reports whether list holds the newest violation of a tick. If it does, all others of the
+// tick are in the list too, or are older than it.
 func contains(list, ofTick []observe.Violation) bool {
 	if len(ofTick) == 0 {
 		return false
@@ -98,7 +98,7 @@ func contains(list, ofTick []observe.Violation) bool {
 	newest := ofTick[len(ofTick)-1]
 	return slices.ContainsFunc(list, func(v observe.Violation) bool {
 		same := v.At.Equal(newest.At)
-		v.At = newest.At // which may have come in another time zone
+		v.At = newest.At // it may have another time zone
 		return same && v == newest
 	})
 }

@@ -53,7 +53,7 @@ func (f *takeFlags) ask(peek bool) control.TakeRequest {
 	return a
 }
 
-// minWait is the shortest wait before asking again, even if there is room earlier.
+// minWait is the shortest wait before the next attempt, even if there is room earlier.
 const minWait = 10 * time.Millisecond
 
 func (c *takeCommand) Run(s *system) error {
@@ -62,7 +62,7 @@ func (c *takeCommand) Run(s *system) error {
 	return c.take(ctx, s, false, c.Wait)
 }
 
-// take asks, until it is allowed if it is to wait, and prints the result.
+// take sends a request, repeats it until it is allowed if wait is true, and prints the result.
 func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error {
 	return f.act(ctx, s, f.Scope, func(d admin) error {
 		for {
@@ -125,7 +125,7 @@ func answerText(s *system, a *control.TakeResult, peek bool) []byte {
 	return trimLines(b.Bytes())
 }
 
-// owner is the tier and policy of a limit, and its scope.
+// owner names the tier and policy of a limit, and its scope.
 func owner(l *control.Limit) string {
 	text := "limit"
 	switch {
@@ -140,7 +140,7 @@ func owner(l *control.Limit) string {
 	return text
 }
 
-// trimLines removes blanks from the ends of lines.
+// trimLines removes spaces from the ends of lines.
 func trimLines(text []byte) []byte {
 	lines := bytes.Split(text, []byte("\n"))
 	for i := range lines {

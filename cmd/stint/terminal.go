@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// columns is the width of the terminal that is standard output; 0 if it is not one.
+// columns returns the width of the terminal that is standard output, or 0 if it is not a terminal.
 func (s *system) columns() int {
 	if s.Window == nil {
 		return 0
@@ -23,8 +23,8 @@ func (s *system) columns() int {
 	return columns
 }
 
-// paint returns a text in a color, where colors are wanted. Each sequence follows a mark that
-// nobody else can know, by which [system.render] distinguishes it from those in foreign texts.
+// paint returns a text in a color if output is colored. A mark that others cannot guess precedes
+// each sequence, so that [system.render] can distinguish it from sequences in foreign texts.
 func (s *system) paint(color, text string) string {
 	if !s.Color || s.columns() == 0 {
 		return text
@@ -35,10 +35,10 @@ func (s *system) paint(color, text string) string {
 	return s.mark + color + text + s.mark + plainText
 }
 
-// render returns a text as it may be written to a terminal or a log: it keeps the colors of paint,
-// line breaks and tabs, and escapes all other characters that are not printable. Everything that
-// commands write goes through it, because arguments, files, servers and Redis may hold sequences
-// that move the cursor or hide text.
+// render makes a text safe to write to a terminal or a log. It keeps the colors of paint, line
+// breaks and tabs, and escapes all other characters that are not printable. All output of commands
+// goes through render, because arguments, files, servers and Redis may hold sequences that move the
+// cursor or hide text.
 func (s *system) render(text []byte) []byte {
 	if s.mark == "" {
 		return escape(text)
@@ -46,7 +46,7 @@ func (s *system) render(text []byte) []byte {
 	var b []byte
 	for i, part := range bytes.Split(text, []byte(s.mark)) {
 		if i > 0 {
-			end := bytes.IndexByte(part, 'm') + 1 // colors end with one
+			end := bytes.IndexByte(part, 'm') + 1 // color sequences end with an m
 			b, part = append(b, part[:end]...), part[end:]
 		}
 		b = append(b, escape(part)...)
@@ -54,7 +54,7 @@ func (s *system) render(text []byte) []byte {
 	return b
 }
 
-// escape escapes what is not printable, in a form that is also valid inside JSON.
+// escape escapes unprintable characters in a form that is also valid inside JSON.
 func escape(text []byte) []byte {
 	if !bytes.ContainsFunc(text, unprintable) {
 		return text
@@ -91,7 +91,7 @@ func (w escaped) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Sequences that terminals understand. The colors are those that most people can distinguish.
+// Sequences that terminals understand. The colors are ones that most people can distinguish.
 const (
 	blue      = "\x1b[34m"
 	yellow    = "\x1b[33m"
@@ -105,7 +105,7 @@ const (
 )
 
 // confirm asks a question on a terminal, and reports whether the answer is yes. Without a terminal
-// it reports true: the author of a script has decided.
+// it reports true: a script needs no confirmation.
 func (s *system) confirm(question string) (bool, error) {
 	if !s.Asks {
 		return true, nil
@@ -122,13 +122,13 @@ func (s *system) confirm(question string) (bool, error) {
 	return false, nil
 }
 
-// The size of terminals that do not report one.
+// Size of terminals that do not report one.
 const (
 	usualColumns = 80
 	usualRows    = 24
 )
 
-// terminalWindow returns what [system.Window] is for a file.
+// terminalWindow returns the [system.Window] of a file.
 func terminalWindow(f *os.File) func() (columns, rows int) {
 	if !isTerminal(f) {
 		return nil

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// tokenName is the file in the state directory with the token that a daemon has made, and
-	// serviceToken that of the systemd unit.
+	// tokenName is the file in the state directory that holds the token a daemon created, and
+	// serviceToken the file of the systemd unit.
 	tokenName    = "admin-token"
 	serviceToken = "/var/lib/stint/" + tokenName
 
-	// stateEnv is set by systemd, and may hold several directories.
+	// stateEnv is set by systemd and may hold several directories.
 	stateEnv = "STATE_DIRECTORY"
 	xdgEnv   = "XDG_STATE_HOME"
 )
 
-// stateDir returns the directory for what must survive a restart.
+// stateDir returns the directory for data that must survive a restart.
 func stateDir() (string, error) {
 	if first, _, _ := strings.Cut(os.Getenv(stateEnv), ":"); first != "" {
 		return first, nil
@@ -40,7 +40,8 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "stint"), nil
 }
 
-// ensureToken returns the file with the token of the admin listener, and makes it if there is none.
+// ensureToken returns the file with the token of the admin listener, and creates it if it is
+// missing.
 func ensureToken(directory string, logger *slog.Logger) (path string, err error) {
 	const want = "the token for --admin cannot be kept: %w; " +
 		"want a writable directory as --state-dir, a file of tokens as --admin-token-file, or --no-admin-token"
@@ -62,7 +63,7 @@ func ensureToken(directory string, logger *slog.Logger) (path string, err error)
 	return path, nil
 }
 
-// localToken returns the token that a daemon on this machine has made, and its file.
+// localToken returns the token that a daemon on this machine created, and its file.
 func localToken() (token, path string, err error) {
 	paths := []string{serviceToken}
 	if directory, err := stateDir(); err == nil {
@@ -83,7 +84,7 @@ func localToken() (token, path string, err error) {
 	return "", "", missing
 }
 
-// onThisMachine reports whether a URL leads to this machine, whatever the network says.
+// onThisMachine reports whether a URL leads to this machine, regardless of the network.
 func onThisMachine(where string) bool {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -96,7 +97,7 @@ func onThisMachine(where string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// firstToken returns the first token of a file in the form of --admin-token-file.
+// firstToken returns the first token in a file in the format of --admin-token-file.
 func firstToken(path string) (string, error) {
 	text, err := callers.ReadSecret(path)
 	if err != nil {

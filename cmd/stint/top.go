@@ -41,7 +41,7 @@ func (c *topCommand) Validate() error {
 type topState struct {
 	Point *observe.Point     `json:"point,omitempty"`
 	Top   []observe.Offender `json:"top"`
-	// Processes are those that Point and Top are of; empty for a process by itself.
+	// Processes are the processes that Point and Top cover; empty for a single process.
 	Processes []observe.Process `json:"processes,omitempty"`
 
 	alerts []observe.Alert
@@ -93,7 +93,7 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 	}))
 }
 
-// offenders asks for all kinds, and returns those that were denied most.
+// offenders queries all kinds, and returns the offenders with the most denials.
 func (c *topCommand) offenders(ctx context.Context, client *control.Client) ([]observe.Offender, error) {
 	all := []observe.Offender{}
 	for _, kind := range c.By {
@@ -134,7 +134,7 @@ func (c *topCommand) head(s *system, now *topState) []byte {
 	return append(head, processLines(s, now.Processes)...)
 }
 
-// processLines are those of the processes that share what they count, if there are several.
+// processLines returns a line for each process that shares its counts, if there are several.
 func processLines(s *system, all []observe.Process) []byte {
 	if len(all) < 2 {
 		return nil
@@ -169,7 +169,7 @@ func (c *topCommand) table(top []observe.Offender) []byte {
 	return trimLines(b.Bytes())
 }
 
-// refText is a ref in the form that commands accept instead of a subject.
+// refText returns a ref in the form that commands accept instead of a subject.
 func refText(ref string) string {
 	if ref == "" {
 		return ""

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// untilFlag is when something ends: "friday", "2026-11-20", "2026-11-20T18:00", "36h", "never". The
-// zero time is never.
+// untilFlag is the time at which something ends, such as "friday", "2026-11-20",
+// "2026-11-20T18:00", "36h" or "never". The zero time means never.
 type untilFlag time.Time
 
-// UnmarshalText reads the end of a day, a time or a length from now.
+// UnmarshalText reads a day, which ends at midnight, a time, or a duration from now.
 func (u *untilFlag) UnmarshalText(text []byte) error {
 	at, err := parseUntil(string(text), time.Now())
 	*u = untilFlag(at)
 	return err
 }
 
-// parseUntil reads an end as seen from a time, whose zone is that of times without one. A day lasts
-// to its end.
+// parseUntil reads an end relative to now. Times without a zone are in the zone of now. A day means
+// the end of that day.
 func parseUntil(text string, now time.Time) (time.Time, error) {
 	day := func(days int) time.Time {
 		return time.Date(now.Year(), now.Month(), now.Day()+days+1, 0, 0, 0, 0, now.Location())
@@ -53,7 +53,7 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 	return at.Truncate(time.Second), nil
 }
 
-// parseMoment reads a date, which lasts to its end, or a date and a time.
+// parseMoment reads a date, which means the end of that day, or a date and a time.
 func parseMoment(text string, now time.Time) (time.Time, bool) {
 	if at, err := time.ParseInLocation(time.DateOnly, text, now.Location()); err == nil {
 		return at.AddDate(0, 0, 1), true

@@ -18,13 +18,12 @@ uncommitted changes.
     stint version --json`
 }
 
-// release is the version of a build that has no repository to take it from, such as a source
-// archive:
+// release is the version of a build without a repository, such as one from a source archive:
 //
 //	go build -ldflags="-X main.release=v0.1.0" ./cmd/stint
 var release string
 
-// version is what the program was built from.
+// version describes what the program was built from.
 type version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

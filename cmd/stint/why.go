@@ -34,7 +34,8 @@ func (c *whyCommand) Validate() error {
 	return err
 }
 
-// parseAt reads a time of day, of today or else of yesterday, or a date and a time. "" is none.
+// parseAt reads a date and a time, or a time of day, which is today's or else yesterday's. "" is
+// the zero time.
 func parseAt(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -94,7 +95,7 @@ func (c *whyCommand) Run(s *system) error {
 	return err
 }
 
-// silent says which processes could not be asked.
+// silent describes the processes that did not answer.
 func silent(ctx context.Context, client *control.Client) string {
 	all, err := client.Processes(ctx)
 	var names []string
@@ -116,7 +117,7 @@ func around(at string) string {
 	return " around " + at
 }
 
-// denialsText is the last denial in sentences, and those before it a line each.
+// denialsText describes the last denial in sentences, and earlier ones in a line each.
 func denialsText(list []observe.Denial) []byte {
 	var b bytes.Buffer
 	last := &list[len(list)-1]
@@ -147,7 +148,7 @@ func denialsText(list []observe.Denial) []byte {
 
 func moment(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
 
-// spanOf is when denials happened.
+// spanOf describes when denials happened.
 func spanOf(d *observe.Denial) string {
 	first, last := moment(d.First), d.Last.Local().Format(time.TimeOnly)
 	if d.Last.Sub(d.First) < time.Second {
@@ -156,7 +157,7 @@ func spanOf(d *observe.Denial) string {
 	return first + " to " + last
 }
 
-// reasonOf is why, in words.
+// reasonOf describes the reason for a denial.
 func reasonOf(d *observe.Denial) string {
 	rule := "tier " + oneLine(d.Tier)
 	if d.Policy != "" {

@@ -1,10 +1,10 @@
-// Command llm puts limits on tokens in front of a language model that streams: per key, per user,
-// per team and, in dollars per month, per organization. The model is a part of this program, and so
-// are its callers.
+// Command llm puts token limits in front of a language model that streams: per key, per user, per
+// team and, in dollars per month, per organization. The model and its callers are parts of this
+// program.
 //
 //	go run ./examples/llm
 //
-// Each caller streams stories until it is denied, and the output says by which level.
+// Each caller streams stories until it is denied, and the output names the level that denied it.
 package main
 
 import (
@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// newGateway returns a proxy with limits. In production it is the command stint gateway, with the
+// newGateway returns a proxy with limits. In production, use the command stint gateway with the
 // same configuration and a Redis.
 func newGateway(upstream string) (http.Handler, error) {
 	conf, err := config.Parse("stint.yaml", model.YAML)

@@ -1,11 +1,12 @@
 // Command login limits a login form by address and by account, in one decision: an address has 20
-// attempts a minute, and an account 5 in a quarter of an hour, from whatever addresses. An attempt
-// that one of them denies is not charged to the other.
+// attempts a minute, and an account 5 per 15 minutes, from any address. If one of the limits denies
+// an attempt, the other is not charged.
 //
 //	go run ./examples/login
 //	for i in 1 2 3 4 5 6; do curl -si -d email=ann@example.com localhost:8080/login | head -1; done
 //
-// The sixth attempt at the account is denied; another account of the same address is not.
+// The sixth attempt on the account is denied; an attempt on another account from the same address
+// is not.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// login checks a password. FormField has put the body back.
+// login checks a password. FormField has restored the body.
 func login(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "the password of %s is wrong\n", r.PostFormValue("email"))
 }

@@ -1,6 +1,6 @@
-// Command outbound calls an API that allows five calls per second, and never makes more: each call
-// waits for its turn. It makes ten, and prints when each of them reached the API. The sixth comes a
-// second after the first.
+// Command outbound calls an API that allows five calls per second, and never exceeds this: each
+// call waits for its turn. It makes ten calls, and prints when each of them reached the API. The
+// sixth arrives a second after the first.
 //
 //	go run ./examples/outbound
 package main
@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	store, err := memorystore.New(memorystore.Config{}) // in Redis, for several processes: see ../redis
+	store, err := memorystore.New(memorystore.Config{}) // for several processes, use Redis: see ../redis
 	check(err)
 	apis, err := outbound.New(store, []outbound.API{
 		{Name: "weather", Limits: []stint.Limit{stint.PerSecond(5), stint.PerDay(10_000)}},

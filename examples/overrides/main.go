@@ -1,10 +1,10 @@
-// Command overrides raises the limit of one customer while the program runs, and counts in memory.
-// On a Redis, all processes that share it would have it within a second.
+// Command overrides raises the limit of one customer while the program runs, with counts in memory.
+// With a Redis, all processes that share it would apply the override within a second.
 //
 //	go run ./examples/overrides
 //
-// Three requests of user 42 are allowed, then five in all, because what was used stays used. With
-// the override removed, none is.
+// Three requests of user 42 are allowed. With the override, two more are, five in all, because
+// usage is kept. After the override is removed, none is.
 package main
 
 import (
@@ -80,7 +80,7 @@ func run(ctx context.Context) error {
 	return ask("removed")
 }
 
-// user is who asks. A real program takes it from a session or a token.
+// user is the caller. A real program takes it from a session or a token.
 type user string
 
 func (u user) Claim(name string) string {

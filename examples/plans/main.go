@@ -1,11 +1,11 @@
-// Command plans holds every customer to the limits of its own plan, which come from a table in
-// memory that stands for your database, and charges requests by what they cost.
+// Command plans applies to every customer the limits of its own plan, from a table in memory that
+// stands for your database, and charges requests their cost.
 //
 //	go run ./examples/plans
 //	for i in 1 2 3; do curl -si -u ann: localhost:8080/ | grep -iE 'HTTP|X-RateLimit-(Limit|Remaining)'; done
 //
-// Ann has 500 requests a minute and 10,000 a month in her time zone, and Bob 2 a minute. A report
-// costs 2. Everyone else has 1 a minute.
+// Ann has 500 requests a minute and 10,000 a month in her time zone, and Bob has 2 a minute. A
+// report costs 2. Everyone else has 1 a minute.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/httplimit"
 )
 
-// plans are the limits of customers. A real program refreshes them from its database; see
+// plans holds the limits of customers. A real program refreshes them from its database; see
 // docs/plans.md.
 var plans = map[string][]stint.Limit{
 	"user:ann": {stint.PerMinute(500), stint.Monthly(10_000).On(17).In("America/New_York")},
@@ -32,7 +32,7 @@ func main() {
 	log.Fatal(http.ListenAndServe("localhost:8080", limit(http.HandlerFunc(hello))))
 }
 
-// customer is who asks. It stands for your authentication.
+// customer returns the caller. It stands for your authentication.
 func customer(r *http.Request) string {
 	name, _, _ := r.BasicAuth()
 	return "user:" + name

@@ -1,6 +1,6 @@
 // Command quota gives a customer a quota per calendar month in its time zone, and posts to a
-// webhook when 80 % of it is used and when a request is denied. The receiver, which is a part of
-// this program, checks the signature.
+// webhook when 80 % of it is used and when a request is denied. The receiver, which is part of this
+// program, checks the signature.
 //
 //	go run ./examples/quota
 //
@@ -66,10 +66,10 @@ func run(ctx context.Context) error {
 			break
 		}
 	}
-	return monitor.Close() // posts what waits
+	return monitor.Close() // posts the waiting events
 }
 
-// receive prints an event, if it is from the holder of the key and not old.
+// receive prints an event if it is recent and signed with the key.
 func receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	at, wrong := strconv.ParseInt(r.Header.Get("Webhook-Timestamp"), 10, 64)
@@ -94,7 +94,7 @@ func receive(w http.ResponseWriter, r *http.Request) {
 	fmt.Printf("received: %s has used %d %% of %s\n", event.Data.Subject, event.Data.Percent, event.Data.Limit)
 }
 
-// user is who asks. A real program takes it from a session or a token.
+// user is the caller. A real program takes it from a session or a token.
 type user string
 
 func (u user) Claim(name string) string {

@@ -1,11 +1,12 @@
-// Command redis allows each user 100 requests per hour and 10 per minute, and anonymous callers the
-// same by address. It counts in Redis, so that any number of processes share the limits.
+// Command redis allows each user 100 requests per hour and 10 per minute, and limits anonymous
+// callers in the same way by address. It counts in Redis, so that any number of processes share the
+// limits.
 //
 //	go run ./examples/redis
 //	for i in $(seq 11); do curl -i -u alice: http://localhost:8080/; done
 //
-// Ten responses are 200. The last one is 429, also after a restart and from another process.
-// Without Redis each process counts by itself, until Redis is back.
+// Ten responses are 200. The last one is 429, even after a restart or from another process. Without
+// Redis, each process counts by itself until Redis is back.
 package main
 
 import (
@@ -29,7 +30,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close() // tells Redis what it has missed
+	defer store.Close() // reports to Redis what it has missed
 	key := httplimit.FirstOf(userOf, httplimit.ClientIP())
 	limit := httplimit.By(key, stint.PerMinute(10), stint.PerHour(100), httplimit.WithStore(store),
 		httplimit.WithName("api"))
@@ -40,8 +41,8 @@ func main() {
 	<-ctx.Done()
 }
 
-// userOf returns who is signed in, or "". A real program checks the password. The prefix keeps a
-// user who is called ip:203.0.113.9 apart from that address.
+// userOf returns the signed-in user, or "". A real program checks the password. The prefix
+// distinguishes a user named ip:203.0.113.9 from that address.
 func userOf(r *http.Request) string {
 	if user, _, ok := r.BasicAuth(); ok {
 		return "user:" + user

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// distant returns an address from which bytes take 40 ms to another one, and 40 ms back. It stands
-// for the network between a region and its Redis.
+// distant returns an address that forwards to another one with a delay of 40 ms in each direction.
+// It stands for the network between a region and its Redis.
 func distant(address string) string {
 	listener, err := net.Listen("tcp", "localhost:0")
 	check(err)

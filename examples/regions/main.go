@@ -1,4 +1,4 @@
-// Command regions is one region of two. Both share one limit, 1,000 requests per minute, in one
+// Command regions is one of two regions. Both share one limit, 1,000 requests per minute, in one
 // Redis that is 80 ms away from both. The limit is leased: a region takes units in blocks, and
 // decides in memory.
 //
@@ -10,7 +10,7 @@
 //	america: 368 of 469 requests allowed, half of the decisions within 5µs
 //	together: 1000 of 1000
 //
-// Together they never allow more than 1,000: a unit that one region holds is in no other.
+// Together they never allow more than 1,000, because no two regions hold the same unit.
 package main
 
 import (
@@ -30,12 +30,12 @@ func main() {
 	name, redis := os.Args[1], os.Args[2]
 	ctx := context.Background()
 	failure := stint.FailurePolicy{
-		Mode:   stint.FailDeny,         // without Redis, allow only what is in the blocks
+		Mode:   stint.FailDeny,         // without Redis, allow only the units of the blocks
 		Budget: 300 * time.Millisecond, // more than a call to Redis takes; the default is 15 ms
 	}
 	store, err := stores.Config{Resilience: resilience.Config{Failure: failure}}.Open(ctx, "redis://"+distant(redis))
 	check(err)
-	defer store.Close() // gives back what is left of the last block
+	defer store.Close() // gives back the rest of the last block
 	lim, err := stint.New(store, stint.PerMinute(1000).WithLease())
 	check(err)
 

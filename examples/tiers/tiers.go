@@ -1,4 +1,4 @@
-// Package tiers is a complete configuration: an example, and what the demo runs without files.
+// Package tiers is a complete example configuration, which the demo uses when it has no files.
 package tiers
 
 import _ "embed"

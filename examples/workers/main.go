@@ -1,6 +1,6 @@
-// Command workers calls an API that allows four calls per second, together with a worker of another
-// language, worker.sh: both have places in one line, in Redis. It pretends to be that API too, asks
-// for a pause once, and prints when each call came.
+// Command workers calls an API that allows four calls per second, together with a worker in another
+// language, worker.sh: both book places in one line, in Redis. It also plays the API, asks for a
+// pause once, and prints when each call arrived.
 //
 //	examples/workers/run.sh
 package main
@@ -50,7 +50,7 @@ func main() {
 	fmt.Printf("%d calls in %v\n", 2*calls, time.Since(theirs.start).Round(time.Millisecond))
 }
 
-// pretend is the API.
+// pretend is the fake API.
 type pretend struct {
 	start  time.Time
 	mu     sync.Mutex
@@ -61,7 +61,7 @@ type pretend struct {
 
 func (p *pretend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" {
-		return // run.sh asks whether it is there
+		return // run.sh checks that the API is up
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package browsertest is for tests of pages: it drives a real Chromium without a window. Under
-// -short such tests are skipped.
+// Package browsertest drives a real Chromium without a window, for tests of pages. With -short,
+// such tests are skipped.
 //
 //	func TestPage(t *testing.T) {
 //		browser := browsertest.Start(t)
@@ -9,9 +9,9 @@
 //		page.Wait(`document.title === "Saved"`)
 //	}
 //
-// Nothing is skipped: a missing Chromium fails the test. A page fails its test at the end for
-// whatever the browser complained of meanwhile: errors in the console, requests that failed, what
-// the content security policy forbids.
+// Otherwise no test is skipped: a missing Chromium fails the test. At the end, a page fails its
+// test for every problem that the browser reported: errors in the console, failed requests,
+// violations of the content security policy.
 package browsertest
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// BinaryEnv names another browser of the family to test with.
+	// BinaryEnv names another Chromium-based browser to test with.
 	BinaryEnv = "STINT_CHROMIUM"
 
 	// startTimeout is long because a test machine may be busy.
@@ -47,8 +47,8 @@ var shared struct {
 	stop    func()
 }
 
-// Main is for the TestMain of a package with several tests in a browser. They share one process,
-// which takes a second to start:
+// Main is for the TestMain of a package with several browser tests. They share one process, which
+// takes a second to start:
 //
 //	func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 func Main(m *testing.M) (code int) {
@@ -61,8 +61,8 @@ func Main(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// Start runs a browser with a profile of its own, which ends with the test. Under [Main] it returns
-// the one that all tests share.
+// Start runs a browser with its own profile, which ends with the test. Under [Main] it returns the
+// browser that all tests share.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	if testing.Short() {
@@ -78,15 +78,15 @@ func Start(t testing.TB) *Browser {
 	if b := shared.browser; b != nil && b.ctx.Err() == nil {
 		return b
 	}
-	if shared.stop != nil { // it has crashed
+	if shared.stop != nil { // the browser has crashed
 		shared.stop()
 	}
 	shared.browser, shared.stop = start(t)
 	return shared.browser
 }
 
-// start runs a browser, three times if need be: on a busy machine one crashes at its start now and
-// then.
+// start runs a browser. It tries up to three times, because on a busy machine a browser
+// occasionally crashes when it starts.
 func start(t testing.TB) (b *Browser, stop func()) {
 	t.Helper()
 	path, err := exec.LookPath(cmp.Or(os.Getenv(BinaryEnv), "chromium"))
@@ -108,7 +108,7 @@ func launch(path string) (*Browser, func(), error) {
 	ctx, stop := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path),
 		chromedp.Headless,
-		chromedp.NoSandbox, // tests run as root in containers, on pages of their own
+		chromedp.NoSandbox, // tests run as root in containers, and only open their own pages
 		chromedp.DisableGPU,
 		chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true),
@@ -128,8 +128,8 @@ func launch(path string) (*Browser, func(), error) {
 	return &Browser{ctx: ctx}, end, chromedp.Do(ctx)
 }
 
-// Page opens an empty tab of a size in pixels, which shares nothing with others: it has its own
-// cookies, storage and window, so that it is never hidden. See [Page.Tab] for others in that
+// Page opens an empty tab of a size in pixels, which shares nothing with other tabs. It has its own
+// cookies, storage and window, and so is never hidden. [Page.Tab] opens another tab in the same
 // window.
 func (b *Browser) Page(t testing.TB, width, height int) *Page {
 	t.Helper()

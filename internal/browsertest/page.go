@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// waitTimeout is how long a page has to become what a test waits for. It is long because a test
-	// machine may be busy.
+	// waitTimeout is how long a test waits for a page to change. It is long because a test machine
+	// may be busy.
 	waitTimeout = time.Minute
 	pollPause   = 25 * time.Millisecond
 )
 
-// Page is a tab. Its methods fail the test when they cannot do what they are asked, so they belong
-// on the test's own goroutine. Elements are named by CSS selectors.
+// Page is a tab. Its methods fail the test when an action fails, so call them only from the test's
+// own goroutine. CSS selectors identify elements.
 type Page struct {
 	t    testing.TB
 	ctx  context.Context
@@ -48,27 +48,27 @@ func (p *Page) Open(url string) {
 }
 
 // Tab opens an empty tab in the window of this one, with which it shares cookies, storage and
-// connections. It is in front: this one, and all others of the window, are hidden until they are
-// shown again.
+// connections. The new tab is in front: this one, and all others of the window, are hidden until
+// they are shown again.
 func (p *Page) Tab() *Page {
 	p.t.Helper()
 	return newPage(p.t, p.ctx, chromedp.WithNewWindow(false))
 }
 
-// Show brings the tab to the front of its window, and hides the others there.
+// Show brings the tab to the front of its window and hides the other tabs in it.
 func (p *Page) Show() {
 	p.t.Helper()
 	call(p, "show the tab", page.BringToFront, cdp.Empty{})
 }
 
-// Expect makes browser errors that contain a text part of the test, such as "401".
+// Expect marks browser errors that contain a text, such as "401", as expected.
 func (p *Page) Expect(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = append(p.expected, text)
 }
 
-// Problems are the browser's errors so far, without expected ones.
+// Problems returns the browser's errors so far, expected ones excluded.
 func (p *Page) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *Page) Problems() []string {
 	})
 }
 
-// Click clicks an element. If the page moves or replaces the element meanwhile, so that the click
-// does not reach it, Click clicks again.
+// Click clicks an element. If the page moves or replaces the element before the click reaches it,
+// Click clicks again.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	watch := `(() => {
@@ -105,9 +105,9 @@ func (p *Page) Type(selector, text string) {
 	p.do("type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
 }
 
-// Press presses keys, wherever the focus is. Those without a character are in package chromedp/kb.
-// As on a keyboard, and unlike with chromedp's own, a page that prevents what a key does gets no
-// character of it.
+// Press presses keys, regardless of the focus. Keys without a character are in package chromedp/kb.
+// As with a keyboard, and unlike with chromedp's own function, a page that prevents the default
+// action of a key gets no character.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
 	for _, key := range keys {
@@ -125,14 +125,14 @@ func (p *Page) Press(keys string) {
 // Resize changes the size of the page.
 func (p *Page) Resize(width, height int) { p.ResizeDense(width, height, 1) }
 
-// ResizeDense is Resize on a screen with that many device pixels to one of the page's.
+// ResizeDense is like Resize, with density device pixels per pixel of the page.
 func (p *Page) ResizeDense(width, height int, density float64) {
 	p.t.Helper()
 	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height), chromedp.EmulateScale(density)))
 }
 
-// Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark". Those that
-// were set before stay.
+// Prefer sets a media feature of the page, such as "prefers-color-scheme" to "dark". Features set
+// before stay set.
 func (p *Page) Prefer(feature, value string) {
 	p.t.Helper()
 	p.preferred = slices.DeleteFunc(p.preferred, func(f *emulation.MediaFeature) bool { return f.Name == feature })
@@ -141,7 +141,7 @@ func (p *Page) Prefer(feature, value string) {
 		emulation.SetEmulatedMediaParams{Features: p.preferred})
 }
 
-// Wait waits until an expression of JavaScript is true.
+// Wait waits until a JavaScript expression is true.
 func (p *Page) Wait(expression string) {
 	p.t.Helper()
 	deadline := time.Now().Add(waitTimeout)
@@ -154,25 +154,25 @@ func (p *Page) Wait(expression string) {
 	}
 }
 
-// WaitText waits until an element holds a text.
+// WaitText waits until an element contains a text.
 func (p *Page) WaitText(selector, text string) {
 	p.t.Helper()
 	p.Wait("document.querySelector(" + Quote(selector) + ")?.textContent.includes(" + Quote(text) + ")")
 }
 
-// Text is the text of an element in the document.
+// Text returns the text of an element in the document.
 func (p *Page) Text(selector string) string {
 	p.t.Helper()
 	return Eval[string](p, "document.querySelector("+Quote(selector)+")?.textContent ?? ''")
 }
 
-// Count is how many elements a selector finds.
+// Count returns the number of elements that match a selector.
 func (p *Page) Count(selector string) int {
 	p.t.Helper()
 	return Eval[int](p, "document.querySelectorAll("+Quote(selector)+").length")
 }
 
-// Screenshot writes the visible part, or all of the page, to a PNG file.
+// Screenshot writes the visible part of the page, or all of it, to a PNG file.
 func (p *Page) Screenshot(file string, all bool) {
 	p.t.Helper()
 	shot := call(p, "take a screenshot", page.CaptureScreenshot,
@@ -181,7 +181,7 @@ func (p *Page) Screenshot(file string, all bool) {
 	p.must(os.WriteFile(file, shot.Data, 0o644), "write a screenshot")
 }
 
-// Eval returns the value of an expression of JavaScript; a promise's, once it has one.
+// Eval returns the value of a JavaScript expression. It waits for a promise to settle.
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
@@ -191,11 +191,11 @@ func Eval[T any](p *Page, expression string) T {
 	return value
 }
 
-// Quote makes a text a string of JavaScript.
+// Quote formats a text as a JavaScript string.
 func Quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
-		return `""` // no string is refused
+		return `""` // strings always marshal
 	}
 	return string(b)
 }

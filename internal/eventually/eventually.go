@@ -1,5 +1,4 @@
-// Package eventually is for tests of things that happen by themselves. They wait for an event, not
-// for a fixed time.
+// Package eventually helps tests wait for asynchronous events instead of for a fixed time.
 package eventually
 
 import (
@@ -9,7 +8,7 @@ import (
 )
 
 const (
-	// patience is long because a test machine may be busy. Only a failing test takes as long.
+	// patience is long because a test machine may be busy. Only a failing test takes that long.
 	patience = time.Minute
 	pause    = 2 * time.Millisecond
 )
@@ -18,7 +17,7 @@ const (
 var errNot = errors.New("not so")
 
 // True waits until a condition is true, and returns how long that took. If it takes too long, the
-// test fails with the description: "the stream has ended".
+// test fails with the description, such as "the stream has ended".
 func True(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	return Nil(t, what, func() error {
@@ -30,7 +29,7 @@ func True(t testing.TB, what string, ok func() bool) time.Duration {
 }
 
 // Nil waits until f returns no error, and returns how long that took. Use it instead of [True] if f
-// can say why not yet.
+// can report what is still missing.
 func Nil(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(pause) {

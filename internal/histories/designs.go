@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Design is the algorithm of another limiter, at one place: without faults, delays and refunds. A
-// test of the benchmarks holds each to the program that is named first, where that runs in a test.
+// Design is a model of another limiter's algorithm in a single process, without faults, delays and
+// refunds. A benchmark test compares each with the first program in its name, if that program can
+// run in a test.
 type Design struct {
 	Name string
-	// New returns a limiter of so many units in a window. It decides on n units of a subject at an
-	// instant since the Unix epoch, in the order of these instants.
+	// New returns a limiter of most units in a window. It decides on n units of a subject at a time
+	// since the Unix epoch. Calls must be in the order of these times.
 	New func(most int64, window time.Duration) (allow func(subject int, at time.Duration, n int64) bool)
-	// Calls is the number of calls of a store for a decision on one limit.
+	// Calls is the number of store calls for a decision on one limit.
 	Calls int
 }
 
-// Designs are the algorithms with which stint is compared.
+// Designs lists the algorithms that stint is compared with.
 var Designs = []Design{
 	{"window from the first request (ulule)", firstRequest(true), 1},
 	{"two-counter estimate (httprate)", twoCounters, 2},
@@ -25,14 +26,14 @@ var Designs = []Design{
 	{"window from the first request (gubernator)", firstRequest(false), 1},
 }
 
-// counter is a number of units in a window, and in the one before.
+// counter holds the number of units in a window and in the previous one.
 type counter struct {
 	begin   time.Duration
 	n, last int64
 }
 
-// firstRequest begins a window with the first request after the last one. It counts what it denies,
-// or does not.
+// firstRequest begins a window with the first request after the previous window. It counts the
+// requests that it denies if denied is true.
 func firstRequest(denied bool) func(int64, time.Duration) func(int, time.Duration, int64) bool {
 	return func(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 		counters := map[int]counter{}
@@ -51,7 +52,7 @@ func firstRequest(denied bool) func(int64, time.Duration) func(int, time.Duratio
 	}
 }
 
-// fixedWindow counts all requests, also those that it denies.
+// fixedWindow counts all requests, including those that it denies.
 func fixedWindow(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	counters := map[int]counter{}
 	return func(subject int, at time.Duration, n int64) bool {
@@ -65,8 +66,8 @@ func fixedWindow(most int64, window time.Duration) func(int, time.Duration, int6
 	}
 }
 
-// twoCounters estimates a sliding window from two fixed ones, as if the requests of the one before
-// had come evenly.
+// twoCounters estimates a sliding window from two fixed ones, as if the requests of the previous
+// window had been evenly spread.
 func twoCounters(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	counters := map[int]counter{}
 	return func(subject int, at time.Duration, n int64) bool {
@@ -88,7 +89,7 @@ func twoCounters(most int64, window time.Duration) func(int, time.Duration, int6
 	}
 }
 
-// gcra has a burst of a whole window, which refills evenly.
+// gcra allows a burst of a whole window, which refills evenly.
 func gcra(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	each, refilled := window/time.Duration(most), map[int]time.Duration{}
 	return func(subject int, at time.Duration, n int64) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Windows counts the admissions of every subject in every window of its limits, from what callers
-// saw: each happened at some instant from its call to its return.
+// Windows counts the admissions of every subject in every window of its limits, as callers observe
+// them: each happened at some instant between its call and its return.
 //
 // It misses no excess. Let S be admissions of one subject that surely fell into one window
 // (t, t+W], because they were called after t and had returned by t+W, and let x be the last of S to
@@ -16,8 +16,8 @@ import (
 // Since x returned by t+W, the window that ends with the return of x begins at t or earlier, so it
 // surely contains all of S. Admit counts that window when x is added.
 //
-// It is exact: stamps are not rounded, and what is not surely in a window is not counted. An entry
-// takes 16 bytes and is dropped when its window has passed, so the memory is bounded by the
+// It is exact: times are not rounded, and admissions that may lie outside a window are not counted.
+// An entry takes 16 bytes and is dropped when its window has passed, so memory is bounded by the
 // admissions of the longest window.
 type Windows struct {
 	limits  []*stint.Limit
@@ -29,11 +29,11 @@ type Windows struct {
 // track is one subject under one limit.
 type track struct{ limit, subject int }
 
-// entries are the admissions of a track that a window may yet contain, by their calls.
+// entries holds the admissions of a track that a window may still contain, ordered by call time.
 type entries struct {
 	list          []entry
 	all, degraded int64
-	last          time.Duration // when the latest returned
+	last          time.Duration // when the latest admission returned
 }
 
 type entry struct {
@@ -41,7 +41,7 @@ type entry struct {
 	all, degraded int32
 }
 
-// NewWindows counts under sliding and fixed limits, which are known by their place in the list.
+// NewWindows counts under sliding and fixed limits, which Admit identifies by their index.
 func NewWindows(limits ...*stint.Limit) *Windows {
 	w := &Windows{limits: limits, tracks: map[track]*entries{}}
 	for _, l := range limits {
@@ -50,10 +50,10 @@ func NewWindows(limits ...*stint.Limit) *Windows {
 	return w
 }
 
-// Admit adds an admission of n units under a limit. Admissions are added in the order of their
-// returns. It returns the units that were surely admitted in the window that ends with the return,
-// and how many of them were admitted without the store. All times are since the Unix epoch, or any
-// other instant at which a fixed window begins.
+// Admit adds an admission of n units under a limit. Admissions must be added in the order of their
+// returns. Admit returns the units that were surely admitted in the window that ends with the
+// return, and how many of them were admitted without the store. All times are since the Unix epoch,
+// or since any other instant at which a fixed window begins.
 func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, degraded bool) (all, without int64) {
 	if to-w.swept > w.longest {
 		w.sweep(to)
@@ -70,14 +70,14 @@ func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, deg
 	}
 	e.drop(begin)
 	if from <= begin {
-		return 0, 0 // it is surely in no window
+		return 0, 0 // the admission is not surely in any window
 	}
 	e.add(from, n, degraded)
 	return e.all, e.degraded
 }
 
-// Withdraw takes units of an admission back, from now on: a refund may have made room.
-// It can be undone by a negative number.
+// Withdraw removes units of an admission from now on, because a refund may have made room. A
+// negative number undoes it.
 func (w *Windows) Withdraw(limit, subject int, from time.Duration, n int64, degraded bool) {
 	if e := w.tracks[track{limit, subject}]; e != nil {
 		if _, found := e.find(from); found {
@@ -103,7 +103,7 @@ func (e *entries) add(from time.Duration, n int64, degraded bool) {
 	}
 }
 
-// drop forgets what was called by an instant.
+// drop removes the entries that were called at begin or earlier.
 func (e *entries) drop(begin time.Duration) {
 	n := 0
 	for ; n < len(e.list) && e.list[n].from <= begin; n++ {
@@ -113,7 +113,7 @@ func (e *entries) drop(begin time.Duration) {
 	e.list = e.list[n:]
 }
 
-// sweep forgets subjects of whom no window has anything any more.
+// sweep removes subjects that no longer have admissions in any window.
 func (w *Windows) sweep(now time.Duration) {
 	w.swept = now
 	for t, e := range w.tracks {

@@ -7,7 +7,7 @@ import (
 
 const host = "shop.example"
 
-// appendLine appends a request as a line of the log. What it writes needs no escapes.
+// appendLine appends a request as a line of the log. The values it writes need no escaping.
 func (c *people) appendLine(b []byte, e *event, at time.Time) []byte {
 	path := e.path
 	if e.number >= 0 {
@@ -30,7 +30,7 @@ func (c *people) appendLine(b []byte, e *event, at time.Time) []byte {
 	return append(b, "}\n"...)
 }
 
-// plan is that of a member: one in ten pays.
+// plan returns the plan of a member: one in ten has a paid plan.
 func (p *person) plan() string {
 	if p.number%10 == 3 {
 		return "pro"

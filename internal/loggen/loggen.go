@@ -1,7 +1,7 @@
-// Package loggen generates access logs of an invented shop with an API: a few people come often and
-// most rarely, days are busier than nights and weekdays than weekends, a crawler reads the catalog
-// at night, and once someone tries passwords. The same options generate the same bytes, so that
-// examples, tests and benchmarks can be repeated.
+// Package loggen generates access logs of an invented shop with an API. A few users come often and
+// most rarely, days are busier than nights and weekdays busier than weekends, a crawler reads the
+// catalog at night, and once an attacker tries passwords. The same options generate the same bytes,
+// so examples, tests and benchmarks are repeatable.
 package loggen
 
 import (
@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// Options set up a log. Zero fields have defaults.
+// Options configures a log. Zero fields have defaults.
 type Options struct {
-	// Seed makes logs differ.
+	// Seed selects one of many logs.
 	Seed uint64
-	// Lines is how many lines there are: 100,000 by default.
+	// Lines is the number of lines: 100,000 by default.
 	Lines int
-	// From is when the log begins: by default on Monday, March 2, 2026, at midnight UTC.
+	// From is the beginning of the log: by default Monday, March 2, 2026, at midnight UTC.
 	From time.Time
-	// Span is how long it lasts, in whole minutes: three days by default.
+	// Span is the length of the log, in whole minutes: three days by default.
 	Span time.Duration
-	// Users is how many people there are: 2,000 by default.
+	// Users is the number of users: 2,000 by default.
 	Users int
-	// JSON writes lines of JSON instead of the combined format. They have milliseconds, and more:
-	// the host, the API key and the plan of those who have one.
+	// JSON writes lines of JSON instead of the combined format. They have times in milliseconds and
+	// additional fields: the host, and the API key and the plan of users who have one.
 	JSON bool
 }
 
-// Mapping says where lines of JSON hold what is not in a usual field.
+// Mapping locates the values that lines of JSON hold in unusual fields.
 const Mapping = "header:X-Api-Key=api_key,claim:plan=plan"
 
-// Generate writes a log in order of time.
+// Generate writes a log in chronological order.
 func Generate(w io.Writer, o Options) error {
 	o.Lines = cmp.Or(o.Lines, 100_000)
 	o.Span = cmp.Or(o.Span, 3*24*time.Hour)

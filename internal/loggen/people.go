@@ -8,16 +8,16 @@ import (
 
 // event is one request.
 type event struct {
-	at     time.Duration // since the minute began
+	at     time.Duration // since the beginning of the minute
 	who    person
 	method string
 	path   string
-	number int // after the path; none if negative
+	number int // appended to the path, unless negative
 	status int
 	bytes  int
 }
 
-// person is the sender of requests. Addresses are from documentation ranges.
+// person is a client that sends requests. Addresses are from documentation ranges.
 type person struct {
 	client netip.Addr
 	number int  // of a user; negative for anonymous visitors
@@ -35,7 +35,7 @@ type people struct {
 	options *Options
 	random  *rand.Rand
 	often   *rand.Zipf
-	crawled int // pages that the crawler has seen
+	crawled int // number of pages that the crawler has read
 }
 
 func newPeople(o *Options, random *rand.Rand) *people {
@@ -65,7 +65,7 @@ func (c *people) minute(events []event, n counts) []event {
 	return events
 }
 
-// visit appends the requests of a click: a page, and then what the page loads.
+// visit appends the requests of a click: a page, followed by what the page loads.
 func (c *people) visit(events []event, requests int) []event {
 	who := c.person(int(c.often.Uint64()))
 	at := c.within(time.Minute)
@@ -87,7 +87,7 @@ func (c *people) visit(events []event, requests int) []event {
 	return events
 }
 
-// call draws a call of the API.
+// call draws an API call.
 func (c *people) call(member bool) (method, path string, number, bytes int) {
 	switch n := c.random.IntN(10); {
 	case n < 4:
@@ -101,7 +101,7 @@ func (c *people) call(member bool) (method, path string, number, bytes int) {
 	}
 }
 
-// person returns a user, the same one every time.
+// person returns the user with a number, always the same one.
 func (c *people) person(number int) person {
 	traits := mix(c.options.Seed, uint64(number))
 	p := person{number: number, member: traits%5 < 2, agent: browsers()[traits>>8%4]}
@@ -124,10 +124,10 @@ func browsers() [4]string {
 	}
 }
 
-// within returns a moment of that time.
+// within returns a random time below d.
 func (c *people) within(d time.Duration) time.Duration {
 	return time.Duration(c.random.Int64N(int64(d)))
 }
 
-// mix returns bits that look random, the same for the same numbers.
+// mix returns pseudorandom bits that depend only on its arguments.
 func mix(seed, n uint64) uint64 { return rand.NewPCG(seed, n).Uint64() }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// schedule is how many lines of each kind each minute has.
+// schedule holds the number of lines of each kind for each minute.
 type schedule struct {
-	people, crawl, attack []float64 // by minute, the share of lines in it; each adds up to its number of lines
+	people, crawl, attack []float64 // by minute; may be fractional, and the sum is the number of lines of the kind
 }
 
-// counts is how many lines of each kind one minute has.
+// counts holds the number of lines of each kind for one minute.
 type counts struct{ people, crawl, attack int }
 
-// The shares of the lines that are the crawler's and the attacker's.
+// The crawler's and the attacker's shares of the lines.
 const (
 	crawlShare  = 0.04
 	attackShare = 0.03
@@ -41,7 +41,8 @@ func newSchedule(o *Options) *schedule {
 	return s
 }
 
-// activity is how much goes on: least at 3 a.m., most at 3 p.m., and less on weekends.
+// activity returns the level of activity: lowest at 3 a.m., highest at 3 p.m., and lower on
+// weekends.
 func activity(at time.Time) float64 {
 	hour := float64(at.Hour()) + float64(at.Minute())/60
 	level := 0.1 + math.Pow(0.5-0.5*math.Cos(2*math.Pi*(hour-3)/24), 1.5)
@@ -51,7 +52,7 @@ func activity(at time.Time) float64 {
 	return level
 }
 
-// scale makes weights add up to n, and returns n, or 0 if there are no weights.
+// scale scales weights to add up to n, and returns n, or 0 if there are no weights.
 func scale(weights []float64, n int) int {
 	sum := 0.0
 	for _, w := range weights {
@@ -66,7 +67,7 @@ func scale(weights []float64, n int) int {
 	return n
 }
 
-// minutes yields the counts of each minute. What rounding takes from one, it gives to a later one.
+// minutes yields the counts of each minute. Fractions of a line carry over to later minutes.
 func (s *schedule) minutes() iter.Seq2[int, counts] {
 	return func(yield func(int, counts) bool) {
 		var people, crawl, attack rounder

@@ -1,6 +1,6 @@
-// Package proxytest is for tests: it runs nginx, Caddy and HAProxy with the configurations in
-// examples/proxies, and stint itself, as processes that end with the test. A missing program fails
-// the test; under -short the test is skipped.
+// Package proxytest runs nginx, Caddy and HAProxy with the configurations in examples/proxies, and
+// stint itself, as processes that end with the test. A missing program fails the test; with -short
+// the test is skipped.
 package proxytest
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
-// Find returns the path of a program, and fails the test without it.
+// Find returns the path of a program, and fails the test if it is not installed.
 func Find(t testing.TB, name, debian string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skipf("needs %s: make test runs it", name)
 	}
-	for _, at := range []string{name, filepath.Join("/usr/sbin", name)} { // which not all users search
+	for _, at := range []string{name, filepath.Join("/usr/sbin", name)} { // not in every user's PATH
 		if path, err := exec.LookPath(at); err == nil {
 			return path
 		}
@@ -51,7 +51,7 @@ func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	p := &Process{cmd, make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // its output says how it ended
+		_ = cmd.Wait() // the output describes how it ended
 	}()
 	t.Cleanup(func() {
 		p.Kill()
@@ -62,13 +62,13 @@ func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	return p
 }
 
-// Kill ends the process, and returns when it has ended.
+// Kill kills the process and waits for it to end.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.done
 }
 
-// Pause makes the process accept connections and answer none.
+// Pause makes the process accept connections without answering any.
 func (p *Process) Pause(t testing.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(redistest.Stop); err != nil {
@@ -77,9 +77,9 @@ func (p *Process) Pause(t testing.TB) {
 	redistest.AwaitStopped(p.cmd.Process.Pid)
 }
 
-// FreeAddress returns an address of this host that nobody listens on. Its port is below the range
-// that the system hands out by itself, above those of redistest and its cluster buses, and does not
-// begin with 3000, which shipped files have. A UDP socket reserves it until the test ends: no other
+// FreeAddress returns an unused address of this host. Its port is below the range of ports that the
+// system assigns, above those of redistest and its cluster buses, and does not begin with 3000,
+// which shipped files use. A UDP socket reserves the address until the test ends, so that no other
 // test gets it, in any process.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
@@ -99,7 +99,7 @@ func FreeAddress(t testing.TB) string {
 	return ""
 }
 
-// AwaitDial returns when somebody listens on an address.
+// AwaitDial waits until an address accepts connections.
 func AwaitDial(t testing.TB, address string) {
 	t.Helper()
 	eventually.Nil(t, "somebody listens on "+address, func() error {

@@ -8,39 +8,39 @@ import (
 	"testing"
 )
 
-// Proxy is a proxy whose configuration is shipped.
+// Proxy is a proxy with a shipped configuration.
 type Proxy struct {
 	Name  string
 	start func(testing.TB, Setup)
-	// Closed is the change to the configuration that refuses requests while stint is down, and
-	// ClosedStatus the status of the answer.
+	// Closed is a change to the configuration that rejects requests while stint is down, and
+	// ClosedStatus the status of the response.
 	Closed       []string
 	ClosedStatus int
 }
 
-// Start starts the proxy, and returns when it accepts connections.
+// Start starts the proxy and waits until it accepts connections.
 func (p Proxy) Start(t testing.TB, s Setup) {
 	t.Helper()
 	p.start(t, s)
 	AwaitDial(t, s.Address)
 }
 
-// Setup is how a proxy runs: its shipped files, its directory, and the addresses that replace those
-// in these files. Changes are pairs of an old and a new text.
+// Setup describes how a proxy runs: its shipped files, its directory, and the addresses that
+// replace those in the files. Changes are pairs of an old and a new text.
 type Setup struct {
 	Shipped, Dir                string
 	Address, Stint, Application string
 	Changes                     []string
 }
 
-// What shipped files have instead of the addresses of a Setup.
+// Addresses in shipped files that those of a Setup replace.
 const (
 	shippedStint       = "127.0.0.1:8080"
 	shippedApplication = "127.0.0.1:3000"
 )
 
-// Proxies wait longer for stint than as shipped, because a busy machine may stall it, and the wait
-// is not what is tested.
+// Test proxies wait longer for stint than shipped ones, because a busy machine may stall stint, and
+// the wait is not under test.
 const (
 	shippedTimeout = "100ms"
 	timeout        = "1500ms"
@@ -80,7 +80,7 @@ var Nginx = Proxy{
 	Name: "nginx",
 	start: func(t testing.TB, p Setup) {
 		Install(t, p.Dir, filepath.Join(p.Shipped, "nginx/client_headers.conf"))
-		// Files that would be written elsewhere are kept in the prefix.
+		// Keep files in the prefix that nginx would write elsewhere.
 		file := p.configure(t, "nginx/nginx.conf", "listen 8000;", "listen "+p.Address+";", "\nhttp {\n", "\nhttp {\n"+
 			"access_log off; client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n")
 		Launch(t, nil, Find(t, "nginx", "nginx-light"), "-e", "stderr", "-p", p.Dir, "-c", file,
@@ -90,13 +90,13 @@ var Nginx = Proxy{
 	ClosedStatus: http.StatusInternalServerError,
 }
 
-// Caddy uses what forward_auth expands to.
+// Caddy uses the expanded form of forward_auth.
 var Caddy = Proxy{
 	Name: "caddy",
 	start: func(t testing.TB, p Setup) {
 		_, port, _ := strings.Cut(p.Address, ":")
 		file := p.configure(t, "caddy/Caddyfile", "\n:8000 {\n", "\n:"+port+" {\nbind 127.0.0.1\n",
-			"\n{\n\tservers {\n", "\n{\n\tadmin off\n\tservers {\n") // its port is the whole machine's
+			"\n{\n\tservers {\n", "\n{\n\tadmin off\n\tservers {\n") // the admin port is shared by the whole machine
 		Launch(t, []string{"HOME=" + p.Dir, "XDG_CONFIG_HOME=" + p.Dir, "XDG_DATA_HOME=" + p.Dir},
 			Find(t, "caddy", "caddy"), "run", "--config", file, "--adapter", "caddyfile")
 	},
@@ -109,7 +109,7 @@ var Caddy = Proxy{
 var HAProxy = Proxy{
 	Name: "haproxy",
 	start: func(t testing.TB, p Setup) {
-		// Abstract sockets are the whole machine's.
+		// Abstract sockets are shared by the whole machine.
 		_, port, _ := strings.Cut(p.Address, ":")
 		socket := []string{"abns@stint", "abns@stint-test-" + port}
 		script := Install(t, p.Dir, filepath.Join(p.Shipped, "haproxy/stint.lua"),

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
-// BuildStint returns the path of the program. It builds the program, unless STINT_BINARY says where
-// it is: make test builds it once for all packages.
+// BuildStint returns the path of the program. It builds the program, unless STINT_BINARY holds the
+// path: make test builds the program once for all packages.
 func BuildStint(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
@@ -29,14 +29,14 @@ func BuildStint(t testing.TB) string {
 	}
 	path := filepath.Join(t.TempDir(), "stint")
 	build := exec.Command("go", "build", "-o", path, module+"/cmd/stint")
-	build.Dir = strings.TrimSpace(string(root)) // other modules do not have what it needs
+	build.Dir = strings.TrimSpace(string(root)) // other modules lack its dependencies
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path
 }
 
-// Stint is a limiter.
+// Stint is a limiter that runs as a process.
 type Stint struct {
 	path    string
 	args    []string
@@ -44,8 +44,8 @@ type Stint struct {
 	*Process
 }
 
-// NewStint returns a limiter that has not been started. Its store is an empty one in memory at each
-// start, unless the arguments say otherwise.
+// NewStint returns a limiter that has not been started. Each start begins with an empty store in
+// memory, unless the arguments select another store.
 func NewStint(t testing.TB, path string, args ...string) *Stint {
 	t.Helper()
 	s := &Stint{path: path, Address: FreeAddress(t)}
@@ -53,7 +53,7 @@ func NewStint(t testing.TB, path string, args ...string) *Stint {
 	return s
 }
 
-// Start returns when requests are answered.
+// Start starts the limiter and waits until it answers requests.
 func (s *Stint) Start(t testing.TB) {
 	t.Helper()
 	s.Process = Launch(t, nil, s.path, s.args...)

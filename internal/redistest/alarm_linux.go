@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// alarm wakes one goroutine at a time that others may change. It is a timer of the kernel because
-// those of Go, in a process with nothing else to do, are late by up to a millisecond.
+// alarm wakes one goroutine, and other goroutines may change the time. It is a kernel timer,
+// because Go's timers are late by up to a millisecond in a process that has nothing else to do.
 type alarm struct {
 	fd   int
 	file *os.File
@@ -23,7 +23,8 @@ func newAlarm() (*alarm, error) {
 	return &alarm{int(fd), os.NewFile(fd, "alarm")}, nil
 }
 
-// set lets wait return after d, whatever was set before. It must not run beside close.
+// set makes wait return after d and replaces any earlier setting. It must not run concurrently with
+// close.
 func (a *alarm) set(d time.Duration) {
 	spec := [2]syscall.Timespec{ // every, first
 		1: syscall.NsecToTimespec(max(1, d.Nanoseconds())),

@@ -4,12 +4,12 @@ package redistest
 
 import "time"
 
-// alarm wakes one goroutine at a time that others may change.
+// alarm wakes one goroutine, and other goroutines may change the time.
 type alarm struct{ timer *time.Timer }
 
 func newAlarm() (*alarm, error) { return &alarm{time.NewTimer(never)}, nil }
 
-// set lets wait return after d, whatever was set before.
+// set makes wait return after d and replaces any earlier setting.
 func (a *alarm) set(d time.Duration) { a.timer.Reset(d) }
 
 func (a *alarm) wait() { <-a.timer.C }

@@ -17,9 +17,8 @@ import (
 //go:embed clock/shift.c
 var shiftSource []byte
 
-// StartFakeTime runs a server whose wall clock [Server.SetClockOffset] can step and
-// [Server.StopClock] can stop while it runs. It needs Linux and a C compiler, as the race detector
-// does.
+// StartFakeTime runs a server with a wall clock that tests can step with [Server.SetClockOffset]
+// and stop with [Server.StopClock]. It needs Linux and a C compiler, as the race detector does.
 func StartFakeTime(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
@@ -28,7 +27,7 @@ func StartFakeTime(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// fakeTime gives a server that is not started yet a clock that can be set.
+// fakeTime gives a server that has not been started an adjustable clock.
 func (s *Server) fakeTime(t testing.TB) {
 	t.Helper()
 	lib, err := buildShift(s.dir)
@@ -42,13 +41,14 @@ func (s *Server) fakeTime(t testing.TB) {
 	s.env = []string{"LD_PRELOAD=" + lib, "STINT_CLOCK=" + s.clock}
 }
 
-// setClock writes how far the clock is ahead, or when it stands still, in microseconds.
+// setClock writes how far the clock is ahead, or the time at which it stands still, in
+// microseconds.
 func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	t.Helper()
 	if s.clock == "" {
 		t.Fatal("redistest: to set a clock, the server must be one of StartFakeTime")
 	}
-	// Written in place: the server has the file mapped.
+	// Write in place, because the server has the file mapped.
 	f, err := os.OpenFile(s.clock, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
@@ -59,14 +59,14 @@ func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	}
 }
 
-// StopClock lets the wall clock of a server of [StartFakeTime] stand still at a time: no key
-// expires, however slow the machine is, until the clock is set again.
+// StopClock stops the wall clock of a server of [StartFakeTime] at a time. No key expires, however
+// slow the machine is, until the clock is set again.
 func (s *Server) StopClock(t testing.TB, at time.Time) {
 	t.Helper()
 	s.setClock(t, 0, at.UnixMicro())
 }
 
-// SetClockOffset puts the wall clock of a server of [StartFakeTime] ahead of the true time by d, or
+// SetClockOffset sets the wall clock of a server of [StartFakeTime] ahead of the true time by d, or
 // behind it if d is negative. The offset survives a restart.
 func (s *Server) SetClockOffset(t testing.TB, d time.Duration) {
 	t.Helper()

@@ -15,15 +15,15 @@ const (
 	clusterSlots   = 16384
 )
 
-// Cluster is a Redis Cluster of three masters with a replica each.
+// Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct {
-	Nodes []*Server // the first three were started as masters, node i+3 as replica of node i
+	Nodes []*Server // the first three were started as masters; node i+3 was started as replica of node i
 }
 
-// StartCluster returns when every node reports a healthy cluster and every replica is in step. The
-// arguments are further configuration of all nodes. A master that does not answer is not replaced,
-// unless [Failover] is among them: on a busy machine a second without an answer is normal, and a
-// failover loses writes.
+// StartCluster starts a cluster and waits until every node reports it as healthy and every replica
+// has caught up. The arguments are further configuration for all nodes. A master that does not
+// answer is not replaced, unless [Failover] is among the arguments: on a busy machine a second
+// without an answer is normal, and a failover loses writes.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -31,9 +31,9 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	args = append([]string{
 		"--cluster-enabled", "yes",
 		"--cluster-config-file", "nodes.conf",
-		Failover[0], Failover[1], // nodes also get to know each other sooner
-		// A replica takes over however long it was cut off: tests cut it off to make a failover
-		// lose writes.
+		Failover[0], Failover[1], // also makes nodes discover each other sooner
+		// A replica takes over regardless of how long it was cut off: tests cut it off to make a
+		// failover lose writes.
 		"--cluster-replica-validity-factor", "0",
 		"--repl-ping-replica-period", "1",
 	}, args...)
@@ -56,8 +56,8 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return c
 }
 
-// Failover is an argument of [StartCluster] for tests of what happens without a master: a dead one
-// is replaced after a node timeout of one second and a little more.
+// Failover is an argument of [StartCluster] for tests without a master. A dead master is replaced
+// shortly after a node timeout of one second.
 var Failover = []string{"--cluster-node-timeout", "1000"}
 
 // Addrs returns the addresses of all nodes.
@@ -90,7 +90,7 @@ func (c *Cluster) SlotOf(t testing.TB, key string) int {
 	return 0
 }
 
-// running returns the nodes that run.
+// running returns the running nodes.
 func (c *Cluster) running() []*Server {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node *Server) bool { return node.proc == nil })
 }
@@ -113,7 +113,7 @@ func (c *Cluster) MasterOf(t testing.TB, key string) *Server {
 	return nil
 }
 
-// ReplicaOf returns the replica of a master, as that master sees it.
+// ReplicaOf returns the replica that a master reports.
 func (c *Cluster) ReplicaOf(t testing.TB, master *Server) *Server {
 	t.Helper()
 	view, err := clusterView(master)
@@ -135,8 +135,8 @@ func (c *Cluster) ReplicaOf(t testing.TB, master *Server) *Server {
 	return nil
 }
 
-// AwaitOK returns when all nodes run, agree that the cluster is healthy, and every master has its
-// replica in step. It is also what to call after a node was restarted.
+// AwaitOK waits until all nodes run and agree that the cluster is healthy, and every master has a
+// replica that has caught up. Call it also after a node was restarted.
 func (c *Cluster) AwaitOK(t testing.TB) {
 	t.Helper()
 	await(t, "the cluster is healthy", func() error {
@@ -150,14 +150,14 @@ func (c *Cluster) AwaitOK(t testing.TB) {
 }
 
 // MigrateSlot moves a slot and its keys between two masters while clients use them, as redis-cli
-// --cluster reshard does, and returns when every running node knows the new owner.
+// --cluster reshard does, and waits until every running node knows the new owner.
 func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 	t.Helper()
 	n := strconv.Itoa(slot)
 	fromID, toID := from.CLI(t, "CLUSTER", "MYID"), to.CLI(t, "CLUSTER", "MYID")
 	to.CLI(t, "CLUSTER", "SETSLOT", n, "IMPORTING", fromID)
 	from.CLI(t, "CLUSTER", "SETSLOT", n, "MIGRATING", toID)
-	// From here on the old owner creates no key in the slot, so this ends.
+	// From here on, the old owner creates no keys in the slot, so the loop ends.
 	migrate := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000"}
 	if to.password != "" {
 		migrate = append(migrate, "AUTH", to.password)
@@ -170,7 +170,7 @@ func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 		}
 		from.CLI(t, append(migrate[:len(migrate):len(migrate)], keys...)...)
 	}
-	// The new owner first, else nobody would own the slot for a moment.
+	// The new owner comes first; otherwise the slot would briefly have no owner.
 	informed := []*Server{to, from}
 	for _, node := range c.running() {
 		if node != to && node != from && isMaster(node) {
@@ -183,8 +183,8 @@ func (c *Cluster) MigrateSlot(t testing.TB, slot int, from, to *Server) {
 	await(t, "all know the slot's new owner", func() error { return c.allSeeOwner(slot, to) })
 }
 
-// allSeeOwner returns nil when every running node reports a working cluster with srv as the owner
-// of the slot.
+// allSeeOwner returns nil if every running node reports a working cluster with srv as the owner of
+// the slot.
 func (c *Cluster) allSeeOwner(slot int, srv *Server) error {
 	for _, node := range c.running() {
 		if err := stateOK(node); err != nil {
@@ -234,8 +234,8 @@ func (c *Cluster) healthy(node *Server) error {
 	if masters != clusterMasters || replicas != len(c.Nodes)-clusterMasters {
 		return fmt.Errorf("sees %d masters and %d replicas", masters, replicas)
 	}
-	// Clients ask a node for the others. It leaves out replicas of which it has not heard yet how
-	// far they are.
+	// Clients ask a node for the other nodes. Its reply omits replicas whose replication offset it
+	// does not yet know.
 	slots, err := node.Do("CLUSTER", "SLOTS")
 	if err != nil {
 		return err
@@ -251,8 +251,8 @@ func (c *Cluster) healthy(node *Server) error {
 	return nil
 }
 
-// assignSlots gives each master a third of the slots, and an epoch of its own so that the nodes
-// need not settle who is first.
+// assignSlots gives each master a third of the slots, and an epoch of its own, so that the nodes do
+// not have to resolve a conflict of epochs.
 func (c *Cluster) assignSlots(t testing.TB) {
 	t.Helper()
 	for i, node := range c.Nodes {
@@ -301,7 +301,7 @@ func (c *Cluster) meet(t testing.TB) {
 	}
 }
 
-// each calls f for all nodes at once.
+// each calls f for all nodes concurrently.
 func (c *Cluster) each(f func(*Server) error) error {
 	errs := make([]error, len(c.Nodes))
 	var wg sync.WaitGroup

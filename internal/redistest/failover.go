@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// LossyFailover loses what is written to the master of the key while write runs, and nothing that
-// was written before: it cuts off the replica first, which takes over by itself after the master is
-// killed. It returns how long it took from the kill until every running node was ready. The old
-// master stays dead; restart it and call [Cluster.AwaitOK] for a further failover.
+// LossyFailover loses what is written to the master of the key while write runs, but nothing that
+// was written before: it first cuts off the replica, which takes over by itself after the master is
+// killed. It returns the time from the kill until every running node was ready. The old master
+// stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
 //
-// A plain kill would lose nothing on one host: what a master has answered has usually reached its
-// replica.
+// A plain kill would lose nothing on one host, because writes that a master has acknowledged have
+// usually reached its replica.
 func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Duration {
 	t.Helper()
 	slot := c.SlotOf(t, key)
@@ -28,9 +28,9 @@ func (c *Cluster) LossyFailover(t testing.TB, key string, write func()) time.Dur
 	})
 }
 
-// LossyFailover is [Cluster.LossyFailover] for the one master there is. Write must return within
-// five seconds: the sentinels do not promote a replica that was cut off for longer than ten times
-// their timeout for a dead server.
+// LossyFailover is like [Cluster.LossyFailover], for the only master. Write must return within five
+// seconds: the sentinels do not promote a replica that was cut off for longer than ten times the
+// time after which they consider a server dead.
 func (s *Sentinel) LossyFailover(t testing.TB, write func()) time.Duration {
 	t.Helper()
 	master, err := s.currentMaster()
@@ -61,12 +61,12 @@ func lossyFailover(t testing.TB, master, replica *Server, write func(), over fun
 		t.Fatalf("redistest: waiting for the failover: %v", err)
 	}
 	took := time.Since(killed)
-	// For when it becomes a replica again.
+	// The replica needs it when it becomes a replica again.
 	replica.CLI(t, "CONFIG", "SET", "masterauth", masterauth)
 	return took
 }
 
-// inStep returns nil when the replica has all that the master had when asked.
+// inStep returns nil if the replica has everything that the master had at the time of the call.
 func inStep(master, replica *Server) error {
 	want, err := replicationInfo(master, "master_repl_offset")
 	if err != nil {
@@ -84,7 +84,7 @@ func inStep(master, replica *Server) error {
 	return nil
 }
 
-// isCutOff returns nil when both ends know that they are not connected.
+// isCutOff returns nil if both ends know that they are disconnected.
 func isCutOff(master, replica *Server) error {
 	if n, err := replicationInfo(master, "connected_slaves"); err != nil || n != "0" {
 		return fmt.Errorf("%s has %q replicas, error %v", master.Addr(), n, err)

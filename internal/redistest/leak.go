@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// goroutineSlack is for what the runtime, the testing package and the network poller start by
-// themselves.
+// goroutineSlack allows for goroutines that the runtime, the testing package and the network poller
+// start.
 const goroutineSlack = 2
 
-// CheckGoroutines fails the test unless the number of goroutines is back, within five seconds, to
-// what [runtime.NumGoroutine] returned before. Each running [Server] has one, so start them before
-// counting.
+// CheckGoroutines fails the test unless the number of goroutines returns, within five seconds, to
+// an earlier result of [runtime.NumGoroutine]. Each running [Server] has one goroutine, so start
+// servers before counting.
 func CheckGoroutines(t testing.TB, before int) {
 	t.Helper()
 	if err := checkGoroutines(before, 5*time.Second); err != nil {

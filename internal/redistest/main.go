@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// Main is for the TestMain of a package whose examples use a Redis, which they find in REDIS_URL:
+// Main is for the TestMain of a package whose examples use the Redis in REDIS_URL:
 //
 //	func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 //
-// It starts a server for them and runs the tests. Under -short it starts none and skips the
+// It starts a server for them and runs the tests. With -short, it starts no server and skips the
 // examples.
 func Main(m *testing.M) (code int) {
 	flag.Parse()

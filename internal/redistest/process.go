@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// process is a running child.
+// process is a running child process.
 type process struct {
 	pid  int
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the child has ended and was waited for
+	done chan struct{} // closed when the child has ended and been waited for
 }
 
-// startProcess runs cmd. The goroutine that starts it keeps its thread for as long as the child
-// lives, because the system ends the child with the thread that started it, not with the whole
-// process.
+// startProcess runs cmd. The goroutine that starts the child stays locked to its thread until the
+// child ends, because the system kills the child when the thread that started it ends, not when the
+// whole process does.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	endWithParent(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}
@@ -34,7 +34,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // its log says how it ended
+		_ = cmd.Wait() // the log describes how it ended
 		close(p.done)
 	}()
 	if err := <-started; err != nil {
@@ -51,8 +51,8 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// AwaitStopped waits until a process that was sent [Stop] has stopped: on a busy machine it may
-// answer once more before that. Where there is no /proc, it does not wait.
+// AwaitStopped waits until a process that was sent [Stop] has stopped, because on a busy machine it
+// may answer once more before that. On systems without /proc, it does not wait.
 func AwaitStopped(pid int) {
 	for range 1000 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -69,8 +69,8 @@ type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
-// poll calls f until it returns nil or a stop, and returns its last error when that takes longer
-// than the timeout.
+// poll calls f until it returns nil or a stop. If that takes longer than the timeout, poll returns
+// the last error.
 func poll(timeout, every time.Duration, f func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -82,7 +82,7 @@ func poll(timeout, every time.Duration, f func() error) error {
 	}
 }
 
-// await polls until f returns nil, and fails the test if it does not.
+// await polls until f returns nil, and fails the test if that takes too long.
 func await(t testing.TB, what string, f func() error) {
 	t.Helper()
 	if err := poll(startTimeout, 20*time.Millisecond, f); err != nil {

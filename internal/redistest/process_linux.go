@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// endWithParent makes the system kill the child when this process dies, however it dies.
+// endWithParent makes the system kill the child when this process ends for any reason.
 func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

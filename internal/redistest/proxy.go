@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// never is a wait that ends only when an alarm is set anew.
+// never is a wait that ends only when the alarm is set again.
 const never = time.Duration(math.MaxInt64)
 
 // Direction is the direction of a message.
@@ -22,20 +22,20 @@ const (
 	Replies                   // to the client
 )
 
-// Proxy sits between clients and one Redis server and behaves like a network.
+// Proxy forwards between clients and one Redis server and behaves like a network.
 //
 // Faults may be set at any time, from any goroutine. They apply at once to all present and future
-// connections. Faults add up: a reply can be late and in pieces. Connections that do not speak
-// RESP, such as those of TLS, are forwarded with all faults but those of single messages.
+// connections. Faults combine: a reply can be both late and in pieces. For connections that do not
+// use RESP, such as TLS connections, all faults apply except those of single messages.
 //
 // The faults of single messages ([Proxy.DropRequests], [Proxy.DropReplies], [Proxy.DropNext],
 // [Proxy.StallReplies], [Proxy.SwapReplies]) apply only to scripts: requests whose command begins
-// with EVAL, and their replies. Everything else passes, so that a client can always connect,
-// authenticate and look around. Replies are matched by counting, so these faults do not work on a
-// connection that turns replies off (CLIENT REPLY) or watches (MONITOR).
+// with EVAL, and their replies. All other messages pass, so that a client can always connect,
+// authenticate and discover nodes. Replies are matched by counting, so these faults do not work on
+// a connection that turns replies off (CLIENT REPLY) or uses MONITOR.
 //
-// The network is long, not narrow: bytes that wait in the proxy are kept without limit, in the
-// memory of the test.
+// The network has long delays but no limit on data in flight: the proxy buffers any number of
+// waiting bytes, in the memory of the test.
 type Proxy struct {
 	t    testing.TB
 	addr string
@@ -56,15 +56,15 @@ type faults struct {
 	slice             int
 	gap               time.Duration
 	silent            bool
-	share             [2]float64 // by Direction, of the messages that are dropped
-	next              [2]int     // by Direction, how many are dropped whatever the share
+	share             [2]float64 // by Direction: share of messages to drop
+	next              [2]int     // by Direction: number of messages to drop regardless of the share
 	stallEvery        int
 	stallSeen         int
 	stall             time.Duration
 	swap              bool
 }
 
-// StartProxy puts a proxy on a free loopback port in front of a server. It ends with the test.
+// StartProxy starts a proxy on a free loopback port in front of a server. It ends with the test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p := &Proxy{t: t, target: target, links: map[*link]bool{}}
@@ -98,47 +98,47 @@ func (p *Proxy) Addr() string { return p.addr }
 // URL returns the address as a redis:// URL, without a password.
 func (p *Proxy) URL() string { return "redis://" + p.addr }
 
-// Dials returns how many connections were accepted since the start.
+// Dials returns how many connections were accepted since the proxy started.
 func (p *Proxy) Dials() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.dials
 }
 
-// Open returns how many connections are open. One that its client has closed counts until Redis has
-// closed its end too.
+// Open returns how many connections are open. A connection that its client has closed counts until
+// Redis has closed its end too.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.links)
 }
 
-// SetTarget directs new connections to another server. Existing ones stay, as when an address
-// moves.
+// SetTarget directs new connections to another server. Existing ones stay, as when an address moves
+// to another server.
 func (p *Proxy) SetTarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// SetLatency makes a round trip longer by roundTrip, half of it in each direction, and by something
-// random up to jitter. Messages never overtake each other. Connecting takes no longer than before.
+// SetLatency delays a round trip by roundTrip, half of it in each direction, plus a random time of
+// up to jitter. Messages never overtake each other. Connecting takes no longer than before.
 func (p *Proxy) SetLatency(roundTrip, jitter time.Duration) {
 	p.change(func(f *faults) { f.roundTrip, f.jitter = roundTrip, jitter })
 }
 
-// SetBandwidth narrows each direction of each connection; 0 ends that.
+// SetBandwidth limits the bandwidth of each direction of each connection; 0 removes the limit.
 func (p *Proxy) SetBandwidth(bytesPerSecond int) {
 	p.change(func(f *faults) { f.bandwidth = bytesPerSecond })
 }
 
-// SetSlice writes each reply in pieces of at most that many bytes, a gap apart; 0 bytes end that.
+// SetSlice writes each reply in pieces of at most that many bytes, a gap apart. 0 bytes ends this.
 func (p *Proxy) SetSlice(bytes int, gap time.Duration) {
 	p.change(func(f *faults) { f.slice, f.gap = bytes, gap })
 }
 
-// Cut closes all connections, dropping what is in flight, and refuses new ones until
-// [Proxy.Restore]: the machine is there, the server is not.
+// Cut closes all connections, drops data in flight, and refuses new connections until
+// [Proxy.Restore], as if the machine were up but the server were not.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,50 +155,51 @@ func (p *Proxy) cut() {
 	}
 }
 
-// Silence accepts connections and holds everything that is sent in either direction, including that
-// one side has closed, until [Proxy.Restore]: Redis then runs requests whose callers have long
-// gone, as after [Server.Pause].
+// Silence accepts connections and holds everything that is sent in either direction, including the
+// end of a connection, until [Proxy.Restore]. Redis then runs requests whose callers gave up long
+// ago, as after [Server.Pause].
 func (p *Proxy) Silence() { p.change(func(f *faults) { f.silent = true }) }
 
-// Restore ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies], the faults that have no value
-// for none.
+// Restore ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies], the faults without a value
+// that ends them.
 func (p *Proxy) Restore() {
 	p.change(func(f *faults) { f.silent, f.swap = false, false })
-	// Another test may be checking whether the port is free.
+	// Another test may be checking at this moment whether the port is free.
 	if err := poll(startTimeout, time.Millisecond, p.listen); err != nil {
 		p.t.Errorf("redistest: proxy: restore: %v", err)
 	}
 }
 
-// DropRequests swallows that share of the requests before Redis sees them. A request cannot be
-// missing from a pipeline, so it is the last of its connection: Redis answers those before it, then
-// the connection is closed.
+// DropRequests drops that share of the requests before Redis sees them. A request cannot be missing
+// from a pipeline, so a dropped request is the last of its connection: Redis answers the ones
+// before it, then the connection is closed.
 func (p *Proxy) DropRequests(share float64) {
 	p.change(func(f *faults) { f.share[Requests] = share })
 }
 
-// DropReplies swallows that share of the replies, after Redis did what it was asked. A reply cannot
-// be missing from a pipeline, so it is the last of its connection: those before it are delivered,
-// then the connection is closed.
+// DropReplies drops that share of the replies, after Redis has executed the requests. A reply
+// cannot be missing from a pipeline, so a dropped reply is the last of its connection: the ones
+// before it are delivered, then the connection is closed.
 func (p *Proxy) DropReplies(share float64) {
 	p.change(func(f *faults) { f.share[Replies] = share })
 }
 
-// DropNext drops the next n requests or replies, on whichever connections, as [Proxy.DropRequests]
-// and [Proxy.DropReplies] do.
+// DropNext drops the next n requests or replies, on any connections, in the same way as
+// [Proxy.DropRequests] and [Proxy.DropReplies].
 func (p *Proxy) DropNext(d Direction, n int) { p.change(func(f *faults) { f.next[d] = n }) }
 
-// StallReplies holds every n-th reply of all connections for d, and with it what comes behind it on
-// its connection; 0 ends that.
+// StallReplies holds every n-th reply of all connections for d, and with it everything behind it on
+// its connection. 0 ends this.
 func (p *Proxy) StallReplies(every int, d time.Duration) {
 	p.change(func(f *faults) { f.stallEvery, f.stallSeen, f.stall = every, 0, d })
 }
 
-// SwapReplies lets the next reply of each connection pass and answers each request after that with
-// the reply of the one before: a connection out of step by one. [Proxy.Restore] ends that.
+// SwapReplies lets the next reply of each connection pass and answers each later request with the
+// reply to the previous one, so that the connection is out of step by one. [Proxy.Restore] ends
+// this.
 func (p *Proxy) SwapReplies() { p.change(func(f *faults) { f.swap = true }) }
 
-// change sets faults and reconsiders all messages in flight.
+// change sets faults and reschedules all messages in flight.
 func (p *Proxy) change(set func(*faults)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +209,7 @@ func (p *Proxy) change(set func(*faults)) {
 	}
 }
 
-// listen does nothing if the proxy listens already.
+// listen opens the listener, unless the proxy is already listening.
 func (p *Proxy) listen() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +239,7 @@ func (p *Proxy) accept(listener net.Listener) {
 		p.mu.Lock()
 		p.dials++
 		p.links[l] = true
-		if p.listener != listener { // cut in the meantime
+		if p.listener != listener { // the proxy was cut in the meantime
 			l.close()
 		}
 		p.mu.Unlock()
@@ -246,7 +247,7 @@ func (p *Proxy) accept(listener net.Listener) {
 	}
 }
 
-// drops decides on one message.
+// drops decides whether to drop a message.
 func (f *faults) drops(d Direction) bool {
 	if f.next[d] > 0 {
 		f.next[d]--
@@ -255,7 +256,7 @@ func (f *faults) drops(d Direction) bool {
 	return rand.Float64() < f.share[d]
 }
 
-// stalls decides on one reply.
+// stalls decides whether to stall a reply.
 func (f *faults) stalls() bool {
 	if f.stallEvery == 0 {
 		return false

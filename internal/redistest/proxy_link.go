@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// link is one connection of a client and the one to Redis that belongs to it.
+// link is one connection of a client and the corresponding connection to Redis.
 type link struct {
 	proxy    *Proxy
 	client   *net.TCPConn
 	server   *net.TCPConn // nil until dialed
 	lines    [2]*line     // by Direction
 	closed   bool
-	scripts  []bool // of each request that Redis has not answered: is it a script?
-	previous []byte // the last reply to a script, while they are swapped
+	scripts  []bool // for each request without a reply yet: whether it is a script
+	previous []byte // the last reply to a script, while replies are swapped
 }
 
 // run connects to Redis and moves bytes until both ends are closed.
 func (l *link) run() {
 	if err := l.connect(); err != nil {
-		// To the client it looks like a server that has just gone away.
+		// To the client, this looks like a server that has just gone away.
 		l.proxy.mu.Lock()
 		l.close()
 		l.proxy.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *link) connect() error {
 	return err
 }
 
-// close needs the proxy's lock, as does wake.
+// close must be called with the proxy's lock held, as must wake.
 func (l *link) close() {
 	l.closed = true
 	l.client.Close()
@@ -88,8 +88,8 @@ func (l *link) wake() {
 	}
 }
 
-// line is one direction of a link. Its reader never waits for its writer, so that a delay costs no
-// throughput.
+// line is one direction of a link. Its reader never waits for its writer, so that a delay does not
+// reduce throughput.
 type line struct {
 	link  *link
 	way   Direction
@@ -98,8 +98,8 @@ type line struct {
 	queue []message
 	sent  time.Time // when the last bytes were forwarded
 	free  time.Time // when the bandwidth allows more
-	out   []byte    // the bytes that are being written
-	alarm *alarm    // wakes the writer; nil when that has ended
+	out   []byte    // the bytes being written
+	alarm *alarm    // wakes the writer; nil after the writer has ended
 }
 
 type message struct {
@@ -107,11 +107,11 @@ type message struct {
 	read    time.Time
 	luck    float64 // its share of the jitter
 	stalled bool
-	begun   bool // some of it was forwarded
-	end     bool // nothing comes after this
+	begun   bool // some of it has been forwarded
+	end     bool // no messages follow
 }
 
-// due says when a message may be forwarded. It is asked again when the faults have changed.
+// due returns when a message may be forwarded. It is called again when the faults change.
 func (f *faults) due(m *message) time.Time {
 	d := f.roundTrip/2 + time.Duration(m.luck*float64(f.jitter/2))
 	if m.stalled {
@@ -130,7 +130,7 @@ func (l *line) read() {
 			l.copyAll(r)
 			return
 		case err != nil:
-			l.push(message{data: data}) // the begin of one
+			l.push(message{data: data}) // the beginning of a message
 			l.push(message{end: true})
 			return
 		}
@@ -160,7 +160,7 @@ func (l *line) copyAll(r io.Reader) {
 	}
 }
 
-// request notes whether a request is a script, and turns one that is dropped into the end of the
+// request records whether a request is a script, and turns a dropped request into the end of the
 // connection.
 func (l *link) request(m message) message {
 	name := commandName(m.data)
@@ -170,7 +170,7 @@ func (l *link) request(m message) message {
 	if script && l.proxy.faults.drops(Requests) {
 		return message{end: true}
 	}
-	// Subscribing is answered by pushes.
+	// The reply to a subscription is a push.
 	if !bytes.HasSuffix(name, []byte("SUBSCRIBE")) {
 		l.scripts = append(l.scripts, script)
 	}
@@ -184,7 +184,7 @@ func (l *link) reply(m message) message {
 	}
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	if len(l.scripts) == 0 { // nobody asked: a message on a channel, in RESP2
+	if len(l.scripts) == 0 { // a message on a channel, in RESP2
 		return m
 	}
 	script := l.scripts[0]
@@ -234,8 +234,8 @@ func (l *line) write() {
 			continue
 		}
 		if _, err := l.to.Write(data); err != nil {
-			// The other direction notices by reading; it may still have to deliver what the client
-			// sent before it left.
+			// The other direction notices this when it reads. It may still have to deliver what the
+			// client sent before it closed the connection.
 			broken = true
 			l.to.Close()
 		}
@@ -247,11 +247,11 @@ func (l *line) write() {
 	if l.way == Replies {
 		l.link.close()
 	} else {
-		_ = l.to.CloseWrite() // Redis answers what it has read, then closes
+		_ = l.to.CloseWrite() // Redis answers the requests it has read, then closes
 	}
 }
 
-// next waits for the next bytes to forward, and reports false after the last.
+// next waits for the next bytes to forward. Open is false after the last ones.
 func (l *line) next() (data []byte, open bool) {
 	p := l.link.proxy
 	for {
@@ -272,7 +272,7 @@ func (l *line) next() (data []byte, open bool) {
 	}
 }
 
-// pop takes what is due now from the queue, or returns how long to wait.
+// pop removes and returns the data that is due now, or returns how long to wait.
 func (l *line) pop(now time.Time) (data []byte, end bool, wait time.Duration) {
 	f := &l.link.proxy.faults
 	if f.silent || len(l.queue) == 0 {
@@ -298,14 +298,14 @@ func (l *line) pop(now time.Time) (data []byte, end bool, wait time.Duration) {
 		return nil, true, 0
 	}
 	l.sent = now
-	l.free = later(due, now.Add(-20*time.Millisecond)) // a late wake-up is made up for, a silence is not
+	l.free = later(due, now.Add(-20*time.Millisecond)) // compensates for a late wake-up, but not for a pause
 	l.out = append(l.out[:0], head.data[:n]...)
 	if head.data = head.data[n:]; len(head.data) > 0 {
 		head.begun = true
 		return l.out, false, 0
 	}
 	l.queue = l.queue[1:]
-	// What else is due goes into the same packet, unless the pieces matter.
+	// Put all other due messages into the same packet, unless pieces must stay separate.
 	for f.slice == 0 && f.bandwidth == 0 && len(l.queue) > 0 && !l.queue[0].end && !now.Before(f.due(&l.queue[0])) {
 		l.out = append(l.out, l.queue[0].data...)
 		l.queue = l.queue[1:]
@@ -320,13 +320,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// errNotRESP means that a stream cannot be cut into messages.
+// errNotRESP means that a stream cannot be divided into messages.
 var errNotRESP = errors.New("not RESP")
 
-// readMessage reads one message of RESP2 or RESP3 and returns its bytes, or with an error those
-// that were read.
+// readMessage reads one message of RESP2 or RESP3 and returns its bytes. With an error, it returns
+// the bytes read so far.
 func readMessage(r *bufio.Reader) ([]byte, error) {
-	// Checked before a line is read: bytes of another protocol may never hold the end of one.
+	// Check this before reading a line: bytes of another protocol may never contain the end of a
+	// line.
 	if first, err := r.Peek(1); err != nil {
 		return nil, err
 	} else if bytes.IndexByte([]byte("+-:_,#($=!*~>%|"), first[0]) < 0 {
@@ -355,7 +356,7 @@ func copyValue(b *bytes.Buffer, r *bufio.Reader) error {
 	}
 	switch line[0] {
 	case '$', '=', '!':
-		if n >= 0 { // else it is nil
+		if n >= 0 { // otherwise it is nil
 			_, err = io.CopyN(b, r, int64(n)+2)
 		}
 		return err
@@ -375,7 +376,7 @@ func copyValue(b *bytes.Buffer, r *bufio.Reader) error {
 	return nil
 }
 
-// commandName returns the name of a request's command in capitals.
+// commandName returns the name of a request's command in uppercase.
 func commandName(request []byte) []byte {
 	// *3\r\n$7\r\nEVALSHA\r\n...
 	parts := bytes.SplitN(request, []byte("\r\n"), 4)

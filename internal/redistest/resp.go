@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// doTimeout bounds one command, so that a paused server fails a test instead of hanging it.
+// doTimeout limits the time of one command, so that a paused server fails a test instead of hanging
+// it.
 const doTimeout = 10 * time.Second
 
-// CLI sends one command on a connection of its own and returns the reply as redis-cli prints it to
-// a pipe: one element of an array per line, an empty line for nil. An error, of the server or of
-// the connection, fails the test.
+// CLI sends one command on its own connection and returns the reply in the form that redis-cli
+// prints to a pipe: one element of an array per line, an empty line for nil. An error of the server
+// or of the connection fails the test.
 func (s *Server) CLI(t testing.TB, args ...string) string {
 	t.Helper()
 	reply, err := s.Do(args...)
@@ -28,7 +29,7 @@ func (s *Server) CLI(t testing.TB, args ...string) string {
 	return reply
 }
 
-// Do is [Server.CLI] for callers that expect an error, and for any goroutine.
+// Do is like [Server.CLI], for callers that expect an error, and safe for any goroutine.
 func (s *Server) Do(args ...string) (string, error) {
 	replies, err := s.pipeline(args)
 	if err != nil {
@@ -37,7 +38,7 @@ func (s *Server) Do(args ...string) (string, error) {
 	return text(replies[0]), nil
 }
 
-// list returns the elements of a reply that is an array, whatever bytes they hold.
+// list returns the elements of an array reply. They may hold any bytes.
 func (s *Server) list(t testing.TB, args ...string) []string {
 	t.Helper()
 	replies, err := s.pipeline(args)
@@ -47,8 +48,8 @@ func (s *Server) list(t testing.TB, args ...string) []string {
 	return texts(replies[0])
 }
 
-// pipeline sends commands on a connection of its own and returns their replies: a string, or a
-// slice of these. An error that the server replies with is returned.
+// pipeline sends commands on its own connection and returns their replies, each a string or a slice
+// of replies. It returns an error for an error reply.
 func (s *Server) pipeline(commands ...[]string) ([]any, error) {
 	var conn net.Conn
 	var err error
@@ -98,7 +99,7 @@ func encode(commands ...[]string) string {
 	return b.String()
 }
 
-// readReply reads one reply of RESP2; an error that it returns is one of the connection.
+// readReply reads one RESP2 reply. An error that it returns is an error of the connection.
 func readReply(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -136,7 +137,7 @@ func readReply(r *bufio.Reader) (any, error) {
 	}
 }
 
-// text returns a reply as redis-cli prints it to a pipe.
+// text formats a reply as redis-cli prints it to a pipe.
 func text(reply any) string {
 	if _, isArray := reply.([]any); isArray {
 		return strings.Join(texts(reply), "\n")
@@ -144,7 +145,7 @@ func text(reply any) string {
 	return fmt.Sprint(reply)
 }
 
-// texts returns the elements of an array.
+// texts returns the elements of an array reply.
 func texts(reply any) []string {
 	elems, _ := reply.([]any)
 	list := make([]string, len(elems))

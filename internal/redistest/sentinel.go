@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Sentinel is a master and a replica watched by three sentinels, two of which must agree that the
-// master is gone. They notice within half a second and fail over within a few.
+// Sentinel is a master and a replica with three sentinels, two of which must agree that the master
+// is down. They notice within half a second and fail over within a few seconds.
 type Sentinel struct {
 	MasterName string
 	Master     *Server // as started; a failover does not change it
@@ -18,9 +18,9 @@ type Sentinel struct {
 	Sentinels  []*Server
 }
 
-// StartSentinel returns when every sentinel knows the replica and the other sentinels, so that a
-// failover can happen at once. The arguments are further configuration of the master and the
-// replica.
+// StartSentinel starts the servers and waits until every sentinel knows the replica and the other
+// sentinels, so that a failover can happen at once. The arguments are further configuration for the
+// master and the replica.
 func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	t.Helper()
 	s := &Sentinel{MasterName: "stint"}
@@ -36,8 +36,8 @@ func StartSentinel(t testing.TB, args ...string) *Sentinel {
 	return s
 }
 
-// StartTLSSentinel returns a master without replicas, watched by one sentinel. Both speak TLS only,
-// with the certificate of the master, and require one of their clients.
+// StartTLSSentinel returns a master without replicas, monitored by one sentinel. Both use only TLS,
+// with the certificate of the master, and require a client certificate.
 func StartTLSSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{MasterName: "stint"}
@@ -53,8 +53,8 @@ func StartTLSSentinel(t testing.TB) *Sentinel {
 	return s
 }
 
-// startSentinel starts a sentinel with further lines of configuration. It speaks TLS if the master
-// does.
+// startSentinel starts a sentinel with further lines of configuration. The sentinel uses TLS if the
+// master does.
 func (s *Sentinel) startSentinel(t testing.TB, more ...string) *Server {
 	srv := newServer(t)
 	srv.portFlag, srv.tls = s.Master.portFlag, s.Master.tls
@@ -68,7 +68,7 @@ func (s *Sentinel) startSentinel(t testing.TB, more ...string) *Server {
 		fmt.Sprintf("sentinel failover-timeout %s 5000", s.MasterName),
 	}
 	lines = append(append(lines, more...), "")
-	// A sentinel keeps what it learns in this file.
+	// A sentinel stores what it learns in this file.
 	if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
@@ -78,8 +78,8 @@ func (s *Sentinel) startSentinel(t testing.TB, more ...string) *Server {
 	return srv
 }
 
-// NoFailover makes the sentinels wait for an hour before they replace the master. Tests that need
-// no failover call it: on an overloaded machine half a second without a reply is normal, and a
+// NoFailover makes the sentinels wait for an hour before they replace the master. Call it in tests
+// that need no failover: on an overloaded machine half a second without a reply is normal, and a
 // failover loses writes.
 func (s *Sentinel) NoFailover(t testing.TB) {
 	t.Helper()
@@ -93,7 +93,7 @@ func (s *Sentinel) NoFailover(t testing.TB) {
 // Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 
-// isMaster returns nil when all running sentinels report srv as the master and it says so itself.
+// isMaster returns nil if all running sentinels report srv as the master and srv itself does too.
 func (s *Sentinel) isMaster(srv *Server) error {
 	current, err := s.currentMaster()
 	if err != nil {
@@ -133,8 +133,8 @@ func (s *Sentinel) currentMaster() (*Server, error) {
 	return nil, fmt.Errorf("no master at %q", found)
 }
 
-// agreed returns nil when every sentinel sees a healthy master, a replica in step and two other
-// sentinels.
+// agreed returns nil if every sentinel sees a healthy master, a replica that has caught up and two
+// other sentinels.
 func (s *Sentinel) agreed() error {
 	for _, sentinel := range s.Sentinels {
 		reply, err := sentinel.Do("SENTINEL", "MASTER", s.MasterName)
@@ -168,7 +168,7 @@ func addrs(servers []*Server) []string {
 	return list
 }
 
-// fields reads a flat reply of alternating names and values.
+// fields parses a flat reply of alternating names and values.
 func fields(reply string) map[string]string {
 	lines := strings.Split(reply, "\n")
 	m := make(map[string]string, len(lines)/2)
@@ -183,7 +183,7 @@ func isMaster(srv *Server) bool {
 	return err == nil && strings.HasPrefix(role, "master")
 }
 
-// oneReplicaOnline returns nil when srv feeds exactly one replica and that one is in step.
+// oneReplicaOnline returns nil if srv has exactly one replica and it has caught up.
 func oneReplicaOnline(srv *Server) error {
 	info, err := srv.Do("INFO", "replication")
 	if err != nil {

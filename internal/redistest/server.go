@@ -1,6 +1,6 @@
-// Package redistest is for tests: it runs real Redis servers, single, with TLS, under Sentinel, as
-// a Cluster, and with a clock that a test may step. A [Proxy] in front of them behaves like a bad
-// network. Under -short such tests are skipped.
+// Package redistest runs real Redis servers for tests: single, with TLS, under Sentinel, as a
+// Cluster, and with an adjustable clock. A [Proxy] in front of them simulates a bad network. With
+// -short, such tests are skipped.
 //
 //	func TestSomething(t *testing.T) {
 //		srv := redistest.Start(t)
@@ -9,13 +9,13 @@
 //		srv.Resume(t)
 //	}
 //
-// Every server listens on a free loopback port, works in the test's temporary directory, keeps
-// nothing on disk and ends with the test, or with the test binary where the test does not get to
-// clean up. Nothing is skipped: where there is no redis-server, or none of the name in [BinaryEnv],
+// Every server listens on a free loopback port, works in the test's temporary directory, stores
+// nothing on disk and ends with the test, or with the test binary if the test cannot clean up.
+// Otherwise no test is skipped: if redis-server, or the server named in [BinaryEnv], is missing,
 // the test fails.
 //
-// Methods that take a testing.TB fail it when they cannot do what they are asked, so they belong on
-// that test's own goroutine; [Server.Do] is for any other.
+// Methods that take a testing.TB fail the test when an action fails, so call them only from that
+// test's own goroutine. [Server.Do] is safe for any goroutine.
 package redistest
 
 import (
@@ -37,16 +37,16 @@ import (
 
 const (
 	// BinaryEnv is the variable that names another server to test against, such as valkey-server.
-	// It is started as a sentinel and as cluster nodes too.
+	// It is also used for sentinels and cluster nodes.
 	BinaryEnv = "STINT_REDIS_SERVER"
 
-	// startTimeout is long because a test machine may be busy; a server is usually there within 50
+	// startTimeout is long because a test machine may be busy; a server is usually ready within 50
 	// ms.
 	startTimeout = 30 * time.Second
 
-	// Ports are taken from below the range from which the system gives out ports for outgoing
-	// connections, so that nobody takes the port of a server that a test has stopped and will
-	// restart. The port of a cluster bus is 10,000 higher and never one of these.
+	// Ports are below the range from which the system assigns ports to outgoing connections, so
+	// that nothing takes the port of a server that a test has stopped and will restart. The port of
+	// a cluster bus is 10,000 higher and never in this range.
 	firstPort, lastPort = 10_000, 19_999
 	busOffset           = 10_000
 )
@@ -56,9 +56,9 @@ type Server struct {
 	dir      string
 	port     int
 	conf     string   // a configuration file, or ""
-	args     []string // all but the port
+	args     []string // all arguments except the port
 	portFlag string   // "--port", or "--tls-port" with TLS
-	env      []string // beyond the environment of the test
+	env      []string // in addition to the environment of the test
 	needsBus bool
 	tls      *tls.Config
 	password string
@@ -75,7 +75,7 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// newServer prepares a server and registers its end.
+// newServer prepares a server and registers its cleanup.
 func newServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	if testing.Short() {
@@ -91,7 +91,7 @@ func newServer(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// prepare returns a server that is not started yet.
+// prepare returns a server that has not been started.
 func prepare(dir string, args ...string) *Server {
 	s := &Server{dir: dir, portFlag: "--port"}
 	s.args = append([]string{
@@ -130,8 +130,8 @@ func (s *Server) URL() string {
 	return scheme + "://" + user + s.Addr()
 }
 
-// TLS returns what a client needs to connect to a server of [StartTLS]: whom to trust, and a client
-// certificate. It is nil for other servers.
+// TLS returns the configuration for clients of a server of [StartTLS]: the trusted certificate, and
+// a client certificate. It is nil for other servers.
 func (s *Server) TLS() *tls.Config { return s.tls.Clone() }
 
 // PID returns the process id, or 0 while the server is not running.
@@ -142,8 +142,7 @@ func (s *Server) PID() int {
 	return s.proc.pid
 }
 
-// Kill ends the server at once, as a crash would. Killing a server that is not running does
-// nothing.
+// Kill ends the server at once, as in a crash. If the server is not running, Kill does nothing.
 func (s *Server) Kill() {
 	if s.proc == nil {
 		return
@@ -168,8 +167,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart ends the server if it runs, and starts it on the same port. Its data is gone; a cluster
-// node and a sentinel still know who they are.
+// Restart kills the server if it is running, and starts it on the same port. Its data is lost; a
+// cluster node or a sentinel keeps its identity.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
@@ -178,7 +177,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Pause stops the process where it is: its port accepts connections and nothing is answered until
+// Pause stops the process: its port accepts connections, but no request is answered until
 // [Server.Resume].
 func (s *Server) Pause(t testing.TB) {
 	s.mustSignal(t, Stop)
@@ -203,7 +202,7 @@ func (s *Server) mustStart(t testing.TB) {
 	}
 }
 
-// errPortTaken means that another process took the port between our check and the server's start.
+// errPortTaken means that another process took the port between the check and the server's start.
 var errPortTaken = errors.New("port is taken")
 
 // start finds a port and runs the server on it.
@@ -220,7 +219,7 @@ func (s *Server) start() error {
 	return err
 }
 
-// launch runs the server on its port and returns when it answers.
+// launch runs the server on its port and waits until it answers.
 func (s *Server) launch() error {
 	binary, err := findBinary()
 	if err != nil {
@@ -244,7 +243,7 @@ func (s *Server) launch() error {
 	return s.awaitReady()
 }
 
-// awaitReady returns when this process, and not another one that took the port first, answers.
+// awaitReady waits until this process answers, and not another one that took the port first.
 func (s *Server) awaitReady() error {
 	proc := s.proc
 	pid := fmt.Sprintf("process_id:%d\r\n", proc.pid)
@@ -299,7 +298,7 @@ func findBinary() (string, error) {
 	return path, nil
 }
 
-// freePort returns a port on which nobody listens now.
+// freePort returns a port that is currently unused.
 func freePort(withBus bool) (int, error) {
 	for range 200 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)

@@ -4,7 +4,7 @@ package redistest
 
 import "syscall"
 
-// Stop and Continue are the signals that pause a process and resume it.
+// Stop and Continue are the signals that pause and resume a process.
 const (
 	Stop     = syscall.SIGSTOP
 	Continue = syscall.SIGCONT

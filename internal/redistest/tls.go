@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// StartTLS runs a server that speaks TLS only, with a certificate made for this test. A client
+// StartTLS runs a server that uses only TLS, with a certificate made for this test. A client
 // certificate is optional; pass "--tls-auth-clients", "yes" to require it.
 func StartTLS(t testing.TB, args ...string) *Server {
 	t.Helper()
@@ -39,8 +39,8 @@ func StartTLS(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// CertificateFiles returns the files of the certificate that a server of [StartTLS] and its clients
-// have in common, which is its own authority, and of its key.
+// CertificateFiles returns the files with the certificate, which is its own authority, and the key
+// that a server of [StartTLS] and its clients share.
 func (s *Server) CertificateFiles() (cert, key string) {
 	return filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
 }
@@ -49,11 +49,12 @@ func (s *Server) CertificateFiles() (cert, key string) {
 // its key, for servers and clients other than Redis.
 func NewCertificate(t testing.TB) (cert, key string) { return CertificateFor(t, longValid) }
 
-// longValid is how long certificates are valid: longer than stint warns of.
+// longValid is how long certificates are valid: longer than the time before expiry at which stint
+// warns.
 const longValid = 90 * 24 * time.Hour
 
-// CertificateFor is [NewCertificate] of one that is valid for some time from now on; it has expired
-// if that is negative.
+// CertificateFor is like [NewCertificate], for a certificate that is valid for that long from now
+// on. If valid is negative, it has expired.
 func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 	t.Helper()
 	directory := t.TempDir()
@@ -63,8 +64,8 @@ func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 	return (&Server{dir: directory}).CertificateFiles()
 }
 
-// writeCertificate makes a certificate for 127.0.0.1 and localhost that both ends use and trust,
-// writes it to dir and returns the client's configuration.
+// writeCertificate creates a certificate for 127.0.0.1 and localhost that both ends use and trust,
+// writes it to dir and returns the configuration of clients.
 func writeCertificate(dir string, valid time.Duration) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -3,19 +3,19 @@ package simulate
 import "math/bits"
 
 // alive counts what a Redis would hold as time passes: subjects with any key, and the bytes of
-// their keys. Keys expire in buckets, whose length is at most a 128th of the time that a key had
-// left, or a second.
+// their keys. Keys expire in buckets. The length of a bucket is at most a 128th of the time that a
+// key had left, or a second.
 type alive struct {
-	now, most           held // now, and the most of each
+	now, most           held // current numbers, and the maximum of each
 	subjectsAt, bytesAt int64
 	levels              []*level // buckets of 1 s, 2 s, 4 s and so on
-	ends                []int64  // when the first bucket of each level ends, in Unix microseconds
+	ends                []int64  // end of the first bucket of each level, in Unix microseconds
 }
 
 // held is a number of subjects and of bytes.
 type held struct{ subjects, bytes int64 }
 
-// level is buckets of one length, in a ring.
+// level is a ring of buckets of one length.
 type level struct {
 	first int64 // the number of the first bucket that has not ended
 	ring  [buckets]held
@@ -23,10 +23,10 @@ type level struct {
 
 const (
 	buckets     = 512
-	bucketLevel = 5 // bits of an expiry that are its level; the others are the bucket's number
+	bucketLevel = 5 // bits of an expiry that hold its level; the others hold the bucket's number
 )
 
-// expiry is the bucket in which something expires. 0 is none.
+// expiry is the bucket in which something expires. 0 means none.
 type expiry int64
 
 // expiryAt returns the bucket for a time, in Unix microseconds.
@@ -37,7 +37,7 @@ func expiryAt(at, now int64) expiry {
 
 func bucketLength(level int) int64 { return 1e6 << level }
 
-// advance drops what has expired.
+// advance removes what has expired.
 func (a *alive) advance(now int64) {
 	for i, end := range a.ends {
 		if now < end {
@@ -55,8 +55,8 @@ func (a *alive) advance(now int64) {
 	}
 }
 
-// replace counts something that expires at some time instead of what it was before. It returns the
-// expiry, which the caller keeps.
+// replace counts something that expires at a time in place of its previous state. It returns the
+// new expiry, which the caller keeps.
 func (a *alive) replace(old expiry, was, is held, at, now int64) expiry {
 	if old != 0 {
 		l := a.levels[old&(1<<bucketLevel-1)]

@@ -12,13 +12,13 @@ type busiest struct {
 	mostAt int64
 }
 
-// load is a number of requests and what they ask of the store.
+// load is a number of requests and the store calls that they cause.
 type load struct {
 	requests int64
 	calls    sizing.Calls
 }
 
-// reach ends the current step if the time is past it. The sum is that of all requests so far.
+// reach ends the current step if now is past it. The sum covers all requests so far.
 func (b *busiest) reach(now int64, sum *load) {
 	if now < b.end {
 		return

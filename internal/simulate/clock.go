@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// clock is the virtual time: the time of the latest request. It stands still between requests and
-// never goes back. It is atomic because background goroutines of the stores read it too.
+// clock is the virtual time, which is the time of the latest request. It stands still between
+// requests and never goes back. It is atomic because background goroutines of the stores read it
+// too.
 type clock struct{ us atomic.Int64 }
 
 // advance moves the clock forward to a time in Unix nanoseconds. It returns the clock's time in
@@ -23,7 +24,7 @@ func (c *clock) now() time.Time { return time.UnixMicro(c.us.Load()) }
 // instant converts Unix microseconds to a time in UTC.
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// duration converts microseconds to a Duration, or to the longest one if it would overflow.
+// duration converts microseconds to a Duration, or to the longest one on overflow.
 func duration(us int64) Duration {
 	return Duration(min(us, math.MaxInt64/int64(time.Microsecond)) * int64(time.Microsecond))
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// comparison counts how the decisions of two replayers differ. A request belongs to its caller
-// according to the first one.
+// comparison counts how the decisions of two replayers differ. The first replayer determines which
+// caller a request belongs to.
 type comparison struct {
 	sum     Comparison
 	max     int                // subjects

@@ -26,17 +26,17 @@ type counter struct {
 	series   series
 	subjects subjects
 	sizer    *sizer
-	others   Count               // of subjects that are not counted separately
+	others   Count               // for subjects that are not counted separately
 	hosts    map[*subject]string // the host names of addresses that stand in for them
 
 	// The last request:
-	caller        string     // whose request it is; "" if nothing limits it
+	caller        string     // the caller of the request; "" if nothing limits it
 	callerSubject *subject   // nil if the caller is not counted separately
 	subjectsOf    []*subject // by result; nil for those that are not counted separately
-	shadowed      []*denials // of the subjects that rules in shadow would have denied
+	shadowed      []*denials // for the subjects that rules in shadow would have denied
 }
 
-// route identifies the requests of a tier and a route, or those exempted by a policy.
+// route identifies the requests of a tier and a route, or the requests that a policy exempts.
 type route struct{ tier, route, skipped string }
 
 type ruleLimit struct {
@@ -90,14 +90,14 @@ func (c *counter) add(v *policy.Verdict, method string, now int64) {
 }
 
 // addUsages counts what a request used of its limits. It also finds the caller: the first subject
-// that is not everyone.
+// that is not shared by everyone.
 func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	c.caller, c.callerSubject, c.subjectsOf = "", nil, c.subjectsOf[:0]
 	everyone := true
 	for i := range v.Results {
 		r := &v.Results[i]
 		var s *subject
-		if len(r.Usages) > 0 { // otherwise it is in shadow, and the store was not asked
+		if len(r.Usages) > 0 { // otherwise it is in shadow, and the store was not called
 			s = c.subjects.of(r.Subject, r.Shared)
 			if s != nil && !slices.Contains(c.subjectsOf, s) {
 				s.requests++
@@ -130,7 +130,7 @@ func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 	}
 }
 
-// nameHost says that the last request's client is a host name in the log.
+// nameHost records that the log has a host name for the last request's client.
 func (c *counter) nameHost(name string) {
 	s := c.callerSubject
 	if s != nil && c.hosts[s] == "" && strings.HasPrefix(s.name, addressKind) {
@@ -138,14 +138,14 @@ func (c *counter) nameHost(name string) {
 	}
 }
 
-// addressKind begins subjects that are addresses.
+// addressKind is the prefix of subjects that are addresses.
 const addressKind = "ip:"
 
-// title returns the name of a subject for readers.
+// title returns the name of a subject to show to readers.
 func (c *counter) title(s *subject) string { return cmp.Or(c.hosts[s], s.name) }
 
-// index returns the index of a limit in c.limits. It is -1 for a limit that is not configured: that
-// of requests with too many readings.
+// index returns the index of a limit in c.limits, or -1 for the limit on requests with too many
+// readings, which is not configured.
 func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
 	for i := range rule.Limits {
 		if contract.SameID(&rule.Limits[i], l) {
@@ -155,8 +155,8 @@ func (c *counter) index(rule *policy.Rule, l *stint.Limit) int {
 	return -1
 }
 
-// hit returns the subject that a denial by the result i hits: the caller, if everyone shares the
-// limit. It is nil for a subject that is not counted separately.
+// hit returns the subject that a denial by the result i hits, which is the caller if everyone
+// shares the limit. It is nil for a subject that is not counted separately.
 func (c *counter) hit(v *policy.Verdict, i int) *subject {
 	if v.Results[i].Shared {
 		return c.callerSubject
@@ -164,8 +164,8 @@ func (c *counter) hit(v *policy.Verdict, i int) *subject {
 	return c.subjectsOf[i]
 }
 
-// deny counts a denial. It reports whether a ban already in force denied the request. For subjects
-// that are not counted separately, every ban counts as one.
+// deny counts a denial. It reports whether a ban already in force denied the request. If the
+// subject is not counted separately, every ban counts as already in force.
 func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 	d := &v.Decision
 	s := c.hit(v, max(int(d.Denier)-1, 0))
@@ -193,8 +193,8 @@ func (c *counter) deny(v *policy.Verdict, now int64) (inForce bool) {
 	return false
 }
 
-// allow counts an allowed request and what rules in shadow would have denied. It reports whether
-// there is any. A request counts once for each subject.
+// allow counts an allowed request, and the denials by rules in shadow. It reports whether there
+// would have been any. A request counts once for each subject.
 func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
 	for _, s := range c.subjectsOf {
 		if s != nil {
@@ -223,8 +223,8 @@ func (c *counter) allow(v *policy.Verdict, now int64) (shadowed bool) {
 	return shadowed
 }
 
-// banEnd returns when the ban of a subject ends, in Unix microseconds; 0 if the store does not
-// know.
+// banEnd returns when the ban of a subject ends, in Unix microseconds, or 0 if the store does not
+// know it.
 func (c *counter) banEnd(subject string) int64 {
 	shown, err := c.store.Inspect(context.Background(), stint.Claim{Subject: subject})
 	if err != nil || shown.Ban.Until.IsZero() {
@@ -233,7 +233,7 @@ func (c *counter) banEnd(subject string) int64 {
 	return shown.Ban.Until.UnixMicro()
 }
 
-// methodCount returns the count of requests like this one.
+// methodCount returns the count for requests with the same method and route.
 func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 	key := route{v.Tier, v.Route, v.Skipped}
 	counts := c.routes[key]
@@ -248,7 +248,7 @@ func (c *counter) methodCount(v *policy.Verdict, method string) *Count {
 	return &counts[i]
 }
 
-// methodNames are the methods that are counted separately, and the name for all others.
+// methodNames lists the methods that are counted separately, and the name for all others.
 var methodNames = append(slices.Clone(words.Methods[:]), "other")
 
 func (c *Count) add(d *Count) {

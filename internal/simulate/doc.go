@@ -6,13 +6,13 @@
 //	...
 //	result, err := simulate.Run(ctx, log, simulate.Options{Set: set})
 //
-// The decisions are those of a server with its own store that received the same requests at the
-// same times. A replay cannot know what callers would have done after a denial, nor what the log
-// does not contain: header fields that were not logged, and how long requests took, so that
-// concurrency limits see one request at a time.
+// A replay makes the decisions that a server with its own store would have made, had it received
+// the same requests at the same times. A replay cannot know what callers would have done after a
+// denial, nor what the log does not contain: header fields that were not logged, and how long
+// requests took, so concurrency limits see one request at a time.
 //
 // Memory grows with the number of subjects, not with the length of the log. Up to
 // [Options.MaxSubjects] subjects are counted separately, at about 320 bytes each. The store needs
-// memory on top: 450 bytes for a subject with three windows and few requests, and at most 4 KiB on
-// average. If that is not enough, the result says so.
+// more memory: 450 bytes for a subject with three windows and few requests, and at most 4 KiB on
+// average. If that is not enough, the result reports it.
 package simulate

@@ -14,7 +14,7 @@ type input struct {
 	record *accesslog.Record
 	values []string // returned by Values for this record
 
-	usedUser bool // the user of the log was asked for, and there is one
+	usedUser bool // Claim returned the user of the log
 	known    tokens.Known
 }
 
@@ -58,10 +58,10 @@ func (i *input) Claim(name string) string {
 	return value
 }
 
-// Known returns what the log says about tokens.
+// Known returns the token counts in the log.
 func (i *input) Known() *tokens.Known { return &i.known }
 
-// Body implements the Content of [policy.Input]. Logs do not have it.
+// Body implements the Content of [policy.Input]. Logs have no bodies.
 func (i *input) Body(int64) (head []byte, length int64) { return nil, 0 }
 
 // Digest implements the Content of [policy.Input]. Logs have no bodies.

@@ -6,37 +6,36 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// measure is what limits of one window would have counted of one claim.
+// measure holds what limits of one window would have counted for one claim.
 //
-// Two counts hold all of it, as if nothing were ever denied, with the algorithm that would count
-// it:
+// Two counts hold all of it, as if nothing were ever denied, with the algorithm of the limits:
 //
-//   - The large one has slices, like that of every limit above stint.Resolution: room comes back
-//     late, and that counts.
-//   - The exact one is as large as a limit without slices can be. Its count is exact until it is
-//     exceeded. After that it is no longer needed: a subject that needs more needs a limit with
-//     slices.
+//   - The large one has slices, like the count of every limit above stint.Resolution: room comes
+//     back late, and the count reflects this.
+//   - The exact one is as large as a limit without slices can be. Its count is exact until the
+//     limit is exceeded. After that it is no longer needed: a subject that needs more needs a limit
+//     with slices.
 //
-// A step is what a limit of the scale would have counted. It differs from the counts above only
-// after it has denied something, or after a settlement that it could not charge in full. So it
-// begins then, as a copy of one of them, and denies what the limit would have denied. Steps without
-// slices and with slices are apart: a limit without slices may deny less than a somewhat larger one
-// that has them.
+// A step is the count of a limit of the scale. It differs from the counts above only after it has
+// denied something, or after a settlement that it could not charge in full. So it begins then, as a
+// copy of one of them, and denies what the limit would have denied. Steps without slices and steps
+// with slices are separate: a limit without slices may deny less than a somewhat larger one with
+// slices.
 //
-// The counts above have no burst: what its meter needs depends on the maximum. A meter of all
-// charges computes it, and that of a new step.
+// The counts above have no burst, because the meter of a burst depends on the maximum. A meter of
+// all charges computes the maximum that a burst needs, and the meter of a new step.
 type measure struct {
 	need        *need // of the subject
 	exact       *algorithm.Count
 	large       *algorithm.Count
 	meter       meter
-	plain, wide []step // without slices and with them, from the smallest limit on
+	plain, wide []step // without and with slices, from the smallest limit up
 }
 
-// step is what one limit of the scale has counted.
+// step is the count of one limit of the scale.
 type step struct {
 	*algorithm.Count
-	took bool // the last request
+	took bool // it admitted the last request
 }
 
 // add adds a charge. It counts the limits that would have denied it.
@@ -66,8 +65,8 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb adds the steps with less than a maximum, of those from one index to another, to the steps
-// that there are, as copies of a history.
+// climb adds copies of a history to steps: those with a maximum below most, up to the index to.
+// From is the scale index of the first element of steps.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()
@@ -79,7 +78,7 @@ func (m *measure) climb(steps []step, w *window, from, to int, most, last int64,
 	return steps
 }
 
-// take decides on a charge by some steps, the first of which has an index of the scale.
+// take decides on a charge with some steps. Index is the index of the first step in the scale.
 func (w *window) take(steps []step, index int, at, cost int64) {
 	var v algorithm.View
 	for i := range steps {
@@ -119,7 +118,7 @@ func (m *measure) settle(w *window, at, cost, truth, debt int64) {
 	}
 }
 
-// raise adds the steps that a settlement may take above their capacity, by some units.
+// raise adds the steps that a settlement may raise above their capacity, by some units.
 func (m *measure) raise(w *window, at, units int64) {
 	var v algorithm.View
 	v.Open(m.large, &w.largeLimit, at, 0)

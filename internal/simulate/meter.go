@@ -8,14 +8,14 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// meter finds the smallest maximum L of a limit with a burst under which its bucket denies nothing.
-// The bucket of a limit with window W and a burst of b times L has room for all charges if, for any
-// two of them, the units charged from the first to the second are at most L·(b + the time between
-// them / W).
+// meter finds the smallest maximum L of a limit with a burst whose bucket denies nothing. The
+// bucket of a limit with window W and a burst of b times L has room for all charges if, for any two
+// of them, the units charged from the first to the second are at most L·(b + the time between them
+// / W).
 //
 // So L is W times the steepest slope from a point (time of a charge, units charged before it) to a
-// later point (time + b·W, units charged including it). Only the points on the lower convex hull
-// can be the start of the steepest slope, so only these are kept.
+// later point (time + b·W, units charged including it). Only points on the lower convex hull can be
+// the start of the steepest slope, so only those are kept.
 type meter struct {
 	sum  int64 // units charged
 	hull []point
@@ -24,8 +24,8 @@ type meter struct {
 // point is a time in microseconds and the units charged before it.
 type point struct{ at, units int64 }
 
-// add adds a charge, which is not earlier than the last one. It returns the smallest maximum that
-// has room for it if all charges before it were admitted.
+// add adds a charge, which must not be earlier than the last one. It returns the smallest maximum
+// with room for the charge if all earlier charges were admitted.
 func (m *meter) add(at, units, window, burst int64) int64 {
 	p := point{at, m.sum}
 	n := len(m.hull)
@@ -36,17 +36,17 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 	}
 	m.sum += units
 	end := point{at + burst*window, m.sum}
-	// The slopes to end first rise along the hull, then fall.
+	// The slopes to end first rise along the hull and then fall.
 	steepest := sort.Search(len(m.hull)-1, func(i int) bool { return !steeper(m.hull[i+1], end, m.hull[i], end) })
 	needed := rise(m.hull[steepest], end, window)
 	if m.sum > stint.MaxUnits {
-		*m = meter{} // unreachable in practice; starting over avoids an overflow
+		*m = meter{} // unreachable in practice; a restart avoids an overflow
 	}
 	return needed
 }
 
-// bucket returns a count whose meter has all charges but the last few units. The points on the hull
-// determine its level.
+// bucket returns a count whose meter has all charges except the last few units. The points on the
+// hull determine its level.
 func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	c := new(algorithm.Count)
 	var v algorithm.View
@@ -66,15 +66,15 @@ func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 // amend changes the last charge by some units.
 func (m *meter) amend(by int64) { m.sum = max(m.sum+by, 0) }
 
-// steeper reports whether the line from a to b is steeper than the line from c to d. Both lead
-// upward and to the right.
+// steeper reports whether the line from a to b is steeper than the line from c to d. Both lines
+// must lead upward and to the right.
 func steeper(a, b, c, d point) bool {
 	hi, lo := bits.Mul64(uint64(b.units-a.units), uint64(d.at-c.at))
 	hi2, lo2 := bits.Mul64(uint64(d.units-c.units), uint64(b.at-a.at))
 	return hi > hi2 || hi == hi2 && lo > lo2
 }
 
-// rise returns how far the line from a to b rises within a time, rounded up, and at most
+// rise returns how far the line from a to b rises within a time, rounded up, but at most
 // largestMax.
 func rise(a, b point, time int64) int64 {
 	hi, lo := bits.Mul64(uint64(b.units-a.units), uint64(time))

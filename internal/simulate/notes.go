@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// warning says that more than a twentieth of the lines could not be read.
+// warning returns a warning if more than a twentieth of the lines could not be read, or "".
 func warning(log *Log) string {
 	if log.Malformed <= log.Lines/20 {
 		return ""
@@ -26,7 +26,7 @@ func warning(log *Log) string {
 		figures.Percent(float64(log.Malformed)/float64(log.Lines)))
 }
 
-// notes returns what a reader of the result needs to know.
+// notes returns the notes that a reader of the result needs.
 func (r *run) notes(result *Result) []string {
 	notes := []string{}
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }

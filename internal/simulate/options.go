@@ -16,31 +16,31 @@ const (
 	defaultTop         = 20
 )
 
-// Options select what to replay a log through, and what to report.
+// Options selects what to replay a log through, and what to report.
 type Options struct {
 	// Set is the configuration.
 	Set *policy.Set
 	// Against is a second configuration to compare with. It decides on the same requests. Nil means
 	// no comparison.
 	Against *policy.Set
-	// EnforceAll enforces all limits for everyone, whatever the configuration says about shadow and
-	// rollout.
+	// EnforceAll enforces all limits for everyone, regardless of shadow and rollout in the
+	// configuration.
 	EnforceAll bool
 	// Overrides gives single subjects other limits, in both configurations; nil gives none.
 	Overrides policy.Overrides
 
-	// Recommend are the shares of subjects to leave untouched, above 0 and up to 1, such as 0.999.
-	// Limits are recommended for each of them. If it is empty, nothing is measured for
-	// recommendations, which takes longer than everything else.
+	// Recommend lists the shares of subjects to leave untouched, above 0 and up to 1, such as
+	// 0.999. A limit is recommended for each share. If Recommend is empty, nothing is measured for
+	// recommendations, which takes longer than all else.
 	Recommend []float64
 	// Windows and Bursts select what to recommend limits for, in addition to the windows and bursts
-	// of the configuration: every window with every burst. A burst is a multiple of the limit. No
-	// bursts means a burst of 1, which is none.
+	// of the configuration: every window is combined with every burst. A burst is a multiple of the
+	// limit. An empty Bursts means a burst of 1, which is no burst.
 	Windows []time.Duration
 	Bursts  []int64
 
-	// From and To bound the replay: requests before From, at To or after To are left out. Zero
-	// means no bound.
+	// From and To bound the replay: it leaves out requests before From, and requests at or after
+	// To. Zero means no bound.
 	From, To time.Time
 	// MaxSubjects is how many subjects are counted separately. All others are counted together.
 	// Zero means DefaultMaxSubjects.

@@ -23,7 +23,7 @@ func (c *counter) outcome(maxSubjects int) Outcome {
 	return o
 }
 
-// sumByName fills in the totals of an outcome: of all requests, and by tier, route, exempting
+// sumByName fills in the totals of an outcome: for all requests, and by tier, route, exempting
 // policy and method.
 func (c *counter) sumByName(o *Outcome) {
 	tiers, routes, exempt := sums[string]{}, sums[string]{}, sums[string]{}
@@ -58,7 +58,7 @@ func (c *counter) sumByName(o *Outcome) {
 
 type methodCountKey struct{ method, route string }
 
-// sums are counts by key.
+// sums holds counts by key.
 type sums[K comparable] map[K]*Count
 
 func (s sums[K]) add(key K, c *Count) {
@@ -152,7 +152,7 @@ func (c *counter) hitOf(s *subject) Hit {
 // limitUses returns how much of each limit subjects used.
 func (c *counter) limitUses() []LimitUse {
 	uses := make([]LimitUse, len(c.limits))
-	shares := make([][]float64, len(c.limits)) // of subjects that were never denied
+	shares := make([][]float64, len(c.limits)) // for subjects that were never denied
 	busiest := make([]*top[Busy], len(c.limits))
 	for i, l := range c.limits {
 		uses[i] = LimitUse{
@@ -194,7 +194,7 @@ func share(used, capacity int64) float64 {
 	return rounded(float64(used) / float64(capacity))
 }
 
-// rounded returns a share with five digits after the point. It rounds neither to 0 nor to 1.
+// rounded rounds a share to five decimal places. A share between 0 and 1 never becomes 0 or 1.
 func rounded(x float64) float64 {
 	const digits = 1e5
 	switch r := math.Round(x*digits) / digits; {

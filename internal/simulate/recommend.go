@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// recommend returns the limits that leave each of the shares of subjects untouched.
+// recommend returns the limits that leave each share of the subjects untouched.
 func (r *recommender) recommend(shares []float64) []Recommendation {
 	list := []Recommendation{}
 	sorted := r.sortedNeeds()
@@ -22,12 +22,12 @@ func (r *recommender) recommend(shares []float64) []Recommendation {
 	return list
 }
 
-// sortedNeeds are the maximums that subjects need in one window, in ascending order: of a limit
-// without slices, where the subjects that exceeded it are missing at the end, and of a limit with
-// slices.
+// sortedNeeds holds the maximums that subjects need in one window, in ascending order. Exact holds
+// those of a limit without slices, where the subjects that exceeded it are missing at the end, and
+// large those of a limit with slices.
 type sortedNeeds struct{ exact, large []int64 }
 
-// sortedNeeds returns the needs of all subjects by the number of the window.
+// sortedNeeds returns the needs of all subjects by window number.
 func (r *recommender) sortedNeeds() []*sortedNeeds {
 	var all []*sortedNeeds
 	for _, rule := range r.rules {
@@ -78,7 +78,7 @@ func (w *window) recommend(needs *sortedNeeds, scale scale, shares []float64) Re
 		p := w.point(needs, scale, index)
 		r.Curve = append(r.Curve, p)
 		if p.Subjects == 0 && most <= max(p.Max, w.smallestSliced()) {
-			break // larger limits, with slices, affect nobody either
+			break // larger limits, with slices, affect no subjects either
 		}
 	}
 	return r
@@ -90,7 +90,7 @@ func (w *window) sliced(max int64) bool { return !w.isCalendar() && max*w.Burst 
 // smallestSliced returns the smallest maximum of a limit with slices.
 func (w *window) smallestSliced() int64 { return stint.Resolution/w.Burst + 1 }
 
-// untouched returns how many subjects a limit with this maximum never denies.
+// untouched returns the number of subjects that a limit with this maximum never denies.
 func (w *window) untouched(needs *sortedNeeds, max int64) int {
 	sorted := needs.exact
 	if w.sliced(max) {
@@ -100,7 +100,7 @@ func (w *window) untouched(needs *sortedNeeds, max int64) int {
 	return n
 }
 
-// smallest returns the smallest maximum that never denies the wanted number of subjects.
+// smallest returns the smallest maximum that never denies at least the wanted number of subjects.
 func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
 	if wanted <= len(needs.exact) {
 		if max := needs.exact[wanted-1]; !w.sliced(max) {
@@ -110,7 +110,7 @@ func (w *window) smallest(needs *sortedNeeds, wanted int) int64 {
 	return min(max(needs.large[wanted-1], w.smallestSliced()), largestMax)
 }
 
-// point returns what the limit at an index of the scale would do.
+// point returns the effect of the limit at an index of the scale.
 func (w *window) point(needs *sortedNeeds, scale scale, index int) Point {
 	return Point{
 		Max:      scale[index],
@@ -119,13 +119,13 @@ func (w *window) point(needs *sortedNeeds, scale scale, index int) Point {
 	}
 }
 
-// isCalendar reports whether the limits count in periods of the calendar.
+// isCalendar reports whether the limits count in calendar periods.
 func (r *Recommendation) isCalendar() bool {
 	return r.Configured != nil && r.Configured.Algorithm == stint.AlgorithmCalendar
 }
 
-// Limit returns the limit with a maximum, or with the next larger one whose burst can be counted
-// exactly.
+// Limit returns the limit with a maximum, or with the next larger maximum whose burst can be
+// counted exactly.
 func (r *Recommendation) Limit(max int64) stint.Limit {
 	if r.isCalendar() {
 		l := *r.Configured

@@ -15,9 +15,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// recommender measures what subjects use, and recommends limits that fit.
+// recommender measures what subjects use, and recommends limits that fit their usage.
 type recommender struct {
-	store       *memorystore.Store // never denies; it knows repeated request ids
+	store       *memorystore.Store // never denies; it recognizes repeated request ids
 	guard       *policy.Guard
 	scale       scale
 	rules       []ruleQuantities // by index of the rule
@@ -30,10 +30,10 @@ type recommender struct {
 	request stint.Request
 }
 
-// ruleQuantities are what to measure for one rule: what each name of its limits counts.
+// ruleQuantities holds what to measure for one rule. Each name of its limits counts one quantity.
 type ruleQuantities struct {
-	windows [][]*window   // of each quantity
-	limits  []stint.Limit // one for each quantity, which stand in for those of the rule in the store
+	windows [][]*window   // for each quantity
+	limits  []stint.Limit // one for each quantity, in place of the rule's limits in the store
 }
 
 // window is a window to measure for one rule.
@@ -43,7 +43,7 @@ type window struct {
 	exactLimit, largeLimit algorithm.Params
 	steps                  []stepLimit // of the scale
 	sliceless              int         // how many steps have no slices
-	denied                 []int64     // requests, by step
+	denied                 []int64     // number of requests, by step
 }
 
 // stepLimit is a limit of the scale.
@@ -57,10 +57,10 @@ type claimKey struct {
 	rule, quantity int
 }
 
-// subjectNeeds are the needs of a subject in the windows of all rules that applied to it.
+// subjectNeeds holds the needs of a subject in the windows of all rules that applied to it.
 type subjectNeeds []*need
 
-// need is the smallest maximum of a window that would have admitted all requests of a subject.
+// need is the smallest maximum in one window that would have admitted all requests of a subject.
 type need struct {
 	window       int // its number
 	exact, large int64
@@ -87,7 +87,7 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 				number++
 			}
 			q.windows = append(q.windows, windows)
-			// The window tells the claims of a subject apart.
+			// The window distinguishes the claims of a subject.
 			unlimited := stint.Per(largestMax, stint.MinWindow+time.Duration(rule.Index)*time.Microsecond)
 			q.limits = append(q.limits, unlimited.WithName(name))
 		}
@@ -104,7 +104,8 @@ func newRecommender(o *Options, c *clock) (*recommender, error) {
 
 func (r *recommender) close() { _ = r.store.Close() }
 
-// quantitiesOf returns the names of a rule's limits, each of which counts another quantity.
+// quantitiesOf returns the names of a rule's limits. Limits with different names count different
+// quantities.
 func quantitiesOf(rule *policy.Rule) (names []string) {
 	for i := range rule.Limits {
 		if name := rule.Limits[i].Name; !slices.Contains(names, name) {
@@ -118,7 +119,7 @@ func quantitiesOf(rule *policy.Rule) (names []string) {
 }
 
 // windowsOf returns what to measure for a quantity of a rule: the windows and bursts of its limits,
-// and those of the options.
+// and those in the options.
 func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	var list []*window
 	add := func(length time.Duration, burst int64, configured *stint.Limit) {
@@ -185,7 +186,7 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 		r.claim(i).Limits = r.rules[v.Results[i].Rule.Index].limits
 	}
 	decision, err := r.store.Take(ctx, *request)
-	if err != nil || !decision.Allowed { // it costs more than any limit allows
+	if err != nil || !decision.Allowed { // the request costs more than any limit allows
 		return err
 	}
 	for i := range v.Results {
@@ -215,8 +216,8 @@ func (r *recommender) claim(i int) *stint.Claim {
 	return &r.request.Claims[i]
 }
 
-// measures returns the measures of a claim by a quantity of a rule, one for each window. There are
-// none if there are too many subjects already.
+// measures returns the measures of a claim for a quantity of a rule, one for each window. It
+// returns none for a new subject once there are too many.
 func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure {
 	key := claimKey{claim.Subject, claim.Scope, rule, quantity}
 	if list, ok := r.claims[key]; ok {
@@ -241,7 +242,7 @@ func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure
 	return list
 }
 
-// of returns the need in a window. It adds it if there is none.
+// of returns the need in a window. It adds the need if there is none.
 func (s *subjectNeeds) of(w *window) *need {
 	for _, n := range *s {
 		if n.window == w.number {

@@ -15,11 +15,11 @@ import (
 type replayer struct {
 	store   *memorystore.Store
 	guard   *policy.Guard
-	verdict policy.Verdict // on the last request
+	verdict policy.Verdict // of the last request
 	counter *counter
 	sizer   *sizer
 
-	unsettled bool // a response header, which logs do not have, settles the cost of some requests
+	unsettled bool // the cost of some requests is settled from a response header, which logs do not have
 }
 
 func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
@@ -37,7 +37,7 @@ func newReplayer(set *policy.Set, o *Options, c *clock) (*replayer, error) {
 	return &replayer{store: store, guard: guard, counter: newCounter(set, o, store, sizer), sizer: sizer}, nil
 }
 
-// Bounds of the stores. A subject may have several counts, each with its windows.
+// Bounds for the stores. A subject may have several counts, each with its own windows.
 const (
 	countsPerSubject = 8
 	bytesPerSubject  = 4 << 10
@@ -47,7 +47,7 @@ const (
 )
 
 // newStore returns a store in virtual time. Its bounds are never below those for the default number
-// of subjects: unused room costs nothing.
+// of subjects, because unused room costs nothing.
 func newStore(o *Options, c *clock) (*memorystore.Store, error) {
 	subjects := max(o.MaxSubjects, DefaultMaxSubjects)
 	return memorystore.New(memorystore.Config{
@@ -59,8 +59,8 @@ func newStore(o *Options, c *clock) (*memorystore.Store, error) {
 
 func (r *replayer) close() { _ = r.store.Close() }
 
-// replay decides on a request and counts the verdict. The response settles the request at once:
-// logs do not say how long that took.
+// replay decides on a request and counts the verdict. The response settles the request at once,
+// because logs do not record how long it took.
 func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64) error {
 	ctx := context.Background()
 	v := &r.verdict
@@ -79,9 +79,9 @@ func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64)
 	return nil
 }
 
-// Timeless is a store without deadlines. A guard waits for the store by the real clock instead of
-// the log's: on a slow machine, some answers on rules in shadow and some settlements would be
-// missing.
+// Timeless is a store without deadlines. A guard waits for the store by the real clock, not by the
+// log's. With deadlines, a slow machine would miss some answers for rules in shadow and some
+// settlements.
 type Timeless struct{ stint.Store }
 
 // Take implements [stint.Store].

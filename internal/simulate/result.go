@@ -11,55 +11,56 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// Result is what a replay found. In JSON, times are RFC 3339 in UTC, durations are seconds and
+// Result is the result of a replay. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
-	// Warning says that too much of the log could not be read to rely on the result; "" if there is
-	// none. It comes first, in JSON and in the report.
+	// Warning reports that too much of the log could not be read to rely on the result; "" if there
+	// is no such problem. It comes first, in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
-	// Log is what was read.
+	// Log describes what was read.
 	Log Log `json:"log"`
-	// Outcome is what the configuration would have done.
+	// Outcome describes what the configuration would have done.
 	Outcome Outcome `json:"outcome"`
-	// Against is what the other configuration would have done, and Comparison shows who gains and
-	// who loses. Both are nil without another configuration.
+	// Against describes what the other configuration would have done, and Comparison shows which
+	// subjects gain and lose. Both are nil without another configuration.
 	Against    *Outcome    `json:"against,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
-	// Recommendations are limits that leave the requested shares of subjects untouched, in the
+	// Recommendations lists limits that leave the requested shares of subjects untouched, in the
 	// order of the configuration. It is empty unless shares were requested.
 	Recommendations []Recommendation `json:"recommendations"`
-	// Notes are what a reader of the result needs to know: what a log does not show, and which
+	// Notes holds what a reader of the result needs to know: what a log does not show, and which
 	// bounds were reached.
 	Notes []string `json:"notes"`
 }
 
-// Log is what was read of a log.
+// Log describes what was read from a log.
 type Log struct {
-	// Requests is the number of replayed requests. Outside is the number of those that were left
+	// Requests is the number of replayed requests. Outside is the number of requests that were left
 	// out because of Options.From and Options.To.
 	Requests int64 `json:"requests"`
 	Outside  int64 `json:"outside"`
 	// Limited is the number of requests that the logging server answered with 429.
 	Limited int64 `json:"limited"`
-	// Lines and Bytes are how much was read. Bytes are counted before decompression.
+	// Lines and Bytes measure how much was read. Bytes are counted before decompression.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
 	// HostNames is the number of replayed requests whose client is a host name in the log.
 	HostNames int64 `json:"host_names"`
-	// Malformed is the number of lines that could not be read. Examples are a few of them.
+	// Malformed is the number of lines that could not be read. Examples holds a few of them.
 	Malformed int64                 `json:"malformed"`
 	Examples  []accesslog.Malformed `json:"examples"`
-	// Damaged are the logs whose compressed data could not be read to the end.
+	// Damaged lists the logs whose compressed data could not be read to the end.
 	Damaged []accesslog.Damage `json:"damaged"`
 	// Late is the number of lines that came too late to be sorted. They were replayed at the time
 	// of the lines around them.
 	Late int64 `json:"late"`
-	// First and Last are the times of the first and the last replayed request; zero without any.
+	// First and Last are the times of the first and the last replayed request; zero if there were
+	// none.
 	First time.Time `json:"first,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
 }
 
-// Count counts requests by what happened to them. Requests is the sum of Allowed and Denied.
+// Count counts requests by outcome. Requests is the sum of Allowed and Denied.
 type Count struct {
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
@@ -73,12 +74,12 @@ type Count struct {
 	Exempt int64 `json:"exempt"`
 }
 
-// Outcome is what a configuration would have done.
+// Outcome describes what a configuration would have done.
 type Outcome struct {
 	// Total counts all requests.
 	Total Count `json:"total"`
-	// Tiers are all tiers, in the order of the configuration. Routes are the routes that were
-	// requested, in that order, followed by requests without a route under the name "". Exempt
+	// Tiers counts all tiers, in the order of the configuration. Routes counts the routes that were
+	// requested, in the same order, followed by requests without a route under the name "". Exempt
 	// requests have neither a tier nor a route: they are in Exempt, under the name of the policy
 	// that exempts them.
 	Tiers  []NamedCount `json:"tiers"`
@@ -90,14 +91,14 @@ type Outcome struct {
 	Policies []RuleCount `json:"policies"`
 	// Series counts requests over time.
 	Series Series `json:"series"`
-	// Limits is how much of each limit was used, in the order of the configuration.
+	// Limits describes how much of each limit was used, in the order of the configuration.
 	Limits []LimitUse `json:"limits"`
 	// Subjects counts the subjects.
 	Subjects Subjects `json:"subjects"`
-	// Hit are the subjects that were denied, or would have been without shadow, those with the most
-	// denials first. The list has at most Options.Top entries.
+	// Hit lists the subjects that were denied, or would have been without shadow, starting with
+	// those that have the most denials. The list has at most Options.Top entries.
 	Hit []Hit `json:"hit"`
-	// Size is what a Redis would have needed.
+	// Size describes what a Redis would have needed.
 	Size Size `json:"size"`
 }
 
@@ -123,18 +124,18 @@ type RuleCount struct {
 	Tier   string `json:"tier"`
 	// Costs is set if the limits apply to the sum of costs instead of the number of requests.
 	Costs bool `json:"costs"`
-	// Enforced is the share of subjects for whom the rule is enforced.
+	// Enforced is the share of subjects that the rule is enforced for.
 	Enforced float64 `json:"enforced"`
 	// Requests is the number of requests that the rule applied to. Denied is how many of them it
-	// denied: where several limits deny a request, the one with the longest wait counts. Shadowed
-	// is how many it would have denied if it were enforced. A rule in shadow applies only to
-	// requests that all other rules allow.
+	// denied: if several limits deny a request, it counts for the one with the longest wait.
+	// Shadowed is how many it would have denied if it were enforced. A rule in shadow applies only
+	// to requests that all other rules allow.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 	Shadowed int64 `json:"shadowed"`
 }
 
-// Series counts requests over time: one number for each step from Start on, without gaps.
+// Series counts requests over time: one number for each step starting at Start, without gaps.
 type Series struct {
 	Start    time.Time `json:"start,omitzero"`
 	Step     Duration  `json:"step_seconds"`
@@ -143,15 +144,15 @@ type Series struct {
 	Shadowed []int64   `json:"shadowed"` // included in Allowed
 }
 
-// LimitUse is how much of one limit subjects used at their busiest. If a subject has counts in
-// several scopes, the scope with the most use counts.
+// LimitUse describes how much of one limit subjects used at their busiest. If a subject has counts
+// in several scopes, the scope with the most use counts.
 type LimitUse struct {
 	Policy string      `json:"policy"`
 	Tier   string      `json:"tier"`
 	Costs  bool        `json:"costs"`
 	Limit  stint.Limit `json:"limit"`
-	// Claim is the claim that gives the limit's number, or "". Limit is then that of requests
-	// without it, and shares are of what each subject had.
+	// Claim is the claim that gives the limit's number, or "". If it is set, Limit is the limit of
+	// requests without the claim, and shares refer to the limit that each subject had.
 	Claim string `json:"claim,omitempty"`
 	// Subjects is the number of subjects that the limit applied to: 1 if everyone shares it. Hit is
 	// the number of callers that it denied, or would have denied without shadow.
@@ -159,7 +160,7 @@ type LimitUse struct {
 	Hit      int64 `json:"hit"`
 	// Headroom covers the subjects that no limit ever denied, or would have denied without shadow.
 	Headroom Headroom `json:"headroom"`
-	// Busiest are the subjects that used the most of the limit at once, denied or not, in
+	// Busiest lists the subjects that used the most of the limit at once, denied or not, in
 	// descending order.
 	Busiest []Busy `json:"busiest"`
 }
@@ -179,8 +180,7 @@ type Headroom struct {
 // Busy is the busiest window of a subject.
 type Busy struct {
 	Subject string `json:"subject"`
-	// Used is the number of units in the window, and Share is that as a share of the limit's
-	// capacity.
+	// Used is the number of units in the window, and Share is Used divided by the limit's capacity.
 	Used  int64   `json:"used"`
 	Share float64 `json:"share"`
 	// At is the end of the window.
@@ -191,7 +191,7 @@ type Busy struct {
 type Subjects struct {
 	// Seen is the number of subjects that were counted separately. Hit is how many of them were
 	// denied at least once, Shadowed how many would have been without shadow, and Banned how many
-	// were banned. Everyone as the subject of a shared limit is not included.
+	// were banned. The subject of a shared limit, which stands for everyone, is not included.
 	Seen     int64 `json:"seen"`
 	Hit      int64 `json:"hit"`
 	Shadowed int64 `json:"shadowed"`
@@ -200,47 +200,47 @@ type Subjects struct {
 	Bans      int64    `json:"bans"`
 	BannedFor Duration `json:"banned_for_seconds"`
 	// Cap is the maximum of Seen. Others counts the requests of all further subjects: limits were
-	// applied to them, but they are in no list and no distribution.
+	// applied to them, but no list or distribution includes them.
 	Cap    int   `json:"cap"`
 	Others Count `json:"others"`
 	// Forgotten is the number of counts of subjects that were dropped for lack of memory. If it is
-	// not 0, more requests may be shown as allowed than would have been.
+	// not 0, the result may show more requests as allowed than a server would have allowed.
 	Forgotten int64 `json:"forgotten"`
 }
 
-// Size is what a Redis would have needed to decide the requests. Loads are counted; all else is an
-// estimate from costs that were measured on one machine. Only subjects that are counted separately
-// are included.
+// Size describes what a Redis would have needed to decide the requests. Loads are counted; all
+// other values are estimates from costs that were measured on one machine. Only subjects that are
+// counted separately are included.
 type Size struct {
 	// Subjects is the largest number of subjects that had counts at the same time, and Memory is
-	// the most memory that all counts took, in bytes. What Redis keeps of bans, request ids and
-	// settled charges is not included.
+	// the most memory that all counts took, in bytes. Memory does not include bans, request ids and
+	// settled charges.
 	Subjects   int64     `json:"subjects"`
 	SubjectsAt time.Time `json:"subjects_at,omitzero"`
 	Memory     int64     `json:"memory"`
 	MemoryAt   time.Time `json:"memory_at,omitzero"`
-	// Second and Minute are the busiest ones.
+	// Second and Minute are the busiest second and minute.
 	Second Load `json:"second"`
 	Minute Load `json:"minute"`
-	// Plain and Batched are what the busiest second needs: if each decision is a call, and if 64
-	// callers share calls.
+	// Plain and Batched describe what the busiest second needs: if each decision is a call, and if
+	// 64 callers share calls.
 	Plain   Need `json:"plain"`
 	Batched Need `json:"batched"`
 }
 
-// Load is what came within some time.
+// Load counts the requests and store calls within some time.
 type Load struct {
-	// At is the start of that time; zero if nothing came.
+	// At is the start of that time; zero if there were no requests.
 	At       time.Time `json:"at,omitzero"`
 	Requests int64     `json:"requests"`
-	// Decisions is how often the store was asked: once for a request, once more for each rule in
-	// shadow, and not at all if nothing limits it. Settlements is how many charges were refunded or
-	// settled.
+	// Decisions is the number of decisions requested from the store: one for a request, one more
+	// for each rule in shadow, and none if nothing limits the request. Settlements is the number of
+	// charges that were refunded or settled.
 	Decisions   int64 `json:"decisions"`
 	Settlements int64 `json:"settlements"`
 }
 
-// Need is what a load of one second needs.
+// Need describes what a load of one second needs.
 type Need struct {
 	// Cores is the number of Redis cores if each is used to 60 %.
 	Cores float64 `json:"cores"`
@@ -260,16 +260,16 @@ type Hit struct {
 	// First and Last are the times of the first and the last such request.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Longest is the longest time from one denial to another with nothing allowed in between. It
-	// began at LongestAt.
+	// Longest is the longest time from one denial to another with nothing allowed in between.
+	// LongestAt is its start.
 	Longest   Duration  `json:"longest_seconds"`
 	LongestAt time.Time `json:"longest_at,omitzero"`
-	// WorstWait is the longest time that the subject was asked to wait. Never is set if a request
-	// was denied that could never be allowed because its cost exceeds the limit.
+	// WorstWait is the longest time that the subject was told to wait. Never is set if a denied
+	// request could never be allowed because its cost exceeds the limit.
 	WorstWait Duration `json:"worst_wait_seconds"`
 	Never     bool     `json:"never"`
-	// By are the limits that denied requests, in descending order of denials. Banned is the number
-	// of those of Denied that a ban already in force denied: no limit did.
+	// By lists the limits that denied requests, in descending order of denials. Banned counts those
+	// of Denied that a ban already in force denied, not a limit.
 	By     []HitBy `json:"by"`
 	Banned int64   `json:"banned"`
 	// Bans is the number of times that the subject was banned, and BannedFor the total length.
@@ -287,36 +287,36 @@ type HitBy struct {
 	Shadowed int64 `json:"shadowed"`
 }
 
-// Comparison is how two configurations differ on the same requests.
+// Comparison describes how two configurations differ on the same requests.
 type Comparison struct {
 	// AllowedByBoth, DeniedByBoth, OnlyDenied and OnlyAgainst add up to all requests. OnlyDenied
-	// counts those that only the configuration denies, OnlyAgainst those that only the other one
-	// denies.
+	// counts requests that only this configuration denies, OnlyAgainst those that only the other
+	// one denies.
 	AllowedByBoth int64 `json:"allowed_by_both"`
 	DeniedByBoth  int64 `json:"denied_by_both"`
 	OnlyDenied    int64 `json:"only_denied"`
 	OnlyAgainst   int64 `json:"only_against"`
-	// Gaining and Losing are the numbers of subjects that the configuration denies less, and more,
-	// than the other one does.
+	// Gaining is the number of subjects that this configuration denies less than the other one, and
+	// Losing the number of those that it denies more.
 	Gaining int64 `json:"gaining"`
 	Losing  int64 `json:"losing"`
-	// Gain and Lose are the subjects with the largest differences first. Each list has at most
-	// Options.Top entries.
+	// Gain and Lose list the subjects that gain and lose, those with the largest differences first.
+	// Each list has at most Options.Top entries.
 	Gain []Change `json:"gain"`
 	Lose []Change `json:"lose"`
 }
 
-// Change is how often two configurations deny the requests of one subject. The first configuration
-// defines the subject.
+// Change counts how often two configurations deny the requests of one subject. The first
+// configuration determines the subject.
 type Change struct {
 	Subject string `json:"subject"`
-	// Denied is the number of requests that the configuration denies, and Against the number that
+	// Denied is the number of requests that this configuration denies, and Against the number that
 	// the other one denies.
 	Denied  int64 `json:"denied"`
 	Against int64 `json:"against"`
 }
 
-// Recommendation shows what limits of one rule and window would do, each as if it were the only
+// Recommendation shows the effects of limits of one rule and window, each as if it were the only
 // limit.
 type Recommendation struct {
 	Policy string `json:"policy"`
@@ -324,22 +324,21 @@ type Recommendation struct {
 	Costs  bool   `json:"costs"`
 	// Name is the quantity that the limits count, such as "input_tokens"; "" for requests.
 	Name string `json:"name,omitempty"`
-	// Window and Burst are those of the recommended limits, which are sliding, unless Configured is
-	// a limit of the calendar: then they are such limits. Burst is a multiple of the limit's
-	// maximum.
+	// Window and Burst are those of the recommended limits. The limits are sliding, or calendar
+	// limits if Configured is one. Burst is a multiple of the limit's maximum.
 	Window Duration `json:"window_seconds"`
 	Burst  int64    `json:"burst"`
-	// Configured is the limit with that window and burst in the configuration; nil if there is
+	// Configured is the limit in the configuration with that window and burst; nil if there is
 	// none.
 	Configured *stint.Limit `json:"configured,omitempty"`
-	// Subjects is the number of subjects that the rule applied to, of those counted separately, and
-	// Requests is the number of their requests.
+	// Subjects is the number of separately counted subjects that the rule applied to, and Requests
+	// is the number of their requests.
 	Subjects int64 `json:"subjects"`
 	Requests int64 `json:"requests"`
-	// Choices are the smallest limits for the requested shares, in their order.
+	// Choices lists the smallest limits for the requested shares, in the order of the shares.
 	Choices []Choice `json:"choices"`
-	// Curve is what limits would do, in ascending order. It ends with the first limit from which on
-	// nobody is affected.
+	// Curve lists the effects of limits in ascending order. It ends with the first limit from which
+	// on no subjects are affected.
 	Curve []Point `json:"curve"`
 }
 
@@ -350,11 +349,11 @@ type Choice struct {
 	// Exact is the smallest such limit. Limit is the next round number.
 	Exact stint.Limit `json:"exact"`
 	Limit stint.Limit `json:"limit"`
-	// Affected is what Limit would do.
+	// Affected is the effect of Limit.
 	Affected Point `json:"affected"`
 }
 
-// Point is what a limit would do.
+// Point is the effect of one limit.
 type Point struct {
 	// Max is the limit's maximum per window.
 	Max int64 `json:"max"`
@@ -364,7 +363,7 @@ type Point struct {
 	Requests int64 `json:"requests"`
 }
 
-// Duration is a time.Duration that is a number of seconds in JSON.
+// Duration is a time.Duration that is encoded in JSON as a number of seconds.
 type Duration time.Duration
 
 // String formats the duration as [time.Duration.String] does.

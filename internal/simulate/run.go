@@ -15,12 +15,12 @@ import (
 type Source interface {
 	// Next reads the next request. It returns io.EOF after the last one.
 	Next(*accesslog.Record) error
-	// Stats reports what was read so far.
+	// Stats returns statistics of what was read so far.
 	Stats() accesslog.Stats
 }
 
-// progressEvery is the number of requests between two calls of Options.Progress, which are also the
-// points where Run checks its context.
+// progressEvery is the number of requests between two calls of Options.Progress. Run also checks
+// its context at these points.
 const progressEvery = 4096
 
 // Run replays a log. It returns when the log ends, or with the context's error when the context

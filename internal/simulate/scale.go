@@ -6,12 +6,12 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// largestMax is the largest maximum that is measured or recommended. It is valid with the largest
-// burst.
+// largestMax is the largest maximum that is measured or recommended. It is valid even with the
+// largest burst.
 const largestMax = stint.MaxUnits >> 7
 
-// scale is the round numbers that people choose for limits, in ascending order: 1, 2, 3, 4, 5, 6,
-// 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 120 and so on, up to largestMax.
+// scale holds the round numbers that people choose for limits, in ascending order: 1, 2, 3, 4, 5,
+// 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 120 and so on, up to largestMax.
 type scale []int64
 
 func newScale() scale {

@@ -3,7 +3,7 @@ package simulate
 import "time"
 
 // series counts requests in equal steps of time. The steps grow with the time span, so that there
-// are at most maxSteps of them.
+// are at most maxSteps.
 type series struct {
 	length int // index in stepLengths
 	start  int64
@@ -12,8 +12,8 @@ type series struct {
 
 const maxSteps = 480
 
-// stepLengths are the lengths of steps, each a multiple of the one before. The last ones are for
-// logs with wrong clocks.
+// stepLengths lists the lengths of steps, each a multiple of the previous one. The last ones are
+// for logs with wrong clocks.
 var stepLengths = [...]time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute,
 	time.Hour, 3 * time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
@@ -22,7 +22,7 @@ var stepLengths = [...]time.Duration{
 
 func (s *series) microseconds() int64 { return stepLengths[s.length].Microseconds() }
 
-// add adds a count at a time in Unix microseconds. Times do not go back.
+// add adds a count at a time in Unix microseconds. Times must not go back.
 func (s *series) add(now int64, c *Count) {
 	if len(s.steps) == 0 {
 		s.start = now - now%s.microseconds()

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// sizer finds what the requests would have asked of a Redis.
+// sizer measures the load that the requests would have put on a Redis.
 type sizer struct {
 	sum            load         // of all requests
 	settlements    atomic.Int64 // a guard settles and releases at the same time
@@ -30,7 +30,7 @@ func newSizer(set *policy.Set) *sizer {
 	return s
 }
 
-// begin counts a request. Everything ends with a second: steps, and buckets of expiries.
+// begin counts a request. Steps and buckets of expiries end only at the end of a second.
 func (s *sizer) begin(now int64) {
 	if now >= s.second.end {
 		s.sum.calls.Settlements = s.settlements.Load()
@@ -41,7 +41,7 @@ func (s *sizer) begin(now int64) {
 	s.sum.requests++
 }
 
-// state is what Redis keeps of a subject for one rule and scope.
+// state is the state that Redis keeps of a subject for one rule and scope.
 type state struct {
 	id      uint64 // a hash of the rule and the scope
 	expires expiry
@@ -74,10 +74,10 @@ func (s *subject) stateOf(id uint64) *state {
 	return &s.states[len(s.states)-1]
 }
 
-// charge counts what a result charged to a subject.
+// charge counts what a result charges to a subject.
 func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
-		return // nothing, or a part of the rule, for a path that can be read in several ways
+		return // nothing is charged, or only a part of the rule, for a path with several readings
 	}
 	st := to.stateOf(stateID(r.Rule.Index, r.Scope))
 	was, expired := st.Bytes, st.Expires
@@ -92,7 +92,7 @@ func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	}
 }
 
-// size returns what was found.
+// size returns the measured size.
 func (s *sizer) size() Size {
 	s.sum.calls.Settlements = s.settlements.Load()
 	s.second.finish(&s.sum)
@@ -119,7 +119,7 @@ func (b *busiest) load() Load {
 	return l
 }
 
-// needOf returns what calls within a second need.
+// needOf returns the resources that calls within a second need.
 func needOf(way *sizing.Way, calls sizing.Calls) Need {
 	cost := way.Need(calls)
 	whole := func(n float64) int64 { return int64(math.Round(n)) }
@@ -127,7 +127,7 @@ func needOf(way *sizing.Way, calls sizing.Calls) Need {
 		Replicated: whole(cost.Replicated)}
 }
 
-// countingStore counts what a store is asked.
+// countingStore counts the calls to a store.
 type countingStore struct {
 	Timeless
 	sizer *sizer
@@ -146,7 +146,7 @@ func (s *countingStore) Take(ctx context.Context, r stint.Request) (stint.Decisi
 
 // Amend implements [stint.Store].
 func (s *countingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if a.Kind != stint.AmendExtend { // by the clock of the machine, not of the log
+	if a.Kind != stint.AmendExtend { // extensions follow the clock of the machine, not of the log
 		s.sizer.settlements.Add(1)
 	}
 	return s.Timeless.Amend(ctx, c, a)

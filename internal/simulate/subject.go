@@ -7,11 +7,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// subjects are the subjects that are counted separately.
+// subjects holds the subjects that are counted separately.
 type subjects struct {
 	max    int
 	byName map[string]*subject
-	last   *subject  // the last one returned: several results of a request have the same subject
+	last   *subject  // the last one returned: several results of a request share their subject
 	block  []subject // preallocated, for fewer allocations
 }
 
@@ -20,12 +20,12 @@ type subject struct {
 	name     string
 	shared   bool
 	requests int64
-	peaks    []peak   // of the limits that applied to it
-	state    state    // what Redis would keep of it
-	states   []state  // the same, for further rules and scopes
-	until    int64    // when the last of all states expires, in Unix microseconds
-	expires  expiry   // the same, in the sizer
-	denials  *denials // nil if it was never denied
+	peaks    []peak   // for the limits that applied to the subject
+	state    state    // the state that Redis would keep
+	states   []state  // states for further rules and scopes
+	until    int64    // when the last state expires, in Unix microseconds
+	expires  expiry   // until as an expiry of the sizer
+	denials  *denials // nil if the subject was never denied
 }
 
 // peak is the most that a subject used of a limit at once.
@@ -38,7 +38,7 @@ type peak struct {
 
 func newSubjects(max int) subjects { return subjects{max: max, byName: make(map[string]*subject)} }
 
-// of returns a subject. It returns nil for a new one if there are max subjects already.
+// of returns the subject with a name. It returns nil for a new subject if there are already max.
 func (t *subjects) of(name string, shared bool) *subject {
 	if t.last != nil && t.last.name == name {
 		return t.last
@@ -74,7 +74,8 @@ func (s *subject) use(limit int, used, capacity, now int64) {
 	s.peaks = append(s.peaks, peak{limit, used, capacity, now})
 }
 
-// denied returns the subject's denials and records the time of one more, enforced or in shadow.
+// denied records the time of one more denial, enforced or in shadow, and returns the subject's
+// denials.
 func (s *subject) denied(now int64) *denials {
 	if s.denials == nil {
 		s.denials = &denials{first: now}

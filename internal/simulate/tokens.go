@@ -10,10 +10,10 @@ import (
 type tokenCounts struct {
 	needed   int64 // by a policy
 	logged   int64 // in the log
-	missing  int64 // needed and not logged, of responses that are no errors
+	missing  int64 // needed and not logged, in responses that are not errors
 	unpriced int64 // the policy has no price for their model
 
-	firstMissing, firstUnpriced string // where they are
+	firstMissing, firstUnpriced string // their location in the log
 }
 
 // add counts a request.
@@ -37,7 +37,7 @@ func (c *tokenCounts) add(i *input) {
 	}
 }
 
-// notes says what the log does not say.
+// notes reports what is missing from the log.
 func (c *tokenCounts) notes(note func(format string, args ...any)) {
 	if c.missing > 0 {
 		note("%s of %s whose tokens are counted have no count in the log (the first: %s). They are charged the "+

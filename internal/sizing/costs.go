@@ -1,6 +1,6 @@
-// Package sizing computes what a load needs of Redis: CPU, network, replication and memory. It
-// computes from costs that were measured on one machine, so its results are estimates.
-// docs/sizing.md explains the model.
+// Package sizing computes how much of Redis a load needs: CPU, network, replication and memory. It
+// uses costs that were measured on one machine, so its results are estimates. docs/sizing.md
+// explains the model.
 package sizing
 
 import "github.com/stint-limiter/stint"
@@ -9,37 +9,38 @@ import "github.com/stint-limiter/stint"
 // expiry and snapshots.
 const Target = 0.6
 
-// Cost is what one decision costs.
+// Cost is the cost of one decision.
 type Cost struct {
-	CPU        float64 // of Redis, µs
+	CPU        float64 // CPU of Redis, µs
 	In         float64 // bytes that Redis receives
-	Out        float64 // bytes that it replies
-	Replicated float64 // bytes that it sends to each replica
-	Client     float64 // CPU of the process that asks, µs
+	Out        float64 // bytes that Redis sends in replies
+	Replicated float64 // bytes that Redis sends to each replica
+	Client     float64 // CPU of the calling process, µs
 }
 
-// Way is a way to ask Redis, with the cost of three kinds of decisions on a Redis that is busy all
-// the time. The cost of all others follows from them.
+// Way is a way to call Redis, with the costs of three kinds of decisions on a Redis that is
+// constantly busy. The costs of all other decisions follow from them.
 type Way struct {
 	Name    string
-	Callers int  // that ask at the same time
-	Batched bool // by the stack of package resilience; otherwise the store alone
+	Callers int  // number of concurrent callers
+	Batched bool // calls go through the batching stack of package resilience; otherwise to the store alone
 	One     Cost // one subject with one window
 	Three   Cost // one subject with three windows
 	Two     Cost // two subjects with one window each; the second is the same for all decisions
-	// Wake is what a decision costs more on a Redis that is idle: it wakes up for the call, and few
-	// calls share a batch or a read. A Redis that uses the share u of a core pays 1 - u of it.
+	// Wake is the additional cost of a decision on an idle Redis, which wakes up for the call,
+	// while few calls share a batch or a read. A Redis that uses the share u of a core pays 1 - u
+	// of it.
 	Wake Cost
 }
 
-// The figures of this file are those of the suite sizing (cd bench && go run . -only sizing), here
-// medians of a few short runs: Redis 7.0.15 with one replica, 100,000 subjects in turn, Go 1.26, on
-// a virtual machine with 2 cores of a Xeon, which Redis, its replica and the callers share. To
-// replace them, run the suite, copy its figures to here, and run
+// The numbers in this file were measured by the suite sizing (cd bench && go run . -only sizing).
+// They are medians of a few short runs: Redis 7.0.15 with one replica, 100,000 subjects in turn, Go
+// 1.26, on a virtual machine with 2 cores of a Xeon, which Redis, its replica and the callers
+// share. To replace them, run the suite, copy its numbers here, and run
 //
 //	go test ./internal/sizing ./cmd/stint -run 'Page|Simulate' -update
 //
-// which computes docs/sizing.md and the other texts again.
+// which regenerates docs/sizing.md and the other texts.
 var (
 	Plain = Way{
 		Name: "plain", Callers: 64,
@@ -63,21 +64,21 @@ var (
 		Wake:  Cost{CPU: 35, In: 258, Out: 30, Client: 72},
 	}
 
-	// Hot is a decision on one of 100 subjects with one window, batched, 256 callers: requests of
-	// one subject share a decision.
+	// Hot is the cost of a decision on one of 100 subjects with one window, batched, with 256
+	// callers: requests of one subject share a decision.
 	Hot = Cost{CPU: 6.3, In: 37, Out: 37, Replicated: 77, Client: 6.4}
-	// Settled is a refund or a settlement of a charge to one window, by the store alone: a decision
-	// that is refunded, less the decision.
+	// Settled is the cost of a refund or a settlement of a charge to one window, by the store
+	// alone: the cost of a decision that is refunded minus that of the decision.
 	Settled = Cost{CPU: 99, In: 334, Out: 27, Replicated: 236, Client: 25.3}
-	// Block is a block of units of a leased limit, taken and given back. Its Client is of a
-	// decision from it.
+	// Block is the cost of taking and giving back a block of units of a leased limit. Its Client is
+	// the cost of a decision from the block.
 	Block = Cost{CPU: 104, In: 160, Out: 66, Replicated: 535, Client: 0.6}
 )
 
-// Ways are all of them.
+// Ways lists all ways.
 var Ways = []*Way{&Plain, &Batched64, &Batched256}
 
-// Memory is by how many bytes the memory of Redis grew for a subject after some requests, over
+// Memory lists how many bytes of memory Redis needed per subject after some requests, measured with
 // 10,000 subjects with names of 12 bytes.
 var Memory = []struct {
 	Limits []stint.Limit

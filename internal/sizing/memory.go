@@ -8,33 +8,33 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Layout is how Redis keeps the limits of one claim: docs/redis-keys.md describes the string. It
-// leaves out that limits with different names have different keys.
+// Layout describes how Redis stores the limits of one claim: docs/redis-keys.md describes the
+// string. Layout ignores that limits with different names have different keys.
 type Layout struct {
 	logs  []logLayout
 	heads int   // bytes before the entries
 	width int   // bytes of one entry of each log
-	other int   // bytes beside the string, of concurrency limits
-	kept  int64 // for how long a bucket keeps the key after a charge, in microseconds
+	other int   // bytes outside the string, for concurrency limits
+	kept  int64 // how long a bucket keeps the key after a charge, in microseconds
 }
 
-// logLayout is a log; a limit without one has the width 0.
+// logLayout describes a log. A limit without a log has the width 0.
 type logLayout struct {
-	width, most int   // bytes of an entry, and how many there are at most
-	slice       int64 // entries in one slice of time are one; 0 if none are
-	before      int   // bytes of one entry of each log before this one
+	width, most int   // bytes of an entry, and the maximum number of entries
+	slice       int64 // length of a slice, whose charges share one entry; 0 if charges are not combined
+	before      int   // bytes of one entry of each earlier log
 }
 
-// Sizes in bytes, of redisstore/lua/numbers.lua.
+// Sizes in bytes, from redisstore/lua/numbers.lua.
 const (
 	directory, directoryLimit, header = 2, 8, 20
 	logHead, meterHead                = 36, 24
-	block, back                       = 8, 7 // entries of a block, and behind the blocks
+	block, back                       = 8, 7 // entries in a block, and behind the blocks
 )
 
-// What Redis needs beside a key and its value: an object, entries and buckets in the tables of keys
-// and of expiries. Measured with 10,000 keys as the growth of used_memory. A holder of a
-// concurrency limit is a sorted set with one member.
+// Memory that Redis needs in addition to a key and its value: an object, and entries and buckets in
+// the tables of keys and of expiries. It was measured with 10,000 keys as the growth of
+// used_memory. A holder of a concurrency limit is a sorted set with one member.
 const (
 	keyOverhead = 104
 	holder      = keyOverhead + 48 + 64
@@ -72,12 +72,12 @@ func NewLayout(limits []stint.Limit) *Layout {
 	return l
 }
 
-// State is what Redis keeps of a subject in one scope: one key. It is small, and has no pointer for
-// up to three limits: a replay has one for every subject, and each of their requests misses the
-// cache.
+// State is the state that Redis keeps of a subject in one scope: one key. State is small, and has
+// no pointer for up to three limits, because a replay has one for every subject, and each request
+// of a subject misses the cache.
 type State struct {
-	// Expires is when Redis drops it, in Unix microseconds, unless it is charged before. Bytes is
-	// the memory that it takes.
+	// Expires is when Redis drops the key, in Unix microseconds, unless it is charged before. Bytes
+	// is the memory that the key takes.
 	Expires int64
 	Bytes   int32
 	first   [3]logState
@@ -91,7 +91,7 @@ func (s *State) log(i int) *logState {
 	return &(*s.more)[i-len(s.first)]
 }
 
-// logState is a log. Its string grows in steps as it gets entries.
+// logState is the state of a log. Its string grows in steps as entries are added.
 type logState struct {
 	slice   uint32  // the lowest bits of the number of the newest entry's slice
 	used    float32 // units
@@ -99,11 +99,11 @@ type logState struct {
 	step    uint8
 }
 
-// slack is by how much longer than it counts a key is kept, in microseconds.
+// slack is how long Redis keeps a key after it stops counting, in microseconds.
 const slack = 1_000_000
 
-// Charge adds a charge of some cost at a time, after which usages are as they are. The key is the
-// length of the key's name. There is a usage for each limit of the layout.
+// Charge adds a charge with a cost at a time. Usages are those after the charge, one for each limit
+// of the layout. Key is the length of the key's name.
 func (s *State) Charge(l *Layout, key int, usages []stint.Usage, cost, now int64) {
 	changed, needed := now >= s.Expires, now+l.kept+slack
 	if changed {
@@ -120,7 +120,7 @@ func (s *State) Charge(l *Layout, key int, usages []stint.Usage, cost, now int64
 			changed = true
 		}
 	}
-	if s.Expires < needed { // as in take.lua: an eighth ahead, so that not every charge sets it
+	if s.Expires < needed { // as in take.lua: an eighth longer, so that not every charge sets it
 		s.Expires = needed + (needed-now)/8
 	}
 	if changed {
@@ -128,15 +128,15 @@ func (s *State) Charge(l *Layout, key int, usages []stint.Usage, cost, now int64
 	}
 }
 
-// add adds a charge, after which so many units are used. It reports whether the size of the string
-// changes. Of the entries before, as large a part is left as of the units.
+// add adds a charge, after which used units are in use. It reports whether the size of the string
+// changes. It assumes that the same share remains of earlier entries as of their units.
 func (s *logState) add(l *logLayout, used, cost, now int64) bool {
 	before, entries := s.used, int(s.entries)
 	s.used = float32(used)
 	if l.slice != 0 {
 		slice := uint32(now / l.slice)
 		if slice == s.slice && entries > 0 {
-			return false // an entry more for none
+			return false // an existing entry takes the charge
 		}
 		s.slice = slice
 	}
@@ -152,8 +152,8 @@ func (s *logState) add(l *logLayout, used, cost, now int64) bool {
 	return true
 }
 
-// The steps in which the string of a log grows: its newest entry is in the head; then there are
-// some behind the blocks; then a block in front; then a ring for 2, 4, 8 or 16 blocks.
+// The string of a log grows in steps: the newest entry is in the head, then some entries are behind
+// the blocks, then one block is in front, then a ring of 2, 4, 8 or 16 blocks is.
 const firstRing = 3
 
 func stepOf(entries int) uint8 {
@@ -169,7 +169,7 @@ func stepOf(entries int) uint8 {
 	return uint8(firstRing + max(bits.Len(uint(blocks-1)), 1) - 1)
 }
 
-// bytes returns the memory that a key and its string take.
+// bytes returns the memory of a key and its string.
 func (l *Layout) bytes(key int, s *State) int {
 	first, second, ring := 0, 0, 0 // lengths of the string in the first steps, and of the rings
 	for i := range l.logs {
@@ -189,7 +189,7 @@ func (l *Layout) bytes(key int, s *State) int {
 		value = stringSize(l.heads + (back+block)*l.width + ring)
 	} else {
 		for _, length := range []int{first, second} {
-			if stringSize(length) > value { // Redis doubles a string that grows
+			if stringSize(length) > value { // Redis doubles the allocation of a growing string
 				value = stringSize(2 * length)
 			}
 		}
@@ -197,7 +197,8 @@ func (l *Layout) bytes(key int, s *State) int {
 	return keyOverhead + stringSize(key) + value + l.other
 }
 
-// stringSize returns the memory of a string in Redis: with a header, in a size class of jemalloc.
+// stringSize returns the memory of a string in Redis, with its header, rounded up to a size class
+// of jemalloc.
 func stringSize(length int) int {
 	switch {
 	case length < 32:

@@ -1,7 +1,6 @@
-// Package tokens reads from requests to language models and from their responses how many tokens
-// they use: an estimate before the request, the truth after the response. Gateway, middleware and
-// transport share it.
+// Package tokens reads how many tokens requests to language models use: an estimate from the
+// request, and the actual counts from the response. Gateway, middleware and transport share it.
 //
-// Nothing here holds a body back or keeps it. Scanner looks for a few JSON pointers in text that
-// comes in pieces, in memory that depends on the pointers alone, whatever the text is.
+// The package neither delays nor keeps bodies. Scanner looks for a few JSON pointers in text that
+// arrives in pieces. Its memory depends only on the pointers, not on the text.
 package tokens

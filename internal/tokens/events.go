@@ -2,17 +2,17 @@ package tokens
 
 import "bytes"
 
-// events splits server-sent events, in pieces of any size, and passes the data of each on as a text
-// of its own.
+// events splits server-sent events, which arrive in pieces of any size, and passes on the data of
+// each event as a separate text.
 type events struct {
 	json  *Scanner
-	count int64 // of events whose data is an object
+	count int64 // number of events whose data is an object
 
 	line    lineState
-	field   int  // how many bytes of "data:" the line has so far
-	cr      bool // the last byte was a carriage return, which a line feed belongs to
+	field   int  // number of bytes of "data:" read in the line so far
+	cr      bool // the last byte was a carriage return; a line feed after it belongs to the same line end
 	atEvent bool // an event begins
-	object  int8 // 1 if the data of the event is an object, -1 if it is not, 0 before it
+	object  int8 // 1 if the data of the event is an object, -1 if it is not, 0 if unknown
 }
 
 type lineState uint8
@@ -20,7 +20,7 @@ type lineState uint8
 const (
 	lineName  lineState = iota // in the name of a field
 	lineData                   // in the value of the field data
-	lineOther                  // in a line that does not matter
+	lineOther                  // in a line that is ignored
 )
 
 const dataField = "data:"
@@ -64,12 +64,12 @@ func (e *events) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// maxSkip bounds how far ahead skip looks, so that many events do not mean many looks at all of a
-// piece.
+// maxSkip limits how far ahead skip looks, so that a piece with many events is not scanned many
+// times.
 const maxSkip = 4 << 10
 
-// skip passes over whole events at the beginning of a piece that surely have none of the counters,
-// by a quick look, and returns their length. Most events have none.
+// skip skips whole events at the beginning of a piece that cannot hold any of the counters, and
+// returns their length. The check is cheap, and most events have no counters.
 func (e *events) skip(p []byte) int {
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {
 		p = p[:cr]
@@ -80,7 +80,7 @@ func (e *events) skip(p []byte) int {
 		length := bytes.IndexByte(p[at:], '\n')
 		switch {
 		case length < 0:
-			return end // the last event, if it is not whole, is looked at again
+			return end // an incomplete last event is scanned again
 		case length == 0:
 			e.endEvent()
 			end = at + 1
@@ -91,7 +91,7 @@ func (e *events) skip(p []byte) int {
 	}
 }
 
-// name takes a byte of a field's name.
+// name processes a byte of a field's name.
 func (e *events) name(c byte) {
 	switch {
 	case c != dataField[e.field]:
@@ -102,7 +102,7 @@ func (e *events) name(c byte) {
 	e.field++
 }
 
-// peek finds out whether the data of the event is an object.
+// peek determines whether the data of the event is an object.
 func (e *events) peek(p []byte) {
 	if e.object != 0 {
 		return
@@ -123,7 +123,7 @@ var newLine = []byte{'\n'}
 func (e *events) endLine() {
 	switch {
 	case e.line == lineData:
-		_, _ = e.json.Write(newLine) // data of several lines is one text
+		_, _ = e.json.Write(newLine) // several lines of data form one text
 	case e.line == lineName && e.field == 0:
 		e.endEvent()
 		e.json.Reset()

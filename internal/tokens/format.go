@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// Format says where requests and responses of an API have their numbers. Requests and responses are
-// JSON, and what is read is named by JSON pointers. In responses, what does not begin with a slash
-// is the name of a header field or a trailer.
+// Format locates the numbers in requests and responses of an API. Both are JSON, and JSON pointers
+// identify the values to read. For responses, an entry that does not begin with a slash names a
+// header field or a trailer.
 type Format struct {
-	// Max are the members of a request that bound how many tokens are generated, and Choices those
-	// that say how many answers there are to be, each of that length.
+	// Max lists the members of a request that limit how many tokens are generated, and Choices
+	// those that set the number of answers, each of that length.
 	Max, Choices []string
-	// Model are the members of a request that name the model. If none does, the segment of the path
-	// after the one with the name ModelAfter does, up to a colon; "" is none.
+	// Model lists the members of a request that name the model. If none does, the model is the path
+	// segment after the segment ModelAfter, up to a colon. A ModelAfter of "" disables this.
 	Model      []string
 	ModelAfter string
-	// Input, Output and Cached are the members of a response that count tokens. The last value of
-	// each counts. Those with the same last name are one number in different places; those with
-	// different names are added up. OpenAI's prompt_tokens and input_tokens are the same name, and
-	// so are completion_tokens and output_tokens. Cached is a part of Input.
+	// Input, Output and Cached list the members of a response that count tokens. The last value of
+	// each counts. Members with the same last name are one number in different places; those with
+	// different names are added up. OpenAI's prompt_tokens and input_tokens count as the same name,
+	// and so do completion_tokens and output_tokens. Cached is a part of Input.
 	Input, Output, Cached []string
 }
 
-// Presets returns the formats of well-known APIs by name, and of what is compatible with them.
+// Presets returns the formats of well-known APIs and of compatible ones, by name.
 func Presets() map[string]Format {
-	// Anthropic has the tokens of the prompt in the first event of a stream, and those that were
-	// generated at the end. What the first event says of these is no count, but a 1.
+	// Anthropic sends the tokens of the prompt in the first event of a stream, and the generated
+	// tokens at the end. The first event's number of generated tokens is not a count but always 1.
 	anthropic := func(names ...string) (pointers []string) {
 		for _, name := range names {
 			pointers = append(pointers, "/message/usage/"+name, "/usage/"+name)
@@ -40,7 +40,7 @@ func Presets() map[string]Format {
 			Max:     []string{"/max_tokens", "/max_completion_tokens", "/max_output_tokens"},
 			Choices: []string{"/n"},
 			Model:   []string{"/model"},
-			// Azure names it in the path.
+			// Azure has the model in the path.
 			ModelAfter: "deployments",
 			Input:      []string{"/usage/prompt_tokens", "/usage/input_tokens", "/response/usage/input_tokens"},
 			Output:     []string{"/usage/completion_tokens", "/usage/output_tokens", "/response/usage/output_tokens"},
@@ -66,10 +66,10 @@ func Presets() map[string]Format {
 	}
 }
 
-// Names returns the names of the presets in order.
+// Names returns the sorted names of the presets.
 func Names() []string { return slices.Sorted(maps.Keys(Presets())) }
 
-// modelIn returns the model that a path names after a segment; "" if it names none.
+// modelIn returns the model that follows a segment of a path, or "" if there is none.
 func modelIn(path, after string) string {
 	if after == "" {
 		return ""
@@ -84,7 +84,8 @@ func modelIn(path, after string) string {
 	return ""
 }
 
-// lastName returns what tells numbers apart: the last name of a pointer, or the name of a field.
+// lastName returns the name that distinguishes numbers: the last name of a pointer, or the name of
+// a field.
 func lastName(place string) string {
 	name := strings.ToLower(place[strings.LastIndexByte(place, '/')+1:])
 	if same, ok := sameNames[name]; ok {
@@ -93,6 +94,6 @@ func lastName(place string) string {
 	return name
 }
 
-// sameNames are names of one number in different APIs of OpenAI: some servers have both in one
-// response.
+// sameNames maps names to the one that other OpenAI APIs use for the same number. Some servers send
+// both in one response.
 var sameNames = map[string]string{"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}

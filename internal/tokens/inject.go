@@ -10,14 +10,14 @@ const (
 	streamOptions = `"stream_options":{` + includeUsage + `}`
 )
 
-// Inject returns the body of a request with the option that has a stream of OpenAI's chat
-// completions say in its last event what was used, and whether that changed anything. Only
-// stream_options is changed, in a request with "stream": true. The body has to be all of it.
+// Inject returns the body of a request with the option that makes a stream of OpenAI's chat
+// completions report its usage in the last event, and whether the body changed. Inject changes only
+// stream_options, in a request with "stream": true. The body must be complete.
 func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit replaces so many bytes.
+	// edit replaces size bytes.
 	type edit struct {
 		at   int64
 		size int
@@ -41,13 +41,13 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 			case 'n':
 				options = &edit{at, len(value), `{` + includeUsage + `}`}
 			default:
-				known = true // the API refuses it
+				known = true // the API rejects it
 			}
 		case isInclude:
 			include = &edit{at, len(value), "true"}
 			known = known || string(value) == "true" || value[0] == '{' || value[0] == '[' || value[0] == '"'
 		case isResponses:
-			known = true // the API has no such option, and always says what was used
+			known = true // the API has no such option, and always reports usage
 		}
 	})
 	_, _ = scanner.Write(body) // never fails
@@ -65,7 +65,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	return slices.Concat(body[:change.at], []byte(change.with), body[change.at+int64(change.size):]), true
 }
 
-// Inject is [Rules.Inject].
+// Inject calls [Rules.Inject].
 func (m *Meter) Inject(body []byte) ([]byte, bool) { return m.rules.Inject(body) }
 
 // emptyObject reports whether a text begins with an object without members.

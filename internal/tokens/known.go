@@ -1,17 +1,16 @@
 package tokens
 
-// Known is what is known about the tokens of a request before it is decided, as in the replay of a
-// log.
+// Known holds what is known about the tokens of a request before it is decided, as in the replay of
+// a log.
 type Known struct {
-	// Used is what the request used, and Found whether that is known.
+	// Used is what the request used, and Found reports whether that is known.
 	Used  Counts
 	Found bool
-	// MaxOutput is the bound of the request: 0 if it has none, below 0 if that is not known. Then
-	// the estimate is what was used.
+	// MaxOutput is the bound of the request: 0 if it has none, below 0 if it is unknown. If it is
+	// unknown, Used is the estimate.
 	MaxOutput int64
-	// Whole has the request cost what it used: no estimate stands in for it, and nothing is cut off
-	// at half of a budget. Failed is set if its response is an error, which uses nothing unless
-	// Found.
+	// Whole charges the request what it used: no estimate replaces it, and it is not capped at half
+	// of a budget. Failed is set if the response is an error, which uses nothing unless Found.
 	Whole, Failed bool
 
 	// Counted is set when a policy counts the tokens of the request, and Unpriced when that policy

@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// maxInflated bounds how much of a compressed response is looked at, in bytes without compression.
+// maxInflated limits how much of a compressed response is read, in bytes after decompression.
 const maxInflated = 16 << 20
 
-// Meter reads what a response says about tokens, while it passes. It is safe for concurrent use.
-// The zero value of it is of no use; see [Rules.Meter].
+// Meter reads the token counts of a response while the response passes through. It is safe for
+// concurrent use. The zero value is not usable; see [Rules.Meter].
 type Meter struct {
 	rules *Rules
 	mu    sync.Mutex
 	ended bool
-	to    io.Writer // what is read of the body; nil before Begin, and if it cannot be read
+	to    io.Writer // destination of the body; nil before Begin, and if the body cannot be read
 
 	scanner  *Scanner
-	events   *events // nil if the response is no stream of events
-	values   []int64 // by slot; -1 is not known
+	events   *events // nil if the response is not an event stream
+	values   []int64 // by slot; -1 if unknown
 	inflater *io.PipeWriter
-	inflated chan struct{} // closed when all has been looked at
+	inflated chan struct{} // closed when everything has been read
 }
 
 // Meter returns a meter for a response.
@@ -67,7 +67,7 @@ func (m *Meter) Begin(h http.Header) {
 	}
 }
 
-// inflate has a goroutine look at what a compressed response says. It ends with the response.
+// inflate starts a goroutine that reads a compressed response. It ends with the response.
 func (m *Meter) inflate() {
 	from, to := io.Pipe()
 	plain := m.to
@@ -75,13 +75,13 @@ func (m *Meter) inflate() {
 	go func() {
 		defer close(m.inflated)
 		if in, err := gzip.NewReader(from); err == nil {
-			_, _ = io.Copy(plain, io.LimitReader(in, maxInflated)) // what cannot be read is not known
+			_, _ = io.Copy(plain, io.LimitReader(in, maxInflated)) // an unreadable part stays unknown
 		}
 		_ = from.Close()
 	}()
 }
 
-// Write takes the next piece of the body. It keeps nothing of it, and never fails.
+// Write processes the next piece of the body. It does not retain the piece, and never fails.
 func (m *Meter) Write(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +91,7 @@ func (m *Meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Trailer takes the header of a response after its body, with the trailers in it.
+// Trailer processes the header of a response after its body, including trailers.
 func (m *Meter) Trailer(h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m *Meter) Trailer(h http.Header) {
 	}
 }
 
-// read reads the fields of a header that are looked for.
+// read reads the wanted fields of a header.
 func (m *Meter) read(h http.Header) {
 	for _, f := range m.rules.fields {
 		value := h.Get(f.name)
@@ -113,7 +113,7 @@ func (m *Meter) read(h http.Header) {
 	}
 }
 
-// End returns what the response said. Nothing is read after that.
+// End returns the counts of the response. Nothing is read after that.
 func (m *Meter) End() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,13 +125,13 @@ func (m *Meter) End() Counts {
 	return m.counts()
 }
 
-// emptyEvents is how many events of a stream may carry no token: those that begin and end it, and
-// those that keep the connection open.
+// emptyEvents is how many events of a stream may carry no token: those at its beginning and end,
+// and those that keep the connection open.
 const emptyEvents = 16
 
-// SoFar returns what was used so far at least: what the response has said, and a token of output
-// for each event of a stream beyond the first 16. Nothing is known of a compressed response before
-// its end.
+// SoFar returns a lower bound of what was used so far: the counts in the response, and a token of
+// output for each event of a stream beyond the first 16. Nothing is known of a compressed response
+// before its end.
 func (m *Meter) SoFar() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,13 +159,13 @@ func (m *Meter) counts() Counts {
 	return c
 }
 
-// Found reports whether counts are those of a response that says what was used.
+// Found reports whether the counts are those of a response that reports its usage.
 func (c Counts) Found() bool { return c.Input >= 0 && (c.Output >= 0 || c.Events < 0) }
 
-// Settled returns what a request used, given what its response said, its estimate, and whether the
-// response is an error. What the response does not say is estimated: the output by the events of a
-// stream, if they count. A response with an input that is no stream and has no output generated
-// nothing, as embeddings do not. An error that says nothing used nothing.
+// Settled returns what a request used, given the counts of its response, its estimate, and whether
+// the response is an error. Missing counts are estimated, the output from the events of a stream if
+// events are counted. A response that is not a stream and has an input but no output generated
+// nothing, as with embeddings. An error without counts used nothing.
 func (r *Rules) Settled(found, estimate Counts, failed bool) Counts {
 	found.Model = estimate.Model
 	found.Cached = max(found.Cached, 0)

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// maxPointer bounds the length of a JSON pointer, and so the memory of a Scanner.
+// maxPointer limits the length of a JSON pointer, and thereby the memory of a Scanner.
 const maxPointer = 256
 
-// node is a member of the objects and arrays that a Scanner follows.
+// node is a member of the objects and arrays that a Scanner descends into.
 type node struct {
 	children map[string]*node
 	leaf     int // the number of the pointer that ends here, or -1
 }
 
-// Pointers are JSON pointers (RFC 6901) to look for.
+// Pointers is a set of JSON pointers (RFC 6901) to look for.
 type Pointers struct {
 	root   *node
-	depth  int    // of the deepest
-	maxKey int    // the longest key in bytes, with every character escaped
-	common []byte // what the last names of all pointers have in common
-	rare   int    // the index in common of a letter that few texts have
-	folded bool   // letters of either case are the same
+	depth  int    // of the deepest pointer
+	maxKey int    // length of the longest key in bytes, with every character escaped
+	common []byte // the part that the last names of all pointers have in common
+	rare   int    // the index in common of its rarest letter
+	folded bool   // case is ignored
 }
 
-// child returns where a member of an object leads; nil if no pointer leads there.
+// child returns the node of a member of an object, or nil if no pointer leads to the member.
 func (p *Pointers) child(n *node, key []byte) *node {
 	if next := n.children[string(key)]; next != nil || !p.folded {
 		return next
@@ -33,11 +33,11 @@ func (p *Pointers) child(n *node, key []byte) *node {
 	return n.children[fold(string(key))]
 }
 
-// fold returns a name as package encoding/json compares it: without regard to case. Servers in Go
-// take "Max_Tokens" for "max_tokens".
+// fold returns a name in the form in which package encoding/json compares it, ignoring case.
+// Servers in Go accept "Max_Tokens" for "max_tokens".
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// NewFolded is [NewPointers] for names without regard to case.
+// NewFolded is like [NewPointers], but the names ignore case.
 func NewFolded(texts ...string) (*Pointers, error) {
 	folded := make([]string, len(texts))
 	for i, text := range texts {
@@ -50,8 +50,8 @@ func NewFolded(texts ...string) (*Pointers, error) {
 	return p, err
 }
 
-// before returns the length of the part of a text that surely has no name of a pointer, by a quick
-// look. An ASCII letter can also be written as an escape, which begins with \u00.
+// before returns the length of a prefix of a text that surely contains no name of a pointer. The
+// check is cheap. An ASCII letter can also be written as an escape, which begins with \u00.
 func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {
 		return 0
@@ -75,7 +75,7 @@ func (p *Pointers) before(text []byte) int {
 
 var escapedLetter = []byte(`\u00`)
 
-// commonPart returns the longest text that two texts have in common.
+// commonPart returns the longest substring that two texts have in common.
 func commonPart(a, b string) (longest string) {
 	for i := range len(a) {
 		for j := i + len(longest) + 1; j <= len(a) && strings.Contains(b, a[i:j]); j++ {
@@ -85,9 +85,9 @@ func commonPart(a, b string) (longest string) {
 	return longest
 }
 
-// rarest returns the index of the letter of a text that is rarest in others.
+// rarest returns the index of the letter of a text that is rarest in English.
 func rarest(text string) int {
-	const letters = "zjqxkvbpygwfmucldrhsnioate" // by how often English has them
+	const letters = "zjqxkvbpygwfmucldrhsnioate" // from rarest to most frequent in English
 	for _, c := range letters {
 		if i := strings.IndexRune(text, c); i >= 0 {
 			return i
@@ -97,7 +97,7 @@ func rarest(text string) int {
 }
 
 // NewPointers returns pointers to look for. A [Scanner] reports them by their index. The empty
-// pointer is the whole document.
+// pointer refers to the whole document.
 func NewPointers(texts ...string) (*Pointers, error) {
 	p := &Pointers{root: &node{leaf: -1}}
 	common := ""
@@ -135,13 +135,13 @@ func NewPointers(texts ...string) (*Pointers, error) {
 		}
 	}
 	if !strings.ContainsFunc(common, func(c rune) bool { return c > 'z' || strings.ContainsRune(`~/\"`, c) }) {
-		p.common = []byte(common) // else it has other spellings
+		p.common = []byte(common) // otherwise it can be spelled in other ways
 		p.rare = rarest(common)
 	}
 	return p, nil
 }
 
-// CheckPointer reports what is wrong with a JSON pointer.
+// CheckPointer reports a mistake in a JSON pointer.
 func CheckPointer(text string) error {
 	switch {
 	case text == "":

@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	// reportEvery is how often what a response has used so far is looked at.
+	// reportEvery is how often the usage of a response so far is checked.
 	reportEvery = 10 * time.Second
 	// reportTime is how long a report waits for the store.
 	reportTime = time.Second
 )
 
-// Reports tell a store what a response has used so far, while it lasts. Others are then denied by
-// what it uses beyond its estimate, and not only when it ends; and if this process dies, what was
-// reported is charged.
+// Reports reports to a store what a response has used so far, while it is still in progress. Its
+// usage beyond the estimate then counts against other requests at once, not only when the response
+// ends. If this process dies, the reported usage is charged.
 type Reports struct {
 	ctx   context.Context
 	store stint.Store
-	every time.Duration // a report is due, even if what was used is below the estimate
+	every time.Duration // interval at which a report is due, even if usage is below the estimate
 
 	mu    sync.Mutex
-	read  func() (stint.Charge, stint.Amendment) // nil when the response has ended
+	read  func() (stint.Charge, stint.Amendment) // nil after the response has ended
 	timer *time.Timer
-	sent  stint.Costs // the last report
-	at    time.Time   // of it
+	sent  stint.Costs // costs in the last report
+	at    time.Time   // time of the last report
 }
 
-// StartReports begins to report what a response uses that is held for so long without a sign of
-// life. Read returns the charge, or a part of it, and the heartbeat that says what was used. It is
-// not called after Stop.
+// StartReports begins to report the usage of a response. The hold of the response lasts for hold
+// without a sign of life. Read returns the charge, or a part of it, and the heartbeat with the
+// usage. Read is not called after Stop.
 func StartReports(ctx context.Context, store stint.Store, hold time.Duration,
 	read func() (stint.Charge, stint.Amendment)) *Reports {
 	r := &Reports{ctx: context.WithoutCancel(ctx), store: store, every: hold / 3, read: read, at: time.Now()}
@@ -53,7 +53,7 @@ func (r *Reports) Stop() {
 	r.timer.Stop()
 }
 
-// look sends a report if what was used is more than is charged, or if one is due.
+// look sends a report if usage exceeds the charge, or if a report is due.
 func (r *Reports) look() {
 	r.mu.Lock()
 	if r.read == nil {
@@ -81,8 +81,8 @@ func (r *Reports) look() {
 	}
 }
 
-// news reports whether there is something to report: more than is charged or, when a report is due,
-// than was reported.
+// news reports whether there is something to report: usage above the charge or, when a report is
+// due, above the last report.
 func (r *Reports) news(c *stint.Charge, costs stint.Costs) bool {
 	due := time.Since(r.at) >= r.every
 	claims := c.Claims()

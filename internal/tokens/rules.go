@@ -18,7 +18,7 @@ const (
 	DefaultBody          = 64 << 10
 )
 
-// Names of budgets that count one quantity. All others count tokens, by their weights.
+// Names of budgets that count one quantity. All other budgets count tokens by their weights.
 const (
 	InputName  = "input_tokens"
 	OutputName = "output_tokens"
@@ -26,39 +26,39 @@ const (
 	PriceName  = "price"
 )
 
-// AnyModel is the name of the prices of models that have none of their own.
+// AnyModel is the name for the prices of all models without prices of their own.
 const AnyModel = "default"
 
-// Rates are numbers for each kind of token: weights, or prices of a million tokens.
+// Rates holds a number for each kind of token: weights, or prices of a million tokens.
 type Rates struct{ Input, Output, Cached int64 }
 
-// Config says how requests are estimated, and how responses are read.
+// Config describes how requests are estimated, and how responses are read.
 type Config struct {
 	Format
-	// Default is the estimate of what is generated for a request that does not bound it.
-	// BytesPerToken is how many bytes of a request's body are about a token. Body is how many bytes
-	// of it are read. 0 is the default of each.
+	// Default is the estimated output of a request that does not bound it. BytesPerToken is how
+	// many bytes of a request's body make up about one token. Body is how many bytes of the body
+	// are read. 0 selects the default of each.
 	Default, BytesPerToken, Body int64
-	// CountEvents counts the events of a stream that does not say what was generated, as a token
-	// each. Otherwise the estimate counts.
+	// CountEvents counts each event of a stream that does not report its output as a token.
+	// Otherwise the estimate counts.
 	CountEvents bool
-	// Inject has streams of OpenAI's chat completions say what was used.
+	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
-	// Weights are those of tokens in budgets; the zero Rates is 1 for each.
+	// Weights holds the weights of tokens in budgets; the zero Rates means 1 for each.
 	Weights Rates
-	// Prices are those of a million tokens by model, with [AnyModel] for all others.
+	// Prices holds the prices of a million tokens by model, with [AnyModel] for all others.
 	Prices map[string]Rates
 }
 
-// Rules are a checked [Config].
+// Rules is a checked [Config].
 type Rules struct {
 	config  Config
 	request *Pointers
-	kinds   []requestKind // of the pointers of a request
+	kinds   []requestKind // for each pointer of a request
 	respond *Pointers
-	slots   [][]int // of each pointer of a response, which numbers it is
+	slots   [][]int // for each pointer of a response, the numbers that it stands for
 	fields  []field // header fields of a response
-	numbers []kind  // what each number counts
+	numbers []kind  // the quantity that each number counts
 }
 
 type requestKind uint8
@@ -82,13 +82,13 @@ const (
 	isCached
 )
 
-// field is a header field of a response, and the number that it has.
+// field is a header field of a response, and the slot of its number.
 type field struct {
 	name string
 	slot int
 }
 
-// New returns the rules of a configuration whose pointers have been checked.
+// New returns the rules of a configuration whose pointers were checked before.
 func New(c Config) (*Rules, error) {
 	if c.Default == 0 {
 		c.Default = DefaultOutput
@@ -127,7 +127,7 @@ func New(c Config) (*Rules, error) {
 	return r, err
 }
 
-// places gives every number of a response a slot, and returns the pointers to them.
+// places assigns a slot to every number of a response, and returns the pointers to the numbers.
 func (r *Rules) places() (pointers []string) {
 	index := map[string]int{}
 	for k, places := range [][]string{r.config.Input, r.config.Output, r.config.Cached} {
@@ -152,35 +152,35 @@ func (r *Rules) places() (pointers []string) {
 	return pointers
 }
 
-// IsQuantity reports whether budgets with a name count something else than tokens by weight.
+// IsQuantity reports whether budgets with a name count something other than tokens by weight.
 func IsQuantity(name string) bool {
 	return name == InputName || name == OutputName || name == CachedName || name == PriceName
 }
 
-// SameQuantity reports whether budgets with two names count the same.
+// SameQuantity reports whether budgets with two names count the same quantity.
 func SameQuantity(a, b string) bool { return a == b || !IsQuantity(a) && !IsQuantity(b) }
 
-// Body is how many bytes of a request's body are to be read.
+// Body returns how many bytes of a request's body to read.
 func (r *Rules) Body() int64 { return r.config.Body }
 
-// Counts are tokens. A number below 0 is not known.
+// Counts holds numbers of tokens. A number below 0 is unknown.
 type Counts struct {
 	Input, Output, Cached int64
-	// Events is how many events a stream had; -1 if the response was none.
+	// Events is the number of events of a stream; -1 if the response was not a stream.
 	Events int64
-	// Model is that of the request; "" if it is not known.
+	// Model is the model of the request; "" if it is unknown.
 	Model string
 }
 
-// Estimate estimates what a request uses, from the beginning of its body and the length of all of
-// it, which is below 0 if it is not known. A body that is no JSON object has the default.
+// Estimate estimates what a request uses, from the beginning of its body and the length of the
+// whole body, which is below 0 if it is unknown. A body that is not a JSON object has the default.
 func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	most, choices := int64(-1), int64(1)
 	model, several, object := "", false, false
 	scanner := NewScanner(r.request, func(leaf int, value []byte, at int64) {
 		switch r.kinds[leaf] {
 		case isMax:
-			if n, ok := Number(value); ok && n > 0 { // some servers take 0 for no bound
+			if n, ok := Number(value); ok && n > 0 { // some servers treat 0 as no bound
 				most = max(most, n)
 			}
 		case isChoices:
@@ -197,7 +197,7 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	})
 	_, _ = scanner.Write(head) // never fails
 	switch {
-	case several: // the application decides which of them counts
+	case several: // the application decides which of them applies
 		model = ""
 	case model == "":
 		model = modelIn(path, r.config.ModelAfter)
@@ -213,7 +213,7 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	return c
 }
 
-// Units returns what counts amount to under limits with a name: tokens of a kind, the price, or
+// Units returns the units of counts under limits with a name: tokens of one kind, the price, or
 // tokens by their weights. A model without a price costs more than any limit allows.
 func (r *Rules) Units(c Counts, name string) int64 {
 	input, output, cached := max(c.Input, 0), max(c.Output, 0), max(c.Cached, 0)
@@ -237,7 +237,7 @@ func (r *Rules) Units(c Counts, name string) int64 {
 	return r.config.Weights.of(input-cached, output, cached, 1)
 }
 
-// of returns the sum of counts by their rates, divided and rounded up once.
+// of returns the sum of counts multiplied by their rates, divided by per and rounded up once.
 func (r Rates) of(input, output, cached int64, per uint64) int64 {
 	var high, low uint64
 	for _, part := range [...][2]int64{{input, r.Input}, {output, r.Output}, {cached, r.Cached}} {
@@ -255,7 +255,7 @@ func (r Rates) of(input, output, cached int64, per uint64) int64 {
 	return int64(min(sum, uint64(stint.MaxUnits)))
 }
 
-// multiply is at most [stint.MaxUnits].
+// multiply returns the product, but at most [stint.MaxUnits].
 func multiply(a, b int64) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high > 0 || low > uint64(stint.MaxUnits) {
@@ -267,7 +267,7 @@ func multiply(a, b int64) int64 {
 // Number reads a JSON number that counts something. Fractions are rounded up.
 func Number(value []byte) (int64, bool) {
 	if len(value) == 0 || value[0] < '0' || value[0] > '9' || bytes.ContainsAny(value, "xX_") {
-		return 0, false // also "inf", and "0x10", which [strconv.ParseFloat] reads
+		return 0, false // also rejects "inf", and "0x10", which [strconv.ParseFloat] accepts
 	}
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 		return min(n, stint.MaxUnits), true
@@ -279,7 +279,7 @@ func Number(value []byte) (int64, bool) {
 	return int64(math.Ceil(min(f, float64(stint.MaxUnits)))), true
 }
 
-// text reads a JSON string; anything else is "".
+// text reads a JSON string; it returns "" for any other value.
 func text(value []byte) (s string) {
 	if json.Unmarshal(value, &s) != nil {
 		return ""

@@ -6,40 +6,41 @@ import (
 	"strconv"
 )
 
-// maxText is the longest number or string in bytes that a Scanner reports.
+// maxText is the length in bytes of the longest number or string that a Scanner reports.
 const maxText = 256
 
-// Scanner looks for JSON pointers in text that comes in pieces of any size. It reports each value
+// Scanner looks for JSON pointers in text that arrives in pieces of any size. It reports each value
 // as soon as it has been read: a number, a literal, a string in quotes as it was written, or the
-// bracket that opens an object or an array. Values that are longer than 256 bytes are not reported.
+// bracket that opens an object or an array. Values longer than 256 bytes are not reported.
 //
-// Text may have several documents, one after the other, and the elements of an array at the top are
-// documents too. What follows a mistake in the text is ignored up to the next Reset. The text
-// beside the pointers is not checked.
+// Text may have several documents, one after the other. The elements of an array at the top are
+// documents too. After a syntax error, the text is ignored until the next Reset. Text that the
+// pointers do not lead to is not checked.
 //
-// Its memory does not depend on the text: nesting is counted, not remembered.
+// A Scanner's memory does not depend on the text: it counts the levels of nesting but does not
+// store them.
 type Scanner struct {
 	pointers *Pointers
 	found    func(leaf int, value []byte, at int64)
 
 	state state
 	at    int64 // bytes read before this piece
-	depth int   // of the objects and arrays that are open
+	depth int   // number of open objects and arrays
 	open  []frame
-	leaf  int   // of the value that is read, or -1
-	start int64 // where it began
+	leaf  int   // of the value being read, or -1
+	start int64 // offset of the value
 	text  []byte
-	long  bool // text is not all of it
+	long  bool // text is incomplete
 }
 
-// frame is an open object or array in which pointers lead on. If there are more open than frames,
-// the innermost are not looked into.
+// frame is an open object or array that pointers lead into. If there are more open objects and
+// arrays than frames, the innermost ones are skipped.
 type frame struct {
 	node  *node
 	array bool
 	top   bool  // an array of documents
-	next  *node // the member that is read; nil if no pointer leads there
-	index int   // of the element of an array
+	next  *node // the member being read; nil if no pointer leads to it
+	index int   // of the current element of an array
 }
 
 type state uint8
@@ -51,17 +52,17 @@ const (
 	inKeyEscape               // after a backslash there
 	atColon                   // a colon follows
 	afterValue                // a comma or the end follows
-	inText                    // in the quotes of a string that is reported
+	inText                    // in the quotes of a reported string
 	inTextEscape              // after a backslash there
 	inWord                    // in a number or literal
-	inOther                   // in an object or array that is not looked into
+	inOther                   // in a skipped object or array
 	inString                  // in the quotes of a string that is not reported
 	inStringEscape
-	lost // after a mistake
+	lost // after a syntax error
 )
 
 // NewScanner returns a scanner that calls found with the index of a pointer, its value and the
-// offset at which that begins. The value is good until found returns.
+// value's offset. The value is valid until found returns.
 func NewScanner(p *Pointers, found func(leaf int, value []byte, at int64)) *Scanner {
 	return &Scanner{pointers: p, found: found, open: make([]frame, 0, p.depth+1)}
 }
@@ -71,7 +72,7 @@ func (s *Scanner) Reset() {
 	s.state, s.at, s.depth, s.open, s.text = atValue, 0, 0, s.open[:0], s.text[:0]
 }
 
-// Write takes the next piece of the text. It never fails.
+// Write processes the next piece of the text. It never fails.
 func (s *Scanner) Write(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		switch s.state {
@@ -89,7 +90,7 @@ func (s *Scanner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// step goes on where the scanner looks at the text, and returns the index of what comes next.
+// step processes text that is not skipped, and returns the index of the text that follows.
 func (s *Scanner) step(p []byte, i int) int {
 	switch c := p[i]; s.state {
 	case inStringEscape:
@@ -114,7 +115,8 @@ func (s *Scanner) step(p []byte, i int) int {
 	return i + 1
 }
 
-// word goes on in a number or a literal. What ends it means something to what is around it.
+// word continues a number or a literal. It leaves the byte that ends the word to the surrounding
+// value.
 func (s *Scanner) word(p []byte, i int) int {
 	end := i
 	for end < len(p) && !endsWord[p[end]] {
@@ -130,10 +132,10 @@ func (s *Scanner) word(p []byte, i int) int {
 	return end
 }
 
-// endsWord are the bytes that end a number or a literal.
+// endsWord holds the bytes that end a number or a literal.
 var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
 
-// mark takes a byte between values that is not a space.
+// mark processes a byte between values that is not a space.
 func (s *Scanner) mark(c byte, at int64) {
 	switch s.state {
 	case atKey:
@@ -171,7 +173,7 @@ func (s *Scanner) mark(c byte, at int64) {
 
 func (s *Scanner) inner() *frame { return &s.open[len(s.open)-1] }
 
-// element returns where the element of an array leads.
+// element returns the node of the current element of an array.
 func (f *frame) element() *node {
 	if f.top {
 		return f.node
@@ -179,7 +181,7 @@ func (f *frame) element() *node {
 	return f.node.children[strconv.Itoa(f.index)]
 }
 
-// begin takes the first byte of a value.
+// begin processes the first byte of a value.
 func (s *Scanner) begin(c byte, at int64) {
 	n := s.pointers.root
 	top := len(s.open) == 0
@@ -219,7 +221,7 @@ func (s *Scanner) begin(c byte, at int64) {
 	}
 }
 
-// close ends the innermost object or array, or is lost.
+// close ends the innermost object or array. On a syntax error, it changes to the state lost.
 func (s *Scanner) close(c byte) {
 	if len(s.open) == 0 || s.inner().array != (c == ']') || c != ']' && c != '}' {
 		s.state = lost
@@ -229,7 +231,7 @@ func (s *Scanner) close(c byte) {
 	s.ended()
 }
 
-// ended is the end of a value.
+// ended processes the end of a value.
 func (s *Scanner) ended() {
 	switch {
 	case s.depth > len(s.open):
@@ -241,7 +243,7 @@ func (s *Scanner) ended() {
 	}
 }
 
-// report passes on a value that was looked for.
+// report reports a value if a pointer leads to it.
 func (s *Scanner) report() {
 	if s.leaf >= 0 && !s.long {
 		s.found(s.leaf, s.text, s.start)
@@ -249,10 +251,9 @@ func (s *Scanner) report() {
 	s.leaf = -1
 }
 
-// collect goes on in the quotes of a key or of a string that is reported. So many bytes of it are
-// kept.
+// collect continues in the quotes of a key or of a reported string. It keeps at most most bytes.
 func (s *Scanner) collect(p []byte, i, most int) int {
-	piece := p[i:min(i+2*maxText, len(p))] // so that many escapes do not mean many looks at all of p
+	piece := p[i:min(i+2*maxText, len(p))] // so that many escapes do not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
 	if end >= 0 {
 		piece = piece[:end]
@@ -274,7 +275,7 @@ func (s *Scanner) collect(p []byte, i, most int) int {
 	}
 	f := s.inner()
 	s.state = atColon
-	if len(s.text) == 0 && !s.long { // all of the key is here, as it almost always is
+	if len(s.text) == 0 && !s.long { // the whole key is in this piece, as is almost always the case
 		f.next = s.pointers.child(f.node, piece)
 		return i + 1
 	}
@@ -283,7 +284,7 @@ func (s *Scanner) collect(p []byte, i, most int) int {
 	return i + 1
 }
 
-// keep keeps a piece of a key or value, if not too much is kept.
+// keep keeps a piece of a key or value, unless the total exceeds most.
 func (s *Scanner) keep(piece []byte, most int) {
 	if len(s.text)+len(piece) > most {
 		s.long = true
@@ -292,7 +293,7 @@ func (s *Scanner) keep(piece []byte, most int) {
 	s.text = append(s.text, piece...)
 }
 
-// member returns where the key that was read leads.
+// member returns the node of the key that was read.
 func (s *Scanner) member() *node {
 	if s.long {
 		return nil
@@ -307,7 +308,7 @@ func (s *Scanner) member() *node {
 	return s.pointers.child(s.inner().node, []byte(key))
 }
 
-// skip goes on in an object or array that is not looked into.
+// skip continues in a skipped object or array.
 func (s *Scanner) skip(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		switch p[i] {
@@ -326,8 +327,8 @@ func (s *Scanner) skip(p []byte, i int) int {
 	return i
 }
 
-// skipString goes on in the quotes of a string that is not reported. Every byte is looked at a
-// fixed number of times.
+// skipString continues in the quotes of a string that is not reported. It scans every byte a fixed
+// number of times.
 func (s *Scanner) skipString(p []byte, i int) int {
 	for {
 		end := bytes.IndexByte(p[i:], '"') + i

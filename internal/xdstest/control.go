@@ -1,5 +1,5 @@
-// Package xdstest is for tests: it runs go-control-plane's server, as Envoy Gateway does, which
-// sends the rules of Envoy's rate limit service over xDS.
+// Package xdstest runs go-control-plane's server in tests. Like Envoy Gateway, it sends the rules
+// of Envoy's rate limit service over xDS.
 package xdstest
 
 import (
@@ -21,17 +21,18 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
-// Node is the id under which Envoy Gateway keeps the rules.
+// Node is the node id under which Envoy Gateway keeps the rules.
 const Node = "envoy-ratelimit"
 
-// Control is a server that can be stopped and started again.
+// Control is a server that can be stopped and restarted.
 type Control struct {
 	t      testing.TB
 	cache  cachev3.SnapshotCache
 	listen func() net.Listener
 	server *grpc.Server
 	served sync.WaitGroup
-	// Version is that of the rules that were sent last. A restarted server may count anew.
+	// Version is the version of the rules that were sent last. A restarted server may count from
+	// the start.
 	Version int
 
 	mu       sync.Mutex
@@ -46,7 +47,7 @@ func New(t testing.TB, listen func() net.Listener) *Control {
 		accepted: map[string]int{}}
 }
 
-// OnTCP returns a function that opens one address, again and again, and that address.
+// OnTCP returns an address, and a function that can open it repeatedly.
 func OnTCP(t testing.TB) (listen func() net.Listener, address string) {
 	t.Helper()
 	first, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,7 +89,7 @@ func (c *Control) Stop() {
 	c.served.Wait()
 }
 
-// note keeps what a client answers.
+// note records the response of a client.
 func (c *Control) note(_ int64, r *discoveryv3.DiscoveryRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +104,8 @@ func (c *Control) note(_ int64, r *discoveryv3.DiscoveryRequest) error {
 	return nil
 }
 
-// Send makes rules the ones that clients get, and returns their version. Without any, the snapshot
-// has no entry for them and their version is "", as in Envoy Gateway.
+// Send publishes rules to clients, and returns their version. Without rules, the snapshot has no
+// entry for them and their version is "", as in Envoy Gateway.
 func (c *Control) Send(rules ...*rlsconfv3.RateLimitConfig) string {
 	c.t.Helper()
 	c.Version++
@@ -123,7 +124,7 @@ func (c *Control) Send(rules ...*rlsconfv3.RateLimitConfig) string {
 	return snapshot.GetVersion(resourcev3.RateLimitConfigType)
 }
 
-// Accepted returns how often a version was acknowledged.
+// Accepted returns how often clients acknowledged a version.
 func (c *Control) Accepted(version string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +145,7 @@ func (c *Control) First() *discoveryv3.DiscoveryRequest {
 	return c.first
 }
 
-// Limit returns rules with one limit, on every value of a key.
+// Limit returns rules with one limit, on each value of a key.
 func Limit(domain, key string, n uint32, unit rlsconfv3.RateLimitUnit) *rlsconfv3.RateLimitConfig {
 	return &rlsconfv3.RateLimitConfig{Name: domain, Domain: domain, Descriptors: []*rlsconfv3.RateLimitDescriptor{
 		{Key: key, RateLimit: &rlsconfv3.RateLimitPolicy{Unit: unit, RequestsPerUnit: n}}}}

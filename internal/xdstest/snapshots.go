@@ -12,28 +12,29 @@ import (
 //go:embed snapshots.json
 var recorded embed.FS
 
-// Snapshot is what Envoy Gateway sends for a documented example, and what Envoy asks then.
+// Snapshot holds what Envoy Gateway sends for a documented example, and what Envoy then asks.
 type Snapshot struct {
-	// Name is that of the example, and Source where it is documented. The resources are what Envoy
-	// Gateway's translation (internal/xds/translator/ratelimit.go at commit d32f282) makes of it.
+	// Name is the name of the example, and Source is where it is documented. Rules holds the output
+	// of Envoy Gateway's translation (internal/xds/translator/ratelimit.go at commit d32f282).
 	Name, Source string
 	Rules        []*rlsconfv3.RateLimitConfig
 	Questions    []Question
 }
 
-// Question is what Envoy asks several times.
+// Question is a request that Envoy sends several times.
 type Question struct {
 	Domain string `json:"domain"`
 	// Descriptors have entries such as "key=value".
 	Descriptors [][]string `json:"descriptors"`
-	// Hits are the descriptors' own; -1 is none, which counts as one.
+	// Hits is the number of hits of each descriptor; -1 if it has none of its own, which counts as
+	// one.
 	Hits int64 `json:"hits"`
-	// Times is how often it is asked, and Allowed how often that is allowed.
+	// Times is how often the request is sent, and Allowed how often it is allowed.
 	Times   int `json:"times"`
 	Allowed int `json:"allowed"`
 }
 
-// Snapshots returns all that are recorded.
+// Snapshots returns all recorded snapshots.
 func Snapshots(t testing.TB) []Snapshot {
 	t.Helper()
 	text, err := recorded.ReadFile("snapshots.json")

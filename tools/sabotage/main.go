@@ -1,5 +1,5 @@
-// Sabotage measures tests: it changes the product in small ways, one at a time, and counts how many
-// of these mutants the tests notice. Run it with make sabotage; docs/testing.md explains it.
+// Sabotage measures tests: it makes small changes to the product, one at a time, and counts how
+// many of these mutants the tests detect. Run it with make sabotage; docs/testing.md explains it.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// run is the program with its arguments, over these targets.
+// run runs the program with these arguments and targets.
 func run(ctx context.Context, args []string, out io.Writer, targets []target) error {
 	flags := flag.NewFlagSet("sabotage", flag.ContinueOnError)
 	flags.Usage = func() {
@@ -122,7 +122,7 @@ func names(targets []target) []string {
 	return names
 }
 
-// luac finds the compiler of Lua.
+// luac finds the Lua compiler.
 func luac() (string, error) {
 	for _, name := range []string{"luac5.1", "luac"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -132,10 +132,10 @@ func luac() (string, error) {
 	return "", errors.New("no luac5.1 and no luac found: install lua5.1 (make setup does)")
 }
 
-// targetRun is a target while its mutants are tested. A session's lock guards it.
+// targetRun is the state of a target while its mutants are tested. The session's lock guards it.
 type targetRun struct {
 	target
-	known  int        // how many mutations there are
+	known  int        // number of mutations
 	left   []mutation // not yet tested
 	stages []measured
 
@@ -153,7 +153,7 @@ type session struct {
 }
 
 // run tests n mutants of each target: the first of each, then the second, and so on, so that all
-// have had their share whenever the time ends.
+// targets get an equal share whenever the time ends.
 func (s *session) run(ctx context.Context, runs []*targetRun, n, parallel int) error {
 	var stages []stage
 	for _, r := range runs {
@@ -181,7 +181,7 @@ func (s *session) run(ctx context.Context, runs []*targetRun, n, parallel int) e
 	})
 }
 
-// inParallel calls do with 0 to n-1 until one call fails or the context ends.
+// inParallel calls do with the numbers from 0 to n-1 until one call fails or the context ends.
 func inParallel(ctx context.Context, parallel, n int, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -204,7 +204,7 @@ func inParallel(ctx context.Context, parallel, n int, do func(ctx context.Contex
 	return context.Cause(ctx)
 }
 
-// next tests the next mutant of the target that compiles.
+// next tests the target's next mutant that compiles.
 func (s *session) next(ctx context.Context, r *targetRun) error {
 	for {
 		s.mu.Lock()
@@ -226,7 +226,7 @@ func (s *session) next(ctx context.Context, r *targetRun) error {
 	}
 }
 
-// record counts a mutant and prints it, in any case if it survived.
+// record counts a mutant and prints it if it survived or timed out, or in verbose mode.
 func (s *session) record(r *targetRun, m mutation, o outcome, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *session) record(r *targetRun, m mutation, o outcome, by string) {
 	fmt.Fprintf(s.out, "%-8v %v%s\n", o, m, by)
 }
 
-// report prints the share that was caught by package, as a table of Markdown.
+// report prints the share of caught mutants by package, as a Markdown table.
 func report(out io.Writer, runs []*targetRun, seed uint64) {
 	fmt.Fprintf(out, "\nSeed %d.\n\n| package | possible | tested | caught | of these by a timeout | survived | share |\n|---|---|---|---|---|---|---|\n", seed)
 	all := &targetRun{target: target{name: "all"}}

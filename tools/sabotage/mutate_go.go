@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// others are the operators that replace an operator of Go. Those that do not compile for the types
-// at hand, such as - for text, are left out when they are tried.
+// others lists the replacements for each Go operator. Replacements that do not compile for the
+// types at hand, such as - for text, are skipped when they are tried.
 var others = map[token.Token][]string{
 	token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 	token.EQL: {"!="}, token.NEQ: {"=="}, token.LAND: {"||"}, token.LOR: {"&&"},
@@ -34,7 +34,7 @@ func (m *mutator) golang() error {
 	}
 	drop := func(n ast.Node) { m.replace(at(n.Pos()), at(n.End()), "", "dropped: "+brief(text(n))) }
 
-	// visit looks at a node and those in it, of a function with these results.
+	// visit visits a node and all nodes in it. They belong to a function with these results.
 	var visit func(n ast.Node, results []string)
 	visit = func(root ast.Node, results []string) {
 		ast.Inspect(root, func(n ast.Node) bool {
@@ -48,10 +48,10 @@ func (m *mutator) golang() error {
 				visit(n.Body, resultTypes(n.Type, text))
 				return false
 			case *ast.ImportSpec, *ast.ArrayType, *ast.TypeSpec:
-				return false // lengths of arrays: a mutant has more room than it needs
+				return false // lengths of arrays: a mutant only has more room than it needs
 			case *ast.CallExpr:
 				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "make" || f.Name == "panic") {
-					return false // how much room a slice has, and what a bug reads like
+					return false // the capacity of a slice, and the message of a bug
 				}
 			case *ast.BinaryExpr:
 				operator(n.OpPos, n.Op)
@@ -118,13 +118,13 @@ func resultTypes(f *ast.FuncType, text func(ast.Node) string) []string {
 	return zeros
 }
 
-// isZero reports whether all results are zero values as they are, or there are none: a named result
-// is dropped with its assignment.
+// isZero reports whether all results already are zero values, or there are none. A named result is
+// dropped with its assignment.
 func isZero(results []ast.Expr) bool {
 	for _, r := range results {
 		switch r := r.(type) {
 		case *ast.Ident:
-			if r.Name != "nil" && r.Name != "false" && r.Name != "true" { // true has its own mutation
+			if r.Name != "nil" && r.Name != "false" && r.Name != "true" { // true has a mutation of its own
 				return false
 			}
 		case *ast.BasicLit:
@@ -142,7 +142,7 @@ func isZero(results []ast.Expr) bool {
 	return true
 }
 
-// brief returns the first line of a text, cut to a readable length.
+// brief returns the first line of a text, shortened to a readable length.
 func brief(text string) string {
 	line, rest, _ := strings.Cut(text, "\n")
 	if runes := []rune(line); len(runes) > 60 {

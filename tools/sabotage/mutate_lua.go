@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// luaToken is a word, number, text or operator of Lua.
+// luaToken is a Lua word, number, string or operator.
 type luaToken struct {
 	text string
 	from int
@@ -16,7 +16,7 @@ type luaToken struct {
 
 func (t luaToken) to() int { return t.from + len(t.text) }
 
-// What Lua consists of, tried in this order. The first two kinds are skipped.
+// The tokens of Lua, tried in this order. The first two kinds are skipped.
 var luaPattern = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`(?s:--\[\[.*?\]\])|--[^\n]*`,
 	`\s+`,
@@ -26,7 +26,7 @@ var luaPattern = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`\.\.\.|\.\.|==|~=|<=|>=|.`,
 }, "|") + `)`)
 
-// luaTokens divides a source.
+// luaTokens splits a source into tokens.
 func luaTokens(source string) []luaToken {
 	var tokens []luaToken
 	line := 1
@@ -43,7 +43,7 @@ func luaTokens(source string) []luaToken {
 	return tokens
 }
 
-// luaOthers are the words and operators that replace one of Lua.
+// luaOthers lists the replacements for Lua words and operators.
 var luaOthers = map[string][]string{
 	"<": {"<=", ">="}, "<=": {"<", ">"}, ">": {">=", "<="}, ">=": {">", "<"}, "==": {"~="}, "~=": {"=="},
 	"and": {"or"}, "or": {"and"}, "+": {"-"}, "-": {"+"}, "*": {"/"}, "/": {"*"}, "%": {"*"},
@@ -56,13 +56,13 @@ var (
 	// Words after which a value or a statement begins.
 	luaOpens = []string{"and", "or", "not", "return", "then", "else", "do", "in", "if", "elseif", "while", "until",
 		"repeat"}
-	// Words with which a statement that can be dropped does not begin.
+	// Words that cannot begin a statement that can be dropped.
 	luaFirst = []string{"local", "function", "if", "elseif", "else", "for", "while", "repeat", "until", "do", "end",
 		"then", "and", "or", "not", "in", "nil", "true", "false"}
 )
 
-// endsValue reports whether a value may end with the token, so that an operator after it has two
-// operands.
+// endsValue reports whether a value may end with the token, so that an operator after it is a
+// binary one.
 func endsValue(t string) bool {
 	if luaWord.MatchString(t) {
 		return !slices.Contains(luaOpens, t)
@@ -81,7 +81,7 @@ func (m *mutator) lua() {
 		switch {
 		case t.text == "-" && !endsValue(before): // a sign
 		case (t.text == "min" || t.text == "max" || t.text == "floor" || t.text == "ceil") &&
-			(i+1 == len(tokens) || tokens[i+1].text != "("): // where the function gets its name
+			(i+1 == len(tokens) || tokens[i+1].text != "("): // the place where the function is assigned to a name
 		case luaNumber.MatchString(t.text):
 			if v, err := strconv.ParseInt(t.text, 10, 64); err == nil {
 				m.swap(t.from, t.text, strconv.FormatInt(v+1, 10))
@@ -106,7 +106,7 @@ func (m *mutator) lua() {
 	m.luaStatements(tokens)
 }
 
-// luaStatements collects the statements that stand on a line of their own: they are dropped.
+// luaStatements collects mutations that drop a statement on a line of its own.
 func (m *mutator) luaStatements(tokens []luaToken) {
 	for i := 0; i < len(tokens); {
 		next := i + 1
@@ -134,11 +134,11 @@ func startsStatement(before string) bool {
 	return endsValue(before)
 }
 
-// continues reports whether the token belongs to the statement before it.
+// continues reports whether the token continues the statement before it.
 func continues(t string) bool { return !luaWord.MatchString(t) || t == "and" || t == "or" }
 
-// whole reports whether the tokens of a line close what they open, and are a statement rather than
-// a field of a table.
+// whole reports whether the tokens of a line close everything that they open, and are a statement,
+// not a field of a table.
 func whole(line []luaToken) bool {
 	depth, statement := 0, line[0].text == "return" || line[0].text == "break"
 	for i, t := range line {

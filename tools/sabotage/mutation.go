@@ -15,9 +15,9 @@ type mutation struct {
 	file     string // relative to the root of the module
 	from, to int    // offsets
 	text     string // the replacement
-	line     int    // of from, from 1
-	what     string // what was changed, such as "< → <="
-	source   string // the line as it was
+	line     int    // line number of from, starting at 1
+	what     string // a description of the change, such as "< → <="
+	source   string // the original line
 }
 
 func (m mutation) String() string {
@@ -49,7 +49,7 @@ func (m *mutator) swap(from int, token, other string) {
 	m.replace(from, from+len(token), other, token+" → "+other)
 }
 
-// mutations returns all mutations of the target's files, in an order that depends on the seed only.
+// mutations returns all mutations of the target's files, in an order that depends only on the seed.
 func (t target) mutations(root string, seed uint64) ([]mutation, error) {
 	var files []string
 	for _, pattern := range t.files {

@@ -1,11 +1,11 @@
 package main
 
-// target is a part of the product, and the tests that must notice a change of it.
+// target is a part of the product, and the tests that must detect changes to it.
 type target struct {
 	name   string
-	files  []string // patterns, relative to the root of the module; tests are left out
-	except []string // of these files
-	stages []stage  // in turn, the fastest first: a mutant is caught by the first one that fails
+	files  []string // patterns, relative to the root of the module; tests are excluded
+	except []string // files to exclude
+	stages []stage  // in order, the fastest first: the first one that fails catches the mutant
 }
 
 // stage is one call of go test.
@@ -16,14 +16,14 @@ type stage struct {
 	short bool   // -short
 }
 
-// Tests of redisstore that take seconds: they start clusters and sentinels, or wait.
+// Tests of redisstore that take seconds, because they start clusters and sentinels, or wait.
 const slowRedis = "Cluster|Sentinel|Slot|Nodes|Bunch|Rotation|NoNamesInRedis|NamesAreLost|ThoseWhoGiveUp|Benchmark"
 
-// A linter for Lua is to mutants of Lua what the compiler is to those of Go.
+// A Lua linter rejects Lua mutants as the compiler rejects those of Go.
 const lintsLua = "TestScriptsAreValid"
 
-// targets are all that make sabotage changes. A package is tested by its own tests and by those of
-// its contract.
+// targets lists everything that make sabotage changes. A package is tested by its own tests and by
+// those of its contract.
 var targets = []target{
 	{name: "stint", files: []string{"*.go"}, stages: []stage{{pkg: "."}, {pkg: "./memorystore", short: true}}},
 	{name: "internal/contract", files: []string{"internal/contract/*.go"}, stages: []stage{

@@ -15,27 +15,27 @@ import (
 	"time"
 )
 
-// outcome is what the tests made of a mutant.
+// outcome is the result of testing a mutant.
 type outcome int
 
 const (
 	survived outcome = iota
 	caught
-	timedOut // and so caught
-	invalid  // does not compile: does not count
+	timedOut // also counts as caught
+	invalid  // does not compile, and does not count
 )
 
 func (o outcome) String() string { return [...]string{"survived", "caught", "timeout", "invalid"}[o] }
 
-// tester runs tests of a module against its mutants. The files of the module stay as they are: the
-// go command reads a mutant with its -overlay flag, embedded files too.
+// tester runs tests of a module against its mutants. The files of the module stay unchanged: the go
+// command reads a mutant, even of an embedded file, with its -overlay flag.
 type tester struct {
-	root string // of the module
-	temp string // for mutants and what their tests leave behind
-	luac string // the compiler of Lua; empty: there is none
+	root string // root directory of the module
+	temp string // directory for mutants and for files that their tests leave behind
+	luac string // path of the Lua compiler; "" if there is none
 }
 
-// try tests a mutant in stages. It also returns what caught it.
+// try tests a mutant in stages. It also returns the name of what caught it.
 func (t *tester) try(ctx context.Context, m mutation, stages []measured) (outcome, string, error) {
 	dir, err := os.MkdirTemp(t.temp, "")
 	if err != nil {
@@ -80,12 +80,12 @@ func (t *tester) try(ctx context.Context, m mutation, stages []measured) (outcom
 // measured is a stage whose tests are known to pass.
 type measured struct {
 	stage
-	limit time.Duration // for a mutant
-	flags []string      // of its tests
+	limit time.Duration // time limit for a mutant
+	flags []string      // flags for its tests
 }
 
-// measure runs a stage without a mutant. A mutant gets several times the time that it takes: others
-// use the machine too.
+// measure runs a stage without a mutant. A mutant gets several times the time that this takes,
+// because other processes use the machine too.
 func (t *tester) measure(ctx context.Context, s stage) (measured, error) {
 	m := measured{stage: s, limit: 20 * time.Minute}
 	list := exec.CommandContext(ctx, "go", "list", "-test", "-deps", s.pkg)
@@ -95,7 +95,7 @@ func (t *tester) measure(ctx context.Context, s stage) (measured, error) {
 		return m, fmt.Errorf("go list %s: %w", s.pkg, err)
 	}
 	if bytes.Contains(imports, []byte("pgregory.net/rapid\n")) {
-		m.flags = []string{"-rapid.nofailfile"} // the histories of a mutant are of no use to others
+		m.flags = []string{"-rapid.nofailfile"} // saved failures of a mutant are of no use
 	}
 	dir, err := os.MkdirTemp(t.temp, "")
 	if err != nil {
@@ -132,9 +132,8 @@ func (t *tester) build(ctx context.Context, pkg, dir string, flags ...string) (b
 	return binary, ok, errors.Join(err, file.Close())
 }
 
-// test runs the tests of one stage. A test that fails now and then, on a busy machine, catches
-// nothing: one that failed is run again alone, and if it passes then, the others are run without
-// it.
+// test runs the tests of one stage. A flaky test, on a busy machine, must not catch a mutant: a
+// failed test is run again alone, and if it then passes, the other tests are run without it.
 func (t *tester) test(ctx context.Context, s measured, binary, dir string) (outcome, string, error) {
 	for {
 		o, by, err := t.once(ctx, s, binary, dir)
@@ -162,7 +161,7 @@ func (t *tester) once(ctx context.Context, s measured, binary, dir string) (outc
 	if s.short {
 		args = append(args, "-test.short")
 	}
-	limited, cancel := context.WithTimeout(ctx, s.limit+time.Minute) // it ends itself before that
+	limited, cancel := context.WithTimeout(ctx, s.limit+time.Minute) // the tests time out on their own before that
 	defer cancel()
 	cmd := exec.CommandContext(limited, binary, args...)
 	cmd.Dir = filepath.Join(t.root, s.pkg)
@@ -178,9 +177,10 @@ func (t *tester) once(ctx context.Context, s measured, binary, dir string) (outc
 	return o, by, nil
 }
 
-// output runs a command, and ends what it leaves behind. It reports whether it succeeded.
+// output runs a command, and kills the processes that it leaves behind. It reports whether it
+// succeeded.
 func output(ctx context.Context, cmd *exec.Cmd) (text string, ok bool, err error) {
-	// A test that is killed leaves processes behind: all of them are in this group.
+	// A killed test leaves processes behind: all of them are in this group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
@@ -207,7 +207,7 @@ var (
 	testName = regexp.MustCompile(`^(?:Test|Fuzz|Example)\w*$`)
 )
 
-// judge reads the output of tests.
+// judge determines the outcome from the output of tests.
 func judge(ok bool, output string) (o outcome, by string) {
 	if ok {
 		return survived, ""

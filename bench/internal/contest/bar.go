@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Bar is a promise about a value, or about the values in all rows of a table, of which the worst is
+// Bar is a promise about a value, or about the values in all rows of a table. The worst value is
 // reported.
 type Bar struct {
 	what    string
-	atLeast bool // the value should be at least the limit, and else at most
+	atLeast bool // the value should be at least the limit; otherwise, at most
 	limit   float64
 	unit    string
 
@@ -20,8 +20,8 @@ type Bar struct {
 	where        string
 }
 
-// AtMost adds a bar that values should not exceed. The unit is printed as it is, "×" or " ns" for
-// instance.
+// AtMost adds a bar that values should not exceed. The unit is printed unchanged, such as "×" or "
+// ns".
 func (r *Report) AtMost(limit float64, unit, what string) *Bar {
 	return r.add(&Bar{what: what, limit: limit, unit: unit})
 }
@@ -37,7 +37,7 @@ func (r *Report) add(b *Bar) *Bar {
 	return b
 }
 
-// Judge holds a value against the bar. Where names the row that it stands in, if there are several.
+// Judge compares a value with the bar. Where names the row of the value, if there are several.
 func (b *Bar) Judge(value float64, where ...string) {
 	value = printed(value)
 	if b.rows++; !b.holds(value) {
@@ -55,7 +55,7 @@ func (b *Bar) holds(value float64) bool {
 	return value <= b.limit
 }
 
-// cells are the bar's row in the verdict.
+// cells returns the bar's row in the verdict.
 func (b *Bar) cells() []string {
 	sign, word := "≤ ", "ok"
 	if b.atLeast {
@@ -77,8 +77,8 @@ func (b *Bar) cells() []string {
 	return []string{b.what, sign + figure(b.limit) + b.unit, measured, word}
 }
 
-// printed keeps three decimals of a value: bars judge what they show.
+// printed rounds a value to three decimals: bars judge the values that they show.
 func printed(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// figure is a value with as many decimals as it needs.
+// figure formats a value with as many decimals as it needs.
 func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

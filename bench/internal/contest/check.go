@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// worse is by how much a value may be worse than the recorded one: a short run repeats most ratios
-// within a tenth.
+// worse is how much worse than recorded a value may be, as a share: a short run reproduces most
+// ratios within a tenth.
 const worse = 0.2
 
-// unsteady marks the bars whose ratios a short run does not repeat within a fifth: the slowest
-// hundredth, and cores that contend for a lock.
+// unsteady marks the bars whose ratios a short run does not reproduce within a fifth: those of the
+// slowest hundredth, and of cores that contend for a lock.
 var unsteady = []string{"p99", "goroutines, to"}
 
 // Check compares the bars of a report with those recorded in a document: ratios, allocations and
-// bytes. It leaves out times and rates, which depend on the machine, and what is unsteady. It
-// returns what is worse than recorded by more than a fifth, by the name of the bar.
+// bytes. It omits times and rates, which depend on the machine, and unsteady bars. It returns the
+// values that are worse than recorded by more than a fifth, by the name of the bar.
 func (r *Report) Check(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Report) Check(path string) (map[string]string, error) {
 	return drops, nil
 }
 
-// recordedBars reads what was measured from the table of bars in a document.
+// recordedBars reads the measured values from the table of bars in a document.
 func recordedBars(text string) map[string]float64 {
 	recorded := map[string]float64{}
 	_, table, _ := strings.Cut(text, "\n### Bars\n")

@@ -1,6 +1,7 @@
-// Package contest is the frame of the programs that measure stint beside others: suites chosen on
-// the command line, contenders that take turns, tables that read in a terminal and in a document,
-// and bars that stint sets itself, judged at the end. Missing a bar is a result, not a failure.
+// Package contest is the framework of the programs that compare stint with other limiters: suites
+// chosen on the command line, contenders that take turns, tables that are readable in a terminal
+// and in a document, and bars that stint sets itself, judged at the end. Missing a bar is a result,
+// not a failure.
 package contest
 
 import (
@@ -17,7 +18,7 @@ import (
 	"syscall"
 )
 
-// Settings are what the flags say of how to measure.
+// Settings holds the flags that determine how to measure.
 type Settings struct {
 	Rounds int
 	Short  bool
@@ -31,23 +32,24 @@ func Pick[T any](s Settings, full, short T) T {
 	return full
 }
 
-// Suite is a part of a run that can be chosen by its name.
+// Suite is a part of a run that can be selected by name.
 type Suite struct {
 	Name string
-	Run  func(context.Context, Settings, *Report) // ended by Must and OK
+	Run  func(context.Context, Settings, *Report) // Must and OK end it on an error
 }
 
-// Command runs suites and reports.
+// Command runs suites and reports their results.
 type Command struct {
 	Name   string
 	Suites []Suite // in the order in which they run
 	// Flags, if set, adds the command's own flags.
 	Flags func(*flag.FlagSet)
-	// About, if set, returns what else the first line of the report should say of the run.
+	// About, if set, returns more text about the run for the first line of the report.
 	About func(Settings) string
 }
 
-// Run does what the arguments say. The report goes to out as it comes and, with -o, into a file.
+// Run executes the command with these arguments. It writes the report to out as it goes and, with
+// -o, to a file.
 func (c Command) Run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
 	only := flags.String("only", "", "comma-separated `suites`: "+strings.Join(c.names(), ", ")+" (default all)")
@@ -79,7 +81,7 @@ func (c Command) Run(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// measure runs suites and reports.
+// measure runs suites and reports their results.
 func (c Command) measure(ctx context.Context, s Settings, suites []Suite, out io.Writer) (*Report, error) {
 	r := NewReport(out)
 	about := ""
@@ -96,12 +98,12 @@ func (c Command) measure(ctx context.Context, s Settings, suites []Suite, out io
 	return r, nil
 }
 
-// attempts is how often a figure is measured that is worse than recorded: something else on the
-// machine can do that, and did in one row of thirty twice in a row.
+// attempts is how often a value that is worse than recorded is measured. Other load on the machine
+// can cause this, and caused it in one row of thirty twice in a row.
 const attempts = 3
 
-// check fails if a figure is worse than recorded in a document, in every attempt. Suites without
-// such figures are not measured again.
+// check fails if a value is worse than recorded in a document, in every attempt. It does not
+// measure suites without such values again.
 func (c Command) check(ctx context.Context, s Settings, suites []Suite, path string, out io.Writer) error {
 	var drops map[string]string
 	for i := range attempts {
@@ -130,7 +132,7 @@ func (c Command) check(ctx context.Context, s Settings, suites []Suite, path str
 		strings.Join(slices.Sorted(maps.Values(drops)), "\n  "))
 }
 
-// choose returns the suites that a list names, in their own order, or all.
+// choose returns the suites that a list names, in the order of the command, or all suites.
 func (c Command) choose(only string) ([]Suite, error) {
 	if only == "" {
 		return c.Suites, nil
@@ -160,8 +162,8 @@ func (c Command) names() []string {
 	return names
 }
 
-// Main is a program's main: it runs a command until it is done or a signal ends it, and exits with
-// 1 if it fails.
+// Main implements a program's main function: it runs a command until it is done or a signal ends
+// it, and exits with 1 if the command fails.
 func Main(name string, run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	err := run(ctx, os.Args[1:])

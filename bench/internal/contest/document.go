@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Replace replaces what stands in a file between the markers of a name, such as <!-- bench:begin
-// --> and <!-- bench:end -->. If there is no such file it makes one of its own.
+// Replace replaces the text in a file between the markers of a name, such as <!-- bench:begin -->
+// and <!-- bench:end -->. It creates the file if it does not exist.
 func Replace(path, name, body string) error {
 	begin, end := "<!-- "+name+":begin -->", "<!-- "+name+":end -->"
 	old, err := os.ReadFile(path)
@@ -28,12 +28,12 @@ func Replace(path, name, body string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// Table is rows of cells under a header in Markdown, aligned so that it reads in a terminal as
-// well. Numbers, which are all but the first cells, stand to the right.
+// Table formats rows of cells under a header as Markdown, aligned so that it is readable in a
+// terminal as well. All cells but the first hold numbers and are aligned to the right.
 func Table(header []string, rows [][]string) string {
 	width := make([]int, len(header))
 	for i := range width {
-		width[i] = 3 // of the rule
+		width[i] = 3 // width of the rule
 	}
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
@@ -60,7 +60,7 @@ func Table(header []string, rows [][]string) string {
 	return b.String()
 }
 
-// Number is a value with about three significant digits.
+// Number formats a value with about three significant digits.
 func Number(v float64) string {
 	switch {
 	case v == float64(int64(v)) && v < 1e5:
@@ -77,7 +77,7 @@ func Number(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// Count is a number in groups of three digits.
+// Count formats a number in groups of three digits.
 func Count(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -5,8 +5,8 @@ import "fmt"
 // failure is an error that ends a suite.
 type failure struct{ err error }
 
-// Must returns a value or, if there is an error, ends the suite with it. Like OK it is for the
-// goroutine of a suite, and for others within [Catch].
+// Must returns a value or, if there is an error, ends the suite with the error. Like OK, it may be
+// called only in the goroutine of a suite, or within [Catch].
 func Must[T any](v T, err error) T {
 	OK(err)
 	return v

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report prints tables as they come and keeps them, with the bars, for a file.
+// Report prints tables as they are added and keeps them, with the bars, for a file.
 type Report struct {
 	out   io.Writer
 	text  bytes.Buffer
@@ -24,7 +24,7 @@ func (r *Report) Printf(format string, args ...any) {
 	fmt.Fprintf(io.MultiWriter(r.out, &r.text), format, args...)
 }
 
-// Heading begins a section, with a note unless it is empty.
+// Heading begins a section, with a note unless note is empty.
 func (r *Report) Heading(title, note string) {
 	r.Printf("\n### %s\n\n", title)
 	if note != "" {
@@ -32,10 +32,10 @@ func (r *Report) Heading(title, note string) {
 	}
 }
 
-// Table adds what [Table] makes.
+// Table adds a table in the format of [Table].
 func (r *Report) Table(header []string, rows [][]string) { r.Printf("%s", Table(header, rows)) }
 
-// begin prints what is measured where.
+// begin prints the machine and the settings of the run.
 func (r *Report) begin(s Settings, about string) {
 	r.Printf("%s, %s/%s, %d cores, %d rounds%s%s.\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		runtime.GOMAXPROCS(0), s.Rounds, Pick(s, "", ", short"), about)

@@ -1,5 +1,5 @@
-// Package process starts servers to measure: real programs on free ports of this machine, gone when
-// they are stopped.
+// Package process starts servers to measure: real programs on free ports of this machine that run
+// until they are stopped.
 package process
 
 import (
@@ -19,16 +19,16 @@ import (
 
 // Process is a server that is running.
 type Process struct {
-	// Address is where it accepts connections.
+	// Address is the address on which it accepts connections.
 	Address string
 
 	name string
 	cmd  *exec.Cmd
 	log  *os.File
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 }
 
-// start is [Rack.Start] with the name of the file for what the program prints.
+// start is like [Rack.Start]. Log is the name of the file for the output of the program.
 func start(ctx context.Context, address, log string, env []string, program string, args ...string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -38,14 +38,15 @@ func start(ctx context.Context, address, log string, env []string, program strin
 		done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.Env = append(os.Environ(), env...)
-	// An interrupt at the terminal is for whoever stops the process in good order.
+	// Keep an interrupt at the terminal from the process: the code that stops it does so
+	// gracefully.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
 		file.Close()
 		return nil, err
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended is of interest only if it should not have, and then its log tells
+		_ = p.cmd.Wait() // the log explains an unexpected end
 		close(p.done)
 	}()
 	if err := p.await(ctx, address); err != nil {
@@ -55,13 +56,13 @@ func start(ctx context.Context, address, log string, env []string, program strin
 	return p, nil
 }
 
-// The longest time that a server may take to start, and to stop.
+// The longest time that a server may take to start and to stop.
 const (
 	startTime = 20 * time.Second
 	stopTime  = 5 * time.Second
 )
 
-// await waits until something accepts connections at the address.
+// await waits until the address accepts connections.
 func (p *Process) await(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -80,7 +81,7 @@ func (p *Process) await(ctx context.Context, address string) error {
 	}
 }
 
-// lastLines is the end of what the process has printed.
+// lastLines returns the end of what the process has printed.
 func (p *Process) lastLines() string {
 	text, err := os.ReadFile(p.log.Name())
 	if err != nil {
@@ -90,7 +91,7 @@ func (p *Process) lastLines() string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-most):]))
 }
 
-// Stop ends the process, in good order if it does so in time.
+// Stop ends the process, gracefully if it ends in time.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -102,7 +103,7 @@ func (p *Process) Stop() {
 	p.log.Close()
 }
 
-// Resident is the memory that the process has now, in bytes.
+// Resident returns the memory that the process currently uses, in bytes.
 func (p *Process) Resident() int64 {
 	text := contest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))
 	for line := range strings.Lines(string(text)) {
@@ -114,11 +115,11 @@ func (p *Process) Resident() int64 {
 	return 0
 }
 
-// CPU is how long the process has been computing so far. The kernel reports it in hundredths of a
-// second.
+// CPU returns the CPU time that the process has used so far. The kernel reports it in hundredths of
+// a second.
 func (p *Process) CPU() time.Duration {
 	text := contest.Must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)))
-	// The name, in parentheses, may have spaces. Of what follows it the 12th and 13th are user and
+	// The name, in parentheses, may have spaces. The 12th and 13th fields after it are user and
 	// system time.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 13 {
@@ -129,14 +130,14 @@ func (p *Process) CPU() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// OwnCPU is the CPU time of this process.
+// OwnCPU returns the CPU time of this process.
 func OwnCPU() time.Duration {
 	var self syscall.Rusage
 	contest.OK(syscall.Getrusage(syscall.RUSAGE_SELF, &self))
 	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
 }
 
-// FreeAddress is an address of this machine at which nothing listens.
+// FreeAddress returns an unused address of this machine.
 func FreeAddress() string {
 	listener := contest.Must(net.Listen("tcp", "127.0.0.1:0"))
 	defer listener.Close()

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// Rack starts servers, each with a directory of its own, and stops them all. What fails ends the
-// suite, as [contest.OK] does.
+// Rack starts servers, each with its own directory, and stops them all. A failure ends the suite,
+// as in [contest.OK].
 type Rack struct {
 	dir     string
 	servers []*Process
@@ -21,7 +21,7 @@ type Rack struct {
 // NewRack returns a rack without servers.
 func NewRack() *Rack { return &Rack{dir: contest.Must(os.MkdirTemp("", "stint-bench-"))} }
 
-// Stop stops the servers, the last one first, and removes what they have written.
+// Stop stops the servers in reverse order, and removes the files that they have written.
 func (r *Rack) Stop() {
 	for i := len(r.servers) - 1; i >= 0; i-- {
 		r.servers[i].Stop()
@@ -37,9 +37,9 @@ func (r *Rack) Write(name, text string) string {
 	return path
 }
 
-// Start starts a program with arguments, and with variables on top of the environment, and waits
-// until something accepts connections at the address. What the program prints is in a file of the
-// rack: not beside what servers read, for some watch that.
+// Start starts a program with arguments, and with variables added to the environment, and waits
+// until the address accepts connections. The output of the program goes to a file of the rack, away
+// from the files that servers read, because some servers watch those.
 func (r *Rack) Start(ctx context.Context, address string, env []string, program string, args ...string) *Process {
 	log := r.Write(filepath.Join("logs", strconv.Itoa(len(r.servers))), "")
 	p := contest.Must(start(ctx, address, log, env, program, args...))
@@ -47,10 +47,11 @@ func (r *Rack) Start(ctx context.Context, address string, env []string, program 
 	return p
 }
 
-// RedisProgram is redis-server, or the program that STINT_REDIS_SERVER names.
+// RedisProgram returns the name of the Redis server: redis-server, or the value of
+// STINT_REDIS_SERVER.
 func RedisProgram() string { return cmp.Or(os.Getenv("STINT_REDIS_SERVER"), "redis-server") }
 
-// Redis starts a [RedisProgram] that persists nothing, with further arguments.
+// Redis starts a [RedisProgram] without persistence, with further arguments.
 func (r *Rack) Redis(ctx context.Context, args ...string) *Process {
 	address := FreeAddress()
 	_, port, _ := net.SplitHostPort(address)

@@ -9,40 +9,39 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// A decision is made between the sending of a request and its answer; nobody outside knows when
-// exactly. So the checker finds what cannot be explained whenever it was made: a denial though
-// there was room at every moment of that time, or more admissions than a limit has, all of them
-// certainly in one window.
+// A decision is made at some unknown moment between the sending of a request and its answer. So the
+// checker finds what no moment explains: a denial although there was room at every moment of that
+// time, or more admissions than a limit allows that were certainly all in one window.
 //
-// An answer that was given without Redis is charged to it afterwards. If Redis has charged it
-// before and its answer was lost, it is charged twice: that is promised to be the worst. One that
-// is denied may have been charged, and given back a little later.
+// An answer given without Redis is charged to Redis later. If Redis has already charged it and its
+// answer was lost, it is charged twice; that is the promised worst case. A denied one may have been
+// charged, and refunded a little later.
 
-// clocks is how far readings of the machine's clock by k6 and by Redis may lie apart.
+// clocks is how far readings of the machine's clock by k6 and by Redis may differ.
 const clocks = 2 * time.Millisecond
 
-// ledger is all that happened to one count.
+// ledger holds everything that happened to one count.
 type ledger struct {
 	rule
-	events []event // in the order of from
+	events []event // ordered by from
 }
 
-// event is a charge, or one that may have been made: of cost for sure, and of most if it comes to
-// the worst.
+// event is a charge, or one that may have been made: cost was certainly charged, and most in the
+// worst case.
 type event struct {
 	from, to   time.Time
 	cost, most int64
 }
 
-// findings are what the checker has found.
+// findings holds the results of the checker.
 type findings struct {
-	denied      int      // requests that were
-	unjustified []string // of those
-	counts      int      // how many limits of how many users were used
-	exceeded    []string // of those
+	denied      int      // number of denied requests
+	unjustified []string // denied requests that no limit justifies
+	counts      int      // number of limits of users that were used
+	exceeded    []string // limits that were exceeded
 }
 
-// check judges all answers.
+// check checks all answers.
 func check(log []request) findings {
 	ledgers := map[string]*ledger{}
 	for i := range log {
@@ -91,7 +90,7 @@ func check(log []request) findings {
 	return found
 }
 
-// most is the largest number of units that were certainly charged in one window.
+// most returns the largest number of units that were certainly charged in one window.
 func (l *ledger) most() int64 {
 	var most int64
 	for i, first := range l.events {
@@ -110,19 +109,19 @@ func (l *ledger) most() int64 {
 	return most
 }
 
-// full reports whether there may have been no room for a request that was denied at some moment
-// from its sending to its answer.
+// full reports whether, at some moment from the sending of a denied request to its answer, there
+// may have been no room for it.
 func (l *ledger) full(r rule, q *request) bool {
 	if l == nil {
 		return r.cost > r.max
 	}
 	since := q.from.Add(-l.window - clocks)
-	if l.max > stint.Resolution { // units leave with the end of their slice
+	if l.max > stint.Resolution { // units expire with the end of their slice
 		since = since.Add(-l.window / stint.Resolution)
 	}
 	var used int64
 	if q.degraded {
-		used -= r.cost // its own event
+		used -= r.cost // the request's own event
 	}
 	for _, e := range l.events {
 		if e.from.After(q.to) {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// request is what k6 tells of one: when it was sent, when it was answered, by the same clock as
-// Redis's, and how.
+// request is what k6 recorded of a request: when it was sent and when it was answered, by the same
+// clock as Redis uses, and with which response.
 type request struct {
 	user, route string
 	status      int // 0 if there was no answer
@@ -24,13 +24,13 @@ type request struct {
 func (r *request) admitted() bool { return r.status == http.StatusOK }
 func (r *request) denied() bool   { return r.status == http.StatusTooManyRequests }
 
-// The columns of k6's CSV output that are looked at. Times are in microseconds, if
-// K6_CSV_TIME_FORMAT says so.
+// The columns of k6's CSV output that are read. Times are in microseconds if K6_CSV_TIME_FORMAT is
+// set accordingly.
 var columns = []string{"metric_name", "timestamp", "metric_value", "name", "status", "metadata"}
 
-// readLog reads k6's CSV output, which has a line per measurement: that of a request's duration has
-// all that matters, for its time is that of the answer. After an answer that says that it was given
-// without Redis there is another one.
+// readLog reads k6's CSV output, which has a line per measurement. The line with a request's
+// duration has all that is needed, because its time is the time of the answer. Another line follows
+// an answer that reports that it was given without Redis.
 func readLog(in io.Reader) ([]request, error) {
 	r := csv.NewReader(in)
 	r.ReuseRecord = true
@@ -70,8 +70,8 @@ func readLog(in io.Reader) ([]request, error) {
 	}
 }
 
-// mark marks the requests that were answered without Redis. A user sends one after the other, so it
-// is the last one before the line that says so.
+// mark marks the requests that were answered without Redis. A user sends one request at a time, so
+// the marked request is the user's last one before the line that reports this.
 func mark(list, without []request) error {
 	last := map[string][]*request{} // by user, in the order of answers
 	for i := range list {

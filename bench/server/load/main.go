@@ -1,8 +1,9 @@
-// Command load is `make load`: k6 sends requests of a thousand users of all tiers through `stint
-// gateway` with a real Redis, and then every answer is checked, offline, by the log that k6 has
-// written. It fails if a denial has no reason, a limit was exceeded or a request failed. It runs
-// with a budget that lets Redis make every decision, and with -defaults as people run it, where a
-// busy machine has some decisions made without Redis: the same limits hold.
+// Command load implements `make load`: k6 sends requests of a thousand users of all tiers through
+// `stint gateway` with a real Redis, and then every answer is checked offline from the log that k6
+// has written. It fails if a denial has no reason, a limit was exceeded or a request failed. By
+// default, it runs with a budget that lets Redis make every decision. With -defaults it runs with
+// the default settings, with which a busy machine makes some decisions without Redis: the same
+// limits hold.
 package main
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/stint-limiter/stint/examples/tiers"
 )
 
-// settings are what the flags say.
+// settings holds the values of the flags.
 type settings struct {
 	stint, k6, script string
 	users             int
@@ -30,7 +31,8 @@ type settings struct {
 	defaults          bool
 }
 
-// name is that of the settings, and of the markers between which the result stands in a document.
+// name returns the name of the settings, which is also that of the markers around the result in a
+// document.
 func (s settings) name() string {
 	if s.defaults {
 		return "load-defaults"
@@ -79,10 +81,10 @@ func run(ctx context.Context, args []string) {
 	contest.OK(r.failure())
 }
 
-// failurePolicy has every decision made by Redis, however busy this machine is.
+// failurePolicy makes Redis decide every request, however busy this machine is.
 const failurePolicy = "failure: {mode: error, budget: 1s}\n"
 
-// send has k6 send the requests, and write its log.
+// send makes k6 send the requests and write its log.
 func (s settings) send(ctx context.Context, rack *process.Rack, log string) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -102,8 +104,8 @@ func (s settings) send(ctx context.Context, rack *process.Rack, log string) {
 		"--out", "csv="+log,
 		"-e", "TARGET=http://"+address, "-e", fmt.Sprint("VUS=", s.users), "-e",
 		fmt.Sprint("SECONDS=", s.duration.Seconds()), s.script)
-	// k6 writes what happened in a second at once, unless told otherwise; requests that it makes
-	// meanwhile wait for it.
+	// By default, k6 writes the data of each second at once, and requests that it makes meanwhile
+	// wait for that.
 	k6.Env = append(os.Environ(), "K6_CSV_TIME_FORMAT=unix_micro", "K6_CSV_SAVE_INTERVAL=20ms")
 	k6.Stdout, k6.Stderr = os.Stderr, os.Stderr
 	k6.Cancel = func() error { return k6.Process.Signal(os.Interrupt) }

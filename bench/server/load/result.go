@@ -11,14 +11,15 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// What is promised: about so large a share of requests is over its limit, and answers come in time.
+// The promises: the share of requests over their limit is in this range, and answers arrive in
+// time.
 const (
 	leastDenied = 0.04
 	mostDenied  = 0.06
 	slowest     = 50 * time.Millisecond
 )
 
-// result is what came of a run.
+// result is the result of a run.
 type result struct {
 	length time.Duration
 	all    group
@@ -30,7 +31,7 @@ type result struct {
 type group struct {
 	users                             map[string]bool
 	requests, admitted, denied, other int
-	degraded                          int             // of the admitted and the denied, without Redis
+	degraded                          int             // admitted and denied requests decided without Redis
 	took                              []time.Duration // sorted
 }
 
@@ -51,7 +52,7 @@ func (g *group) add(r *request) {
 	g.took = append(g.took, r.to.Sub(r.from))
 }
 
-// quantile is a time within which so large a share of the answers came.
+// quantile returns the time within which this share of the answers arrived.
 func (g *group) quantile(q float64) time.Duration { return contest.Quantile(g.took, q) }
 
 func (g *group) share(n int) float64 { return float64(n) / float64(g.requests) }
@@ -87,7 +88,8 @@ func summarize(log []request) (*result, error) {
 	return r, nil
 }
 
-// failure says what must not be, or nil. An answer that came late is a result, and no failure.
+// failure returns an error for each promise that must hold and did not, or nil. A late answer is a
+// result, not a failure.
 func (r *result) failure() error {
 	var errs []error
 	for _, list := range []struct {
@@ -108,7 +110,7 @@ func (r *result) failure() error {
 	return errors.Join(errs...)
 }
 
-// text is the result in Markdown.
+// text formats the result as Markdown.
 func (r *result) text() string {
 	var b strings.Builder
 	word := "ok"

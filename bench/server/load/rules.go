@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// rule is one count that a request is held to: at most max units in any window, of which the
-// request takes cost.
+// rule is one count that limits a request: at most max units in any window, of which the request
+// takes cost.
 type rule struct {
 	name   string
-	key    string // what is counted together
+	key    string // requests with the same key are counted together
 	max    int64
 	window time.Duration
 	cost   int64
 }
 
-// The limits of examples/tiers, written down a second time: a judge that read them as the accused
-// does would share its mistakes. A test holds both against each other.
+// The limits of examples/tiers, written down a second time: a checker that read them in the same
+// way as stint would share its mistakes. A test compares both.
 var tierRules = map[string]struct {
 	limits []limit
-	budget int64 // units an hour; 0 is any number
+	budget int64 // units per hour; 0 is unlimited
 }{
 	"internal":   {[]limit{{1000, time.Minute}}, 0},
 	"enterprise": {[]limit{{5 * 500, time.Minute}, {10_000, time.Hour}}, 0},
@@ -30,7 +30,7 @@ var tierRules = map[string]struct {
 
 var routeRules = map[string]struct {
 	cost     int64
-	endpoint limit // beside those of the tier, but for internal services; zero is none
+	endpoint limit // in addition to the tier's limits, except for internal services; zero is none
 }{
 	"search":     {1, limit{}},
 	"simulation": {10, limit{10, time.Minute}},
@@ -41,13 +41,13 @@ type limit struct {
 	window time.Duration
 }
 
-// tierOf is the first part of a user's name.
+// tierOf returns the first part of a user's name.
 func tierOf(user string) string {
 	tier, _, _ := strings.Cut(user, ":")
 	return tier
 }
 
-// rulesFor are all that a request of a user for a route is held to.
+// rulesFor returns all rules that apply to a request of a user for a route.
 func rulesFor(user, route string) []rule {
 	var list []rule
 	tier, to := tierRules[tierOf(user)], routeRules[route]

@@ -1,5 +1,5 @@
-// Package model is a language model that costs nothing: it streams words like OpenAI's chat
-// completions. It comes with a configuration for its callers.
+// Package model is a fake language model: it streams words like OpenAI's chat completions. It comes
+// with a configuration for its callers.
 package model
 
 import (
@@ -18,8 +18,8 @@ import (
 //go:embed stint.yaml
 var YAML []byte
 
-// New returns the model. It pauses before each token. What it generates is half of what it may, and
-// like OpenAI it says in streams what was used only if it is asked to.
+// New returns the model. It pauses before each token. It generates half as many tokens as the
+// request permits and, like OpenAI, reports usage in streams only if asked to.
 func New(pause time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -66,17 +66,18 @@ func (u usage) String() string {
 		u.Prompt+u.Completion)
 }
 
-// Caller is who calls the model, as the proxy that checks keys says.
+// Caller identifies the caller of the model, as a proxy that checks keys would.
 type Caller struct{ Org, Team, User, Key string }
 
-// Answer is what a caller gets.
+// Answer is the response to a caller.
 type Answer struct {
 	Status int
-	// Policy is what denied the call, and Retry when to try again, in seconds; "" if never.
+	// Policy names the policy that denied the call, and Retry is when to try again, in seconds; ""
+	// if never.
 	Policy, Retry string
 }
 
-// Ask asks for a stream of at most so many tokens.
+// Ask requests a stream of at most tokens tokens.
 func (c Caller) Ask(ctx context.Context, client *http.Client, url string, tokens int) (Answer, error) {
 	body := fmt.Sprintf(`{"model":"gpt-4o","stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"Tell me a story."}]}`, tokens)
 	r, err := http.NewRequestWithContext(ctx, "POST", url+"/v1/chat/completions", strings.NewReader(body))
@@ -91,7 +92,7 @@ func (c Caller) Ask(ctx context.Context, client *http.Client, url string, tokens
 	if err != nil {
 		return Answer{}, err
 	}
-	defer resp.Body.Close() // it has been read
+	defer resp.Body.Close() // the body has been read
 	_, err = io.Copy(io.Discard, resp.Body)
 	return Answer{resp.StatusCode, resp.Header.Get("X-RateLimit-Policy"), resp.Header.Get("Retry-After")}, err
 }

@@ -1,4 +1,5 @@
-// Command application is what run.sh puts behind a proxy. It answers with what it received.
+// Command application is the server that run.sh puts behind a proxy. It replies with the request
+// that it received.
 package main
 
 import (

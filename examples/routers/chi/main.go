@@ -1,5 +1,5 @@
-// Command chi limits requests to a router of chi: each address may make 10 requests per minute, of
-// which 3 to /login.
+// Command chi limits requests to a chi router: each address may make 10 requests per minute, at
+// most 3 of them to /login.
 //
 //	go run -C examples/routers ./chi
 //	for i in $(seq 4); do curl -i -X POST http://localhost:8080/login; done

@@ -1,4 +1,4 @@
-// Command echo limits requests to a router of echo: each address may make 10 requests per minute.
+// Command echo limits requests to an echo router: each address may make 10 requests per minute.
 //
 //	go run -C examples/routers ./echo
 //	for i in $(seq 11); do curl -i http://localhost:8080/; done
@@ -22,7 +22,7 @@ func main() {
 	log.Fatal(http.ListenAndServe("localhost:8080", e))
 }
 
-// answerErrors answers the errors of handlers inside the limits. Otherwise echo answers them
+// answerErrors handles the errors of handlers inside the limits. Otherwise echo handles them
 // outside, where a policy of [httplimit.New] that refunds failed requests does not see the status.
 func answerErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {

@@ -1,4 +1,4 @@
-// Command gin limits requests to a group of routes of gin: each address may make 10 requests per
+// Command gin limits requests to a group of gin routes: each address may make 10 requests per
 // minute to /api.
 //
 //	go run -C examples/routers ./gin
@@ -23,9 +23,9 @@ func main() {
 	log.Fatal(http.ListenAndServe("localhost:8080", r))
 }
 
-// use turns the middleware of [httplimit.By] into gin's. That of [httplimit.New] watches responses,
-// to refund and to settle costs, and gin's handlers do not write to it: put it around the engine,
-// http.ListenAndServe(address, limit(r)).
+// use adapts the middleware of [httplimit.By] to gin. Do not use it for the middleware of
+// [httplimit.New], which watches responses to refund and to settle costs: gin's handlers do not
+// write to it. Put that middleware around the engine: http.ListenAndServe(address, limit(r)).
 func use(limit func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		allowed := false

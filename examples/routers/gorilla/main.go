@@ -1,4 +1,4 @@
-// Command gorilla limits requests to a router of gorilla/mux: each address may make 10 requests per
+// Command gorilla limits requests to a gorilla/mux router: each address may make 10 requests per
 // minute.
 //
 //	go run -C examples/routers ./gorilla

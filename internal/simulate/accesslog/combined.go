@@ -66,17 +66,17 @@ func (lineFormat) Parse(line []byte, r *Record) error {
 	return nil
 }
 
-// quoting is how values in quotes are written.
+// quoting is a way to write values in quotes.
 type quoting int
 
 const (
-	plainQuoting quoting = iota // without backslashes: the next quote ends a value
+	plainQuoting quoting = iota // no backslashes: the next quote ends a value
 	escaped                     // by Apache and nginx: a backslash escapes a quote
 	raw                         // by Traefik and Envoy: quotes and backslashes stand for themselves
 )
 
-// quotingOf returns how a line is quoted. Those of Traefik end with the URL of a server and a
-// duration, such as "http://10.0.0.1:80" 12ms.
+// quotingOf returns how the values in a line are quoted. Lines of Traefik end with the URL of a
+// server and a duration, such as "http://10.0.0.1:80" 12ms.
 func quotingOf(line string) quoting {
 	if start, ok := strings.CutSuffix(line, "ms"); ok &&
 		strings.HasSuffix(strings.TrimRight(start, "0123456789"), `" `) {
@@ -109,7 +109,7 @@ func cutTime(text string) (head string, at int64, rest string, err error) {
 	return text[:open-1], at, text[end+1:], nil
 }
 
-// readHead reads client, identity and user, which a host may precede. A user may contain spaces.
+// readHead reads client, identity and user, possibly after a host. A user may contain spaces.
 func (r *Record) readHead(head string, q quoting) error {
 	first, rest, _ := strings.Cut(head, " ")
 	second, others, _ := strings.Cut(rest, " ")
@@ -119,8 +119,8 @@ func (r *Record) readHead(head string, q quoting) error {
 	client, known := readClient(first)
 	name, identity, user := first, second, others
 	// If three or more words follow the first one, it may be a host. It is a host if the second
-	// word is an address, which no identity is, or if it is no address and the third word is an
-	// identity.
+	// word is an address, because an identity never is, or if it is not an address itself and the
+	// third word is an identity.
 	if third, further, _ := strings.Cut(others, " "); further != "" {
 		if next, isClient := readClient(second); next.IsValid() || !known && third == "-" {
 			client, known = next, isClient
@@ -155,15 +155,15 @@ func readClient(s string) (client netip.Addr, ok bool) {
 	return client, client.IsValid()
 }
 
-// nameClient takes the host name of a client for its address. The stand-in is in fc00::/8, which no
-// client uses, and in a /64 of its own: policies count the addresses in one together.
+// nameClient derives an address from the host name of a client. The address is in fc00::/8, which
+// no client uses, and in a /64 of its own, because policies count all addresses of a /64 together.
 func (r *Record) nameClient(name string) bool {
 	if !words.IsName(name) || strings.Trim(name, "0123456789.-_") == "" {
 		return false
 	}
 	hash := uint64(14695981039346656037) // FNV-1a
 	for i := range len(name) {
-		hash = (hash ^ uint64(name[i]|0x20)) * 1099511628211 // case does not matter
+		hash = (hash ^ uint64(name[i]|0x20)) * 1099511628211 // ignore case
 	}
 	var address [16]byte
 	binary.BigEndian.PutUint64(address[:], 0xfc<<56|hash>>8)
@@ -171,8 +171,8 @@ func (r *Record) nameClient(name string) bool {
 	return true
 }
 
-// parseIPv4 reads an IPv4 address, like [netip.ParseAddr]. Most clients have one, and with
-// [clientip.ParsePeer] alone it takes about a tenth longer to read a line.
+// parseIPv4 reads an IPv4 address, like [netip.ParseAddr]. Most clients have one; with only
+// [clientip.ParsePeer], reading a line takes about a tenth longer.
 func parseIPv4(s string) (addr netip.Addr, ok bool) {
 	var octets [4]byte
 	octet, digits, dots := 0, 0, 0
@@ -244,9 +244,9 @@ func (r *Record) cutQuoted(s string, q quoting) (value, rest string, ok bool) {
 	return value, rest, true
 }
 
-// closingQuote returns the index of the quote that ends a value, or -1: the first that is not
-// escaped or, if quotes are raw, the first after which the line ends or goes on with a number or
-// another value.
+// closingQuote returns the index of the quote that ends a value, or -1. It is the first quote that
+// is not escaped. If quotes are raw, it is the first one that is followed by the end of the line, a
+// number or another value.
 func closingQuote(s string, q quoting) int {
 	for i := 0; i < len(s); i++ {
 		switch after := s[i+1:]; {

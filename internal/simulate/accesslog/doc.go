@@ -1,5 +1,5 @@
-// Package accesslog is for programs that replay traffic: it reads the access logs of web servers
-// and proxies, in the order of their requests.
+// Package accesslog reads the access logs of web servers and proxies, in the order of their
+// requests, for programs that replay traffic.
 //
 // [Open] opens files and standard input, compressed or not, each in its own format, and merges them
 // by time. [Source.Next] returns one request after the other. Lines that cannot be read are

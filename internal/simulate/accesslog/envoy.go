@@ -14,8 +14,8 @@ const noEnvoy = reason("not Envoy's default format: " +
 //	[TIME] "REQUEST" STATUS FLAGS RECEIVED SENT DURATION UPSTREAM-TIME
 //	    "FORWARDED FOR" "USER AGENT" "REQUEST ID" "AUTHORITY" "UPSTREAM HOST"
 //
-// That of Istio has DETAILS TERMINATION "FAILURE" after the flags, and at the end CLUSTER
-// UPSTREAM-LOCAL LOCAL REMOTE SERVER-NAME ROUTE.
+// Istio's format has DETAILS TERMINATION "FAILURE" after the flags, and CLUSTER UPSTREAM-LOCAL
+// LOCAL REMOTE SERVER-NAME ROUTE at the end.
 type envoyText struct{}
 
 // Parse implements [Format].
@@ -54,7 +54,7 @@ func (envoyText) Parse(line []byte, r *Record) error {
 		}
 	}
 	forwarded := values[0]
-	// Istio logs the client. Envoy appends it to what was forwarded.
+	// Istio logs the client. Envoy appends it to the forwarded addresses.
 	if end := strings.Fields(text); len(end) > 4 {
 		r.Client = clientip.ParsePeer(end[4])
 	} else {
@@ -71,7 +71,7 @@ func (envoyText) Parse(line []byte, r *Record) error {
 	return nil
 }
 
-// cutWords returns the words before the next value in quotes, and the text from there on.
+// cutWords returns the words before the next value in quotes, and the text from that value on.
 func cutWords(text string) (words []string, rest string) {
 	end := max(strings.Index(text, ` "`), 0)
 	return strings.Fields(text[:end]), text[end:]

@@ -14,22 +14,22 @@ import (
 
 // Format reads the lines of a log. It must not be used concurrently.
 type Format interface {
-	// Parse reads a line without its line feed. It does not retain the line. An error says why the
-	// line is malformed, and then the content of the record is undefined.
+	// Parse reads a line without its line feed. It does not retain the line. An error states why
+	// the line is malformed; the content of the record is then undefined.
 	Parse(line []byte, r *Record) error
 }
 
-// formats are the names of all formats.
+// formats lists the names of all formats.
 var formats = []string{"combined", "common", "envoy", "traefik", "caddy", "json"}
 
-// detected are the formats that a detector tries, in this order.
+// detected lists the formats that a detector tries, in this order.
 var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 
-// NewFormat returns a format by its name:
+// NewFormat returns the format with a name:
 //
 //	combined  Apache, nginx and others, also with a host before the client and more at the end
 //	common    the same: referrer and user agent are read if they are there
-//	envoy     Envoy's default format, that of Istio, and the JSON of Istio and Envoy Gateway
+//	envoy     Envoy's default format, Istio's format, and the JSON of Istio and Envoy Gateway
 //	traefik   Traefik's common format and its JSON
 //	caddy     the JSON of Caddy
 //	json      JSON with common keys of nginx and others
@@ -62,13 +62,13 @@ func NewFormat(name string, m Mapping) (Format, error) {
 	return lineFormat{}, nil
 }
 
-// detector reads each line in the format of the line before or, if that fails, in any other: logs
+// detector reads each line in the format of the previous line or, if that fails, in any other: logs
 // begin with banners, and servers change the format of a log that they append to.
 type detector struct {
 	formats []Format
 	last    int    // index of the format of the last line
 	found   bool   // some line could be read
-	first   []byte // the first line that could not, before any was found
+	first   []byte // the first unreadable line, until a readable one was found
 }
 
 func newDetector() (*detector, error) {
@@ -92,7 +92,8 @@ func (d *detector) Parse(line []byte, r *Record) error {
 	}
 	others := d.formats
 	if json := len(others) - 1; d.found && d.last > 0 {
-		// What a server writes beside its own JSON is not a request, though it may look like one.
+		// A line that a server writes beside its own JSON is not a request, though it may look like
+		// one.
 		others = others[:json]
 	}
 	for i, format := range others {
@@ -107,7 +108,7 @@ func (d *detector) Parse(line []byte, r *Record) error {
 	return err
 }
 
-// unknown returns an error if no line could be read. It says what to do.
+// unknown returns an error with advice if no line could be read.
 func (d *detector) unknown() error {
 	if d.found || d.first == nil {
 		return nil
@@ -126,8 +127,8 @@ func (d *detector) unknown() error {
 // reasonText returns why a line is malformed, without the name of the package.
 func reasonText(err error) string { return strings.TrimPrefix(err.Error(), "accesslog: ") }
 
-// excerpt returns the longest part of a line that can be printed as it is, so that it can be found
-// in the log again, and of that the beginning.
+// excerpt returns the beginning of the longest part of a line that is printable unchanged, so that
+// users can find it in the log.
 func excerpt(line []byte) string {
 	const most = 160
 	longest := ""
@@ -142,5 +143,5 @@ func excerpt(line []byte) string {
 	return strings.TrimSpace(longest)
 }
 
-// notPrinted reports whether a character cannot be printed, or stands for a byte that is none.
+// notPrinted reports whether a character is not printable, or stands for an invalid byte.
 func notPrinted(c rune) bool { return !strconv.IsPrint(c) || c == utf8.RuneError }

@@ -15,13 +15,13 @@ import (
 // maxLine is the maximum length of a line in bytes. Longer lines are malformed.
 const maxLine = 64 << 10
 
-// byteOrderMark is what some editors and shells write at the start of files.
+// byteOrderMark is a prefix that some editors and shells write to files.
 const byteOrderMark = "\ufeff"
 
 const tooLong = reason("the line is longer than 64 KB")
 
-// unknownLines is how many lines at the beginning of a log may be malformed before its format is
-// unknown.
+// unknownLines is how many lines at the beginning of a log may be malformed before its format
+// counts as unknown.
 const unknownLines = 10_000
 
 // input is one log.
@@ -32,12 +32,12 @@ type input struct {
 	raw    countingReader
 	lines  *bufio.Reader
 	format Format
-	damage error // why the compressed data could not be read to its end
+	damage error // why the compressed data could not be read to the end
 	line   int64 // number of the last line read
 	sorter sorter
 }
 
-// countingReader counts the bytes that are read. It keeps the error that ended them.
+// countingReader counts the bytes that it reads. It keeps the error that ended reading.
 type countingReader struct {
 	from io.Reader
 	n    int64
@@ -67,7 +67,7 @@ func (in *input) start(from io.Reader) error {
 	return nil
 }
 
-// decompress returns a reader of the content of from. The first bytes tell how it is compressed.
+// decompress returns a reader of the content of from. The first bytes identify the compression.
 func (in *input) decompress(from *bufio.Reader) (io.Reader, error) {
 	magic, err := from.Peek(4)
 	if err != nil && err != io.EOF {
@@ -78,7 +78,8 @@ func (in *input) decompress(from *bufio.Reader) (io.Reader, error) {
 		return gzip.NewReader(from)
 	case len(magic) == 4 && (bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) ||
 		magic[0]&0xf0 == 0x50 && bytes.Equal(magic[1:], []byte{0x2a, 0x4d, 0x18})): // a skippable frame
-		// One decoder starts no goroutines. The window is the default maximum of the zstd command.
+		// A decoder with concurrency 1 starts no goroutines. The window is the default maximum of
+		// the zstd command.
 		return zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 	case bytes.HasPrefix(magic, []byte("\xfd7zX")):
 		return nil, in.unsupported("xz")
@@ -88,7 +89,7 @@ func (in *input) decompress(from *bufio.Reader) (io.Reader, error) {
 	return from, nil
 }
 
-// unsupported returns the error for a log that only another command can decompress.
+// unsupported returns the error for a log that must be decompressed with another command.
 func (in *input) unsupported(command string) error {
 	file := " " + in.name
 	if in.file == nil {
@@ -99,7 +100,7 @@ func (in *input) unsupported(command string) error {
 }
 
 // next returns the next line that is not empty. It is valid until the next call. The error is
-// tooLong if the line is, and io.EOF after the last line.
+// tooLong for a line above maxLine, and io.EOF after the last line.
 func (in *input) next() ([]byte, error) {
 	for {
 		line, err := in.lines.ReadSlice('\n')
@@ -132,8 +133,8 @@ func (in *input) skip(err error) error {
 	return tooLong
 }
 
-// end returns the error for an input that cannot be read any further: io.EOF if that is because its
-// compressed data is damaged. The lines before that are good.
+// end returns the error for an input that cannot be read any further: io.EOF if its compressed data
+// is damaged. The lines before the damage are good.
 func (in *input) end(err error) error {
 	if in.raw.err != nil && in.raw.err != io.EOF {
 		return in.failed(err)
@@ -143,7 +144,7 @@ func (in *input) end(err error) error {
 	return io.EOF
 }
 
-// damageText returns why the compressed data could not be read to its end.
+// damageText describes why the compressed data could not be read to the end.
 func (in *input) damageText() string {
 	if errors.Is(in.damage, io.ErrUnexpectedEOF) {
 		return "the compressed data is truncated"
@@ -157,7 +158,7 @@ func (in *input) release() { in.raw.from, in.lines, in.sorter = nil, nil, sorter
 // failed adds the name of the log to an error.
 func (in *input) failed(err error) error {
 	if path := (*os.PathError)(nil); errors.As(err, &path) {
-		return fmt.Errorf("accesslog: %w", err) // it has the name already
+		return fmt.Errorf("accesslog: %w", err) // it already has the name
 	}
 	return fmt.Errorf("accesslog: %s: %w", in.name, err)
 }

@@ -12,12 +12,12 @@ import (
 
 const brokenJSON = reason("the line is not a JSON object")
 
-// jsonFormat reads lines of JSON objects. Everything but the wanted values is skipped: it takes two
+// jsonFormat reads lines of JSON objects. It skips all values that are not wanted, and takes two
 // thirds of the time of package encoding/json with a struct.
 type jsonFormat struct {
-	text   Format // of lines that are not JSON; may be nil
+	text   Format // for lines that are not JSON; may be nil
 	root   node
-	values []*node // that are wanted
+	values []*node // the wanted values
 
 	time, client, user, method, host, path, request, status, bytes, all part
 	headers, claims                                                     []part
@@ -26,10 +26,10 @@ type jsonFormat struct {
 	noTime, noPath reason
 }
 
-// part is a part of a record with the values that may hold it.
+// part is a part of a record, with the values that may hold it.
 type part struct {
 	name   string // of a header or claim
-	broken reason // a value that should be a count is none
+	broken reason // the error if a value that should be a count is not one
 	values []*node
 }
 
@@ -60,7 +60,7 @@ func newJSONFormat(paths []partPath) *jsonFormat {
 	return f
 }
 
-// named returns the part with a name. It adds it if there is none.
+// named returns the part with a name. It adds the part if there is none.
 func named(list *[]part, name string) *part {
 	i := slices.IndexFunc(*list, func(p part) bool { return p.name == name })
 	if i < 0 {
@@ -149,7 +149,7 @@ func (f *jsonFormat) readTokens(r *Record) error {
 	return nil
 }
 
-// readPath reads the target or, if there is none, the request line.
+// readPath reads the target of a request or, if there is none, its request line.
 func (f *jsonFormat) readPath(r *Record) error {
 	if target := f.path.text(r); target != "" {
 		return r.readTarget(target)

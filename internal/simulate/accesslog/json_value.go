@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// node is a place in an object that keys lead to: a value, or an object with more of them.
+// node is a position in an object that a path of keys leads to: a value, or an object with more
+// keys.
 type node struct {
 	below  map[string]*node // by key; nil for a value
-	folded map[string]*node // the first of each, by key in lower case
-	raw    []byte           // the value as it is in the line
+	folded map[string]*node // by key in lower case; the first of several
+	raw    []byte           // the value as written in the line
 }
 
-// at returns the node that some keys lead to. It adds it if there is none.
+// at returns the node that some keys lead to. It adds the node if there is none.
 func (n *node) at(keys []string) *node {
 	for _, key := range keys {
 		if n.below == nil {
@@ -32,7 +33,7 @@ func (n *node) at(keys []string) *node {
 	return n
 }
 
-// read keeps the values of an object that keys lead to. A value instead of an object has none.
+// read keeps the wanted values of an object. A value that is not an object has none.
 func (n *node) read(object []byte) {
 	if object[0] != '{' {
 		return
@@ -50,13 +51,13 @@ func (n *node) read(object []byte) {
 	}
 }
 
-// find returns the node below a key in quotes, or nil. As for package encoding/json, case matters
-// only if there are two.
+// find returns the node below a key in quotes, or nil. Like package encoding/json, it prefers an
+// exact match and otherwise ignores case.
 func (n *node) find(key []byte) *node {
 	name := key[1 : len(key)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		var text string
-		_ = json.Unmarshal(key, &text) // it is known to be valid
+		_ = json.Unmarshal(key, &text) // the key is known to be valid
 		name = []byte(text)
 	}
 	if next := n.below[string(name)]; next != nil {
@@ -75,8 +76,8 @@ func (p *part) text(r *Record) string {
 	return ""
 }
 
-// textOf returns a value as text; of an array, the first element. Null, objects and the "-" that
-// servers write for missing values are "".
+// textOf returns a value as text, or the first element of an array. It returns "" for null,
+// objects, and the "-" that servers write for missing values.
 func (r *Record) textOf(raw []byte) string {
 	if len(raw) == 0 {
 		return ""
@@ -107,7 +108,7 @@ func (r *Record) textOf(raw []byte) string {
 }
 
 // cutValue returns the first value, or key, of the content of an array or an object, and the rest.
-// The value is empty if there is none. The input is known to be valid. Unlike a json.Decoder, it
+// The value is empty if there is none. The input must be valid. Unlike a json.Decoder, cutValue
 // allocates nothing.
 func cutValue(s []byte) (value, rest []byte) {
 	for len(s) > 0 && strings.IndexByte(" \t\r\n,:", s[0]) >= 0 {

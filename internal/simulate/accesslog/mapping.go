@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Mapping says where in lines of JSON the parts of a record are. The zero value maps nothing.
+// Mapping locates the parts of a record in lines of JSON. The zero value maps nothing.
 type Mapping struct{ paths []partPath }
 
 // partPath is the path of keys to a part of a record. If a part has several paths, they are tried
@@ -33,7 +33,7 @@ const (
 	partModel     = "model"
 )
 
-// parts are the parts that have no name of their own.
+// parts lists the parts that have no name of their own.
 var parts = []string{"time", "client", "user", "method", "host", "path", "request", "status", "bytes", "headers",
 	partInput, partOutput, partCached, partMaxOutput, partModel}
 
@@ -136,13 +136,13 @@ func (m Mapping) over(format []partPath) []partPath {
 	return all
 }
 
-// jsonMappings are where the formats in JSON have the parts of a record.
+// jsonMappings locates the parts of a record in each JSON format.
 var jsonMappings = map[string]string{
 	// The client is the one behind the proxies that Caddy trusts.
 	"caddy": `time=ts, client=request.client_ip, client=request.remote_ip, user=user_id,
 		method=request.method, host=request.host, path=request.uri, status=status, bytes=size,
 		headers=request.headers`,
-	// Istio and Envoy Gateway differ in their dashes.
+	// The keys of Istio and Envoy Gateway differ in their dashes.
 	"envoy": `time=start_time, client=downstream_remote_address, method=method, host=authority,
 		host=:authority, path=path, path=x-envoy-origin-path, status=response_code, bytes=bytes_sent,
 		header:User-Agent=user_agent, header:User-Agent=user-agent,

@@ -6,15 +6,16 @@ import (
 )
 
 // Record is one request of a log. Its strings point to memory of the record: they are valid until
-// the record is read into again. Reuse a record to read lines without allocations.
+// the next request is read into it. Reuse a record to read lines without allocations.
 type Record struct {
 	// At is the time in Unix nanoseconds.
 	At int64
 	// Client is the address of the client according to the logging server. It is the zero Addr if
-	// the log does not have it.
+	// the log does not have the address.
 	Client netip.Addr
-	// ClientName is the host name that the log has instead of the address of the client, or "".
-	// Then Client stands in for it: it is the same address for the same name, and no client has it.
+	// ClientName is the host name that the log has instead of the client's address, or "". If it is
+	// set, Client is a stand-in: the same address for the same name, and not the address of any
+	// client.
 	ClientName string
 	// User is the user according to the logging server, which may not have authenticated it, or "".
 	User string
@@ -22,35 +23,35 @@ type Record struct {
 	Method string
 	// Host is the host of the request, with the port if the log has it; "" if it is unknown.
 	Host string
-	// Path and RawPath are those of the [net/url.URL] that a Go server would have seen: the decoded
-	// path, and the original one if encoding Path gives another. Example: "/a b" and "" for
+	// Path and RawPath are the fields of the [net/url.URL] that a Go server would have seen: the
+	// decoded path, and the original one if encoding Path gives another. Example: "/a b" and "" for
 	// "/a%20b", "/a/b" and "/a%2fb" for "/a%2fb".
 	Path, RawPath string
-	// Status and Bytes are those of the response; 0 if the log does not have them.
+	// Status and Bytes describe the response; 0 if the log does not have them.
 	Status int
 	Bytes  int64
 	// Headers are the logged header fields of the request. Names are canonical and may repeat.
 	Headers []Field
 	// Claims are the claims that a mapping defines.
 	Claims []Field
-	// Tokens are those of a request to a language model.
+	// Tokens describes the tokens of a request to a language model.
 	Tokens Tokens
-	// File and Line are where the record is in the logs.
+	// File and Line locate the record in the logs.
 	File string
 	Line int64
 
 	memory []byte
 }
 
-// Tokens are what a line says about the tokens of a request to a language model.
+// Tokens holds what a line records about the tokens of a request to a language model.
 type Tokens struct {
-	// Counted is set if the line says how many there were. Input and Output are then those of the
-	// prompt and of the answer, and Cached those of Input that came from a cache. What the line
-	// does not have is 0.
+	// Counted is set if the line has token counts. Input counts the tokens of the prompt, Output
+	// those of the answer, and Cached those of Input that came from a cache. Counts that the line
+	// does not have are 0.
 	Counted               bool
 	Input, Output, Cached int64
-	// Bounded is set if the log says to how many tokens requests bound their answers. MaxOutput is
-	// that bound; 0 if the request has none.
+	// Bounded is set if the log records the bounds that requests set on the tokens of their
+	// answers. MaxOutput is that bound; 0 if the request has none.
 	Bounded   bool
 	MaxOutput int64
 	// Model is the model; "" if the line does not name it.
@@ -94,7 +95,7 @@ func (r *Record) since(start int) string {
 	return unsafe.String(unsafe.SliceData(r.memory[start:]), len(r.memory)-start)
 }
 
-// redacted is what Caddy writes for secret headers.
+// redacted is the value that Caddy writes for secret headers.
 const redacted = "REDACTED"
 
 // addHeader adds a header field unless its value is unknown.

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// reason says why a line is malformed. There are only a few reasons: details are in the line
-// itself.
+// reason states why a line is malformed. There are only a few reasons: the line itself has the
+// details.
 type reason string
 
 func (r reason) Error() string { return "accesslog: " + string(r) }
@@ -21,7 +21,7 @@ const (
 )
 
 // readRequest reads a request line such as "GET /a HTTP/1.1" like a Go server. It rejects what a Go
-// server rejects, such as HTTP/0.9 and TLS handshakes: no limiter would see it.
+// server rejects, such as HTTP/0.9 and TLS handshakes, because no limiter would see such requests.
 func (r *Record) readRequest(line string) error {
 	if line == "" || line == "-" {
 		return noRequest
@@ -38,8 +38,8 @@ func (r *Record) readRequest(line string) error {
 	return r.readTarget(target)
 }
 
-// readTarget reads the target of a request. For the most common one by far, a path with nothing to
-// decode and maybe a query, it avoids the time and the allocations of package net/url.
+// readTarget reads the target of a request. For by far the most common target, a path with nothing
+// to decode and possibly a query, it avoids the time and the allocations of package net/url.
 func (r *Record) readTarget(target string) error {
 	path, query, _ := strings.Cut(target, "?")
 	if strings.HasPrefix(path, "/") && isLiteral(path) && !hasControl(query) {
@@ -60,8 +60,8 @@ func (r *Record) readTarget(target string) error {
 	return nil
 }
 
-// isLiteral reports whether package net/url never encodes any byte of a path: letters, digits and
-// the punctuation $&+,-./:;=@_~.
+// isLiteral reports whether package net/url encodes no byte of a path: it holds only letters,
+// digits and the punctuation $&+,-./:;=@_~.
 func isLiteral(path string) bool {
 	for i := range len(path) {
 		switch c := path[i]; {

@@ -17,15 +17,15 @@ const defaultSlack = 10 * time.Second
 // stdinPath is the path that stands for standard input.
 const stdinPath = "-"
 
-// Options configure how logs are read. The zero value suits most logs.
+// Options configures how logs are read. The zero value suits most logs.
 type Options struct {
-	// Format is the format of all logs. By default it is detected, in each log.
+	// Format is the format of all logs. By default, it is detected for each log.
 	Format Format
 	// Slack is how far lines may be out of order. Servers write a line when a request ends, with
 	// the time when it began, so some lines follow later ones. Lines within the slack are sorted.
-	// Others are late: they are counted, and returned with the time of the last record. To sort
-	// them, lines of each log are held for this time, but at most 131,072 of them. The default is
-	// 10 seconds. If it is negative, no lines are held.
+	// Other lines are late: they are counted, and returned with the time of the last record. To
+	// sort lines, those of each log are held for this time, but at most 131,072 of them. The
+	// default is 10 seconds. If Slack is negative, no lines are held.
 	Slack time.Duration
 	// Stdin is read for the path "-". Close does not close it.
 	Stdin io.Reader
@@ -33,7 +33,7 @@ type Options struct {
 
 // Source reads logs, merged by time. Only Close may be called concurrently with other methods.
 type Source struct {
-	inputs  []*input // those that have records left, the earliest first
+	inputs  []*input // inputs with records left, the earliest first
 	all     []*input // in the order of the paths
 	stats   Stats
 	unsized bool // the size of some input is unknown
@@ -42,7 +42,7 @@ type Source struct {
 }
 
 // Open opens logs: files, and "-" for [Options.Stdin]. Each may be compressed with gzip or zstd,
-// whatever its name. A log may be empty.
+// regardless of its name. A log may be empty.
 func Open(paths []string, o Options) (*Source, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("accesslog: no logs; want files, or - for standard input")
@@ -104,7 +104,7 @@ func (s *Source) open(in *input, stdin io.Reader) error {
 	return nil
 }
 
-// addSize adds the size of a file to the total. Pipes have none.
+// addSize adds the size of a file to the total. The size of a pipe is unknown.
 func (s *Source) addSize(file *os.File) {
 	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 		s.stats.Total += info.Size()
@@ -175,7 +175,7 @@ func (s *Source) fill(in *input) error {
 	return nil
 }
 
-// Stats returns what was read so far.
+// Stats returns statistics of what was read so far.
 func (s *Source) Stats() Stats {
 	stats := s.stats
 	stats.Examples = slices.Clone(stats.Examples)
@@ -210,21 +210,21 @@ func byFirstRecord(a, b *input) int {
 	return cmp.Or(cmp.Compare(a.sorter.first().At, b.sorter.first().At), cmp.Compare(a.index, b.index))
 }
 
-// Stats is what was read.
+// Stats describes what was read.
 type Stats struct {
-	// Lines is the number of lines, without empty ones. Malformed is how many of them could not be
+	// Lines is the number of lines, empty ones excluded. Malformed is how many of them could not be
 	// read, and Late how many were too far out of order: see [Options.Slack].
 	Lines, Malformed, Late int64
-	// Examples are up to five malformed lines.
+	// Examples holds up to five malformed lines.
 	Examples []Malformed
-	// Damaged are the logs whose compressed data could not be read to the end. The lines before
-	// that are included.
+	// Damaged lists the logs whose compressed data could not be read to the end. Lines before the
+	// damage are included.
 	Damaged []Damage
-	// Read is the number of bytes that were read, before decompression. Total is the size of all
-	// logs, or 0 if it is not known, as for standard input.
+	// Read is the number of bytes read, before decompression. Total is the size of all logs, or 0
+	// if it is unknown, as for standard input.
 	Read, Total int64
-	// Last is the time of the last record that Next returned, in Unix nanoseconds; 0 if there was
-	// none.
+	// Last is the time of the last record that Next returned, in Unix nanoseconds; 0 before the
+	// first.
 	Last int64
 }
 
@@ -232,14 +232,14 @@ type Stats struct {
 type Malformed struct {
 	File   string `json:"file"`
 	Line   int64  `json:"line"`
-	Text   string `json:"text"` // a part of the line, as it is in the log
+	Text   string `json:"text"` // a part of the line, unchanged
 	Reason string `json:"reason"`
 }
 
-// Damage is where the compressed data of a log ends, and why.
+// Damage describes where the compressed data of a log ends, and why.
 type Damage struct {
 	File   string `json:"file"`
-	Lines  int64  `json:"lines"` // that could be read
+	Lines  int64  `json:"lines"` // lines that could be read
 	Reason string `json:"reason"`
 }
 

@@ -15,7 +15,7 @@ const (
 
 // parseTime reads the time formats of logs: Apache and nginx ("10/Oct/2000:13:55:36 -0700"), RFC
 // 3339, also with a zone such as +0100, and Unix time in seconds, milliseconds, microseconds or
-// nanoseconds, which the magnitude tells apart. It returns Unix nanoseconds.
+// nanoseconds, distinguished by magnitude. It returns Unix nanoseconds.
 func parseTime(s string) (at int64, ok bool) {
 	switch {
 	case len(s) > 2 && s[2] == '/':
@@ -34,7 +34,7 @@ func parseTime(s string) (at int64, ok bool) {
 	}
 }
 
-// parseApacheTime reads "10/Oct/2000:13:55:36 -0700", with or without a fraction of the seconds.
+// parseApacheTime reads "10/Oct/2000:13:55:36 -0700", with or without a fraction of a second.
 // [time.Parse] is slower and rejects leap seconds.
 func parseApacheTime(s string) (at int64, ok bool) {
 	const shortest = len("10/Oct/2000:13:55:36 -0700")
@@ -50,7 +50,7 @@ func parseApacheTime(s string) (at int64, ok bool) {
 	year := twoDigits(s[7:])*100 + twoDigits(s[9:])
 	hour, minute, second := twoDigits(s[12:]), twoDigits(s[15:]), twoDigits(s[18:])
 	offset := twoDigits(s[zone+2:])*60 + twoDigits(s[zone+4:])
-	// Anything but digits is out of these ranges.
+	// Values that are not digits are outside these ranges.
 	if month == 0 || day < 1 || day > 31 || year < firstYear || year > lastYear ||
 		hour > 23 || minute > 59 || second > 60 || offset > 24*60 {
 		return 0, false
@@ -68,8 +68,7 @@ func parseApacheTime(s string) (at int64, ok bool) {
 	return seconds*1e9 + fraction, true
 }
 
-// twoDigits returns the number at the beginning of s, or a number of 100,000 or more if there is
-// none.
+// twoDigits returns the number at the beginning of s, or 100,000 or more if there is none.
 func twoDigits(s string) int {
 	tens, ones := s[0]-'0', s[1]-'0'
 	if tens > 9 || ones > 9 {
@@ -78,7 +77,7 @@ func twoDigits(s string) int {
 	return int(tens)*10 + int(ones)
 }
 
-// monthOf returns a month by its first three letters, or 0.
+// monthOf returns the month with these first three letters, or 0.
 func monthOf(s string) time.Month {
 	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	for i := 0; i < len(names); i += 3 {
@@ -90,7 +89,7 @@ func monthOf(s string) time.Month {
 }
 
 // daysSince1970 counts in years that begin in March, so that a leap day is the last day of its
-// year. With [time.Date] it would take a tenth longer to read a line.
+// year. With [time.Date], reading a line would take a tenth longer.
 func daysSince1970(year, month, day int) int {
 	const until1970 = 719_468 // days from March 1 of the year 0
 	if month < 3 {
@@ -99,7 +98,7 @@ func daysSince1970(year, month, day int) int {
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - until1970
 }
 
-// parseFraction reads "" or a point and digits, as nanoseconds. Further digits are cut off.
+// parseFraction reads "" or a decimal point and digits, as nanoseconds. It cuts off further digits.
 func parseFraction(s string) (nanoseconds int64, ok bool) {
 	if s == "" {
 		return 0, true

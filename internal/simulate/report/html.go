@@ -34,15 +34,15 @@ type page struct {
 	Result template.JS
 }
 
-// HTML returns the report as a page in one file, which can be opened from disk or served. It loads
-// nothing, and its content security policy allows no script but the one that draws its charts. The
+// HTML returns the report as a page in one file, which can be opened from disk or served. The page
+// loads nothing, and its content security policy allows only the script that draws its charts. The
 // element with the id "result" contains the whole result as JSON.
 func (r *Report) HTML() ([]byte, error) {
 	t, err := template.New("page.html").Funcs(template.FuncMap{"kind": kind, "list": list}).Parse(pageTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	result, err := json.Marshal(r.result) // escapes <, > and &: no text of a log can end the script element
+	result, err := json.Marshal(r.result) // escapes <, > and &: no text from a log can end the script element
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}

@@ -1,5 +1,5 @@
 // Package report writes the result of a simulation: as text for a terminal or a file, and as one
-// HTML file that loads nothing else. Both say the same, in the same words.
+// HTML file that loads nothing else. Both have the same content in the same words.
 //
 //	found, err := simulate.Run(ctx, log, simulate.Options{Set: set})
 //	...
@@ -7,7 +7,7 @@
 //	os.Stdout.Write(r.Text(report.Terminal{}))
 //
 // Programs read the JSON of [simulate.Result] instead. Times are UTC. Subjects and paths come from
-// requests, so they may contain anything: the report shows them as text on one line.
+// requests, so they may contain any characters: the report shows them as text on one line.
 //
 // To add a section, write a method of builder as in the files section_*.go and call it in New.
 package report
@@ -22,11 +22,11 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// Names are the names of the files of a simulation.
+// Names holds the file names of a simulation.
 type Names struct {
-	// Config and Against are the configurations. Against is "" if there is none.
+	// Config and Against name the configurations. Against is "" if there is none.
 	Config, Against string
-	// Logs are the logs, in the order of the command line.
+	// Logs lists the logs, in the order of the command line.
 	Logs []string
 }
 
@@ -70,7 +70,7 @@ func New(r *simulate.Result, names Names) *Report {
 
 type builder struct {
 	names  Names
-	oneDay bool // the log is of one day: tables show no dates
+	oneDay bool // the log covers one day, so tables show no dates
 }
 
 func (b *builder) title() string {
@@ -90,7 +90,7 @@ func (b *builder) title() string {
 func (b *builder) config() string  { return fileName(b.names.Config) }
 func (b *builder) against() string { return fileName(b.names.Against) }
 
-// lead is the result in one sentence.
+// lead returns the result in one sentence.
 func (b *builder) lead(r *simulate.Result) string {
 	total, subjects := r.Outcome.Total, r.Outcome.Subjects
 	requests := count(total.Requests, "request", "requests")
@@ -113,7 +113,7 @@ func (b *builder) lead(r *simulate.Result) string {
 		b.config(), figures.Number(total.Denied), requests, share(total.Denied, total.Requests), whose)
 }
 
-// notes is the section with the notes of the result.
+// notes returns the section with the notes of the result.
 func (b *builder) notes(r *simulate.Result) section {
 	s := section{ID: "notes", Title: "Notes"}
 	for _, note := range r.Notes {

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// compared is the section on how two configurations differ.
+// compared returns the section on how two configurations differ.
 func (b *builder) compared(r *simulate.Result) section {
 	s := section{ID: "compared", Title: "Compared with " + b.against()}
 	c := r.Comparison
@@ -34,7 +34,7 @@ func (b *builder) compared(r *simulate.Result) section {
 	return s
 }
 
-// difference is the comparison in one sentence.
+// difference returns the comparison in one sentence.
 func (b *builder) difference(c *simulate.Comparison) paragraph {
 	if c.OnlyDenied == 0 && c.OnlyAgainst == 0 {
 		return paragraph{Text: fmt.Sprintf("%s and %s decide the same on every request.", b.config(), b.against())}

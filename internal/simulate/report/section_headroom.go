@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// headroom is the section on the subjects that were not denied, and on the busiest ones.
+// headroom returns the section on the subjects that were not denied, and on the busiest ones.
 func (b *builder) headroom(r *simulate.Result) section {
 	s := section{ID: "headroom", Title: "Everyone else's headroom"}
 	t := table{Columns: []column{
@@ -41,7 +41,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 	return s
 }
 
-// limitOf returns the limit, and the claim that gives its number.
+// limitOf formats a limit and the claim that gives its number.
 func limitOf(l *simulate.LimitUse) string {
 	if l.Claim == "" {
 		return l.Limit.String()
@@ -49,10 +49,10 @@ func limitOf(l *simulate.LimitUse) string {
 	return l.Limit.String() + " or claim " + l.Claim
 }
 
-// near is the share of a limit above which a busier day may reach it.
+// near is the share of a limit above which the subject may reach the limit on a busier day.
 const near = 0.8
 
-// fullness returns the tone for the used share of a limit: another one from a bound on.
+// fullness returns the tone for the used share of a limit: denied from bound on, otherwise below.
 func fullness(share, bound float64, below tone) tone {
 	if share >= bound {
 		return denied

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// hit is the section on the subjects that were denied.
+// hit returns the section on the subjects that were denied.
 func (b *builder) hit(r *simulate.Result) section {
 	s := section{ID: "hit", Title: "Who is hit"}
 	o := &r.Outcome
@@ -52,7 +52,7 @@ func (b *builder) hitTable(o *simulate.Outcome) table {
 	return t.without("in shadow")
 }
 
-// worstWait is the longest time that a subject was asked to wait.
+// worstWait formats the longest time that a subject was told to wait.
 func worstWait(h *simulate.Hit) string {
 	if h.Never {
 		return "forever"
@@ -68,7 +68,8 @@ func lengthOrNone(d simulate.Duration) string {
 	return figures.Length(time.Duration(d))
 }
 
-// hitBy names what denied a subject most often, and a ban if there was one. It counts the others.
+// hitBy names the limit that denied a subject most often, and a ban if there was one. It counts the
+// others.
 func hitBy(h *simulate.Hit) string {
 	var names []string
 	if len(h.By) > 0 {
@@ -124,7 +125,7 @@ func (b *builder) bans(r *simulate.Result) section {
 	return s
 }
 
-// times says how often something happened.
+// times formats how often something happened.
 func times(n int64) string {
 	if n == 1 {
 		return "once"

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// outcome is the section on what the configuration would have done.
+// outcome returns the section on what the configuration would have done.
 func (b *builder) outcome(r *simulate.Result) section {
 	s := section{ID: "outcome", Title: "What would have happened"}
 	o := &r.Outcome
@@ -45,7 +45,7 @@ func totals(c *simulate.Count) table {
 	return t
 }
 
-// newCountTable returns a table of counts. The first columns say of what.
+// newCountTable returns a table of counts. The first columns name what is counted.
 func newCountTable(title string, names ...string) table {
 	t := table{Title: title}
 	for _, name := range names {
@@ -59,7 +59,7 @@ func newCountTable(title string, names ...string) table {
 	return t
 }
 
-// countCells are the cells of the other columns.
+// countCells returns the cells of the other columns.
 func countCells(c *simulate.Count) []cell {
 	return []cell{
 		{Text: figures.Number(c.Requests)}, deniedCell(c.Denied), {Text: share(c.Denied, c.Requests)},
@@ -68,7 +68,7 @@ func countCells(c *simulate.Count) []cell {
 	}
 }
 
-// namedTable is a table of named counts. A line below it counts the names without requests.
+// namedTable returns a table of named counts. A line below it counts the names without requests.
 func namedTable(title, column string, all []simulate.NamedCount, nameless string) table {
 	t := newCountTable(title, column)
 	idle := int64(0)
@@ -91,10 +91,11 @@ func namedTable(title, column string, all []simulate.NamedCount, nameless string
 
 func tiers(o *simulate.Outcome) table { return namedTable("By tier", "tier", o.Tiers, "") }
 
-// routes includes the requests that a policy exempts, under its name.
+// routes returns the table of routes. It includes the requests that a policy exempts, under its
+// name.
 func routes(o *simulate.Outcome) table {
 	all := append([]simulate.NamedCount(nil), o.Routes...)
-	if len(all) <= 1 && len(o.Exempt) == 0 { // all requests are without a route
+	if len(all) <= 1 && len(o.Exempt) == 0 { // no request has a route
 		return table{}
 	}
 	for _, e := range o.Exempt {
@@ -107,7 +108,8 @@ func routes(o *simulate.Outcome) table {
 // mostMethods is the maximum number of rows in the table of methods.
 const mostMethods = 10
 
-// methods lists the methods of routes with denials. For the others, the table of routes is enough.
+// methods lists the methods of routes with denials. For other routes, the table of routes is
+// enough.
 func methods(o *simulate.Outcome) table {
 	t := newCountTable("By method and route, where requests were denied", "method", "route")
 	more := int64(0)
@@ -130,7 +132,7 @@ func methods(o *simulate.Outcome) table {
 	return t.without("banned", "in shadow")
 }
 
-// policies is what each rule decided. A line below counts the rules that applied to nothing.
+// policies lists what each rule decided. A line below counts the rules that applied to no request.
 func policies(o *simulate.Outcome) table {
 	t := table{Title: "By limits, of the requests that they apply to", Columns: []column{
 		{Name: "tier, policy", Long: true}, {Name: "requests", Number: true}, {Name: "denied", Number: true},
@@ -158,7 +160,7 @@ func policies(o *simulate.Outcome) table {
 	return t.without("in shadow")
 }
 
-// ratio returns a part of a whole; 0 if the whole is 0.
+// ratio returns part divided by whole, or 0 if whole is 0.
 func ratio(part, whole int64) float64 {
 	if whole == 0 {
 		return 0

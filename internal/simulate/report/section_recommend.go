@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// recommended is the section on recommended limits.
+// recommended returns the section on recommended limits.
 func (b *builder) recommended(r *simulate.Result) section {
 	s := section{ID: "recommended", Title: "Limits to choose"}
 	idle := int64(0)
@@ -51,7 +51,7 @@ func heading(r *simulate.Recommendation) string {
 		text, count(r.Requests, "request", "requests"), count(r.Subjects, "subject", "subjects"))
 }
 
-// choices lists the recommended limits.
+// choices returns a table of the recommended limits.
 func choices(r *simulate.Recommendation) table {
 	t := table{Title: heading(r), Columns: []column{
 		{Name: "subjects untouched", Number: true}, {Name: "smallest limit", Spare: 2}, {Name: "round"},
@@ -67,8 +67,8 @@ func choices(r *simulate.Recommendation) table {
 	return t
 }
 
-// curve shows what limits would do, from those that affect half of the subjects to the first that
-// affects nobody.
+// curve returns a table of the effects of limits, from those that affect half of the subjects to
+// the first that affects none.
 func curve(r *simulate.Recommendation) table {
 	t := table{Columns: []column{
 		{Name: "limit", Number: true}, {Name: "hit", Number: true}, {Name: "of subjects", Number: true},
@@ -91,7 +91,7 @@ func curve(r *simulate.Recommendation) table {
 	return t
 }
 
-// marked says whether a limit is configured or recommended.
+// marked states whether a limit is configured or recommended.
 func marked(r *simulate.Recommendation, limit int64) string {
 	var marks []string
 	if r.Configured != nil && r.Configured.Max == limit {

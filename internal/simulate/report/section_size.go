@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/sizing"
 )
 
-// size is the section on what a Redis would have needed.
+// size returns the section on what a Redis would have needed.
 func (b *builder) size(r *simulate.Result) section {
 	s := section{ID: "size", Title: "What it takes of Redis"}
 	if r.Outcome.Size.Second.Decisions == 0 {
@@ -31,7 +31,7 @@ func (b *builder) size(r *simulate.Result) section {
 	return s
 }
 
-// needs is what one configuration needs.
+// needs returns a table of what one configuration needs.
 func (b *builder) needs(o *simulate.Outcome) table {
 	n := &o.Size
 	t := table{Columns: []column{{}, {Long: true}}}

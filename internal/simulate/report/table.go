@@ -8,26 +8,26 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// table is rows of cells under headings. Without headings, it is a list of names and values.
+// table holds rows of cells under headings. Without headings, it is a list of names and values.
 type table struct {
 	Title   string
 	Columns []column
 	Rows    [][]cell
-	// LeftOut says what the rows do not show, or "".
+	// LeftOut describes what the rows do not show, or is "".
 	LeftOut string
 }
 
-// column says how to show the cells of a column.
+// column describes how to show the cells of a column.
 type column struct {
 	Name string
 	// Number aligns cells to the right.
 	Number bool
 	// Long is for names, which may be shortened if the table is too wide.
 	Long bool
-	// Verbatim is for texts that readers search for: no ellipsis marks where one is cut.
+	// Verbatim is for texts that readers search for: they are cut without an ellipsis.
 	Verbatim bool
-	// Spare is for columns that are dropped if the table is still too wide, the highest number
-	// first. Columns with 0 are never dropped.
+	// Spare is for columns that are dropped if the table is still too wide, starting with the
+	// highest number. Columns with 0 are never dropped.
 	Spare int
 }
 
@@ -36,8 +36,8 @@ type cell struct {
 	Text string
 	// Tone sets the color.
 	Tone tone
-	// If Drawn is set, the cell is a bar for Share, which is full at 1. If there are Heights, it is
-	// a chart with a column for each.
+	// If Drawn is set, the cell is a bar for Share, which is full at 1. If Heights is not empty,
+	// the cell is a chart with a column for each height.
 	Drawn   bool
 	Share   float64
 	Heights []int64
@@ -68,7 +68,7 @@ func cells(texts ...string) []cell {
 	return row
 }
 
-// leaveOut says how many things the rows do not show, if any.
+// leaveOut records how many things the rows do not show, if any.
 func (t *table) leaveOut(n int64, one, many string) {
 	if n > 0 {
 		t.LeftOut = count(n, one, many)
@@ -80,7 +80,7 @@ func (t table) Headed() bool {
 	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })
 }
 
-// without returns the table without those of the named columns that no row uses.
+// without returns the table without those named columns that no row uses.
 func (t table) without(unused ...string) table {
 	for _, name := range unused {
 		for i, c := range t.Columns {
@@ -180,8 +180,8 @@ func (t *table) sentences(p *printer, widths []int, row []cell) {
 	}
 }
 
-// fitted returns the table with the columns that fit into a width, and their widths. All columns
-// fit if the width is 0.
+// fitted returns the table with the columns that fit into a width, and their widths. A width of 0
+// fits all columns.
 func (t table) fitted(width int) (table, []int) {
 	for {
 		widths := t.natural()
@@ -208,7 +208,7 @@ func (t table) fitted(width int) (table, []int) {
 	}
 }
 
-// natural returns the widths of the columns if nothing is shortened.
+// natural returns the widths of the columns when no cell is shortened.
 func (t *table) natural() []int {
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -220,8 +220,8 @@ func (t *table) natural() []int {
 	return widths
 }
 
-// shorten reduces the widest columns of names, by over in total. It reports whether that was
-// possible.
+// shorten reduces the widest columns of names by over characters in total. It reports whether that
+// was possible.
 func (t *table) shorten(widths []int, over int) bool {
 	for ; over > 0; over-- {
 		widest := -1
@@ -249,8 +249,7 @@ func (c *cell) draw() string {
 	return c.Text
 }
 
-// shortened returns a text in at most this width. It marks a cut with an ellipsis, unless the text
-// is verbatim.
+// shortened cuts a text to a width. It marks the cut with an ellipsis, unless the text is verbatim.
 func shortened(text string, width int, verbatim bool) string {
 	switch {
 	case utf8.RuneCountInString(text) <= width:

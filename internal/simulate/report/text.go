@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Terminal describes where a text is shown.
+// Terminal describes where a text is displayed.
 type Terminal struct {
-	// Width is the number of characters per line. 0 is for files: nothing is shortened or dropped.
+	// Width is the number of characters per line. 0 is for files: nothing is shortened or omitted.
 	Width int
 	// Color allows escape sequences for colors.
 	Color bool
@@ -90,7 +90,7 @@ func (p *printer) room(margin int) int {
 	return p.width - margin
 }
 
-// wrapped writes a text in as many lines as necessary.
+// wrapped writes a text in as many lines as it needs.
 func (p *printer) wrapped(color, margin, text string) {
 	for _, line := range wrap(text, min(p.room(len(margin)), paperWidth)) {
 		p.line(margin + p.paint(color, line))

@@ -26,7 +26,7 @@ type timedLine struct {
 	Values []int64
 }
 
-// newTimeline returns the timeline of a series. It has no lines without values above 0.
+// newTimeline returns the timeline of a series. It omits lines without values above 0.
 func (b *builder) newTimeline(title string, s *simulate.Series) timeline {
 	requests := make([]int64, len(s.Allowed))
 	for i := range requests {
@@ -43,7 +43,7 @@ func (b *builder) newTimeline(title string, s *simulate.Series) timeline {
 	return t
 }
 
-// most returns the largest number; 0 if there are none.
+// most returns the largest number, or 0 if there are none.
 func most(numbers []int64) int64 {
 	largest := int64(0)
 	for _, v := range numbers {
@@ -75,10 +75,10 @@ func (t timeline) text(p *printer) {
 	p.line(indent + strings.Repeat(" ", names+gap) + t.ends(t.columns(group)))
 }
 
-// columns returns the number of columns if each shows several steps.
+// columns returns the number of columns if each shows group steps.
 func (t *timeline) columns(group int) int { return (len(t.Lines[0].Values) + group - 1) / group }
 
-// peaks returns the highest column of each line, as text.
+// peaks describes the highest column of each line.
 func (t *timeline) peaks(group int) []string {
 	notes := make([]string, len(t.Lines))
 	for i, l := range t.Lines {
@@ -88,7 +88,7 @@ func (t *timeline) peaks(group int) []string {
 	return notes
 }
 
-// ends returns the times of both ends, to be written below a chart of this width.
+// ends formats the times of both ends for the line below a chart of this width.
 func (t *timeline) ends(width int) string {
 	from, to := t.at(t.Start), t.at(t.Start.Add(time.Duration(len(t.Lines[0].Values))*t.Step))
 	blanks := width - utf8.RuneCountInString(from) - utf8.RuneCountInString(to)

@@ -12,7 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 )
 
-// The same cases in every run: a test that fails was broken by a change. -rapid.seed=0 draws others.
+// Every run uses the same cases, so that a failing test was broken by a change. -rapid.seed=0 draws
+// others.
 var _ = flag.Set("rapid.seed", "1")
 
 // drawConfig draws a configuration with a random selection of features.
@@ -91,7 +92,8 @@ func drawLimits(rt *rapid.T, name string, kinds int) string {
 	return "[" + strings.Join(limits, ", ") + "]"
 }
 
-// drawLog draws requests from a time on, with pauses from none to the length of windows and bans.
+// drawLog draws requests starting at a time, with pauses from zero to the length of windows and
+// bans.
 func drawLog(rt *rapid.T, at time.Time) []accesslog.Record {
 	pauses := []time.Duration{
 		0, 0, time.Microsecond, 40 * time.Millisecond, time.Second, 2999 * time.Millisecond, 5 * time.Second,

@@ -29,9 +29,9 @@ import (
 )
 
 // Equal sends random requests under random configurations to middleware over an empty store, which
-// fresh returns with its clock. A replay of their log must decide each of them in the same way:
+// fresh returns with its clock. A replay of their log must make the same decision on each of them:
 // whether it is allowed, how much of each limit is used, enforced or in shadow, and when there is
-// room again. The flags of rapid set how long it runs.
+// room again. The flags of rapid set how long Equal runs.
 func Equal(t *testing.T, fresh func(t *testing.T) storetest.Harness) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -55,7 +55,7 @@ func Equal(t *testing.T, fresh func(t *testing.T) storetest.Harness) {
 	})
 }
 
-// replay returns what a replay decided on each request.
+// replay returns the decisions of a replay, one for each request.
 func replay(rt *rapid.T, set *policy.Set, log []accesslog.Record) []string {
 	var verdicts []string
 	o := simulate.Options{Set: set, Each: func(_ *accesslog.Record, v *policy.Verdict) {
@@ -119,7 +119,7 @@ func (l *live) Observe(_ context.Context, event stint.Event) {
 	l.verdict, l.decided = *v, describe(v)
 }
 
-// respond responds as the log says.
+// respond sends the response that the log records.
 func (l *live) respond(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(l.record.Status)
 	_, _ = io.WriteString(w, strings.Repeat("x", int(l.record.Bytes)))
@@ -160,7 +160,7 @@ func (l *live) serve(r *accesslog.Record) string {
 	return l.decided
 }
 
-// wantHeader fails the test if a header of the response is none of the wanted numbers.
+// wantHeader fails the test if a response header does not hold one of the wanted numbers.
 func (l *live) wantHeader(response *httptest.ResponseRecorder, name string, want []int64) {
 	got := response.Header().Get(name)
 	if n, err := strconv.ParseInt(got, 10, 64); err != nil || !slices.Contains(want, n) {

@@ -1,5 +1,5 @@
 // Command calls makes every call of the API through the client that oapi-codegen generates, and
-// checks the answers. A test of package server runs it.
+// checks the responses. A test of package server runs it.
 package main
 
 import (
@@ -86,7 +86,7 @@ func decisions(client *stint.ClientWithResponses) {
 		repeat := got(client.TakeWithResponse(ctx, nil, request))
 		check("take: repeat", repeat.JSON200.Repeat, true)
 	}
-	// More than the limit ever allows: no waiting helps, and that is null.
+	// More than the limit ever allows: no wait helps, so the field is null.
 	never := got(client.TakeWithResponse(ctx, nil, requests[3]))
 	check("take: never", never.JSON429.RetryAfterSeconds, (*float64)(nil))
 	check("take: cost", never.JSON429.Cost, 1<<53)
@@ -158,7 +158,7 @@ func charges(client *stint.ClientWithResponses) {
 	gone := got(client.ExtendWithResponse(ctx, stint.ExtendRequest{Charge: place}))
 	check("extend: lost", gone.JSON200.Changed, false)
 
-	// Work whose cost is known afterwards, in two quantities.
+	// Work whose cost is known only afterward, in two quantities.
 	stream := union((*stint.Request).FromByLimits, stint.ByLimits{Subject: "go:8",
 		Limits: []string{"in: 1000/1d", "out: 1000/1d"}, Costs: &stint.Costs{"in": 100, "out": 400},
 		HoldSeconds: new(300.5), Id: new("go-8")})
@@ -194,7 +194,7 @@ func usage(client *stint.ClientWithResponses) {
 	check("usage: unknown", got(client.UsageWithResponse(ctx)).JSON401.Error, stint.ProblemErrorUnauthorized)
 }
 
-// problems makes calls that fail, each with a body of the same form.
+// problems makes calls that fail, each with an error response of the same form.
 func problems(client *stint.ClientWithResponses) {
 	free := union((*stint.Request).FromByTier, stint.ByTier{Subject: "go:5", Tier: "free"})
 	document := *got(client.DescribeWithResponse(ctx)).JSON200
@@ -229,7 +229,7 @@ func setHeader(name, value string) stint.RequestEditorFn {
 	}
 }
 
-// union returns a body of one of its forms.
+// union returns a body in one of its forms.
 func union[Body, Form any](from func(*Body, Form) error, form Form) (body Body) {
 	must(from(&body, form))
 	return body
@@ -253,5 +253,5 @@ func check[Value any](what string, got, want Value) {
 }
 
 func fail(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...)) // shows which call it was
+	panic(fmt.Sprintf(format, args...)) // shows which call failed
 }

@@ -1,5 +1,5 @@
-// Command sbom writes what a Go program was built from, as its build information says it, in the
-// form of CycloneDX. The same program gives the same document.
+// Command sbom writes the components of a Go program, from its build information, as a CycloneDX
+// document. The same program gives the same document.
 //
 //	sbom dist/stint_linux_amd64_v1/stint stint.cdx.json
 package main
@@ -62,7 +62,7 @@ func write(program, document string) error {
 	return file.Close()
 }
 
-// component describes a module. Its sum is that of go.sum.
+// component describes a module. Its sum is the one in go.sum.
 func component(module *debug.Module) cyclonedx.Component {
 	url := "pkg:golang/" + module.Path + "@" + module.Version
 	c := cyclonedx.Component{Type: cyclonedx.ComponentTypeLibrary, BOMRef: url, Name: module.Path,
