@@ -23,7 +23,7 @@ type Store struct {
 	// Prefix is the prefix of all keys; "" is the default of the store.
 	Prefix string
 	// CAFile has the CA certificates for a Redis over TLS, CertFile and KeyFile a client
-	// certificate for it. If URL is that of a Redis, it also names them, as parameters.
+	// certificate for it. The URL of a Redis also names them, as parameters.
 	CAFile, CertFile, KeyFile string
 	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
 	Memory int64

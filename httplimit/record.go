@@ -30,7 +30,7 @@ type recorder struct {
 	returned bool // the handler returned without panicking
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap returns the wrapped writer, for [http.ResponseController].
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -143,7 +143,7 @@ func (r *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// FlushError is for [http.ResponseController].
+// FlushError flushes the response, for [http.ResponseController].
 func (r *recorder) FlushError() error {
 	before := r.status
 	r.begin()

@@ -125,7 +125,7 @@ type Policy struct {
 	TierLimits, TierBudget map[string][]Limit
 	// Notify are the shares of the limits that are reported, as in a [Tier].
 	Notify []int
-	// Cost is what a request costs; nil is 1.
+	// Cost is the cost of a request; nil is 1.
 	Cost *Cost
 	// Costs are the costs of named limits, by that name, where they differ from Cost: the
 	// quantities of budgets such as "input_tokens: 1000000/1d".
@@ -178,7 +178,7 @@ type Match struct {
 	Network []string
 }
 
-// Cost is what a request costs.
+// Cost is the cost of a request.
 type Cost struct {
 	// Units is the cost or, with a Header, the cost of requests whose header is missing or not a
 	// number.
