@@ -89,7 +89,7 @@ func (c *compiler) mistakes(key string, err error) {
 // maxBudget is the maximum time budget of a decision.
 const maxBudget = 10 * time.Second
 
-// failure checks a failure policy, which may be nil.
+// failure checks what happens when the store fails. The policy may be nil.
 func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	switch {
 	case f == nil:

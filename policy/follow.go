@@ -205,9 +205,9 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 }
 
 // settle corrects a charge: the claims with the given indexes are set to the settlement's cost, or
-// to costs by limit name. Without the correction, the original charge stays until its windows have
-// passed. A cost may also exceed the maximum debt, and is then charged only in part. Both are
-// logged and sent to the observer.
+// to costs by limit name. A charge that cannot be corrected stays as it was until its windows have
+// passed, and a cost that exceeds the maximum debt is charged only in part. Both are logged and
+// sent to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
 	which []int) {
 	if c.IsZero() || d.Repeat {

@@ -10,7 +10,7 @@ import (
 // zero field is not set and has its default. Where 0 or an empty list is a valid setting, the field
 // is a pointer or a slice, and nil is not set. Package config reads a Spec from YAML.
 type Spec struct {
-	// Failure is the failure policy, unless a tier or a policy has its own.
+	// Failure determines what happens when the store fails, unless a tier or a policy has its own.
 	Failure stint.FailurePolicy
 	// TrustedProxies are the peers that are trusted to name the client of a request: addresses,
 	// networks, "loopback", "private" and "unix". If there are none, the client is the peer.
@@ -108,7 +108,7 @@ type Policy struct {
 	// Match selects the requests that the policy applies to, and Unless exceptions from them. A nil
 	// Match selects all requests.
 	Match, Unless *Match
-	// Skip exempts matching requests from all limits.
+	// Skip exempts matching requests from everything.
 	Skip bool
 	// Identity says which requests are counted together: by the first of these identities that a
 	// request has. If it is empty, they are counted by the identity in the request's tier.
@@ -160,7 +160,8 @@ type Policy struct {
 	// are enforced, from 0 to 1; 0 is all of them.
 	Shadow  bool
 	Rollout float64
-	// Failure is the failure policy for matching requests; nil is the tier's.
+	// Failure determines what happens when the store fails, for matching requests; nil is the
+	// tier's.
 	Failure *stint.FailurePolicy
 	// Contact is shown to callers denied by the policy's limits; "" is the tier's.
 	Contact string
