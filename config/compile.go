@@ -20,8 +20,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// compiler turns a document into a configuration. It reports every mistake that it finds to the
-// reader, and goes on. Policies it translates for package policy, which finds their mistakes.
+// compiler turns a document into a configuration. It reports all mistakes to the reader instead of
+// stopping at the first. It translates policies for package policy, which finds their mistakes.
 type compiler struct {
 	*reader
 	doc    *document
@@ -29,7 +29,8 @@ type compiler struct {
 	spec   policy.Spec
 }
 
-// compile returns the configuration that a document describes, for use if there are no mistakes.
+// compile returns the configuration that a document describes. The configuration is valid only if
+// there are no mistakes.
 func compile(doc *document, r *reader) *Config {
 	c := &compiler{reader: r, doc: doc, config: &Config{}}
 	c.spec.Source = c.config
@@ -56,7 +57,7 @@ func compile(doc *document, r *reader) *Config {
 	return c.config
 }
 
-// makeSet makes the set of policies, whose mistakes have the keys of the document.
+// makeSet makes the set of policies, and reports its mistakes under the keys of the document.
 func (c *compiler) makeSet() {
 	set, err := policy.New(c.spec)
 	c.config.Set = set
@@ -65,7 +66,7 @@ func (c *compiler) makeSet() {
 	}
 }
 
-// mistakes reports every error that was joined, each by itself.
+// mistakes reports each of the errors that err joins as a mistake of its own.
 func (c *compiler) mistakes(key string, err error) {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -106,7 +107,7 @@ func (c *compiler) store() {
 	case s.Memory < words.MinMemory:
 		c.mistake("store.memory", "%d bytes hold next to nothing; want 1MiB or more", s.Memory)
 	}
-	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // left out, --store may name a Redis
+	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // if omitted, --store may name a Redis
 		c.mistake("store.name_key_file", "is for names in Redis, and url is memory, which keeps no names anywhere else; want a Redis, or no name_key_file")
 	}
 	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
@@ -117,7 +118,7 @@ func (c *compiler) store() {
 		c.mistake("store", "%v", err)
 	}
 	switch where := c.doc.Store.URL; {
-	case files == tlsfiles.Files{}, where == "": // left out, --store or REDIS_URL may name a Redis
+	case files == tlsfiles.Files{}, where == "": // if omitted, a flag may name a Redis
 	case !redisurl.IsTLS(where):
 		c.mistake("store.url", "there are certificates for TLS (ca_file, cert_file), but the URL is without TLS; want one that begins with rediss://")
 	default:
@@ -126,7 +127,7 @@ func (c *compiler) store() {
 	c.config.Store = s
 }
 
-// webhooks checks addresses as far as they can be without the keys.
+// webhooks checks the webhooks, as far as possible without reading their keys.
 func (c *compiler) webhooks() {
 	for i, doc := range c.doc.Webhooks {
 		key := item("webhooks", i)
@@ -141,7 +142,8 @@ func (c *compiler) webhooks() {
 	}
 }
 
-// file returns the path of a file that a key names, relative to the file with the key.
+// file returns the path of the file that a key names, resolved relative to the file that contains
+// the key.
 func (c *compiler) file(key, path string) string {
 	if path == "" {
 		if c.has(key) {
@@ -155,7 +157,8 @@ func (c *compiler) file(key, path string) string {
 	return filepath.Join(filepath.Dir(c.files[c.nearest(key).file].name), path)
 }
 
-// failure returns what a section says, else what the top level does; nil without a section.
+// failure returns the failure policy of a section, with defaults from the top level; nil without a
+// section.
 func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 	if doc == nil {
 		return nil
@@ -249,7 +252,8 @@ func (c *compiler) log() {
 
 var headerFormats = []string{"x", "draft-11", "none"}
 
-// at is the key of an element of a list, of which a single one may stand for itself.
+// at returns the key of element i of a list. The only element of a list has the key of the list,
+// because it may be written without one.
 func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key

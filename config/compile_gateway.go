@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/routecheck"
 )
 
-// maxRoutes bounds the routes of a gateway.
+// maxRoutes is the maximum number of routes of a gateway.
 const maxRoutes = 1000
 
 func (c *compiler) gateway() {
@@ -57,7 +57,7 @@ func (c *compiler) gateway() {
 	}
 }
 
-// routes returns a route for each host and path of a section, or none if those are wrong.
+// routes returns a route for each host and path of a section, or none if any of these is invalid.
 func (c *compiler) routes(key string, doc *routeDoc) []Route {
 	r := Route{
 		Upstream: doc.Upstream, StripPrefix: doc.StripPrefix, RewriteHost: doc.RewriteHost,
@@ -84,15 +84,15 @@ func (c *compiler) routes(key string, doc *routeDoc) []Route {
 		for _, prefix := range prefixes {
 			r.Host, r.PathPrefix = host, prefix
 			if routes = append(routes, r); len(routes) > maxRoutes {
-				return routes // they are too many already
+				return routes // too many already
 			}
 		}
 	}
 	return routes
 }
 
-// each returns what is read of the elements of a list, and whether all of them could be; of none it
-// is "", which stands for all.
+// each returns the values that read returns for the elements of a list, and whether all of them are
+// valid. For an empty list it returns "", which stands for all.
 func (c *compiler) each(key string, elements list, read func(string) (string, error)) (values []string, ok bool) {
 	if len(elements) == 0 {
 		return []string{""}, true
@@ -109,8 +109,9 @@ func (c *compiler) each(key string, elements list, read func(string) (string, er
 	return values, ok
 }
 
-// prefixOf returns what the paths have in common that a pattern fits. Of patterns only those are
-// read that end in ** and have no other variable: the longest of them must be plain to see.
+// prefixOf returns the common prefix of the paths that a pattern fits. It accepts only patterns
+// that end in ** and have no other variables, so that it is obvious which of several patterns is
+// the longest.
 func prefixOf(text string) (string, error) {
 	p, err := pathpattern.Parse(text)
 	if err != nil {
@@ -123,7 +124,7 @@ func prefixOf(text string) (string, error) {
 	return prefix, nil
 }
 
-// timeout returns a time that something may take; 0 if it is not set.
+// timeout checks and returns a timeout; 0 if it is not set.
 func (c *compiler) timeout(key string, d duration) time.Duration {
 	if d <= 0 && c.has(key) {
 		c.mistake(key, "nothing can be done in no time; want something like 10s")

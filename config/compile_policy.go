@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// What follows translates the sections that package policy understands. Mistakes are reported here
-// only if they are about what the document says and a [policy.Spec] cannot: that a key is there
-// with a zero value, which otherwise means its default.
+// This file translates the sections that package policy understands. It reports only mistakes that
+// a [policy.Spec] cannot express: keys that are given with a zero value, which in a Spec means the
+// default.
 
 func (c *compiler) clientIP() {
 	doc := &c.doc.ClientIP
@@ -29,7 +29,8 @@ func (c *compiler) notZero(key string, value int64, message string) {
 	}
 }
 
-// claims are those that headers assert; an empty header stands for what the application passes.
+// claims translates the claims that headers assert. An empty header is omitted: it stands for a
+// claim that the application passes.
 func (c *compiler) claims() {
 	c.spec.Claims = maps.Clone(c.doc.Claims)
 	maps.DeleteFunc(c.spec.Claims, func(_, header string) bool { return header == "" })
@@ -39,7 +40,7 @@ func (c *compiler) identities() {
 	c.spec.Identities = map[string]policy.Identity{}
 	for name, doc := range c.doc.Identities {
 		if c.lacks("identities." + name) {
-			doc.Claim = cmp.Or(doc.Claim, name) // not every request has it, whatever it is
+			doc.Claim = cmp.Or(doc.Claim, name) // requests may lack it, whatever it is
 		}
 		c.spec.Identities[name] = policy.Identity{
 			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
@@ -59,7 +60,7 @@ func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life
 	return doc.Header, time.Duration(doc.Life), time.Duration(doc.Derive)
 }
 
-// defaultForgive is how long after its end a ban counts.
+// defaultForgive is how long a ban counts after its end.
 const defaultForgive = duration(24 * time.Hour)
 
 func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {
@@ -140,7 +141,7 @@ func (c *compiler) policies() {
 	}
 }
 
-// rolloutOf returns the share of subjects for whom limits are enforced. None is in shadow.
+// rolloutOf returns the share of subjects for whom limits are enforced. A share of 0 means shadow.
 func rolloutOf(shadow bool, rollout *percent) (inShadow bool, share float64) {
 	if rollout == nil {
 		return shadow, 0
@@ -158,7 +159,7 @@ func matchOf(doc *matchDoc) *policy.Match {
 	}
 }
 
-// plain returns lists by name as package policy has them; nil if there are none by name.
+// plain converts lists by name to the types of package policy; nil stays nil.
 func plain[E any, L ~[]E](lists map[string]L) map[string][]E {
 	if lists == nil {
 		return nil
@@ -190,7 +191,7 @@ func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
 	return &policy.Cost{Units: or(doc.Default, one), Header: doc.Header, Min: or(doc.Min, one), Max: or(doc.Max, 0)}
 }
 
-// What is charged for a stream that does not say what was used.
+// The values of the key missing: what is charged for a stream that does not report its usage.
 const (
 	missingEstimate = "estimate"
 	missingEvents   = "events"
@@ -238,7 +239,7 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.Usage {
 	return u
 }
 
-// rates returns numbers for each kind of token, given what those are that are left out.
+// rates returns a rate for each kind of token. Otherwise is the default for input and output.
 func (d *ratesDoc) rates(otherwise int64) policy.Rates {
 	r := policy.Rates{Input: otherwise, Output: otherwise}
 	if d.Input != nil {

@@ -7,31 +7,32 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config is a configuration that has been read and found good. It must not be changed.
+// Config is a valid configuration. It must not be changed.
 type Config struct {
-	// Set has the policies, and what responses say about limits.
+	// Set has the policies, and the settings of response headers about limits.
 	Set *policy.Set
-	// Store is where the limits are kept.
+	// Store describes the store that the limits are kept in.
 	Store Store
-	// Instances is how many processes share the store; 0 if the configuration does not say.
+	// Instances is the number of processes that share the store; 0 is not set.
 	Instances int
-	// LocalBytes is how much memory deciding without the store may take; 0 is not set.
+	// LocalBytes is the maximum memory in bytes for decisions without the store; 0 is not set.
 	LocalBytes int64
-	// BreakerFailures, BreakerProbe and BreakerRetry are those of resilience.Config; 0 if the
-	// configuration does not say.
+	// BreakerFailures, BreakerProbe and BreakerRetry are the fields of resilience.Config with these
+	// names; 0 is not set.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
-	// Outbound are the APIs that are called, by name.
+	// Outbound are the external APIs to call, sorted by name.
 	Outbound []outbound.API
-	// Webhooks are where shares of quotas are posted that subjects reach.
+	// Webhooks are the addresses that receive a post when a subject reaches a share of a quota.
 	Webhooks []Webhook
-	// Warnings are what is probably not intended, in the order of the files and their lines.
+	// Warnings are settings that are probably not intended, in the order of files and lines.
 	Warnings []Mistake
-	// Gateway is what the configuration says about a gateway.
+	// Gateway has the settings of the gateway.
 	Gateway Gateway
 }
 
-// Webhook is an address that events are posted to. Those of package observe have the key itself.
+// Webhook is an address that events are posted to. The Webhook of package observe has the key
+// itself instead of a file.
 type Webhook struct {
 	// URL begins with https://, or with http:// on a loopback address.
 	URL string

@@ -13,11 +13,12 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// maxValues bounds how many values a file may have, counted as often as aliases repeat them.
+// maxValues is the maximum number of values in a file. A value counts once for each alias that
+// repeats it.
 const maxValues = 100_000
 
-// decoder reads one file into the document. Where the document already has tiers, policies or names
-// from other files, those of this one are added.
+// decoder reads one file into the document. It adds to the tiers, policies and names that the
+// document has from other files.
 type decoder struct {
 	*reader
 	file   int
@@ -44,13 +45,13 @@ func (d *decoder) decode(text []byte, doc *document) {
 
 // readable is a value that has a text form of its own.
 type readable interface {
-	// want says what would be right.
+	// want describes valid values.
 	want() string
-	// read takes the value of a key. What cannot be taken is reported.
+	// read reads the value of a key, and reports an invalid one.
 	read(d *decoder, n *yaml.Node, key string)
 }
 
-// value reads a node into v, which is of one of the types in document.go.
+// value reads a node into v, which has one of the types in document.go.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	if !d.another(n, key) {
 		return
@@ -89,7 +90,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// another counts a value, and reports whether there may be one more.
+// another counts a value, and reports whether it is within the maximum.
 func (d *decoder) another(n *yaml.Node, key string) bool {
 	first, over := d.values.Next()
 	if first {
@@ -99,8 +100,9 @@ func (d *decoder) another(n *yaml.Node, key string) bool {
 	return !over
 }
 
-// structure reads a mapping whose keys are the fields of v. A key that is nearly one of them is a
-// mistake, and read as what was meant: so its value is checked, and nothing is missing.
+// structure reads a mapping whose keys are the fields of v. A misspelled key is a mistake, but is
+// read as the field with the nearest name, so that its value is checked and the field does not
+// count as missing.
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, key string) {
 	fields := fieldsOf(v.Type())
 	known := make([]string, len(fields))
@@ -153,7 +155,7 @@ func (d *decoder) names(n *yaml.Node, v reflect.Value, key string) {
 	})
 }
 
-// items reads a list, after what is in v already.
+// items reads a list and appends it to v.
 func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 	if n.Kind != yaml.SequenceNode {
 		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))
@@ -168,7 +170,7 @@ func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// mapping calls f with every key of a mapping that can be one.
+// mapping calls f for every valid key of a mapping.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name string, k, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))
@@ -190,12 +192,12 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name
 	}
 }
 
-// twice notes that another file has the key already.
+// twice reports that another file has already set the key.
 func (d *decoder) twice(n *yaml.Node, key string) {
 	d.note(position{d.file, n.Line}, key, "duplicate key, first set at %s; all files together are one configuration", d.where(d.positions[key]))
 }
 
-// bad notes a value that cannot be read.
+// bad reports a value that cannot be read.
 func (d *decoder) bad(n *yaml.Node, key, format string, args ...any) {
 	d.cannotRead(key)
 	d.note(position{d.file, n.Line}, key, format, args...)
@@ -241,7 +243,7 @@ func wantOf(v reflect.Value) string {
 	return "a text"
 }
 
-// got says what a node is instead.
+// got describes a node that is not as wanted.
 func got(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

@@ -19,7 +19,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// What a list holds.
+// Descriptions of the elements of a list.
 const (
 	oneText   = "a text"
 	oneStatus = "a status such as 404 or a class such as 5xx"
@@ -27,15 +27,16 @@ const (
 	oneShare  = "a share such as 80%"
 )
 
-// scalars calls f with every element of a list of scalars, or with the one that stands for itself.
+// scalars calls f for every element of a list of scalars, or for a single scalar in place of a
+// list.
 func (d *decoder) scalars(n *yaml.Node, key, one string, f func(n *yaml.Node, key string)) {
 	d.elements(n, key, one, isScalar, f)
 }
 
 func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
 
-// elements calls f with every element of a list, or with the one that stands for itself, each of
-// which has to be as it should.
+// elements calls f for every element of a list, or for a single element in place of a list, and
+// reports elements for which is returns false.
 func (d *decoder) elements(
 	n *yaml.Node, key, one string, is func(*yaml.Node) bool, f func(n *yaml.Node, key string),
 ) {
@@ -68,7 +69,8 @@ func (d *decoder) elements(
 
 func orSeveral(one string) string { return one + ", or a list of several" }
 
-// namedLimit is a hint for "- login: 5/15m", which is a mapping for want of quotes.
+// namedLimit returns a hint for "- login: 5/15m", which is a mapping because the quotes are
+// missing.
 func namedLimit(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
 		return ""
@@ -102,7 +104,7 @@ func (v *statuses) read(d *decoder, n *yaml.Node, key string) {
 			d.bad(n, key, "want %s; got %s", oneStatus, got(n))
 			return
 		}
-		// The pattern leaves nothing to fail.
+		// Cannot fail: the pattern has matched.
 		status, _ := strconv.Atoi(strings.TrimSuffix(n.Value, "xx"))
 		*v = append(*v, status)
 	})
@@ -125,7 +127,7 @@ func (v *shares) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// unlimited is the word for no limit at all.
+// unlimited is the keyword for no limit.
 const unlimited = "unlimited"
 
 func (v *limitList) want() string { return orSeveral(oneLimit) }
@@ -145,8 +147,8 @@ func (v *ruleLimits) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// limits reads limits, those of mappings with a claim. None is nil unless there are too many: it is
-// explicitly unlimited.
+// limits reads limits, as text or as mappings with a claim. An empty list is explicitly unlimited;
+// the result is nil only if there are too many limits.
 func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []policy.Limit {
 	limits := []policy.Limit{}
 	var keys []string
@@ -177,7 +179,7 @@ func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []p
 	})
 	if len(limits) > stint.MaxLimits {
 		d.bad(n, key, "%d limits; want at most %d", len(limits), stint.MaxLimits)
-		limits = nil // limits are compared with each other, and so many would take long
+		limits = nil // limits are compared in pairs, which would take too long
 	}
 	d.idle(limits, keys)
 	return limits
@@ -205,8 +207,9 @@ func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
 	return policy.Limit{}, false
 }
 
-// idle warns of limits that have no effect because of others in the list. Of two that do this to
-// each other, the first one stays. Nothing is known of those whose numbers come from claims.
+// idle warns of limits that have no effect because of others in the list. If two limits make each
+// other ineffective, only the second one gets a warning. Limits whose numbers come from claims are
+// ignored.
 func (d *decoder) idle(list []policy.Limit, keys []string) {
 	limits, warnings := make([]stint.Limit, len(list)), make([]string, len(list))
 	for i := range list {
@@ -215,7 +218,7 @@ func (d *decoder) idle(list []policy.Limit, keys []string) {
 	for i, l := range slices.Backward(limits) {
 		by, most, ok := algorithm.Idle(limits, i, func(j int) bool {
 			return warnings[j] != "" || list[j].Claim != "" ||
-				contract.SameID(&limits[i], &limits[j]) // that is a mistake of its own
+				contract.SameID(&limits[i], &limits[j]) // reported as a mistake elsewhere
 		})
 		if ok && list[i].Claim == "" {
 			warnings[i] = fmt.Sprintf("%s has no effect: %s allows at most %s; lower it, raise %[2]s, or leave it out",
@@ -229,7 +232,7 @@ func (d *decoder) idle(list []policy.Limit, keys []string) {
 	}
 }
 
-// limitMistakes returns what [stint.ParseLimit] found, without the text that it was found in.
+// limitMistakes returns the mistakes that [stint.ParseLimit] found, without the text of the limit.
 func limitMistakes(err error) string {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
@@ -249,7 +252,7 @@ func (l *tierLimits) read(d *decoder, n *yaml.Node, key string) {
 	l.All.read(d, n, key)
 }
 
-// hasKey reports whether n is a mapping that has a key.
+// hasKey reports whether n is a mapping with a key of the given name.
 func hasKey(n *yaml.Node, name string) bool {
 	if n.Kind != yaml.MappingNode {
 		return false

@@ -33,7 +33,7 @@ var (
 	integerText  = regexp.MustCompile(integerPattern)
 )
 
-// text reads a scalar as it is written: a name may be an unquoted number.
+// text reads a scalar as written, since a name may be an unquoted number.
 func (d *decoder) text(n *yaml.Node, key, want string) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
 		d.bad(n, key, "want %s; got %s", want, got(n))
@@ -58,7 +58,7 @@ func (d *decoder) boolean(n *yaml.Node, key string) bool {
 	return false
 }
 
-// integer reads a whole number that is not negative, in decimal.
+// integer reads a non-negative decimal integer.
 func (d *decoder) integer(n *yaml.Node, key string) int64 {
 	text, ok := d.text(n, key, "a whole number")
 	if !ok {
@@ -114,7 +114,7 @@ func (v *budget) read(d *decoder, n *yaml.Node, key string) {
 // strictBudget names [stint.StrictBudget].
 const strictBudget = "strict"
 
-// parseDuration reads a Go duration with an optional number of days before it, as limits have.
+// parseDuration parses a Go duration with an optional number of days before it, as in limits.
 func parseDuration(text string) (time.Duration, error) {
 	if text == "" || !durationText.MatchString(text) {
 		return 0, errors.New("not a duration")
@@ -132,7 +132,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	rest, err := time.ParseDuration(text)
 	if err != nil || rest > stint.MaxWindow {
-		return math.MaxInt64, nil // it has the form, so it is too long
+		return math.MaxInt64, nil // it has the right form, so it is too long
 	}
 	return length + rest, nil
 }
@@ -152,7 +152,7 @@ func (v *percent) read(d *decoder, n *yaml.Node, key string) {
 		d.bad(n, key, "want %s; got %s%s", v.want(), got(n), hint)
 		return
 	}
-	// The pattern leaves nothing to fail.
+	// Cannot fail: the pattern has matched.
 	share, _ := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 	*v = percent(share)
 }

@@ -11,8 +11,8 @@
 //	watcher := &config.Watcher{Path: "stint.yaml", Guard: guard}
 //	go watcher.Run(ctx)
 //
-// The document in a file is a value of the types in document.go. It is translated to a
-// [policy.Spec], from which package policy makes the set: what a file says can be written in Go.
-// One thing is only in files: claims: {user: ""} lists a claim that the application passes, so that
-// no warning mentions it. In Go such a claim is left out. docs/configuration.md has all keys.
+// A file is decoded into the types in document.go and translated to a [policy.Spec], from which
+// package policy makes the set. So anything in a file can also be written in Go. Only files have
+// one more feature: claims: {user: ""} lists a claim that the application passes, so that it causes
+// no warning. In Go such a claim is left out. All keys are in docs/configuration.md.
 package config

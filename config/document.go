@@ -7,9 +7,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The types in this file are the configuration language: a key for every field, and the comments
-// are the reference in docs/configuration.md and in the JSON Schema, which are generated from them.
-// A pointer is what may be left out with a meaning of its own.
+// The types in this file are the configuration language: each field is a key, and its comment is
+// the reference in docs/configuration.md and in the JSON Schema, which are generated from this
+// file. A field is a pointer if leaving it out differs from its zero value.
 
 // document is a whole configuration.
 type document struct {
@@ -249,7 +249,7 @@ type limitDoc struct {
 	Max int64 `yaml:"max"`
 }
 
-// matchDoc fits a request that fits every key of it.
+// matchDoc fits a request that fits all of its keys.
 type matchDoc struct {
 	// Any of these hosts, without port: api.example.com, *.example.com.
 	Host list `yaml:"host"`
@@ -461,33 +461,33 @@ type routeDoc struct {
 	ResponseTimeout duration `yaml:"response_timeout"`
 }
 
-// Values that have a text form of their own.
+// Values with a text form of their own.
 type (
 	duration    time.Duration     // 15ms, 1m30s, 1h, 1d
-	budget      time.Duration     // the same, or strict
+	budget      time.Duration     // a duration, or strict
 	percent     float64           // 25%, 0.5%: 0 to 100
 	size        int64             // 1024, 1KiB, 1MB
 	failureMode stint.FailureMode // local, allow, deny, error
 )
 
-// list is a list of words, of which a single one may stand for itself.
+// list is a list of texts. A single text may be written without a list.
 type list []string
 
-// limitList is a list of limits, of which a single one may stand for itself. Those that are
+// limitList is a list of limits. A single limit may be written without a list. Limits that are
 // "unlimited" are left out.
 type limitList []stint.Limit
 
-// ruleLimits is a list of limits as limitList is, and the number of each may come from a claim.
+// ruleLimits is like limitList, but the number of each limit may come from a claim.
 type ruleLimits []policy.Limit
 
-// tierLimits are limits for all tiers, or for each.
+// tierLimits are limits for all tiers, or for each tier by name.
 type tierLimits struct {
 	All    ruleLimits
 	ByTier map[string]ruleLimits
 }
 
-// shares are whole percentages, of which a single one may stand for itself.
+// shares are whole percentages. A single one may be written without a list.
 type shares []int
 
-// statuses are codes such as 404, and classes such as 5xx, which is 5.
+// statuses are codes such as 404, and classes such as 5xx, which is stored as 5.
 type statuses []int

@@ -6,75 +6,78 @@ import (
 	"time"
 )
 
-// Gateway sets up a gateway. The first part is what files can say; a program can say it too, and
-// takes precedence. The second part is for programs only. A zero value is not set.
+// Gateway configures a gateway. The first group of fields can be set in files and by a program,
+// which takes precedence. The second group can only be set by a program. A zero field is not set.
 type Gateway struct {
 	// Routes decide which requests go where. Routes for a request's host come before those for any
-	// host, and of these the longest prefix wins. Those of a program replace those of the files.
+	// host, and of these the longest prefix wins. Routes set by a program replace those in files.
 	Routes []Route
-	// DialTimeout is for connecting to an upstream; 0 means 5 s.
+	// DialTimeout is the timeout for connecting to an upstream; 0 means 5 s.
 	DialTimeout time.Duration
-	// ResponseHeaderTimeout is from the end of the request to the beginning of the response; 0
-	// means one minute, below 0 no limit. Nothing limits how long a body takes that keeps coming.
+	// ResponseHeaderTimeout is the timeout from the end of the request to the beginning of the
+	// response; 0 means one minute, a negative value no limit. A body that keeps arriving has no
+	// time limit.
 	ResponseHeaderTimeout time.Duration
-	// BodyTimeout is how long a client may be silent in the middle of a request's body; after that
-	// it gets a 408. It applies until the response begins, because then upstream and client may
-	// hold a conversation, as gRPC does. 0 means 10 s, below 0 no limit.
+	// BodyTimeout is how long a client may pause in the middle of a request's body; after that it
+	// gets a 408. It applies until the response begins, because then upstream and client may have a
+	// dialog, as in gRPC. 0 means 10 s, a negative value no limit.
 	BodyTimeout time.Duration
-	// MinBodyRate is how many bytes of a request's body a client has to send in a second, on
-	// average over the BodyTimeout; 0 means 500.
+	// MinBodyRate is the minimum number of bytes of a request's body that a client must send per
+	// second, on average over the BodyTimeout; 0 means 500.
 	MinBodyRate int64
-	// SendTimeout is how long a client may take nothing of a response that waits to be sent; 0
-	// means 30 s.
+	// SendTimeout is how long a client may read nothing of a response while there is data to send;
+	// 0 means 30 s.
 	SendTimeout time.Duration
-	// MaxBody is how many bytes the body of a request may have; 0 means any number.
+	// MaxBody is the maximum number of bytes in the body of a request; 0 means no limit.
 	MaxBody int64
 	// PassUnusualPaths passes on requests with a raw backslash in the path or a raw "#".
 	PassUnusualPaths bool
 
-	// What follows is for programs: files cannot set it.
+	// The fields below can only be set by a program, not in files.
 
 	// Reserved are header fields that only trusted proxies may send, in addition to the usual ones
-	// such as X-Forwarded-For: whatever else upstreams trust.
+	// such as X-Forwarded-For. They should include every other field that upstreams trust.
 	Reserved []string
-	// TLS is for upstreams with https; nil is the default of crypto/tls.
+	// TLS is the configuration for https upstreams; nil is the default of crypto/tls.
 	TLS *tls.Config
-	// NoHTTP2 speaks HTTP/1.1 to upstreams with https even if they offer HTTP/2.
+	// NoHTTP2 uses HTTP/1.1 for https upstreams even if they offer HTTP/2.
 	NoHTTP2 bool
-	// TLSHandshakeTimeout is for the TLS handshake after connecting; 0 means 5 s.
+	// TLSHandshakeTimeout is the timeout for the TLS handshake after connecting; 0 means 5 s.
 	TLSHandshakeTimeout time.Duration
 	// IdleTimeout is how long unused connections to upstreams stay open; 0 means 90 s. Keep it
-	// shorter than the upstream's.
+	// shorter than the idle timeout of the upstream.
 	IdleTimeout time.Duration
-	// IdleConns is how many unused connections to each upstream stay open; 0 means 256.
+	// IdleConns is the maximum number of unused connections to each upstream that stay open; 0
+	// means 256.
 	IdleConns int
-	// MaxConns is how many connections an upstream may have; requests beyond wait. 0 means any
-	// number. Routes whose timeouts differ have connections of their own.
+	// MaxConns is the maximum number of connections to an upstream; further requests wait. 0 means
+	// no limit. Routes with different timeouts use separate connections.
 	MaxConns int
 	// Logger logs requests and failures. It is slog.Default() unless set.
 	Logger *slog.Logger
 	// NoAccessLog logs only requests that fail because of the gateway or its upstream.
 	NoAccessLog bool
-	// AccessLogEvery logs one request in so many; 0 means all.
+	// AccessLogEvery logs one of every n requests; 0 means all.
 	AccessLogEvery int
 	// AccessLogQuery logs query strings too, which often hold secrets.
 	AccessLogQuery bool
 }
 
-// Route says where a gateway passes requests on to.
+// Route says which requests a gateway forwards, and where to.
 type Route struct {
-	// Host is the name in the request, without a port: "api.example.com". "" is any.
+	// Host is the host that requests ask for, without a port: "api.example.com". "" is any host.
 	Host string
-	// PathPrefix is how the path begins, in whole segments: "/api" is for "/api" and "/api/users",
-	// not for "/apis". "" is any path.
+	// PathPrefix is the beginning of the path, in whole segments: "/api" matches "/api" and
+	// "/api/users", but not "/apis". "" is any path.
 	PathPrefix string
-	// Upstream is the URL to pass requests to. Its path goes before that of the request. The scheme
-	// is http, https, or h2c for HTTP/2 without TLS, which gRPC servers speak.
+	// Upstream is the URL that requests are forwarded to. Its path is prepended to the path of the
+	// request. The scheme is http, https, or h2c for HTTP/2 without TLS, which gRPC servers use.
 	Upstream string
-	// StripPrefix takes the prefix away from the path before it is passed on.
+	// StripPrefix removes the prefix from the path before forwarding.
 	StripPrefix bool
-	// RewriteHost names the upstream's host in the Host field, instead of the one the client sent.
+	// RewriteHost sets the Host field to the upstream's host, instead of the one that the client
+	// sent.
 	RewriteHost bool
-	// DialTimeout and ResponseHeaderTimeout are those of this route; 0 are the gateway's.
+	// DialTimeout and ResponseHeaderTimeout are the timeouts of this route; 0 means the gateway's.
 	DialTimeout, ResponseHeaderTimeout time.Duration
 }

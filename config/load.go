@@ -10,27 +10,28 @@ import (
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// maxSize is the largest configuration, all of its files together.
+// maxSize is the maximum size in bytes of a configuration, all files together.
 const maxSize = 1 << 20
 
 //go:embed schema.json
 var schema []byte
 
-// Schema returns the JSON Schema of a configuration file, for editors. What it accepts can still be
-// wrong in ways that no schema knows: names that nothing has, limits out of bounds.
+// Schema returns the JSON Schema of a configuration file, for editors. A file that it accepts may
+// still have mistakes that a schema cannot find, such as undefined names or limits out of bounds.
 func Schema() []byte { return slices.Clone(schema) }
 
-// Parse reads a configuration from text. The name is for mistakes. An error is a [*Error].
+// Parse reads a configuration from text. Mistakes are reported under the file name given. The error
+// is an [*Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return read([]reload.File{{Name: name, Text: text}})
 }
 
-// Load reads a configuration from a file, or from all files in a directory that are called *.yaml
-// or *.yml, in the order of their names. Those together are one configuration: tiers and policies
-// follow each other, names are united, and everything else may be in one file only. Directories in
-// it, hidden files and what editors leave behind are not read.
+// Load reads a configuration from a file, or from all files in a directory whose names end in .yaml
+// or .yml, in the order of their names. Together they are one configuration: lists of tiers and
+// policies are concatenated, mappings of names are merged, and every other key may be in only one
+// file. Subdirectories, hidden files and files that editors leave behind are not read.
 //
-// An error is a [*Error], or that of the file system.
+// The error is an [*Error], or an error of the file system.
 func Load(path string) (*Config, error) {
 	files, err := open(path)
 	if err != nil {
@@ -64,7 +65,7 @@ func read(files []reload.File) (*Config, error) {
 	return config, nil
 }
 
-// open reads the files of a configuration, as far as they are not larger than one may be.
+// open reads the files of a configuration, up to the maximum size.
 func open(path string) ([]reload.File, error) {
 	files, err := reload.Open(path, maxSize, false, func(name string) bool {
 		extension := filepath.Ext(name)

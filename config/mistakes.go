@@ -11,14 +11,15 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Mistake is one thing that is wrong with a configuration.
+// Mistake is a mistake in a configuration, or a warning about it.
 type Mistake struct {
-	// File is the name of the file, and Line counts from 1. It is 0 for what is not read from text.
+	// File is the name of the file, and Line counts from 1. Line is 0 for mistakes that are not in
+	// a text.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	// Key is the path of the key in the file, such as "tiers[1].limits[0]"; "" is the whole file.
 	Key string `json:"key,omitempty"`
-	// Message says what is wrong, and what would be right.
+	// Message says what is wrong, and how to fix it.
 	Message string `json:"message"`
 	// Warning means that the configuration is valid, but probably does not do what was intended.
 	Warning bool `json:"warning,omitempty"`
@@ -42,13 +43,15 @@ func (m *Mistake) text() string {
 // Error lists every mistake in a configuration, warnings included, in the order of files and lines.
 type Error struct{ Mistakes []Mistake }
 
-// maxMistakes is how many mistakes, and how many warnings, are kept. More usually have one cause.
+// maxMistakes is the maximum number of mistakes, and of warnings, that are kept. More than that
+// usually have a common cause.
 const maxMistakes = 1000
 
-// mostShown bounds the text of a Error; more mistakes than that have one cause.
+// mostShown is the maximum number of mistakes in the text of an Error. More than that usually have
+// a common cause.
 const mostShown = 50
 
-// Error returns the mistakes, one to a line.
+// Error returns the mistakes, one per line.
 func (e *Error) Error() string { return strings.Join(e.lines(), "\n") }
 
 func (e *Error) lines() []string {
@@ -63,20 +66,20 @@ func (e *Error) lines() []string {
 	return lines
 }
 
-// reader gathers the mistakes in a configuration, and knows where every key stands. Keys are paths
-// in the whole configuration: tiers[2] may be the first tier of the second file.
+// reader collects the mistakes in a configuration, and knows the position of every key. Keys are
+// paths in the whole configuration: tiers[2] may be the first tier of the second file.
 type reader struct {
 	files     []source
 	positions map[string]position
 	mistakes  []found
 	warned    []found
-	// unread are the keys whose values could not be read, and unsure what these are parts of.
+	// unread has the keys whose values could not be read, and unsure the keys that contain these.
 	unread, unsure map[string]bool
-	// blind says that so much could not be read that the rest cannot be checked.
+	// blind reports that too much could not be read to check the rest.
 	blind bool
 }
 
-// source is a file, and how many tiers and policies stand in those before it.
+// source is a file, with the number of tiers and policies in the files before it.
 type source struct {
 	name            string
 	tiers, policies int
@@ -84,7 +87,7 @@ type source struct {
 
 type position struct{ file, line int }
 
-// found is a mistake and where it belongs among the others.
+// found is a mistake with its position, by which mistakes are sorted.
 type found struct {
 	position
 	Mistake
@@ -99,16 +102,16 @@ func (r *reader) has(key string) bool {
 	return ok
 }
 
-// mistake notes what is wrong with a key whose value could be read. Its position is that of the key
-// or of the nearest parent that is in a file. It is dropped if it may follow from an unread value.
+// mistake records a mistake in a key whose value could be read. Its position is that of the key, or
+// of the nearest parent that is in a file. It is dropped if it may follow from an unread value.
 func (r *reader) mistake(key, format string, args ...any) {
 	if !r.lacks(key) {
 		r.note(r.nearest(key), key, format, args...)
 	}
 }
 
-// warn notes what is probably not intended, like a mistake. Warnings are kept apart, so that many
-// of them leave no mistake out.
+// warn records a warning about a setting that is probably not intended. Warnings are kept apart
+// from mistakes, so that many warnings do not crowd out mistakes.
 func (r *reader) warn(key, format string, args ...any) {
 	if !r.lacks(key) && len(r.warned) < maxMistakes {
 		w := r.found(r.nearest(key), key, format, args...)
@@ -117,7 +120,7 @@ func (r *reader) warn(key, format string, args ...any) {
 	}
 }
 
-// lacks reports whether the value of a key could not be read, or not all of it.
+// lacks reports whether the value of a key, or a part of it, could not be read.
 func (r *reader) lacks(key string) bool {
 	if r.unsure[key] {
 		return true
@@ -130,7 +133,8 @@ func (r *reader) lacks(key string) bool {
 	return false
 }
 
-// cannotRead notes that a value could not be read. Without the whole file nothing else is checked.
+// cannotRead records that a value could not be read. If it is a whole file, nothing else is
+// checked.
 func (r *reader) cannotRead(key string) {
 	r.blind = r.blind || key == ""
 	r.unread[key] = true
@@ -156,7 +160,8 @@ func (r *reader) found(p position, key, format string, args ...any) found {
 	}}
 }
 
-// nearest returns the position of a key, of the nearest parent that has one, or the beginning.
+// nearest returns the position of a key or of its nearest parent that has one, else the first line
+// of the first file.
 func (r *reader) nearest(key string) position {
 	for ; key != ""; key = parent(key) {
 		if p, ok := r.positions[key]; ok {
@@ -168,7 +173,7 @@ func (r *reader) nearest(key string) position {
 
 func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
 
-// all returns mistakes and warnings in order, and whether any of them is more than a warning.
+// all returns mistakes and warnings in order, and whether there are any mistakes.
 func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	all := slices.Concat(r.mistakes, r.warned)
 	slices.SortStableFunc(all, func(a, b found) int {
@@ -180,7 +185,7 @@ func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	return mistakes, len(r.mistakes) > 0
 }
 
-// local returns a key as it counts in the file itself.
+// local returns a key with the indexes of tiers and policies counted within the file.
 func (s source) local(key string) string {
 	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies} {
 		rest, ok := strings.CutPrefix(key, section)
@@ -192,10 +197,11 @@ func (s source) local(key string) string {
 	return key
 }
 
-// parent returns the key of what a key is a part of; "" if it is of the top level.
+// parent returns the key that contains a key; "" at the top level.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-// oneLine returns text without what would break or disguise a line of a log, and not too long.
+// oneLine returns a text shortened, and without characters that would break or disguise a line of a
+// log.
 func oneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {

@@ -16,34 +16,35 @@ import (
 // memory is the URL of a store in memory.
 const memory = "memory"
 
-// Store is where a configuration wants its limits to be kept.
+// Store describes the store in which a configuration keeps its limits.
 type Store struct {
-	// URL is "memory" or that of a Redis.
+	// URL is "memory" or the URL of a Redis.
 	URL string
-	// Prefix is what keys begin with; "" is the default of the store.
+	// Prefix is the prefix of all keys; "" is the default of the store.
 	Prefix string
 	// CAFile has the CA certificates for a Redis over TLS, CertFile and KeyFile a client
-	// certificate for it. URL names them too, as parameters, if it is that of a Redis.
+	// certificate for it. The URL of a Redis also names them, as parameters.
 	CAFile, CertFile, KeyFile string
-	// Memory is how many bytes a store in memory may use; 0 is the default of the store.
+	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
 	Memory int64
-	// NameKeyFile has the key that subjects are hashed with in Redis, and PreviousNameKeyFile the
-	// one that it replaces. "" is none.
+	// NameKeyFile is the file with the key for hashing subjects in Redis, and PreviousNameKeyFile
+	// the file with the key that it replaces. "" is none.
 	NameKeyFile, PreviousNameKeyFile string
 }
 
-// OpenStore opens the store of the configuration, with everything that the configuration says about
-// it: prefix, memory, name keys, TLS files, failure policy, instances and breaker. What is set in
-// with takes precedence, such as an observer, a logger or another store: Redis.URL or Redis.Client.
+// OpenStore opens the store of the configuration, with all settings that the configuration has for
+// it: prefix, memory, name keys, TLS files, failure policy, instances and breaker. Settings in
+// with, such as an observer, a logger or another store (Redis.URL or Redis.Client), take
+// precedence.
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //
-// See [stores.Config.Open] for when it returns, and for its errors.
+// See [stores.Config.Open] for its errors and when it returns.
 func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Store, error) {
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
 	where.URL = cmp.Or(with.Redis.URL, where.URL)
 	switch own := with.Redis.Client != nil || with.Redis.AdjustClient != nil; {
-	case own && !named && where.URL == memory: // which is the default of a configuration
+	case own && !named && where.URL == memory: // the default of a configuration
 		where.URL = ""
 	case !own && where.URL == "":
 		where.URL = memory
@@ -57,7 +58,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	r.BreakerProbe, r.BreakerRetry = cmp.Or(r.BreakerProbe, c.BreakerProbe), cmp.Or(r.BreakerRetry, c.BreakerRetry)
 	if where.URL == memory {
 		const inMemory = " Redis, but the store is in memory; set a Redis with store.url (for a server also with --store or REDIS_URL)"
-		switch { // a program that asks for memory is trying something out
+		switch { // a program that sets memory itself is probably a test
 		case !named && where.NameKeyFile != "":
 			return nil, &stint.InvalidError{Err: errors.New("store.name_key_file needs" + inMemory)}
 		case !named && where.CAFile+where.CertFile != "":
@@ -79,7 +80,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	return with.Open(ctx, files.AddTo(where.URL, false))
 }
 
-// nameKeys reads the files with name keys, and warns about those that everyone on the machine can
+// nameKeys reads the files with name keys, and warns about those that any user of the machine can
 // read.
 func (s *Store) nameKeys(logger *slog.Logger) (keys [][]byte, err error) {
 	for _, file := range []struct{ key, path string }{

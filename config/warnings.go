@@ -63,24 +63,24 @@ func (c *compiler) warnings() {
 	}
 }
 
-// notifies reports whether any shares of quotas are reported.
+// notifies reports whether any tier or policy has notify.
 func (c *compiler) notifies() bool {
 	return slices.ContainsFunc(c.doc.Tiers, func(t tierDoc) bool { return len(t.Notify) > 0 }) ||
 		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })
 }
 
-// listsClaims reports whether every claim should be listed. Without any, those of identities may
-// come from an application or a caller of the API, but a gateway has neither.
+// listsClaims reports whether every claim should be listed. If no claims are listed, claims of
+// identities may come from an application or a caller of the API; but a gateway has neither.
 func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
 
-// userIsSet warns if the identity "user", which is always there, has no claim.
+// userIsSet warns if the predefined identity "user" is used, but its claim is not set.
 func (c *compiler) userIsSet(key string, identity list) {
 	if _, redefined := c.doc.Identities["user"]; !redefined && c.listsClaims() && slices.Contains(identity, "user") {
 		c.claimIsSet(key, "user")
 	}
 }
 
-// limitClaims warns of claims that numbers of limits come from, as of those of identities.
+// limitClaims warns if claims that numbers of limits come from are not set.
 func (c *compiler) limitClaims(key string, limits ruleLimits) {
 	for i := range limits {
 		if claim := limits[i].Claim; claim != "" && c.listsClaims() {
@@ -121,13 +121,13 @@ func (c *compiler) oddMatch(key string, m *matchDoc) {
 }
 
 var (
-	// foreignVariable is a variable as other routers write it: :id, <id>, <int:id>, [id].
+	// foreignVariable matches a variable in the syntax of other routers: :id, <id>, <int:id>, [id].
 	foreignVariable = regexp.MustCompile(`^(?::(\w+)\??|<(?:\w+:)?(\w+)>|\[(?:\.\.\.)?(\w+)\])$`)
-	// foreignPattern is what regular expressions have.
+	// foreignPattern matches syntax of regular expressions.
 	foreignPattern = regexp.MustCompile(`\.[*+]|[\\^$()|]`)
 )
 
-// oddPaths warns of paths that are written for another program, and would be matched literally.
+// oddPaths warns of paths that use the syntax of other programs, and would be matched literally.
 func (c *compiler) oddPaths(key string, paths list) {
 	for i, text := range paths {
 		key := at(key, i, paths)
@@ -147,13 +147,13 @@ func (c *compiler) oddPaths(key string, paths list) {
 	}
 }
 
-// The fewest leading bits of a network that is not too wide for proxies.
+// The minimum prefix lengths of networks of proxies; shorter ones are too wide.
 const (
 	fewBits4 = 8
 	fewBits6 = 16
 )
 
-// wide says how wide a network is, if it is too wide for proxies.
+// wide describes a network that is too wide for proxies; "" for any other.
 func wide(text string) string {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -172,7 +172,7 @@ func wide(text string) string {
 	return "a very wide range"
 }
 
-// methods are those of the registry of IANA, and PURGE, which caches have.
+// methods are the HTTP methods registered with IANA, and PURGE, which caches use.
 var methods = strings.Fields(`GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE QUERY PURGE
 	ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF
 	MKWORKSPACE MOVE ORDERPATCH PRI PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE

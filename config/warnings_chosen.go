@@ -11,13 +11,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counted is what counts requests of a tier: the tier itself, or a policy.
+// counted is a tier, or a policy within a tier, that counts requests of the tier.
 type counted struct {
 	match, unless  *policy.Match
 	identity, per  []string
 	limits, budget []policy.Limit // in the tier
 	shadow         bool
-	inherits       bool // a policy with the identity of the tier
+	inherits       bool // a policy that inherits the identity of the tier
 }
 
 func countedBy(t *policy.Tier) *counted {
@@ -38,20 +38,20 @@ func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
 
 func (n *counted) denies() bool { return !n.shadow && len(n.limits)+len(n.budget) > 0 }
 
-// isRoute reports whether it is for certain routes only.
+// isRoute reports whether n applies only to some paths, methods or hosts.
 func (n *counted) isRoute() bool {
 	m := n.match
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
-// class is what is known about requests: matches that they fit, and identities that they have.
+// class describes known facts about requests: matches that they fit, and identities that they have.
 type class struct {
 	matches []*policy.Match
 	has     []string
 }
 
-// maxComparisons is how many pairs of tiers and policies are compared, some tenths of a second. A
-// configuration with more gets fewer warnings.
+// maxComparisons is the maximum number of pairs of tiers and policies that are compared, which
+// takes some tenths of a second. A larger configuration gets fewer warnings.
 const maxComparisons = 200_000
 
 // chosenIdentities warns of limits by headers and cookies, whose values clients choose.
@@ -69,7 +69,7 @@ func (c *compiler) chosenIdentities() {
 			}
 			all, keys = append(all, n), append(keys, key)
 		}
-		// Those that may hold for what clients choose.
+		// The tiers and policies whose counts clients do not choose.
 		others := slices.DeleteFunc(slices.Clone(all), func(n *counted) bool {
 			return !n.denies() || len(n.identity) == 0 || c.chosen(n.identity[0]) != ""
 		})
@@ -87,9 +87,9 @@ func (c *compiler) chosenIdentities() {
 	}
 }
 
-// chosenIdentity warns if a client that chooses values evades the limits of n, because none of the
-// others counts the same requests by something else; and if bans by such a value let others ban its
-// owner. It reports whether it warned.
+// chosenIdentity warns if a client can evade the limits of n by choosing values, because none of
+// the others counts the same requests by another identity. It also warns if others can use such a
+// value to get its owner banned. It reports whether it warned.
 func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others []*counted) (warned bool) {
 	requests := class{matches: []*policy.Match{t.Match, n.match}}
 	if len(t.Identity) == 1 {
@@ -120,7 +120,7 @@ func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others
 	return warned
 }
 
-// parts returns the identities of a single thing that an identity consists of.
+// parts returns the simple identities that an identity consists of.
 func (c *compiler) parts(name string) []string {
 	if all := c.spec.Identities[name].All; len(all) > 0 {
 		return all
@@ -128,7 +128,7 @@ func (c *compiler) parts(name string) []string {
 	return []string{name}
 }
 
-// chosen returns the header or cookie in an identity, as in a sentence, or "".
+// chosen returns a description of the header or cookie in an identity, or "".
 func (c *compiler) chosen(name string) string {
 	for _, part := range c.parts(name) {
 		switch id := c.spec.Identities[part]; {
@@ -141,8 +141,8 @@ func (c *compiler) chosen(name string) string {
 	return ""
 }
 
-// public returns the header of an identity that consists of nothing but headers which may not be
-// secret. Browsers keep cookies from others.
+// public returns a header of an identity that consists only of headers whose values may not be
+// secret, or "". Cookies are secret, because browsers keep them from other sites.
 func (c *compiler) public(name string) (header string) {
 	for _, part := range c.parts(name) {
 		header = c.spec.Identities[part].Header
@@ -154,16 +154,16 @@ func (c *compiler) public(name string) (header string) {
 	return header
 }
 
-// certain reports whether requests have an identity.
+// certain reports whether all requests of the class have an identity.
 func (c *compiler) certain(name string, these *class) bool {
 	return !slices.ContainsFunc(c.parts(name), func(part string) bool {
 		return part != "ip" && part != "everyone" && !slices.Contains(these.has, part)
 	})
 }
 
-// holds reports whether other, which counts requests of the same tier, holds for those that n
-// counts, whatever headers and cookies clients send. What is for every route does not replace what
-// a policy says about some of them, unless it allows no more.
+// holds reports whether other, which counts requests of the same tier, limits the requests that n
+// counts, whatever headers and cookies clients send. A limit for every route does not replace the
+// limit of a policy for some routes, unless it allows no more.
 func (c *compiler) holds(other, n *counted, these *class) bool {
 	if !bounds(other, n) || !c.covers(other, n, these) {
 		return false
@@ -185,7 +185,7 @@ func (c *compiler) holds(other, n *counted, these *class) bool {
 		slower(other.limits, n.limits) && slower(other.budget, n.budget)
 }
 
-// bounds reports whether other has a limit on how often, if n has one.
+// bounds reports whether other has a limit on a rate if n has one.
 func bounds(other, n *counted) bool {
 	return other.often() || !n.often()
 }
@@ -195,8 +195,8 @@ func (n *counted) often() bool {
 	return slices.ContainsFunc(n.limits, often) || slices.ContainsFunc(n.budget, often)
 }
 
-// slower reports whether limits allow no more in the long run than each of others, whatever number
-// a claim gives them.
+// slower reports whether, in the long run, limits allow no more than each of others, whatever
+// numbers claims give them.
 func slower(limits, others []policy.Limit) bool {
 	return !slices.ContainsFunc(others, func(other policy.Limit) bool {
 		m := &other.Limit
@@ -209,8 +209,8 @@ func slower(limits, others []policy.Limit) bool {
 	})
 }
 
-// covers reports whether other is for all requests that n is for and that are known. Exceptions by
-// claim or network do not matter: they are nothing that clients choose.
+// covers reports whether other applies to all known requests that n applies to. Exceptions by claim
+// or network do not matter, because clients cannot choose those.
 func (c *compiler) covers(other, n *counted, these *class) bool {
 	if u := other.unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.unless) {
 		return false
@@ -250,8 +250,8 @@ func (c *compiler) claimOf(name string) string {
 	return c.spec.Identities[name].Claim
 }
 
-// narrower reports whether one of the matches admits only what fits one of the patterns. No
-// patterns are fit by everything.
+// narrower reports whether one of the matches admits only values that fit one of the patterns.
+// Everything fits an empty list of patterns.
 func (r *class) narrower(
 	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
 ) bool {
@@ -273,8 +273,8 @@ func fitsHost(pattern, text string) bool {
 	return strings.EqualFold(pattern, text) || all && strings.HasSuffix(strings.ToLower(text), strings.ToLower(under))
 }
 
-// fitsPath reports whether every path that fits the pattern text fits pattern too, as far as that
-// can be seen: {name} and * are any segment, and ** is any number of them.
+// fitsPath reports whether every path that fits the pattern text also fits pattern, as far as this
+// can be determined: {name} and * are any segment, and ** is any number of segments.
 func fitsPath(pattern, text string) bool {
 	segments := func(path string) []string {
 		return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// leastPrice is what a million tokens cost at least in a unit that is fine enough: with less, a
-	// request of a thousand tokens costs less than one unit.
+	// leastPrice is the minimum price of a million tokens in a unit that is fine enough: with a
+	// lower price, a request of a thousand tokens costs less than one unit.
 	leastPrice = 1000
-	// leastHold is how long a request that counts tokens should be held at least: a pause of the
-	// process or of the store must not end it.
+	// leastHold is the minimum hold of a request that counts tokens: a pause of the process or of
+	// the store must not end it.
 	leastHold = 10 * time.Second
 )
 
-// oddUsage warns of prices in units that are too coarse, and of a hold that ends too early.
+// oddUsage warns of prices in units that are too coarse, and of a hold that is too short.
 func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	if p.Usage == nil {
 		return
@@ -41,7 +41,8 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 // quantities are the names of budgets that count one quantity.
 var quantities = []string{tokens.InputName, tokens.OutputName, tokens.CachedName, tokens.PriceName}
 
-// oddQuantities warns of budgets whose names are nearly those of a quantity: they count all tokens.
+// oddQuantities warns of budgets whose names are almost the name of a quantity: they count all
+// tokens.
 func (c *compiler) oddQuantities() {
 	if !slices.ContainsFunc(c.spec.Policies, func(p policy.Policy) bool { return p.Usage != nil }) {
 		return

@@ -14,45 +14,45 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Watcher keeps a guard's set up to date with the files that it was read from. Files that are
-// broken, empty or gone change nothing: the last good set stays in force. Its fields must not
-// change once it is used. Its methods are safe for concurrent use.
+// Watcher keeps a guard's set up to date with the files that it was read from. Broken, empty or
+// missing files change nothing: the last valid set stays in force. The fields must not change after
+// first use. The methods are safe for concurrent use.
 type Watcher struct {
-	// Path is a file or a directory, as [Load] reads them.
+	// Path is a file or a directory, as in [Load].
 	Path string
 	// Guard gets every new set.
 	Guard *policy.Guard
-	// Logger receives every change, and every mistake and warning once; slog.Default() unless set.
+	// Logger logs every change, and every mistake and warning once; it is slog.Default() unless
+	// set.
 	Logger *slog.Logger
-	// Accept can refuse a configuration that is good by itself, if it is not nil. Its error is
-	// treated as a mistake is.
+	// Accept, unless nil, can reject a valid configuration. Its error is treated like a mistake.
 	Accept func(*Config) error
-	// Reloaded is called after every change, after every one that was refused, and when what was
-	// refused is gone again; nil is nobody. It must not call the watcher's Reload.
+	// Reloaded, unless nil, is called after every change, after every rejected change, and when a
+	// rejected change is undone. It must not call the watcher's Reload.
 	Reloaded func(Reload)
 
 	once  sync.Once
 	files *reload.Watcher // see watch
 }
 
-// Reload is the result of looking at the files. At is when that was. Err is why they are not in
-// force: an [*Error], that of the file system, or that of [Watcher.Accept]; nil if they are.
-// Changed says that another set is in force since. Good and Failed count the changes so far that
-// were put in force, and those that were refused. Files are those that differ since the last
-// change, Changes say what is different, for people, and Fingerprint is the same for configurations
-// that decide alike, on any host.
+// Reload is the result of checking the files. At is the time of the check. Err is the reason why
+// the files are not in force: an [*Error], an error of the file system, or the error of
+// [Watcher.Accept]; nil if they are in force. Changed reports that a new set is in force since the
+// check. Good and Failed count the changes so far that were put in force and that were rejected.
+// Files are the files that differ since the last change, Changes describe the differences in
+// readable form, and Fingerprint is equal for configurations that decide alike, on any host.
 type Reload = reload.Result
 
-// Reload looks at the files now, and puts them in force if they have changed and are good. The
-// first time it puts them in force in any case, so that no change is missed since they were loaded;
+// Reload checks the files now, and puts them in force if they have changed and are valid. The first
+// call puts them in force even if unchanged, so that no change since they were loaded is missed;
 // that does not count as a change.
 func (w *Watcher) Reload() Reload { return w.watch().Reload() }
 
-// Last returns the result of the last look at the files.
+// Last returns the result of the last check of the files.
 func (w *Watcher) Last() Reload { return w.watch().Last() }
 
-// Run keeps the guard up to date until the context ends, and returns its error. If the files cannot
-// be put in force when it begins, it returns why at once.
+// Run keeps the guard up to date until the context ends, and returns the context's error. If the
+// files cannot be put in force at the beginning, it returns the reason at once.
 func (w *Watcher) Run(ctx context.Context) error { return w.watch().Run(ctx) }
 
 func (w *Watcher) watch() *reload.Watcher {
@@ -84,8 +84,8 @@ func (w *Watcher) read(files []reload.File) (use func() reload.InForce, err erro
 	}, err
 }
 
-// open opens the files. They must be such that can be read again and again: a pipe would have the
-// watcher wait for somebody to write.
+// open opens the files. The path must be a directory or a regular file, which can be read
+// repeatedly: with a pipe, the watcher would block until another process writes.
 func (w *Watcher) open() ([]reload.File, error) {
 	if w.Path == "" || w.Guard == nil {
 		return nil, &stint.InvalidError{Err: errors.New("a watcher needs a path and a guard")}

@@ -15,14 +15,14 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 )
 
-// account is what a guard wants to know of a served call. It is safe for concurrent use.
+// account records what a guard needs to know about a served call. It is safe for concurrent use.
 type account struct {
 	mu     sync.Mutex
-	key    string // the metadata that say the true cost, "" if none do
+	key    string // metadata key of the true cost, or ""
 	cost   string
-	weighs bool // the answer's messages
+	weighs bool // add up the sizes of the answer's messages
 	bytes  int64
-	begun  bool // to answer: a message was sent
+	begun  bool // a message of the answer was sent
 }
 
 func newAccount(v *policy.Verdict) *account {
@@ -31,7 +31,7 @@ func newAccount(v *policy.Verdict) *account {
 	return a
 }
 
-// open begins anew, for another verdict.
+// open resets the account for another verdict.
 func (a *account) open(v *policy.Verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,7 +39,7 @@ func (a *account) open(v *policy.Verdict) {
 	a.weighs, a.bytes, a.begun = v.SettlesBytes, 0, false
 }
 
-// note takes the true cost out of metadata that are about to be sent, if they say it.
+// note records the true cost from metadata that are about to be sent, and removes it from them.
 func (a *account) note(md metadata.MD) metadata.MD {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,12 +51,13 @@ func (a *account) note(md metadata.MD) metadata.MD {
 		return md
 	}
 	a.cost = values[len(values)-1]
-	md = md.Copy() // it is the handler's
+	md = md.Copy() // the original belongs to the handler
 	md.Delete(a.key)
 	return md
 }
 
-// sent notes a message of the answer, and its size if that is what it costs and it is protobuf.
+// sent records that a message of the answer was sent, and its size if that determines the cost and
+// it is protobuf.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,12 +75,13 @@ func (a *account) sent(m any) {
 	a.bytes += int64(size)
 }
 
-// errPanicked is the error of a handler that did not return.
+// errPanicked stands for the error of a handler that panicked.
 var errPanicked = errors.New("grpclimit: the handler panicked")
 
-// outcome is what became of a call whose handler ended with err. ctx is the call's own. A panic
-// after the answer has begun is no failure of the whole. Nor is a failure ours if the client has
-// left or its deadline has passed: who could make a call fail could have it refunded.
+// outcome returns the outcome of a call whose handler ended with err. ctx is the call's own
+// context. A panic after the answer has begun does not count as a failure. Neither does a failure
+// after the client has disconnected or its deadline has passed: otherwise a client that can make a
+// call fail could get a refund.
 func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +96,8 @@ func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	return o
 }
 
-// listenIn returns a context in which [grpc.SetHeader] and its like are noted.
+// listenIn returns a context in which the account sees the metadata of [grpc.SetHeader] and similar
+// functions.
 func (a *account) listenIn(ctx context.Context) context.Context {
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	if stream == nil {
@@ -103,7 +106,8 @@ func (a *account) listenIn(ctx context.Context) context.Context {
 	return grpc.NewContextWithServerTransportStream(ctx, &accountedTransport{stream, a})
 }
 
-// accountedTransport is what grpc.SetHeader and its like find in the context of a handler.
+// accountedTransport is the stream that grpc.SetHeader and similar functions find in a handler's
+// context.
 type accountedTransport struct {
 	grpc.ServerTransportStream
 	account *account

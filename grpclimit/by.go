@@ -17,7 +17,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// KeyFunc says whose call it is, from the context that the interceptors before these have made:
+// KeyFunc returns the key of a call from its context, which comes from the interceptors before:
 // calls with equal keys are counted together. By convention a key is "type:identifier". A call
 // whose key is "" is not counted: it ends with Internal, so that calls do not share a count by
 // accident.
@@ -28,15 +28,15 @@ type KeyFunc func(context.Context) string
 //	unary, stream := grpclimit.By(userOf, stint.PerMinute(100))
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 //
-// Each call costs one unit of every limit, or what [WithCost] says; a stream costs as much when it
-// is opened. Under a concurrency limit, see [stint.AtOnce], a call keeps its place until the handler
-// returns. Health checks and reflection are calls like any other: to leave some out, call the
-// interceptors from one of your own.
+// Each call costs one unit of every limit, unless [WithCost] sets another cost; a stream is charged
+// once, when it is opened. Under a concurrency limit, see [stint.AtOnce], a call keeps its place
+// until the handler returns. Health checks and reflection are calls like any other: to exempt some,
+// call the interceptors from one of your own.
 //
 // The options are one or more limits, other options of package stint such as [stint.WithBans], and
-// those of this package that are a [stint.ByOption]. Without [WithStore] the calls are counted in
-// the memory of this process, and every call of By counts by itself, in 64 MiB at most. Calls that
-// cannot be decided are logged to slog.Default(), at most five per second.
+// options of this package that are a [stint.ByOption]. Without [WithStore] the calls are counted in
+// the memory of this process, and each call of By has separate counts, in 64 MiB at most. Calls
+// that cannot be decided are logged to slog.Default(), at most five per second.
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...stint.ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
@@ -49,8 +49,8 @@ func By(key KeyFunc, options ...stint.ByOption) (grpc.UnaryServerInterceptor, gr
 	return unary, stream
 }
 
-// NewBy is [By] for programs whose keys, limits or store come from a configuration: mistakes are
-// returned, in one [*stint.InvalidError].
+// NewBy is like [By] for programs whose keys, limits or store come from a configuration: it returns
+// all mistakes in one [*stint.InvalidError] instead of panicking.
 func NewBy(key KeyFunc, options ...stint.ByOption) (
 	grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor, error) {
 	b := &by{keyed: &keyed{key: key}, Config: bykey.Config{Logger: slog.Default()}}
@@ -65,7 +65,7 @@ func NewBy(key KeyFunc, options ...stint.ByOption) (
 		case stint.Option:
 			limits = append(limits, o)
 		case nil:
-			limits = append(limits, nil) // which stint.New reports
+			limits = append(limits, nil) // stint.New reports it
 		default:
 			b.errs = append(b.errs, fmt.Errorf("unknown option %T; want those of packages stint and grpclimit", o))
 		}
@@ -84,15 +84,15 @@ func NewBy(key KeyFunc, options ...stint.ByOption) (
 //
 //	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
 //
-// Behind a proxy or a load balancer all calls come from its address: use By and ClientIP with the
-// addresses to trust.
+// Behind a proxy or a load balancer all calls come from the proxy's address: use By, and ClientIP
+// with the addresses of the proxies to trust.
 func ByIP(options ...stint.ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	return By(ClientIP(), options...)
 }
 
-// ClientIP tells clients apart by their address, as httplimit.ClientIP does: it takes the metadata
-// "x-forwarded-for" into account only as far as it was written by trusted proxies. A peer without
-// an address, as on a Unix socket, has no key, unless "unix" is trusted and it names the client.
+// ClientIP distinguishes clients by their address, like httplimit.ClientIP: it uses the metadata
+// "x-forwarded-for" only as far as it was written by trusted proxies. A peer without an address, as
+// on a Unix socket, has no key unless "unix" is trusted and the peer names the client.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
@@ -103,8 +103,8 @@ func ClientIP(trusted ...string) KeyFunc {
 	return key
 }
 
-// NewClientIP is [ClientIP] for proxies that come from a configuration: the error lists every entry
-// that is invalid.
+// NewClientIP is like [ClientIP] for proxies that come from a configuration: the error lists every
+// invalid entry.
 func NewClientIP(trusted ...string) (KeyFunc, error) {
 	key, err := clientip.Key(trusted)
 	if err != nil {
@@ -113,16 +113,16 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 	return func(ctx context.Context) string { return key(peerOf(ctx), fields{ctx}) }, nil
 }
 
-// WithStore says where [By] counts, such as in a store that package stores has opened. In one
-// store, calls with equal keys are counted together if they have the same name ([WithName]), or no
-// name and the same limits, in all processes, and together with requests of httplimit.By. To keep
-// counts when you change the limits, give them a name.
+// WithStore sets the store in which [By] counts, such as one opened by package stores. In one
+// store, calls with equal keys are counted together, across processes and with requests of
+// httplimit.By, if they have the same name ([WithName]), or no name and the same limits. To keep
+// counts when the limits change, give them a name.
 func WithStore(store stint.Store) stint.ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }
 
-// WithName names the limits of [By]: letters, digits and "_-.". In a shared store ([WithStore]) it
-// is also the scope in which calls are counted.
+// WithName names the limits of [By]: letters, digits and "_-.". In a shared store ([WithStore]) the
+// name is also the scope in which calls are counted.
 func WithName(name string) stint.ByOption {
 	return byOption{set: func(b *by) {
 		b.name = name
@@ -132,11 +132,11 @@ func WithName(name string) stint.ByOption {
 	}}
 }
 
-// WithLimits lets [By] hold each call to limits of its own, such as those of the customer. If it
-// returns none, the limits that By was given apply; if there are none of these either, the call is
-// not limited. In a store that is shared the limits need a name ([WithName]). It is called for
-// every call, with the context that the interceptors before these have made. Limits that are not
-// valid are a mistake: the call ends with Internal.
+// WithLimits gives each call of [By] its own limits, such as those of the customer. If the function
+// returns none, the limits passed to By apply; if there are none of these either, the call is not
+// limited. In a shared store, the limits need a name ([WithName]). The function is called for every
+// call, with the context from the interceptors before. Invalid limits are a mistake: the call ends
+// with Internal.
 func WithLimits(limits func(ctx context.Context) []stint.Limit) stint.ByOption {
 	return byOption{set: func(b *by) {
 		b.limits = limits
@@ -146,8 +146,8 @@ func WithLimits(limits func(ctx context.Context) []stint.Limit) stint.ByOption {
 	}}
 }
 
-// WithCost says how many units of every limit a call costs under [By]: one unless set. A cost of 0
-// charges nothing; one below 0 is a mistake, and the call ends with Internal.
+// WithCost sets how many units of every limit a call costs under [By]; the default is one. A cost
+// of 0 charges nothing; a negative cost is a mistake, and the call ends with Internal.
 func WithCost(cost func(ctx context.Context) int64) stint.ByOption {
 	return byOption{set: func(b *by) {
 		b.cost = cost
@@ -174,11 +174,11 @@ type byOption struct {
 
 var errNoKey = errors.New("the call has no key to count it by; give By a key that every call has")
 
-// keyed decides by limits alone.
+// keyed decides on calls by key and limits, without a guard.
 type keyed struct {
 	*bykey.Limits
 	key    KeyFunc
-	limits func(context.Context) []stint.Limit // nil: those that By was given
+	limits func(context.Context) []stint.Limit // nil: the limits passed to By
 	cost   func(context.Context) int64         // nil: 1
 }
 

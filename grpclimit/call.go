@@ -18,18 +18,19 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is one call while it is judged and served, or a stream whose messages are judged in turn.
+// call is a call while it is judged and served, or a stream whose messages are judged one after the
+// other.
 type call struct {
 	server  *server
-	ctx     context.Context // that of the call, which lives as long
+	ctx     context.Context // of the call, with the same lifetime
 	input   policy.Input
-	verdict *policy.Verdict // of the call, or of the last message
+	verdict *policy.Verdict // on the call, or on the last message
 }
 
 func (s *server) newCall(ctx context.Context, method string) *call {
 	c := &call{server: s, ctx: ctx}
 	c.input = policy.Input{
-		Method: http.MethodPost, // as it is on the wire
+		Method: http.MethodPost, // as on the wire
 		Path:   method,
 		Peer:   peerOf(ctx),
 		Header: c,
@@ -46,10 +47,10 @@ func (s *server) newCall(ctx context.Context, method string) *call {
 // Values implements the Header of [policy.Input].
 func (c *call) Values(name string) []string { return fields{c.ctx}.Values(name) }
 
-// fields are the metadata of a call as header fields.
+// fields presents the metadata of a call as header fields.
 type fields struct{ ctx context.Context }
 
-// Values returns the values of a field. Keys of metadata are in lower case.
+// Values returns the values of a field. Metadata keys are in lower case.
 func (f fields) Values(name string) []string {
 	return metadata.ValueFromIncomingContext(f.ctx, strings.ToLower(name))
 }
@@ -59,7 +60,7 @@ func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
 
 // judge asks the guard. It returns the trailer to set, if any, and the status of a refused call.
 func (c *call) judge() (metadata.MD, error) {
-	v := new(policy.Verdict) // for each: a store may be busy with the claims in the last one for longer
+	v := new(policy.Verdict) // not reused: a store may still use its claims
 	c.verdict = v
 	if err := c.server.guard.Decide(c.ctx, &c.input, v); err != nil {
 		if ended := c.ctx.Err(); ended != nil {
@@ -91,7 +92,7 @@ func peerOf(ctx context.Context) netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
-	// A server behind net/http has the peer's address as text, and calls it TCP even on a Unix
+	// Behind net/http, the peer's address is text and its network is reported as TCP even on a Unix
 	// socket, where clients choose the text.
 	if p.Addr.Network() != "tcp" || p.LocalAddr == nil || p.LocalAddr.Network() != "tcp" {
 		return netip.Addr{}

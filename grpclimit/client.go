@@ -25,18 +25,18 @@ func newClient(api *outbound.Client, options []ClientOption) *client {
 	return c
 }
 
-// UnaryClientInterceptor returns an interceptor for calls to somebody else's service. It panics if
-// there is no API.
+// UnaryClientInterceptor returns an interceptor for calls to a third-party service. It panics if
+// api is nil.
 //
-// Every call waits for its turn, as [outbound.Client.Wait] does. One that gets none is not made:
-// its error is that of Wait, for [errors.As], with the status ResourceExhausted for a denial, that
-// of the context if it ended, FailedPrecondition if the API is no longer registered, and
-// Unavailable if the store failed, under [stint.FailDeny] too.
+// Every call waits for its turn, as in [outbound.Client.Wait]. A call that gets none is not made.
+// Its error is the error of Wait, which [errors.As] finds, with a gRPC status: ResourceExhausted
+// for a denial, the context's status if the context ended, FailedPrecondition if the API is no
+// longer registered, and Unavailable if the store failed, also under [stint.FailDeny].
 //
-// When the service answers ResourceExhausted or Unavailable and says for how long, in a RetryInfo
-// or a pushback, all processes that share the store pause that long; the longer of the two counts.
-// After a bare ResourceExhausted they pause for a second, also if it was a message that was too
-// large: gRPC does not tell these apart. A negative pushback asks for no pause.
+// When the service answers ResourceExhausted or Unavailable and gives a delay, in a RetryInfo or a
+// pushback, all processes that share the store pause for that long; the longer of the two counts.
+// After a bare ResourceExhausted they pause for a second, even if the cause was a message that was
+// too large: gRPC does not distinguish these. A negative pushback asks for no pause.
 func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	c := newClient(api, nil)
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
@@ -52,8 +52,8 @@ func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 }
 
 // StreamClientInterceptor returns an interceptor like [UnaryClientInterceptor] for streams. They
-// wait when they are opened or, with [PerMessage], each time that they send. A message that is not
-// let through ends its stream.
+// wait when they are opened or, with [PerMessage], each time they send. A message that gets no turn
+// ends its stream.
 func StreamClientInterceptor(api *outbound.Client, options ...ClientOption) grpc.StreamClientInterceptor {
 	c := newClient(api, options)
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
@@ -75,17 +75,17 @@ func StreamClientInterceptor(api *outbound.Client, options ...ClientOption) grpc
 	}
 }
 
-// clientStream is a stream to a service that may say to slow down.
+// clientStream is a stream to a service that may ask to slow down.
 type clientStream struct {
 	grpc.ClientStream
 	client    *client
-	ctx       context.Context // of the stream; asking the stream for it would end gRPC's retries
+	ctx       context.Context // of the stream; calling its Context method would end gRPC's retries
 	abort     context.CancelFunc
-	oneAnswer bool // the first message that is received is the last
-	paused    bool // as the status says; RecvMsg is called by one goroutine at a time
+	oneAnswer bool // the first message received is the last
+	paused    bool // the status was handled; RecvMsg is called by one goroutine at a time
 }
 
-// SendMsg waits for its turn if messages have one. As gRPC demands, an error ends the stream.
+// SendMsg waits for a turn if messages need one. An error ends the stream, as gRPC requires.
 func (s *clientStream) SendMsg(m any) error {
 	if s.client.perMessage {
 		if err := s.client.wait(s.ctx); err != nil {
@@ -96,7 +96,7 @@ func (s *clientStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// RecvMsg looks at the status that ends the stream.
+// RecvMsg receives a message, and handles the status that ends the stream.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil && !s.paused {
@@ -104,7 +104,7 @@ func (s *clientStream) RecvMsg(m any) error {
 		s.client.pause(err, s.Trailer())
 	}
 	if err != nil || s.oneAnswer {
-		s.abort() // it is over: frees the context
+		s.abort() // the stream is over: free its context
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// codeOf is the code that a server makes of a handler's error.
+// codeOf returns the code that a server sends for a handler's error.
 func codeOf(err error) codes.Code {
 	if st, ok := status.FromError(err); ok {
 		return st.Code()
@@ -18,7 +18,7 @@ func codeOf(err error) codes.Code {
 	return status.FromContextError(err).Code()
 }
 
-// httpStatuses are the statuses for codes, as google.rpc.Code has them. All others are 500.
+// httpStatuses maps codes to HTTP statuses, as in google.rpc.Code. All other codes map to 500.
 var httpStatuses = map[codes.Code]int{
 	codes.OK:                 http.StatusOK,
 	codes.Canceled:           words.StatusClientGone,

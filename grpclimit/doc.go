@@ -1,5 +1,6 @@
 // Package grpclimit is for gRPC servers and clients: interceptors that limit incoming calls, and
-// outgoing calls by the limits of the API. A hundred calls per minute and address:
+// interceptors that hold outgoing calls to the limits of an API. To limit each address to a hundred
+// calls per minute:
 //
 //	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
@@ -19,23 +20,22 @@
 //		grpc.ChainStreamInterceptor(grpclimit.StreamServerInterceptor(guard)),
 //	)
 //
-// A guard judges every call before its handler runs. To its policies a call is a POST to the path
-// "/package.Service/Method" on the host that the client dialed; metadata are its header fields.
-// Whatever authenticates callers stands before these interceptors in the chain; [WithClaims] hands
-// over what it found.
+// A guard judges every call before its handler runs. To its policies, a call is a POST to the path
+// "/package.Service/Method" on the host that the client dialed; metadata are its header fields. Put
+// interceptors that authenticate callers before these in the chain, and pass their results with
+// [WithClaims].
 //
-// A call that is denied ends with ResourceExhausted. The message names the policy, never the
-// caller. The details are a RetryInfo, a QuotaFailure and, if the configuration has a contact, a
-// Help with a link to it. The trailer "grpc-retry-pushback-ms" tells gRPC clients with a retry
-// policy when to retry, or with -1 not to: because no wait will help, or because the call's
-// deadline comes first. A call that is refused because the store cannot be asked ends with
-// Unavailable, with the same trailer. Waits are exact in milliseconds, rounded up. If a limit that
-// all callers share denied the call, the jitter that the configuration has for Retry-After is
-// added.
+// A denied call ends with ResourceExhausted. The message names the policy, never the caller. The
+// details are a RetryInfo, a QuotaFailure and, if the configuration has a contact, a Help with a
+// link to it. The trailer "grpc-retry-pushback-ms" tells gRPC clients with a retry policy when to
+// retry. It is -1, do not retry, if waiting does not help or if the call's deadline comes first. A
+// call that is refused because the store cannot be reached ends with Unavailable, with the same
+// trailer. Waits are exact in milliseconds, rounded up. If the limit that denied the call is shared
+// by all callers, the jitter that the configuration sets for Retry-After is added.
 //
-// Where a policy refunds, the status of a call is the one that HTTP has for its code. A failure
-// counts as 499 if the client has left by then or its deadline has passed: nobody has a call
-// refunded by choosing a short deadline.
+// If a policy refunds, the status of a call is the HTTP status for its code. A failure counts as
+// 499 if the client has disconnected by then or its deadline has passed, so that clients cannot get
+// a refund by choosing a short deadline.
 //
 // # Clients
 //
@@ -44,7 +44,7 @@
 //		grpc.WithChainStreamInterceptor(grpclimit.StreamClientInterceptor(api)),
 //	)
 //
-// Every call waits for its turn among those of all processes. If the service says to slow down, all
-// of them pause. The interceptors never repeat a call. A retry policy of gRPC does so below them:
-// its repeats respect the pushback, but neither wait for a turn nor pause the others.
+// Every call waits for its turn among the calls of all processes. If the service asks to slow down,
+// all processes pause. The interceptors never repeat a call. A gRPC retry policy works below them:
+// its retries respect the pushback, but neither wait for a turn nor pause the other processes.
 package grpclimit

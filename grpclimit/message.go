@@ -11,36 +11,36 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// messageStream is a stream whose messages are judged as they are received. The verdict in force is
-// that on the last message, until the next one arrives or the handler returns.
+// messageStream is a stream whose messages are judged as they are received. The verdict on a
+// message is in force until the next message arrives or the handler returns.
 type messageStream struct {
 	accountedStream
 	call *call
 	stop context.CancelCauseFunc // ends the handler's context
 
-	mu      sync.Mutex // of what follows: handlers may receive in a goroutine of their own
+	mu      sync.Mutex // guards the fields below: handlers may receive in another goroutine
 	finish  func(policy.Outcome)
 	trailer metadata.MD
 	denial  error
 	over    bool // the handler has returned
 }
 
-// serveMessages calls a handler, and lets every message that it receives be judged.
+// serveMessages calls a handler, and has every message that it receives judged.
 func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)
 	a := &account{}
 	s := &messageStream{accountedStream: accountedStream{stream, a.listenIn(ctx), a}, call: c, stop: stop}
-	err := errPanicked // until it returns
+	err := errPanicked // unless the handler returns
 	defer func() { s.close(a.outcome(c.ctx, err)) }()
 	err = handler(srv, s)
 	if denial := s.denied(); denial != nil {
-		err = denial // whatever the handler made of it
+		err = denial // whatever the handler returned
 	}
 	return err
 }
 
-// RecvMsg receives a message and lets it be judged. A denial is returned from then on.
+// RecvMsg receives a message and has it judged. After a denial, it always returns that denial.
 func (s *messageStream) RecvMsg(m any) error {
 	if err := s.denied(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *messageStream) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg sends nothing after a denial.
+// SendMsg sends a message, but nothing after a denial.
 func (s *messageStream) SendMsg(m any) error {
 	if err := s.denied(); err != nil {
 		return err
@@ -93,13 +93,14 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 		s.trailer, s.finish = trailer, finish
 	}
 	s.mu.Unlock()
-	if over && finish != nil { // it came too late to be served
+	if over && finish != nil { // too late to be served
 		finish(s.account.outcome(s.call.ctx, nil))
 	}
 }
 
-// succeed makes way for the verdict on the next message: it returns what remains to be done about
-// the last one. Then the verdict is the receiver's alone. It fails when the handler has ended.
+// succeed prepares for the verdict on the next message: it returns the function that finishes the
+// last one, or nil. Afterwards, only the receiver uses the verdict. It fails if the handler has
+// returned.
 func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +111,7 @@ func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	return finish, nil
 }
 
-// close ends the stream for a handler that has returned, and settles its last message.
+// close ends the stream after the handler has returned, and settles its last message.
 func (s *messageStream) close(outcome policy.Outcome) {
 	s.mu.Lock()
 	s.over = true

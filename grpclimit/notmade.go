@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// notMade is the error of a call that was not made: to gRPC a status, to errors.As what it was.
+// notMade is the error of a call that was not made. It has a gRPC status, and errors.As finds its
+// cause.
 type notMade struct {
 	cause  error
 	status *status.Status
@@ -21,7 +22,7 @@ func (e *notMade) Error() string { return e.cause.Error() }
 
 func (e *notMade) Unwrap() error { return e.cause }
 
-// GRPCStatus is what package status looks for.
+// GRPCStatus returns the status, for package status.
 func (e *notMade) GRPCStatus() *status.Status { return e.status }
 
 func (c *client) wait(ctx context.Context) error {
@@ -41,8 +42,8 @@ func (c *client) wait(ctx context.Context) error {
 	return &notMade{err, status.New(codes.Unavailable, err.Error())}
 }
 
-// deniedHere is the status of a call that has no turn, or of which that is not known, with the wait
-// for one if there is any.
+// deniedHere returns the status of a call that got no turn or could not be decided, with the wait
+// for a turn if there is one.
 func deniedHere(err error, denied *stint.DeniedError) *status.Status {
 	code := codes.ResourceExhausted
 	if denied.Unavailable {

@@ -2,31 +2,31 @@ package grpclimit
 
 import "context"
 
-// ServerOption sets up a server interceptor.
+// ServerOption configures a server interceptor.
 type ServerOption interface{ applyToServer(*server) }
 
-// ClientOption sets up a client interceptor.
+// ClientOption configures a client interceptor.
 type ClientOption interface{ applyToClient(*client) }
 
 type serverOption func(*server)
 
 func (o serverOption) applyToServer(s *server) { o(s) }
 
-// WithClaims passes what the application knows about the caller: the value of a claim of that name,
-// such as "user" or "plan", or "". It is called while a call is judged, with the context that the
-// interceptors before this one have made. By default there are none.
+// WithClaims sets a function that returns the value of a claim about the caller, such as "user" or
+// "plan", or "" if the application does not know it. It is called while a call is judged, with the
+// context from the interceptors before this one. By default there are no claims.
 func WithClaims(claims func(ctx context.Context, name string) string) ServerOption {
 	return serverOption(func(s *server) { s.claims = claims })
 }
 
-// WithUsage adds to the trailer of every call that is limited how things stand with the limit that
-// matters most: "ratelimit-limit", "ratelimit-remaining" and "ratelimit-reset", the last in seconds
-// from now, until a call that is denied has room or, after one that is let through, the limit is
-// unused. There is none for concurrency limits, nor if no time helps. By default calls that are let
-// through get nothing, which costs nothing.
+// WithUsage adds the state of the limit that matters most to the trailer of every limited call:
+// "ratelimit-limit", "ratelimit-remaining" and "ratelimit-reset". The last is in seconds from now:
+// for a denied call until it has room, for an allowed call until the limit is unused. It is omitted
+// for concurrency limits, and if waiting does not help. By default, allowed calls get no trailer,
+// which avoids its cost.
 //
-// It is in the trailer because a header would end what gRPC calls a trailers-only answer, and with
-// it the retries of clients whose call failed for another reason.
+// The state is in the trailer because a header would turn what gRPC calls a trailers-only response
+// into a normal one, which would stop the retries of clients whose call failed for another reason.
 func WithUsage() ServerOption {
 	return serverOption(func(s *server) { s.usage = true })
 }
@@ -36,14 +36,14 @@ type perMessage struct{}
 func (perMessage) applyToServer(s *server) { s.perMessage = true }
 func (perMessage) applyToClient(c *client) { c.perMessage = true }
 
-// PerMessage makes streams count by their messages, as if each were a call: on a server those that
-// are received, on a client those that are sent. The first one counts, the opening of the stream
-// does not. By default a stream counts once, when it is opened. Unary calls have one message and do
-// not change.
+// PerMessage counts the messages of a stream, as if each were a call: on a server the messages
+// received, on a client the messages sent. The first message counts, the opening of the stream does
+// not. By default a stream counts once, when it is opened. Unary calls have one message and are not
+// affected.
 //
-// On a server a message that is denied ends the stream: its status is that of the denial, whatever
-// the handler returns. What follows a message that is let through, such as its place under a
-// concurrency limit or settling its cost, ends when the next one arrives or the handler returns.
+// On a server, a denied message ends the stream: its status is that of the denial, whatever the
+// handler returns. The effects of an allowed message, such as its place under a concurrency limit
+// and settling its cost, end when the next message arrives or the handler returns.
 func PerMessage() interface {
 	ServerOption
 	ClientOption

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// pause pauses all processes if the end of a call says so. One that was not made, because an
-// interceptor further in is for another API that had no turn, says nothing about this one.
+// pause pauses all processes if the end of a call asks for it. The error of a call that was not
+// made comes from an inner interceptor, whose API had no turn, and tells nothing about this API.
 func (c *client) pause(err error, trailer metadata.MD) {
 	if _, own := errors.AsType[*notMade](err); err == nil || own {
 		return
@@ -24,7 +24,7 @@ func (c *client) pause(err error, trailer metadata.MD) {
 	}
 }
 
-// pauseOf is for how long a service wants to be left alone; 0 if it does not say so.
+// pauseOf returns how long a service asks not to be called; 0 if it does not ask.
 func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 	if st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
 		return 0
@@ -32,7 +32,7 @@ func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 	pause, stated := retryDelay(st)
 	if pushback := trailer.Get(pushbackKey); len(pushback) > 0 {
 		stated = true
-		// What is no number means the same as a negative one: do not retry.
+		// A value that is not a number means the same as a negative one: do not retry.
 		if ms, err := strconv.ParseInt(pushback[0], 10, 64); err == nil && ms > 0 {
 			pause = max(pause, time.Duration(min(ms, stint.MaxWindow.Milliseconds()))*time.Millisecond)
 		}
@@ -43,7 +43,7 @@ func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 	return pause
 }
 
-// retryDelay returns the delay of a status' RetryInfo, and whether it has one.
+// retryDelay returns the delay in the status's RetryInfo, and whether it has one.
 func retryDelay(st *status.Status) (delay time.Duration, ok bool) {
 	for _, detail := range st.Details() {
 		if info, is := detail.(*errdetails.RetryInfo); is && info.GetRetryDelay() != nil {

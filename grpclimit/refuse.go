@@ -17,13 +17,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// pushbackKey is the trailer by which a server says to gRPC's retry policies when to come back.
+// pushbackKey is the trailer in which a server tells gRPC's retry policies when to retry.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-// outageRetry is after how long to try again what only a store that is back can decide.
+// outageRetry is the wait before retrying a call that could not be decided because the store
+// failed.
 const outageRetry = time.Second
 
-// refusal is why a call is not let through. Nothing in it comes from the call.
+// refusal is the reason why a call is refused. It contains nothing from the call.
 type refusal struct {
 	code   codes.Code
 	reason string
@@ -62,7 +63,8 @@ func (c *call) denied() refusal {
 	return r
 }
 
-// helpAt returns a link to a contact, which has no URL if it is a text; nil if there is none.
+// helpAt returns a link to a contact, or nil if there is none. The link has no URL if the contact
+// is text.
 func helpAt(contact string) *errdetails.Help {
 	if contact == "" {
 		return nil
@@ -101,15 +103,15 @@ func kindAndName(rule *policy.Rule) (kind, name string) {
 	return "tier", rule.Tier
 }
 
-// refuse returns the status of a call that is not let through, and its trailer.
+// refuse returns the trailer and the status of a refused call.
 func (c *call) refuse(r refusal) (metadata.MD, error) {
 	message, pushback := r.reason+", retrying does not help", "-1"
 	var details []protoadapt.MessageV1
 	if r.wait != stint.Never {
 		message = r.reason + ", retry in " + r.wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.wait)})
-		// A client that should wait for longer than the call has left would wait for nothing, and
-		// learn only that time ran out.
+		// A client told to wait beyond the call's deadline would wait in vain, and learn only that
+		// the deadline was exceeded.
 		if deadline, ok := c.ctx.Deadline(); !ok || r.wait < time.Until(deadline) {
 			pushback = strconv.FormatInt(r.wait.Milliseconds(), 10)
 		}

@@ -14,7 +14,7 @@ type server struct {
 	claims     func(ctx context.Context, name string) string
 	usage      bool
 	perMessage bool
-	random     func() float64 // 0 to below 1
+	random     func() float64 // in [0, 1)
 }
 
 // decider is a guard, or limits without one.
@@ -34,14 +34,14 @@ func newServer(guard *policy.Guard, options []ServerOption) *server {
 	return s
 }
 
-// UnaryServerInterceptor returns an interceptor that lets a guard judge every unary call. It panics
-// if there is no guard.
+// UnaryServerInterceptor returns an interceptor in which a guard judges every unary call. It panics
+// if guard is nil.
 //
-// Where a policy settles by a response header, the handler says the cost in metadata of that name,
+// If a policy settles by a response header, the handler sets the cost in metadata of that name,
 // with [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the
-// answer. Under such a policy [grpc.SetSendCompressor] does not work: it knows no stream but its
-// own. Where a policy settles by bytes, they are those of the encoded protobuf message before
-// compression. An answer waits until the store has taken note of what follows it.
+// answer. Under such a policy [grpc.SetSendCompressor] does not work, because it accepts only
+// gRPC's own stream. If a policy settles by bytes, they are the bytes of the encoded protobuf
+// message before compression. An answer waits until the store has recorded its outcome.
 func UnaryServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.UnaryServerInterceptor {
 	return newServer(guard, options).unary()
 }
@@ -73,24 +73,24 @@ func (s *server) unary() grpc.UnaryServerInterceptor {
 	}
 }
 
-// serve calls a handler, and finish with what became of it: once, even if it panics.
+// serve calls a handler, and then finish once with the outcome, even if the handler panics.
 func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle func(context.Context) error) error {
 	within := ctx
 	if a.key != "" {
 		within = a.listenIn(ctx)
 	}
-	err := errPanicked // until it returns
+	err := errPanicked // unless the handler returns
 	defer func() { finish(a.outcome(ctx, err)) }()
 	err = handle(within)
 	return err
 }
 
-// StreamServerInterceptor returns an interceptor that lets a guard judge every stream when it is
-// opened or, with [PerMessage], each of its messages. It panics if there is no guard.
+// StreamServerInterceptor returns an interceptor in which a guard judges every stream when it is
+// opened or, with [PerMessage], each of its messages. It panics if guard is nil.
 //
-// A place under a concurrency limit is held until the handler returns. Costs are settled as by
-// [UnaryServerInterceptor]; [grpc.SetSendCompressor] does not work on streams that count by their
-// messages either.
+// A place under a concurrency limit is held until the handler returns. Costs are settled as in
+// [UnaryServerInterceptor]; [grpc.SetSendCompressor] does not work on streams with [PerMessage]
+// either.
 func StreamServerInterceptor(guard *policy.Guard, options ...ServerOption) grpc.StreamServerInterceptor {
 	return newServer(guard, options).stream()
 }

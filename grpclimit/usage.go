@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// withUsage adds to a trailer how much of its limit is used, if the server shows it: see
-// [WithUsage]. The wait is that of a call that is denied, or [stint.Never]; 0 if it is allowed.
+// withUsage adds the state of the decisive limit to a trailer, if the server is configured to: see
+// [WithUsage]. The wait is that of a denied call, or [stint.Never]; 0 if the call is allowed.
 func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if !c.server.usage {
 		return trailer
@@ -26,7 +26,7 @@ func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if wait == 0 {
 		wait = state.ResetAfter
 	}
-	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // nobody knows when a place is free
+	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // else the time is unknown
 		reset := (wait + time.Second - 1) / time.Second
 		usage.Set("ratelimit-reset", strconv.FormatInt(int64(reset), 10))
 	}

@@ -7,7 +7,7 @@ import (
 
 type format uint8
 
-// The forms, in the order in which they are preferred if the client has no preference.
+// The formats of an answer, in order of preference if the client has none.
 const (
 	formatJSON format = iota
 	formatProblem
@@ -18,25 +18,25 @@ const (
 var contentTypes = [formats][]string{fixed("application/json"), fixed("application/problem+json"),
 	fixed("text/plain; charset=utf-8")}
 
-// offers are the media types of the forms.
+// offers are the media types of the formats.
 var offers = [formats]string{"application/json", "application/problem+json", "text/plain"}
 
-// maxAccept is how much of an Accept header is looked at: nobody's preferences are longer.
+// maxAccept is the number of bytes of an Accept header that are read; real clients send far less.
 const maxAccept = 1024
 
-// negotiate is written by hand because it is on the path of every denial: it allocates nothing (the
-// whole of a denial allocates twice at most, for its header fields), and reads a bounded part of
-// what a client sends.
+// negotiate is written by hand because it runs for every denial: it does not allocate (a whole
+// denial allocates at most twice, for its header fields), and it reads a bounded part of what a
+// client sends.
 //
-// It chooses the form that the client likes best by the values of its Accept header: the highest
-// quality, then the type that is named most precisely, then the order of the forms. It is JSON if
-// none is acceptable. Parameters of media types other than q are of no account.
+// It chooses the format that the client prefers according to the values of its Accept header: the
+// highest quality, then the most precisely named type, then the order of the formats. It chooses
+// JSON if none is acceptable. Parameters of media types other than q are ignored.
 func negotiate(values []string) format {
 	if len(values) == 0 || len(values) == 1 && values[0] == "*/*" {
 		return formatJSON
 	}
 	var quality [formats]float64
-	var precision [formats]int // of the range that says so
+	var precision [formats]int // of the range that sets quality
 	left := maxAccept
 	for _, list := range values {
 		for rest := list[:min(len(list), left)]; rest != ""; {
@@ -63,7 +63,8 @@ func negotiate(values []string) format {
 	return best
 }
 
-// precisionOf is how precisely a media range names a type, from 1 to 3; 0 if it does not.
+// precisionOf returns how precisely a media range names a type, from 1 to 3; 0 if it does not
+// match.
 func precisionOf(media, offer string) int {
 	kind, isAny := strings.CutSuffix(media, "/*")
 	switch {
@@ -77,7 +78,7 @@ func precisionOf(media, offer string) int {
 	return 0
 }
 
-// parseRange reads an element of an Accept header: a media range and its quality.
+// parseRange parses an element of an Accept header: a media range and its quality.
 func parseRange(element string) (media string, quality float64, ok bool) {
 	media, parameters := cutElement(element, ';')
 	quality, ok = 1, true
@@ -91,7 +92,7 @@ func parseRange(element string) (media string, quality float64, ok bool) {
 	return trimSpace(media), quality, ok
 }
 
-// parseQuality reads a number from 0 to 1 with at most three decimals.
+// parseQuality parses a number from 0 to 1 with at most three decimals.
 func parseQuality(s string) (quality float64, ok bool) {
 	whole, decimals, _ := strings.Cut(s, ".")
 	if whole != "0" && whole != "1" || len(decimals) > 3 || strings.Trim(decimals, "0123456789") != "" {

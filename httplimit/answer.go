@@ -13,40 +13,41 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Denial is a refused request, for those who answer it themselves. It is good until they return.
+// Denial describes a refused request to functions that answer it themselves. It is valid until they
+// return.
 type Denial struct {
 	// Status is 429, or 503 if the request is refused because the store cannot be reached.
 	Status int
-	// RetryAfter is the seconds of the header of that name; 0 if no time helps.
+	// RetryAfter is the value of the Retry-After header in seconds; 0 if waiting does not help.
 	RetryAfter int64
 	// Policy and Tier are names from the configuration. They are "" if no limit is known.
 	Policy, Tier string
-	// Contact is where the client can ask for more, a text or a URL; "" if there is none.
+	// Contact tells the client where to ask for more, as text or a URL; "" if there is none.
 	Contact string
-	// Violated are the limits that denied, by their names in RateLimit-Policy.
+	// Violated are the names, as in RateLimit-Policy, of the limits that denied.
 	Violated []string
-	// Verdict has all that was decided. Under [By] its Set is nil and its Tier "".
+	// Verdict is the complete verdict. Under [By] its Set is nil and its Tier is "".
 	Verdict *policy.Verdict
 
 	x      *exchange
 	notice *notice
 }
 
-// Answer gives the answer that would have been given without [WithDenied].
+// Answer sends the answer that the middleware would send without [WithDenied].
 func (d *Denial) Answer(w http.ResponseWriter, r *http.Request) {
 	d.x.write(w, r, d.notice, d.RetryAfter)
 }
 
-// notice is what an answer says whatever the request.
+// notice is the part of an answer that does not depend on the request.
 type notice struct {
 	status  int
 	message string
-	json    string // how the two forms of JSON begin
-	problem string // up to the type
-	rest    string // up to the detail, which is not ended
+	json    string // the beginning of the plain JSON body
+	problem string // the beginning of the problem+json body, up to the type
+	rest    string // the rest of it, up to the detail, without its closing quote
 }
 
-// newNotice returns a notice. The types of problems are registered with IANA.
+// newNotice returns a notice. The problem types are registered with IANA.
 func newNotice(status int, word, message, problem, title string) *notice {
 	return &notice{
 		status: status, message: message,
@@ -78,11 +79,11 @@ var (
 		"about:blank", "Internal Server Error")
 )
 
-// outageSeconds is after how many seconds to come back when the store has failed.
+// outageSeconds is the Retry-After in seconds when the store has failed.
 const outageSeconds = 1
 
 // answer sets the header fields about limits, and answers a request that was denied or could not be
-// decided. It reports whether the request was one of those.
+// decided. It reports whether it answered the request.
 func (x *exchange) answer(w http.ResponseWriter, r *http.Request, err error) (refused bool) {
 	switch {
 	case err != nil:
@@ -102,7 +103,7 @@ func (x *exchange) refuse(w http.ResponseWriter, r *http.Request) {
 	switch d := &x.v.Decision; {
 	case d.Unavailable:
 		n, seconds = unavailableNotice, outageSeconds
-		x.rules = nil // nothing is known of what was used
+		x.rules = nil // the usage is unknown
 	case d.RetryAfter == stint.Never:
 		n = neverNotice
 	default:
@@ -131,8 +132,8 @@ func (x *exchange) denial(n *notice, seconds int64) *Denial {
 	return d
 }
 
-// fail answers a request that could not be decided. It answers also if the context has ended: a
-// handler further out may have done that, and would take silence for success.
+// fail answers a request that could not be decided. It answers even if the context has ended: an
+// outer handler may have ended it, and would take a missing answer for success.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	n := unavailableNotice
 	var invalid *stint.InvalidError
@@ -151,7 +152,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.write(w, r, n, seconds)
 }
 
-// setRetry is Retry-After, or none if no time helps.
+// setRetry sets Retry-After, or removes it if waiting does not help.
 func (x *exchange) setRetry(h http.Header, seconds int64) {
 	if seconds == 0 {
 		setFixed(h, fieldRetryAfter, nil)
@@ -160,7 +161,7 @@ func (x *exchange) setRetry(h http.Header, seconds int64) {
 	x.number(h, fieldRetryAfter, seconds)
 }
 
-// write gives an answer in the form that the client likes best, with the drafted header fields.
+// write sends an answer in the format that the client prefers, with the drafted header fields.
 func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seconds int64) {
 	h := w.Header()
 	f := negotiate(r.Header["Accept"])
@@ -173,11 +174,12 @@ func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seco
 	setFixed(h, fieldNoSniff, noSniff)
 	w.WriteHeader(n.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(x.body) // a client that has gone away needs no answer
+		_, _ = w.Write(x.body) // fails only if the client has disconnected
 	}
 }
 
-// appendBody writes the body of an answer. All that is in it comes from the configuration.
+// appendBody appends the body of an answer. All text in it comes from the configuration, except
+// numbers and the id of the denial.
 func (x *exchange) appendBody(b []byte, f format, n *notice, seconds int64) []byte {
 	switch f {
 	case formatPlain:

@@ -6,12 +6,12 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// NewAnswer returns a function that answers as the middleware of [New] does, for programs that come
-// to their verdicts in another way: a server that decides for others, a proxy. It sets the header
-// fields about limits, and answers a request that was denied or could not be decided. It reports
-// whether the request was one of those: if not, it may go ahead.
+// NewAnswer returns a function that answers requests as the middleware of [New] does, for programs
+// that get their verdicts in another way, such as proxies and servers that decide for others. The
+// function sets the header fields about limits, and answers a request that was denied or could not
+// be decided. It reports whether it answered the request: if not, the request may go ahead.
 //
-// A verdict need not be a guard's, but without a Set it says nothing about its limits. The function
+// A verdict need not come from a guard, but without a Set its limits are not reported. The function
 // is safe for concurrent use.
 func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 	f := newResponder()
@@ -21,7 +21,7 @@ func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Requ
 	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 		x := f.begin(nil)
 		own := x.v
-		x.v = v // which stays the caller's
+		x.v = v // still owned by the caller
 		defer func() {
 			x.v = own
 			x.end()

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxDigest is the longest body in bytes that a request id is derived from.
+	// maxDigest is the maximum length in bytes of a body that a request id is derived from.
 	maxDigest = 64 << 10
-	// digestTime is how long such a body may take to arrive.
+	// digestTime is the time limit for such a body to arrive.
 	digestTime = 10 * time.Second
 )
 
-// Digest implements the Content of [policy.Input]. It reads all of the body, and puts it back for
-// the handler. That takes memory and time, so it derives nothing from a body that is too long or of
-// unknown length, such as a stream, or where nothing would bound the time. If the body cannot be
-// read, the request is decided without an id, and only then answered: those who are banned or
-// denied hear nothing else, and the others are charged.
+// Digest implements the Content of [policy.Input]. It reads the whole body, and puts it back for
+// the handler. Because this takes memory and time, it derives no id from a body that is too long or
+// of unknown length, such as a stream, or if it cannot set a read deadline. If the body cannot be
+// read, the request is decided without an id before it is answered: banned and denied clients get
+// their usual answer, and other clients are charged.
 func (x *exchange) Digest() string {
 	r := x.request
 	if r.ContentLength < 0 || r.ContentLength > maxDigest || len(r.Trailer) > 0 {
@@ -36,19 +36,19 @@ func (x *exchange) Digest() string {
 		if conn.SetReadDeadline(soon) != nil {
 			return ""
 		}
-		var b bytes.Buffer // grows with what arrives, not with what was announced
+		var b bytes.Buffer // grows with the received bytes, not the announced length
 		if _, err := io.CopyN(&b, r.Body, r.ContentLength); err != nil {
 			x.unread = err
 			return ""
 		}
-		_ = conn.SetReadDeadline(time.Time{}) // nothing is left to wait for
+		_ = conn.SetReadDeadline(time.Time{}) // nothing is left to read
 		_, _ = h.Write(b.Bytes())
 		r.Body = &putBack{&b, r.Body}
 	}
 	return string(h.Sum(nil))
 }
 
-// answerUnread answers a request that is allowed, and whose body could not be read.
+// answerUnread answers a request that is allowed, but whose body could not be read.
 func (x *exchange) answerUnread(w http.ResponseWriter, r *http.Request) {
 	n := malformedNotice
 	var tooLarge *http.MaxBytesError
@@ -58,6 +58,6 @@ func (x *exchange) answerUnread(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(x.unread, os.ErrDeadlineExceeded):
 		n = slowNotice
 	}
-	x.rules, x.rule = nil, nil // no limit is to blame
+	x.rules, x.rule = nil, nil // no limit is the cause
 	x.write(w, r, n, 0)
 }

@@ -1,5 +1,5 @@
 // Package httplimit is for HTTP servers and clients: middleware that limits incoming requests, and
-// a transport that limits outgoing ones. A hundred requests per minute and address:
+// a transport that limits outgoing ones. To limit each address to a hundred requests per minute:
 //
 //	mux := http.NewServeMux()
 //	...
@@ -17,13 +17,13 @@
 //	http.ListenAndServe(":8080", limit(mux))
 //
 // [By] and [ByIP] apply the same limits to all requests. [New] is for rules by tier, route and
-// method: its guard decides by a configuration.
+// method, which a guard takes from a configuration:
 //
 //	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{})
 //	...
 //	http.ListenAndServe(":8080", httplimit.New(guard)(mux))
 //
-// [NewTransport] is for calling other people's APIs.
+// [NewTransport] is for calls to third-party APIs.
 //
 // # Routers
 //
@@ -34,119 +34,124 @@
 //	echo.New()                           e.Use(echo.WrapMiddleware(limit))
 //	gin.New(), any other http.Handler    limit(engine)
 //
-// echo answers the errors that handlers return further out, where a 5xx is seen too late to be
-// refunded. If a policy refunds, follow the middleware by one that answers them with c.Error, as
-// examples/routers/echo does. examples/routers/gin has a limit for a group of gin's routes.
+// echo answers the errors that handlers return in an outer layer, so that the middleware would see
+// a 5xx too late to refund it. If a policy refunds, add a middleware after this one that answers
+// errors with c.Error, as in examples/routers/echo. examples/routers/gin has a limit for a group of
+// gin's routes.
 //
 // # Proxies
 //
-// [net/http/httputil.ReverseProxy] adds the fields of the upstream's response to those that are
-// set. If upstreams send fields about limits of their own, delete them in its ModifyResponse, or
-// clients see both. After an informational response, such as 103, it clears all that was set
-// before: the response then says nothing about our limits, unless the proxy's ResponseWriter puts
-// the fields back.
+// [net/http/httputil.ReverseProxy] adds the header fields of the upstream's response to those that
+// are already set. If upstreams send fields about limits of their own, delete them in its
+// ModifyResponse; otherwise clients see both. After an informational response, such as 103, the
+// proxy clears all fields that were set before: the response then has no fields about our limits,
+// unless the proxy's ResponseWriter restores them.
 //
-// # What a response says
+// # Response headers
 //
-// Which fields there are is chosen by the configuration (headers) or by [WithHeaders]. They replace
-// those that an outer layer has set. A request that nothing limits has none. Responses share some
-// of the values: other middleware may replace them, but must not write into the slices.
+// The configuration (headers) or [WithHeaders] selects the fields that are sent. They replace
+// fields of an outer layer. A request that nothing limits gets none. Responses share some of the
+// values: other middleware may replace them, but must not write into the slices.
 //
-// The X fields show the limit that matters most: the one that denied for the longest, or admits the
-// fewest further requests of this cost. A concurrency limit is shown if it denied, or if there is
-// no other; it has neither Reset nor Window.
+// The X fields show the limit that matters most: the one that denied for the longest time, or that
+// admits the fewest further requests of this cost. A concurrency limit is shown only if it denied
+// or if there is no other limit; it has neither Reset nor Window.
 //
 //	X-RateLimit-Limit      units per window, without burst
-//	X-RateLimit-Remaining  units left, those of the burst included
-//	X-RateLimit-Reset      seconds since 1970, or from now; rounded up. Of a denied request: when it
-//	                       has room again, the instant of Retry-After. Of an allowed one: when
+//	X-RateLimit-Remaining  units left, including the burst
+//	X-RateLimit-Reset      seconds since 1970, or from now; rounded up. For a denied request, when
+//	                       the limit has room again, as in Retry-After. For an allowed one, when
 //	                       the limit is unused if nothing else happens
-//	X-RateLimit-Window     seconds; shorter windows and odd ones have decimals: 0.25
+//	X-RateLimit-Window     seconds, with decimals if not whole: 0.25
 //	X-RateLimit-Policy     name of the policy, or of the tier if it is the tier's limit
 //	X-RateLimit-Tier       name of the tier
-//	X-RateLimit-Burst      the most that can be taken at once, if that is more than the limit
-//	X-RateLimit-Cost       what this request cost, in units of budgets
-//	X-RateLimit-Denial     an id of the denial, for "stint why"
-//	X-RateLimit-Degraded   "true" if the store could not be asked; alone if nothing is known of what was used
+//	X-RateLimit-Burst      units that can be taken at once, if more than the limit
+//	X-RateLimit-Cost       cost of this request, in units of budgets
+//	X-RateLimit-Denial     id of the denial, for "stint why"
+//	X-RateLimit-Degraded   "true" if the store could not be asked; alone if usage is unknown
 //
-// RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11, with an item
-// for every limit:
+// RateLimit-Policy and RateLimit follow draft-ietf-httpapi-ratelimit-headers-11, with an item for
+// every limit:
 //
 //	RateLimit-Policy: "free-1m";q=60;w=60, "free-1h";q=500;w=3600
 //	RateLimit: "free-1m";r=59;t=60, "free-1h";r=499;t=3600
 //
-// If RateLimit-Policy would have more than 512 bytes, both show only the limit that the X fields
-// show, so that the header fields about limits stay below 2 KiB: proxies refuse large headers.
+// If RateLimit-Policy would be longer than 512 bytes, both fields show only the limit that the X
+// fields show. This keeps the header fields about limits below 2 KiB, because proxies reject large
+// headers.
 //
-// An item is called after its policy or tier, its window, its own name if it has one ("cost" for
-// budgets), and its algorithm if it is not sliding. Quota and window are what is strictly promised:
-// with a burst, its size, in the time that earns as much. Windows are whole seconds, rounded up.
-// The effective window t is the time until a limit that denied has room, and for the others until
-// they are unused. Concurrency limits have no windows; their unit is concurrent-requests. Partition
-// keys are not sent: they would show how callers are identified.
+// The name of an item consists of its policy or tier, its window, its own name if it has one
+// ("cost" for budgets), and its algorithm if that is not sliding. Quota and window are strict
+// promises: the quota is the capacity, including a burst, and the window is a time in which at most
+// that much is admitted; for a bucket, the time that refills its capacity. Windows are whole
+// seconds, rounded up. The effective window t is the time until a limit that denied has room or,
+// for other limits, until they are unused. Concurrency limits have no windows; their unit is
+// concurrent-requests. Partition keys are not sent, because they would show how callers are
+// identified.
 //
 // # Answers
 //
-// A request that is denied is answered with 429 and Retry-After: the exact time in whole seconds,
-// rounded up. If a limit that all callers share denied it, a random time is added (the jitter: up
-// to a fifth of the wait, or up to a second if that is more, and never more than a minute): that
-// limit has room for all of them at the same instant, and they do not all come back then. If no
-// time helps there is no Retry-After. A request that is refused because the store cannot be reached
-// is answered with 503, and with a Retry-After of a second.
+// A denied request is answered with 429 and a Retry-After of the exact time in whole seconds,
+// rounded up. If the limit that denied it is shared by all callers, a random time is added (the
+// jitter: up to a fifth of the wait, or up to a second if that is more, and never more than a
+// minute), so that callers do not all come back at the instant when the limit has room again. If
+// waiting does not help there is no Retry-After. A request that is refused because the store cannot
+// be reached is answered with 503 and a Retry-After of one second.
 //
 // The body is JSON, application/problem+json or plain text, whichever the client's Accept header
-// prefers, and JSON if it has no preference or wants none of them. Header and body say the same
-// number:
+// prefers. It is JSON if the client has no preference or accepts none of them. The time in the
+// header and in the body is the same:
 //
 //	{"error":"rate_limited","message":"Too many requests. Please slow down.",
 //	 "retry_after_seconds":12,"policy":"free","tier":"free"}
 //
-// If the configuration has a contact for the policy or the tier, or for all, the body of a 429 has
-// it too: as "contact" in both forms of JSON, and in a line of plain text. In problem+json a URL
-// (http, https) is the type, instead of the one that is registered with IANA, and a text follows
-// the detail.
+// If the configuration has a contact for the policy, the tier or everything, the body of a 429
+// includes it: as "contact" in JSON and problem+json, and on a line of its own in plain text. In
+// problem+json, an http or https URL also replaces the type that is registered with IANA, and any
+// other contact is appended to the detail.
 //
-// Nothing in an answer comes from the request. [WithDenied] and [WithError] replace answers.
+// Answers contain nothing from the request. [WithDenied] and [WithError] replace answers.
 //
 // # Request ids
 //
-// Where a policy derives request ids, the body of a request without an id is read before the
-// decision, if its length is announced and at most 64 KiB, and passed to the handler unchanged.
-// It has ten seconds to arrive, which replace the server's ReadTimeout; afterwards the connection
-// has no read deadline. A request whose body does not arrive is decided without an id: it is
-// charged, and if it is allowed the answer is 408, 413 or 400, which no class of statuses under
-// refund gives back. Nothing is derived from other bodies, nor from a body where the
-// [http.ResponseWriter] has no read deadlines. Other requests are not touched.
+// If a policy derives request ids, the body of a request without an id is read before the decision,
+// provided its length is announced and at most 64 KiB, and passed to the handler unchanged. It has
+// ten seconds to arrive, instead of the server's ReadTimeout; afterwards the connection has no read
+// deadline. A request whose body does not arrive is decided without an id: it is charged, and if it
+// is allowed, it is answered with 408, 413 or 400, which no status class under refund gives back.
+// No id is derived from other bodies, or if the [http.ResponseWriter] does not support read
+// deadlines. Other requests are not affected.
 //
 // # Tokens of language models
 //
-// Where a policy has a usage, the beginning of a request's body is read before the decision, 64 KiB
-// unless the policy says otherwise, in the same way and time, and what the response says about
-// tokens is read while it passes. The handler gets the request with "Accept-Encoding: identity"
-// and, if the policy wants that, with an option in its body that has streams say what was used.
+// If a policy has a usage, the beginning of a request's body is read before the decision, 64 KiB
+// unless the policy sets another size, in the same way and with the same time limit. The usage in
+// the response is read while the response passes. The handler gets the request with
+// "Accept-Encoding: identity" and, if the policy injects it, with an option in its body that makes
+// streams report their usage.
 //
 // # After the response
 //
-// If a policy settles costs, refunds or limits concurrency, the response is watched for its status,
-// its length and the header with the true cost, which is not sent. A handler that streams may set
-// that header after the body. The handler's ResponseWriter can still flush, hijack, push, notify of
-// a closed connection and be controlled by http.ResponseController as before. All other requests
-// are served with the writer that came in, untouched.
+// If a policy settles costs, refunds or limits concurrency, the middleware watches the response for
+// its status, its length and the header with the true cost, which is not sent. A handler that
+// streams may set that header after the body. The handler's ResponseWriter still supports flushing,
+// hijacking, pushing, notification of closed connections, and http.ResponseController as before.
+// All other requests are served with the original writer.
 //
-// The status is the one that was sent, also if the handler panics afterwards, and 500 if it panics
-// before. A 5xx counts as 499 if the client has hung up by then: nobody has a request refunded by
-// leaving.
+// The status is the one that was sent, even if the handler panics afterwards, or 500 if the handler
+// panics before sending one. A 5xx counts as 499 if the client has disconnected by then, so that
+// clients cannot get a refund by disconnecting.
 //
-// While such a request is served, a client that takes nothing of the response for 30 seconds
-// ([WithSendTimeout]) has it cut off: a client that does not read loses its place. The handler's
-// write fails, and when the handler returns, the middleware panics with [http.ErrAbortHandler]. A
-// handler with nothing to send may be silent for any time. Where the [http.ResponseWriter] has no
-// write deadlines, the place is given back after another 30 seconds though the handler still waits.
-// What the middleware cannot bound is the server's: how long the body of a request takes
-// (ReadTimeout, or a read deadline of the handler's own), a connection of HTTP/2 of which nothing
-// is read (WriteByteTimeout of its HTTP2Config), and connections that were hijacked.
+// While such a request is served, its response is cut off if the client reads nothing for 30
+// seconds ([WithSendTimeout]): a client that does not read loses its place. The handler's write
+// fails, and when the handler returns, the middleware panics with [http.ErrAbortHandler]. A handler
+// with nothing to send may pause for any time. If the [http.ResponseWriter] does not support write
+// deadlines, the place is given back after another 30 seconds even if the handler is still blocked.
+// The server must bound what the middleware cannot: how long the body of a request takes to arrive
+// (ReadTimeout, or a read deadline that the handler sets), HTTP/2 connections from which the client
+// reads nothing (WriteByteTimeout of its HTTP2Config), and hijacked connections.
 //
-// The end of such a response waits until the store has taken note, for one second at most if it is
-// silent. A place that could not be given back expires, and so does a charge that could not be
-// corrected.
+// The end of such a response waits until the store has recorded the outcome, for at most one second
+// if the store does not respond. A place that could not be given back expires, and so does a charge
+// that could not be corrected.
 package httplimit

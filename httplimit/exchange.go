@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// exchange is a request and its answer. It is used again, so no response points into it.
+// exchange is a request and its answer. Exchanges are reused, so no response may point into one.
 type exchange struct {
 	*responder
 	request *http.Request
@@ -19,13 +19,14 @@ type exchange struct {
 	shown   *policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
-	unread  error         // why the body could not be read, if something was to be found in it
-	head    []byte        // the beginning of the body, if that was read to estimate the request's usage
-	rest    io.ReadCloser // what follows it
-	whole   bool          // nothing does
-	// rules are the texts of the rules that are enforced, in the order of the verdict's results.
+	unread  error         // why the body could not be read, if it had to be
+	head    []byte        // the beginning of the body, if read to estimate usage
+	rest    io.ReadCloser // the body after head
+	whole   bool          // head is the whole body
+	// rules are the texts of the enforced rules, in the order of the verdict's results.
 	rules []*ruleText
-	// rule, limit and state are what matters most to the client; rule is nil without limits.
+	// rule, limit and state belong to the limit that matters most to the client; rule is nil if
+	// there is none.
 	rule  *ruleText
 	limit *limitText
 	state stint.State
@@ -58,7 +59,7 @@ func (f *responder) begin(r *http.Request) *exchange {
 	return x
 }
 
-// handler returns a handler that has an exchange for every request.
+// handler returns a handler that calls handle with an exchange for every request.
 func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := f.begin(r)
@@ -67,8 +68,8 @@ func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Re
 	})
 }
 
-// end keeps the exchange for another request. The verdict is kept too, unless somebody may still
-// look at it, who has it from [FromContext].
+// end releases the exchange for another request. The verdict is reused too, unless it was passed to
+// the handler, which may keep it after [FromContext].
 func (x *exchange) end() {
 	if x.shares {
 		x.v = nil
@@ -83,7 +84,7 @@ func (x *exchange) end() {
 // Claim implements the Claims of [policy.Input].
 func (x *exchange) Claim(name string) string { return x.claims(x.request, name) }
 
-// describe looks up what there is to say of the rules that a request was judged by.
+// describe sets the headers to show, and the texts of the rules that the request was judged by.
 func (x *exchange) describe() {
 	set := x.v.Set
 	x.shown = x.headers
@@ -98,9 +99,9 @@ func (x *exchange) describe() {
 	x.rules = text.of(x.v.Results, x.ruleRoom[:0])
 }
 
-// findDecisive finds the state that [stint.Decision.Decisive] does, and what there is to say of its
-// limit. But a limit without a window comes after those with one unless it denies: that few places
-// are left is soon over, and nobody knows when.
+// findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit. But
+// unless it denies, a limit without a window ranks below limits with one: a shortage of places ends
+// soon, at a time that cannot be predicted.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
@@ -121,14 +122,14 @@ func (x *exchange) findDecisive() {
 func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 	for i, t := range x.rules {
 		r := &x.v.Results[i]
-		for k := range min(len(r.Usages), len(t.limits)) { // a store may answer anything
+		for k := range min(len(r.Usages), len(t.limits)) { // a store may return too few or too many
 			f(t, &t.limits[k], r.State(k))
 		}
 	}
 }
 
-// serve lets the handler answer. If something is to be done with the outcome, it is done once, and
-// also if the handler panics: the panic goes on.
+// serve calls the handler. Finish, unless nil, is called once with the outcome, even if the handler
+// panics; the panic then continues.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler, finish func(policy.Outcome)) {
 	if x.shares {
 		r = r.WithContext(context.WithValue(r.Context(), verdictKey{}, x.v))
@@ -154,15 +155,15 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(rec.wrapped(), r)
 	rec.returned = true
 	if rec.watch.Ended() {
-		panic(http.ErrAbortHandler) // else half a response could look like a whole one
+		panic(http.ErrAbortHandler) // else a truncated response could look complete
 	}
 }
 
 type verdictKey struct{}
 
-// FromContext returns the verdict on the request that a handler serves, if its middleware was made
-// [WithVerdict]. It must not be changed. Under [By] it has the Decision, a result for each key and
-// the Cost, and nothing else: there is no configuration, so that Set is nil and Tier is "".
+// FromContext returns the verdict on the request that a handler serves, if the middleware has the
+// option [WithVerdict]. The verdict must not be changed. Under [By] it has only the Decision, a
+// result for each key and the Cost: there is no configuration, so Set is nil and Tier is "".
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(verdictKey{}).(*policy.Verdict)
 	return v, ok

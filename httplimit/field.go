@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// maxField is the longest body in bytes in which [FormField] and [JSONField] look.
+// maxField is the maximum length in bytes of a body that [FormField] and [JSONField] search.
 const maxField = 64 << 10
 
-// FormField tells requests apart by a field of a form that they post, such as the account of a
-// login. It reads up to 64 KiB of the body, and puts them back for the handler. The key holds a
-// hash of the value without spaces around it and in lower case. The form is of the type
-// application/x-www-form-urlencoded; see [JSONField] for the other common one.
+// FormField distinguishes requests by a field of a form that they post, such as the account of a
+// login. It reads up to 64 KiB of the body, and puts them back for the handler. The key contains a
+// hash of the value, in lower case and without surrounding spaces. The form must have the type
+// application/x-www-form-urlencoded; see [JSONField] for the other common type.
 //
-// All requests where the field cannot be told share one key: those with another method than POST,
-// PUT and PATCH, with another type of body, with a longer or a compressed one, with no such field,
-// and with several, in any case and also in the query. So no client avoids the limit of an account
-// with a request that the application reads in another way. Use it for the handler of the form
-// alone.
+// All requests whose field cannot be determined share one key: those with a method other than POST,
+// PUT and PATCH, with another type of body, with a longer or compressed body, without such a field,
+// and with several such fields, compared without regard to case and including the query. So a
+// client cannot evade the limit of an account with a request that the application reads in another
+// way. Use FormField only for the handler of the form.
 //
-// Values that only the application takes for the same account have different keys, such as other
-// forms of Unicode, or dots in the address of a mailbox: for these, write a KeyFunc.
+// Values that only the application considers equal have different keys, such as other forms of
+// Unicode, or dots in the address of a mailbox: for these, write a KeyFunc.
 //
-// The server's ReadTimeout bounds how long a body may take to arrive. Without a name it returns nil,
-// which [By] refuses.
+// The server's ReadTimeout bounds how long a body may take to arrive. If name is empty, FormField
+// returns nil, which [By] rejects.
 func FormField(name string) KeyFunc {
 	return field(name, func(r *http.Request, body []byte) (found []string) {
 		switch r.Method {
@@ -56,9 +56,9 @@ func FormField(name string) KeyFunc {
 	})
 }
 
-// JSONField is [FormField] for a member of the object that a body in JSON holds, whatever its
-// Content-Type and the method: a string or a whole number. Like encoding/json it takes no notice of
-// case in names. It does not look at the query.
+// JSONField is like [FormField] for a member of the object in a JSON body, regardless of
+// Content-Type and method. The value must be a string or a whole number. Like encoding/json, it
+// ignores case in names. It does not read the query.
 func JSONField(name string) KeyFunc {
 	return field(name, func(_ *http.Request, body []byte) (found []string) {
 		in := json.NewDecoder(bytes.NewReader(body))
@@ -98,7 +98,7 @@ func JSONField(name string) KeyFunc {
 	})
 }
 
-// field makes a key of the only value that find finds in a body.
+// field makes a key from the value that find finds in a body, if it finds exactly one.
 func field(name string, find func(r *http.Request, body []byte) []string) KeyFunc {
 	if name == "" {
 		return nil
@@ -117,7 +117,7 @@ func field(name string, find func(r *http.Request, body []byte) []string) KeyFun
 	}
 }
 
-// peekBody returns the first maxField + 1 bytes of a body, or what could be read of it, and puts
+// peekBody returns the first maxField + 1 bytes of a body, or as many as could be read, and puts
 // them back.
 func peekBody(r *http.Request) []byte {
 	if r.Body == nil {
@@ -127,7 +127,7 @@ func peekBody(r *http.Request) []byte {
 	rest := io.Reader(r.Body)
 	switch {
 	case err != nil:
-		rest = failed{err} // again, for the handler
+		rest = failed{err} // returned again to the handler
 	case len(head) <= maxField:
 		rest = http.NoBody
 	}

@@ -17,18 +17,18 @@ import (
 //
 //	r.Use(httplimit.By(userOf, stint.PerMinute(100), stint.PerDay(5000)))
 //
-// Each request costs one unit of every limit, or what [WithCost] says. Limits that differ from
-// caller to caller come from [WithLimits], and [AndBy] counts a request by a second key as well.
-// The key says whose requests are counted together; it has no default, because if it were left out
-// by mistake, everyone would share one count. Use [ClientIP], [Header], [FirstOf], [Everyone] or a
-// function of your own. Under a concurrency limit, see [stint.AtOnce], a request keeps its place
-// until the handler returns.
+// Each request costs one unit of every limit, unless [WithCost] sets another cost. Limits that
+// differ between callers come from [WithLimits], and [AndBy] counts a request by a second key as
+// well. Requests with equal keys are counted together. The key has no default, because if it were
+// left out by mistake, everyone would share one count. Use [ClientIP], [Header], [FirstOf],
+// [Everyone] or a function of your own. Under a concurrency limit, see [stint.AtOnce], a request
+// keeps its place until the handler returns.
 //
 // The options are one or more limits, other options of package stint such as [stint.WithBans], and
-// those of this package. Without [WithStore] the requests are counted in the memory of this
-// process, and every call of By counts by itself, in 64 MiB at most: when that is full, the keys
-// with the most left of their limits are evicted first. All handlers behind one returned middleware
-// count together.
+// options of this package. Without [WithStore] the requests are counted in the memory of this
+// process. Each call of By then has separate counts, in 64 MiB at most: when that is full, the keys
+// with the most left of their limits are evicted first. All handlers wrapped by one returned
+// middleware share its counts.
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
 func By(key KeyFunc, options ...stint.ByOption) func(http.Handler) http.Handler {
@@ -41,8 +41,8 @@ func By(key KeyFunc, options ...stint.ByOption) func(http.Handler) http.Handler 
 	return limit
 }
 
-// NewBy is [By] for programs whose keys, limits or store come from a configuration: mistakes are
-// returned, in one [*stint.InvalidError].
+// NewBy is like [By] for programs whose keys, limits or store come from a configuration: it returns
+// all mistakes in one [*stint.InvalidError] instead of panicking.
 func NewBy(key KeyFunc, options ...stint.ByOption) (func(http.Handler) http.Handler, error) {
 	l, err := newLimit(key, options)
 	if err != nil {
@@ -60,31 +60,31 @@ func NewBy(key KeyFunc, options ...stint.ByOption) (func(http.Handler) http.Hand
 //
 //	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
 //
-// Behind a proxy or a load balancer all requests come from its address: use By and ClientIP with
-// the addresses to trust.
+// Behind a proxy or a load balancer all requests come from the proxy's address: use By, and
+// ClientIP with the addresses of the proxies to trust.
 func ByIP(options ...stint.ByOption) func(http.Handler) http.Handler {
 	return By(ClientIP(), options...)
 }
 
-// limit is shared by the handlers of one middleware.
+// limit is the state that the handlers of one middleware share.
 type limit struct {
 	*responder
 	*bykey.Limits
 	counts []*count
 }
 
-// count is one of the counts of a request: that of [By], or of an [AndBy].
+// count is one of the counts of a request: from [By] or from an [AndBy].
 type count struct {
 	name    string
 	key     KeyFunc
 	options []stint.Option
-	limits  func(*http.Request) []stint.Limit // nil: those in options
+	limits  func(*http.Request) []stint.Limit // nil: the limits in options
 	cost    func(*http.Request) int64         // nil: 1
 	texts   ruleTexts
 	errs    []error // mistakes in the options
 }
 
-// newLimit reports every mistake.
+// newLimit returns the state of a middleware, or an error that joins every mistake.
 func newLimit(key KeyFunc, options []stint.ByOption) (*limit, error) {
 	b := &by{count: &count{key: key}, responder: newResponder()}
 	for _, o := range options {
@@ -94,7 +94,7 @@ func newLimit(key KeyFunc, options []stint.ByOption) (*limit, error) {
 		case stint.Option:
 			b.options = append(b.options, o)
 		case nil:
-			b.options = append(b.options, nil) // which stint.New reports
+			b.options = append(b.options, nil) // stint.New reports it
 		default:
 			b.errs = append(b.errs, fmt.Errorf("unknown option %T; want those of packages stint and httplimit", o))
 		}
@@ -143,7 +143,7 @@ func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next
 	x.serve(w, r, next, l.Follow(r.Context(), x.v))
 }
 
-// ask appends what a request asks of each part. After an error the last one has no key.
+// ask appends the question of a request to each part. After an error, the last one has no key.
 func (l *limit) ask(asks []bykey.Ask, r *http.Request) ([]bykey.Ask, error) {
 	for i := range l.counts {
 		p := l.counts[i]
@@ -164,7 +164,7 @@ func (l *limit) ask(asks []bykey.Ask, r *http.Request) ([]bykey.Ask, error) {
 	return asks, nil
 }
 
-// describe appends what there is to say of the results.
+// describe appends the texts of the results.
 func (l *limit) describe(results []policy.Result, to []*ruleText) []*ruleText {
 	for i := range results {
 		r := &results[i]

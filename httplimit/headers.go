@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// The header fields that answers set, in the form in which http.Header keeps them.
+// The header fields that answers set, in canonical form, as http.Header has them.
 const (
 	fieldLimit           = "X-Ratelimit-Limit"
 	fieldRemaining       = "X-Ratelimit-Remaining"
@@ -29,34 +29,34 @@ const (
 	fieldNoSniff         = "X-Content-Type-Options"
 )
 
-// drafted is the most header fields of an answer that change from one to the next.
+// drafted is the maximum number of header fields per answer whose values change between answers.
 const drafted = 8
 
-// draft is a text that is divided into header fields: all those that change from one answer to the
-// next are one string, and their values one list: two allocations.
+// draft collects the header fields whose values change between answers. Their values are parts of
+// one string, in one slice: two allocations in all.
 type draft struct {
 	text  []byte
 	parts []part
-	// resets are values of fieldReset that were drafted, by the last bits of their numbers.
+	// resets caches drafted values of fieldReset, by the last bits of their numbers.
 	resets [16]struct {
 		number int64
 		value  []string
 	}
 }
 
-// part is a header field and where its value ends in the text.
+// part is a header field and the end of its value in the text.
 type part struct {
 	field  string
 	end    int
-	number int64 // if it is one
+	number int64 // set if the value is a number
 }
 
 func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 
-// endField makes all of the text since the last field the value of another.
+// endField makes the text since the last field the value of field f.
 func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
-// number sets a header field to a number if it is small, and drafts it otherwise.
+// number sets a header field to a number if the number is small, and drafts it otherwise.
 func (d *draft) number(h http.Header, f string, n int64) {
 	if uint64(n) < smallNumbers {
 		h[f] = decimals[n : n+1 : n+1]
@@ -66,9 +66,9 @@ func (d *draft) number(h http.Header, f string, n int64) {
 	d.parts = append(d.parts, part{f, len(d.text), n})
 }
 
-// setReset is number for the time of a reset. Those who are allowed within a second by limits with
-// the same window share it, and those who are denied share a few, so an earlier value often serves
-// again.
+// setReset is like number for the time of a reset. Requests allowed within one second by limits
+// with the same window have the same reset time, and denied requests share a few, so an earlier
+// value can often be reused.
 func (d *draft) setReset(h http.Header, n int64) {
 	if r := &d.resets[n&15]; n > 0 && n == r.number {
 		h[fieldReset] = r.value
@@ -77,7 +77,7 @@ func (d *draft) setReset(h http.Header, n int64) {
 	d.number(h, fieldReset, n)
 }
 
-// setDrafted sets the drafted header fields, which live as long as the response.
+// setDrafted sets the drafted header fields. Their memory lives as long as the response.
 func (d *draft) setDrafted(h http.Header) {
 	if len(d.parts) == 0 {
 		return
@@ -96,8 +96,8 @@ func (d *draft) setDrafted(h http.Header) {
 	d.clear()
 }
 
-// setFixed sets a header field to a value that does not change, or removes it if there is none. All
-// answers share the value: whoever finds it in a header may replace it, but must not write into it.
+// setFixed sets a header field to a value that does not change, or removes it if the value is nil.
+// All answers share the value: other code may replace it in a header, but must not write into it.
 func setFixed(h http.Header, f string, value []string) {
 	if value == nil {
 		delete(h, f)
@@ -113,10 +113,11 @@ var (
 	noSniff = fixed("nosniff")
 )
 
-// smallNumbers is how many numbers have values that answers share: those of most limits and waits.
+// smallNumbers is the number of small numbers whose values answers share. They cover most limits
+// and waits.
 const smallNumbers = 1000
 
-// decimals are the values of small numbers. A denial by the X fields allocates nothing for them.
+// decimals are the values of small numbers. A denial with X fields does not allocate them.
 var decimals = func() (all [smallNumbers]string) {
 	for n := range all {
 		all[n] = strconv.Itoa(n)
@@ -124,7 +125,7 @@ var decimals = func() (all [smallNumbers]string) {
 	return all
 }()
 
-// fixed is a value for setFixed.
+// fixed returns a value for setFixed.
 func fixed(value string) []string {
 	if value == "" {
 		return nil
@@ -132,8 +133,8 @@ func fixed(value string) []string {
 	return []string{value}
 }
 
-// setHeaders sets those header fields about limits whose values are fixed, and drafts the others;
-// setDrafted sets them. The seconds are those of Retry-After.
+// setHeaders sets the header fields about limits whose values are fixed, and drafts the others;
+// setDrafted sets those. Seconds is the value of Retry-After.
 func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	if !x.shown.OmitX || !x.v.Decision.Allowed {
 		x.findDecisive()
@@ -146,7 +147,8 @@ func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	}
 }
 
-// setX is the X fields. They show the limit that matters most, and replace those of outer layers.
+// setX sets the X fields. They show the limit that matters most, and replace fields of outer
+// layers.
 func (x *exchange) setX(h http.Header, seconds int64) {
 	var degraded []string
 	if x.v.Decision.Degraded {
@@ -183,12 +185,12 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	}
 }
 
-// maxPolicies is the longest RateLimit-Policy with all limits, in bytes. With more, the two fields
-// show the decisive limit only: proxies refuse answers with large headers, nginx by default those
-// above 4 KiB, and take one of forward-auth for an outage.
+// maxPolicies is the maximum length in bytes of a RateLimit-Policy with all limits. Beyond it, the
+// two fields show only the decisive limit: proxies reject responses with large headers, nginx by
+// default above 4 KiB, and treat such a response of forward-auth as an outage.
 const maxPolicies = 512
 
-// setDraft11 is RateLimit and RateLimit-Policy.
+// setDraft11 sets RateLimit and RateLimit-Policy.
 func (x *exchange) setDraft11(h http.Header) {
 	size := 0
 	for _, r := range x.rules {
@@ -220,7 +222,7 @@ func (x *exchange) setDraft11(h http.Header) {
 	x.endField(fieldRateLimit)
 }
 
-// setDecisive is setDraft11 for the limit that matters most.
+// setDecisive is like setDraft11 for only the limit that matters most.
 func (x *exchange) setDecisive() {
 	if x.findDecisive(); x.rule == nil {
 		return
@@ -232,8 +234,8 @@ func (x *exchange) setDecisive() {
 }
 
 // appendItem appends an item of RateLimit. The effective window of a limit that denies is the time
-// until it has room, and that of any other the time until it is unused: a client that spreads what
-// is left over it is never denied.
+// until it has room. For any other limit, it is the time until the limit is unused: a client that
+// spreads the remaining units over that time is never denied.
 func appendItem(b []byte, l *limitText, s stint.State) []byte {
 	b = append(b, l.item...)
 	b = strconv.AppendInt(b, quota(s.Remaining()), 10)

@@ -13,25 +13,25 @@ import (
 	"github.com/stint-limiter/stint/internal/clientip"
 )
 
-// KeyFunc says whose request it is: requests with equal keys are counted together. By convention a
-// key is "type:identifier". One that begins with a zero byte is a mistake.
+// KeyFunc returns the key of a request: requests with equal keys are counted together. By
+// convention a key is "type:identifier". A key must not begin with a zero byte.
 //
-// The empty key means that the request does not say. It is never counted: [By] treats it as
-// [ErrNoKey], because otherwise all those who leave out a header would share one bucket. See
-// [FirstOf] for what to do about them.
+// The empty key means that the request has no key. Such a request is not counted: [By] answers it
+// with [ErrNoKey], because otherwise all clients that omit a header would share one bucket. See
+// [FirstOf] for a key that such requests have.
 //
-// Whatever a key is made of should be verified, or at least be hard to make up: who can choose the
-// key has as many buckets as they like.
+// Keys should be made of verified data, or at least of data that is hard to make up: anyone who can
+// choose the key gets as many buckets as they like.
 type KeyFunc func(*http.Request) string
 
-// ErrNoKey is what the handler of [WithError] is given for a request that has no key.
+// ErrNoKey is the error that the handler of [WithError] receives for a request without a key.
 var ErrNoKey = errors.New("httplimit: the request has no key to count it by; give FirstOf a key that every request has")
 
-// ClientIP tells clients apart by their address: all of an IPv4 address, the first 64 bits of an
-// IPv6 address, and the IPv4 address that an IPv6 address of NAT64, 6to4 or Teredo carries. It
-// takes X-Forwarded-For into account only as far as it was written by trusted proxies: addresses,
-// networks, and the words "loopback", "private" and "unix". Without any the client is the peer,
-// whatever the header says. A peer without an address that names no client has no key.
+// ClientIP distinguishes clients by their address: all of an IPv4 address, the first 64 bits of an
+// IPv6 address, or the IPv4 address embedded in an IPv6 address of NAT64, 6to4 or Teredo. It uses
+// X-Forwarded-For only as far as it was written by trusted proxies, which are given as addresses,
+// networks, and the words "loopback", "private" and "unix". If there are none, the client is the
+// peer, regardless of the header. A peer that has no address and names no client has no key.
 //
 // ClientIP panics if an entry is none of these. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
@@ -42,8 +42,8 @@ func ClientIP(trusted ...string) KeyFunc {
 	return key
 }
 
-// NewClientIP is [ClientIP] for proxies that come from a configuration: the error lists every entry
-// that is invalid.
+// NewClientIP is like [ClientIP] for proxies that come from a configuration: the error lists every
+// invalid entry.
 func NewClientIP(trusted ...string) (KeyFunc, error) {
 	key, err := clientip.Key(trusted)
 	if err != nil {
@@ -52,12 +52,12 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 	return func(r *http.Request) string { return key(clientip.PeerOf(r), r.Header) }, nil
 }
 
-// Header tells clients apart by a request header, such as an API key. The key holds a hash of its
-// value, which may be a secret. A request without it has no key. Without a name it returns nil,
-// which [By] refuses.
+// Header distinguishes clients by a request header, such as an API key. The key contains a hash of
+// the header's value, which may be a secret. A request without the header has no key. If name is
+// empty, Header returns nil, which [By] rejects.
 //
-// Anybody can write a header. Use it where something in front has verified it, or beside a limit by
-// [ClientIP].
+// Clients can send any header. Use Header only where a proxy or middleware in front has verified
+// it, or together with a limit by [ClientIP].
 func Header(name string) KeyFunc {
 	if name == "" {
 		return nil
@@ -73,17 +73,17 @@ func Header(name string) KeyFunc {
 	}
 }
 
-// hashed is a value that may be a secret, as a key holds it.
+// hashed returns a hash of a value that may be a secret, for use in a key.
 func hashed(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return hex.EncodeToString(sum[:16])
 }
 
-// FirstOf is the first of the keys that a request has:
+// FirstOf returns a KeyFunc that returns the first key that a request has:
 //
 //	FirstOf(Header("X-API-Key"), ClientIP())
 //
-// It returns nil, which [By] refuses, if there is no key or one that is nil.
+// FirstOf returns nil, which [By] rejects, if keys is empty or one of them is nil.
 func FirstOf(keys ...KeyFunc) KeyFunc {
 	if len(keys) == 0 || slices.ContainsFunc(keys, func(k KeyFunc) bool { return k == nil }) {
 		return nil
@@ -98,12 +98,12 @@ func FirstOf(keys ...KeyFunc) KeyFunc {
 	}
 }
 
-// Everyone has all requests share one count, on purpose: to protect what is behind the handler
-// rather than to be fair. It is never banned.
+// Everyone makes all requests share one count intentionally: it protects the server behind the
+// handler, without fairness between clients. The key is never banned.
 func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is what the key of all callers is in this process. No caller knows it: one whose name is
-// that of the subject must not be counted with everyone, nor escape bans.
+// everyone is the key of [Everyone] in this process. It is secret: a caller whose name is the
+// subject of all callers must not be counted with everyone, nor escape bans.
 var everyone = bykey.Everyone + rand.Text()

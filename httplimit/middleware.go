@@ -7,12 +7,12 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// New returns middleware that lets a guard judge every request: what is allowed goes on to the
-// handler, with header fields that show what is left; the rest is answered with 429, or with 503
-// because the store cannot be reached.
+// New returns middleware in which a guard judges every request. Allowed requests are passed to the
+// handler, with header fields that show what is left of the limits. Other requests are answered
+// with 429, or with 503 if the store cannot be reached.
 //
-// It takes any router whose middleware is a func(http.Handler) http.Handler. Put it behind what
-// authenticates requests if tiers depend on that ([WithClaims]), and in front of what is expensive.
+// It works with any router whose middleware is a func(http.Handler) http.Handler. Put it after
+// authentication if tiers depend on that ([WithClaims]), and before expensive work.
 //
 // New panics if the guard is nil.
 func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Handler {
@@ -31,7 +31,7 @@ func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Ha
 	}
 }
 
-// judge lets a guard decide on a request, and serves it if it is allowed.
+// judge has a guard decide on a request, and serves the request if it is allowed.
 func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	x.writer = w
 	in := &x.in

@@ -13,17 +13,18 @@ import (
 	"github.com/stint-limiter/stint/internal/retryafter"
 )
 
-// pause is what an API says about its limits in a response.
+// pause is the pause that a response asks for.
 type pause struct {
-	// wait is how long not to call; 0 if it may be called at once.
+	// wait is the time until the API may be called again; 0 if at once.
 	wait time.Duration
-	// again says that the request was refused for coming too early. It may be repeated.
+	// again reports that the request was refused for coming too early. It may be repeated.
 	again bool
 }
 
-// readPause reads what a response says. Dates are measured against the response's own if it has
-// one, so that our clock does not matter, else against now. What a cache has kept is as old as its
-// Age says, and may be over. Anything else is ignored. No pause is longer than [stint.MaxWindow].
+// readPause reads the pause that a response asks for. Dates are measured against the response's own
+// Date if it has one, so that the local clock does not matter, else against now. The age of a
+// cached response, from its Age field, is subtracted, so that its pause may be over. Other fields
+// are ignored. No pause is longer than [stint.MaxWindow].
 func readPause(resp *http.Response, now time.Time) pause {
 	h := resp.Header
 	age := ageOf(h)
@@ -33,7 +34,7 @@ func readPause(resp *http.Response, now time.Time) pause {
 	}
 	refused := resp.StatusCode == http.StatusTooManyRequests
 	if refused || resp.StatusCode == http.StatusServiceUnavailable {
-		// It is for this very refusal: what is at about quotas beside it does not count.
+		// Retry-After applies to this refusal: fields about quotas are ignored.
 		if wait := retryAfter(h, at) - age; wait > 0 {
 			return pause{wait: wait, again: true}
 		}
@@ -45,13 +46,14 @@ func readPause(resp *http.Response, now time.Time) pause {
 	return pause{wait: wait, again: refused}
 }
 
-// ageOf is how long ago the response was made, as far as caches say.
+// ageOf returns the age of a response, according to its Age field.
 func ageOf(h http.Header) time.Duration {
 	s, _ := plainNumber(h.Get("Age"))
 	return pauseOf(s)
 }
 
-// retryAfter reads the fields of a refusal: of two the more exact one, unless it says nothing.
+// retryAfter reads the fields of a refusal. It prefers the more exact one, unless that has no
+// value.
 func retryAfter(h http.Header, at time.Time) time.Duration {
 	if ms, ok := plainNumber(h.Get("Retry-After-Ms")); ok && ms > 0 {
 		return pauseOf(ms / 1000)
@@ -66,7 +68,7 @@ func retryAfter(h http.Header, at time.Time) time.Duration {
 	return 0
 }
 
-// quotaReset returns the longest time until a quota of which nothing is left is renewed.
+// quotaReset returns the longest time until an exhausted quota is renewed.
 func quotaReset(h http.Header, at time.Time) time.Duration {
 	pause := rateLimit(h.Values("RateLimit"))
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
@@ -85,7 +87,7 @@ func quotaReset(h http.Header, at time.Time) time.Duration {
 	return pause
 }
 
-// modelQuotas are the fields of APIs of language models, which have several quotas.
+// modelQuotas are the fields of language model APIs, which have several quotas.
 var modelQuotas = []struct{ left, reset string }{
 	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
 	{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
@@ -95,7 +97,7 @@ var modelQuotas = []struct{ left, reset string }{
 	{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
 }
 
-// untilRenewed reads a time such as 6m0s or 120ms, a number of seconds, or a date of RFC 3339.
+// untilRenewed parses a duration such as 6m0s or 120ms, a number of seconds, or an RFC 3339 date.
 func untilRenewed(text string, at time.Time) time.Duration {
 	if reset, ok := plainNumber(text); ok {
 		return untilReset(reset, at)
@@ -109,12 +111,12 @@ func untilRenewed(text string, at time.Time) time.Duration {
 	return 0
 }
 
-// rateLimit reads the structured field: a list of quotas, each with what remains and the seconds to
-// its reset, such as
+// rateLimit parses the structured field: a list of quotas, each with the remaining units and the
+// seconds until its reset, such as
 //
 //	"burst";r=0;t=30, "daily";r=4711;t=36000
 //
-// or, as drafts before the eighth had it, one quota as a dictionary:
+// or, as in drafts before the eighth, one quota as a dictionary:
 //
 //	limit=100, remaining=0, reset=30
 func rateLimit(values []string) (pause time.Duration) {
@@ -143,7 +145,7 @@ func valueOf(d *httpsfv.Dictionary, key string) any {
 	return item.Value
 }
 
-// whenEmpty returns the seconds to a reset if they are a number, and nothing remains.
+// whenEmpty returns the time until a reset if nothing remains and the reset is a number of seconds.
 func whenEmpty(left, reset any) time.Duration {
 	if n, ok := left.(int64); !ok || n != 0 {
 		return 0
@@ -155,14 +157,15 @@ func whenEmpty(left, reset any) time.Duration {
 	return pauseOf(float64(seconds))
 }
 
-// Above these a reset is no number of seconds but an instant, in seconds since the Unix epoch or in
-// milliseconds: the 9th of September 2001. A pause of that length would be 30 years.
+// At or above these values, a reset is not a number of seconds to wait but an instant, in seconds
+// or milliseconds since the Unix epoch: 1e9 seconds is September 9, 2001. As a pause, it would be
+// 30 years.
 const (
 	epochSeconds      = 1e9
 	epochMilliseconds = 1e12
 )
 
-// untilReset is the time to a reset that has three forms.
+// untilReset returns the time until a reset given in one of three forms.
 func untilReset(reset float64, at time.Time) time.Duration {
 	switch {
 	case reset >= epochMilliseconds:
@@ -174,7 +177,8 @@ func untilReset(reset float64, at time.Time) time.Duration {
 	return pauseOf(reset)
 }
 
-// plainNumber reads digits, and a fraction that some send: no sign, no exponent, no "Infinity".
+// plainNumber parses digits with an optional fraction, which some APIs send: no sign, no exponent,
+// no "Infinity".
 func plainNumber(text string) (float64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Trim(text, "0123456789.") != "" {
@@ -184,7 +188,7 @@ func plainNumber(text string) (float64, bool) {
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0, false
 	}
-	return n, true // out of range it is infinite
+	return n, true // infinite if out of range
 }
 
 func pauseOf(seconds float64) time.Duration {

@@ -13,24 +13,24 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// recorder is a ResponseWriter that sees what becomes of a request: the status, the length of the
-// body, and what the response says of its true cost. What it wraps stays within reach of
-// [http.ResponseController].
+// recorder is a ResponseWriter that records the outcome of a request: the status, the length of the
+// body, and the true cost that the response tells. [http.ResponseController] can still reach the
+// wrapped writer.
 type recorder struct {
 	http.ResponseWriter
 	costHeader string       // "" if there is none
-	noBody     bool         // what is written is not sent
-	unread     bool         // the client did not send what it announced
-	meter      policy.Meter // reads what the response says of its usage; nil if it is not read
+	noBody     bool         // the body is not sent
+	unread     bool         // the client did not send its whole body
+	meter      policy.Meter // reads the usage from the response; nil if it is not read
 
 	watch    stall.Watch
 	status   int
 	bytes    int64
 	cost     string
-	returned bool // the handler has, and did not panic
+	returned bool // the handler returned without panicking
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap returns the wrapped writer, for [http.ResponseController].
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -60,7 +60,7 @@ func (r *recorder) WriteString(s string) (sent int, err error) {
 	return r.send(len(s), func(from, to int) (int, error) { return io.WriteString(r.ResponseWriter, s[from:to]) })
 }
 
-// send writes so many bytes of the body in pieces, each of which has its time.
+// send writes size bytes of the body in pieces, each with its own time limit.
 func (r *recorder) send(size int, write func(from, to int) (int, error)) (sent int, err error) {
 	r.begin()
 	for {
@@ -77,8 +77,8 @@ func (r *recorder) send(size int, write func(from, to int) (int, error)) (sent i
 	}
 }
 
-// ReadFrom implements [io.ReaderFrom]: the writer sees a file itself, so that it can go from the
-// disk to the network by the shortest way. An empty or broken source begins no response.
+// ReadFrom implements [io.ReaderFrom]: it passes a file to the wrapped writer, so that the kernel
+// can copy it from disk to network. An empty or failing source does not start a response.
 func (r *recorder) ReadFrom(source io.Reader) (total int64, err error) {
 	if r.status == 0 {
 		r.takeCost()
@@ -117,7 +117,7 @@ func (r *recorder) readFrom(w io.ReaderFrom, source io.Reader) (int64, error) {
 	return n, err
 }
 
-// isRegular reports whether a source is a file that never keeps anybody waiting.
+// isRegular reports whether a source is a regular file, whose reads never block for long.
 func isRegular(source io.Reader) bool {
 	file, ok := source.(*os.File)
 	if !ok {
@@ -127,7 +127,8 @@ func isRegular(source io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// watchedReader is what a response is copied from. Its time is not the client's fault.
+// watchedReader is the source of a response that is copied. The watch does not run while it reads,
+// because that time is not the client's.
 type watchedReader struct {
 	io.Reader
 	watch *stall.Watch
@@ -142,7 +143,7 @@ func (r *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// FlushError is for [http.ResponseController].
+// FlushError flushes the response, for [http.ResponseController].
 func (r *recorder) FlushError() error {
 	before := r.status
 	r.begin()
@@ -155,7 +156,7 @@ func (r *recorder) FlushError() error {
 	return err
 }
 
-// begin is the first of the body, which sends the header.
+// begin records the beginning of the body, which sends the header.
 func (r *recorder) begin() {
 	if r.status == 0 {
 		r.takeCost()
@@ -170,8 +171,8 @@ func (r *recorder) meterHeader() {
 	}
 }
 
-// meterBody takes a piece of the body after it was sent, so that nothing waits for it. What could
-// not be sent was used all the same.
+// meterBody passes a piece of the body to the meter after it was sent, so that the client does not
+// wait for the meter. A piece that could not be sent was used all the same.
 func (r *recorder) meterBody(p []byte) {
 	if r.meter != nil && !r.noBody {
 		_, _ = r.meter.Write(p) // never fails
@@ -191,11 +192,11 @@ func (r *recorder) takeCost() {
 	}
 }
 
-// outcome is what became of the request in whose context it was served. A panic has the status that
-// was sent before, else
-// 500. A failure is the client's own if it has hung up, or did not send its body: who could make a
-// request fail could have it refunded.
-// A cost may also be set after the body, when it is known: it is not sent as a trailer either.
+// outcome returns the outcome of a request, which was served with ctx. A handler that panicked has
+// the status that it sent before, else 500. A failure is attributed to the client if it has
+// disconnected or did not send its body: otherwise a client that can make a request fail could get
+// a refund. The cost may also be set after the body, when it is known; it is not sent as a trailer
+// either.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
 	if r.meter != nil {

@@ -6,9 +6,10 @@ import (
 	"net/http"
 )
 
-// wrapped returns the recorder with exactly those interfaces that the writer has and that handlers
-// ask for by their type, beside those that [http.ResponseController] finds: one that cannot flush
-// must not look as if it could. CloseNotify and Push need no such care, so every recorder has them.
+// wrapped returns the recorder with exactly those interfaces of the writer that handlers find by
+// type assertion: a writer that cannot flush must not look as if it could. Interfaces that
+// [http.ResponseController] finds need no wrapping. CloseNotify and Push are safe on any writer, so
+// every recorder has them.
 func (r *recorder) wrapped() http.ResponseWriter {
 	_, flushes := r.ResponseWriter.(http.Flusher)
 	_, hijacks := r.ResponseWriter.(http.Hijacker)
@@ -33,8 +34,8 @@ func (r *recorder) wrapped() http.ResponseWriter {
 	return r
 }
 
-// CloseNotify implements http.CloseNotifier, which is deprecated and still demanded by gin. It
-// never notifies of anything if the writer cannot.
+// CloseNotify implements http.CloseNotifier, which is deprecated but still required by gin. Its
+// channel is nil if the writer does not support it.
 func (r *recorder) CloseNotify() <-chan bool {
 	if n, ok := r.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
 		return n.CloseNotify()
@@ -59,8 +60,8 @@ func (f flusher) Flush() {
 	f.r.ResponseWriter.(http.Flusher).Flush()
 }
 
-// hijacker is the ability to take over the connection. The status is then 101 unless another one
-// was written, and what is sent from then on is not counted.
+// hijacker lets a handler take over the connection. The status is then 101 unless another one was
+// written before, and data sent from then on is not counted.
 type hijacker struct{ r *recorder }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -16,13 +16,15 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ruleText is what answers say of a rule whatever the request: made once, used often.
+// ruleText has the texts about a rule that do not depend on the request. They are made once and
+// reused.
 type ruleText struct {
 	policy, contact        string
-	json                   string // the members of a body in JSON
+	json                   string // members of a JSON body
 	policyField, tierField []string
-	// problem is how a problem begins whose type is the contact, a URL, and detail the contact, a
-	// text, as it follows another; "" if the contact is no such thing.
+	// problem is the beginning of a problem+json body whose type is the contact, if that is an http
+	// or https URL. Detail is the contact as it is appended to the detail, if it is anything else.
+	// The other one is "".
 	problem, detail string
 	// policies is the rule's part of RateLimit-Policy.
 	policies []string
@@ -32,17 +34,18 @@ type ruleText struct {
 type limitText struct {
 	// name is the limit's name in RateLimit-Policy: unique within an answer, and always the same.
 	name string
-	// item is the name as it begins an item of RateLimit, up to the number of units that are left,
+	// item is the beginning of the limit's item of RateLimit, up to the number of remaining units,
 	// and policy the limit's item of RateLimit-Policy.
 	item, policy string
-	// timed says that the limit has a window in which it is used up.
+	// timed reports that the limit has a window.
 	timed bool
-	// max, window and burst are values of the X fields; window and burst are nil if there is none.
+	// max, window and burst are values of the X fields; window or burst is nil if the limit has
+	// none.
 	max, window, burst []string
 }
 
-// ruleTexts is what answers say of a rule with its own limits, and with others that requests were
-// held to: those with numbers of their own, and those of requests with several readings.
+// ruleTexts has the texts about a rule: with its own limits, and with other limits that requests
+// were held to, because of numbers of their own or of several readings.
 type ruleTexts struct {
 	own ruleText
 
@@ -51,12 +54,12 @@ type ruleTexts struct {
 }
 
 const (
-	keptLimits = 3    // in a rule whose texts are kept, at most
-	keptTexts  = 1024 // of a rule, at most
+	keptLimits = 3    // maximum number of limits in cached texts
+	keptTexts  = 1024 // maximum number of cached texts per rule
 )
 
-// of returns what there is to say of a result. What was said of other limits than the rule's own is
-// kept, because many callers have the same.
+// of returns the text for a result. Texts for limits other than the rule's own are cached, because
+// many callers have the same limits.
 func (t *ruleTexts) of(r *policy.Result) *ruleText {
 	if equal(r.Limits, r.Rule.Limits) {
 		return &t.own
@@ -89,8 +92,8 @@ func (t *ruleTexts) of(r *policy.Result) *ruleText {
 	return text
 }
 
-// describe makes a text for other limits. Those that are the rule's own but for their numbers keep
-// their names.
+// describe makes a text for limits other than the rule's own. Limits that differ from the rule's
+// own only in their numbers keep their names.
 func (t *ruleTexts) describe(r *policy.Result) *ruleText {
 	taken := names{}
 	text := newRuleText(r.Rule, r.Limits, func(l *stint.Limit) string {
@@ -104,7 +107,7 @@ func (t *ruleTexts) describe(r *policy.Result) *ruleText {
 	return &text
 }
 
-// setText is what answers say of the rules of a set, by their index.
+// setText has the texts about the rules of a set, by rule index.
 type setText struct {
 	set   *policy.Set
 	rules []ruleTexts
@@ -112,7 +115,7 @@ type setText struct {
 
 func newSetText(set *policy.Set) *setText {
 	t := &setText{set: set, rules: make([]ruleTexts, len(set.Rules()))}
-	taken := map[string]names{} // by tier: a request has one
+	taken := map[string]names{} // by tier: a request has only one
 	for i, r := range set.Rules() {
 		if taken[r.Tier] == nil {
 			taken[r.Tier] = names{}
@@ -122,8 +125,8 @@ func newSetText(set *policy.Set) *setText {
 	return t
 }
 
-// of appends what there is to say of the results that are enforced. Rules that are not the set's
-// are described anew.
+// of appends the texts for the enforced results. Rules that are not in the set get a new text each
+// time.
 func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	var taken names
 	for i := range results {
@@ -144,8 +147,8 @@ func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	return to
 }
 
-// equal is slices.Equal. Most requests are held to the limits of the rule itself, which are not
-// compared: that was 2 % of a request.
+// equal is like slices.Equal, but returns early if both slices are the same, as for most requests,
+// which are held to the rule's own limits. Comparing those took 2 % of a request.
 func equal(a, b []stint.Limit) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
@@ -197,7 +200,8 @@ func quote(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// fullName tells the limits of a rule apart: "free-1m", "search-10s-bucket", "free-1d-login".
+// fullName returns a name that distinguishes the limits of a rule: "free-1m", "search-10s-bucket",
+// "free-1d-login".
 func fullName(rule string, l *stint.Limit) string {
 	algorithm, window, _ := strings.Cut(l.ID(), "/")
 	full := rule + "-" + strings.ReplaceAll(window, "/", "-")
@@ -209,12 +213,12 @@ func fullName(rule string, l *stint.Limit) string {
 
 type names map[string]bool
 
-// nameIn returns what names the limits of a rule.
+// nameIn returns a function that names the limits of a rule.
 func (n names) nameIn(r *policy.Rule) func(*stint.Limit) string {
 	return func(l *stint.Limit) string { return n.add(fullName(r.Name(), l)) }
 }
 
-// add takes a name, or if it is taken the next one like it.
+// add reserves a name, or the next free one like it if the name is taken.
 func (n names) add(name string) string {
 	free := name
 	for i := 2; n[free]; i++ {
@@ -224,10 +228,10 @@ func (n names) add(name string) string {
 	return free
 }
 
-// policyItem is a limit as RateLimit-Policy has it. Its quota is the capacity, and its window that
-// in which at most that much is admitted: a sliding limit's own, with or without a burst. That of a
-// bucket is the time in which its capacity is refilled. Windows are whole seconds there: shorter
-// ones are rounded up. Concurrency limits have none.
+// policyItem returns a limit's item of RateLimit-Policy. Its quota is the limit's capacity, and its
+// window a time in which at most that much is admitted. For a sliding limit that is its own window,
+// with or without a burst; for a bucket, it is the time in which its capacity is refilled. Windows
+// are whole seconds, rounded up. Concurrency limits have none.
 func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	item := httpsfv.NewItem(name)
 	item.Params.Add("q", quota(l.Capacity()))
@@ -244,12 +248,13 @@ func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	return item
 }
 
-// quota is a number of units as structured fields can say it: in fifteen digits.
+// quota returns a number of units, limited to the fifteen digits of an integer in a structured
+// field.
 func quota(units int64) int64 { return min(units, 999_999_999_999_999) }
 
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// serialize writes a structured field. What it is given is made of names, which cannot be wrong.
+// serialize returns a structured field as text. It cannot fail for the names that it is given.
 func serialize(v httpsfv.StructuredFieldValue) string {
 	s, _ := httpsfv.Marshal(v)
 	return s

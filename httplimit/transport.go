@@ -9,37 +9,37 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// An answer that is thrown away is read to its end so that its connection can be used again, if
-// that is no more than maxDrain and takes no longer than drainTime.
+// A discarded response is read to its end so that its connection can be reused, unless it is longer
+// than maxDrain or takes longer than drainTime.
 const (
 	maxDrain  = 64 << 10
 	drainTime = 100 * time.Millisecond
 )
 
-// NewTransport returns a transport that makes calls to somebody else's API, by way of base or, if
-// that is nil, of [http.DefaultTransport]:
+// NewTransport returns a transport for calls to a third-party API. It uses base or, if that is nil,
+// [http.DefaultTransport]:
 //
 //	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
 //
-// Every request waits for its turn, as [outbound.Client.Wait] does, and fails with the error of
-// that if it gets none; nothing is sent then. When an answer says to slow down, all processes that
-// share the store pause: in the Retry-After of a 429 or a 503, in the RateLimit or X-RateLimit
-// fields of any answer that leaves nothing, those of OpenAI and Anthropic for tokens included, or
-// by a bare 429, for a second. The caller gets the answer as it is.
+// Every request waits for its turn, as in [outbound.Client.Wait]. If it gets none, it is not sent
+// and fails with the error of Wait. When a response asks to slow down, all processes that share the
+// store pause. Such responses are: a 429 or 503 with Retry-After; any response whose RateLimit or
+// X-RateLimit fields, including those of OpenAI and Anthropic for tokens, have nothing left; and a
+// bare 429, for a second. The caller gets the response unchanged.
 //
-// If the API's Retries is not zero, a 429, or a 503 with a Retry-After, is not handed to the caller
-// until the request was repeated that often, after each pause. That is for requests that do no harm
-// when they arrive twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and those with an Idempotency-Key,
-// as long as their body can be had again. A repeat that gets no turn, because the pause is longer
-// than MaxWait or the context allow for instance, is not made: the caller has the API's last
-// answer, without an error.
+// If the API's Retries is not zero, a request that gets a 429, or a 503 with a Retry-After, is
+// repeated up to that many times, after each pause, before the caller gets the response. This
+// applies to requests that can safely be sent twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and
+// those with an Idempotency-Key, provided their body can be obtained again. A repeat that gets no
+// turn, for example because the pause is longer than MaxWait or the context allows, is not sent:
+// the caller gets the API's last response, without an error.
 //
-// If the API has a Usage, limits on tokens are charged what a request is likely to use, and settled
-// to what its response says: see [outbound.Client.Send].
+// If the API has a Usage, limits on tokens are charged the estimated usage of a request, and
+// settled to the usage that its response tells: see [outbound.Client.Send].
 //
-// The hops of a redirect are requests like any other, whichever host they lead to.
+// Each hop of a redirect is a request like any other, whatever host it leads to.
 //
-// An API that is nil is a mistake in the program: NewTransport panics.
+// NewTransport panics if api is nil.
 func NewTransport(api *outbound.Client, base http.RoundTripper) http.RoundTripper {
 	if api == nil {
 		panic("httplimit: NewTransport: the API is nil; want one of an outbound.Registry")
@@ -57,7 +57,7 @@ type transport struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var refusal *http.Response // to which this is a repeat
+	var refusal *http.Response // the response that this request repeats after
 	for repeats := 0; ; repeats++ {
 		sent := false
 		resp, err := t.api.Send(req, sender(func(out *http.Request) (*http.Response, error) {
@@ -69,7 +69,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}))
 		if !sent {
 			if req.Body != nil {
-				_ = req.Body.Close() // a transport closes it whatever happens
+				_ = req.Body.Close() // a RoundTripper always closes the body
 			}
 			if refusal != nil {
 				return refusal, nil
@@ -100,7 +100,7 @@ type sender func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s(req) }
 
-// discard is the end of an answer that nobody is to see.
+// discard drops a response that is not returned to the caller.
 func discard(resp *http.Response) {
 	if resp.Body == nil {
 		return
@@ -113,7 +113,7 @@ func discard(resp *http.Response) {
 	_ = resp.Body.Close()
 }
 
-// CloseIdleConnections passes on [http.Client.CloseIdleConnections].
+// CloseIdleConnections supports [http.Client.CloseIdleConnections].
 func (t *transport) CloseIdleConnections() {
 	if closer, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()
@@ -140,8 +140,8 @@ func repeat(req *http.Request) (*http.Request, bool) {
 	return next, true
 }
 
-// idempotent reports whether a request does no more harm twice than once: by its method, or because
-// its sender says so, in the fields that [http.Transport] knows too.
+// idempotent reports whether a request can safely be sent twice: because of its method, or because
+// its sender says so, in the header fields that [http.Transport] also knows.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

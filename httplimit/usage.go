@@ -14,7 +14,7 @@ import (
 )
 
 // Body implements the Content of [policy.Input]. It puts back what it reads. A body that does not
-// arrive is dealt with as by Digest. Nothing is read of a compressed one.
+// arrive is handled as in Digest. A compressed body is not read.
 func (x *exchange) Body(most int64) (head []byte, length int64) {
 	r := x.request
 	encoding := r.Header.Get("Content-Encoding")
@@ -23,11 +23,11 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 	}
 	conn := http.NewResponseController(x.writer)
 	soon, rest := readDeadlines(r)
-	bounded := conn.SetReadDeadline(soon) == nil // else by the server
+	bounded := conn.SetReadDeadline(soon) == nil // else the server must bound the time
 	var b bytes.Buffer
 	_, err := io.CopyN(&b, r.Body, most+1)
 	if x.whole = errors.Is(err, io.EOF); x.whole {
-		rest = time.Time{} // nothing is left to wait for
+		rest = time.Time{} // nothing is left to read
 	}
 	if err != nil && !x.whole {
 		x.unread = err
@@ -44,8 +44,9 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 	return x.head[:min(int64(len(x.head)), most)], length
 }
 
-// readDeadlines returns until when what is read of a body before the decision has to arrive, and
-// until when the rest; the zero time is never. An [http.Server.ReadTimeout] begins again here.
+// readDeadlines returns the deadline for the part of a body that is read before the decision, and
+// the deadline for the rest; the zero time is no deadline. An [http.Server.ReadTimeout] starts
+// again here.
 func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	now := time.Now()
 	soon = now.Add(digestTime)
@@ -57,16 +58,17 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	return soon, rest
 }
 
-// putBack is a body of which something was read, and put back. If all of it was read, the Reader has
-// only that: the server closes its own body when the response begins, and a transport that still
-// looks for the end of the request would get an error and close its connection.
+// putBack is a body of which some or all was read and put back. If all of it was read, the Reader
+// contains only those bytes: the server closes its own body when the response begins, and a
+// transport that then still looked for the end of the body would get an error and close its
+// connection.
 type putBack struct {
 	io.Reader
 	io.Closer
 }
 
-// askForUsage returns the request as the handler gets it if its response is to be read: it asks for
-// no compression and, if the policy wants that, for a stream that says what was used.
+// askForUsage returns the request for a handler whose response will be metered. The request asks
+// for no compression and, if the policy injects the option, for a stream that reports its usage.
 func (x *exchange) askForUsage(r *http.Request, m policy.Meter) *http.Request {
 	next := r.WithContext(r.Context())
 	next.Header = maps.Clone(r.Header)

@@ -16,9 +16,9 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// New returns the set that a spec describes. The spec and what it refers to must not be changed
-// afterwards. The error is a [*stint.InvalidError] that joins every mistake in it; each begins with
-// the path of what is wrong, in the words of the configuration language: "tiers[0].match.path[1]:
+// New returns the set that a spec describes. Neither the spec nor anything it refers to may be
+// changed afterwards. The error is a [*stint.InvalidError] that joins every mistake in the spec;
+// each begins with the path of the mistake in the configuration language: "tiers[0].match.path[1]:
 // …".
 func New(spec Spec) (*Set, error) {
 	c := &compiler{spec: &spec, set: &Set{spec: &spec}}
@@ -29,12 +29,12 @@ func New(spec Spec) (*Set, error) {
 	return c.set, nil
 }
 
-// compiler makes a set of a spec. It gathers every mistake that it finds, and goes on.
+// compiler makes a set from a spec. It collects all mistakes instead of stopping at the first.
 type compiler struct {
 	spec       *Spec
 	set        *Set
 	identities map[string]*identity
-	names      []string // of identities, sorted, once they are needed
+	names      []string // sorted names of the identities; nil until first needed
 	errs       []error
 }
 
@@ -59,7 +59,8 @@ func (c *compiler) compile() {
 	c.patterns()
 }
 
-// Bounds on a set: it has a rule for every policy in every tier, and every request looks at them.
+// Bounds on a set. A set has a rule for every policy in every tier, and every request is checked
+// against all of them.
 const (
 	maxTiers    = 100
 	maxPolicies = 1000
@@ -69,12 +70,12 @@ func (c *compiler) mistake(key, format string, args ...any) {
 	c.mistakeGiven(nil, key, format, args...)
 }
 
-// mistakeGiven adds a mistake that follows from other keys too.
+// mistakeGiven adds a mistake that also depends on the given keys.
 func (c *compiler) mistakeGiven(given []string, key, format string, args ...any) {
 	c.errs = append(c.errs, &mistake.Error{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }
 
-// mistakes adds every error that was joined, each by itself.
+// mistakes adds each of the errors that err joins as a mistake of its own.
 func (c *compiler) mistakes(key string, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -85,10 +86,10 @@ func (c *compiler) mistakes(key string, err error) {
 	c.mistake(key, "%v", err)
 }
 
-// maxBudget is the longest that a decision may take.
+// maxBudget is the maximum time budget of a decision.
 const maxBudget = 10 * time.Second
 
-// failure checks what happens when the store fails. It may be nil.
+// failure checks what happens when the store fails. The policy may be nil.
 func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	switch {
 	case f == nil:
@@ -99,7 +100,7 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	}
 }
 
-// logged checks how many requests are logged per second. It may be nil.
+// logged checks a number of requests to log per second. The pointer may be nil.
 func (c *compiler) logged(key string, most *int) {
 	if most != nil && *most < 0 {
 		c.mistake(key, "%d; want 0 or more", *most)
@@ -120,7 +121,7 @@ func (c *compiler) clientIP() {
 	c.spec.ClientHeader = http.CanonicalHeaderKey(cmp.Or(c.spec.ClientHeader, clientip.DefaultHeader))
 }
 
-// networks reads addresses, networks and the words for some of them.
+// networks parses addresses, networks, and keywords such as "loopback".
 func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix bool) {
 	for i, entry := range list {
 		prefixes, isUnix, err := clientip.ParsePrefix(entry)
@@ -132,7 +133,7 @@ func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix
 	return all, unix
 }
 
-// bits returns the length of a prefix, or 0 for the default.
+// bits returns the prefix length n, or 0, the default, if n is out of range.
 func (c *compiler) bits(key string, n, most int) int {
 	if n < 0 || n > most {
 		c.mistake(key, "%d; want 1 to %d", n, most)
@@ -155,7 +156,7 @@ func (c *compiler) claims() {
 	}
 }
 
-// field returns a header field's name in canonical form.
+// field checks the name of a header field and returns it in canonical form.
 func (c *compiler) field(key, name string) string {
 	if !words.IsToken(name) {
 		c.mistake(key, "%q is not the name of a header; want something like X-User-ID", name)
@@ -163,10 +164,10 @@ func (c *compiler) field(key, name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// maxName is the longest name.
+// maxName is the maximum length of a name.
 const maxName = 64
 
-// nameOK reports whether a name can stand in keys, labels and headers.
+// nameOK reports whether a name is valid in keys, labels and headers.
 func (c *compiler) nameOK(key, name string) bool {
 	switch {
 	case name == "":
@@ -179,11 +180,12 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// maxDerive is the longest life of an id that is derived: equal requests after that are intended.
+// maxDerive is the maximum life of a derived id. Equal requests further apart are assumed to be
+// intended.
 const maxDerive = 10 * time.Second
 
-// requestID returns how requests identify themselves, or nil if they do not. If a policy only
-// derives ids, clients send them as everywhere else.
+// requestID returns how repeated requests are recognized, or nil if they are not. A policy that
+// only derives ids uses the header and life of the spec, if it has them.
 func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
 	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
 		c.mistake(key+".derive", "%v; want how long equal requests count as one, at most %v, such as 2s", derive, maxDerive)
@@ -202,24 +204,24 @@ func (c *compiler) requestID(key, header string, life, derive time.Duration) *re
 	return &requestID{header: c.set.id.header, life: c.set.id.life, derive: derive}
 }
 
-// contact checks where denied callers can ask for more. It may be "".
+// contact checks the contact for denied callers. It may be "".
 func (c *compiler) contact(key, text string) {
 	if wrong := words.WrongContact(text); wrong != "" {
 		c.mistake(key, "%s; want a text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")
 	}
 }
 
-// inWindow checks that a store can keep to a time.
+// inWindow checks that a store can represent a duration.
 func (c *compiler) inWindow(key string, t time.Duration) {
 	if t < stint.MinWindow || t > stint.MaxWindow || t%time.Microsecond != 0 {
 		c.mistake(key, "%v; want whole microseconds from %v to 366 days", t, stint.MinWindow)
 	}
 }
 
-// maxBans is how many durations bans may have.
+// maxBans is the maximum number of ban durations.
 const maxBans = 16
 
-// bans checks what happens to subjects that keep being denied. It may be nil.
+// bans checks a ban policy, which may be nil.
 func (c *compiler) bans(key string, b *stint.BanPolicy) {
 	if b == nil || b.After == 0 {
 		return

@@ -8,14 +8,14 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Identities that are always there.
+// The predefined identities.
 const (
 	identityIP       = "ip"
 	identityUser     = "user"
 	identityEveryone = "everyone"
 )
 
-// allIdentities reads the identities, and those that are always there.
+// allIdentities compiles the identities of the spec and the predefined ones.
 func (c *compiler) allIdentities() {
 	c.identities = map[string]*identity{
 		identityIP:       {name: identityIP, typ: identityIP, kind: byAddress},
@@ -33,7 +33,7 @@ func (c *compiler) allIdentities() {
 			c.identities[name] = c.identity(key, name)
 		}
 	}
-	for _, name := range names { // now that all are known
+	for _, name := range names { // now that all identities are known
 		c.identityParts("identities."+name, c.identities[name], c.spec.Identities[name].All)
 	}
 	types := map[string]string{}
@@ -86,7 +86,7 @@ func (c *compiler) identity(key, name string) *identity {
 	return id
 }
 
-// identityParts connects an identity of several with its parts.
+// identityParts resolves the parts of an identity that combines several.
 func (c *compiler) identityParts(key string, id *identity, parts []string) {
 	if id == nil || id.kind != byAll {
 		return
@@ -109,7 +109,8 @@ func (c *compiler) identityParts(key string, id *identity, parts []string) {
 	}
 }
 
-// identityNamed returns an identity, or nil after telling that there is none.
+// identityNamed returns the identity with a name. It returns nil and adds a mistake if there is
+// none.
 func (c *compiler) identityNamed(key, name string) *identity {
 	id, ok := c.identities[name]
 	if !ok {
@@ -122,7 +123,7 @@ func (c *compiler) identityNamed(key, name string) *identity {
 	return id
 }
 
-// who returns the identities of a list.
+// who returns the identities that a list names.
 func (c *compiler) who(key string, names []string) []*identity {
 	var who []*identity
 	for i, name := range names {

@@ -63,7 +63,7 @@ func (c *compiler) condition(key string, from *Match) *condition {
 	return cond
 }
 
-// patterns gathers those of all conditions.
+// patterns collects the path patterns of all conditions.
 func (c *compiler) patterns() {
 	add := func(cond *condition, limits bool, per []string) {
 		if cond == nil {
@@ -87,7 +87,7 @@ func (c *compiler) patterns() {
 	}
 }
 
-// knowMethods adds to the methods that make a difference.
+// knowMethods adds methods to those that conditions or counts distinguish.
 func (c *compiler) knowMethods(methods ...string) {
 	for _, method := range methods {
 		if !slices.Contains(c.set.methods, method) {
@@ -100,7 +100,7 @@ func (c *condition) empty() bool {
 	return len(c.hosts)+len(c.paths)+len(c.methods)+len(c.headers)+len(c.claims)+len(c.networks) == 0
 }
 
-// values returns the values that fit; nil for any.
+// values checks and returns the values that fit; nil means any value.
 func (c *compiler) values(key string, values []string) []string {
 	for i, v := range values {
 		if v == "*" {
@@ -119,7 +119,8 @@ func (c *compiler) values(key string, values []string) []string {
 	return values
 }
 
-// at is the key of an element of a list, of which a single one may stand for itself.
+// at returns the key of element i of a list. The only element of a list has the key of the list,
+// because it may be written without one.
 func at[E any](key string, i int, of []E) string {
 	if len(of) == 1 {
 		return key

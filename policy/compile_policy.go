@@ -64,7 +64,8 @@ func (c *compiler) policies() {
 	c.holdsApart()
 }
 
-// notTooMany makes sure that what applies to every request of a tier can be asked in one question.
+// notTooMany makes sure that all limits that apply to every request of a tier fit into one question
+// to the store.
 func (c *compiler) notTooMany(t *tier) {
 	claims, limits := 0, 0
 	count := func(rules []*Rule) {
@@ -117,7 +118,7 @@ func (c *compiler) skip(key string, from *Policy) {
 	}
 }
 
-// policyRules makes the rules of a policy for every tier.
+// policyRules makes a policy's rules for every tier.
 func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	requests, budget := from.requests(), from.budget()
 	c.tierLimits(key+".limits", requests)
@@ -146,7 +147,8 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	}
 }
 
-// costs checks costs by the names of limits. Every name is that of a budget of the set.
+// costs checks costs keyed by limit name. Every name must be the name of a limit in one of the
+// set's budgets.
 func (c *compiler) costs(key string, costs stint.Costs) {
 	var names []string
 	for _, t := range c.spec.Tiers {
@@ -175,7 +177,7 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 	}
 }
 
-// appendNames adds the names of a budget's limits.
+// appendNames appends the names of a budget's limits.
 func appendNames(names []string, budget []Limit) []string {
 	for i := range budget {
 		names = append(names, cmp.Or(budget[i].Limit.Name, costName))
@@ -183,7 +185,7 @@ func appendNames(names []string, budget []Limit) []string {
 	return names
 }
 
-// hold checks how long requests hold their estimates.
+// hold checks how long requests hold their estimated costs.
 func (c *compiler) hold(key string, hold time.Duration) {
 	if hold == 0 {
 		return
@@ -193,8 +195,8 @@ func (c *compiler) hold(key string, hold time.Duration) {
 	}
 }
 
-// holdsApart makes sure that no request with a hold would hold units twice in one place: under the
-// same name, subject and scope.
+// holdsApart makes sure that no request with a hold would hold units twice under the same name,
+// subject and scope.
 func (c *compiler) holdsApart() {
 	first := slices.IndexFunc(c.spec.Policies, func(p Policy) bool { return p.Hold != 0 })
 	if first < 0 {
@@ -221,7 +223,7 @@ func (c *compiler) holdsApart() {
 			}
 			for _, a := range own {
 				for _, b := range t.rules {
-					if !p.countsAsTier(t) || sharesLimit(a.Limits, b.Limits) { // noClash has said so
+					if !p.countsAsTier(t) || sharesLimit(a.Limits, b.Limits) { // see noClash
 						continue
 					}
 					apart(key+map[bool]string{true: ".budget", false: ".limits"}[a.Costs],
@@ -232,7 +234,7 @@ func (c *compiler) holdsApart() {
 	}
 }
 
-// sharedName returns a name that limits of both lists have.
+// sharedName returns a name that occurs in both lists of limits.
 func sharedName(a, b []stint.Limit) (string, bool) {
 	for i := range a {
 		for k := range b {
@@ -244,8 +246,8 @@ func sharedName(a, b []stint.Limit) (string, bool) {
 	return "", false
 }
 
-// namesRoute checks a policy that has nothing but a match: it may name a route, if something is
-// counted by route.
+// namesRoute checks a policy that has nothing but a match. Such a policy is useful only as the name
+// of a route, if something is counted by route.
 func (c *compiler) namesRoute(key string, p *policy) {
 	var given []string
 	byRoute := false
@@ -269,7 +271,8 @@ func (p *Policy) budget() tierlimits.Limits[Limit] {
 	return tierlimits.Limits[Limit]{All: p.Budget, ByTier: p.TierBudget}
 }
 
-// tierLimits checks the tiers that limits are for, and those limits whose numbers come from claims.
+// tierLimits checks the tiers that limits are set for, and the limits whose numbers come from
+// claims.
 func (c *compiler) tierLimits(key string, l tierlimits.Limits[Limit]) {
 	c.claimed(key, l.All)
 	if l.All != nil && l.ByTier != nil {
@@ -288,8 +291,8 @@ func (c *compiler) tierLimits(key string, l tierlimits.Limits[Limit]) {
 	}
 }
 
-// noClash makes sure that a policy's counts are not those of a tier that counts per route: both are
-// kept under the policy's name.
+// noClash makes sure that a policy does not share a count with a tier that counts per route: the
+// store keeps both under the policy's name.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	if !p.countsAsTier(t) {
 		return
@@ -304,14 +307,14 @@ func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	}
 }
 
-// countsAsTier reports whether the policy may count a subject in the same scope as a tier does.
+// countsAsTier reports whether the policy may count a subject in the same scope as a tier.
 func (p *policy) countsAsTier(t *tier) bool {
 	return t.scope == scopeRoute && len(p.per) == 0 && p.when != nil &&
 		(p.who == nil || slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }))
 }
 
 // deriveOK makes sure that requests that share a charge do not share a place under a concurrency
-// limit: each of them runs.
+// limit: each of these requests is executed.
 func (c *compiler) deriveOK(key string, p *policy) {
 	if p.id == nil || p.id.derive == 0 {
 		return
@@ -334,7 +337,7 @@ func (c *compiler) deriveOK(key string, p *policy) {
 	}
 }
 
-// per checks what else divides a policy's count.
+// per checks the attributes that divide a policy's count.
 func (c *compiler) per(key string, from *Policy) {
 	for i, name := range from.Per {
 		switch name {
@@ -352,7 +355,7 @@ func (c *compiler) per(key string, from *Policy) {
 	}
 }
 
-// variable makes sure that every path of a policy has a variable.
+// variable makes sure that every path pattern of a policy has the named variable.
 func (c *compiler) variable(match, key string, from *Policy, name string) {
 	known := []string{"method", "host", "route"}
 	if from.Match == nil || len(from.Match.Path) == 0 {

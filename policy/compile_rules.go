@@ -69,10 +69,10 @@ func (c *compiler) tiers() {
 	}
 }
 
-// takesAll reports whether every request that comes to a tier belongs to it.
+// takesAll reports whether a tier takes every request that no earlier tier takes.
 func (t *tier) takesAll() bool { return t.when == nil && t.unless == nil && always(t.who) }
 
-// unique reports a name that was there before.
+// unique adds a mistake if a name has been used before.
 func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	if before, ok := seen[name]; ok {
 		c.mistake(key, "there is a %s %q already, number %d; names are unique", what, name, before+1)
@@ -80,7 +80,7 @@ func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	seen[name] = i
 }
 
-// enforce returns for how many of enforceAll subjects limits have consequences.
+// enforce returns how many of enforceAll subjects the limits are enforced for.
 func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
 	switch {
 	case rollout < 0 || rollout > 1:
@@ -97,12 +97,12 @@ func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
 	return enforceAll
 }
 
-// costName is the name of a budget's limits that have none, so that their counts are not those of
+// costName is the name of unnamed limits in a budget. It keeps their counts apart from counts of
 // requests.
 const costName = "cost"
 
-// rules makes the rules of a tier or policy, which are like the one that is given: one for the
-// number of requests, one for their costs, or both.
+// rules makes the rules of a tier or policy as copies of like: one for the number of requests, one
+// for their costs, or both.
 func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {
@@ -142,7 +142,7 @@ func (r *Rule) hold(limits []Limit) {
 	r.Notify = notifiesOf(r.Notify, r.Limits)
 }
 
-// limitsOK reports limits that do not go together.
+// limitsOK adds mistakes for limits that conflict.
 func (c *compiler) limitsOK(key string, limits []stint.Limit) {
 	for i := range limits {
 		if sharesLimit(limits[:i], limits[i:i+1]) {

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// usageHold is how long requests whose usage is read may go on without a sign of life, unless
-	// their policy says so.
+	// usageHold is the default hold of a policy with Usage: how long a request may go on without a
+	// sign of life.
 	usageHold = 5 * time.Minute
-	// maxUsageBody is the most that is read of the body of a request before it is decided.
+	// maxUsageBody is the maximum number of bytes read from a request body before the decision.
 	maxUsageBody = 1 << 20
-	// injectPreset is the preset of the API that has the option of Usage.Inject.
+	// injectPreset is the preset of the only API that supports Usage.Inject.
 	injectPreset = "openai"
 )
 
-// usage checks how tokens are counted, and returns the rules; nil if they are not.
+// usage checks how tokens are counted and returns the rules, or nil if tokens are not counted.
 func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	u := from.Usage
 	if u == nil {
@@ -110,7 +110,7 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	return rules
 }
 
-// places checks where numbers are.
+// places checks the places of numbers in requests or responses.
 func (c *compiler) places(key string, places []string, responses bool) {
 	for i, place := range places {
 		switch err := tokens.CheckPointer(place); {
@@ -131,7 +131,7 @@ func (c *compiler) places(key string, places []string, responses bool) {
 	}
 }
 
-// rates checks numbers for tokens.
+// rates checks the rates of tokens.
 func (c *compiler) rates(key string, r Rates) {
 	c.inUnits(key+".input", r.Input)
 	c.inUnits(key+".output", r.Output)
@@ -140,8 +140,8 @@ func (c *compiler) rates(key string, r Rates) {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// counted makes sure that there is a budget, that budgets count prices if there are any, and that
-// there are any if budgets count them.
+// counted makes sure that there is a budget, and that prices are given if and only if a budget
+// counts them.
 func (c *compiler) counted(key string, u *Usage) {
 	var given []string
 	counted, budgets := false, 0

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// miss says which part of a condition a request does not fit.
+// miss is the part of a condition that a request does not fit.
 type miss uint8
 
 const (
@@ -26,9 +26,9 @@ const (
 	missTier
 )
 
-// condition fits requests that fit every part of it that is there.
+// condition fits a request that fits all of its non-empty parts.
 type condition struct {
-	hosts    []string // lower case; "*.example.com" for all under it
+	hosts    []string // lower case; "*.example.com" matches all subdomains
 	paths    []pathpattern.Pattern
 	methods  []string
 	headers  []requirement
@@ -36,7 +36,7 @@ type condition struct {
 	networks []netip.Prefix
 }
 
-// requirement is a header or claim, with the values that fit; nil is any value.
+// requirement is a header or claim and the values that fit; nil fits any value.
 type requirement struct {
 	name   string
 	values []string
@@ -46,8 +46,8 @@ func (w *requirement) fits(value string) bool {
 	return value != "" && (w.values == nil || slices.Contains(w.values, value))
 }
 
-// fitsLines reports whether one of a field's lines fits, or every one: applications differ in which
-// of them they read.
+// fitsLines reports whether a value fits in at least one line of a header field or, with every set,
+// in all lines. Applications differ in which line they read.
 func (w *requirement) fitsLines(lines []string, every bool) bool {
 	for _, line := range lines {
 		if w.fits(line) != every {
@@ -57,8 +57,8 @@ func (w *requirement) fitsLines(lines []string, every bool) bool {
 	return every && len(lines) > 0
 }
 
-// miss returns the first part that a request does not fit. The cheap ones come first. Every is for
-// what exempts requests: every line of a header field has to fit.
+// miss returns the first part that a request does not fit, checking cheap parts first. Every is set
+// for conditions that exempt requests: then every line of a header field must fit.
 func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.methods) > 0 && !c.hasMethod(f.method) {
 		return missMethod
@@ -85,7 +85,7 @@ func (c *condition) miss(f *facts, every bool) miss {
 	return fits
 }
 
-// hasMethod reports whether a method fits. GET stands for HEAD too, as it does for handlers.
+// hasMethod reports whether a method fits. As for net/http handlers, GET includes HEAD.
 func (c *condition) hasMethod(method string) bool {
 	return slices.Contains(c.methods, method) || method == http.MethodHead && slices.Contains(c.methods, http.MethodGet)
 }
@@ -108,13 +108,14 @@ func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 	return nil
 }
 
-// clause is a condition and its exception.
+// clause is a condition and an exception to it.
 type clause struct {
-	when, unless *condition // nil: always, never
+	when, unless *condition // nil when always fits; nil unless never does
 }
 
-// mayFit reports whether the path of a request begins as it must. That rules out most policies of
-// most requests, and callers inline it: with miss alone they take twice the instructions.
+// mayFit reports whether the path of a request begins like one of the clause's patterns. This check
+// rules out most policies for most requests. Callers inline it; calling miss alone takes twice the
+// instructions.
 func (c *clause) mayFit(f *facts) bool {
 	if c.when == nil || len(c.when.paths) == 0 || f.folded != "" {
 		return true
@@ -127,7 +128,8 @@ func (c *clause) mayFit(f *facts) bool {
 	return false
 }
 
-// miss says why a request does not fit. Exempts is for clauses that exempt requests.
+// miss returns the reason why a request does not fit. Exempts is set for clauses that exempt
+// requests.
 func (c *clause) miss(f *facts, exempts bool) miss {
 	if c.when != nil {
 		if m := c.when.miss(f, exempts); m != fits {
@@ -140,8 +142,8 @@ func (c *clause) miss(f *facts, exempts bool) miss {
 	return fits
 }
 
-// isRoute reports whether a condition says what is wanted, and not only by whom: headers and claims
-// are the caller's.
+// isRoute reports whether a condition restricts what is requested, by path, method or host, and not
+// only who requests it, by headers and claims.
 func (c *condition) isRoute() bool { return c != nil && len(c.paths)+len(c.methods)+len(c.hosts) > 0 }
 
 // fitsHost reports whether a host without port fits a pattern in lower case.

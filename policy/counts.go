@@ -6,12 +6,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Counts returns the tier of a caller, and where it is counted by its claims: the limits of the
-// tier and of every policy that could apply to one of its requests, as they apply to it, with
-// numbers from claims and overrides. Only claims count as knowledge of who the caller is. Counts of
-// addresses, headers, cookies and of everyone are left out, those that a policy divides with Per,
-// and those in shadow. The tier is "" if claims do not say who is asking. The Results have no
-// usages, because no store is asked.
+// Counts returns the tier of a caller and its counts that are determined by claims alone: the
+// limits of the tier and of every policy that could apply to one of the caller's requests, with
+// numbers from claims and overrides. It omits counts of addresses, headers, cookies and of
+// everyone, counts that a policy divides with Per, and counts in shadow. The tier is "" if claims
+// do not identify the caller. The Results have no usages, because no store is asked.
 func (g *Guard) Counts(in *Input) (tier string, counts []Result) {
 	set := g.set.Load()
 	f := facts{}
@@ -45,13 +44,14 @@ func (g *Guard) Counts(in *Input) (tier string, counts []Result) {
 	return t.name, counts
 }
 
-// byClaims reports whether claims alone tell the identity. It may be nil.
+// byClaims reports whether the identity is determined by claims alone. The identity may be nil.
 func (id *identity) byClaims() bool {
 	return id != nil && (id.kind == byClaim || id.kind == byAll &&
 		!slices.ContainsFunc(id.parts, func(part *identity) bool { return !part.byClaims() }))
 }
 
-// routesOf returns the routes of requests of a tier, that of requests without one last.
+// routesOf returns the routes that requests of a tier can have. The last one is the route of
+// requests without a route.
 func (s *Set) routesOf(t *tier) (names []string) {
 	for _, p := range s.policies {
 		if p.tiers[t.index] && p.when.isRoute() {
@@ -61,7 +61,7 @@ func (s *Set) routesOf(t *tier) (names []string) {
 	return append(names, otherScope)
 }
 
-// mayConcern reports whether some request with these claims fits a clause.
+// mayConcern reports whether a request with these claims could fit the clause.
 func (c *clause) mayConcern(f *facts) bool {
 	if c.when != nil && !c.when.fitsClaims(f) {
 		return false

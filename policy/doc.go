@@ -11,17 +11,16 @@
 //	var v policy.Verdict
 //	err = guard.Decide(ctx, &policy.Input{Method: "GET", Path: "/search", Peer: peer}, &v)
 //
-// Packages httplimit and grpclimit do that for servers. Package resilience applies what a set says
-// about a store that fails: over a bare store every failure is an error.
+// Packages httplimit and grpclimit do this for servers. Package resilience applies the failure
+// policies of a set; over a bare store, every failure of the store is an error.
 //
 // # How a request is decided
 //
-// A request belongs to one tier: the first whose match fits and one of whose identities the request
-// has. The last tier must take everybody. Its limits apply to every request.
+// A request belongs to one tier: the first tier whose match fits and one of whose identities the
+// request has. The last tier must take every request. The tier's limits apply to every request.
 //
-// In addition, every policy that matches applies, all or nothing: if one limit denies, none is
-// charged. A policy with Skip that matches exempts the request from everything. A request has one
-// cost, one failure policy and one way to settle: each comes from the first matching policy that
-// has one. The first matching policy whose match has a path, a method or a host is the request's
-// route.
+// In addition, every matching policy applies, all or nothing: if one limit denies, none is charged.
+// A matching policy with Skip exempts the request from everything. A request has one cost, one
+// failure policy and one way to settle: each comes from the first matching policy that sets it. The
+// request's route is the first matching policy whose match has a path, a method or a host.
 package policy

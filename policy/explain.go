@@ -11,38 +11,42 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Explanation is how a request would be decided, and why. It asks no store.
+// Explanation tells how a request would be decided, and why. Making one asks no store.
 type Explanation struct {
 	// Path is the request's path, cleaned. Client is the client's address.
 	Path, Client string
-	// Also are other readings of the request, such as "POST /login": applications differ in what
-	// they make of a path and of fields that override the method. What limits any reading applies,
-	// and what exempts has to exempt all of them.
+	// Also has other readings of the request, such as "POST /login": applications interpret some
+	// paths, and header fields that override the method, in different ways. Limits apply if any
+	// reading matches; exemptions apply only if all readings match.
 	Also []string
-	// Skipped is the policy that exempts the request, or "". All else is then empty.
+	// Skipped is the policy that exempts the request, or "". If it is set, Tiers and all fields
+	// after it are empty.
 	Skipped string
-	// Tiers and Policies are those of the configuration in their order, with what came of each.
-	// Tiers after the last one that fits are not looked at.
+	// Tiers and Policies are the tiers and policies of the configuration, in order, each with its
+	// outcome. Tiers after the last one that fits are left out.
 	Tiers, Policies []Considered
 	// Tier, Route and Cost are the request's.
 	Tier, Route string
 	Cost        int64
-	// Results are what the request is charged to. They have no usages, because no store is asked.
+	// Results are the rules and subjects that the request is charged to. They have no usages,
+	// because no store is asked.
 	Results []Result
 	// Numbers are the limits whose numbers come from claims.
 	Numbers []Number
-	// RequestID is the header with the id of a request, so that repeats are not charged; "" if
-	// there is none. Named says whether this request has it. Derived is for how long repeats
-	// without it are recognized by their content; 0 if they are not.
+	// RequestID is the header with the id of a request, by which repeats are recognized and not
+	// charged; "" if there is none. Named reports whether this request has an id. Derived is for
+	// how long repeats without an id are recognized by their content; 0 if they are not.
 	RequestID string
 	Named     bool
 	Derived   time.Duration
-	// Failure is what happens when the store fails, and Bans when it denies; nil if nothing.
+	// Failure determines what happens when the store fails, and Bans what happens when it keeps
+	// denying the subject; nil if there are no bans.
 	Failure stint.FailurePolicy
 	Bans    *stint.BanPolicy
-	// Hold is how long the estimated cost is held without a sign of life; 0 if it is charged.
+	// Hold is how long the estimated cost is held without a sign of life; 0 if the cost is charged
+	// at once.
 	Hold time.Duration
-	// After says what is corrected after the response.
+	// After describes what is corrected after the response.
 	After string
 }
 
@@ -50,11 +54,11 @@ type Explanation struct {
 type Considered struct {
 	Name    string `json:"name"`
 	Applies bool   `json:"applies"`
-	// Why says what was decisive.
+	// Why is the decisive reason.
 	Why string `json:"why"`
 }
 
-// Number is a limit whose number comes from a claim, and why it is what it is.
+// Number is a limit whose number comes from a claim.
 type Number struct {
 	// Rule is the name of the tier or policy.
 	Rule  string      `json:"rule"`
@@ -66,7 +70,7 @@ type Number struct {
 // Explain explains how a request would be decided.
 func (s *Set) Explain(in *Input) *Explanation { return s.ExplainWith(in, nil) }
 
-// ExplainWith explains how a request would be decided with overrides; nil are none.
+// ExplainWith explains how a request would be decided with overrides, which may be nil.
 func (s *Set) ExplainWith(in *Input, overrides Overrides) *Explanation {
 	var f facts
 	f.read(in, s)
@@ -103,7 +107,7 @@ func (s *Set) ExplainWith(in *Input, overrides Overrides) *Explanation {
 	return e
 }
 
-// explainTiers explains every tier up to the last one that the request has in any reading.
+// explainTiers explains every tier up to the last one that any reading of the request belongs to.
 func (s *Set) explainTiers(f *facts, e *Explanation) {
 	last := 0
 	for i := range f.count() {
@@ -124,7 +128,7 @@ func (s *Set) explainTiers(f *facts, e *Explanation) {
 	}
 }
 
-// considered returns what came of a tier in the current reading.
+// considered returns the outcome of a tier for the current reading.
 func (t *tier) considered(f *facts) Considered {
 	m := t.clause.miss(f, false)
 	why := t.why(m)
@@ -138,8 +142,8 @@ func (t *tier) considered(f *facts) Considered {
 	return Considered{Name: t.name, Applies: m == fits, Why: why}
 }
 
-// explainPolicies explains every policy. Of those that exempt none applies to all readings, or
-// nothing else would matter.
+// explainPolicies explains every policy. No policy with Skip applies to all readings here:
+// otherwise the request would be exempt and there would be nothing to explain.
 func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	for _, p := range s.all {
 		c := Considered{Name: p.name}
@@ -152,7 +156,7 @@ func (s *Set) explainPolicies(f *facts, e *Explanation) {
 				c.Why = fmt.Sprintf("it has no limits for the tier %q", t.name)
 			}
 			if (m == fits) != p.skips {
-				break // limits of any reading apply, and exemptions of all
+				break // limits apply if any reading matches, exemptions only if all do
 			}
 		}
 		e.Policies = append(e.Policies, c)
@@ -187,7 +191,8 @@ func identityNames(who []*identity) []string {
 	return names
 }
 
-// distrusted says so if an identity is missing only because the peer is not trusted.
+// distrusted returns a remark if an identity is missing only because the peer is not trusted, else
+// "".
 func (f *facts) distrusted(who []*identity) string {
 	for _, id := range who {
 		if id.kind == byClaim {
@@ -199,7 +204,8 @@ func (f *facts) distrusted(who []*identity) string {
 	return ""
 }
 
-// distrustedClaim says so if a claim is missing only because the peer is not trusted.
+// distrustedClaim returns a remark if a claim is missing only because the peer is not trusted, else
+// "".
 func (f *facts) distrustedClaim(name string) string {
 	header, ok := f.asserted[name]
 	if !ok || f.header(header) == "" {
@@ -208,7 +214,7 @@ func (f *facts) distrustedClaim(name string) string {
 	return fmt.Sprintf(" (%s is believed from trusted proxies only)", header)
 }
 
-// why says in words what a miss means.
+// why describes a miss.
 func (c *clause) why(m miss) string {
 	switch m {
 	case fits:
@@ -271,7 +277,7 @@ func (c *condition) pathTexts() []string {
 	return texts
 }
 
-// String says what is corrected after a response; "" if nothing.
+// String describes what is corrected after a response; "" if nothing is.
 func (a *after) String() string {
 	if a == nil {
 		return ""
@@ -293,7 +299,7 @@ func (a *after) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// debt says how large a debt a true cost may leave; "" if that is the default.
+// debt describes the maximum debt that a true cost may leave; "" if it is the default.
 func (a *after) debt() string {
 	if a.maxDebt == 0 {
 		return ""

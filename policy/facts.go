@@ -10,51 +10,51 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// facts is a request while it is being judged: what follows from its attributes, found out when
-// first needed.
+// facts holds a request while it is being judged, and facts derived from its attributes when first
+// needed.
 type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
-	asserted map[string]string // claims to the headers that assert them
-	before   string            // a subject whose text serves again if it is the same
+	asserted map[string]string // maps claims to the headers that assert them
+	before   string            // an earlier subject; its string is reused if equal
 
-	reading           // the one that is looked at
-	first   reading   // what net/http makes of the request
-	others  []reading // what others may, if it makes a difference; nil for most requests
-	tooMany bool      // readings, methods or cookies, so that some are missing
-	known   []known   // subjects by the index of their identity; nil if there is one reading
-	cookies []values  // of those of the set; nil if there are none
+	reading           // the current reading
+	first   reading   // the request as net/http reads it
+	others  []reading // other readings that the set distinguishes; nil for most requests
+	tooMany bool      // too many readings, methods or cookies: some are missing
+	known   []known   // subjects by identity index; nil if there is only one reading
+	cookies []values  // values of the set's cookies; nil if there are none
 
 	client    netip.Addr
 	hasClient bool
-	odd       oddClaim // one of them, if there is any
+	odd       oddClaim // one of the odd claims, if there are any
 }
 
-// reading is what an application may make of a request.
+// reading is one way in which an application may read a request.
 type reading struct {
 	path, method string
-	folded       string // the path if the case of letters does not matter; else ""
-	last         bool   // of a field or cookie that is there several times, the last one counts, and not the first
+	folded       string // the path folded to one case, for applications that ignore case; else ""
+	last         bool   // the last value of a repeated field or cookie counts, not the first
 }
 
-// known is a subject that has been found out, from the first and from the last of what is there
-// several times.
+// known caches a subject, as determined from the first and from the last value of a repeated field
+// or cookie.
 type known struct {
 	subject [2]string
 	found   [2]bool
 }
 
-// values are those of a cookie that may be there several times.
+// values are the values of a cookie, which may be repeated.
 type values struct {
 	first, last string
 	several     bool
 }
 
-// overrides are the fields that name the method that some applications go by.
+// overrides are the header fields by which some applications override the method.
 var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
-// read finds the readings of a request that make a difference by the rules of a set, and looks at
-// the first.
+// read finds the readings of a request that the rules of a set distinguish, and makes the first one
+// current.
 func (f *facts) read(in *Input, s *Set) {
 	f.in, f.resolver, f.asserted = in, s.resolver, s.asserted
 	f.first = reading{path: in.Path, method: strings.ToUpper(in.Method)}
@@ -87,7 +87,7 @@ func (f *facts) read(in *Input, s *Set) {
 	f.reading = f.first
 }
 
-// readPaths adds the readings of the path that patterns tell apart.
+// readPaths adds the readings of the path that the set's patterns distinguish.
 func (f *facts) readPaths(s *Set) {
 	if len(s.patterns) == 0 {
 		return
@@ -98,7 +98,7 @@ func (f *facts) readPaths(s *Set) {
 	consider := func(path, folded string) {
 		r := reading{path: path, method: f.first.method, folded: folded}
 		if fit := s.fitting(&r); !slices.Contains(seen, fit) {
-			if seen = append(seen, fit); len(seen) > 1 { // else it is the first
+			if seen = append(seen, fit); len(seen) > 1 { // the first one is in f.first already
 				f.add(r)
 			}
 		}
@@ -131,7 +131,7 @@ func (f *facts) add(r reading) {
 
 func (f *facts) count() int { return 1 + len(f.others) }
 
-// look makes a reading the one that is looked at. Most requests have no other than the first.
+// look makes reading i the current one. Most requests have only one reading.
 func (f *facts) look(i int) {
 	if len(f.others) > 0 {
 		f.reading = f.at(i)
@@ -145,8 +145,8 @@ func (f *facts) at(i int) reading {
 	return f.others[i-1]
 }
 
-// otherMethods returns those of the known methods that a request names in a field of its header.
-// Some servers join the lines of a field with commas.
+// otherMethods returns the known methods that a request names in its override fields. Some servers
+// join the lines of a field with commas.
 func (f *facts) otherMethods(known []string) (methods []string) {
 	if len(known) == 0 {
 		return nil
@@ -170,11 +170,12 @@ func (f *facts) otherMethods(known []string) (methods []string) {
 	return methods
 }
 
-// maxCookies is how many cookies a request may have. Browsers keep a few hundred of a site at most.
+// maxCookies is the maximum number of cookies in a request. Browsers keep a few hundred per site at
+// most.
 const maxCookies = 3000
 
-// readCookies finds the cookies of some names. If there are more than net/http would read, nobody
-// knows who is asking, and the request is denied.
+// readCookies finds the cookies with the given names. If there are more cookies than net/http
+// reads, the caller cannot be determined and the request is denied.
 func (f *facts) readCookies(names []string) {
 	if len(names) == 0 {
 		return
@@ -203,8 +204,8 @@ func (f *facts) readCookies(names []string) {
 	}
 }
 
-// cookie returns the value of a cookie of the set, or "". Of several it is the first or the last
-// that is not empty: handlers differ.
+// cookie returns the value of a cookie of the set, or "". If the cookie is repeated, it is the
+// first or the last value that is not empty, depending on the reading: handlers differ.
 func (f *facts) cookie(i int) string {
 	switch {
 	case f.cookies == nil:
@@ -234,8 +235,8 @@ type noHeader struct{}
 
 func (noHeader) Values(string) []string { return nil }
 
-// lines returns the values of a header field, by its canonical name. Most headers are an
-// http.Header, which would make sure that it is.
+// lines returns the values of a header field by its canonical name. Most headers are an
+// http.Header, whose Values method would canonicalize the name again.
 func (f *facts) lines(name string) []string {
 	if h, ok := f.in.Header.(http.Header); ok {
 		return h[name]
@@ -243,7 +244,8 @@ func (f *facts) lines(name string) []string {
 	return f.fields().Values(name)
 }
 
-// header returns the first value of a header field that is not empty, or the last, or "".
+// header returns the first non-empty value of a header field, or the last one, depending on the
+// reading; "" if there is none.
 func (f *facts) header(name string) (found string) {
 	for _, value := range f.lines(name) {
 		if value == "" {
@@ -256,7 +258,7 @@ func (f *facts) header(name string) (found string) {
 	return found
 }
 
-// claim returns what the application says of the caller, else what a trusted proxy does, else "".
+// claim returns a claim's value from the application, else from a trusted proxy, else "".
 func (f *facts) claim(name string) string {
 	if f.in.Claims != nil {
 		if v := f.in.Claims.Claim(name); v != "" {
@@ -264,7 +266,7 @@ func (f *facts) claim(name string) string {
 		}
 	}
 	if header, ok := f.asserted[name]; ok && f.resolver.Trusts(f.in.Peer) {
-		// Of several lines one may be the client's own, which the proxy let through.
+		// If there are several lines, one may come from the client, passed on by the proxy.
 		if values := f.lines(header); len(values) == 1 {
 			return values[0]
 		}

@@ -11,25 +11,24 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// settleTime is how long it is worth waiting for the store after a response: what is not given back
-// expires by itself.
+// settleTime is the time limit for the store's work after a response. What is not given back in
+// time expires by itself.
 const settleTime = time.Second
 
-// Follow sees to what a request that was allowed needs while it is being served, and afterwards: it
-// keeps its place under concurrency limits and its hold, gives the place back in the end, settles
-// budgets and refunds.
-// The caller calls what it returns once, when the request has been served; it takes a second at
-// most, and a second more for each of a place and of what is refunded before that. It is nil if
-// there is nothing to see to.
+// Follow looks after an allowed request while it is being served, and afterwards: it keeps the
+// request's place under concurrency limits and its hold, gives the place back in the end, settles
+// budgets and refunds. The caller must call the returned function once, when the request has been
+// served. That call takes a second at most, plus a second for giving back a place and a second for
+// a refund before it. The function is nil if there is nothing to do.
 //
-// A request whose place is lost, because the store is away for longer than a place lasts, is served
-// to its end: to cancel it would let an outage of the store break what is under way. Its place is
-// taken back as soon as the store is back, so that nobody else is admitted instead, and the loss is
-// logged.
+// A request loses its place if the store is unavailable for longer than a place lasts. It is served
+// to its end nevertheless: canceling it would let a store outage break requests in progress. The
+// guard takes the place back as soon as the store is available again, so that no other request is
+// admitted instead, and logs the loss.
 //
-// A repeat has the charge of the first request, which settles it. If that has a hold, the repeat
-// keeps it open, and reports what it has used: should the process of the first request have died,
-// what was reported is charged when the hold expires.
+// A repeat shares the charge of the first request, which settles it. If the charge has a hold, the
+// repeat keeps the hold open and reports its usage: if the process of the first request has died,
+// the reported usage is charged when the hold expires.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	holds := v.holds()
@@ -48,13 +47,13 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 			return
 		}
 		if v.after != nil && v.after.refunds(o.Status) {
-			// One after the other: what has been given back cannot be refunded any more, and its
-			// request id would stay.
+			// Refund first, then release: a place that has been given back cannot be refunded any
+			// more, and its request id would stay.
 			g.refund(lasting, v)
 			g.release(release)
 			return
 		}
-		var work sync.WaitGroup // at the same time, for somebody may be waiting for the end of the response
+		var work sync.WaitGroup // in parallel: a client may wait for the end
 		work.Go(func() { g.release(release) })
 		if v.after != nil || holds {
 			g.correct(lasting, v, &o)
@@ -63,14 +62,14 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	}
 }
 
-// holds reports whether anything is held.
+// holds reports whether any charge has a hold.
 func (v *Verdict) holds() bool {
 	return v.Decision.Charge.Data().Hold > 0 || slices.ContainsFunc(v.shadow, func(d stint.Decision) bool {
 		return d.Charge.Data().Hold > 0
 	})
 }
 
-// takesPlace reports whether a concurrency limit is enforced.
+// takesPlace reports whether a concurrency limit is enforced for the request.
 func (v *Verdict) takesPlace() bool {
 	for i := range v.Results[:v.enforced] {
 		for k := range v.Results[i].Limits {
@@ -89,7 +88,7 @@ func (g *Guard) release(place func() error) {
 	}
 }
 
-// refund takes back all that a request was charged.
+// refund gives back everything that a request was charged.
 func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -104,8 +103,8 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	}
 }
 
-// correct charges a request its true cost, if its response has it. What was held is charged in any
-// case: without a true cost the estimate.
+// correct charges a request its true cost, if the response tells it. A hold is settled in any case:
+// if the true cost is unknown, the estimate is charged.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.truth(o)
 	if !ok || v.after != nil && v.after.atLeast && cost < v.Cost {
@@ -137,8 +136,8 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	}
 }
 
-// truth returns the true cost of a request, in units of budgets without a quantity of their own,
-// and whether it is known.
+// truth returns the true cost of a request, in units of budgets that do not count a quantity of
+// their own, and whether it is known.
 func (v *Verdict) truth(o *Outcome) (int64, bool) {
 	if v.usage == nil {
 		return v.after.truth(o)
@@ -147,7 +146,7 @@ func (v *Verdict) truth(o *Outcome) (int64, bool) {
 	return v.usage.Units(v.used, costName), true
 }
 
-// budgets returns which of the request's claims are charged its cost.
+// budgets returns the indexes of the request's claims that are charged its cost.
 func (v *Verdict) budgets() []int {
 	var claims []int
 	for i := range v.Results[:v.enforced] {
@@ -163,9 +162,8 @@ func (r *Result) onlyPlaces() bool {
 	return !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency })
 }
 
-// truths returns the true costs of some results by the names of their limits: quantities that have
-// a cost of their own keep it, and all others cost as much as the response says. It is nil if all
-// cost the same.
+// truths returns the true costs of some results by limit name: quantities that have a cost of their
+// own keep it, and all others get the cost that the response tells. It is nil if all cost the same.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	named := false
 	for _, i := range results {
@@ -177,7 +175,7 @@ func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	return v.costsOf(cost, results, v.used)
 }
 
-// costsOf returns the true costs of some results by the names of their limits, given what was used.
+// costsOf returns the true costs of some results by limit name, given the usage.
 func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.Costs {
 	costs := stint.Costs{}
 	for _, i := range results {
@@ -193,8 +191,8 @@ func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.C
 	return costs
 }
 
-// truthOf returns the true cost of a quantity that was charged a cost of its own, given what was
-// used: it stays, unless it was an estimate.
+// truthOf returns the true cost of a quantity that was charged a cost of its own, given the usage.
+// The charged cost stays unless it was an estimate.
 func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 {
 	if _, fixed := v.fixed[name]; v.usage == nil || fixed {
 		return charged
@@ -206,10 +204,10 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects a charge: the claims by number in which to the settlement's cost, or to costs by
-// the names of limits. What is not corrected stays charged as it was, for as long as its windows
-// last, and a cost may be too large a debt to be charged wholly: both are logged, and the observer
-// receives them.
+// settle corrects a charge: the claims with the given indexes are set to the settlement's cost, or
+// to costs by limit name. A charge that cannot be corrected stays as it was until its windows have
+// passed, and a cost that exceeds the maximum debt is charged only in part. Both are logged and
+// sent to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s *Settlement, costs stint.Costs,
 	which []int) {
 	if c.IsZero() || d.Repeat {
@@ -243,7 +241,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, c stint.Charge, s
 	}
 }
 
-// allClaims returns the numbers of so many claims.
+// allClaims returns the indexes of n claims.
 func allClaims(n int) (claims []int) {
 	for i := range n {
 		claims = append(claims, i)
@@ -251,7 +249,7 @@ func allClaims(n int) (claims []int) {
 	return claims
 }
 
-// SetHold notes the hold of a charge, if it has one, and how long ago that was charged.
+// SetHold records the hold of a charge, if it has one, and the time since the charge was made.
 func (s *Settlement) SetHold(c *stint.Charge) {
 	if s.Hold = c.Data().Hold; s.Hold > 0 {
 		s.Delay = max(0, time.Since(time.UnixMicro(c.Data().At)))

@@ -13,11 +13,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Guard judges requests by a set of policies over a store. The set can be replaced at any time: the
-// next request is judged by the new one. It is safe for concurrent use.
+// Guard judges requests by a set of policies over a store. The set can be replaced at any time and
+// applies from the next request on. A Guard is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
-	limiter  *stint.Limiter // over the store, to hold places
+	limiter  *stint.Limiter // uses the store; holds places
 	set      atomic.Pointer[Set]
 	observer stint.Observer
 	watch    *stopwatch // nil without an observer
@@ -25,31 +25,31 @@ type Guard struct {
 
 	enforceAll bool
 	overrides  Overrides
-	reached    func() *reached // made when it is first needed
+	reached    func() *reached // allocated when first needed
 }
 
 // GuardConfig sets up a [Guard].
 type GuardConfig struct {
-	// Observer receives every [*Verdict], also of a request that could not be decided, a
-	// [*Settlement] for every correction that was not applied wholly and for every hold that was
-	// settled, and a [*Threshold] when a subject has used a share of a limit that is to be
-	// reported. It may be nil.
+	// Observer receives every [*Verdict], even if the request could not be decided; a [*Settlement]
+	// for every correction that was not applied completely and for every hold that was settled; and
+	// a [*Threshold] when a subject has used a share of a limit that is configured to be reported.
+	// It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at the level ERROR, at most five per second, and denials and admissions
 	// as the Spec says. It is slog.Default() unless set.
 	Logger *slog.Logger
-	// EnforceAll gives every rule consequences for everybody, whatever the set says of shadow and
-	// rollout: for those who want to know what would happen.
+	// EnforceAll enforces every rule for every subject, regardless of shadow and rollout in the
+	// set. It serves to find out what the rules would do.
 	EnforceAll bool
-	// Overrides gives single subjects other limits than the set; nil gives none. See package
-	// overrides.
+	// Overrides has limits of single subjects that replace the limits of the set; nil replaces
+	// none. See package overrides.
 	Overrides Overrides
 }
 
-// Overrides knows the limits of single subjects.
+// Overrides provides the limits of single subjects.
 type Overrides interface {
-	// Limits returns the limits of a subject under a policy or tier, given those that the set has
-	// for it: the same slice if there is nothing else to say. It is on the path of every request.
+	// Limits returns the limits of a subject under a policy or tier. It returns configured, the
+	// limits of the set, if there is no override. It is called for every request.
 	Limits(policy, subject string, configured []stint.Limit) []stint.Limit
 }
 
@@ -78,26 +78,25 @@ func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Swap puts another set in force, for the requests that come from now on. A nil set changes
-// nothing.
+// Swap puts another set in force for all requests that follow. A nil set changes nothing.
 func (g *Guard) Swap(set *Set) {
 	if set != nil {
 		g.set.Store(set)
 	}
 }
 
-// Decide judges a request and charges what it costs. An error means that there is no decision: the
-// store failed and the failure mode is "error", or the context has ended.
+// Decide judges a request and charges its cost. An error means that there is no decision: the store
+// failed and the failure mode is "error", or the context has ended.
 //
-// If the request is allowed and then served, [Guard.Follow] sees to what comes after. A caller that
-// does not call it, because it does not see the response, calls [Guard.Ask], removes the hold of
-// the question, and asks the store.
+// If the request is allowed and then served, the caller should call [Guard.Follow]. A caller that
+// cannot, because it does not see the response, should instead call [Guard.Ask], remove the hold
+// from the question, and ask the store.
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
 	v.Err = g.Ask(in, v, &r)
 	v.follows = true
 	if v.waited {
-		// The client could hang up instead of sending its body, and would be charged nothing.
+		// Otherwise a client could avoid the charge by disconnecting instead of sending its body.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
 		defer cancel()
@@ -110,8 +109,9 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 }
 
 // Ask is the first half of Decide, for callers that ask the store themselves, in another mode or
-// about many requests at once. It fills in the verdict as far as it is known, and the question. If
-// no result is enforced, there is nothing to ask. An error means that the question cannot be asked.
+// about many requests at once. It fills in the question and everything in the verdict that is known
+// before the answer. If no result is enforced, there is nothing to ask. An error means that the
+// question cannot be asked.
 func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
 	v.reset(set)
@@ -124,7 +124,7 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 	set.ask(&f, v, r)
 	v.UnknownClient = f.hasClient && !f.client.IsValid()
 	g.log.oddClaim(&f)
-	// There may be too many, or they may share what they hold, which depends on the request.
+	// There may be too many claims, or claims may share what they hold, depending on the request.
 	if v.enforced > len(v.resultRoom) || r.Hold > 0 && v.enforced > 1 {
 		return r.Validate()
 	}
@@ -132,7 +132,7 @@ func (g *Guard) Ask(in *Input, v *Verdict, r *stint.Request) error {
 }
 
 // LimitsOf returns the limits that a rule of the set has for a subject and a request with the
-// claims of an input, for callers that name the rule and the subject themselves.
+// claims of in, for callers that name the rule and the subject themselves.
 func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	f := facts{in: in}
 	limits := rule.limitsOf(&f, subject, g.overrides)
@@ -140,13 +140,13 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	return limits
 }
 
-// Answer is the second half of Decide, for a verdict with the store's Decision on the question, or
-// its Err. It completes the results, asks about those in shadow, and sends the verdict to the log
-// and the observer; of a question that only looked, the log gets failures. Rules that count costs
-// are charged the verdict's Cost, which the caller may have changed since Ask.
+// Answer is the second half of Decide, for a verdict that has the store's Decision on the question,
+// or its Err. Answer completes the results, asks about the results in shadow, and sends the verdict
+// to the log and the observer. For a question in [stint.ModePeek] it only logs failures. Rules that
+// count costs are charged the verdict's Cost, which the caller may have changed since Ask.
 //
-// A verdict on a question that is not from Ask needs the results that were asked about, with their
-// rules and claims, and whatever else is to be observed.
+// For a question that does not come from Ask, the caller must set the verdict's Results, with their
+// rules and claims, and all other fields that the observer needs.
 func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	if v.UnknownClient {
 		g.log.unknownClient()
@@ -162,7 +162,7 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 		}
 		return
 	}
-	if g.observer != nil && v.began != untimed && r.MaxWait == 0 { // else it may have waited
+	if g.observer != nil && v.began != untimed && r.MaxWait == 0 { // else it may include waiting
 		v.Took = g.watch.took(v.began)
 	}
 	g.Observe(ctx, v)
@@ -171,9 +171,9 @@ func (g *Guard) Answer(ctx context.Context, v *Verdict, r *stint.Request) {
 	}
 }
 
-// Observe implements [stint.Observer], for others that decide in the same process, such as Envoy's
-// rate limit service: their verdicts are logged as the guard's own are, and all events are passed
-// on to its observer.
+// Observe implements [stint.Observer] for other components that decide in the same process, such as
+// Envoy's rate limit service: it logs their verdicts like the guard's own, and passes all events on
+// to the guard's observer.
 func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 	if v, ok := event.(*Verdict); ok {
 		g.log.decided(ctx, v, g.set.Load().spec)
@@ -183,12 +183,12 @@ func (g *Guard) Observe(ctx context.Context, event stint.Event) {
 	}
 }
 
-// shadowTime is how long a request waits for the rules in shadow.
+// shadowTime is the maximum time that a request waits for rules in shadow.
 const shadowTime = 10 * time.Millisecond
 
-// askShadow asks about the rules in shadow, each by itself: what one of them denies is charged to
-// the others, as it would be without it. A rule that the store cannot answer for in time does not
-// deny.
+// askShadow asks the store about each rule in shadow separately: if one of them denies, the others
+// are still charged, as they would be without it. A rule that the store does not answer for in time
+// does not deny.
 func (g *Guard) askShadow(ctx context.Context, v *Verdict, r *stint.Request) {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()

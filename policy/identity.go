@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// identity is a way to tell who is asking.
+// identity determines the subject of a request.
 type identity struct {
 	name  string
 	index int
@@ -18,8 +18,8 @@ type identity struct {
 	key   string // the name of the claim, header or cookie
 	plain bool
 
-	cookie int         // the index of the cookie among those of the set
-	parts  []*identity // of byAll
+	cookie int         // index into Set.cookies
+	parts  []*identity // for byAll
 }
 
 type identityKind uint8
@@ -44,18 +44,18 @@ func (id *identity) always() bool {
 	return false
 }
 
-// shared reports whether the identity is that of many: of everyone, or of all whose address is not
-// known.
+// shared reports whether many callers share the identity: everyone, or all clients whose address is
+// unknown.
 func (id *identity) shared(f *facts) bool {
 	return id.kind == byNothing || id.kind == byAddress && !f.clientAddr().IsValid()
 }
 
-// unknownClient stands for the address of clients that have none that we know of: peers on a Unix
-// socket that is not trusted to tell.
+// unknownClient stands for the address of clients whose address is unknown: peers on a Unix socket
+// that is not trusted to tell it.
 const unknownClient = "unknown"
 
-// subject returns who is asking, "type:identifier", or "" if the request does not say. The room is
-// to write in.
+// subject returns the subject of a request, "type:identifier", or "" if the request does not have
+// the identity. It uses room as a buffer.
 func (id *identity) subject(f *facts, room []byte) string {
 	if f.known == nil {
 		return id.find(f, room)
@@ -90,7 +90,7 @@ func (id *identity) find(f *facts, room []byte) string {
 	return string(b)
 }
 
-// identifier appends who is asking, for identities of a single thing.
+// identifier appends the caller's identifier, for identities of a single attribute.
 func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 	switch id.kind {
 	case byAddress:
@@ -108,7 +108,8 @@ func (id *identity) identifier(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// together appends the identifiers of all parts such that different parts never read the same.
+// together appends the identifiers of all parts, escaped so that different parts never give the
+// same text.
 func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	var room [2 * keypart.MaxIdentifier]byte
 	for i, part := range id.parts {
@@ -124,9 +125,9 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// plainCookie returns the value of a cookie such that one value has one spelling: some frameworks
-// decode it, some take its quotes off, with escapes between them, and some read a plus sign as a
-// space.
+// plainCookie returns the value of a cookie in one canonical spelling. Frameworks differ: some
+// decode the value, some remove quotes and resolve escapes between them, and some read a plus sign
+// as a space.
 func plainCookie(value string) string {
 	value = strings.TrimSpace(value)
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
@@ -135,7 +136,7 @@ func plainCookie(value string) string {
 	return strings.ReplaceAll(decoded(value), " ", "+")
 }
 
-// unquoted resolves the escapes of a quoted value: \141 and \".
+// unquoted resolves the escapes of a quoted value, such as \141 and \".
 func unquoted(value string) string {
 	if strings.IndexByte(value, '\\') < 0 {
 		return value
@@ -157,9 +158,9 @@ func unquoted(value string) string {
 	return string(b)
 }
 
-// credential returns the value of a header field such that one credential has one spelling: of
-// Authorization, the scheme in lower case and one space, as RFC 9110 reads it, and one spelling of
-// what lenient servers decode as the same Basic credentials.
+// credential returns the value of a header field in one canonical spelling per credential. For
+// Authorization, the scheme is in lower case and followed by one space, as RFC 9110 reads it, and
+// all encodings that lenient servers decode to the same Basic credentials have one spelling.
 func credential(field, value string) string {
 	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
 		return value
@@ -174,8 +175,8 @@ func credential(field, value string) string {
 	return scheme + " " + rest
 }
 
-// plainBase64 returns a text in base64 in one spelling: in the usual alphabet, without padding, and
-// without whatever else is in it. It stays encoded, so that no password shows in a key.
+// plainBase64 returns base64 text in one canonical spelling: in the standard alphabet, without
+// padding, and without any other characters. It stays encoded, so that no password shows in a key.
 func plainBase64(text string) string {
 	digits := strings.Map(func(c rune) rune {
 		switch {
@@ -191,11 +192,11 @@ func plainBase64(text string) string {
 	if len(digits)%4 == 1 {
 		digits = digits[:len(digits)-1]
 	}
-	plain, _ := base64.RawStdEncoding.DecodeString(digits) // it has digits only
+	plain, _ := base64.RawStdEncoding.DecodeString(digits) // cannot fail: it has only digits
 	return base64.RawStdEncoding.EncodeToString(plain)
 }
 
-// repeated reports whether a request tells the identity more than once.
+// repeated reports whether a request has several values for the identity.
 func (id *identity) repeated(f *facts) bool {
 	if id.kind == byHeader {
 		return len(f.lines(id.key)) > 1

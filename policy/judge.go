@@ -18,16 +18,16 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// requestID is how repeats are recognized: by the header with the id of a request, if there is one,
-// else by a derived id, if one is derived, and for how long either is remembered.
+// requestID configures how repeats are recognized: by the header with the id of a request, if there
+// is one, else by a derived id, if derive is set. It also has how long either id is remembered.
 type requestID struct {
 	header       string
 	life, derive time.Duration
 }
 
-// of returns the ID of a request and its life, or "". It depends on the caller and on the request:
-// the same value in another request makes another ID. The port of the host says nothing about that:
-// some clients send it and some do not.
+// of returns the ID of a request and its life, or "". The ID depends on the caller and the request:
+// the same header value in another request gives another ID. The port of the host is ignored,
+// because only some clients send it.
 func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
 	if r == nil {
 		return "", 0
@@ -50,8 +50,8 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 	h := sha256.New()
 	write := func(part string) { _, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) }
 	if derived {
-		// What is charged may also depend on the header. A request that is charged to something
-		// else is another one, however much of it is the same.
+		// Charges may also depend on the header. A request with other charges is a different
+		// request, even if everything else is the same.
 		write("derived")
 		for i := range v.Results[:v.enforced] {
 			c := &v.Results[i].Claim
@@ -69,7 +69,7 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 	return hex.EncodeToString(h.Sum(nil)[:16]), life
 }
 
-// tier is who may do how much.
+// tier is a compiled [Tier].
 type tier struct {
 	clause
 	unit
@@ -81,14 +81,14 @@ type tier struct {
 	contact string
 }
 
-// policy is what may be done how often, or what is exempt from everything.
+// policy is a compiled [Policy].
 type policy struct {
 	clause
 	unit
-	skips   bool      // all else is zero then, but for the name
+	skips   bool      // then everything else but the name and the clause is zero
 	per     []string  // as in [Policy]
-	tiers   []bool    // for which of them the policy is
-	rules   [][]*Rule // of each tier: for the number of requests, and for their costs
+	tiers   []bool    // by tier index: whether the policy applies to the tier
+	rules   [][]*Rule // by tier index: rules for the number of requests and for their costs
 	cost    *Cost
 	costs   stint.Costs
 	hold    time.Duration
@@ -98,26 +98,26 @@ type policy struct {
 	failure *stint.FailurePolicy
 }
 
-// unit is what a tier and a policy have in common: whose requests are counted together, and for
-// whom that has consequences.
+// unit has what tiers and policies have in common: whose requests are counted together, and for
+// which subjects the limits are enforced.
 type unit struct {
 	name    string
-	who     []*identity // nil: as the tier has it
-	enforce uint32      // of enforceAll subjects
+	who     []*identity // nil: the identity of the tier
+	enforce uint32      // number of subjects out of enforceAll
 }
 
 const enforceAll = rollout.All
 
-// What the scope of a tier may be beside a name, and scopes that no policy may be named.
+// Special scopes of a tier, and scopes that no policy may have as its name.
 const (
 	scopeRoute  = "route"
 	scopeNone   = "none"
-	globalScope = "global" // of tiers that say nothing else
-	otherScope  = "other"  // the route of requests that have none
+	globalScope = "global" // default scope of tiers
+	otherScope  = "other"  // route of requests without one
 )
 
-// asker finds who is asking among the identities, in order. It is the zero asker if the request
-// does not say. The room is to write in.
+// asker returns the first identity of the unit that the request has, with its subject. It returns
+// the zero asker if the request has none. It uses room as a buffer.
 func (u *unit) asker(f *facts, room []byte) asker {
 	for _, id := range u.who {
 		if subject := id.subject(f, room); subject != "" {
@@ -127,7 +127,7 @@ func (u *unit) asker(f *facts, room []byte) asker {
 	return asker{}
 }
 
-// enforced reports whether the unit's limits have consequences for a subject.
+// enforced reports whether the unit's limits are enforced for a subject.
 func (u *unit) enforced(subject string) bool { return rollout.Chosen(u.name, subject, u.enforce) }
 
 type asker struct {
@@ -135,14 +135,14 @@ type asker struct {
 	by      *identity
 }
 
-// patternUse is a pattern of a set, and what divides the count of what fits it.
+// patternUse is a pattern of a set, with the attributes that divide the count of matching requests.
 type patternUse struct {
 	*pathpattern.Pattern
 	per []string
 }
 
-// fitting says which patterns of the set a reading fits, with the values that divide counts:
-// readings of which it says the same are judged alike.
+// fitting returns a string that encodes which patterns of the set a reading fits, with the values
+// that divide counts. Readings with equal strings are judged alike.
 func (s *Set) fitting(r *reading) string {
 	var b []byte
 	for i := range s.patterns {
@@ -167,15 +167,17 @@ func (r *reading) fits(p *pathpattern.Pattern) bool {
 	return p.Fits(r.path)
 }
 
-// endingMatters reports whether a path without the ending of its last segment fits a pattern that
-// limits, and with it does not. Otherwise the ending is a part of its name: it can be exempt by it.
+// endingMatters reports whether a path fits a limiting pattern without the ending of its last
+// segment but not with it. Otherwise the ending is treated as part of the segment's name, so that a
+// pattern with the ending can exempt the path.
 func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
 	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
 		return fits(p, without) && !fits(p, path)
 	})
 }
 
-// exemptBy returns the policy that exempts a request, or "". All readings have to be exempt.
+// exemptBy returns the name of the policy that exempts a request, or "". All readings must be
+// exempt.
 func (s *Set) exemptBy(f *facts) string {
 	if f.tooMany {
 		return ""
@@ -191,8 +193,7 @@ func (s *Set) exemptBy(f *facts) string {
 	return s.exempt[by].name
 }
 
-// tierOf returns the tier of the reading that is looked at, and who is asking. The last tier takes
-// everybody.
+// tierOf returns the tier and the asker of the current reading. The last tier takes every request.
 func (s *Set) tierOf(f *facts) (*tier, asker) {
 	var room [128]byte
 	for _, t := range s.tiers {
@@ -206,7 +207,7 @@ func (s *Set) tierOf(f *facts) (*tier, asker) {
 	return nil, asker{}
 }
 
-// miss says why a policy does not apply to a request of a tier.
+// miss returns the reason why a policy does not apply to a request of a tier.
 func (p *policy) miss(f *facts, t *tier) miss {
 	if !p.skips && !p.tiers[t.index] {
 		return missTier
@@ -214,7 +215,7 @@ func (p *policy) miss(f *facts, t *tier) miss {
 	return p.clause.miss(f, p.skips)
 }
 
-// askerIn returns whose requests a policy counts together, for one who is asking in a tier.
+// askerIn returns the asker whose requests a policy counts together, given the asker in the tier.
 func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier
@@ -223,7 +224,8 @@ func (p *policy) askerIn(f *facts, tier asker) asker {
 	return p.unit.asker(f, room[:0])
 }
 
-// scope returns the part of a subject that a policy counts in: its name, and what divides it.
+// scope returns the scope in which a policy counts a subject: the policy's name and the values that
+// divide its count.
 func (p *policy) scope(f *facts, route string) string {
 	if len(p.per) == 0 {
 		return p.name
@@ -236,7 +238,7 @@ func (p *policy) scope(f *facts, route string) string {
 	return string(b)
 }
 
-// divider returns the value of something that divides a policy's count.
+// divider returns the value of an attribute that divides a policy's count.
 func (p *policy) divider(what string, f *facts, route string) string {
 	switch what {
 	case "method":
@@ -253,7 +255,7 @@ func (p *policy) divider(what string, f *facts, route string) string {
 	return short(value)
 }
 
-// short returns a value, or if it is too long to stand in a key a hash of it.
+// short returns a value, or a hash of it if it is too long for a key.
 func short(value string) string {
 	if len(value) <= keypart.MaxIdentifier {
 		return value
@@ -281,18 +283,19 @@ func (c *Cost) of(f *facts) int64 {
 	return c.Units
 }
 
-// after is what comes after a response.
+// after has the corrections that follow a response.
 type after struct {
-	header  string // a response header with the true cost
-	bytes   int64  // of the response body to the unit
-	maxDebt int64  // that a true cost may leave; 0: one capacity of each limit
-	refund  []int  // statuses, or their classes
+	header  string // response header with the true cost
+	bytes   int64  // bytes of response body per unit
+	maxDebt int64  // that a true cost may leave; 0 is one capacity of each limit
+	refund  []int  // statuses or status classes
 	atLeast bool   // a true cost below what was charged gives nothing back
 }
 
-// join returns what comes after a response of a request with two readings: nothing gives anything
-// back that is not in both, but what charges more afterwards stays, or a spelling would be a way
-// around it. Of two different true costs it is the first.
+// join returns the corrections for a request with two readings. Charges are given back only if both
+// readings agree. A correction that may charge more is kept if either reading has it; otherwise
+// another spelling of the request would avoid it. If there are two different true costs, the first
+// one counts.
 func (a *after) join(other *after) *after {
 	if a == other {
 		return a
@@ -308,7 +311,7 @@ func (a *after) join(other *after) *after {
 	return &joined
 }
 
-// truth returns the true cost of a request, if the outcome has it.
+// truth returns the true cost of a request and whether the outcome has it.
 func (a *after) truth(o *Outcome) (int64, bool) {
 	if a == nil {
 		return 0, false
@@ -326,8 +329,8 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 // settles reports whether the true cost is known only afterwards.
 func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
-// refunds reports whether a status gives everything back. That of a client that went away belongs
-// to no class: who hangs up is not given anything back by "4xx".
+// refunds reports whether everything is refunded after a status. [words.StatusClientGone] belongs
+// to no class: a refund for "4xx" gives nothing back to a client that disconnects.
 func (a *after) refunds(status int) bool {
 	return slices.Contains(a.refund, status) || status != words.StatusClientGone &&
 		slices.Contains(a.refund, status/100)

@@ -11,20 +11,21 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Limit is a limit of a tier or a policy. Its number is always the same, or comes with the request.
+// Limit is a limit of a tier or a policy. Its number is fixed or comes from a claim of the request.
 type Limit struct {
-	// Limit is the limit, and with a Claim that of requests that do not have it.
+	// Limit is the limit or, with a Claim, the limit of requests without that claim.
 	Limit stint.Limit
-	// Claim is the claim that has the number of the limit, its Max, such as "rpm"; "" if there is
-	// none. A burst keeps its proportion to it, and 0 denies. A number above Max counts as Max, and
-	// what is no whole number as if it were missing; both are logged.
+	// Claim is the name of the claim that has the number of the limit, its Max, such as "rpm"; ""
+	// if there is none. A burst is scaled in proportion to the number, and 0 denies. A number above
+	// Max counts as Max, and a value that is not a whole number counts as a missing claim; both are
+	// logged.
 	Claim string
 	// Max is the largest number that the Claim may give.
 	Max int64
 }
 
-// Limits returns limits whose numbers are always the same, for a [Tier] or a [Policy]. None at all
-// is explicitly unlimited.
+// Limits returns limits with fixed numbers for a [Tier] or a [Policy]. An empty list is explicitly
+// unlimited.
 func Limits(limits ...stint.Limit) []Limit {
 	all := make([]Limit, len(limits))
 	for i, l := range limits {
@@ -33,7 +34,7 @@ func Limits(limits ...stint.Limit) []Limit {
 	return all
 }
 
-// String returns the limit for people: "60/1m or claim rpm up to 10000".
+// String returns the limit in readable form: "60/1m or claim rpm up to 10000".
 func (l Limit) String() string {
 	if l.Claim == "" {
 		return l.Limit.String()
@@ -41,7 +42,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s or claim %s up to %d", l.Limit, l.Claim, l.Max)
 }
 
-// Largest returns the limit with the largest number that it may have.
+// Largest returns the limit with the largest number that it can have.
 func (l *Limit) Largest() stint.Limit {
 	if l.Claim == "" {
 		return l.Limit
@@ -49,20 +50,20 @@ func (l *Limit) Largest() stint.Limit {
 	return l.with(l.Max)
 }
 
-// with returns the limit with another number. A burst keeps its proportion to it.
+// with returns the limit with another number. A burst is scaled in proportion.
 func (l *Limit) with(n int64) stint.Limit {
 	limit := l.Limit
 	if limit.Burst > 0 && limit.Max > 0 {
 		hi, lo := bits.Mul64(uint64(limit.Burst), uint64(n))
-		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // it was checked that it fits
-		limit.Burst = max(int64(burst), min(n, 1))        // 0 would be n
+		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // cannot overflow: see fits
+		limit.Burst = max(int64(burst), min(n, 1))        // a burst of 0 would mean n
 	}
 	limit.Max = n
 	return limit
 }
 
 // number returns the number of the limit for a value of its claim, and what is wrong with the
-// value; "" if it is missing, or a whole number from 0 to Max.
+// value. Wrong is "" if the value is missing or a whole number from 0 to Max.
 func (l *Limit) number(value string) (n int64, wrong string) {
 	if value == "" {
 		return l.Limit.Max, ""
@@ -77,7 +78,7 @@ func (l *Limit) number(value string) (n int64, wrong string) {
 	return l.Limit.Max, "no whole number"
 }
 
-// LimitTexts returns the limits for people, with the claims that their numbers come from.
+// LimitTexts returns the limits in readable form, with the claims that their numbers come from.
 func (r *Rule) LimitTexts() []string {
 	texts := make([]string, len(r.Limits))
 	for i := range r.Limits {
@@ -88,8 +89,8 @@ func (r *Rule) LimitTexts() []string {
 	return texts
 }
 
-// limitsOf returns the limits that the rule has for a request of a subject. The overrides may be
-// nil. It notes a claim that is not as it should be.
+// limitsOf returns the rule's limits for a request of a subject. The overrides may be nil. It
+// records a claim with an odd value in f.
 func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	limits, own := r.Limits, true
 	for i := range r.Claimed {
@@ -116,14 +117,14 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	return limits
 }
 
-// oddClaim is a claim that does not give the number of a limit as it should. Limit is nil if there
-// is none.
+// oddClaim is a claim whose value is not a valid number for its limit. Limit is nil if there is no
+// such claim.
 type oddClaim struct {
 	limit *Limit
 	value string
 }
 
-// claimed checks limits whose numbers come from claims.
+// claimed checks the limits whose numbers come from claims.
 func (c *compiler) claimed(key string, limits []Limit) {
 	for i := range limits {
 		l, key := &limits[i], at(key, i, limits)
@@ -145,9 +146,9 @@ func (c *compiler) claimed(key string, limits []Limit) {
 	}
 }
 
-// fits reports why a number that the claim may give makes a limit that cannot be counted; nil if
-// there is none. Of those with a meter, the largest without a common divisor with the window is the
-// hardest to count.
+// fits returns an error if the claim may give a number with which the limit cannot be counted. For
+// limits with a meter, the largest number that has no common divisor with the window is the hardest
+// to count.
 func (l *Limit) fits() error {
 	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {
 		return fmt.Errorf("with %d units the burst has more than %d; want a lower max", l.Max, stint.MaxUnits)

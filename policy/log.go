@@ -11,14 +11,14 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// guardLog logs what people on call want to know, and no more than a few lines of each kind a
-// second. What comes from a request is shortened and quoted.
+// guardLog logs what operators need to know, and only a few lines of each kind per second. Text
+// from requests is shortened and quoted.
 type guardLog struct {
 	logger                                                            *slog.Logger
 	admissions, denials, shadows, failures, strange, odd, corrections logsample.Sampler
 }
 
-// decided logs what became of a request.
+// decided logs the outcome of a request.
 func (l *guardLog) decided(ctx context.Context, v *Verdict, s *Spec) {
 	switch {
 	case v.Err != nil:
@@ -32,7 +32,7 @@ func (l *guardLog) decided(ctx context.Context, v *Verdict, s *Spec) {
 	}
 }
 
-// perSecond is how many requests are logged per second; see [Spec.LogAdmissions].
+// perSecond returns how many requests are logged per second; see [Spec.LogAdmissions].
 func perSecond(most *int) int {
 	if most == nil {
 		return logsample.Few
@@ -96,7 +96,7 @@ func (l *guardLog) shadowed(v *Verdict) {
 	}
 }
 
-// shortKey names who the verdict is about, shortened.
+// shortKey returns the shortened key that the verdict is about.
 func (v *Verdict) shortKey() string {
 	if r := v.about(); r != nil {
 		return label.Short(r.Key())
@@ -104,8 +104,8 @@ func (v *Verdict) shortKey() string {
 	return ""
 }
 
-// undecided logs a request that the store has not decided, and what was asked, unless the caller
-// has gone away.
+// undecided logs a request that the store could not decide, and the first of the limits asked
+// about, unless the caller has canceled the request.
 func (l *guardLog) undecided(ctx context.Context, v *Verdict) {
 	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(v.Err, context.Canceled) {
 		return
@@ -128,9 +128,9 @@ func (l *guardLog) failed(what string, err error) {
 	}
 }
 
-// unsettled logs a refund or settlement that was not applied, or not wholly, and why if the store
-// failed. Otherwise there was nothing to correct: the charge has left its windows, was reset or
-// corrected before, or is a refund of a request that was repeated.
+// unsettled logs a refund or settlement that was not applied, or not completely, with the cause if
+// the store failed. If the store did not fail, there was nothing to correct: the charge has left
+// its windows, was reset or corrected before, or the refund is for a request that was repeated.
 func (l *guardLog) unsettled(c *stint.Charge, s *Settlement) {
 	unlogged, ok := l.corrections.Allow(logsample.Few, time.Second)
 	if !ok {
@@ -166,7 +166,7 @@ func (l *guardLog) unknownClient() {
 	}
 }
 
-// oddClaim logs a claim that does not give the number of a limit as it should, if there is one.
+// oddClaim logs the request's claim with an odd value, if it has one.
 func (l *guardLog) oddClaim(f *facts) {
 	limit := f.odd.limit
 	if limit == nil {

@@ -10,23 +10,24 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// A path has every reading that some sequence of the steps leads to from what was sent: servers and
-// frameworks take different ones of them, in different orders. docs/design.md has the rule.
+// steps are the transformations that servers and frameworks apply to a path. They apply different
+// steps in different orders, so the readings of a path are all results of any sequence of steps on
+// the path that was sent. See docs/design.md.
 var steps = [...]func(string) string{
 	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, cutAtNumberSign, cutAtQuestionMark,
 	cutAtNUL, withoutParameters, withoutLastParameters, withoutNewlines, withoutControls, trimmed, withoutAuthority,
 	withoutScript, behindScript,
 }
 
-// Bounds on the readings of a request, in number and in bytes of their paths. A request with more
-// is denied: no client sends one by accident, and each reading takes time.
+// Bounds on the readings of a request: their number and the total bytes of their paths. A request
+// that exceeds them is denied: no client sends one by accident, and each reading takes time.
 const (
 	maxReadings     = 32
 	maxReadingBytes = 32 << 10
 )
 
-// isPlain reports whether no step changes a path, and it has no letters in upper case: this decides
-// most paths at once. Dot is where the ending of its last segment begins, or 0.
+// isPlain reports whether no step changes a path and it has no upper-case letters. This check
+// decides most paths at once. Dot is the index where the ending of the last segment begins, or 0.
 func isPlain(p string) (plain bool, dot int) {
 	if p == "" || p[0] != '/' {
 		return false, 0
@@ -51,9 +52,9 @@ func isPlain(p string) (plain bool, dot int) {
 	return true, dot
 }
 
-// readPath returns the readings of a path, which is decoded, and as it was sent ("" if that is the
-// same). The first is that of net/http's mux, without empty and dot segments. It reports false if
-// there are too many.
+// readPath returns the readings of a path, given decoded and as it was sent; raw is "" if both are
+// the same. The first reading is that of net/http's mux, without empty and dot segments. It reports
+// false if there are too many.
 func readPath(path, raw string) (readings []string, ok bool) {
 	readings = []string{pathpattern.Clean(path)}
 	size := len(readings[0])
@@ -80,7 +81,7 @@ func readPath(path, raw string) (readings []string, ok bool) {
 	return readings, true
 }
 
-// rooted returns a path with a slash at its beginning and none at its end, and otherwise as it is.
+// rooted returns a path with a leading slash and without trailing slashes.
 func rooted(p string) string {
 	if p = strings.TrimRight(p, "/"); p == "" || p[0] != '/' {
 		return "/" + p
@@ -88,10 +89,10 @@ func rooted(p string) string {
 	return p
 }
 
-// decoded decodes every byte that is encoded. Some frameworks do so until nothing changes.
+// decoded decodes every percent-encoded byte. Some frameworks repeat this until nothing changes.
 func decoded(p string) string { return unescape(p, true) }
 
-// decodedInSegments decodes all but slashes: an encoded one divides nothing.
+// decodedInSegments decodes everything but slashes: an encoded slash does not separate segments.
 func decodedInSegments(p string) string { return unescape(p, false) }
 
 func unescape(p string, slashes bool) string {
@@ -139,8 +140,7 @@ func withoutEmpty(p string) string {
 	return string(b)
 }
 
-// withoutDots removes dot segments by the letter of RFC 3986, where an empty segment is one that
-// ".." removes.
+// withoutDots removes dot segments exactly as in RFC 3986, where ".." can remove an empty segment.
 func withoutDots(p string) string {
 	if !strings.Contains(p, "/.") {
 		return p
@@ -165,11 +165,11 @@ func withoutBackslashes(p string) string { return strings.ReplaceAll(p, `\`, "/"
 // cutAtNumberSign cuts a path where a fragment begins, as URL parsers and nginx do.
 func cutAtNumberSign(p string) string { return cutAt(p, '#') }
 
-// cutAtQuestionMark cuts a path where a query begins. There is a question mark in a path if it was
-// encoded, and proxies that pass on a decoded path make the beginning of a query of it.
+// cutAtQuestionMark cuts a path where a query begins. A path contains a question mark if it was
+// sent encoded; a proxy that passes on the decoded path turns it into the beginning of a query.
 func cutAtQuestionMark(p string) string { return cutAt(p, '?') }
 
-// cutAtNUL cuts a path where C programs see its end.
+// cutAtNUL cuts a path at the first NUL, where it ends for C programs.
 func cutAtNUL(p string) string { return cutAt(p, 0) }
 
 func cutAt(p string, c byte) string {
@@ -206,7 +206,7 @@ func withoutLastParameters(p string) string {
 	return p[:last] + cutAt(p[last:], ';')
 }
 
-// withoutNewlines removes tabs and newlines, as URL parsers do that get a decoded path.
+// withoutNewlines removes tabs and newlines, as URL parsers do when they get a decoded path.
 func withoutNewlines(p string) string {
 	return without(p, func(c byte) bool { return c == '\t' || c == '\n' || c == '\r' })
 }
@@ -232,8 +232,8 @@ func without(p string, drop func(byte) bool) string {
 	return p
 }
 
-// trimmed removes spaces at the end, as many frameworks do. To patterns of Python and Perl,
-// "^login$" fits "login\n". Bytes that are no UTF-8 are read as Latin-1.
+// trimmed removes spaces at the end, as many frameworks do. In Python and Perl, the pattern
+// "^login$" matches "login\n". Bytes that are not valid UTF-8 are read as Latin-1.
 func trimmed(p string) string {
 	for {
 		c, size := utf8.DecodeLastRuneInString(p)
@@ -247,8 +247,8 @@ func trimmed(p string) string {
 	}
 }
 
-// withoutAuthority takes //host away from the beginning of a path, as URL parsers do. Some skip
-// further slashes.
+// withoutAuthority removes //host from the beginning of a path, as URL parsers do. Some parsers
+// skip further slashes.
 func withoutAuthority(p string) string {
 	if !strings.HasPrefix(p, "//") {
 		return p
@@ -257,24 +257,24 @@ func withoutAuthority(p string) string {
 	return "/" + rest
 }
 
-// script is how the name of a front controller ends, in any case.
+// script is the suffix of a front controller's name, in any case.
 const script = ".php"
 
-// withoutScript removes the first segment that names a front controller, before what it is asked
-// for: /app/index.php/login is /app/login.
+// withoutScript removes the first segment that names a front controller, if more segments follow:
+// /app/index.php/login becomes /app/login.
 func withoutScript(p string) string {
 	begin, end := scriptIn(p)
 	return p[:begin] + p[end:]
 }
 
-// behindScript returns what a front controller is asked for, and what PHP tells it: /login.
+// behindScript returns the path after the front controller, which PHP passes to it: /login.
 func behindScript(p string) string {
 	_, end := scriptIn(p)
 	return p[end:]
 }
 
-// scriptIn returns where a front controller is named, from its slash to the next; 0 and 0 if
-// nowhere.
+// scriptIn returns the begin and end of the first segment that names a front controller, from its
+// slash to the next one; 0 and 0 if there is none.
 func scriptIn(p string) (begin, end int) {
 	for at := strings.IndexByte(p, '.'); at >= 0 && at+len(script) < len(p); {
 		if end = at + len(script); p[end] == '/' && strings.EqualFold(p[at:end], script) {
@@ -289,8 +289,8 @@ func scriptIn(p string) (begin, end int) {
 	return 0, 0
 }
 
-// withoutEnding removes what follows the last dot of the last segment: routers of Rails take that
-// for a format. It reports false if there is none.
+// withoutEnding removes the last dot of the last segment and the text after it, which the Rails
+// router treats as a format. It reports false if there is no ending.
 func withoutEnding(p string) (string, bool) {
 	dot := strings.LastIndexByte(p, '.')
 	if dot <= strings.LastIndexByte(p, '/')+1 {

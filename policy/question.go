@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// ask fills in the question to the store about a request, and in the verdict all that is known
-// before the answer. It returns what the request has only one of. Nobody knows what the application
-// makes of a request that has several readings: what limits any of them is enforced.
+// ask fills in the question to the store about a request, and everything in the verdict that is
+// known before the answer. It returns the terms of the request. The application may act on any
+// reading of a request that has several, so the limits of all readings are enforced.
 func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	if v.Skipped = s.exemptBy(f); v.Skipped != "" {
 		return only
@@ -41,7 +41,7 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 		v.after = &joined
 	}
 	if v.Cost == 0 && v.after.settles() {
-		v.Cost = 1 // what is not charged cannot be settled
+		v.Cost = 1 // a request that is not charged cannot be settled
 	}
 	if v.after != nil {
 		v.SettleHeader, v.SettlesBytes = v.after.header, v.after.bytes > 0
@@ -65,8 +65,8 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	return only
 }
 
-// askReading adds what limits one reading of a request, and returns who is asking and what else
-// there is to say of it.
+// askReading adds the rules that limit one reading of a request, and returns the subject and the
+// terms of the reading.
 func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	t, who := s.tierOf(f)
 	f.before = who.subject
@@ -99,8 +99,8 @@ func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	return who.subject, only
 }
 
-// add adds the rules of a tier or policy, unless they are there already. Those that are enforced
-// come before those in shadow.
+// add adds the rules of a tier or policy that are not in the results yet. Enforced results come
+// before those in shadow.
 func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string) {
 	shadow := !v.enforceAll && !u.enforced(who.subject)
 	for _, rule := range rules {
@@ -108,7 +108,7 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 			continue
 		}
 		if shadow && len(v.Results)-v.enforced == stint.MaxClaims {
-			continue // more than anybody needs to know
+			continue // enough for a report
 		}
 		result := Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
 			Subject: who.subject, Scope: scope, Limits: rule.limitsOf(f, who.subject, v.overrides), Cost: 1,
@@ -125,18 +125,18 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 	}
 }
 
-// has reports whether a rule has been added for a subject and scope.
+// has reports whether the results contain a rule for a subject and scope.
 func (v *Verdict) has(rule *Rule, subject, scope string) bool {
 	return slices.ContainsFunc(v.Results, func(r Result) bool {
 		return r.Rule == rule && r.Subject == subject && r.Scope == scope
 	})
 }
 
-// none is the limit of requests that have more readings than can be judged.
+// none is the limit that denies requests with more readings than can be judged.
 var none = []stint.Limit{{Name: "readings", Max: 0, Window: time.Minute}}
 
-// keepFew denies a request that has too many readings, or whose readings are limited by more than
-// one question can be about. No client sends such a request by accident.
+// keepFew denies a request that has too many readings, or whose readings have more limits than fit
+// in one question. No client sends such a request by accident.
 func (s *Set) keepFew(f *facts, v *Verdict) {
 	n := 0
 	for i := range v.Results[:v.enforced] {
@@ -152,9 +152,9 @@ func (s *Set) keepFew(f *facts, v *Verdict) {
 	v.Results[0].Limits, v.enforced = none, 1
 }
 
-// refuse adds a result for a request that nothing limits, because a reading that is missing may be
-// limited: by the first rule that is enforced for whoever is asking. It reports false if there is
-// none.
+// refuse adds an enforced result for a request without any, because one of its missing readings may
+// be limited. The result has the first rule that is enforced for the caller. It reports false if
+// there is no such rule.
 func (s *Set) refuse(f *facts, v *Verdict) bool {
 	f.look(0)
 	_, who := s.tierOf(f)
@@ -169,8 +169,8 @@ func (s *Set) refuse(f *facts, v *Verdict) bool {
 	return false
 }
 
-// keepStrictest keeps the strictest of limits that share a count, as those of two tiers do: a
-// request names each count once.
+// keepStrictest keeps only the strictest of the limits that share a count, as limits of two tiers
+// do, because a request names each count once.
 func (v *Verdict) keepStrictest() {
 	all := slices.Clone(v.Results)
 	v.Results = v.Results[:0]
@@ -189,8 +189,8 @@ func (v *Verdict) keepStrictest() {
 	v.enforced, v.Results = len(v.Results), append(v.Results, all[v.enforced:]...)
 }
 
-// isStrictest reports whether a limit of the ith result admits the least in the long run of those
-// that share its count. If another one admits less at once, it gets that burst.
+// isStrictest reports whether l, a limit of the ith result, admits the least in the long run among
+// the limits that share its count. If another one has a smaller burst, l gets that burst.
 func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	atOnce := l.Capacity()
 	for j := range results {
@@ -210,15 +210,15 @@ func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	}
 	if atOnce < l.Capacity() {
 		if l.Algorithm == stint.AlgorithmSliding {
-			atOnce -= atOnce % l.Max // its burst is a multiple
+			atOnce -= atOnce % l.Max // its burst must be a multiple of Max
 		}
 		l.Burst = atOnce
 	}
 	return true
 }
 
-// terms are what a request has only one of: each is what the first matching policy says that says
-// anything.
+// terms are the settings of which a request has only one each. Each comes from the first matching
+// policy that sets it.
 type terms struct {
 	cost    int64
 	costs   stint.Costs
@@ -257,7 +257,7 @@ func (o *terms) add(p *policy, f *facts) {
 	}
 }
 
-// costsOf returns the costs of those limits that have one by their name; nil if none has.
+// costsOf returns the costs of the limits that have one by name; nil if none has.
 func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 	for i := range limits {
 		if cost, ok := o.costs[limits[i].Name]; ok {
@@ -270,9 +270,9 @@ func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 	return costs
 }
 
-// join adds the terms of another reading: the highest costs, the longest hold, the strictest mode
-// of failure, bans if either has them, a true cost if either has one, and only if both agree what
-// gives something back.
+// join merges in the terms of another reading. The result has the highest costs, the longest hold,
+// the strictest failure mode, and bans and a true cost if either reading has them. Charges are
+// given back only if both readings agree.
 func (o *terms) join(other *terms) {
 	o.cost, o.hold = max(o.cost, other.cost), max(o.hold, other.hold)
 	if len(other.costs) > 0 {
@@ -282,7 +282,7 @@ func (o *terms) join(other *terms) {
 		}
 		o.costs = all
 	}
-	if o.usage != other.usage { // nothing is given back that only one reading gives back
+	if o.usage != other.usage { // charges are given back only if both readings agree
 		o.usage, o.atLeast = cmp.Or(o.usage, other.usage), true
 	}
 	o.after = o.after.join(other.after)
@@ -297,5 +297,5 @@ func (o *terms) join(other *terms) {
 	}
 }
 
-// strictness orders modes of failure.
+// strictness ranks the failure modes.
 var strictness = [...]int{stint.FailAllow: 0, stint.FailLocal: 1, stint.FailError: 2, stint.FailDeny: 3}

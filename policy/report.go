@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// startReports begins to report what the response to a request uses. The result is nil if there is
+// startReports starts reporting the usage of a response in progress. It returns nil if there is
 // nothing to report.
 func (g *Guard) startReports(ctx context.Context, v *Verdict) *tokens.Reports {
 	hold := v.Decision.Charge.Data().Hold
@@ -21,8 +21,8 @@ func (g *Guard) startReports(ctx context.Context, v *Verdict) *tokens.Reports {
 	})
 }
 
-// report returns the part of the charge that counts costs, and the amendment that charges what was
-// used so far.
+// report returns the part of the charge that counts costs, and the amendment that charges the usage
+// so far.
 func (v *Verdict) report(used tokens.Counts, cost int64) (stint.Charge, stint.Amendment) {
 	budgets := v.budgets()
 	a := stint.Amendment{Kind: stint.AmendExtend, Costs: v.costsOf(cost, budgets, used), KnownOnly: true}
@@ -32,8 +32,7 @@ func (v *Verdict) report(used tokens.Counts, cost int64) (stint.Charge, stint.Am
 	return v.Decision.Charge.Part(budgets...), a
 }
 
-// reportRepeat reports what a repeat has used, if that is known. The first request settles the
-// charge.
+// reportRepeat reports the usage of a repeat, if it is known. The first request settles the charge.
 func (g *Guard) reportRepeat(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.truth(o)
 	if !ok || v.after != nil && v.after.refunds(o.Status) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// Set is a set of policies that was found good. It is immutable and safe for concurrent use.
+// Set is a valid set of policies. It is immutable and safe for concurrent use.
 type Set struct {
 	spec  *Spec
 	rules []*Rule
@@ -16,26 +16,27 @@ type Set struct {
 	asserted map[string]string
 	tiers    []*tier
 	all      []*policy // in the order of the spec
-	exempt   []*policy // those of them that skip
-	policies []*policy // the others
-	methods  []string  // those that conditions name; if counts are divided by method, all that are known
+	exempt   []*policy // policies in all that skip
+	policies []*policy // all other policies
+	methods  []string  // methods in conditions; all known methods if a count is divided by method
 	patterns []patternUse
-	endings  []*pathpattern.Pattern // those of them that limit, and by how a path ends
-	upper    bool                   // a pattern has letters in upper case
-	chosen   []*identity            // those that requests choose, in a header or cookie
-	cookies  []string               // their names
+	endings  []*pathpattern.Pattern // patterns that limit and depend on how a path ends
+	upper    bool                   // a pattern has upper-case letters
+	chosen   []*identity            // identities from headers or cookies, set by callers
+	cookies  []string               // names of the cookies of these identities
 
-	identities int // how many there are
+	identities int // number of identities
 
-	id *requestID // unless a policy says otherwise
+	id *requestID // default for policies without their own
 }
 
-// Spec returns what the set was made from, with its defaults. It must not be changed.
+// Spec returns the spec that the set was made from, with defaults filled in. The spec must not be
+// changed.
 func (s *Set) Spec() *Spec { return s.spec }
 
-// Trusts reports whether a peer's word is taken about whom it forwards; see
+// Trusts reports whether a peer is trusted to name the client it forwards for; see
 // client_ip.trusted_proxies. An invalid address is a peer on a Unix socket.
 func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 
-// Rules returns every rule of the set. That at i has the Index i.
+// Rules returns every rule of the set. The rule at index i has Index i.
 func (s *Set) Rules() []*Rule { return s.rules }

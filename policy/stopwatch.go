@@ -7,52 +7,51 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Settlement is a correction of what a request was charged, once its response is known: a refund,
-// or the true cost. A guard sends it to its observer if it was not applied, or a part of the cost
-// is not charged.
+// Settlement is a correction of a request's charge after its response: a refund, or the true cost.
+// A guard sends it to its observer if it was not applied completely, or if it settled a hold.
 type Settlement struct {
-	// Verdict is that on the request. It is nil if that is not at hand.
+	// Verdict is the verdict on the request. It is nil if the verdict is not available.
 	Verdict *Verdict
-	// Rule is the first of the rules that the correction is for. It is nil if there is none.
+	// Rule is the first rule that the correction applies to. It is nil if there is none.
 	Rule *Rule
-	// Refund says that everything was to be given back. Otherwise Cost is the true cost.
+	// Refund reports whether everything was to be given back. Otherwise Cost is the true cost.
 	Refund bool
 	Cost   int64
-	// Amended is what the store did: not Changed if it was not applied, and with less Charged than
-	// Cost if the rest would have been too large a debt.
+	// Amended is the store's result: not Changed if the correction was not applied, and with
+	// Charged below Cost if the rest would exceed the maximum debt.
 	Amended stint.Amended
-	// Err is why the store could not apply it. It is nil if the store found nothing to correct: the
+	// Err is the store's error if it failed. Err is nil if the store found nothing to correct: the
 	// charge has left its windows, was reset or corrected before, or its request ID was repeated,
 	// so that it is not given back.
 	Err error
-	// Hold is that of the request, and Delay how long after the charge its hold was settled, if it
-	// had one.
+	// Hold is the hold of the request, and Delay the time from the charge to the settlement of its
+	// hold. Both are 0 without a hold.
 	Hold, Delay time.Duration
-	// Estimated says that the response did not say what was used, as [Usage] has it, so that an
-	// estimate is charged.
+	// Estimated reports that the response did not tell its usage, as configured by [Usage], so that
+	// an estimate is charged.
 	Estimated bool
-	// Expired says that a heartbeat came too late to keep the hold. Nothing is settled then.
+	// Expired reports that a heartbeat came too late to keep the hold. Nothing is settled then.
 	Expired bool
 }
 
 // Event implements [stint.Event].
 func (*Settlement) Event() {}
 
-// How many decisions are timed: see [Verdict.Took].
+// The number of decisions that are timed per interval; see [Verdict.Took].
 const (
 	timedAtOnce = 32
 	timedEvery  = 20 * time.Millisecond
 )
 
-// untimed is when a decision began that is not timed.
+// untimed is the beginning of a decision that is not timed.
 const untimed = time.Duration(0)
 
-// stopwatch times decisions. Its readings are since it was made. Who comes when enough are timed
-// reads one number that hardly changes, and no clock: time passes by a timer, which runs while
-// there are decisions.
+// stopwatch times decisions. Its readings are relative to the time made. Once enough decisions of
+// an interval are timed, the next ones only read a number that hardly changes, and no clock: a
+// timer ends the interval. The timer runs only while there are decisions.
 type stopwatch struct {
 	made  time.Time
-	left  atomic.Int64 // that may be timed
+	left  atomic.Int64 // decisions that may still be timed in this interval
 	timer *time.Timer
 }
 

@@ -17,23 +17,23 @@ import (
 )
 
 // Threshold is the event that a subject has used a share of a limit in a period; see [Tier.Notify].
-// The observer of a guard receives it at least once per subject, share and period, and as a rule
-// once: of the processes that share a store, the first one that sees it reports it.
+// The observer of a guard receives it at least once per subject, share and period, and normally
+// exactly once: of the processes that share a store, the first to notice the event reports it.
 type Threshold struct {
-	// ID is made of all that identifies the event, and is the same in every process: receivers that
-	// have seen it before drop the event.
+	// ID is derived from everything that identifies the event, and is the same in every process:
+	// receivers can drop events whose ID they have seen before.
 	ID string
 	// Rule is the rule that the Limit belongs to.
 	Rule *Rule
-	// Subject and Scope say who has used it.
+	// Subject and Scope identify the count that reached the share.
 	Subject, Scope string
 	// Limit is the limit as it applied to the request, with numbers from claims and overrides.
 	Limit stint.Limit
-	// Percent is the share of the limit, 1 to 100. At 100 a request was denied.
+	// Percent is the share of the limit, 1 to 100. 100 means that a request was denied.
 	Percent int
-	// Used is how many units were used.
+	// Used is the number of units used.
 	Used int64
-	// Until is when the period ends.
+	// Until is the end of the period.
 	Until time.Time
 }
 
@@ -41,22 +41,22 @@ type Threshold struct {
 func (*Threshold) Event() {}
 
 const (
-	// maxNotify is how many shares of a limit may be reported.
+	// maxNotify is the maximum number of shares of a limit that are reported.
 	maxNotify = 10
 	// minNotify is the shortest window whose shares are reported.
 	minNotify = time.Minute
-	// markType is what the subjects begin with under which the store keeps marks.
+	// markType is the first part of the subjects under which the store keeps marks.
 	markType = "threshold:"
-	// longestShift is more than clocks are put back by within a period.
+	// longestShift is longer than any clock change within a period that sets clocks back.
 	longestShift = 2 * time.Hour
 )
 
-// hasPeriod reports whether a limit counts in periods that begin with nothing used.
+// hasPeriod reports whether a limit counts in periods that start from zero.
 func hasPeriod(l *stint.Limit) bool {
 	return l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar
 }
 
-// notify checks which shares of limits are to be reported.
+// notify checks the shares of limits that are to be reported.
 func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 	if shares == nil {
 		return
@@ -92,7 +92,7 @@ func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 		"or a fixed window, such as %d/1h fixed", other, max(other.Max, 1), max(other.Max, 1))
 }
 
-// notifiesOf returns the shares that are to be reported of limits, if there is a period to report.
+// notifiesOf returns shares if any of the limits has a period that is reported, else nil.
 func notifiesOf(shares []int, limits []stint.Limit) []int {
 	if slices.ContainsFunc(limits, func(l stint.Limit) bool { return hasPeriod(&l) && l.Window >= minNotify }) {
 		return shares
@@ -109,8 +109,8 @@ func (r *Rule) Notifies(l *stint.Limit) []int {
 	return nil
 }
 
-// reached remembers of some thresholds that this process has marked them in the store, so that
-// decisions need not ask. What it forgets is asked again.
+// reached caches the thresholds that this process has marked in the store, so that decisions need
+// not ask the store again. Forgotten thresholds are asked again.
 type reached struct {
 	seed  maphash.Seed
 	marks [1 << 16]atomic.Uint64
@@ -122,11 +122,11 @@ func (r *reached) add(mark uint64) bool {
 	return slot.Load() != mark && slot.Swap(mark) != mark
 }
 
-// reportThresholds reports the thresholds that a decision of the store has found to be reached.
-// Decisions that were made without the store are none: they know a part of what is used. Neither
-// are those on a later time.
+// reportThresholds reports the thresholds that the store's decision has found reached. It ignores
+// decisions made without the store, which know only part of the usage, and decisions about a later
+// time.
 func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Request) {
-	d, budget := &v.Decision, time.Duration(0) // the store's
+	d, budget := &v.Decision, time.Duration(0) // 0 is the store's default
 	if r.Failure != nil {
 		budget = r.Failure.Budget
 	}
@@ -146,8 +146,8 @@ func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Reque
 	}
 }
 
-// reportUse reports the thresholds of one limit, by the indexes of its result and of the limit. To
-// mark each may take as long as a decision.
+// reportUse reports the thresholds of one limit, given the indexes of its result and of the limit.
+// Marking each threshold may take as long as a decision.
 func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time.Duration) {
 	r := &v.Results[i]
 	l, u := &r.Limits[k], r.Usages[k]
@@ -172,8 +172,8 @@ func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time
 	}
 }
 
-// isReached reports whether a share of a limit is used. All of it is when it denies a request, but
-// not one that costs more than there ever is.
+// isReached reports whether a share of a limit is used. 100 percent is reached when the limit
+// denies a request, unless the request costs more than the limit could ever allow.
 func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	if percent == 100 {
 		return u.RetryAfter != 0 && u.RetryAfter != stint.Never
@@ -181,9 +181,9 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	return l.Max > 0 && 100*u.Used >= int64(percent)*l.Max
 }
 
-// endOf returns when the period of a limit ends, in the store's clock. A decision that this process
-// made from memory has only our clock, which may be some seconds off: ends are whole windows, or
-// minutes. What is held may be reset later than the period ends.
+// endOf returns the end of a limit's period by the store's clock. A decision that this process made
+// from memory has only the local clock, which may be off by some seconds, so the end is rounded to
+// whole windows or minutes. Units that are held may be reset later than the period ends.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	now, latest := time.Now(), int64(math.MaxInt64)
 	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.IsLeased(i) {
@@ -198,7 +198,7 @@ func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	return time.UnixMicro(min(end-end%unit, latest)).UTC()
 }
 
-// hash stands for a limit of a subject in a period, in this process.
+// hash returns a hash that identifies, within this process, a limit of a subject in a period.
 func (g *Guard) hash(r *Result, l *stint.Limit, until time.Time) uint64 {
 	var h maphash.Hash
 	h.SetSeed(g.reached().seed)
@@ -209,7 +209,7 @@ func (g *Guard) hash(r *Result, l *stint.Limit, until time.Time) uint64 {
 	return h.Sum64() + uint64(until.Unix())*0xff51afd7ed558ccd + uint64(l.Window)*uint64(1+l.Algorithm)
 }
 
-// id is the ID of an event.
+// id returns the ID of an event.
 func (t *Threshold) id() string {
 	h := sha256.New()
 	for _, part := range [...]string{t.Subject, t.Scope, t.Rule.Name(), t.Limit.Name, t.Limit.Algorithm.String(),
@@ -219,8 +219,8 @@ func (t *Threshold) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// mark reports whether an event is to be reported by this process: it is the first to mark it in
-// the store, or does not know.
+// mark reports whether this process must report an event: if it is the first to mark the event in
+// the store, or if the store failed.
 func (g *Guard) mark(ctx context.Context, t *Threshold, budget time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
 	defer cancel()

@@ -8,50 +8,55 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Usage has budgets count the tokens of requests to a language model. They are estimated from the
-// request, held while it is served, and settled to what the response says. A budget with the name
-// "input_tokens", "output_tokens" or "cached_tokens" counts these, and one with the name "price"
-// what they cost; all others count tokens by their Weights. No estimate is more than half of the
-// smallest of the budgets that count the same, so that no single request locks them.
+// Usage makes budgets count the tokens of requests to a language model. Tokens are estimated from
+// the request, held while it is served, and settled to the usage that the response tells. A budget
+// named "input_tokens", "output_tokens" or "cached_tokens" counts these tokens, and a budget named
+// "price" their price; all others count tokens by their Weights. No estimate is more than half of
+// the smallest budget that counts the same quantity, so that no single request can lock these
+// budgets.
 //
 // Places in a request are JSON pointers. Places in a response are JSON pointers, in a JSON body and
-// in server-sent events, or the names of header fields and trailers. What is nil is the preset's.
+// in server-sent events, or the names of header fields and trailers. A nil field has the preset's
+// value.
 type Usage struct {
-	// Preset has the places of an API: "openai", "anthropic" or "gemini"; "" has none.
+	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
-	// MaxOutput are where a request bounds its output, of which the largest number counts, and
-	// Choices where it says how many answers it wants. Model is where it names the model.
+	// MaxOutput are the places where a request bounds its output; the largest number counts.
+	// Choices are the places where it says how many answers it wants. Model are the places of the
+	// model's name.
 	MaxOutput, Choices, Model []string
-	// Input, Output and Cached are where a response counts tokens: the last value of each. Places
-	// with the same last name are one number, and those with different names are added up. Cached
-	// tokens are a part of the input.
+	// Input, Output and Cached are the places where a response counts tokens; the last value of
+	// each place counts. Places with the same last name are the same number, and places with
+	// different names are added up. Cached tokens are a part of the input.
 	Input, Output, Cached []string
-	// DefaultOutput is the estimate of the output of requests that do not bound it; 0 is 1,000.
-	// BytesPerToken is how many bytes of a request's body are a token; 0 is 4.
+	// DefaultOutput is the estimated output of a request that does not bound its output; 0 is
+	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 is 4.
 	DefaultOutput, BytesPerToken int64
-	// Body is how many bytes of a request's body are read before the decision; 0 is 64 KiB. In a
-	// longer one, only the beginning is looked at.
+	// Body is the number of bytes of a request body that are read before the decision; 0 is 64 KiB.
+	// The rest of a longer body is ignored.
 	Body int64
-	// CountEvents has the events of a stream count as a token of output each, if it does not say
-	// what was used. Otherwise the estimate counts.
+	// CountEvents counts each event of a stream as a token of output if the stream does not tell
+	// its usage. Otherwise the estimate counts for such a stream.
 	CountEvents bool
-	// Inject adds the option that has OpenAI say what was used to requests for a stream. It needs
+	// Inject adds the option that makes OpenAI report usage to requests for a stream. It requires
 	// the preset "openai".
 	Inject bool
-	// Weights are what tokens count in budgets without a quantity of their own; nil is 1 for each.
+	// Weights are the units per token in budgets that do not count a quantity of their own; nil is
+	// 1 for each token.
 	Weights *Rates
-	// Prices are those of a million tokens by model, for budgets with the name "price": in units of
-	// that budget, such as millionths of a dollar. They are summed up and rounded up once for each
-	// request. "default" is the price of all other models. Without it, a request for another model
-	// is denied by budgets that count prices.
+	// Prices are the prices per million tokens by model, for budgets named "price": in units of
+	// that budget, such as millionths of a dollar. The price of a request is summed up and rounded
+	// up once. "default" is the price of all other models. Without it, budgets that count prices
+	// deny requests for other models.
 	Prices map[string]Rates
 }
 
-// Rates are numbers for tokens of each kind. Input is that of tokens that are not Cached.
+// Rates are weights or prices for each kind of token. Input is for input tokens that are not
+// Cached.
 type Rates struct{ Input, Output, Cached int64 }
 
-// estimate finds out what a request is likely to use, and charges that to the results that count
-// costs. What has a cost of its own keeps it.
+// estimate estimates the usage of a request and sets the costs of the results that count costs.
+// Limits with a cost of their own keep it.
 func (v *Verdict) estimate(f *facts, only *terms) {
 	v.fixed = only.costs
 	var head []byte
@@ -90,9 +95,9 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 	}
 }
 
-// bounded returns the estimate in units of the limits with a name: at most half of the smallest of
-// those that count the same, and at least 1, because what is not charged cannot be settled. What
-// can never be paid stays as it is.
+// bounded returns the estimate in units of the limits with a name: at most half of the smallest
+// limit that counts the same quantity, and at least 1, because a request that is not charged cannot
+// be settled. A price that can never be paid is not bounded.
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {
@@ -118,23 +123,23 @@ func (v *Verdict) bounded(name string, among []Result) int64 {
 	return max(units, 1)
 }
 
-// Meter reads from a response what its request has used, for adapters that see the bodies of
-// requests and responses. [Guard.Follow] and what it returns use what the meter has read.
+// Meter reads the usage of a request from its response. It is for adapters that see the bodies of
+// requests and responses. [Guard.Follow] and the function that it returns use the meter's readings.
 type Meter interface {
-	// Inject returns the body of a request with the option that has the response say what was used,
-	// and whether that changed anything. Only a policy with [Usage.Inject] changes it. The body has
-	// to be whole.
+	// Inject returns a request body with the option that makes the response tell its usage, and
+	// whether the body was changed. Only a policy with [Usage.Inject] changes it. The body must be
+	// complete.
 	Inject(body []byte) ([]byte, bool)
 	// Begin takes the header of the response, once, before its body.
 	Begin(http.Header)
-	// Write takes the next piece of the body. It keeps nothing of it, and never fails.
+	// Write takes the next piece of the body. It does not retain p and never fails.
 	Write(p []byte) (int, error)
 	// Trailer takes the header after the body, with the trailers in it.
 	Trailer(http.Header)
 }
 
-// Meter returns what reads the usage of the response to an allowed request; nil if the response is
-// not to be read.
+// Meter returns a meter for the response to an allowed request; nil if the response need not be
+// read.
 func (v *Verdict) Meter() Meter {
 	if v.usage == nil || !v.Decision.Allowed {
 		return nil
@@ -145,8 +150,9 @@ func (v *Verdict) Meter() Meter {
 	return v.meter
 }
 
-// measure finds out what a request has used, and whether its response says so. An error that does
-// not say anything has used nothing. That of a client that went away is none.
+// measure determines the usage of a request, and whether the response tells it. An error response
+// that does not tell its usage counts as no usage. The status of a client that disconnected is not
+// an error.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	switch {

@@ -9,54 +9,55 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// Verdict is what was decided on a request, and why. The zero value is ready for [Guard.Decide],
-// and a verdict can be used again for another request. Its names come from the configuration, never
-// from the request.
+// Verdict is the decision on a request, with its reasons. The zero value is ready for
+// [Guard.Decide], and a verdict can be reused for another request. Its names come from the
+// configuration, never from the request.
 //
 // A verdict is also the event that a guard sends to its observer.
 type Verdict struct {
-	// Decision is the store's answer on the rules that are enforced. If there are none, the request
-	// is allowed and Decision has no usages.
+	// Decision is the store's decision on the enforced rules. If there are none, the request is
+	// allowed and Decision has no usages.
 	Decision stint.Decision
-	// Results holds the result of every rule that took part: first those that are enforced, in the
-	// order of the decision's claims, then those in shadow.
+	// Results holds the result of every rule that applied: first the enforced ones, in the order of
+	// the decision's claims, then those in shadow.
 	Results []Result
-	// Set is the set in force when the request was decided. It is nil for a verdict that no guard
-	// made.
+	// Set is the set in force when the request was decided. It is nil for a verdict that was not
+	// made by a guard.
 	Set *Set
-	// Tier is the request's tier. Route is the first policy that matched it by more than its tier,
-	// or "".
+	// Tier is the request's tier. Route is the first matching policy whose match has a path, a
+	// method or a host, or "".
 	Tier, Route string
 	// Skipped is the policy that exempts the request from everything, or "".
 	Skipped string
-	// UnknownClient says that the client's address matters, for an identity or a network, and that
-	// the request does not tell it. Such requests share the subject "ip:unknown".
+	// UnknownClient reports that the client's address is needed, for an identity or a network, but
+	// not known. Such requests share the subject "ip:unknown".
 	UnknownClient bool
-	// Cost is what the request costs, in units of budgets.
+	// Cost is the cost of the request, in units of budgets.
 	Cost int64
-	// SettleHeader is the response header that holds the true cost of the request, or "".
-	// SettlesBytes says that the length of the response body is its true cost.
+	// SettleHeader is the response header that tells the true cost of the request, or "".
+	// SettlesBytes reports that the length of the response body determines the true cost.
 	SettleHeader string
 	SettlesBytes bool
-	// Took is how long the decision took. It is 0 if it was not timed: reading the clock twice is a
-	// tenth of the work of a decision in memory, so a guard times the first 32 of every 20 ms.
+	// Took is the duration of the decision, or 0 if it was not timed: reading the clock twice is a
+	// tenth of the work of a decision in memory, so a guard times the first 32 decisions of every
+	// 20 ms.
 	Took time.Duration
-	// Err is why there is no decision, or nil.
+	// Err is the reason why there is no decision, or nil.
 	Err error
 
-	enforced   int              // how many results are enforced; they come first
-	shadow     []stint.Decision // the answers on the results in shadow
-	who        string           // the subject; one that asks again need not be named anew
+	enforced   int              // number of enforced results, which come first
+	shadow     []stint.Decision // decisions on the results in shadow
+	who        string           // the subject; its string is reused if equal
 	began      time.Duration    // see [stopwatch]
 	after      *after
 	enforceAll bool // see [GuardConfig]
 	overrides  Overrides
-	waited     bool        // for the request's Content
-	follows    bool        // it was decided by [Guard.Decide]
-	denial     denialid.ID // 0 until somebody asks for it
+	waited     bool        // the decision waited for the request's Content
+	follows    bool        // decided by [Guard.Decide]
+	denial     denialid.ID // 0 until first needed
 
 	usage           *tokens.Rules // how tokens are counted; nil if they are not
-	fixed           stint.Costs   // of limits that do not count tokens
+	fixed           stint.Costs   // fixed costs of limits that do not count tokens
 	estimated, used tokens.Counts
 	meter           *tokens.Meter // of the response
 	known           *tokens.Known // nil for a request that is not replayed
@@ -70,25 +71,25 @@ type Verdict struct {
 // Event implements [stint.Event].
 func (*Verdict) Event() {}
 
-// Result is what one rule had to say about a request.
+// Result is the outcome of one rule.
 type Result struct {
 	// Rule is the rule.
 	Rule *Rule
-	// Claim is who was counted and what was charged. Its Limits are those of the rule, with the
-	// numbers of the request's claims, or the strictest of them for a request that can be read in
-	// several ways.
+	// Claim has the subject that was counted and the cost that was charged. Its Limits are the
+	// limits of the rule with the numbers of the request's claims or, for a request with several
+	// readings, the strictest of them.
 	stint.Claim
-	// Usages are those of Limits, in the same order, a part of the verdict. There are none if the
-	// store was not asked, or failed.
+	// Usages are the usages of Limits, in the same order. They share the memory of the verdict.
+	// There are none if the store was not asked, or failed.
 	Usages []stint.Usage
-	// Denied says that the rule denied the request or, in shadow, would have denied it.
+	// Denied reports that the rule denied the request or, in shadow, would have denied it.
 	Denied bool
-	// Shadow says that the rule has no consequences. The store is asked about it if the request is
-	// allowed.
+	// Shadow reports that the rule is not enforced. The store is asked about such a rule only if
+	// the request is allowed.
 	Shadow bool
 }
 
-// State returns the ith of the limits with its usage.
+// State returns limit i with its usage.
 func (r *Result) State(i int) stint.State {
 	return stint.State{Limit: &r.Limits[i], Usage: r.Usages[i], Cost: r.CostOf(&r.Limits[i])}
 }
@@ -105,7 +106,7 @@ func (r *Result) Decisive() stint.State {
 }
 
 // Decisive returns the enforced result that matters most to the caller, as [Result.Decisive]
-// compares limits. It is nil if nothing limits the request, or if nothing is known about any limit.
+// compares limits. It is nil if nothing limits the request, or if the usage of no limit is known.
 func (v *Verdict) Decisive() *Result {
 	var best *Result
 	var least stint.State
@@ -131,8 +132,9 @@ func (v *Verdict) shadowed() *Result {
 	return nil
 }
 
-// Subject returns who the verdict is about: the subject that was denied or, in shadow, would have
-// been; for other requests the first that is limited. It is "" if nothing limits the request.
+// Subject returns the subject of the verdict: the one that was denied or, in shadow, would have
+// been denied; for other requests the first that is limited. It is "" if nothing limits the
+// request.
 func (v *Verdict) Subject() string {
 	if r := v.about(); r != nil {
 		return r.Claim.Subject
@@ -140,9 +142,9 @@ func (v *Verdict) Subject() string {
 	return ""
 }
 
-// AppendDenialID appends the id that the answer to a denied request has, for "stint why": all
-// denials of a subject in one second have the same. It appends nothing if the request was not
-// denied.
+// AppendDenialID appends the id that the response to a denied request contains, for the command
+// "stint why". All denials of a subject within one second have the same id. It appends nothing if
+// the request was not denied.
 func (v *Verdict) AppendDenialID(b []byte) []byte {
 	if v.Err != nil || v.Decision.Allowed {
 		return b
@@ -166,8 +168,9 @@ func (v *Verdict) about() *Result {
 	return nil
 }
 
-// reset prepares the verdict for another request. It keeps its memory, and leaves alone what is
-// always set: to clear all of a kilobyte would be a fifth of the work of skipping a request.
+// reset prepares the verdict for another request. It keeps allocated memory, and does not clear
+// fields that are always set: clearing the whole verdict, a kilobyte, would be a fifth of the work
+// of skipping a request.
 func (v *Verdict) reset(set *Set) {
 	v.Results = v.Results[:0]
 	if cap(v.Results) <= len(v.resultRoom) {
@@ -176,7 +179,7 @@ func (v *Verdict) reset(set *Set) {
 	if v.claims = v.claims[:0]; cap(v.claims) <= len(v.claimRoom) {
 		v.claims = v.claimRoom[:0]
 	}
-	v.Decision = stint.Decision{Allowed: true} // if nothing is asked
+	v.Decision = stint.Decision{Allowed: true} // if the store is not asked
 	v.Set, v.Tier, v.Route, v.Skipped, v.Cost, v.Took, v.Err = set, "", "", "", 0, 0, nil
 	v.SettleHeader, v.SettlesBytes, v.UnknownClient = "", false, false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
@@ -184,11 +187,11 @@ func (v *Verdict) reset(set *Set) {
 	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
 }
 
-// spread gives each result that is enforced its part of the store's answer.
+// spread distributes the store's answer to the enforced results.
 func (v *Verdict) spread() {
 	d := &v.Decision
 	for v.enforced < len(v.Results) && !v.Results[v.enforced].Shadow {
-		v.enforced++ // of a verdict that was not asked for by [Guard.Ask]
+		v.enforced++ // for a verdict that does not come from [Guard.Ask]
 	}
 	usages := d.Usages()
 	for i := range v.Results[:v.enforced] {

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// newAdmin serves the dashboard for operators, and paths for programs.
+// newAdmin returns the endpoint with the dashboard for operators, and paths for programs.
 func (s *Server) newAdmin() (endpoint, error) {
 	scrape, err := s.scrapes()
 	if err != nil {
@@ -38,7 +38,8 @@ func (s *Server) newAdmin() (endpoint, error) {
 			answer.Text(w, http.StatusOK, s.envoy.Config().Dump())
 		})
 	}
-	// Not the command line: it may hold the password of Redis, or other secrets.
+	// /debug/pprof/cmdline is left out: the command line may contain the Redis password or other
+	// secrets.
 	private.HandleFunc("GET /debug/pprof/", pprof.Index)
 	private.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	private.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
@@ -55,14 +56,14 @@ func (s *Server) newAdmin() (endpoint, error) {
 	ep := s.newHTTPServer(sameSite(exactPaths(mux)), false)
 	finish := ep.shutdown
 	ep.shutdown = func(ctx context.Context) error {
-		end() // the page's streams, which do not end by themselves
+		end() // the dashboard's streams, which do not end by themselves
 		return finish(ctx)
 	}
 	return ep, nil
 }
 
-// sameSite refuses requests that pages of other sites make in an operator's browser. Such pages may
-// link to the dashboard, as chats and Grafana do: the page itself holds no data.
+// sameSite rejects requests from pages of other sites in an operator's browser. Such pages may link
+// to the dashboard, for example chats and Grafana: the page itself contains no data.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {
@@ -77,7 +78,7 @@ type configState struct {
 	Phase   string             `json:"phase"`
 	Store   storeState         `json:"store"`
 	Sources []dashboard.Source `json:"sources"`
-	// Tiers and Policies are the names of those in force.
+	// Tiers and Policies are the names of the tiers and policies in force.
 	Tiers    []string  `json:"tiers"`
 	Policies []string  `json:"policies"`
 	Now      time.Time `json:"now"`
@@ -86,13 +87,13 @@ type configState struct {
 type storeState struct {
 	// Name is "memory", or the URL without its password.
 	Name string `json:"name"`
-	// Breaker, its settings and Instances are those of a shared store.
+	// Breaker, BreakerSettings and Instances are set for a shared store only.
 	Breaker         string        `json:"breaker,omitempty"`
 	BreakerSettings *breakerState `json:"breaker_settings,omitempty"`
 	Instances       int           `json:"instances,omitempty"`
 }
 
-// showConfig shows what is in force, and what is wrong with files that are not.
+// showConfig shows the configuration in force, and the mistakes in files that are not in force.
 func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	set := s.guard.Set()
 	state := configState{

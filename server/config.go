@@ -17,75 +17,79 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// Config sets up a [Server]. Addresses are host:port; an empty one leaves out that listener. Files
-// of tokens hold one per line, alone or after the name of its holder: "alice: 8a9f7d1b…".
+// Config configures a [Server]. Addresses are host:port; an empty address disables that listener.
+// Token files have one token per line, alone or after the name of its holder: "alice: 8a9f7d1b…".
 type Config struct {
-	// Policies is a file or a directory, as [config.Load] reads it. Without it a built-in limit
-	// applies to every client: 600 a minute, 1200 at once, 10,000 an hour.
+	// Policies is a file or a directory, as in [config.Load]. If it is empty, built-in limits apply
+	// to every client: 600 a minute, 1200 at once, 10,000 an hour.
 	Policies string
-	// Store is "memory", or the URL of a Redis as package redisstore reads it. "" leaves it to the
-	// policies, whose default is memory. Redis need not be reachable at the start.
+	// Store is "memory", or the URL of a Redis as in package redisstore. If it is empty, the
+	// policies name the store; their default is memory. Redis need not be reachable at the start.
 	Store string
-	// StoreMemory is how many bytes a store in memory may use. 0 leaves it to the policies, whose
-	// default is 1 GiB. It is a mistake if the store is a Redis.
+	// StoreMemory is the maximum number of bytes of a store in memory. If it is 0, the policies set
+	// it; their default is 1 GiB. It is a mistake if the store is a Redis.
 	StoreMemory int64
-	// BreakerFailures, BreakerProbe and BreakerRetry say when to stop asking a Redis that keeps
-	// failing, and when to try again; see package resilience. 0 leaves them to the policies.
+	// BreakerFailures, BreakerProbe and BreakerRetry determine when to stop asking a Redis that
+	// keeps failing, and when to try again; see package resilience. If one is 0, the policies set
+	// it.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
 
-	// HTTP, GRPC, Admin and Metrics are the addresses to listen on. GRPC needs the rules of Envoy.
+	// HTTP, GRPC, Admin and Metrics are the addresses to listen on. GRPC requires rules for Envoy.
 	// Metrics serves /metrics and probes without a token, to anyone who can connect.
 	HTTP, GRPC, Admin, Metrics string
-	// MaxConnections is how many connections each listener may have at the same time, 10,000 unless
-	// set: more than a thousand Envoys with eight threads each, or idle clients of a gateway in
-	// some 200 MB. The server closes those beyond at once.
+	// MaxConnections is the maximum number of simultaneous connections per listener; the default is
+	// 10,000. That is enough for more than a thousand Envoys with eight threads each, or for idle
+	// clients of a gateway, which then take some 200 MB. The server closes further connections at
+	// once.
 	MaxConnections int
-	// Gateway turns HTTP into a reverse proxy behind the policies. What it leaves at zero, the
-	// policies' gateway section may set. Only routes are required, from here or there. Its logger
-	// is this one's unless set.
+	// Gateway turns HTTP into a reverse proxy behind the policies. The gateway section of the
+	// policies can set its zero fields. Only routes are required, from either. Its default logger
+	// is this Config's Logger.
 	Gateway *config.Gateway
-	// Envoy sets up Envoy's rate limit service.
+	// Envoy configures Envoy's rate limit service.
 	Envoy Envoy
 
-	// TLSCert and TLSKey make all listeners speak TLS: PEM files with the certificate and its
-	// chain, and with its key. Set both or neither. ClientCA is a PEM file with authorities; if it
-	// is set, clients need a certificate of one of them. With TLSOnlyGRPC only gRPC does, as in
-	// envoyproxy/ratelimit: the others are plain HTTP, and ask for no certificate.
+	// TLSCert and TLSKey enable TLS on all listeners: PEM files with the certificate and its chain,
+	// and with its key. Set both or neither. ClientCA is a PEM file with authorities; if it is set,
+	// clients need a certificate from one of them. With TLSOnlyGRPC only gRPC uses TLS, as in
+	// envoyproxy/ratelimit: the other listeners use plain HTTP, and ask for no certificate.
 	TLSCert, TLSKey, ClientCA string
 	TLSOnlyGRPC               bool
 
 	// APITokens is a file of bearer tokens for the JSON API. APIPublic serves anyone who can
 	// connect, also on /json. Without either and without client certificates, only callers on this
-	// host are served. Anyone who is served can use up anyone's limits. Forward-auth is for proxies
-	// that the policies trust, and for nobody else.
+	// host are served. Any caller that is served can use up the limits of any subject. Forward-auth
+	// serves only proxies that the policies trust.
 	APITokens string
 	APIPublic bool
-	// APIAdHoc accepts limits that callers of the API send along.
+	// APIAdHoc accepts limits in the requests of API callers.
 	APIAdHoc bool
 
 	// AdminTokens is a file of bearer tokens for Admin, which may have roles: the holder of
-	// "prometheus (read): 51d3e6a9…" may look but not change anything. Without it Admin must be a
-	// loopback address, only callers on this host may look, and no one may change anything. A proxy
-	// on this host that does not identify itself looks like such a caller. Probes need no token.
+	// "prometheus (read): 51d3e6a9…" may read but not change anything. If it is empty, Admin must
+	// be a loopback address, callers on this host may only read, and no one may change anything. A
+	// proxy on this host that does not identify itself looks like such a caller. Probes need no
+	// token.
 	AdminTokens string
 	// AdminOpen lets callers on this host change things without tokens. It is for demos.
 	AdminOpen bool
 
-	// Observe sets what operators see and when alerts fire. Its logger is this one's.
+	// Observe configures what operators see and when alerts fire. Its logger is this Config's
+	// Logger.
 	Observe observe.Config
 
-	// Drain is how long the server keeps serving after it has reported that it is no longer ready.
+	// Drain is how long the server keeps serving after it reports that it is not ready.
 	Drain time.Duration
 	// Logger is slog.Default() unless set.
 	Logger *slog.Logger
 }
 
-// Envoy sets up Envoy's rate limit service. The policies' failure section decides what happens when
-// the store fails.
+// Envoy configures Envoy's rate limit service. The policies' failure section determines what
+// happens when the store fails.
 type Envoy struct {
-	// Rules is a directory with the rules of envoyproxy/ratelimit. XDS says which server sends them
-	// instead. Without either the service is off.
+	// Rules is a directory with the rules of envoyproxy/ratelimit. XDS names a server that sends
+	// them instead. Without either, the service is off.
 	Rules string
 	XDS   *EnvoyXDS
 	// MergeDomains lets several files configure one domain.
@@ -94,25 +98,25 @@ type Envoy struct {
 	// use gRPC, and callers on this host may use /json, unless there are client certificates or the
 	// API is public. Hits are given back only if there are tokens or client certificates.
 	Tokens string
-	// Window is "sliding", the default, "fixed" to count as envoyproxy/ratelimit does, or
-	// "calendar" to do so with calendar months.
+	// Window is "sliding", the default, "fixed" to count as in envoyproxy/ratelimit, or "calendar"
+	// for fixed windows with calendar months.
 	Window string
-	// StopOverLimit, with fixed windows, charges nothing to the other descriptors of a request in
-	// which one is over its limit. Sliding windows always do that.
+	// StopOverLimit applies to fixed windows: if one descriptor of a request is over its limit, the
+	// others are not charged. Sliding windows always do this.
 	StopOverLimit bool
 	// Headers are the fields that Envoy is asked to add to responses: "none", "upstream" for those
-	// of envoyproxy/ratelimit, or "all". The default is all, with fixed windows none.
+	// of envoyproxy/ratelimit, or "all". The default is "all", or "none" with fixed windows.
 	Headers string
 	// HeaderLimit, HeaderRemaining and HeaderReset replace the names of these fields.
 	HeaderLimit, HeaderRemaining, HeaderReset string
 	// Metadata adds dynamic metadata to answers.
 	Metadata bool
-	// Stats adds metrics under the names of envoyproxy/ratelimit. They count hits above the share
-	// NearLimit of a limit, 0.8 unless set, as near it.
+	// Stats adds metrics under the names of envoyproxy/ratelimit. Hits above the share NearLimit of
+	// a limit count as near it; the default is 0.8.
 	Stats     bool
 	NearLimit float64
-	// ShadowMode answers OK to everything. QuotaMode treats every limit as one in quota mode: a
-	// request passes if one of its descriptors has room.
+	// ShadowMode answers every request with OK. QuotaMode treats every limit as one in quota mode:
+	// a request passes if one of its descriptors has room.
 	ShadowMode, QuotaMode bool
 }
 
@@ -122,19 +126,19 @@ type Envoy struct {
 type EnvoyXDS struct {
 	// Server is host:port.
 	Server string
-	// NodeID and NodeMetadata tell the server who asks. Headers are added to the call.
+	// NodeID and NodeMetadata identify this client to the server. Headers are added to the call.
 	NodeID                string
 	NodeMetadata, Headers map[string]string
-	// TLS encrypts the connection. CA has the authorities of the server's certificate instead of
-	// the system's, and Cert and Key are for a server that asks for one: PEM files, which every
-	// connection reads again. ServerName is the name in the server's certificate if it is not that
-	// of Server.
+	// TLS encrypts the connection. CA, Cert and Key are PEM files, which every connection reads
+	// again: CA has the authorities for the server's certificate, instead of the system's; Cert and
+	// Key are the client certificate and its key, for a server that requires one. ServerName is the
+	// name in the server's certificate if it differs from the host in Server.
 	TLS                       bool
 	CA, Cert, Key, ServerName string
-	// MaxMessage is how many bytes of rules are accepted, 16 MiB unless set.
+	// MaxMessage is the maximum number of bytes of rules; the default is 16 MiB.
 	MaxMessage int
-	// Healthy has /healthcheck succeed before the first rules arrive, as in envoyproxy/ratelimit
-	// with FORCE_START_WITHOUT_INITIAL_CONFIG. The server is not ready until then anyway.
+	// Healthy makes /healthcheck succeed before the first rules arrive, as in envoyproxy/ratelimit
+	// with FORCE_START_WITHOUT_INITIAL_CONFIG. The server is still not ready until then.
 	Healthy bool
 }
 
@@ -154,7 +158,7 @@ func (x *EnvoyXDS) validate() error {
 	return errors.Join(errs...)
 }
 
-// options returns the options of the service, as far as this section sets them.
+// options returns those options of the service that this section sets.
 func (e *Envoy) options() (envoyrls.Options, error) {
 	window, err := envoyrls.ParseWindow(e.Window)
 	if err != nil {
@@ -172,16 +176,16 @@ func (e *Envoy) options() (envoyrls.Options, error) {
 	}, err
 }
 
-// defaultNearLimit is [Envoy.NearLimit] unless set.
+// defaultNearLimit is the default of [Envoy.NearLimit].
 const defaultNearLimit = 0.8
 
-// defaultMaxConnections is [Config.MaxConnections] unless set.
+// defaultMaxConnections is the default of [Config.MaxConnections].
 const defaultMaxConnections = 10_000
 
 //go:embed default.yaml
 var builtIn []byte
 
-// validate fills in the defaults, and reports every mistake.
+// validate fills in the defaults, and returns an error that joins every mistake.
 func (c *Config) validate() error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
@@ -266,7 +270,7 @@ func (c *Config) load() (read *config.Config, err error) {
 var errNoRoutes = errors.New("server: the gateway has nowhere to pass requests on to; " +
 	"want --upstream or --route, or gateway.routes in the configuration (--config)")
 
-// accept returns what is missing from policies that are good by themselves.
+// accept returns an error if a valid configuration lacks the routes that the gateway needs.
 func (c *Config) accept(read *config.Config) error {
 	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(read.Gateway.Routes) == 0 {
 		return errNoRoutes

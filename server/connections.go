@@ -15,10 +15,10 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// connections is a listener with a bounded number of connections. It closes one beyond at once,
-// because its client would wait for an answer that nobody gives.
+// connections is a listener with a maximum number of open connections. It closes further
+// connections at once, because their clients would otherwise wait in vain for an answer.
 //
-// There is no bound per address: Envoys behind one NAT share one, and so do all clients of a
+// There is no bound per address: Envoys behind one NAT share an address, and so do all clients of a
 // gateway behind a load balancer.
 type connections struct {
 	*net.TCPListener
@@ -27,8 +27,8 @@ type connections struct {
 	open   atomic.Int64
 	logger *slog.Logger
 	full   logsample.Sampler
-	// newConns are the connections that have not made a call yet. Nil means they are not bounded,
-	// and the silent ones are tracked by an [http.Server].
+	// newConns are the connections that have not made a call yet. If it is nil they are not
+	// bounded, and an [http.Server] tracks the silent ones.
 	newConns *boundedSet
 	silent   *silentConns
 	evicted  logsample.Sampler
@@ -48,7 +48,7 @@ func (l *connections) Accept() (net.Conn, error) {
 			l.logger.Warn("server: refused a connection: the listener has as many as it may (--max-clients)",
 				"listener", l.name, "connections", l.most, "peer", c.RemoteAddr().String(), "unlogged", n)
 		}
-		_ = c.Close() // nobody reads what is left of it
+		_ = c.Close() // an error does not matter
 	}
 }
 
@@ -63,7 +63,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 					"listener", l.name, "connections", l.newConns.most, "peer", tcp.RemoteAddr().String(),
 					"unlogged", n)
 			}
-			_ = c.Close() // whoever serves it notices
+			_ = c.Close() // the goroutine that serves it notices
 		})
 		c.called = func() {
 			c.heard()
@@ -73,11 +73,11 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 	return c
 }
 
-// connection is one that is counted. [connectionOf] finds it by its address.
+// connection is a counted connection. [connectionOf] finds it by its remote address.
 type connection struct {
 	*net.TCPConn
-	called    func() // when it has made a call
-	heard     func() // when it has made one of the health service
+	called    func() // called after its first call
+	heard     func() // called after a call of the health service
 	release   func()
 	firstCall sync.Once
 	closing   sync.Once
@@ -94,8 +94,8 @@ func (c *connection) Close() error {
 
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
-// remoteAddr is the other end of a connection together with the connection: of the connection, gRPC
-// passes on only the address.
+// remoteAddr is the remote address of a connection, with the connection itself, because gRPC passes
+// on only the address.
 type remoteAddr struct {
 	net.Addr
 	of *connection
@@ -107,14 +107,14 @@ func connectionOf(ctx context.Context) *connection {
 }
 
 // boundedSet holds things that can be ended. Adding one beyond the bound ends the oldest. So slow
-// clients make room for others, and nobody can keep others out by coming first.
+// clients make room for new ones, and early clients cannot block later ones.
 type boundedSet struct {
 	most int
 	mu   sync.Mutex
 	ends list.List // of func(), oldest first
 }
 
-// add adds a thing by the function that ends it, and returns the function that removes it.
+// add adds a thing, given the function that ends it, and returns the function that removes it.
 func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element
@@ -135,15 +135,15 @@ func (n *boundedSet) add(end func()) (remove func()) {
 }
 
 // silentConns are the connections on which no request has arrived yet. Browsers open some in
-// advance. [http.Server.Shutdown] would wait for each until it is five seconds old, and
-// [grpc.Server.GracefulStop] for as long as its timeout for new ones allows.
+// advance. [http.Server.Shutdown] would wait until each is five seconds old, and
+// [grpc.Server.GracefulStop] until the connection timeout.
 type silentConns struct {
 	mu    sync.Mutex
 	since map[net.Conn]time.Time
 	most  time.Duration // the age at which they are closed; 0 until the server stops
 }
 
-// track is the ConnState of an [http.Server].
+// track implements the ConnState function of an [http.Server].
 func (s *silentConns) track(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +157,8 @@ func (s *silentConns) track(c net.Conn, state http.ConnState) {
 	}
 }
 
-// end closes each connection that is still silent at an age, also those that are accepted before
-// the listener is closed. A younger one may be about to send its request.
+// end closes each connection that is still silent at the given age, including connections that are
+// accepted before the listener is closed. A younger one may be about to send its request.
 func (s *silentConns) end(age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *silentConns) closeLater(c net.Conn) {
 		_, silent := s.since[c]
 		s.mu.Unlock()
 		if silent {
-			_ = c.Close() // whoever serves it notices
+			_ = c.Close() // the goroutine that serves it notices
 		}
 	})
 }

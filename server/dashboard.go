@@ -9,7 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/callers"
 )
 
-// newDashboard returns the page, with its API behind the guard. Its streams end with the context.
+// newDashboard returns the dashboard, with its API behind the guard. Its streams end with the
+// context.
 func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http.Handler) (http.Handler, error) {
 	c := dashboard.Config{
 		Monitor:      s.monitor,

@@ -15,41 +15,42 @@ import (
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
-// Bounds on what a gRPC connection may cost.
+// Bounds on the resources of a gRPC connection.
 const (
-	// maxMessage is the largest message in bytes. Envoy's have a few hundred.
+	// maxMessage is the maximum size of a message in bytes. Envoy's messages have a few hundred.
 	maxMessage = 256 << 10
-	// streamWindow and connWindow are how many bytes of a call, and of all calls of a connection,
-	// may be in flight to the server. Fixed windows bound what a connection can make the server
-	// keep, and save the pings that gRPC needs to tune them.
+	// streamWindow and connWindow are the maximum numbers of bytes of a call, and of all calls of a
+	// connection, in flight to the server. Fixed windows bound the memory that a connection can
+	// make the server use, and save the pings that gRPC needs to tune them.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
-	// maxStreams is how many calls may be in progress on one connection, each with a message in
-	// memory. Beyond it Envoy opens another connection; at one millisecond per call that happens at
-	// 250,000 calls per second.
+	// maxStreams is the maximum number of calls in progress on one connection, each with a message
+	// in memory. Beyond it Envoy opens another connection; at one millisecond per call that happens
+	// at 250,000 calls per second.
 	maxStreams = 250
-	// streamWorkers is how many goroutines wait for calls. A new goroutine for each call would have
-	// to grow its stack each time, which is a sixth of the process's work. This many stacks take a
-	// few megabytes. When all are busy, gRPC starts new ones.
+	// streamWorkers is the number of goroutines that wait for calls. A new goroutine for each call
+	// would have to grow its stack each time, which is a sixth of the process's work. This many
+	// stacks take a few megabytes. When all are busy, gRPC starts new ones.
 	streamWorkers = 256
-	// pingEvery is how often a client may ping the server.
+	// pingEvery is the minimum interval between pings of a client.
 	pingEvery = 5 * time.Second
 )
 
-// Bounds on what callers without a token can use, some hundred megabytes in all. Beyond a bound,
-// the oldest goes first.
+// Bounds on the resources that callers without a token can use, some hundred megabytes in all. At a
+// bound, the oldest use is ended.
 const (
-	// maxNewConns is how many open connections may have made no call yet, not counting health
-	// checks. Envoy makes one as soon as it is connected, so this many can be connecting at the
-	// same time. A health checker whose connection is closed opens a new one for its next check.
+	// maxNewConns is the maximum number of open connections that have made no call yet, not
+	// counting health checks. Envoy makes a call as soon as it is connected, so this many Envoys
+	// can connect at the same time. A health checker whose connection is closed opens a new one for
+	// its next check.
 	maxNewConns = 2048
-	// maxPendingCalls is how many calls of the health service may be waiting for their message.
-	// That of an honest client arrives with the header.
+	// maxPendingCalls is the maximum number of calls of the health service that wait for their
+	// message. An honest client's message arrives with the header.
 	maxPendingCalls = 256
-	// maxWatches is how many streams of the health service there may be. Envoy uses none.
+	// maxWatches is the maximum number of streams of the health service. Envoy uses none.
 	maxWatches = 1024
-	// maxHealth is how many calls of the health service may be in progress on one connection.
-	// Checkers have one or two.
+	// maxHealth is the maximum number of calls of the health service in progress on one connection.
+	// Health checkers have one or two.
 	maxHealth = 16
 )
 
@@ -101,8 +102,8 @@ func (s *Server) newGRPC() (endpoint, error) {
 	}, nil
 }
 
-// intercept recovers from panics, so that one call cannot end others, and notes that a connection
-// has made a call: its message has arrived, and its token was checked if one is needed.
+// intercept recovers from panics, so that one call cannot end others. It also records that a
+// connection has made a call: its message has arrived, and its token was checked if one is needed.
 func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
 	reply any, err error) {
 	defer func() {

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// admitCall decides on a call when its header has arrived and before any of its message is kept. A
-// caller that needs a token must show it now. The health service needs none, so its calls are
-// bounded.
+// admitCall decides whether to admit a call when its header has arrived, before any of its message
+// is kept. A caller that needs a token must present it in the header. The health service needs no
+// token, so its calls are bounded.
 func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch info.FullMethodName {
 	case healthpb.Health_Check_FullMethodName:
@@ -33,11 +33,13 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 	return within, nil
 }
 
-// arrivedKey is the key of the function to call when the message of a health check has arrived.
+// arrivedKey is the context key of the function to call when the message of a health check has
+// arrived.
 type arrivedKey struct{}
 
-// admitHealthCall is [Server.admitCall] for calls that need no token. Their message must arrive
-// soon, and only so many may be pending. Streams are bounded in number, too, but may go on.
+// admitHealthCall is like [Server.admitCall] for calls that need no token. Their message must
+// arrive soon, and the number of pending calls is bounded. The number of streams is bounded too,
+// but not their duration.
 func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.heard()
@@ -65,8 +67,8 @@ func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (cont
 	return context.WithValue(ctx, arrivedKey{}, arrived), nil
 }
 
-// endStreams ends streams with the context. Only the health service has any, and they last as long
-// as the client likes, so that the server would wait for them forever.
+// endStreams ends streams with the context. Only the health service has streams, and the client
+// determines how long they last, so without this the server would wait for them forever.
 func endStreams(end context.Context) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())

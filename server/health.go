@@ -18,21 +18,21 @@ const (
 	draining = "draining"
 )
 
-// healthState shows load balancers and supervisors whether the server is ready. A store that is
-// down does not make it unready: it still decides, as the failure policy says.
+// healthState shows load balancers and supervisors whether the server is ready. The server is ready
+// even if the store is down, because it still decides according to the failure policy.
 type healthState struct {
 	phase atomic.Value // a string
 	grpc  *health.Server
-	// healthy has /healthcheck succeed while the server is starting.
+	// healthy makes /healthcheck succeed while the server is starting.
 	healthy bool
 
 	mu      sync.Mutex
-	missing int // how much has to happen before the server is ready
+	missing int // number of events to wait for until the server is ready
 }
 
-// newHealth returns the state of a server that is starting, with names of services for gRPC.
+// newHealth returns the state of a server that is starting, with the names of its gRPC services.
 func newHealth(services ...string) *healthState {
-	h := &healthState{grpc: health.NewServer(), missing: 1} // that it listens
+	h := &healthState{grpc: health.NewServer(), missing: 1} // the server listens
 	for _, name := range services {
 		h.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
@@ -40,8 +40,8 @@ func newHealth(services ...string) *healthState {
 	return h
 }
 
-// happened notes one of the things that a server waits for before it is ready, and reports whether
-// it was the last one. A server that is already draining stays as it is.
+// happened records one of the events that a server waits for before it is ready, and reports
+// whether it was the last one. A server that is already draining stays in that phase.
 func (h *healthState) happened() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *healthState) happened() bool {
 	return true
 }
 
-// drain makes the server not ready any more.
+// drain marks the server as no longer ready.
 func (h *healthState) drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,8 @@ func (h *healthState) enter(phase string) {
 
 func (h *healthState) current() string { return h.phase.Load().(string) }
 
-// register adds the probes: /livez is whether the process works, /readyz whether to send requests.
+// register adds the probes: /livez tells whether the process works, /readyz whether to send
+// requests.
 func (h *healthState) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		answer.Text(w, http.StatusOK, "live\n")
@@ -84,7 +85,7 @@ func (h *healthState) register(mux *http.ServeMux) {
 	})
 }
 
-// healthcheck is /readyz as in envoyproxy/ratelimit: OK, or 500 to be taken out of rotation.
+// healthcheck serves readiness as in envoyproxy/ratelimit: OK, or 500 to be taken out of rotation.
 func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	if phase := h.current(); phase == ready || phase == starting && h.healthy {
 		answer.Text(w, http.StatusOK, "OK")
@@ -94,7 +95,7 @@ func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 }
 
 // closeWhileDraining makes clients use a new connection for their next request while the server
-// drains. So those that are closed in the end are idle.
+// drains. The connections that remain are then idle when they are closed.
 func (h *healthState) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.current() == draining {

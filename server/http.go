@@ -15,7 +15,7 @@ func (s *Server) newHTTP() (endpoint, error) {
 	if s.c.Gateway != nil {
 		return s.newGateway()
 	}
-	// Every caller has shown a token or a certificate.
+	// known reports that every caller has presented a token or a certificate.
 	known := s.apiTokens != nil || s.c.ClientCA != "" && !s.c.TLSOnlyGRPC
 	a, err := api.New(s.guard, s.store, api.Config{
 		Public:   s.c.APIPublic || known,
@@ -34,22 +34,23 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.HandleFunc("GET /healthcheck", s.health.healthcheck)
 	mux.Handle("/auth", a.Auth())
 	mux.Handle("GET /openapi.json", a.Handler())
-	mux.Handle("/v1/usage", a.Handler()) // for callers that a proxy or a certificate names
+	mux.Handle("/v1/usage", a.Handler()) // for callers identified by a proxy or a certificate
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	// Certificates of gRPC let callers refund hits. Here none are shown, so there is no service.
+	// With certificates on gRPC, callers may refund hits. If HTTP asks for none, /json is not
+	// served.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}
 	ep := s.newHTTPServer(exactPaths(mux), false)
 	finish := ep.shutdown
 	ep.shutdown = func(ctx context.Context) error {
-		a.EndWaits() // which may last longer than the time to finish
+		a.EndWaits() // waits may take longer than the shutdown timeout
 		return finish(ctx)
 	}
 	return ep, nil
 }
 
-// exactPaths serves only clean paths: the redirect of a mux would lose what was posted.
+// exactPaths serves only clean paths, because a redirect by the mux would lose the body of a POST.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); r.URL.Path == clean || r.URL.Path == clean+"/" && clean != "/" {
@@ -64,7 +65,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 }
 
-// newGateway returns the gateway. It has no paths of its own: all are its upstreams'.
+// newGateway returns the gateway. It has no paths of its own: all paths belong to its upstreams.
 func (s *Server) newGateway() (endpoint, error) {
 	c := *s.c.Gateway
 	c.Logger = cmp.Or(c.Logger, s.c.Logger)

@@ -17,16 +17,16 @@ import (
 )
 
 type timeouts struct {
-	// header is for a request's header to arrive, body for all of the request, and answer until the
-	// client has read its answer.
+	// header is the time limit for a request's header to arrive, body for the whole request, and
+	// answer for the client to read the answer.
 	header, body, answer time.Duration
-	// idle is how long a connection may stay without a request.
+	// idle is how long a connection may stay open without a request.
 	idle time.Duration
-	// alive is the silence after which an HTTP/2 client is pinged, and how long it may take to
-	// answer. A client that has sent half a header cannot answer.
+	// alive is the silence after which an HTTP/2 client is pinged, and the time limit for its
+	// reply. A client that has sent half a header cannot reply.
 	alive time.Duration
-	// finish is for requests that are in progress when the server stops, and silent how old a
-	// connection without a request becomes then.
+	// finish is the time limit for requests in progress when the server stops, and silent the age
+	// at which connections without a request are then closed.
 	finish, silent time.Duration
 }
 
@@ -42,24 +42,24 @@ func defaultTimeouts() timeouts {
 	}
 }
 
-// maxHeader is how large the header of a request may be in bytes. Beyond it clients get a 431.
+// maxHeader is the maximum size of a request header in bytes. Clients that exceed it get a 431.
 const maxHeader = 64 << 10
 
 type endpoint struct {
 	name     string
 	listener net.Listener // nil until it is open
 	serve    func(net.Listener) error
-	// newConns are the listener's connections that have made no call yet, if they are bounded.
+	// newConns are the listener's connections without a call, if they are bounded.
 	newConns *boundedSet
-	// silent are those on which nothing has arrived.
+	// silent are the connections on which nothing has arrived.
 	silent *silentConns
-	// shutdown stops accepting and returns when all requests have been answered or the context
-	// ends. Then close ends those that are left.
+	// shutdown stops accepting, and returns when all requests have been answered or the context
+	// ends. Then close ends the remaining requests.
 	shutdown func(context.Context) error
 	close    func() error
 }
 
-// listen opens all listeners before it serves any: if one fails, no request has been answered.
+// listen opens all listeners before it serves any, so that no request is answered if one fails.
 func (s *Server) listen(ctx context.Context) error {
 	var all []endpoint
 	for _, of := range []struct {
@@ -105,7 +105,7 @@ func (s *Server) open(ctx context.Context, ep *endpoint, address string) error {
 	return nil
 }
 
-// discard closes an endpoint that has not been served. No client knows it, so errors do not matter.
+// discard closes an endpoint that has not been served. It has no clients, so errors do not matter.
 func (ep *endpoint) discard() {
 	if ep.listener != nil {
 		_ = ep.listener.Close()
@@ -137,7 +137,8 @@ func (s *Server) serve(all []endpoint) {
 	})
 }
 
-// shutdown ends all listeners together, so that none takes requests while another one finishes.
+// shutdown ends all listeners at the same time, so that none accepts requests while another one
+// finishes.
 func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup
@@ -154,8 +155,8 @@ func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer returns a server with timeouts. Handlers that stream set deadlines of their own for
-// what blocks, and do not bound how long a request may take.
+// newHTTPServer returns a server with timeouts. With streams set, handlers that stream set their
+// own deadlines for blocking operations, and the duration of a request is not bounded.
 func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	srv := &http.Server{
 		Handler:           s.recovered(s.health.closeWhileDraining(h)),
@@ -166,10 +167,10 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: s.timeouts.alive, PingTimeout: s.timeouts.alive,
 			WriteByteTimeout: s.timeouts.answer},
-		ErrorLog: slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // caused by clients
+		ErrorLog: slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // clients cause them
 	}
 	if streams {
-		srv.ReadTimeout = 0                       // the WriteTimeout is for net/http's own answers
+		srv.ReadTimeout = 0                       // the WriteTimeout remains, for net/http's answers
 		srv.HTTP2.PingTimeout = s.timeouts.answer // a ping waits behind data that a slow client has yet to read
 		srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 			stall.LimitUnsent(c)
@@ -186,7 +187,7 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	return endpoint{serve: serve, silent: silent, shutdown: srv.Shutdown, close: srv.Close}
 }
 
-// recovered logs requests that panic. Others are not affected.
+// recovered logs requests that panic. Other requests are not affected.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -196,7 +197,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(problem) // meant for the server
 			default:
 				s.panicked(r.Method+" "+r.Pattern, problem)
-				// half an answer may have been written: the connection must not be used again
+				// part of an answer may have been written: do not reuse the connection
 				panic(http.ErrAbortHandler)
 			}
 		}()
@@ -204,7 +205,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// panicked logs a defect. It names the request by its route, not by what the client wrote.
+// panicked logs a defect. It names the request by its route, not by text from the client.
 func (s *Server) panicked(what string, problem any) {
 	s.c.Logger.Error("server: defect: a request panicked", "request", what, "panic", problem, "stack",
 		string(debug.Stack()))

@@ -9,11 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes is how many scrapes may be in progress at once.
+// maxScrapes is the maximum number of scrapes in progress.
 const maxScrapes = 4
 
-// newMetrics returns what the listener for Prometheus serves. It needs no token: labels are names
-// from the configuration, never text from a request.
+// newMetrics returns the endpoint for Prometheus. It needs no token: labels are names from the
+// configuration, never text from a request.
 func (s *Server) newMetrics() (endpoint, error) {
 	scrape, err := s.scrapes()
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Server) newMetrics() (endpoint, error) {
 	return s.newHTTPServer(sameSite(exactPaths(mux)), false), nil
 }
 
-// scrapes returns what the monitor has counted, and metrics of the process, for Prometheus.
+// scrapes returns a handler that serves the monitor's and the process's metrics to Prometheus.
 func (s *Server) scrapes() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	all := []prometheus.Collector{

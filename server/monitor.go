@@ -12,7 +12,8 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// openMonitor makes the monitor. It opens before everything that it watches, and closes after it.
+// openMonitor makes the monitor. It must open before everything that it watches, and close after
+// it.
 func (s *Server) openMonitor(context.Context) error {
 	c := s.c.Observe
 	c.Logger, c.Webhooks = s.c.Logger, s.webhooks
@@ -60,14 +61,14 @@ func redisHealth(
 	}
 }
 
-// cpuShare finds out how busy servers are from how long they were busy.
+// cpuShare computes how busy servers are from their CPU times.
 type cpuShare struct {
 	at   time.Time
 	busy map[string]time.Duration
 }
 
-// of returns how much of the time since the last call the main thread of the busiest server was
-// busy; 0 at first, and for a server that was restarted meanwhile.
+// of returns the share of the time since the last call in which the main thread of the busiest
+// server was busy. It is 0 on the first call, and for a server that has restarted in the meantime.
 func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float64) {
 	for addr, t := range busy {
 		if before, ok := c.busy[addr]; ok && now.After(c.at) {
@@ -78,18 +79,18 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 	return min(share, 1)
 }
 
-// clockStep is how much a clock has to be set by to be noticed. It is known to half a second.
+// clockStep is the smallest change of a clock that is noticed. Clocks are known to half a second.
 const clockStep = 2 * time.Second
 
-// clockSteps finds out when the clocks of servers are set.
+// clockSteps detects when the clocks of servers are set.
 type clockSteps struct {
-	ahead map[string]time.Duration // of our monotonic clock, by server, as last seen
+	ahead map[string]time.Duration // relative to our monotonic clock, by server, at the last call
 	count int64
 	last  *observe.ClockStep
 }
 
-// look reports whether a clock was set since the last call. The clocks are given as they are ahead
-// of our wall clock, and ours is by how much that has been set.
+// look reports whether a server's clock was set since the last call. Ahead has how far each
+// server's clock is ahead of our wall clock, and ours by how much our wall clock has been set.
 func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
 	seen := map[string]time.Duration{}
 	for server, d := range ahead {

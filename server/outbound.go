@@ -8,7 +8,7 @@ import (
 )
 
 // openOutbound makes the clients of the external APIs that the policies name. Callers of the JSON
-// API wait for them by name.
+// API wait for an API by name.
 func (s *Server) openOutbound(context.Context) error {
 	var err error
 	s.apis, err = outbound.New(s.store, s.config.Outbound,
@@ -21,8 +21,9 @@ func (s *Server) openOutbound(context.Context) error {
 	return nil
 }
 
-// Outbound returns clients of the external APIs that the policies in force name, for a program that
-// embeds the server. They use its store and are on its dashboard. Stop closes the registry.
+// Outbound returns clients of the external APIs that the policies in force name, for programs that
+// embed the server. The clients use the server's store and appear on its dashboard. Stop closes the
+// registry.
 func (s *Server) Outbound() (*outbound.Registry, error) {
 	select {
 	case <-s.started:

@@ -32,8 +32,8 @@ type Server struct {
 	c        Config
 	timeouts timeouts
 
-	// What New reads.
-	config      *config.Config // as of the start; the guard has the set in force
+	// Set by New.
+	config      *config.Config // at the start; the guard has the set in force
 	rules       *envoyrls.Config
 	webhooks    []observe.Webhook
 	apiTokens   *tokens // of the API
@@ -46,7 +46,7 @@ type Server struct {
 	// that wait for their message or are streams.
 	newConns, pendingCalls, watches boundedSet
 
-	// What Start makes. Nothing else writes these.
+	// Set only by Start.
 	monitor     *observe.Monitor
 	store       stint.Store
 	storeName   string
@@ -57,7 +57,7 @@ type Server struct {
 	api         *api.API          // nil without the JSON API
 	envoy       *envoyrls.Service // nil without rules
 	envoyWindow envoyrls.Window
-	envoyStats  *envoyrls.Stats // nil unless they are asked for
+	envoyStats  *envoyrls.Stats // nil unless enabled
 	sources     []source
 	addresses   map[string]net.Addr
 	undo        undo
@@ -70,8 +70,8 @@ type Server struct {
 	stopErr  error         // readable when stopped is closed
 }
 
-// New reads all files and checks everything that can be checked without a network. Its error is for
-// the author of the configuration: a [*config.Error], the error of a file, or what is wrong with c.
+// New reads all files and checks everything that can be checked without a network. The error is a
+// [*config.Error], an error of a file, or a list of mistakes in c.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -124,8 +124,8 @@ func New(c Config) (*Server, error) {
 
 var errStarted = errors.New("server: already started")
 
-// Start connects to the store and listens. It returns when the server serves requests, or with the
-// reason why it cannot; then there is nothing to stop. The context is for starting only.
+// Start connects to the store and listens. It returns when the server serves requests, or with an
+// error if it cannot; then there is nothing to stop. The context only applies to starting.
 func (s *Server) Start(ctx context.Context) error {
 	err := errStarted
 	s.starting.Do(func() {
@@ -138,8 +138,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return err
 }
 
-// start sets everything up in order of dependency. Each step pushes what undoes it, so that a step
-// that fails leaves nothing behind, and Stop undoes everything in reverse.
+// start sets everything up in order of dependency. Each step pushes a function that undoes it, so
+// that a failed step leaves nothing behind, and Stop undoes everything in reverse order.
 func (s *Server) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{s.openMonitor, s.openStore, s.openGuard,
 		s.openOutbound, s.watch, s.listen} {
@@ -151,8 +151,8 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// step notes that one of the things has happened that make the server ready: that it listens, and
-// the first rules of Envoy's service if they come over xDS.
+// step records one of the events that make the server ready: that it listens, and the first rules
+// of Envoy's service if they come over xDS.
 func (s *Server) step() {
 	if s.health.happened() {
 		s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
@@ -160,7 +160,7 @@ func (s *Server) step() {
 }
 
 // Addr returns the address of a listener: [HTTP], [GRPC], [Admin] or "metrics". It is nil if there
-// is none, and before Start.
+// is no such listener, and before Start.
 func (s *Server) Addr(name string) net.Addr {
 	select {
 	case <-s.started:
@@ -170,7 +170,8 @@ func (s *Server) Addr(name string) net.Addr {
 	}
 }
 
-// Wait returns nil when the server has stopped, or the error of a listener: then call Stop.
+// Wait returns nil when the server has stopped, or the error of a listener that failed: then call
+// Stop.
 func (s *Server) Wait() error {
 	select {
 	case err := <-s.failed:
@@ -181,9 +182,9 @@ func (s *Server) Wait() error {
 }
 
 // Stop reports that the server is not ready, waits for [Config.Drain], finishes the requests in
-// progress and closes everything. When the context ends, it stops waiting, for load balancers and
-// for requests. A server that has not been started has nothing to stop. Calls after the first
-// return when that does.
+// progress and closes everything. When the context ends, it stops waiting for load balancers and
+// for requests. If the server has not been started, it does nothing. Further calls wait for the
+// first one to return.
 func (s *Server) Stop(ctx context.Context) error {
 	select {
 	case <-s.started:

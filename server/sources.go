@@ -19,10 +19,10 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// envoySource is the name of the rules of Envoy's service.
+// envoySource is the name of the source with the rules of Envoy's service.
 const envoySource = "envoy"
 
-// source is something that is read from files while the server runs.
+// source is a source of configuration that is read again while the server runs.
 type source struct {
 	name, path string
 	files      watcher
@@ -35,11 +35,11 @@ type watcher interface {
 	Last() reload.Result
 }
 
-// overridesTime is how long a server that starts waits for overrides. It goes on without them, and
-// has them when they are there.
+// overridesTime is how long a starting server waits for overrides. After that it starts without
+// them, and applies them when they have been read.
 const overridesTime = 5 * time.Second
 
-// openGuard makes the guard, which decides requests, and Envoy's service.
+// openGuard makes the guard, which decides on requests, and Envoy's service.
 func (s *Server) openGuard(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, overridesTime)
 	defer cancel()
@@ -63,7 +63,7 @@ func (s *Server) openGuard(ctx context.Context) error {
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
-	known := s.envoyTokens != nil || s.c.ClientCA != "" // every caller has shown a token or a certificate; see newHTTP
+	known := s.envoyTokens != nil || s.c.ClientCA != "" // as in newHTTP
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.c.Envoy.Stats {
 		s.envoyStats = envoyrls.NewStats(cmp.Or(s.c.Envoy.NearLimit, defaultNearLimit))
@@ -104,13 +104,13 @@ func (s *Server) watch(context.Context) error {
 		if _, arrives := from.files.(*envoyrls.XDS); arrives {
 			continue
 		}
-		if from.files.Last().At.IsZero() { // New has read the others
+		if from.files.Last().At.IsZero() { // New has already read the others
 			if err := from.files.Reload().Err; err != nil {
 				return err
 			}
 		}
 		first := from.files.Last()
-		first.Changed = true // the first read is a change, too
+		first.Changed = true // the first read also counts as a change
 		s.reloaded(from.name)(first)
 	}
 	s.runSources()
@@ -133,7 +133,8 @@ func (s *Server) watchEnvoy() *reload.Watcher {
 	})
 }
 
-// followEnvoy returns what follows the rules of a server. The first ones make the server ready.
+// followEnvoy returns a client that follows the rules of an xDS server. The first rules make the
+// server ready.
 func (s *Server) followEnvoy() *envoyrls.XDS {
 	x := s.c.Envoy.XDS
 	first := sync.OnceFunc(s.step)
@@ -161,7 +162,8 @@ func (s *Server) reloaded(source string) func(reload.Result) {
 	}
 }
 
-// policiesChanged reports a reload, and logs settings that take effect only at the next start.
+// policiesChanged reports a reload, and warns about changed settings that take effect only at the
+// next start.
 func (s *Server) policiesChanged(r config.Reload) {
 	s.reloaded("policies")(r)
 	if !r.Changed {
@@ -193,7 +195,7 @@ func (s *Server) runSources() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	for _, from := range s.sources {
-		work.Go(func() { _ = from.files.Run(ctx) }) // its error is that of the context
+		work.Go(func() { _ = from.files.Run(ctx) }) // it returns the context's error
 	}
 	s.undo.push("the file watchers", func(context.Context) error {
 		cancel()
@@ -202,9 +204,9 @@ func (s *Server) runSources() {
 	})
 }
 
-// Reload reads all files now, and applies what has changed and is valid. The error lists what is
-// wrong with the others; for these, what was read before stays in force. It logs what it did, even
-// if nothing has changed.
+// Reload reads all files now, and applies the changed files that are valid. The error lists the
+// mistakes in the others, for which the last valid version stays in force. Reload logs the result
+// even if nothing has changed.
 func (s *Server) Reload() error {
 	select {
 	case <-s.started:

@@ -63,7 +63,7 @@ type sharedStore interface {
 	Info(ctx context.Context) (redisstore.Info, error)
 }
 
-// breakerState has the settings of the breaker that are in force, as the admin listener shows them.
+// breakerState has the breaker settings in force, as shown by the admin listener.
 type breakerState struct {
 	Failures     int     `json:"failures"`
 	Probe        float64 `json:"probe_seconds"`
@@ -71,7 +71,8 @@ type breakerState struct {
 	probe, retry time.Duration
 }
 
-// breaker returns its settings: of flags, else of the policies at the start, else the defaults.
+// breaker returns the breaker settings: from flags, else from the policies at the start, else the
+// defaults.
 func (s *Server) breaker() *breakerState {
 	b := &breakerState{
 		Failures: cmp.Or(s.c.BreakerFailures, s.config.BreakerFailures, contract.DefaultBreakerFailures),

@@ -26,16 +26,17 @@ func (c *Config) validateTLS() error {
 	return nil
 }
 
-// maxPEM is the largest size of all files together in bytes.
+// maxPEM is the maximum total size of the files in bytes.
 const maxPEM = 4 << 20
 
-// certificates are those of the listeners. The next connection uses changed ones.
+// certificates holds the certificates of the listeners. A changed certificate is used from the next
+// connection on.
 type certificates struct {
 	config atomic.Pointer[tls.Config]
 	files  *reload.Watcher
 }
 
-// newCertificates reads the certificates. It returns nil if there are none to read.
+// newCertificates reads the certificates. It returns nil if none are configured.
 func newCertificates(config *Config, reloaded func(reload.Result)) (*certificates, error) {
 	if config.TLSCert == "" {
 		return nil, nil
@@ -97,8 +98,9 @@ func readCertificates(files []reload.File, want int) (*tls.Config, error) {
 	return config, nil
 }
 
-// watchStoreFiles watches the files of TLS to Redis. Connections read them themselves; this tells
-// what came of a change, and when the certificate expires. It returns nil without files.
+// watchStoreFiles watches the TLS files for Redis. Connections read these files themselves; the
+// watcher only reports the result of a change, and when the certificate expires. It returns nil if
+// there are no files.
 func (s *Server) watchStoreFiles() *source {
 	where := s.config.Store
 	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}

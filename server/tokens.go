@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// maxTokens is the largest file of tokens in bytes.
+	// maxTokens is the maximum size of a file of tokens in bytes.
 	maxTokens = 64 << 10
 	// adminTokenName is the name of the tokens that have roles.
 	adminTokenName = "admin tokens"
 )
 
-// tokens are the bearer tokens of a file, as [callers.ParseTokens] reads it, that open a listener
-// or a part of one. A nil *tokens is open to everyone.
+// tokens are the bearer tokens of a file, in the format of [callers.ParseTokens], that grant access
+// to a listener or a part of one. A nil *tokens grants access to everyone.
 type tokens struct {
 	name    string
 	path    string
@@ -36,7 +36,7 @@ type tokens struct {
 	refused logsample.Sampler
 }
 
-// newTokens reads the tokens of a file. It returns nil without a file.
+// newTokens reads the tokens of a file. It returns nil if path is empty.
 func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Result)) (*tokens, error) {
 	if path == "" {
 		return nil, nil
@@ -59,7 +59,7 @@ func newTokens(name, path string, logger *slog.Logger, reloaded func(reload.Resu
 	return t, nil
 }
 
-// read reads the file. It refuses one without tokens, which would lock everyone out.
+// read parses the file. It rejects a file without tokens, which would lock everyone out.
 func (t *tokens) read(file reload.File) (*callers.Tokens, error) {
 	if len(file.Text) > maxTokens {
 		return nil, fmt.Errorf("%s: larger than %d bytes", file.Name, maxTokens)
@@ -68,7 +68,8 @@ func (t *tokens) read(file reload.File) (*callers.Tokens, error) {
 	return callers.ParseTokens(file.Name, file.Text, t.name == adminTokenName)
 }
 
-// admit reports whether the Authorization fields of a request hold one of the tokens, and logs it.
+// admit reports whether the Authorization fields of a request contain one of the tokens, and logs
+// the result.
 func (t *tokens) admit(ctx context.Context, authorization []string, from func() string) bool {
 	holder, ok := t.list.Load().Holder(authorization)
 	if ok {
@@ -97,7 +98,7 @@ func (t *tokens) guard(next http.Handler) http.Handler {
 	})
 }
 
-// check returns the error of a call without a token.
+// check returns an error for a call without a valid token.
 func (t *tokens) check(ctx context.Context) error {
 	if t == nil || t.admit(ctx, metadata.ValueFromIncomingContext(ctx, "authorization"),
 		func() string { return connectionOf(ctx).RemoteAddr().String() }) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// undo is a stack of clean-up steps: the last pushed runs first.
+// undo is a stack of cleanup steps: the last one pushed runs first.
 type undo struct{ steps []step }
 
 type step struct {
@@ -14,7 +14,7 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// push adds a step, named after what it ends.
+// push adds a step. The name is that of the thing that the step ends.
 func (u *undo) push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, step{name, do})
 }

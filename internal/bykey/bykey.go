@@ -1,5 +1,5 @@
-// Package bykey limits requests per key, without a configuration. It is what the middleware of
-// package httplimit and the interceptors of package grpclimit have in common.
+// Package bykey limits requests per key, without a configuration. It has the common part of the
+// middleware of package httplimit and the interceptors of package grpclimit.
 package bykey
 
 import (
@@ -20,30 +20,31 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config sets up [Limits].
+// Config configures [Limits].
 type Config struct {
-	// Store is where to count if Stored is set; otherwise it is in memory and used by nothing else.
+	// Store is the store to count in if Stored is set; otherwise New makes a store in memory that
+	// nothing else uses.
 	Store  stint.Store
 	Stored bool
 	// Logger receives failures.
 	Logger *slog.Logger
-	// Parts are what every request is counted by, one or more.
+	// Parts are the counts of every request, one or more.
 	Parts []Part
 }
 
 // Part is one of the counts that a request is held to.
 type Part struct {
-	// Name is that of the limits; that of the first part is "default" if it is "".
+	// Name is the name of the limits. In the first part, "" means "default".
 	Name string
-	// Options are the limits and, of the first part, other options of [stint.New].
+	// Options are the limits and, in the first part, other options of [stint.New].
 	Options []stint.Option
-	// Varies says that requests may have limits of their own: see [Ask].
+	// Varies reports that requests may have their own limits: see [Ask].
 	Varies bool
 }
 
 // Limits are applied to every request.
 type Limits struct {
-	// Rules are what verdicts say of the parts.
+	// Rules are the rules of the parts, for verdicts.
 	Rules []policy.Rule
 
 	lim      *stint.Limiter
@@ -52,10 +53,10 @@ type Limits struct {
 	failures logsample.Sampler
 }
 
-// Ask is what a request asks of one part.
+// Ask is the question of a request to one part.
 type Ask struct {
-	// Key is whose request it is. Shared says that all callers have this key; nobody else can have
-	// it.
+	// Key is the key of the request. Shared reports that all callers have this key; no caller can
+	// have it as its own.
 	Key    string
 	Shared bool
 	// Limits are the request's own; if there are none, those of the part apply.
@@ -63,16 +64,16 @@ type Ask struct {
 	Cost   int64
 }
 
-// memoryBytes is the size of stores that nobody has configured: there may be one per route.
+// memoryBytes is the size of a store without configuration: there may be one per route.
 const memoryBytes = 64 << 20
 
-// Everyone is the subject of all callers together. It begins with a zero byte, and keys of callers
-// do not: see [Limits.Decide].
+// Everyone is the subject of all callers together. It begins with a zero byte, which keys of
+// callers must not: see [Limits.Decide].
 const Everyone = "\x00everyone"
 
 var errReserved = errors.New("the key begins with a zero byte, which is reserved; want one such as user:42")
 
-// New reports every mistake.
+// New returns limits, or an error that joins every mistake.
 func New(c Config) (*Limits, error) {
 	l := &Limits{logger: c.Logger}
 	if !c.Stored {
@@ -80,7 +81,7 @@ func New(c Config) (*Limits, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Nobody closes the store, so its goroutine ends when nothing can use it any more.
+		// The store is never closed explicitly: its goroutine ends when l is garbage collected.
 		runtime.AddCleanup(l, func(m *memorystore.Store) { _ = m.Close() }, memory)
 		c.Store = memory
 	}
@@ -121,9 +122,9 @@ func New(c Config) (*Limits, error) {
 	return l, errors.Join(errs...)
 }
 
-// scopeOf is the scope of limits without a name. Others on the same store, such as five per minute
-// for the login and a hundred for the rest, must not count together: a store takes limits with
-// equal windows for the same limit.
+// scopeOf returns the scope of limits without a name. Other limits on the same store, such as five
+// per minute for the login and a hundred for the rest, must not share a count: a store treats
+// limits with equal windows as the same limit.
 func scopeOf(limits []stint.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
@@ -133,8 +134,9 @@ func scopeOf(limits []stint.Limit) string {
 	return strings.Join(texts, ", ")
 }
 
-// Decide charges what a request asks of each part, all or nothing, and fills in the verdict. A part
-// that has no limits for the request is left out; a request that none has limits for is allowed.
+// Decide charges the costs of a request to all parts, all or nothing, and fills in the verdict. A
+// part without limits for the request is left out; if no part has limits for it, the request is
+// allowed.
 func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) (err error) {
 	v.Results = v.Results[:0]
 	for i := range asks {
@@ -182,7 +184,8 @@ func (l *Limits) plain(a *Ask) bool {
 	return a.Cost == 1 && !a.Shared && l.scopes[0] == "" && len(a.Limits) == 0
 }
 
-// Follow holds the place of a request until what it returns is called; nil if it has none.
+// Follow holds the place of a request until the returned function is called; the function is nil if
+// the request has no place.
 func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome) {
 	if v.Decision.Charge.IsZero() || v.Decision.Repeat || !slices.ContainsFunc(v.Results, holds) {
 		return nil
@@ -199,7 +202,7 @@ func holds(r policy.Result) bool {
 	})
 }
 
-// Failed logs a failure, unless the client has gone away or its time was up.
+// Failed logs a failure, unless the client has disconnected or its deadline has passed.
 func (l *Limits) Failed(ctx context.Context, key string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) || ctx.Err() != nil {
 		return

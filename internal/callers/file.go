@@ -13,11 +13,11 @@ import (
 	"runtime"
 )
 
-// EnsureToken makes a file with a new token that only its owner can read, unless it exists.
-// Processes that start together agree on the token of the first. The file holds the token and
-// nothing else, so that other programs can use it.
+// EnsureToken makes a file with a new token that only its owner can read, unless the file exists.
+// Processes that start together use the token of the first one. The file contains only the token,
+// so that other programs can use it.
 //
-// If others can read an existing file, EnsureToken changes that, and repaired is true.
+// If others can access an existing file, EnsureToken makes it private, and repaired is true.
 func EnsureToken(path string) (repaired bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
@@ -32,7 +32,7 @@ func EnsureToken(path string) (repaired bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !info.Mode().IsRegular() { // a link could lead to somebody else's file, which must not be changed
+	if !info.Mode().IsRegular() { // a link could lead to a file that must not be changed
 		return false, fmt.Errorf("%s is not a regular file", path)
 	}
 	file, err := os.Open(path)
@@ -46,21 +46,21 @@ func EnsureToken(path string) (repaired bool, err error) {
 	return true, file.Chmod(0o600)
 }
 
-// makeToken writes a new token atomically, unless another process has.
+// makeToken writes a new token atomically, unless another process has written one.
 func makeToken(path string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // readable by its owner only
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it was renamed, or is of no use
+	defer func() { _ = os.Remove(file.Name()) }() // it was renamed, or is no longer needed
 	_, err = fmt.Fprintln(file, rand.Text())
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	err = os.Link(file.Name(), path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		// Some file systems have no links. If another process does the same now, the last one wins,
-		// and the others notice that the file changes.
+		// Some file systems have no links. If another process does the same at this time, the last
+		// one wins, and the others notice that the file changes.
 		err = os.Rename(file.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {
@@ -69,10 +69,10 @@ func makeToken(path string) error {
 	return err
 }
 
-// maxSecret is the largest file with a secret in bytes.
+// maxSecret is the maximum size of a file with a secret in bytes.
 const maxSecret = 64 << 10
 
-// ReadSecret returns the text of a file with a secret, without white space around it.
+// ReadSecret returns the text of a file with a secret, without surrounding white space.
 func ReadSecret(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func ReadSecret(path string) ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// WarnReadable warns about a file of secrets that everyone on this machine can read.
+// WarnReadable warns about a file of secrets that any user of this machine can read.
 func WarnReadable(logger *slog.Logger, what, path string) {
 	info, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// JSON decides who may post JSON to a public listener. It is safe for concurrent use.
+// JSON decides which callers may post JSON to a public listener. It is safe for concurrent use.
 type JSON struct {
 	public   bool
 	notLocal string // why a caller is refused
@@ -19,15 +19,16 @@ type JSON struct {
 	refused  logsample.Sampler
 }
 
-// NewJSON returns a JSON that admits everyone if public, because tokens or certificates were
-// checked before or are not wanted. Otherwise it admits callers on this host, and tells others that
-// tokens come from a flag.
+// NewJSON returns a JSON that admits every caller if public is set, because tokens or certificates
+// were checked before or are not required. Otherwise it admits only callers on this host, and tells
+// others that the given flag sets tokens.
 func NewJSON(public bool, flag string, logger *slog.Logger) *JSON {
 	return &JSON{public: public, logger: logger, notLocal: "no token is configured, so only direct connections over loopback " +
 		"(localhost, 127.0.0.1) are served; start the server with " + flag + ", or with --api-public to serve everyone"}
 }
 
-// Admit reports whether to serve a request. If not, it has answered it, without reading its body.
+// Admit reports whether to serve a request. If not, it has answered the request without reading its
+// body.
 func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	if !j.public && !Local(r) {
 		if n, ok := j.refused.Allow(1, time.Second); ok {
@@ -46,7 +47,7 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", "Pages of other sites may not use this.")
 		return false
 	}
-	// Browsers do not let a page send this type to another site without asking that site first.
+	// Browsers let a page send this type to another site only after asking that site.
 	if why := badType(r); why != "" {
 		answer.Refuse(w, http.StatusUnsupportedMediaType, "unsupported_media_type", why)
 		return false
@@ -54,7 +55,7 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// badType says what is wrong with the type of a body, or "".
+// badType returns what is wrong with the type of a body; "" if it is valid.
 func badType(r *http.Request) string {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch charset, ok := parameters["charset"]; {

@@ -10,9 +10,9 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// Local reports whether a caller is on this host. It is not if a proxy on this host forwards it,
-// nor if it is a page in a local browser that was fetched under another name: anyone can let a name
-// of their own resolve to a loopback address.
+// Local reports whether a caller is on this host. It reports false if a proxy on this host forwards
+// the request, or if the request comes from a page in a local browser that was loaded under another
+// host name: a site can make its own name resolve to a loopback address.
 func Local(r *http.Request) bool {
 	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
 		if _, ok := r.Header[name]; ok {
@@ -22,7 +22,7 @@ func Local(r *http.Request) bool {
 	return clientip.OnUnixSocket(r) || clientip.PeerOf(r).IsLoopback() && clientip.NamesLocal(r.Host)
 }
 
-// LocalOnly returns a guard of a place, such as the dashboard, that serves only callers on this
+// LocalOnly returns a guard for a place, such as the dashboard, that serves only callers on this
 // host. It answers others with a message, and logs some of them.
 func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handler) http.Handler {
 	var refused logsample.Sampler
@@ -41,7 +41,7 @@ func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handle
 	}
 }
 
-// Peer is the other end of a request's connection, for logs.
+// Peer returns the address of the peer of a request, or "unix", for logs.
 func Peer(r *http.Request) string {
 	if peer := clientip.PeerOf(r); peer.IsValid() {
 		return peer.String()

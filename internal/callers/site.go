@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// CrossSite reports whether a page of another site makes a request in somebody's browser. Browsers
-// say so in fields that scripts cannot set. Other programs send none.
+// CrossSite reports whether a request comes from a page of another site in a browser. Browsers say
+// so in header fields that scripts cannot set. Other programs send none of them.
 func CrossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
@@ -22,8 +22,8 @@ func CrossSite(r *http.Request) bool {
 	return true
 }
 
-// Navigates reports whether somebody follows a link. Such a request has no token, and the page that
-// links here does not see the answer.
+// Navigates reports whether a request comes from following a link. Such a request has no token, and
+// the page with the link cannot read the answer.
 func Navigates(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate"
 }

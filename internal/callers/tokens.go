@@ -1,5 +1,5 @@
-// Package callers identifies callers of listeners that are not open to everyone: holders of a
-// token, and callers on this host.
+// Package callers identifies callers of restricted listeners: holders of a token, and callers on
+// this host.
 package callers
 
 import (
@@ -21,7 +21,7 @@ const (
 	maxHolder = 64
 )
 
-// Role is what the holder of a token may do.
+// Role determines what the holder of a token may do.
 type Role string
 
 const (
@@ -46,17 +46,17 @@ type token struct {
 	hash   [sha256.Size]byte
 }
 
-// ParseTokens reads the tokens of a file, one per line: the token alone, or the name of its holder,
-// a role in parentheses if it is not [Operate], a colon, a space and the token. A holder may have
-// several, so that one can replace another without a gap. Empty lines and lines that begin with #
-// are ignored. The error lists all mistakes, and shows no token.
+// ParseTokens parses the tokens in a file, one per line: the token alone, or the name of its
+// holder, a role in parentheses unless it is [Operate], a colon, a space and the token. A holder
+// may have several tokens, so that one can replace another without a gap. Empty lines and lines
+// that begin with # are ignored. The error lists all mistakes, and contains no token.
 //
 //	# openssl rand -hex 24
 //	alice: 8a9f7d1be0c24b5f93d6a1e27c40b8f51d3e6a97c2b4f081
 //	prometheus (read): 51d3e6a97c2b4f0818a9f7d1be0c24b5f93d6a1e27c40b8f
 //	3be97d1ba0824b5f93d6a1e27c40b8f51d3e6a97c2b4f0d2
 //
-// Without roles, a line that has one is a mistake.
+// If roles is false, a line with a role is a mistake.
 func ParseTokens(file string, text []byte, roles bool) (*Tokens, error) {
 	t := &Tokens{}
 	lines := map[[sha256.Size]byte]int{}
@@ -99,7 +99,8 @@ func ParseTokens(file string, text []byte, roles bool) (*Tokens, error) {
 	return t, nil
 }
 
-// parseHolder reads "alice" or "alice (read)". Its error shows no text, which may be a token.
+// parseHolder parses "alice" or "alice (read)". Its error does not contain the text, which may be a
+// token.
 func parseHolder(text string, roles bool) (Holder, error) {
 	h := Holder{text, Operate}
 	if name, role, ok := strings.Cut(strings.TrimSuffix(text, ")"), " ("); ok && strings.HasSuffix(text, ")") {
@@ -119,7 +120,7 @@ func parseHolder(text string, roles bool) (Holder, error) {
 }
 
 // Holder returns the owner of the token in the Authorization fields of a request. There must be one
-// field with one token. It takes constant time, however close a wrong token is.
+// field with one token. Holder takes constant time, however similar a wrong token is.
 func (t *Tokens) Holder(authorization []string) (h Holder, ok bool) {
 	if len(authorization) != 1 {
 		return h, false

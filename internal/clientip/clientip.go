@@ -1,5 +1,5 @@
-// Package clientip finds the client of a request behind proxies, and how much of its address counts
-// as one client. It is for everything that receives requests.
+// Package clientip finds the client of a request behind proxies, and determines which part of its
+// address counts as one client. It is for all components that receive requests.
 //
 // Anyone can send a header that names an address. It is trusted only as far as trusted proxies
 // wrote it: the list of hops is read from its end, where the nearest proxy wrote, up to the first
@@ -19,32 +19,34 @@ import (
 // DefaultHeader is the header that proxies are expected to write, unless [Config] names another.
 const DefaultHeader = "X-Forwarded-For"
 
-// DefaultIPv4Prefix and DefaultIPv6Prefix are how many bits of an address are one subject: all of
-// IPv4; of IPv6 the network that a single host may choose its addresses from.
+// DefaultIPv4Prefix and DefaultIPv6Prefix are the numbers of leading bits of an address that
+// identify a subject: all of an IPv4 address; of an IPv6 address, the network from which a single
+// host may choose its addresses.
 const (
 	DefaultIPv4Prefix = 32
 	DefaultIPv6Prefix = 64
 )
 
-// Config sets which proxies are trusted to say where a request came from. The zero Config trusts
+// Config sets which proxies are trusted to name the client of a request. The zero Config trusts
 // none: the client is the peer.
 type Config struct {
 	// Trusted are the trusted proxies. A client that connects from one of these addresses itself
 	// can claim to be anyone. An IPv4 prefix also covers the IPv4-mapped form of its addresses;
 	// ::/0 covers no IPv4 address.
 	Trusted []netip.Prefix
-	// TrustUnix trusts peers without an address: anyone who may connect to the Unix socket.
+	// TrustUnix trusts peers without an address: any process that may connect to the Unix socket.
 	TrustUnix bool
 	// Header is the one header that the trusted proxies write: X-Forwarded-For if empty, Forwarded
-	// (RFC 7239), or any other, such as X-Real-IP, that holds a single address. No second one is
-	// consulted, because a proxy that does not overwrite it would pass on what the client sent.
+	// (RFC 7239), or any other, such as X-Real-IP, that holds a single address. No other header is
+	// read, because a proxy that does not overwrite it would pass on the client's value.
 	Header string
-	// IPv4Prefix and IPv6Prefix are how many bits are one subject; zero means 32 and 64.
+	// IPv4Prefix and IPv6Prefix are the numbers of leading bits that identify a subject; zero means
+	// 32 and 64.
 	IPv4Prefix, IPv6Prefix int
 }
 
 // Header holds the values of a request's headers, each line on its own and in the order of arrival.
-// [net/http.Header] is one.
+// [net/http.Header] implements it.
 type Header interface {
 	Values(name string) []string
 }
@@ -116,16 +118,16 @@ func (r *Resolver) Trusts(peer netip.Addr) bool {
 	return r.trusted.contains(canonical(peer))
 }
 
-// Client returns the address of the client that peer forwards for, which is the peer itself if it
-// is not trusted. IPv4-mapped addresses come back as IPv4, and none has a zone. The zero Addr means
-// that the client is unknown: the peer has no address and names none.
+// Client returns the address of the client that peer forwards for, or of the peer itself if it is
+// not trusted. IPv4-mapped addresses are returned as IPv4, and zones are removed. The zero Addr
+// means that the client is unknown: the peer has no address and names no client.
 //
-// All lines of the header form one list, read from its end: the first hop that is not trusted is
-// the client, and if all are trusted, the first of the list. A hop that is not an address, such as
-// "unknown", ends the reading: the client is the hop that wrote it. A header with a single address
-// is not a list: its last value is the client.
+// All lines of the header form one list, which is read from its end: the first hop that is not
+// trusted is the client. If all are trusted, the client is the first hop of the list. A hop that is
+// not an address, such as "unknown", ends the search: the client is the hop that wrote it. A header
+// with a single address is not a list: its last value is the client.
 //
-// Only as much of the header is read as the result needs. A nil h has no lines.
+// Client reads only as much of the header as it needs. A nil h has no lines.
 func (r *Resolver) Client(peer netip.Addr, h Header) netip.Addr {
 	client := canonical(peer)
 	if h == nil || !r.Trusts(client) {
@@ -148,5 +150,5 @@ func (r *Resolver) Client(peer netip.Addr, h Header) netip.Addr {
 	return client
 }
 
-// canonical gives every address one form: IPv4 unmapped, no zone.
+// canonical returns the canonical form of an address: IPv4 unmapped, no zone.
 func canonical(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// lastListed returns the address in the last entry of a comma-separated list, the zero Addr if it
-// is not one, and the rest of the list before it.
+// lastListed returns the address in the last entry of a comma-separated list, or the zero Addr if
+// the entry is not an address, and the rest of the list before it.
 func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	i := strings.LastIndexByte(s, ',')
 	hop = parseHop(unquote(strings.Trim(s[i+1:], " \t")))
@@ -16,11 +16,11 @@ func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	return hop, s[:i], true
 }
 
-// lastForwarded is lastListed for a line of Forwarded (RFC 7239): its elements have parameters, of
-// which for= is the address, and their values may be quoted.
+// lastForwarded is like lastListed for a line of Forwarded (RFC 7239): its elements have
+// parameters, of which for= is the address, and the values may be quoted.
 //
-// Quotes are paired from the end of the line, too. A client that sends an unbalanced quote confuses
-// only what it wrote itself, not the element that a proxy added behind it.
+// Quotes are also paired from the end of the line. An unbalanced quote from a client affects only
+// the text that the client wrote, not the element that a proxy added after it.
 func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
 	var e element
 	end, quoted := len(s), false
@@ -41,14 +41,14 @@ func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
 	return e.hop, "", false
 }
 
-// element is what is known of an element of Forwarded.
+// element is the parsed part of an element of Forwarded.
 type element struct {
 	hop   netip.Addr
 	named bool
 }
 
-// add adds a parameter. An element that names two clients names none: RFC 7239 forbids it, and one
-// of them may have been smuggled in.
+// add adds a parameter. An element with two for parameters counts as naming no client: RFC 7239
+// forbids it, and one of them may have been smuggled in.
 func (e *element) add(parameter string) {
 	name, value, ok := strings.Cut(strings.Trim(parameter, " \t"), "=")
 	if !ok || !strings.EqualFold(name, "for") {
@@ -61,12 +61,12 @@ func (e *element) add(parameter string) {
 	e.named = true
 }
 
-// escaped reports whether a character after s is escaped, by a backslash that is not itself.
+// escaped reports whether a character after s is escaped by a backslash that is not itself escaped.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// unquote removes the quotes around s, if both are there. Escapes stay: no address needs one.
+// unquote removes the quotes around s, if both are there. Escapes are kept: no address needs one.
 func unquote(s string) string {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		return s[1 : len(s)-1]

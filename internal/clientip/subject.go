@@ -2,16 +2,17 @@ package clientip
 
 import "net/netip"
 
-// Subject returns the part of an address that is limited as one: by default all of an IPv4 address,
-// and the /64 of an IPv6 address, because one host can have all of its addresses. An IPv6 address
-// that carries the IPv4 address of its host is limited as that IPv4 address. The Prefix of an
-// unknown address is the zero Prefix.
+// Subject returns the part of an address that identifies a subject: by default all of an IPv4
+// address, and the /64 of an IPv6 address, because one host can have all addresses in it. An IPv6
+// address that contains the IPv4 address of its host has the subject of that IPv4 address. The
+// Subject of an unknown address is the zero Prefix.
 func (r *Resolver) Subject(a netip.Addr) netip.Prefix {
 	p, _ := r.subject(canonical(a))
 	return p
 }
 
-// subject returns the Subject of a canonical address, and how many leading bits decide it.
+// subject returns the Subject of a canonical address, and the number of leading bits that determine
+// it.
 func (r *Resolver) subject(a netip.Addr) (p netip.Prefix, decided int) {
 	v4, decided := carried(a)
 	switch {
@@ -23,7 +24,7 @@ func (r *Resolver) subject(a netip.Addr) (p netip.Prefix, decided int) {
 	default:
 		decided = r.ipv6
 	}
-	p, _ = a.Prefix(decided) // it fails only for the zero Addr
+	p, _ = a.Prefix(decided) // fails only for the zero Addr
 	return p, decided
 }
 
@@ -37,8 +38,8 @@ func (r *Resolver) IsOneSubject(network netip.Prefix) bool {
 	return p.IsValid() && bits >= decided
 }
 
-// AppendSubject appends the Subject of an address as text, for keys: an address if the subject is a
-// whole one, such as 192.0.2.1, and a prefix otherwise, such as 2001:db8:1:2::/64. It appends
+// AppendSubject appends the Subject of an address as text, for keys: an address such as 192.0.2.1
+// if the subject is a whole address, and a prefix such as 2001:db8:1:2::/64 otherwise. It appends
 // nothing for an unknown address.
 func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 	if a.Is4() && r.ipv4 == a.BitLen() {
@@ -55,8 +56,8 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 	}
 }
 
-// carried returns the IPv4 address of the host behind an IPv6 address that was made from it, and
-// how many leading bits of the IPv6 address decide it; 0 if it was not made from one.
+// carried returns the IPv4 address of the host behind an IPv6 address that contains one, and the
+// number of leading bits of the IPv6 address that determine it; 0 if it contains none.
 //
 //   - 64:ff9b::/96 and 64:ff9b:1::/48, where a translator (NAT64, RFC 6052 and 8215) puts the IPv4
 //     Internet: all of it would be one /64. The address is in the last 32 bits, where a prefix of
@@ -65,10 +66,11 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 //   - 2001::/32, Teredo (RFC 4380): the first 64 bits are the server, which a host can choose and
 //     many share. The host's address is at the end, inverted.
 //
-// None of them lets a client choose the IPv4 address: answers go to it, so a client that does not
-// have it cannot complete a connection. Private addresses are treated as others are. Addresses that
-// no host has, such as 127.0.0.1, need no check, because nobody gets an answer there. Counting a
-// client as an address grants it nothing; trust and networks are about the IPv6 address itself.
+// None of these lets a client choose the IPv4 address: answers are sent to it, so a client that
+// does not have the address cannot complete a connection. Private addresses are treated like any
+// other. Addresses that no host has, such as 127.0.0.1, need no check, because a client cannot
+// receive an answer there. Counting a client by an address grants it nothing; trust and networks
+// use the IPv6 address itself.
 func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 	if !a.Is6() {
 		return netip.Addr{}, 0
@@ -85,8 +87,8 @@ func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 	return netip.Addr{}, 0
 }
 
-// Key returns a function that makes keys of addresses, such as "ip:203.0.113.9", where the trusted
-// proxies are as [ParsePrefixes] reads them. The key of an unknown client is "".
+// Key returns a function that makes keys from addresses, such as "ip:203.0.113.9". The trusted
+// proxies are given as in [ParsePrefixes]. The key of an unknown client is "".
 func Key(trusted []string) (func(peer netip.Addr, h Header) string, error) {
 	prefixes, unix, err := ParsePrefixes(trusted)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// ParsePrefixes reads a list of trusted proxies by [ParsePrefix]. The error lists every mistake.
+// ParsePrefixes parses a list of trusted proxies as in [ParsePrefix]. The error lists every
+// mistake.
 func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error) {
 	var errs []error
 	for i, entry := range list {
@@ -25,7 +26,7 @@ func ParsePrefixes(list []string) (trusted []netip.Prefix, unix bool, err error)
 	return trusted, unix, nil
 }
 
-// ParsePrefix reads a prefix such as 10.0.0.0/8, an address, or a word:
+// ParsePrefix parses a prefix such as 10.0.0.0/8, an address, or one of these words:
 //
 //   - loopback: 127.0.0.0/8 and ::1
 //   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses. Not 100.64.0.0/10,
@@ -79,8 +80,8 @@ func notAPrefix(s string) error {
 	return fmt.Errorf("is %q; want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix", s)
 }
 
-// canonicalPrefix returns the one form of a prefix: IPv4 unmapped. It refuses a prefix that does
-// not mean what it seems to: 10.1.2.3/8 is sixteen million proxies.
+// canonicalPrefix returns the canonical form of a prefix: IPv4 unmapped. It rejects a prefix that
+// is larger than it seems: 10.1.2.3/8 is sixteen million proxies.
 func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
 		return netip.Prefix{}, errors.New("is the zero Prefix or has too many bits; want a valid one such as 10.0.0.0/8")
@@ -100,8 +101,8 @@ func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 // prefixSet is a sorted list of prefixes that do not overlap.
 type prefixSet []netip.Prefix
 
-// newPrefixSet takes canonical prefixes. It leaves out those that lie within another; sorting puts
-// them behind the one that contains them.
+// newPrefixSet returns a set of canonical prefixes. It leaves out prefixes within another one,
+// which sort after the prefix that contains them.
 func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	var set prefixSet
 	for _, p := range slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare) {
@@ -112,7 +113,8 @@ func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	return set
 }
 
-// contains takes a canonical address. Only the last prefix that begins before it can contain it.
+// contains reports whether the set contains a canonical address. Only the last prefix that begins
+// at or before the address can contain it.
 func (s prefixSet) contains(a netip.Addr) bool {
 	after := sort.Search(len(s), func(i int) bool { return a.Less(s[i].Addr()) })
 	return after > 0 && s[after-1].Contains(a)

@@ -1,4 +1,4 @@
-// Package denialid makes the ids that denials carry, so that "stint why" finds them again.
+// Package denialid makes the ids of denials, by which the command "stint why" finds them.
 package denialid
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// ID names the denials of a subject in one second: the Unix time, and a hash of the subject under a
-// key that ends with the process. It tells nothing about the subject, except to the process that
-// made it.
+// ID identifies the denials of a subject in one second. It consists of the Unix time and a hash of
+// the subject, with a key that exists only in this process. Only the process that made it can
+// relate it to the subject.
 type ID uint64
 
 var seed = maphash.MakeSeed()
 
-// length is that of the text of an ID.
+// length is the length of the text of an ID.
 const length = 16
 
 // New returns the id of a denial.
@@ -22,7 +22,7 @@ func New(at time.Time, subject string) ID {
 	return ID(uint64(uint32(at.Unix()))<<32 | uint64(uint32(maphash.String(seed, subject))))
 }
 
-// Parse reads the text of an id.
+// Parse parses the text of an id.
 func Parse(text string) (ID, bool) {
 	n, err := strconv.ParseUint(text, 16, 64)
 	return ID(n), err == nil && len(text) == length
@@ -43,5 +43,5 @@ func (id ID) String() string { return string(id.Append(nil)) }
 // Time returns the second of the denial.
 func (id ID) Time() time.Time { return time.Unix(int64(id>>32), 0) }
 
-// Of reports whether the id is one of a subject.
+// Of reports whether the id belongs to a subject.
 func (id ID) Of(subject string) bool { return uint32(id) == uint32(New(time.Time{}, subject)) }

@@ -1,15 +1,15 @@
-// Package mistake has the error for one thing that is wrong with a set of policies. Package policy
-// finds them, and package config adds in which line of which file each of them is.
+// Package mistake has the error for one mistake in a set of policies. Package policy finds the
+// mistakes, and package config adds the file and line of each.
 package mistake
 
-// Error is what is wrong with one key.
+// Error is a mistake in one key.
 type Error struct {
-	// Key is the path of the key, such as "tiers[1].limits"; "" is the whole.
+	// Key is the path of the key, such as "tiers[1].limits"; "" is the whole set.
 	Key string
-	// Message says what is wrong, and what would be right.
+	// Message says what is wrong, and how to fix it.
 	Message string
-	// Given are the keys that the mistake follows from beside its own. If one of them could not be
-	// read, there may be no mistake.
+	// Given are other keys that the mistake depends on. If one of them could not be read, there may
+	// be no mistake.
 	Given []string
 }
 

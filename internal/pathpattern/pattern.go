@@ -11,35 +11,36 @@ import (
 	"github.com/stint-limiter/stint/internal/words"
 )
 
-// Pattern is a path with variables: segments, and at most one gap for any number of them.
+// Pattern is a path with variables: segments, and at most one gap (**) for any number of segments.
 type Pattern struct {
-	// Text is the pattern as it was written.
+	// Text is the pattern as written.
 	Text string
 
 	gap   bool
 	exact segments
-	fold  segments // as Fold makes them
+	fold  segments // folded by Fold
 }
 
-// segments are those before the gap, or all, and those after it.
+// segments are the segments before the gap (all of them if there is none), and those after it.
 type segments struct {
 	head, tail []segment
-	begin      string // how every path begins that fits: it excludes most others at once
+	begin      string // common prefix of all paths that fit; rules out most others quickly
 }
 
-// segment fits what begins with prefix and ends with suffix, or if exact, what is prefix.
+// segment fits a word that begins with prefix and ends with suffix or, if exact, a word that is
+// equal to prefix.
 type segment struct {
-	name           string // of a variable
+	name           string // name of a variable, or ""
 	prefix, suffix string
 	exact          bool
 }
 
-// maxPattern is the longest path of a configuration.
+// maxPattern is the maximum length of a pattern in bytes.
 const maxPattern = 1024
 
 const patternForm = `want something like /users/{id}, /static/** or /**/*.css`
 
-// Parse reads a pattern. Its error says what would be right.
+// Parse parses a pattern. The error says how to fix the pattern.
 func Parse(text string) (Pattern, error) {
 	p := Pattern{Text: text}
 	if !strings.HasPrefix(text, "/") {
@@ -121,12 +122,12 @@ func (s *segment) fits(word string) bool {
 		strings.HasPrefix(word, s.prefix) && strings.HasSuffix(word, s.suffix)
 }
 
-// Fold returns a text as patterns compare it that ignore the case of letters: each letter stands
-// for all that are it but for their case, also those beyond ASCII.
+// Fold returns a text in the form for comparisons that ignore case: all letters that differ only in
+// case become the same letter, including letters beyond ASCII.
 func Fold(text string) string {
 	return strings.Map(func(c rune) rune {
 		least := c
-		if c == '\u0130' || c == '\u0131' { // i with and without a dot, which Python takes for one
+		if c == '\u0130' || c == '\u0131' { // i with and without a dot, which Python treats as equal
 			return 'i'
 		}
 		if c >= utf8.RuneSelf {
@@ -138,14 +139,15 @@ func Fold(text string) string {
 	}, text)
 }
 
-// Begins reports whether a path begins as all do that fit. It excludes most, without a call.
+// Begins reports whether a path has the common prefix of all paths that fit. It rules out most
+// paths, and is inlined.
 func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.exact.begin) }
 
 // Fits reports whether a clean path fits.
 func (p *Pattern) Fits(clean string) bool { return p.Begins(clean) && p.fits(clean, &p.exact) }
 
-// FitsFolded reports whether a clean path fits if the case of letters does not matter. The path is
-// as Fold returns it.
+// FitsFolded reports whether a clean path fits without regard to case. The path must be folded by
+// Fold.
 func (p *Pattern) FitsFolded(folded string) bool {
 	return strings.HasPrefix(folded, p.fold.begin) && p.fits(folded, &p.fold)
 }
@@ -177,7 +179,7 @@ func (p *Pattern) fits(path string, want *segments) bool {
 	return true
 }
 
-// Ends reports whether it depends on the last segment of a path how that ends.
+// Ends reports whether a match depends on how the last segment of a path ends.
 func (p *Pattern) Ends() bool {
 	last := p.exact.tail
 	if !p.gap {
@@ -186,7 +188,7 @@ func (p *Pattern) Ends() bool {
 	return len(last) > 0 && (last[len(last)-1].exact || last[len(last)-1].suffix != "")
 }
 
-// Value returns what a variable stands for in a clean path that fits.
+// Value returns the value of a variable in a clean path that fits.
 func (p *Pattern) Value(clean, name string) (string, bool) {
 	words := strings.Split(clean[1:], "/")
 	for i := range p.exact.head {
@@ -214,8 +216,8 @@ func (p *Pattern) Names(to []string) []string {
 	return to
 }
 
-// Prefix returns the path that everything is below that fits, "/api" of "/api/**", and whether the
-// pattern has no other variable than the ** at its end.
+// Prefix returns the path above all paths that fit, "/api" for "/api/**", and whether the pattern
+// has no variables other than the ** at its end.
 func (p *Pattern) Prefix() (string, bool) {
 	literal := p.gap && len(p.exact.tail) == 0
 	for i := range p.exact.head {
@@ -224,7 +226,7 @@ func (p *Pattern) Prefix() (string, bool) {
 	return strings.TrimSuffix(strings.TrimSuffix(p.Text, "/"), "/**"), literal
 }
 
-// Clean returns a path rooted, without empty or dotted segments and without a slash at its end.
+// Clean returns a rooted path without empty or dot segments and without a trailing slash.
 func Clean(p string) string {
 	if p == "" {
 		return "/"
@@ -235,18 +237,18 @@ func Clean(p string) string {
 	return path.Clean("/" + p)
 }
 
-// untidy reports whether a rooted path has anything to clean.
+// untidy reports whether a rooted path may need cleaning.
 func untidy(p string) bool {
 	for i := 0; i+1 < len(p); i++ {
 		if p[i] == '/' && (p[i+1] == '/' || p[i+1] == '.') {
-			return true // or a segment that merely begins with a dot
+			return true // or the segment only begins with a dot
 		}
 	}
 	return len(p) > 1 && p[len(p)-1] == '/'
 }
 
-// Dotted reports whether a path has dot segments: also those that only some servers take for such,
-// which end in a parameter ("..;x") or stand between backslashes.
+// Dotted reports whether a path has dot segments. It includes segments that only some servers treat
+// as such: those with a parameter ("..;x") and those between backslashes.
 func Dotted(path string) bool {
 	if !strings.Contains(path, ".") {
 		return false

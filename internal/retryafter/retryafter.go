@@ -1,5 +1,5 @@
-// Package retryafter says how long those who are denied wait, such that those who wait for the same
-// limit do not all come back together.
+// Package retryafter determines how long denied requests wait, so that callers that wait for the
+// same limit do not all come back at once.
 package retryafter
 
 import (
@@ -8,20 +8,20 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Default is how long to pause when an API says to slow down, but not for how long.
+// Default is the pause after an API asks to slow down without saying for how long.
 const Default = time.Second
 
 const (
 	// defaultJitter is a fifth.
 	defaultJitter = 0.2
-	// maxMore bounds how much longer than necessary somebody waits.
+	// maxMore is the maximum time that is added to a wait.
 	maxMore = time.Minute
 )
 
-// Of returns how long a denied request waits, as its answer says it: in whole units, rounded up. If
-// a limit that all callers share denied it, up to the jitter is added: that limit has room for all
-// of them at the same instant. The jitter is a share of the wait; nil is a fifth. Random
-// returns numbers from 0 to below 1.
+// Of returns the wait of a denied request, as its answer tells it: in whole units, rounded up. If
+// the limit that denied it is shared by all callers, a random time up to the jitter is added,
+// because that limit has room for all of them at the same instant. The jitter is a share of the
+// wait; nil is a fifth. Random returns numbers in [0, 1).
 func Of(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
 	share := defaultJitter
 	if jitter != nil {
@@ -33,13 +33,14 @@ func Of(v *policy.Verdict, jitter *float64, unit time.Duration, random func() fl
 	return spread(v.Decision.RetryAfter, unit, share, random())
 }
 
-// deniedByShared reports whether a limit that all callers share denied for the longest.
+// deniedByShared reports whether the limit that denied for the longest time is shared by all
+// callers.
 func deniedByShared(v *policy.Verdict) bool {
-	if v.Decision.Banned { // a ban is of one subject
+	if v.Decision.Banned { // a ban is for one subject
 		return false
 	}
 	for i := range v.Results {
-		if v.Results[i].Claim.Shared { // most requests have none
+		if v.Results[i].Claim.Shared { // most requests have no shared claim
 			decisive := v.Decisive()
 			return decisive != nil && decisive.Claim.Shared
 		}

@@ -1,4 +1,4 @@
-// Package rollout chooses the subjects for whom a rule has consequences.
+// Package rollout chooses the subjects for which a rule is enforced.
 package rollout
 
 import (
@@ -9,16 +9,17 @@ import (
 // All is the number that stands for all subjects.
 const All = 1 << 20
 
-// Chosen reports whether a rule has consequences for a subject, if it has for so many of [All]. It
-// is always the same ones who are chosen, in all processes, and raising the number adds to them.
+// Chosen reports whether a rule is enforced for a subject, if it is enforced for number of [All]
+// subjects. It chooses the same subjects in all processes and at all times, and a larger number
+// only adds subjects.
 func Chosen(rule, subject string, number uint32) bool {
 	if number == All || number == 0 {
 		return number != 0
 	}
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, rule+"\x00"+subject)
-	// What differs in their last letter only would be chosen together: FNV's high bits know of it
-	// late.
+	// Mix the bits: the last byte hardly affects FNV's high bits, so that names that differ only in
+	// their last letter would be chosen together.
 	sum := h.Sum64()
 	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
 	return uint32(sum>>44) < number

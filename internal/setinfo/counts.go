@@ -12,24 +12,24 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Count is where a subject may be counted.
+// Count is a place where a subject may be counted: a rule and a scope.
 type Count struct {
-	// Rule says how it is limited there.
+	// Rule is the rule with the limits.
 	Rule *policy.Rule
-	// Scope is the part of the subject that is counted there. If it is Divided, there are counts
-	// for each value of what divides it, such as a path's variable, which the set does not know;
-	// they are in scopes that begin with this one and a colon.
+	// Scope is the scope of the count. If Divided is set, there is a count for each value of a
+	// further attribute that the set does not know, such as a path's variable; their scopes begin
+	// with this one and a colon.
 	Scope   string
 	Divided bool
-	// Shadow says that the rule has no consequences for this subject.
+	// Shadow reports that the rule is not enforced for this subject.
 	Shadow bool
-	// Bans says that bans apply there, also those made by hand.
+	// Bans reports that bans apply to the count, including manual bans.
 	Bans bool
 }
 
-// Counts returns where a subject such as "user:42" may be counted: every rule and scope, as far as
-// the set knows without a request. Of several tiers it is in one at a time. It returns nil if no
-// identity makes such subjects.
+// Counts returns the counts that a subject such as "user:42" may have: every rule and scope, as far
+// as the set determines them without a request. If they include several tiers, the subject is in
+// only one at a time. Counts returns nil if no identity makes such subjects.
 func Counts(set *policy.Set, subject string) []Count {
 	spec := set.Spec()
 	var counts []Count
@@ -66,7 +66,8 @@ func enforced(r *policy.Rule, subject string) bool {
 	return rollout.Chosen(r.Name(), subject, uint32(r.Enforced*rollout.All))
 }
 
-// Kinds returns what subjects begin with before a colon, such as "user", in the order of the set.
+// Kinds returns the types of subjects, the part before the colon such as "user", in the order of
+// the set.
 func Kinds(set *policy.Set) []string {
 	var kinds []string
 	for _, id := range counted(set.Spec()) {
@@ -75,7 +76,7 @@ func Kinds(set *policy.Set) []string {
 	return kinds
 }
 
-// makes reports whether one of the identities makes such subjects.
+// makes reports whether one of the identities makes subjects of this type.
 func makes(spec *policy.Spec, names []string, subject string) bool {
 	kind, identifier, _ := strings.Cut(subject, ":")
 	return slices.ContainsFunc(names, func(name string) bool {
@@ -86,14 +87,15 @@ func makes(spec *policy.Spec, names []string, subject string) bool {
 	})
 }
 
-// Scopes of tiers. otherScope is the route of requests that have none, and the method of those
-// whose method nobody knows.
+// Scopes of tiers. otherScope stands for the route of requests without one, and for the method of
+// requests with an unknown method.
 const (
 	globalScope = "global"
 	otherScope  = "other"
 )
 
-// tierScopes returns the scopes that a tier counts in, that of requests without a route last.
+// tierScopes returns the scopes that a tier counts in. The last one is the scope of requests
+// without a route.
 func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	switch t.Scope {
 	case "route":
@@ -104,7 +106,8 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
-// routesOf returns the routes of requests of a tier, or of those to which a policy applies.
+// routesOf returns the routes of requests of a tier, or only of requests to which the policy of
+// applies.
 func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 	var names []string
 	for i := range spec.Policies {
@@ -118,16 +121,17 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 			names = append(names, p.Name)
 		}
 		if p == of && isRoute {
-			return names // the first that matches is the route
+			return names // the first matching policy is the route
 		}
 	}
 	return append(names, otherScope)
 }
 
-// maxScopes is into how many scopes a policy may be divided that are listed one by one.
+// maxScopes is the maximum number of scopes of a policy that are listed individually.
 const maxScopes = 64
 
-// policyScopes returns the scopes of a policy for a tier, or its name and false if not known.
+// policyScopes returns the scopes of a policy for a tier, or the policy's name and false if they
+// are not known.
 func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string, bool) {
 	scopes := []string{p.Name}
 	for _, per := range p.Per {
@@ -146,7 +150,8 @@ func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string
 	return scopes, true
 }
 
-// valuesOf returns what may divide the count of a policy for a tier, nil if that is not known.
+// valuesOf returns the values that may divide a policy's count for a tier; nil if they are not
+// known.
 func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) []string {
 	switch per {
 	case "route":
@@ -166,7 +171,8 @@ func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) [
 	return nil
 }
 
-// methodsOf returns the methods that fit, as they divide counts: otherScope is any unknown one.
+// methodsOf returns the methods that fit, as counts distinguish them: otherScope stands for all
+// unknown methods.
 func methodsOf(m *policy.Match) []string {
 	if m == nil || len(m.Method) == 0 {
 		return append(slices.Clone(words.Methods[:]), otherScope)

@@ -7,26 +7,26 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Identities that are always there. Everyone is all callers together, whom nobody bans, and a User
-// the claim of that name unless it is defined otherwise.
+// The predefined identities. Everyone is all callers together, which cannot be banned. User is the
+// claim "user" unless it is defined otherwise.
 const (
 	IP       = "ip"
 	User     = "user"
 	Everyone = "everyone"
 )
 
-// UnknownClient stands for the address of clients that have none that is known.
+// UnknownClient stands for the address of clients whose address is unknown.
 const UnknownClient = "unknown"
 
-// identityNamed returns an identity of a set that was found good, with its type. Those that are
-// always there have nothing else.
+// identityNamed returns an identity of a valid set, with its type. A predefined identity has no
+// other fields.
 func identityNamed(spec *policy.Spec, name string) policy.Identity {
 	id := spec.Identities[name]
 	id.Type = cmp.Or(id.Type, name)
 	return id
 }
 
-// counted returns the identities that tiers and policies count by, each once.
+// counted returns the identities that tiers and policies count by, without duplicates.
 func counted(spec *policy.Spec) []policy.Identity {
 	var names []string
 	for _, t := range spec.Tiers {

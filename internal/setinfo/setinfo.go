@@ -1,5 +1,5 @@
-// Package setinfo answers questions about a set of policies that do not come with a request: those
-// of pages, reports and people who look after a server.
+// Package setinfo answers questions about a set of policies that do not involve a request, for
+// pages, reports and operators.
 package setinfo
 
 import (
@@ -28,8 +28,8 @@ func Policies(set *policy.Set) []string {
 	return names
 }
 
-// FailureOf returns what happens when the store fails to requests that only a policy and a tier are
-// for, either of which may be "": what the policy says, else the tier, else the set as a whole.
+// FailureOf returns the failure policy for requests to which only a policy and a tier apply, either
+// of which may be "": the policy's, else the tier's, else the set's.
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {
@@ -45,8 +45,8 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 	return spec.Failure
 }
 
-// EstimatesOf returns what a policy says of requests whose cost is known afterwards: their costs by
-// the names of budgets, and for how long these are held.
+// EstimatesOf returns a policy's settings for requests whose cost is known afterwards: their
+// estimated costs by the names of budgets, and the duration of the hold.
 func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold time.Duration) {
 	for _, p := range set.Spec().Policies {
 		if p.Name == policyName {
@@ -56,7 +56,8 @@ func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold ti
 	return nil, 0
 }
 
-// TierScopes returns the scopes that a tier counts in, that of requests without a route last.
+// TierScopes returns the scopes that a tier counts in. The last one is the scope of requests
+// without a route.
 func TierScopes(set *policy.Set, tier string) []string {
 	spec := set.Spec()
 	for i := range spec.Tiers {
@@ -67,14 +68,14 @@ func TierScopes(set *policy.Set, tier string) []string {
 	return []string{globalScope}
 }
 
-// ScopeOf returns in which part of its subjects a tier counts requests that have no route.
+// ScopeOf returns the scope in which a tier counts requests without a route.
 func ScopeOf(set *policy.Set, tier string) string {
 	scopes := TierScopes(set, tier)
 	return scopes[len(scopes)-1]
 }
 
-// Config returns the configuration that a set was read from. Of a set that was made in Go, or nil,
-// it has nothing but the set.
+// Config returns the configuration that a set was read from. If the set was made in Go, or is nil,
+// the configuration contains only the set.
 func Config(set *policy.Set) *config.Config {
 	if set != nil {
 		if c, ok := set.Spec().Source.(*config.Config); ok {

@@ -16,18 +16,18 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ErrUnknownSubject is the error for a subject of a kind that no tier and no policy counts by.
+// ErrUnknownSubject is the error for a subject of a type that no tier and no policy counts by.
 var ErrUnknownSubject = errors.New("nothing in the configuration counts subjects of this kind")
 
-// Subject returns the subject that requests are counted under for what people write:
-// "ip:2001:db8::7" is counted as "ip:2001:db8::/64", and "apikey:" with a key as "apikey:" with its
-// hash. What Subject returns, it returns again. The note says what was made of the text, if that is
-// worth saying: "2001:db8::7 is counted under it".
+// Subject returns the subject under which requests are counted, for a text that an operator has
+// entered: "ip:2001:db8::7" is counted as "ip:2001:db8::/64", and "apikey:" with a key as "apikey:"
+// with its hash. Given a subject that it returned, it returns the same subject. The note explains
+// the conversion if that is useful: "2001:db8::7 is counted under it".
 //
-// The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says what would be right.
+// The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says how to fix the text.
 //
-// A nil set is that of programs without a configuration: addresses are brought to the form that
-// they have by default, and all other subjects are as they are.
+// A nil set stands for a program without a configuration: addresses are converted to their default
+// form, and all other subjects are unchanged.
 func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	kind, identifier, found := strings.Cut(text, ":")
 	spec, known := &policy.Spec{}, []policy.Identity{{Type: kind}}
@@ -55,7 +55,7 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	return string(b), note, err
 }
 
-// read appends the identifier that people mean by a text, as requests have it.
+// read appends the identifier for an entered text, in the form that requests have.
 func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
 	case len(id.All) > 0:
@@ -72,7 +72,7 @@ func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []by
 	return b, note, nil
 }
 
-// readAddress takes an address in any form that clients have, and a network that is one client.
+// readAddress reads an address in any form that clients have, or a network that is one client.
 func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note string, err error) {
 	text = strings.TrimSpace(text)
 	if text == UnknownClient {
@@ -82,7 +82,7 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 	if a := clientip.ParsePeer(text); a.IsValid() {
 		b = r.AppendSubject(b, a)
 	} else if network, err := netip.ParsePrefix(text); err != nil {
-		return nil, "", mistaken(`"%s" is not an address; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // it may be a secret, in the wrong place
+		return nil, "", mistaken(`"%s" is not an address; want one such as ip:203.0.113.9 or ip:2001:db8::7`, label.Short(text)) // it may be a misplaced secret
 	} else if !r.IsOneSubject(network) {
 		example := network.Addr()
 		if network == network.Masked() {
@@ -100,7 +100,8 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 	return b, note, nil
 }
 
-// readSecret takes the value of a header or a cookie that is counted under its hash, and the hash.
+// readSecret reads the value of a header or cookie that is counted under its hash, or the hash
+// itself.
 func readSecret(b []byte, text, field string) (_ []byte, note string, err error) {
 	if hash, _ := keypart.AppendIdentifier(nil, text, false); keypart.IsIdentifierHash(text) {
 		return append(b, text...), fmt.Sprintf("taken as the hash of a value of %s; if it is the value itself, its hash is %s", field, hash), nil
@@ -109,7 +110,7 @@ func readSecret(b []byte, text, field string) (_ []byte, note string, err error)
 	return b, "it is the hash of the given value of " + field, nil
 }
 
-// readTogether takes the parts in their order with a plus sign between them.
+// readTogether reads the parts of a combined identity, in order and separated by plus signs.
 func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	texts := strings.Split(text, "+")
 	if len(texts) != len(id.All) || slices.Contains(texts, "") {
@@ -136,7 +137,7 @@ func readTogether(b []byte, spec *policy.Spec, id *policy.Identity, text string)
 // unescaped undoes [keypart.AppendEscaped].
 var unescaped = strings.NewReplacer("%2b", "+", "%2B", "+", "%25", "%")
 
-// resolverOf returns what finds addresses of clients. Its settings were found good with the set.
+// resolverOf returns a resolver with the prefixes of a set, which were validated with the set.
 func resolverOf(spec *policy.Spec) *clientip.Resolver {
 	r, _ := clientip.New(clientip.Config{IPv4Prefix: spec.IPv4Prefix, IPv6Prefix: spec.IPv6Prefix})
 	return r

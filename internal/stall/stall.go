@@ -1,5 +1,5 @@
-// Package stall ends responses that the client does not read. One with nothing to send may last any
-// time.
+// Package stall ends responses that the client does not read. A response with nothing to send may
+// last any time.
 package stall
 
 import (
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Piece is how many bytes are written under one timeout. Larger writes are split, so that a long
-// one does not look stuck.
+// Piece is the number of bytes that are written under one timeout. Larger writes are split, so that
+// a long write does not look stuck.
 const Piece = 64 << 10
 
 // Watch bounds how long one write of a response may block. Set it up with [Watch.Init], and use it
@@ -29,15 +29,16 @@ type Watch struct {
 
 // Init sets up the watch: a write to rw that blocks longer than timeout fails. 0 means no timeout.
 //
-// Not every writer has deadlines, and the end of a stream does not get through an HTTP/2 connection
-// that is stuck as a whole. So if the write still blocks after another timeout, the watch calls
-// stuck, which may be nil, while the write certainly blocks, and then what that returns.
+// Not every writer supports deadlines, and ending a stream has no effect on an HTTP/2 connection
+// that is blocked as a whole. So if the write is still blocked after another timeout, the watch
+// calls stuck, unless it is nil, while the write is certainly blocked, and then the function that
+// stuck returns.
 func (w *Watch) Init(rw http.ResponseWriter, timeout time.Duration, stuck func() (then func())) {
 	w.rw, w.timeout, w.stuck = rw, timeout, stuck
 }
 
 // Begin must be called before a write or a flush, and [Watch.End] after it. It reports false if an
-// earlier one has blocked for too long: then send nothing more.
+// earlier write has blocked for too long: then nothing more may be sent.
 func (w *Watch) Begin() bool {
 	if w.timeout <= 0 {
 		return true
@@ -93,8 +94,8 @@ func (w *Watch) look() {
 	}
 }
 
-// decide ends the current write if it has blocked for too long. One that has just ended is safe:
-// End waits for the lock.
+// decide ends the current write if it has blocked for too long. A write that has just finished is
+// safe, because End waits for the lock.
 func (w *Watch) decide() (then func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +117,8 @@ func (w *Watch) decide() (then func()) {
 	return nil
 }
 
-// Conn returns a connection on which a write that blocks longer than timeout fails, but no read.
+// Conn returns a connection on which a write fails that blocks longer than timeout. Reads have no
+// timeout.
 func Conn(c net.Conn, timeout time.Duration) net.Conn { return &conn{c, timeout} }
 
 type conn struct {
@@ -138,7 +140,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// CloseWrite is called by proxies when the other side has nothing more to send.
+// CloseWrite closes the writing side. Proxies call it when the other side has nothing more to send.
 func (c *conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {

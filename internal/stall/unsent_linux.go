@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is enough to keep the network from waiting for this process.
+// maxUnsent is large enough that the network does not wait for this process.
 const maxUnsent = 128 << 10
 
 // LimitUnsent keeps the kernel from buffering more of a response than the client can read soon.
-// Otherwise it takes megabytes, and then nothing until a third of them is gone: a client that reads
-// 100 KB a second would look stuck for half a minute. A connection that is not TCP stays as it is.
+// Otherwise the kernel buffers megabytes, and then accepts nothing until a third of them is sent: a
+// client that reads 100 KB per second would look stuck for half a minute. LimitUnsent does nothing
+// to a connection that is not TCP.
 func LimitUnsent(c net.Conn) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -24,9 +25,10 @@ func LimitUnsent(c net.Conn) {
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return // it is closed
+		return // the connection is closed
 	}
-	// Without it, slow clients are cut off too early; everything else works.
+	// Ignore an error: without the option, slow clients are cut off too early, but nothing else
+	// changes.
 	_ = raw.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT,
 			maxUnsent)

@@ -1,19 +1,19 @@
-// Package tierlimits says which of a policy's limits are for which tier.
+// Package tierlimits determines which of a policy's limits apply to which tier.
 package tierlimits
 
 // Default stands for the tiers that a policy does not name.
 const Default = "default"
 
-// Limits are limits of the type L for all tiers, or for each.
+// Limits are limits of type L for all tiers, or for each tier by name.
 type Limits[L any] struct {
 	All    []L
 	ByTier map[string][]L
 }
 
-// Set reports whether there are any, be it that there is explicitly no limit.
+// Set reports whether any limits are set, including explicitly unlimited.
 func (l Limits[L]) Set() bool { return l.All != nil || l.ByTier != nil }
 
-// Of returns the limits for a tier, and whether there is something to say of it.
+// Of returns the limits for a tier, and whether any are set for it.
 func (l Limits[L]) Of(tier string) (limits []L, ok bool) {
 	if l.ByTier == nil {
 		return l.All, l.All != nil
@@ -24,8 +24,8 @@ func (l Limits[L]) Of(tier string) (limits []L, ok bool) {
 	return limits, ok
 }
 
-// For reports whether a policy with limits and a budget is for requests of a tier: one that has any
-// is for the tiers of which they say something.
+// For reports whether a policy with limits and a budget applies to requests of a tier: if it has
+// any, it applies only to tiers for which one of them is set.
 func For[L any](tier string, requests, budget Limits[L]) bool {
 	_, limited := requests.Of(tier)
 	_, budgeted := budget.Of(tier)

@@ -1,9 +1,9 @@
-// Package whatwg reads the target of a request like applications that use a WHATWG URL parser, as
-// most servers on Node, Deno and Bun do:
+// Package whatwg reads the target of a request in the same way as applications with a WHATWG URL
+// parser, such as most servers on Node, Deno and Bun:
 //
 //	new URL(request.url, "http://application").pathname
 //
-// It is for tests. Their expectations come from Node.
+// It is for tests. Their expected values come from Node.
 package whatwg
 
 import (
@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// Pathname returns the path that a target has for such an application. It reports false if there is
-// none because the host is empty. Hosts and ports are not checked any further: where Node refuses a
-// target for them, this still finds a path, so a test that uses it tries more than Node would.
+// Pathname returns the path that such an application reads from a target. It reports false if there
+// is none because the host is empty. Hosts and ports are not checked any further: if Node rejects a
+// target because of them, Pathname still finds a path, so a test that uses it covers more targets
+// than Node accepts.
 func Pathname(target string) (path string, ok bool) {
 	target = strings.TrimFunc(target, func(c rune) bool { return c <= ' ' })
 	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(target)
@@ -57,7 +58,7 @@ func Pathname(target string) (path string, ok bool) {
 // special are the schemes that read a backslash as a slash, and always have a path.
 var special = []string{"http", "https", "ws", "wss", "ftp", "file"}
 
-// cutScheme returns the scheme in lower case, or "", and what follows its colon.
+// cutScheme returns the scheme in lower case, or "", and the rest after its colon.
 func cutScheme(target string) (scheme, rest string) {
 	for i := range len(target) {
 		c := target[i] | 0x20
@@ -73,7 +74,7 @@ func cutScheme(target string) (scheme, rest string) {
 	return "", target
 }
 
-// opaque is the path of a URL such as mailto:somebody.
+// opaque returns the path of a URL such as mailto:user.
 func opaque(rest string) string {
 	return escape(untilQuery(rest), "")
 }
@@ -94,7 +95,7 @@ func (u parser) slashes() string {
 	return "/"
 }
 
-// path returns a path without dot segments. Empty segments stay.
+// path returns a path without dot segments. Empty segments are kept.
 func (u parser) path(rest string) string {
 	rest = untilQuery(rest)
 	if u.special {
@@ -119,8 +120,8 @@ func (u parser) path(rest string) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// escape encodes the bytes of a set, control characters and what is not ASCII. Node reads each byte
-// of a target as a character, and encodes it as UTF-8.
+// escape encodes the bytes of a set, control characters and bytes beyond ASCII. Node reads each
+// byte of a target as a character, and encodes it as UTF-8.
 func escape(text, set string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {

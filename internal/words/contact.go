@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxContact is the longest contact in bytes.
+// maxContact is the maximum length of a contact in bytes.
 const maxContact = 256
 
-// WrongContact says what is wrong with a contact: a text, or a URL. It is "" if nothing is.
+// WrongContact returns what is wrong with a contact, which is a text or a URL; "" if it is valid.
 func WrongContact(text string) string {
 	switch {
 	case text == "":
@@ -36,14 +36,14 @@ func WrongContact(text string) string {
 	return ""
 }
 
-// IsContactURL reports whether a contact that is not wrong is a URL, and not a text.
+// IsContactURL reports whether a valid contact is a URL, not a text.
 func IsContactURL(contact string) bool {
 	_, ok := contactURL(contact)
 	return ok
 }
 
-// contactURL returns the URL of a contact, and whether it is meant to be one: a text has a space in
-// it, or no colon after its first word. The URL is nil if it is malformed.
+// contactURL returns the URL of a contact, and whether the contact is meant to be a URL: a text
+// contains a space, or has no colon after its first word. The URL is nil if it is malformed.
 func contactURL(text string) (*url.URL, bool) {
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok || rest == "" || strings.ContainsFunc(text, unicode.IsSpace) || !consistsOf(scheme, "+-.") {

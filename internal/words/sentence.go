@@ -2,7 +2,8 @@ package words
 
 import "strings"
 
-// Shorten returns a text as messages quote it: the first bytes of it, and a mark if there are more.
+// Shorten returns a text for use in messages: at most the given number of bytes, and an ellipsis if
+// there are more.
 func Shorten(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"

@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// WrongWebhook says what is wrong with the address of a webhook, and what would be right; "" if
-// nothing is. It does not show the address, which may be a secret.
+// WrongWebhook returns what is wrong with the address of a webhook, and how to fix it; "" if it is
+// valid. The result does not contain the address, which may be a secret.
 func WrongWebhook(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -1,4 +1,4 @@
-// Package words defines what names and values look like, in configurations and in HTTP.
+// Package words defines the syntax of names and values in configurations and in HTTP.
 package words
 
 import (
@@ -13,12 +13,12 @@ import (
 // letters and digits and "_-.", at least one. Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 
-// IsToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2), as header names and
-// methods are.
+// IsToken reports whether s is an HTTP token (RFC 9110, section 5.6.2), such as a header name or a
+// method.
 func IsToken(s string) bool { return consistsOf(s, "!#$%&'*+-.^_`|~") }
 
-// IsHost reports whether s has only what names and addresses of hosts have, and a port. HTTP allows
-// more, such as a comma, which some frameworks take for the end of a host.
+// IsHost reports whether s has only characters of host names and addresses, and of a port. HTTP
+// allows more, such as a comma, which some frameworks treat as the end of a host.
 func IsHost(s string) bool { return consistsOf(s, ".-_:[]") && Host(s) != "" }
 
 // consistsOf reports whether s has only letters, digits and the given other characters.
@@ -33,8 +33,8 @@ func consistsOf(s, others string) bool {
 	return s != ""
 }
 
-// Host returns a host without its port, the brackets of an IPv6 address, and trailing dots. If s is
-// not a host and port, such as "a:80:80", it returns what is before the first colon.
+// Host returns a host without its port, the brackets of an IPv6 address, and trailing dots. If its
+// argument is not a host and port, such as "a:80:80", it returns the text before the first colon.
 func Host(hostport string) string {
 	host := hostport
 	if end := strings.LastIndexByte(host, ']'); strings.HasPrefix(host, "[") && end > 0 {
@@ -51,7 +51,7 @@ func Host(hostport string) string {
 // SizePattern is a regular expression for sizes.
 const SizePattern = `^[1-9][0-9]*(KiB|MiB|GiB|KB|MB|GB|B)?$`
 
-// SizeExamples shows what sizes look like, for error messages.
+// SizeExamples has examples of sizes for error messages.
 const SizeExamples = "a number of bytes such as 1024, 1KiB or 1MB"
 
 // maxSize is the largest size. JSON numbers up to it are exact.
@@ -59,7 +59,7 @@ const maxSize = 1 << 53
 
 var sizeText = regexp.MustCompile(SizePattern)
 
-// Size reads a number of bytes: 1024, 64MiB, 1GB. Its error begins with "want".
+// Size parses a number of bytes: 1024, 64MiB, 1GB. Its error begins with "want".
 func Size(text string) (int64, error) {
 	if !sizeText.MatchString(text) {
 		return 0, fmt.Errorf("want %s", SizeExamples)
@@ -75,14 +75,14 @@ func Size(text string) (int64, error) {
 	return number * factor, nil
 }
 
-// MinMemory is the least memory that a store can be given, in bytes.
+// MinMemory is the minimum memory of a store in bytes.
 const MinMemory = 1 << 20
 
-// StatusClientGone is nginx's status of a request whose client went away before the response.
+// StatusClientGone is nginx's status for a request whose client disconnected before the response.
 const StatusClientGone = 499
 
-// IsError reports whether a status is that of an error. That of a client that went away is none.
+// IsError reports whether a status is an error. StatusClientGone is not.
 func IsError(status int) bool { return status >= 400 && status != StatusClientGone }
 
-// Methods are those of HTTP that have counts of their own; all others share one.
+// Methods are the HTTP methods with a count of their own; all others share one.
 var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}

@@ -6,14 +6,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Counter bounds how many values are looked at, counted as often as aliases repeat them. The zero
-// Counter with a Max is ready for use.
+// Counter bounds the number of values that are read. A value counts once for each alias that
+// repeats it. The zero Counter with a Max is ready for use.
 type Counter struct {
 	Max  int
 	seen int
 }
 
-// Next counts a value. Over is whether there are too many now, and first since this one.
+// Next counts a value. Over reports whether there are now too many, and first whether this is the
+// first one too many.
 func (c *Counter) Next() (first, over bool) {
 	c.seen++
 	return c.seen == c.Max+1, c.seen > c.Max
@@ -30,7 +31,7 @@ func Resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// IsNull reports whether a node is null, or there is none.
+// IsNull reports whether a node is null or missing.
 func IsNull(n *yaml.Node) bool {
 	n = Resolve(n)
 	return n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null"
@@ -39,20 +40,20 @@ func IsNull(n *yaml.Node) bool {
 // IsQuoted reports whether a scalar is in quotes.
 func IsQuoted(n *yaml.Node) bool { return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 }
 
-// IsTagged reports whether a node has a tag that somebody wrote.
+// IsTagged reports whether a node has an explicit tag.
 func IsTagged(n *yaml.Node) bool { return n.Style&yaml.TaggedStyle != 0 }
 
 // Key is a key of a mapping.
 type Key struct {
-	// Node is the key as it stands in the file, and Name what it is.
+	// Node is the key as written in the file, and Name its value with aliases resolved.
 	Node, Name *yaml.Node
-	// Merge says that it is the merge key, "<<".
+	// Merge reports that the key is the merge key, "<<".
 	Merge bool
-	// First is the key that already has the name, or nil.
+	// First is the earlier key with the same name, or nil.
 	First *yaml.Node
 }
 
-// IsName reports whether the key is a text, which it has to be.
+// IsName reports whether the key is a valid text.
 func (k *Key) IsName() bool {
 	return k.Name.Kind == yaml.ScalarNode && !IsNull(k.Name) && k.Name.Value != "" && !IsTagged(k.Name)
 }

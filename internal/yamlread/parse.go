@@ -13,16 +13,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SyntaxError is why a text cannot be read at all.
+// SyntaxError is the reason why a text is not valid YAML.
 type SyntaxError struct {
 	Line int
-	// Message says what is wrong, and if that is known what would be right.
+	// Message says what is wrong and, if known, how to fix it.
 	Message string
 }
 
 // Document is one of the documents in a text.
 type Document struct {
-	// Line is where it begins.
+	// Line is the line where it begins.
 	Line int
 	// Root is its value.
 	Root *yaml.Node
@@ -46,7 +46,8 @@ func Parse(text []byte) ([]Document, *SyntaxError) {
 	}
 }
 
-// parseNext reads the next document. The library panics on some inputs that it does not expect.
+// parseNext reads the next document. It recovers from panics of the library, which some inputs
+// cause.
 func parseNext(decoder *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,7 +68,7 @@ var (
 	controlCode   = regexp.MustCompile(`[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]`)
 )
 
-// hints say what usually is behind an error of the library.
+// hints have the usual causes of the library's errors.
 var hints = []struct{ message, hint string }{
 	{"did not find expected alphabetic or numeric character", `a text that begins with * or & needs quotes, as in "*.example.com"`},
 	{"mapping values are not allowed in this context", `a text with ": " in it needs quotes; keys of one mapping are indented alike`},
@@ -80,7 +81,7 @@ var hints = []struct{ message, hint string }{
 	{"found unexpected end of stream", "a quote is not closed"},
 }
 
-// syntaxError adds the position to an error of the library, and what would be right.
+// syntaxError adds the position and a hint to an error of the library.
 func syntaxError(text []byte, err error) *SyntaxError {
 	if tab := indentingTab.FindIndex(text); tab != nil {
 		return &SyntaxError{Line: lineAt(text, tab[0]), Message: "a tab in the indentation; want spaces"}
@@ -112,7 +113,7 @@ func syntaxError(text []byte, err error) *SyntaxError {
 	return &SyntaxError{Line: min(max(1, line), lineAt(text, len(text))), Message: "not YAML: " + message}
 }
 
-// lineAt returns the line that the byte at i is in. Before the text is the first.
+// lineAt returns the line of the byte at i; 1 if i is negative.
 func lineAt(text []byte, i int) int { return 1 + bytes.Count(text[:max(0, i)], []byte("\n")) }
 
 // invalidAt returns the index of the first byte that is not UTF-8, or -1.
