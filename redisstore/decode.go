@@ -428,7 +428,7 @@ func (in *reader) uint64() uint64 {
 	return 0
 }
 
-// int reads a whole number that is not less than the least.
+// int reads a whole number that must be at least the given one.
 func (in *reader) int(least int64) int64 {
 	v := math.Float64frombits(in.uint64())
 	if v >= float64(least) && v <= float64(stint.MaxUnits) && v == math.Trunc(v) {

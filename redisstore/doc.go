@@ -50,9 +50,9 @@
 //
 // All data of a subject has the same hash tag:
 //
-//	stint:{user:42}:limits           what user:42 has used of its limits
+//	stint:{user:42}:limits           the usage of user:42 under its limits
 //	stint:{user:42}:/search:limits   the same in the scope "/search"
-//	stint:{user:42}:ban              its ban, stint:{user:42}:strikes what may lead to one
+//	stint:{user:42}:ban              its ban, stint:{user:42}:strikes the denials that may lead to one
 //	stint:{user:42}:seen             request ids, stint:{user:42}:settled refunds
 //
 // docs/redis-keys.md lists all of them.

@@ -61,8 +61,8 @@ func (l *setLimit) order(m *setLimit) int {
 		cmp.Compare(oneIf(m.held), oneIf(l.held)))
 }
 
-// storedCalendar is the algorithm number of calendar limits in directories. It is that of
-// concurrency limits, which have no directory.
+// storedCalendar is the algorithm number of calendar limits in directories. It equals the number of
+// concurrency limits, which are in no directory.
 const storedCalendar = stint.AlgorithmConcurrency
 
 // limitOf returns what a state must have for a limit. For a calendar limit, that includes the

@@ -105,8 +105,8 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	return q.end(nil)
 }
 
-// force is takeSplit for Force, which needs no questions first. The first subject comes last, as in
-// takeOnce.
+// force is takeSplit for Force, which charges without asking first. The first subject comes last,
+// as in takeOnce.
 func (q *split) force() (stint.Decision, error) {
 	if err := q.askAll(1, driver.ModeForce); err != nil {
 		return q.end(err)

@@ -23,7 +23,7 @@
 --              bytes of one part, which are ignored
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per amendment FAILED (1), length of a message (2), message; or
---            LATE if it came too late, REPEAT if it would give back a repeated request, else 0 (1)
+--            LATE if it arrived too late, REPEAT if it would give back a repeated request, else 0 (1)
 --            the claims to which it applied (2, as above; an extension applies if all places of the
 --            claim are held or, if it has none, all of its holds are open)
 --            the true cost of a settlement where it applied; if parts have their own, the sum over

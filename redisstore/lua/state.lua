@@ -47,8 +47,8 @@
 --   REWRITE   true if the state must be read as a whole to be written
 --
 -- and then of the fields of header and heads. `at`, the index of a limit's first field in the set,
--- identifies the limit: its capacity is set[at + CAP]. Where o is set[at + LOG] and m is set[at +
--- METER], the sum of its log is st[o + SUM], and the level of its meter st[m + LEVEL].
+-- identifies the limit: for example, its capacity is set[at + CAP]. Where o is set[at + LOG] and m
+-- is set[at + METER], the sum of its log is st[o + SUM], and the level of its meter st[m + LEVEL].
 --
 -- If the beginning of a state is not enough, a function fails with the error 'rare' before anything
 -- is written, or with 'damaged' if the state is damaged. decide.lua then decides again with

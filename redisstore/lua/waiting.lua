@@ -65,7 +65,8 @@ end
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
 -- charge charges the counts of a part now: their logs as of an instant, if that still counts, and
--- their meters less the units refilled since then. It puts back the bookings that leave set aside.
+-- their meters less the units refilled in a given time. It puts back the bookings that leave set
+-- aside.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
