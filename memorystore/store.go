@@ -55,7 +55,8 @@ const (
 	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
 	maxSubjects = 1 << 30
-	// maxPerShard is the number of records that an index can name, less what one call inserts.
+	// maxPerShard is the number of records that an index can name, less the records that one call
+	// inserts.
 	maxPerShard = 1<<24 - 1024
 )
 

@@ -31,7 +31,7 @@ const (
 	ok = true
 )
 
-// The clock stands at a full minute when a scenario begins.
+// The clock is at a full minute when a scenario begins.
 var scenarios = []scenario{
 	{"sliding", stint.PerSecond(3), []line{
 		{0, 1, ok, 1, s, 0},

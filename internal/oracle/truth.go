@@ -187,7 +187,7 @@ func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 // the store removes is not known from outside. If the cost is not what was booked, the store may
 // take units of other events for it.
 func (lt *limitTruth) takeOff(at, cost int64) {
-	lt.metered = len(lt.events) // a meter may give back what it had refilled already
+	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
 	certain := false
 	for i := range lt.events {
 		e := &lt.events[i]
@@ -264,7 +264,7 @@ func (lt *limitTruth) holds() {
 // applied, it may have changed later usage of others. A lease and bookings with the same end may be
 // taken for each other.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
-	lt.metered = len(lt.events) // a meter may give back what it had refilled already
+	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
 	for i := range lt.events {
 		e := &lt.events[i]
 		if e.id != id || e.astray {
