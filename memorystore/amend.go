@@ -51,7 +51,7 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (d
 	return done, nil
 }
 
-// lowers reports whether a settlement charges less than a claim did.
+// lowers reports whether a settlement charges less than a claim was charged.
 func lowers(a *stint.Amendment, c *stint.Claim) bool {
 	return slices.ContainsFunc(c.Limits, func(l stint.Limit) bool {
 		total, named := contract.TotalOf(a, l.Name)
@@ -59,7 +59,7 @@ func lowers(a *stint.Amendment, c *stint.Claim) bool {
 	})
 }
 
-// releasePlaces gives up the places of a charge, and reports whether it held any.
+// releasePlaces releases the places of a charge, and reports whether it held any.
 func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	for k := range q.views {
 		if v := &q.views[k]; v.holds() && v.cost > 0 {
@@ -70,7 +70,7 @@ func (q *query) releasePlaces(c *stint.Charge) (changed bool) {
 	return changed
 }
 
-// releasePlace gives up a holder's place, if it has one.
+// releasePlace releases a holder's place, and reports whether it had one.
 func (q *query) releasePlace(v *view, id uint64) bool {
 	if !v.ReleasePlace(id) {
 		return false
@@ -79,8 +79,8 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 	return true
 }
 
-// extend renews the holds of a charge and its places, and takes back those that are forgotten. It
-// reports whether all places are held or, if there are none, all holds are open.
+// extend renews the holds and places of a charge, and takes back forgotten places. It reports
+// whether all places are held or, without places, all holds are open.
 func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	places, held, holding := 0, 0, false
 	if c.Data().Hold > 0 {
@@ -100,7 +100,7 @@ func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	return held == places && (places > 0 || holding)
 }
 
-// retake takes back a place that was forgotten, unless it was given up.
+// retake takes back a forgotten place, unless it was released.
 func (q *query) retake(v *view, c *stint.Charge) bool {
 	id := c.Data().ID
 	return !q.isSettled(v.claim, c) && !q.store.released.Has(id, v.claim.Claim) &&
@@ -114,7 +114,7 @@ func (q *query) isSettled(claim *claim, c *stint.Charge) bool {
 		q.store.own.Has(c.Data().ID, claim.Claim)
 }
 
-// compare notes which states have another generation than when they were charged.
+// compare records which states have another generation than when they were charged.
 func (q *query) compare(c *driver.ChargeData) {
 	n := 0
 	for k := range q.views {
@@ -126,7 +126,8 @@ func (q *query) compare(c *driver.ChargeData) {
 	}
 }
 
-// settle replaces what a charge cost by the true cost: where it still counts, or with a hold.
+// settle replaces the cost of a charge with the true cost, where the charge still counts or has a
+// hold.
 func (q *query) settle(c *stint.Charge, a stint.Amendment) (done stint.Amended) {
 	data, refund := c.Data(), a.Cost == 0 && a.Costs == nil
 	if seen := q.seen(data.RequestID, data.IDLife); refund && seen != nil && seen.repeats > 0 {
@@ -148,8 +149,8 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 	id, data := c.Data().ID, c.Data()
 	q.compare(data)
 	for i := range q.claims {
-		// Claims may share a record: whether the charge was settled before is asked of all of them
-		// before the first is settled.
+		// Claims may share a record, so check all of them for an earlier settlement before the
+		// first is settled.
 		q.claims[i].settled = q.isSettled(&q.claims[i], c)
 	}
 	dropped, sum := int64(0), totals{}
@@ -187,7 +188,8 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 	return done
 }
 
-// settleState settles one limit. It returns what is charged to it then, and whether it applied.
+// settleState settles one limit. It returns the units charged to the limit afterwards, and whether
+// the settlement applied.
 func (q *query) settleState(v *view, id uint64, at, total, debt int64) (charged int64, ok bool) {
 	if v.holds() {
 		return 0, total == 0 && q.releasePlace(v, id)

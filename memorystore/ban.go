@@ -8,19 +8,19 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// ban is a subject's ban, and the strikes that may lead to one.
+// ban holds a subject's ban, and the strikes that may lead to one.
 type ban struct {
-	known    bool // whether there is a ban: until, at, level and forgive are of it
+	known    bool // whether there is a ban; until, at, level and forgive belong to it
 	until    int64
-	at       int64 // when it was written
+	at       int64 // when the ban was written
 	level    int
-	forgive  int64 // the policy's, microseconds
+	forgive  int64 // from the policy, in microseconds
 	strikes  algorithm.Count
 	struckAt int64            // the clock at the last strike
 	counts   algorithm.Params // how strikes were counted last
 }
 
-// stepped returns until and at as a clock that stepped back sees them.
+// stepped returns until and at, moved back if the clock stepped back.
 func (b *ban) stepped(now int64) (until, at int64) {
 	if now < b.at {
 		return b.until - (b.at - now), now
@@ -28,7 +28,7 @@ func (b *ban) stepped(now int64) (until, at int64) {
 	return b.until, b.at
 }
 
-// end returns the end of a ban that may be nil, 0 if there is none.
+// end returns the end of a ban, or 0 if there is none. b may be nil.
 func (b *ban) end(now int64) int64 {
 	if b == nil || !b.known {
 		return 0
@@ -62,15 +62,15 @@ func (b *ban) strike(p *stint.BanPolicy, now int64) int64 {
 	return b.until
 }
 
-// struck is the number of strikes that count.
+// struck returns the number of strikes that count.
 func (b *ban) struck(now int64) int64 {
 	var v algorithm.View
 	v.Open(&b.strikes, &b.counts, now, max(b.struckAt-now, 0))
 	return v.Used()
 }
 
-// byHand bans for at least a time: a ban that ends later stays. The level stays, unless the last
-// ban is forgiven.
+// byHand bans for at least the given length: a ban that ends later stays. The level stays, unless
+// the last ban is forgiven.
 func (b *ban) byHand(length, now int64) {
 	until, _ := b.stepped(now)
 	if now-until >= b.forgive {
@@ -79,7 +79,7 @@ func (b *ban) byHand(length, now int64) {
 	b.known, b.until, b.at = true, max(until, now+length), now
 }
 
-// dead reports that forgetting the ban changes no later answer.
+// dead reports whether forgetting the ban changes no later answer.
 func (b *ban) dead(now int64) bool {
 	if b == nil {
 		return true
@@ -97,7 +97,8 @@ func (b *ban) bytes() int {
 	return int(allocated(unsafe.Sizeof(*b))) + b.strikes.Bytes()
 }
 
-// banned answers a request that has a banned subject, shared ones apart. It reports whether it did.
+// banned answers a request with a banned subject, and reports whether it did. It ignores shared
+// subjects.
 func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	if !contract.AppliesBans(r) {
 		return false
@@ -118,7 +119,7 @@ func (q *query) banned(r *stint.Request, d *stint.Decision) bool {
 	return false
 }
 
-// stepBans writes to the bans of the subjects with a cost that the clock stepped back.
+// stepBans moves back the bans of the subjects with a cost if the clock stepped back.
 func (q *query) stepBans(r *stint.Request) {
 	if r.Mode == stint.ModePeek || !contract.AppliesBans(r) {
 		return
@@ -134,7 +135,8 @@ func (q *query) stepBans(r *stint.Request) {
 	}
 }
 
-// ban returns the ban of a claim's subject, which is in its record with an empty scope, or nil.
+// ban returns the ban of a claim's subject, or nil. It is in the subject's record with an empty
+// scope.
 func (q *query) ban(c *claim) *ban {
 	if c.shard.bans == 0 {
 		return nil
@@ -145,7 +147,7 @@ func (q *query) ban(c *claim) *ban {
 	return banOf(c.shard.find(c.hash, c.Subject, "", ""))
 }
 
-// newBan returns the ban of a claim's subject, a new one if there is none.
+// newBan returns the ban of a claim's subject. It creates the ban if there is none.
 func (q *query) newBan(c *claim) *ban {
 	r := q.parts[q.part(c, "", "")].record()
 	if banOf(r) == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // charge charges, books or leases every claim that costs something, at an instant. It gives up the
-// booking that the request replaces. If that has come, it books between the others.
+// booking that the request replaces. If that booking is due, charge books between the others.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
 	end := q.endOf(r, at, come)
 	id := uint64(0)
@@ -54,8 +54,9 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 	}
 }
 
-// endOf returns the end of the time of a charge at an instant. A booking ends no earlier than those
-// before it. Units that were used before now have the time of their use.
+// endOf returns the time that identifies a charge at an instant: the end of a lease or booking, or
+// the time of use of units that were used before now. A booking ends no earlier than those before
+// it.
 func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	switch {
 	case r.Terms().Lease > 0:
@@ -73,8 +74,8 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	return end
 }
 
-// endAmong returns the end of a booking that others may come after: no earlier than those before it
-// and, as far as that allows, no later than those after it.
+// endAmong returns the end of a booking that may have others after it. It is no earlier than the
+// ends before it and, as far as that allows, no later than those after it.
 func (q *query) endAmong(at, end int64) int64 {
 	last := int64(0)
 	for k := range q.views {
@@ -84,8 +85,8 @@ func (q *query) endAmong(at, end int64) int64 {
 	return max(last, end)
 }
 
-// force charges units that were used at their end, or books them if they end later: as many as the
-// count can hold.
+// force charges units that were used at end, or books them if end is after at. It charges or books
+// at most as many as the count can hold.
 func (v *view) force(at, end, units, refilled int64) {
 	if units = min(units, v.Spare()); at < end && units > 0 {
 		v.Insert(at, end, units)

@@ -44,7 +44,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 }
 
 // reset forgets the counts and holders of a claim's limits, and the request ids. Their states get a
-// new generation, and the time of the reset is noted.
+// new generation, and reset records its time.
 func (q *query) reset() {
 	for k := range q.views {
 		v := &q.views[k]
@@ -70,7 +70,7 @@ func (q *query) reset() {
 	}
 }
 
-// restart gives a state that exists a new generation, which is a write.
+// restart gives an existing state a new generation, which is a write.
 func (p *part) restart(now int64) {
 	if p.rec == nil {
 		return

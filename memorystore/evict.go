@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// One record in roomyShare is kept for records with room. Until loads are compared again it may
-	// be one record per shard more.
+	// One record in roomyShare is kept for records with room. Until loads are compared again, it
+	// may be up to one more record per shard.
 	roomyShare = 32
 	// A record with room has at least this share of each of its limits left.
 	enough = 0.5
@@ -20,7 +20,7 @@ const (
 	evictMost = 64
 )
 
-// class notes whether a record has room.
+// class tells whether a record has room.
 type class int
 
 const (
@@ -29,23 +29,22 @@ const (
 	classes
 )
 
-// loads counts a shard's records of each class. It is written under the shard's lock and read
-// without.
+// loads counts a shard's records of each class. Writers hold the shard's lock; readers do not.
 type loads [classes]atomic.Int32
 
-// bounds limit what the store holds.
+// bounds limit the size of the store.
 type bounds struct{ subjects, bytes int64 }
 
-// written describes what a call has written and the store has not counted yet.
+// written describes the writes of a call that the store has not counted yet.
 type written struct {
 	subject        string // of its first claim
-	shard          uint32 // of that
+	shard          uint32 // of that subject
 	now            int64
 	bytes, records int64
 	spare          []*record // the call's records: others go first
 }
 
-// add counts what was written, unless that would exceed the bounds. It always counts a decrease.
+// add counts writes, unless that would exceed the bounds. It always counts a decrease.
 func (s *Store) add(w *written) bool {
 	if !addWithin(&s.subjects, w.records, s.bounds.subjects) {
 		return false
@@ -69,20 +68,20 @@ func addWithin(counter *atomic.Int64, n, most int64) bool {
 	}
 }
 
-// over reports whether records must be evicted for what was written.
+// over reports whether records must be evicted because of writes.
 func (s *Store) over(w *written) bool {
 	return s.bytes.Load() > s.bounds.bytes-w.bytes || s.subjects.Load() > s.bounds.subjects-w.records
 }
 
-// makeRoom counts what a call has written, after it has evicted records if that is too much. If
-// nothing else is left, it evicts what was written. The caller holds no lock: makeRoom locks one
-// shard at a time, so calls cannot wait for each other in a circle.
+// makeRoom counts the writes of a call, and first evicts records if the store would exceed its
+// bounds. If no other records are left, it evicts those that the call has written. The caller holds
+// no lock: makeRoom locks one shard at a time, so calls cannot deadlock.
 func (s *Store) makeRoom(w *written) {
 	for !s.add(w) {
 		if s.evict(w) {
 			continue
 		}
-		if w.spare == nil { // only what other calls have not counted yet is left
+		if w.spare == nil { // only uncounted writes of other calls are left
 			s.bytes.Add(w.bytes)
 			s.subjects.Add(w.records)
 			return
@@ -91,8 +90,8 @@ func (s *Store) makeRoom(w *written) {
 	}
 }
 
-// evict evicts from the shard with the greatest load, or, if there is nothing to evict, from
-// another, and from the other class only if there is nothing of the first in any shard. It reports
+// evict evicts from the shard with the greatest load or, if that has nothing to evict, from
+// another. It evicts from the other class only if no shard has records of the first. It reports
 // false if there was nothing to evict at all.
 func (s *Store) evict(w *written) bool {
 	first, c := s.heaviest(w.shard)
@@ -115,10 +114,10 @@ func (s *Store) evict(w *written) bool {
 }
 
 // heaviest returns the shard and the class to evict from. The shard is the call's own, unless
-// another has many more records of that class: so calls rarely meet.
+// another has many more records of that class, so that calls rarely contend for a shard.
 //
-// Loads are compared once in as many evictions as there are shards, and whenever the shard that had
-// the most has none.
+// It compares loads once in as many evictions as there are shards, and whenever the shard that had
+// the most records has none.
 func (s *Store) heaviest(own uint32) (uint32, class) {
 	c := class(s.evictable.Load())
 	heavy := s.heavy[c].Load()
@@ -133,7 +132,7 @@ func (s *Store) heaviest(own uint32) (uint32, class) {
 	return heavy, c
 }
 
-// compareLoads notes the shard with the most records of each class, and the class to evict from.
+// compareLoads records the shard with the most records of each class, and the class to evict from.
 func (s *Store) compareLoads() class {
 	var most, total [classes]int64
 	var heavy [classes]uint32
@@ -170,7 +169,8 @@ func (sh *shard) evict(w *written, c class) bool {
 	return true
 }
 
-// evictOne forgets the record with the most left of its limits among the next ones of a class.
+// evictOne evicts the record with the largest unused share of its limits among the next records of
+// a class.
 func (sh *shard) evictOne(w *written, c class) bool {
 	now := max(w.now, sh.clock)
 	n, found := sh.mostLeft(w, c, now)
@@ -181,16 +181,16 @@ func (sh *shard) evictOne(w *written, c class) bool {
 		sh.store.evicted.Add(1)
 	}
 	if i := slices.Index(w.spare, sh.record(sh.count-1)); i >= 0 {
-		w.spare[i] = sh.record(n) // where remove moves it
+		w.spare[i] = sh.record(n) // remove moves it there
 	}
 	sh.hand = n
 	sh.remove(n)
 	return true
 }
 
-// mostLeft returns the record with the most left among the next ones of a class, from the hand on
-// and around. It notes which of them no longer have room. Among equal ones that are near a limit it
-// prefers one of the subject that needs the room.
+// mostLeft returns the record with the largest unused share among the next records of a class, in a
+// circle from the hand on. It reclassifies those that no longer have room. Among equal records near
+// a limit, it prefers one of the subject that needs the room.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {
@@ -231,8 +231,8 @@ func (sh *shard) classify(r *record, now int64) class {
 	return near
 }
 
-// setClass notes the class of a record. Charges do not call it: mostLeft finds out that a record
-// has no more room, and the sweeper that it has room again.
+// setClass records the class of a record. Charges do not call it: mostLeft finds records that no
+// longer have room, and the sweeper finds those that have room again.
 func (sh *shard) setClass(n uint32, c class) {
 	old := sh.classOf(n)
 	if c == old {
@@ -245,14 +245,14 @@ func (sh *shard) setClass(n uint32, c class) {
 
 func (sh *shard) loads() *loads { return &sh.store.loads[sh.number] }
 
-// Values of left for records that go only if there is nothing else.
+// Values of left for records that are evicted only if there are no others.
 const (
 	spared = -3.0
 	isBan  = -2.0
 	isHeld = -1.0
 )
 
-// left returns the smallest share that is left of any of the record's limits.
+// left returns the smallest unused share of the record's limits.
 func (sh *shard) left(r *record, now int64) float64 {
 	least := 1.0
 	if b := banOf(r); b != nil {

@@ -9,21 +9,21 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// hold is what is recorded of an open hold of one state: when it expires, until when it can be
-// settled, and what heartbeats have reported.
+// hold is an open hold of one state: when it expires, when it can no longer be settled, and the
+// cost that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
-// holds are those of one state, by the id of their charge.
+// holds are the holds of one state, by the id of their charge.
 type holds struct {
 	open map[uint64]hold
-	// sweepAt is how many there are when those that have ended are looked for.
+	// sweepAt is the number of holds at which put drops those that have ended.
 	sweepAt int
 	until   int64 // when the last one ends, or later
 }
 
 const fewHolds = 64
 
-// sweep drops the holds that have ended, and returns when the next one does.
+// sweep drops the holds that have ended, and returns when the next one ends.
 func (h *holds) sweep(now int64) int64 {
 	next := algorithm.Never
 	for id, open := range h.open {
@@ -53,12 +53,13 @@ func (h *holds) put(id uint64, x hold, now int64) {
 
 func (h *holds) dead(now int64) bool { return len(h.open) == 0 || h.until <= now }
 
-// bytes is about what the map takes: an entry and its share of what is free.
+// bytes returns approximately the memory of the map: its entries, each with a share of the free
+// slots.
 func (h *holds) bytes() int {
 	return len(h.open) * int(unsafe.Sizeof(hold{})+8) * 3 / 2
 }
 
-// hold returns the hold of a charge in a part's state, if there is one that has not ended.
+// hold returns the hold of a charge in a part's state, and whether there is one that has not ended.
 func (p *part) hold(id uint64, now int64) (hold, bool) {
 	if p.rec == nil || p.rec.rest == nil {
 		return hold{}, false
@@ -67,7 +68,7 @@ func (p *part) hold(id uint64, now int64) (hold, bool) {
 	return h, ok && h.end > now
 }
 
-// holdsFull returns when a part's state has room for another hold, 0 if it has.
+// holdsFull returns when a part's state has room for another hold, or 0 if it has room now.
 func (p *part) holdsFull(now int64) (at int64) {
 	if p.rec == nil || p.rec.rest == nil {
 		return 0
@@ -82,8 +83,8 @@ func (p *part) holdsFull(now int64) (at int64) {
 	return at
 }
 
-// delayHold delays a request with a hold until all of its states have room for another, and returns
-// when it could be taken.
+// delayHold delays a request with a hold until all of its states have room for another hold, and
+// returns the instant at which it could be taken.
 func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at
@@ -102,7 +103,7 @@ func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	return at
 }
 
-// noteHolds records the holds of a charge, one for every state that has room for it.
+// noteHolds records the holds of a charge, one in every state that has room.
 func (q *query) noteHolds(id uint64, life, from int64) {
 	expires := algorithm.Expiry(from, life)
 	for k := range q.views {
@@ -113,8 +114,8 @@ func (q *query) noteHolds(id uint64, life, from int64) {
 }
 
 // amendHolds settles the holds of a charge to their true cost or, if the amendment extends them,
-// renews them and charges what was used so far. It reports what is charged, and whether every state
-// of the charge has a hold that was open.
+// renews them and charges the units used so far. It returns the units charged, and whether every
+// state of the charge had an open hold.
 func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amended, open bool) {
 	data, life, until := c.Data(), c.Data().Hold.Microseconds(), int64(0)
 	if a.Kind == stint.AmendExtend {
@@ -161,7 +162,7 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 	return done, wanted > 0 && found == wanted
 }
 
-// amendHold settles one limit of a hold to a total or, with an instant, holds what is left of the
+// amendHold settles one limit of a hold to a total or, if until is not 0, holds the rest of the
 // estimate until then. It returns how much of the total is not charged.
 func (v *view) amendHold(h hold, total, until, life, at, debt, now int64, stale bool) (dropped int64) {
 	charged := max(v.cost, h.reported)
@@ -199,7 +200,8 @@ func (q *query) settleHolds(c *stint.Charge, a *stint.Amendment) stint.Amended {
 	return done
 }
 
-// totals sums up the true costs of a settlement, where it applied: that of each name once.
+// totals sums up the true costs of a settlement where it applied. It counts the true cost of each
+// name once.
 type totals struct {
 	all   int64
 	named stint.Costs

@@ -35,7 +35,7 @@ func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
 	return nil
 }
 
-// index returns the index of an id, -1 if it is not known.
+// index returns the index of an id, or -1 if it is not known.
 func (d *ids) index(seed maphash.Seed, id string) int {
 	if len(d.list) == 0 {
 		return -1
@@ -63,7 +63,7 @@ func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	}
 }
 
-// endOf is when an id of an instant ends.
+// endOf returns when an id recorded at an instant ends.
 func endOf(at, life int64) int64 { return (at + life + 15) / 16 * 16 }
 
 // insert adds an id after those that end no later.
@@ -76,8 +76,8 @@ func (d *ids) insert(s seenID) {
 	d.text += s.bytes()
 }
 
-// dropLowest forgets the id with the lowest sum of end and repeats. Ends are far enough apart that
-// it is among those that end first.
+// dropLowest forgets the id with the lowest sum of end and repeats. That id is among those that end
+// first, because different ends are far enough apart.
 func (d *ids) dropLowest() {
 	lowest := 0
 	for i := 1; i < len(d.list) && d.list[i].until == d.list[0].until; i++ {
@@ -100,20 +100,20 @@ func (d *ids) remove(i int) {
 	d.list = slices.Delete(d.list, i, i+1)
 }
 
-// dead reports that no id is in force.
+// dead reports whether no id is in force.
 func (d *ids) dead(now int64) bool {
 	return len(d.list) == 0 || d.list[len(d.list)-1].until <= now
 }
 
 func (s *seenID) bytes() int { return textBytes(s.id) + textBytes(s.charge) }
 
-// textBytes estimates the memory of a text: the allocator rounds up.
+// textBytes estimates the memory of a text, given that the allocator rounds up.
 func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
 
-// noteID records the request's id with its charge, unless the id is in force: then it has been
-// repeated too often. If the request was to move up a booking, its id gets the new charge.
+// noteID records the request's id with its charge, unless the id is in force, which means that it
+// was repeated too often. If the request was to move up a booking, its id gets the new charge.
 func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -148,7 +148,7 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 	return rec.rest.ids.find(q.store.seed, id, q.now, life.Microseconds())
 }
 
-// prolong has the id of a charge, if it is in force, live as long again from now on.
+// prolong makes the id of a charge, if it is in force, live for another full life from now.
 func (q *query) prolong(c *driver.ChargeData) {
 	if seen := q.seen(c.RequestID, c.IDLife); seen != nil {
 		ids, longer := &q.first().rec.rest.ids, *seen

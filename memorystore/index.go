@@ -18,16 +18,16 @@ func slot(hash uint64, n uint32) uint32 { return hashBits(hash) | (n + 1) }
 
 func hashBits(hash uint64) uint32 { return uint32(hash>>40) << 24 }
 
-// full reports that one more record needs a larger index.
+// full reports whether one more record needs a larger index.
 func (x *index) full() bool { return x.used >= len(x.slots)-len(x.slots)/8 }
 
-// clear empties the index and gives it another size. The caller puts all records again.
+// clear empties the index and gives it another size. The caller must put all records again.
 func (x *index) clear(slots int) {
 	x.slots = make([]uint32, max(16, slots))
 	x.used = 0
 }
 
-// put adds a record. There is room.
+// put adds a record. There must be room.
 func (x *index) put(hash uint64, n uint32) {
 	i := x.home(hash)
 	for x.slots[i] != 0 {

@@ -39,7 +39,7 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	return shown, nil
 }
 
-// show fills in what is known of a limit.
+// show fills in the state of a limit.
 func (v *view) show(w *driver.Window, now int64) {
 	w.Limit = v.limit
 	w.Held = v.Held()
@@ -100,9 +100,9 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// list calls f with the shard's records for as long as it wants more, some under one lock. It
-// begins with the last: one that moves to a lower number in between is seen twice rather than not
-// at all.
+// list calls f with the shard's records, some under one lock, until f returns false. It begins with
+// the last record, so that a record that moves to a lower number in between is seen twice rather
+// than missed.
 func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
 	for before, more := ^uint32(0), true; more && before > 0; {
 		if err := sh.store.ready(ctx, op); err != nil {
@@ -121,14 +121,14 @@ func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int6
 	return nil
 }
 
-// Scopes implements [driver.Inspector]. It looks at one shard, for all of a subject is there, and
-// holds its lock for no longer than the sweeper does.
+// Scopes implements [driver.Inspector]. It reads only one shard, because all records of a subject
+// are there, and holds its lock for no longer than the sweeper does.
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err := contract.ValidateInspect((stint.Claim{Subject: subject})); err != nil {
 		return nil, err
 	}
 	sh := &s.shards[maphash.String(s.seed, subject)>>s.shift]
-	scopes := map[string]bool{} // limits with names have records of their own
+	scopes := map[string]bool{} // limits with names have their own records
 	err := sh.list(ctx, "scopes", func(r *record, now int64) bool {
 		if r.isOf(subject) && sh.counts(r, now) {
 			scopes[r.scope()] = true

@@ -8,24 +8,25 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// maxPlain is the most limits that TakePlain decides on: a Decision holds their usages itself.
+// maxPlain is the maximum number of limits for TakePlain: a Decision stores that many usages
+// inline.
 const maxPlain = 3
 
-// plain is the store with the method that a limiter calls in Allow.
+// plain is a Store with the method that Limiter.Allow calls.
 type plain Store
 
-// Plain returns the store and its shorter way to decide, for package stint. A limiter uses that
-// only if the store is its own, and not embedded in it.
+// Plain returns the store and its fast path for decisions, for package stint. A limiter uses the
+// fast path only if it has this store itself, not a store that embeds it.
 func (s *Store) Plain() (store stint.Store, taker any) { return s, (*plain)(s) }
 
-// TakePlain decides most requests, for Take and for limiters: one known subject, a few limits with
-// one name, no concurrency limit, a clock that runs forward, nothing booked and no ban to look for.
-// It decides like query.decide, without everything that then cannot happen: it opens the counts in
-// their record, and its results fit into registers and a few words on the stack. It takes half as
-// long.
+// TakePlain decides the most common requests, for Take and for limiters: one known subject, a few
+// limits with one name, no concurrency limit, a clock that runs forward, no bookings and no ban to
+// check. It decides like query.decide, but omits everything that cannot happen for such requests:
+// it opens the counts in their record, and its results fit into registers and a few words on the
+// stack. It takes half the time.
 //
-// It reports false, and writes nothing, if a request is not like that or fails: query.decide has to
-// answer it.
+// If a request is not of this kind or fails, TakePlain reports false and writes nothing:
+// query.decide must answer it.
 func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []stint.Limit, cost int64, bans bool) (
 	id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third stint.Usage) {
 	s := (*Store)(p)
@@ -84,7 +85,7 @@ func (p *plain) TakePlain(ctx context.Context, subject, scope string, limits []s
 	return id, now, generation, retry, true, usages[0], usages[1], usages[2]
 }
 
-// takePlain decides a request that can be decided by TakePlain.
+// takePlain decides a request with TakePlain, and reports whether that was possible.
 func (s *Store) takePlain(ctx context.Context, r *stint.Request, d *stint.Decision) bool {
 	c, terms := &r.Claims[0], r.Terms()
 	if len(r.Claims) != 1 || r.Mode != stint.ModeTake || r.ID != "" || r.Hold != 0 || c.Costs != nil ||

@@ -7,46 +7,46 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// query is one call in progress. Each shard has one, so that a call allocates nothing. A call over
-// several shards uses the query of the first.
+// query is a call in progress. Each shard has one query, so that a call allocates nothing. A call
+// over several shards uses the query of the first.
 //
 // A call locks the shards of its claims, finds their records, opens a view of each limit, decides
-// on the views, writes those that change back to the records, and counts the growth of these.
+// on the views, writes changed views back to the records, and counts the growth of the records.
 type query struct {
 	store  *Store
 	now    int64
 	locked []uint32 // shards, in order
 	claims []claim
-	parts  []part // the records that the claims are about, each once
+	parts  []part // the records of the claims, each once
 	views  []view // of the limits of all claims, in order
 }
 
-// claim is one of a call.
+// claim is one claim of a call.
 type claim struct {
 	*stint.Claim
 	number  int
 	shard   *shard
 	hash    uint64 // of the subject
-	part    int    // its record without a name, which has the ids, places and settled charges
+	part    int    // the record without a name, which has the ids, places and settled charges
 	settled bool   // it was settled before this amendment
-	until   int64  // how long the store must remember that this amendment has settled it
+	until   int64  // when the store may forget that this amendment has settled the claim
 }
 
 // part is a record that a call reads or writes.
 type part struct {
 	claim  *claim
-	scope  string // of the claim, or empty for a ban
-	name   string // of its limits
+	scope  string // scope of the claim, or empty for a ban
+	name   string // name of its limits
 	hash   uint64
-	rec    *record // nil if nothing is known
+	rec    *record // nil if there is none
 	size   int     // of the record when the call began
 	added  bool    // the call has inserted the record
 	number uint32  // of a record that was added
-	stale  bool    // the state is not the one that was charged, in an amendment
+	stale  bool    // in an amendment: the state is not the one that was charged
 }
 
 // lock takes the locks of all claims' shards, in order, and finds their records. It returns nil if
-// there is no claim, or one without a subject. See unlock.
+// there are no claims, or if one has no subject. See unlock.
 func (s *Store) lock(claims []stint.Claim) *query {
 	var hashBuf [stint.MaxClaims]uint64
 	var shardBuf [stint.MaxClaims]uint32
@@ -88,7 +88,7 @@ func (s *Store) lock(claims []stint.Claim) *query {
 	return q
 }
 
-// part returns the number of the record of a claim's subject with a scope and a name.
+// part returns the index of the part for a claim's subject, a scope and a name.
 func (q *query) part(c *claim, scope, name string) int {
 	hash := withScope(q.store.seed, c.hash, scope, name)
 	n := len(q.parts)
@@ -110,7 +110,7 @@ func (q *query) part(c *claim, scope, name string) int {
 // first returns the first claim's record without a name, which has the request ids.
 func (q *query) first() *part { return &q.parts[q.claims[0].part] }
 
-// record returns the part's record, a new one if it has none.
+// record returns the part's record. It creates the record if there is none.
 func (p *part) record() *record {
 	if p.rec == nil {
 		p.number, p.rec = p.claim.shard.insert(p.hash, p.claim.Subject, p.scope, p.name)
@@ -119,7 +119,7 @@ func (p *part) record() *record {
 	return p.rec
 }
 
-// touch notes a write of a state of the part's record, concurrency limits apart.
+// touch records a write of a state in the part's record, except for concurrency limits.
 func (p *part) touch(now int64) {
 	r := p.rec
 	if r.generation == 0 {
@@ -131,7 +131,7 @@ func (p *part) touch(now int64) {
 	r.last = now
 }
 
-// generation returns the generation of the part's state, 0 if there is none.
+// generation returns the generation of the part's state, or 0 if there is none.
 func (p *part) generation() uint32 {
 	if p.rec == nil {
 		return 0
@@ -139,7 +139,7 @@ func (p *part) generation() uint32 {
 	return p.rec.generation
 }
 
-// unlock counts what was written and gives the locks back. If the store is full, it evicts records.
+// unlock counts the writes and releases the locks. If the store is full, it evicts records.
 func (q *query) unlock() {
 	s := q.store
 	w := written{subject: q.claims[0].Subject, shard: q.claims[0].shard.number, now: q.now}
@@ -162,7 +162,7 @@ func (q *query) unlock() {
 		return
 	}
 	w.spare = make([]*record, 0, len(q.parts))
-	for _, added := range [...]bool{true, false} { // the first is the one to make room for
+	for _, added := range [...]bool{true, false} { // makeRoom makes room for the first
 		for i := range q.parts {
 			if p := &q.parts[i]; p.rec != nil && p.added == added {
 				w.spare = append(w.spare, p.rec)
@@ -177,8 +177,8 @@ func (q *query) unlock() {
 	s.makeRoom(&w)
 }
 
-// release gives the locks back, the first shard's last, because the query is in that shard. It
-// drops the caller's claims.
+// release releases the locks, the first shard's last, because the query is in that shard. It also
+// drops references to the caller's claims.
 func (q *query) release() {
 	for i := range q.claims {
 		q.claims[i].Claim = nil

@@ -6,8 +6,8 @@ import (
 )
 
 // behind finds the booking that the request wants to move up, and ignores the bookings behind it.
-// It returns the booking's instant, or 0 if a limit does not have the booking: then it is not
-// moved, but given up where it is if the request is booked again.
+// It returns the booking's instant, or 0 if a limit does not have the booking: then the booking is
+// not moved, but given up on the limits that have it if the request is booked again.
 func (q *query) behind(r *stint.Request) (old int64) {
 	booked := r.Terms().Booked
 	if booked == nil {
@@ -34,8 +34,8 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	return old
 }
 
-// giveUp takes the units of a booking that has come off all limits, if a log has them and no state
-// has another generation. From then on it ignores the bookings that their owners ask about again.
+// giveUp removes the units of a due booking from all limits, if a log has them and no state has
+// another generation. From then on, the query ignores bookings that their owners ask about again.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false
@@ -66,7 +66,7 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 	return true
 }
 
-// only ignores the bookings that do not come before an instant.
+// only makes the views ignore bookings that are not before an instant.
 func (q *query) only(before int64) {
 	for k := range q.views {
 		q.views[k].Only(before)

@@ -8,26 +8,27 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// record is a state of the rules: the counts of one subject in one scope, under limits with one
-// name or without. Most subjects have a short key and one limit without a name, and need no rest.
+// record is a state as in docs/rules.md: the counts of one subject in one scope, under limits with
+// one name or without a name. Most subjects have a short key and one limit without a name, and need
+// no rest.
 type record struct {
-	count algorithm.Count // of the first limit; in use if it has a tag
+	count algorithm.Count // of the first limit; in use if its tag is not 0
 	last  int64           // the clock at the last write of a count
 	rest  *rest
 	// generation is 0 until a count is written.
 	generation uint32
-	// key is subject, scope and name, one after the other: size bytes, the scope from split on and
-	// the name from name on. A free record has none.
+	// key is subject, scope and name, concatenated: size bytes, with the scope from split on and
+	// the name from name on. A free record has no key.
 	size, split, name uint8
 	key               [17]byte
 }
 
-// longKey is the size of a key that is in rest.
+// longKey is the size of a record whose key is in rest.
 const longKey = 255
 
-// rest has what few records need.
+// rest has the fields that few records need.
 type rest struct {
-	// If the key is too long for the record: it, and where in it scope and name start.
+	// If the key is too long for the record: the key, and the offsets of scope and name.
 	key         []byte
 	split, name int
 
@@ -35,22 +36,22 @@ type rest struct {
 
 	holds holds // of the state
 
-	// These are in the record without a name.
+	// Only the record without a name has these.
 	ids     ids
 	settled settledList
-	ban     *ban // of the subject; in its record with an empty scope
+	ban     *ban // of the subject; only in its record with an empty scope
 }
 
-// recordBytes is about what a record takes, with its slot in the index and the room that a shard
-// has for more of both. It is a little too much for large shards, and a little too little for small
-// ones.
+// recordBytes is the approximate memory of a record, with its slot in the index and the spare room
+// that a shard has for more of both. It is slightly too high for large shards, and slightly too low
+// for small ones.
 const recordBytes = int(unsafe.Sizeof(record{}))*9/8 + 6
 
 func (r *record) setKey(subject, scope, name string) {
 	split, end := len(subject), len(subject)+len(scope)
 	key := r.key[:0]
 	if n := end + len(name); n > len(r.key) {
-		key = slices.Grow([]byte(nil), n) // has the capacity that the allocator gives
+		key = slices.Grow([]byte(nil), n) // uses the full capacity of the allocation
 	}
 	key = append(append(append(key, subject...), scope...), name...)
 	if len(key) > len(r.key) {
@@ -70,7 +71,7 @@ func (r *record) fullKey() (key []byte, split, name int) {
 }
 
 func (r *record) hasKey(subject, scope, name string) bool {
-	if scope == "" && name == "" && r.size == r.split { // most are
+	if scope == "" && name == "" && r.size == r.split { // the usual case
 		return string(r.key[:r.size]) == subject
 	}
 	key, s, n := r.fullKey()
@@ -78,13 +79,13 @@ func (r *record) hasKey(subject, scope, name string) bool {
 		string(key[:s]) == subject && string(key[s:n]) == scope && string(key[n:]) == name
 }
 
-// subject is whose record it is.
+// subject returns the subject of the record.
 func (r *record) subject() string {
 	key, split, _ := r.fullKey()
 	return string(key[:split])
 }
 
-// scope is where the record counts.
+// scope returns the scope of the record.
 func (r *record) scope() string {
 	key, split, name := r.fullKey()
 	return string(key[split:name])
@@ -109,8 +110,8 @@ func (r *record) hash(seed maphash.Seed) uint64 {
 	return h
 }
 
-// withScope returns the hash of a subject, scope and name, given the hash of the subject, which
-// alone decides the shard.
+// withScope returns the hash of a subject, scope and name, given the hash of the subject. Only the
+// subject determines the shard.
 func withScope(seed maphash.Seed, subject uint64, scope, name string) uint64 {
 	if scope != "" {
 		subject ^= spread(maphash.String(seed, scope))
@@ -123,7 +124,7 @@ func withScope(seed maphash.Seed, subject uint64, scope, name string) uint64 {
 
 func spread(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 }
 
-// stepBack follows a clock that stepped back to now.
+// stepBack moves the states back with a clock that stepped back to now.
 func (r *record) stepBack(now int64) {
 	back := r.last - now
 	for i := range r.states() {
@@ -132,11 +133,11 @@ func (r *record) stepBack(now int64) {
 	r.last = now
 }
 
-// A record has a state for each limit, the first in the record itself. A state is in use while it
-// names, by its tag, the limit that it was last written under; this says when it has expired. A
-// free state has the tag 0. The tag is the owner of a count.
+// A record has a state for each limit, the first in the record itself. The tag of a state,
+// Count.Owner, identifies the limit that it was last written under, which decides when it has
+// expired. A free state has the tag 0.
 
-// states returns the number of states of a record that may be nil, the free ones included.
+// states returns the number of states of a record, including free ones. r may be nil.
 func (r *record) states() int {
 	switch {
 	case r == nil:
@@ -160,7 +161,7 @@ func (sh *shard) free(r *record, i int) {
 	*r.state(i) = algorithm.Count{}
 }
 
-// more returns the record's rest, a new one if it had none.
+// more returns the record's rest. It creates the rest if there is none.
 func (r *record) more() *rest {
 	if r.rest == nil {
 		r.rest = new(rest)
@@ -168,7 +169,7 @@ func (r *record) more() *rest {
 	return r.rest
 }
 
-// bytes returns the memory that the record takes.
+// bytes returns the memory of the record.
 func (r *record) bytes() int { return recordBytes + r.count.Bytes() + r.rest.bytes() }
 
 func (r *rest) bytes() int {
@@ -184,10 +185,10 @@ func (r *rest) bytes() int {
 	return n
 }
 
-// allocated returns the memory that the allocator gives to a small value of some size.
+// allocated returns the memory that the allocator uses for a small value of a size.
 func allocated(size uintptr) uintptr { return (size + 15) &^ 15 }
 
-// banOf returns the ban in a record that may be nil.
+// banOf returns the ban in a record, or nil. r may be nil.
 func banOf(r *record) *ban {
 	if r == nil || r.rest == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 // settledList are the settled charges of one subject and scope, in order.
 type settledList struct {
 	list []settledCharge
-	// From until on none of the charges can be settled, so that the list can be forgotten.
+	// From until on, none of the charges can be settled, so the list can be forgotten.
 	until int64
 }
 
@@ -29,8 +29,8 @@ func (s *settledList) has(at int64, id uint64) bool {
 	return found
 }
 
-// add remembers a charge until an instant at least. An earlier claim on the same subject and scope
-// may have added it, until an earlier instant.
+// add remembers a charge at least until an instant. An earlier claim on the same subject and scope
+// may have added the charge with an earlier instant.
 func (s *settledList) add(at int64, id uint64, until int64) {
 	s.until = max(s.until, until)
 	c := settledCharge{at, id}

@@ -8,31 +8,31 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// shard holds the subjects in one range of hashes, with all their scopes, under one lock.
+// shard has the subjects in one range of hashes, with all their scopes, under one lock.
 type shard struct {
 	mu    sync.Mutex
-	clock int64 // the latest reading that was used, if the clock cannot step
+	clock int64 // the latest reading used, if the clock cannot step
 	store *Store
 
-	number uint32 // which shard it is
+	number uint32 // index of the shard
 
 	index  index
-	pieces []*piece // of records; one moves only when one is removed
-	roomy  []uint32 // a bit per record, its class; one word per piece
+	pieces []*piece // records; they move only when one is removed
+	roomy  []uint32 // the class of each record, one bit; one word per piece
 	count  uint32   // records; all are in use
 	bans   int      // records that have a ban or strikes
 
-	variants  []*variant // by tag; the first is not used
+	variants  []*variant // by tag; the first is unused
 	variantOf map[stint.Limit]uint32
 
-	serial, serialStep uint64 // of charges
-	generation         uint32 // the latest that was drawn
+	serial, serialStep uint64 // serial numbers of charges
+	generation         uint32 // the latest generation drawn
 
-	sweepAt uint32                   // where the sweeper goes on
+	sweepAt uint32                   // where the sweeper continues
 	hand    uint32                   // where the last record was evicted
-	plain   [maxPlain]algorithm.View // of a call of TakePlain
+	plain   [maxPlain]algorithm.View // used by a call of TakePlain
 	query   query
-	_       [64]byte // the next shard's lock is on another cache line
+	_       [64]byte // puts the next shard's lock on another cache line
 }
 
 // piece is a run of records.
@@ -45,12 +45,12 @@ func (sh *shard) open(s *Store, i, shards int) {
 	sh.variants = make([]*variant, 1, 4)
 	sh.variantOf = make(map[stint.Limit]uint32)
 	sh.serialStep = uint64(shards)
-	// Random, so that a charge of an earlier process is not mistaken for one of this process.
+	// Random, so that a charge of an earlier process is not mistaken for a charge of this one.
 	sh.serial = (rand.Uint64N(1<<40)+1)*sh.serialStep + uint64(i)
 	sh.generation = rand.Uint32()
 }
 
-// draw gives a state a generation that none of its key had before.
+// draw gives a state a generation that no earlier state of its key had.
 func (sh *shard) draw(r *record) {
 	if sh.generation++; sh.generation == 0 {
 		sh.generation++
@@ -66,7 +66,7 @@ func (sh *shard) nextSerial() uint64 {
 
 func (sh *shard) record(n uint32) *record { return &sh.pieces[n/pieceSize][n%pieceSize] }
 
-// find returns the record of a subject, scope and name with that hash, or nil.
+// find returns the record of a subject, scope and name with the given hash, or nil.
 func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 	x := &sh.index
 	if x.used == 0 {
@@ -86,8 +86,8 @@ func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 	}
 }
 
-// insert adds an empty record for a key that has none. The caller accounts for its bytes, and notes
-// whether it has room when it is written.
+// insert adds an empty record for a key that has none. The caller counts its bytes, and sets its
+// class when it is written.
 func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *record) {
 	if sh.index.full() {
 		sh.reindex(len(sh.index.slots) + len(sh.index.slots)/2)
@@ -113,7 +113,7 @@ func (sh *shard) reindex(slots int) {
 	}
 }
 
-// shrink gives back memory, except for that of a sixteenth more records than there are.
+// shrink frees memory, but keeps room for a sixteenth more records than there are.
 func (sh *shard) shrink() {
 	if sh.count == 0 {
 		sh.index, sh.pieces, sh.roomy, sh.sweepAt, sh.hand = index{}, nil, nil, 0, 0
@@ -132,7 +132,7 @@ func (sh *shard) shrink() {
 	}
 }
 
-// letGo clears what earlier calls have left and what would keep records from being freed.
+// letGo clears leftovers of earlier calls that would keep records from being freed.
 func (sh *shard) letGo() {
 	sh.plain = [maxPlain]algorithm.View{}
 	q := &sh.query

@@ -1,5 +1,5 @@
-// Package memorystore is for programs that limit within one process, and for tests. It keeps what
-// subjects have used in memory, and decides exactly as docs/rules.md defines. Start with [New]:
+// Package memorystore keeps limits in memory, for programs that limit within one process and for
+// tests. It decides exactly as docs/rules.md defines. Start with [New]:
 //
 //	store, err := memorystore.New(memorystore.Config{})
 //	...
@@ -8,24 +8,26 @@
 //
 // # Eviction
 //
-// Memory is bounded. What has expired is forgotten in the background. If a call would exceed the
-// bounds of [Config] nevertheless, records are evicted: one is kept for each subject and scope, and
-// for each name of limits there.
+// Memory is bounded. The store forgets expired records in the background: it keeps one record for
+// each subject and scope, and for each name of limits there. If a call would still exceed the
+// bounds of [Config], the store evicts records.
 //
-// A record has room while at least half of each of its limits is left, and it holds no place of a
-// concurrency limit and no ban. These are evicted first, wherever in the store they are: no subject
-// near a limit is evicted while more than one record in 20 has room. Between one record in 32 and
-// one in 20 are kept for new subjects: else, in a store full of subjects at their limits, each new
-// subject would be evicted for the next, and not be limited at all. Whether a record has room is
-// noted when it is inserted and when it is considered for eviction. That it has room again, by the
-// passing of time or by a refund, is noted in the background, within about a minute.
+// A record has room while at least half of each of its limits is left, and it has no place of a
+// concurrency limit, no open hold and no ban. Records with room are evicted first, wherever in the
+// store they are: no subject near a limit is evicted while more than one record in 20 has room.
+// Between one record in 32 and one in 20 are kept for new subjects: otherwise, in a store full of
+// subjects at their limits, each new subject would be evicted for the next, and not be limited at
+// all. The store determines whether a record has room when it inserts the record and when it
+// considers the record for eviction. If a record has room again, because time has passed or units
+// were refunded, the store notices that in the background, within about a minute.
 //
-// Among records with room, and among those without, the one with the most left of 16 goes. A ban or
-// a place goes only if 512 records without room are all bans and places, places before bans.
-// Evictions begin in the shard that has the most records: all of one subject is in one shard, so
-// that a subject with many scopes makes room for itself. What the call itself has written goes
-// last: only if nothing else is left and it does not fit into the store alone. It is then not
-// counted, so MaxBytes must be well above what one request can write.
+// Among records with room, and among those without, the store compares 16 and evicts the one with
+// the most left. It evicts a record with a ban, a place or an open hold only if 512 records without
+// room all have one, and those with bans last. Evictions begin in the shard that has the most
+// records: all records of a subject are in one shard, so a subject with many scopes makes room for
+// itself. The records that the call itself has written are evicted last: only if no others are left
+// and they do not fit into the store alone. They then do not count, so MaxBytes must be well above
+// the size of what one request can write.
 package memorystore
 
 import (
@@ -53,23 +55,26 @@ const (
 	defaultMaxBytes    = 1 << 30
 	// maxSubjects is the largest Config.MaxSubjects.
 	maxSubjects = 1 << 30
-	// maxPerShard is the number of records that an index can name, less what one call inserts.
+	// maxPerShard is the number of records that an index can name, less the records that one call
+	// inserts.
 	maxPerShard = 1<<24 - 1024
 )
 
 // Config sets up a store. The zero Config is ready for use.
 type Config struct {
-	// MaxSubjects bounds the subjects that are remembered. Each scope of a subject, each name of
-	// limits in it and each ban counts by itself. Zero means one million for every GiB of MaxBytes,
-	// at least one million and at most a billion, so that MaxBytes is the effective bound.
+	// MaxSubjects bounds the number of subjects that the store keeps. Each scope of a subject, each
+	// name of limits in it and each ban counts separately. Zero means one million for every GiB of
+	// MaxBytes, at least one million and at most a billion, so that MaxBytes is the effective
+	// bound.
 	MaxSubjects int
-	// MaxBytes bounds the memory that they take. Zero means 1 GiB. It is counted from the sizes of
-	// what is kept, within about a tenth of what the heap has. A call's writes are counted when it
+	// MaxBytes bounds their memory. Zero means 1 GiB. The store sums up the sizes of its records,
+	// and is within about a tenth of the actual heap. It counts a call's writes when the call
 	// returns. Evicted records are garbage until they are collected.
 	MaxBytes int64
-	// Now replaces the clock, for tests and simulations. It must be safe for concurrent use, for
-	// the store's goroutine calls it too, and must not call the store. If it steps back, the rules
-	// say what happens. Nil means a clock that starts at the wall's time and never steps.
+	// Now replaces the clock, for tests and simulations. It must be safe for concurrent use,
+	// because the store's goroutine calls it, too, and must not call the store. docs/rules.md
+	// defines what happens if it steps back. Nil means a clock that starts at the wall clock's time
+	// and never steps.
 	Now func() time.Time
 }
 
@@ -77,16 +82,16 @@ type Config struct {
 type Store struct {
 	seed   maphash.Seed
 	shards []shard
-	shift  uint // a subject's shard is its hash shifted by this
+	shift  uint // a subject's shard is its hash shifted right by this
 
 	clock func() time.Time // Config.Now
-	start time.Time        // what the default clock counts from
-	epoch int64            // its wall time, in microseconds
+	start time.Time        // start of the default clock
+	epoch int64            // wall time of start, in microseconds
 
-	bounds   bounds      // of Config: above them records are evicted
-	perShard int         // records at most
-	own      settled.Set // charges that were settled here
-	released settled.Set // those whose places were
+	bounds   bounds      // from Config: above them, records are evicted
+	perShard int         // maximum number of records per shard
+	own      settled.Set // charges settled here
+	released settled.Set // charges whose places were released here
 	tables   tables
 
 	announcements announce.List
@@ -95,11 +100,11 @@ type Store struct {
 	stop   chan struct{}
 	done   chan struct{}
 
-	_               [64]byte // what is read by every call is on other cache lines than what is written
+	_               [64]byte // separates the cache lines that every call reads from those that calls write
 	subjects, bytes atomic.Int64
 	evicted         atomic.Int64
-	loads           []loads       // of the shards
-	turns           atomic.Uint32 // of heaviest
+	loads           []loads       // by shard
+	turns           atomic.Uint32 // calls of heaviest
 	evictable       atomic.Uint32 // the class to evict from
 	heavy           [classes]atomic.Uint32
 }
@@ -144,10 +149,10 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// shardsFor spreads subjects so that cores rarely meet, and so that no shard is so large that
-// growing it takes long or so small that the room it has for more counts. With 32 shards per core a
-// decision on one of many subjects takes 10 % longer than with 16: what is used of each shard
-// itself no longer fits into the first cache.
+// shardsFor returns the number of shards. There are enough that cores rarely contend and that no
+// shard takes long to grow, but no shard is so small that its spare room matters. With 32 shards
+// per core, a decision on one of many subjects takes 10 % longer than with 16, because the used
+// parts of the shard structs no longer fit into the first-level cache.
 func shardsFor(subjects int, bytes int64) int {
 	want := max(16*runtime.GOMAXPROCS(0), subjects>>14)
 	want = min(want, subjects/64, int(min(bytes>>16, 1024)))
@@ -166,8 +171,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// read is the store's own clock in microseconds since the Unix epoch. It is read before taking a
-// lock, so that others wait for less; see follow.
+// read returns the time of the store's own clock in microseconds since the Unix epoch. Calls read
+// it before they take a lock, to hold the lock for less time; see follow.
 func (s *Store) read() int64 {
 	if s.clock != nil {
 		return 0
@@ -175,9 +180,9 @@ func (s *Store) read() int64 {
 	return s.epoch + time.Since(s.start).Microseconds()
 }
 
-// follow returns the time of a call that holds the shard's lock and has read the clock before: no
-// earlier than that of any call that held it before. A clock of the caller's is read only here:
-// where it steps back, the order counts.
+// follow returns the time of a call that holds the shard's lock and read the clock at now. It is no
+// earlier than the time of any call that held the lock before. Config.Now is read only here, under
+// the lock, because it may step back, and then the order of readings matters.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54
@@ -187,7 +192,7 @@ func (sh *shard) follow(now int64) int64 {
 	return sh.clock
 }
 
-// ready reports why a call must not go ahead.
+// ready returns an error if a call must not proceed.
 func (s *Store) ready(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return &stint.StoreError{Op: op, Err: err}
@@ -200,16 +205,16 @@ func (s *Store) ready(ctx context.Context, op string) error {
 
 // Stats describes how full a store is.
 type Stats struct {
-	// Subjects and Bytes are what is kept, counted as [Config] bounds it by MaxSubjects and
-	// MaxBytes.
+	// Subjects and Bytes are the current size of the store, counted like the bounds MaxSubjects and
+	// MaxBytes of [Config].
 	Subjects, MaxSubjects int64
 	Bytes, MaxBytes       int64
 	// Evicted counts the subjects that were evicted before they had expired, since the store was
-	// made.
+	// created.
 	Evicted int64
 }
 
-// Stats returns how full the store is. It takes no lock.
+// Stats returns how full the store is. It takes no locks.
 func (s *Store) Stats() Stats {
 	return Stats{
 		Subjects: s.subjects.Load(), MaxSubjects: s.bounds.subjects,

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// The sweeper works once in sweepEvery, and looks at everything in sweepTurns turns: a minute.
+	// The sweeper runs once per sweepEvery, and covers all records in sweepTurns turns: a minute.
 	sweepEvery = 100 * time.Millisecond
 	sweepTurns = 600
-	// sweepPiece is the number of records that it looks at under one lock.
+	// sweepPiece is the number of records that the sweeper examines under one lock.
 	sweepPiece = 128
-	// Expired states are kept for grace, in microseconds: a clock that steps back by less still
-	// finds them.
+	// Expired states are kept for grace, in microseconds, so that a clock that steps back by less
+	// still finds them.
 	grace = int64(time.Second / time.Microsecond)
 )
 
@@ -32,8 +32,8 @@ func (s *Store) sweepUntilStopped() {
 	}
 }
 
-// sweepSome looks at one turn's share of the records, starting at a shard. It returns the shard to
-// continue with. A shard counts as some records even if it has fewer.
+// sweepSome examines one turn's share of the records, starting at a shard. It returns the shard to
+// continue with. A shard counts as a minimum number of records even if it has fewer.
 func (s *Store) sweepSome(next int) int {
 	left := int(s.subjects.Load())/sweepTurns + sweepPiece
 	for range s.shards {
@@ -49,8 +49,8 @@ func (s *Store) sweepSome(next int) int {
 	return next
 }
 
-// sweep looks at the shard's next records, forgets those that have expired and notes which have
-// room again. It returns how many it saw, and whether they were the shard's last.
+// sweep examines the shard's next records, forgets expired ones and reclassifies those that have
+// room again. It returns how many it examined, and whether they were the shard's last.
 func (sh *shard) sweep() (seen int, whole bool) {
 	now := sh.store.read()
 	sh.mu.Lock()
@@ -60,7 +60,7 @@ func (sh *shard) sweep() (seen int, whole bool) {
 		n := sh.sweepAt
 		r := sh.record(n)
 		if sh.dead(r, now-grace) {
-			sh.remove(n) // the last one takes its number
+			sh.remove(n) // the last record takes its number
 			continue
 		}
 		if sh.classOf(n) == near {
@@ -75,7 +75,7 @@ func (sh *shard) sweep() (seen int, whole bool) {
 	return seen, false
 }
 
-// dead reports that forgetting a record does not change any later answer.
+// dead reports whether forgetting a record changes no later answer.
 func (sh *shard) dead(r *record, now int64) bool {
 	for i := range r.states() {
 		if sh.alive(r, i, now) {
@@ -86,7 +86,8 @@ func (sh *shard) dead(r *record, now int64) bool {
 	return x == nil || x.holds.dead(now) && x.ids.dead(now) && x.settled.dead(now) && x.ban.dead(now)
 }
 
-// counts reports whether a record has usage of a limit, and not only ids, settled charges or a ban.
+// counts reports whether a record has usage of a limit, as opposed to only ids, settled charges or
+// a ban.
 func (sh *shard) counts(r *record, now int64) bool {
 	for i := range r.states() {
 		c := r.state(i)

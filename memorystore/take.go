@@ -30,7 +30,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	return d, nil
 }
 
-// decide answers a request: ban, request id, limits, charge, strike.
+// decide answers a request, in this order: ban, request id, limits, charge, strike.
 func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	d.Charge = contract.ChargeOf(r)
 	if r.Mode == driver.ModeForce {
@@ -104,8 +104,8 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	q.noteID(r, d, at)
 }
 
-// fit lowers the cost of a fitted or leased request to what every limit has left, but not below one
-// unit. Such a request has one claim.
+// fit lowers the cost of a fitted or leased request to the units that every limit has left, but not
+// below one. Such a request has one claim.
 func (q *query) fit(r *stint.Request) {
 	if !r.Terms().Fit && r.Terms().Lease == 0 {
 		return
@@ -116,15 +116,15 @@ func (q *query) fit(r *stint.Request) {
 		c.Cost = min(c.Cost, v.limit.Capacity()-v.Used())
 	}
 	c.Cost = max(c.Cost, 1)
-	r.Claims = []stint.Claim{c} // those of the caller stay as they are
+	r.Claims = []stint.Claim{c} // a copy: the caller's claims stay unchanged
 	q.claims[0].Claim = &r.Claims[0]
 	for k := range q.views {
 		q.views[k].cost = c.Cost
 	}
 }
 
-// promised reports whether bookings leave no room for the cost during all of a lease, though there
-// is room now. It fills in when to ask such limits again.
+// promised reports whether bookings leave no room for the cost for the whole lease, although there
+// is room now. For such limits it fills in when to ask again.
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	usages, promised := d.Usages(), false
 	for k := range q.views {
@@ -136,9 +136,8 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	return promised
 }
 
-// earliest returns the first instant at which all limits have room. In Reserve mode that is not
-// before any booking, unless the request goes ahead of them. It fills in when each limit by itself
-// has room.
+// earliest returns the first instant at which all limits have room. In Reserve mode, that is not
+// before any booking, unless ahead is set. It fills in when each limit separately has room.
 func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
@@ -164,7 +163,7 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 }
 
 // together returns the first instant, from at on, at which all limits have room at the same time.
-// No booking comes after at.
+// There must be no booking after at.
 func (q *query) together(at int64) int64 {
 	for {
 		next := at
@@ -179,7 +178,7 @@ func (q *query) together(at int64) int64 {
 	}
 }
 
-// horizon returns the instant before which bookings must come.
+// horizon returns the instant before which bookings must be.
 func (q *query) horizon() int64 {
 	at := algorithm.Never
 	for k := range q.views {
@@ -197,7 +196,7 @@ func (q *query) fullyBooked() bool {
 	return false
 }
 
-// conclude fills in the time, the generations, and the usages now or at the instant of a booking.
+// conclude fills in the time, the generations, and the usages, now or at the instant of a booking.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
 	if !d.Repeat || d.Charge.IsZero() { // else it has the generations of the first request
@@ -220,7 +219,7 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 }
 
-// deny names the claim that denied, and adds a strike to its subject unless it is shared.
+// deny sets the claim that denied, and adds a strike to its subject unless the claim is shared.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	c := &q.claims[0]
 	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {
@@ -246,7 +245,7 @@ func wait(at, now int64) time.Duration {
 	return duration(at - now)
 }
 
-// duration turns microseconds into a duration, at most the longest one.
+// duration converts microseconds to a duration, at most the longest one.
 func duration(us int64) time.Duration {
 	if us > math.MaxInt64/1000 {
 		return math.MaxInt64

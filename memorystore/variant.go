@@ -7,13 +7,13 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// variant is a limit that some state in the shard was last written under, and its parameters. A
-// state names its variant by tag, in four bytes. Two variants may have the same ID and differ in
-// Max and Burst.
+// variant is a limit under which some state in the shard was last written, with its parameters. A
+// state refers to its variant with a tag of four bytes. Two variants may have the same ID and
+// differ in Max and Burst.
 type variant struct {
 	limit  stint.Limit
 	params algorithm.Params
-	states int // that have this tag
+	states int // number of states with this tag
 }
 
 // bytes returns the memory of the variant, with its entries in the list and the map of variants.
@@ -35,7 +35,7 @@ func (sh *shard) tag(l *stint.Limit) uint32 {
 	return t
 }
 
-// tagOf returns a limit's tag, 0 if it has none.
+// tagOf returns a limit's tag, or 0 if it has none.
 func (sh *shard) tagOf(l *stint.Limit) uint32 {
 	if len(sh.variants) > 1 {
 		if v := sh.variants[1]; v != nil && v.limit == *l {

@@ -8,17 +8,17 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// view is one limit of one claim in a call: a copy of its state, opened at the call's instant. A
-// change of the copy is written to the record by query.write.
+// view is one limit of one claim in a call: a copy of its state, opened at the call's instant.
+// query.write writes a changed copy to the record.
 type view struct {
 	claim  *claim
 	limit  *stint.Limit
-	cost   int64  // of the claim under the limit: at most one place of a concurrency limit
-	part   int    // of the call: whose record has the limit's state
-	index  int    // of the state in that record, -1 if there is none
+	cost   int64  // of the claim under the limit; at most one for a concurrency limit
+	part   int    // index of the part whose record has the limit's state
+	index  int    // index of the state in that record, -1 if there is none
 	tag    uint32 // of the limit, 0 if no state in the shard has it
-	leads  bool   // it is the first of the claim's limits with its name, concurrency limits apart
-	booked bool   // it has the booking that the request replaces
+	leads  bool   // the first of the claim's limits with its name, except concurrency limits
+	booked bool   // the limit has the booking that the request replaces
 
 	algorithm.View // of the state
 	state          algorithm.Count
@@ -28,8 +28,8 @@ type view struct {
 // holds reports whether the limit is a concurrency limit.
 func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
 
-// open opens every limit of every claim. If the clock stepped back, it writes that, except to look
-// or for a claim without a cost.
+// open opens every limit of every claim. If the clock stepped back, it writes the moved states,
+// unless look is set or the claim has no cost.
 func (q *query) open(look bool) {
 	n := 0
 	for i := range q.claims {
@@ -57,8 +57,8 @@ func (q *query) open(look bool) {
 	}
 }
 
-// leads reports whether none before the nth view is of the same claim and the same record,
-// concurrency limits apart.
+// leads reports whether no view before the nth has the same claim and record, except those of
+// concurrency limits.
 func (q *query) leads(n int) bool {
 	v := &q.views[n]
 	for k := range n {
@@ -96,7 +96,7 @@ func (v *view) open(p *part, now int64, look bool) {
 	}
 }
 
-// write writes the view's changed state to its record. It makes both if they do not exist.
+// write writes the view's changed state to its record. It creates both if they do not exist.
 func (q *query) write(v *view) {
 	p := &q.parts[v.part]
 	r := p.record()
@@ -119,7 +119,7 @@ func (q *query) write(v *view) {
 // for expired ones before it gets another.
 const tooManyStates = 8
 
-// newState returns the index of a free state in the part's record, a new one if none is free.
+// newState returns the index of a free state in the part's record. It adds a state if none is free.
 func (q *query) newState(p *part) int {
 	r := p.rec
 	if r.states() > tooManyStates {
@@ -146,7 +146,7 @@ func (q *query) dropDead(p *part) {
 	}
 }
 
-// uses reports whether the query is about a limit.
+// uses reports whether the query has a view of a limit.
 func (q *query) uses(l *stint.Limit) bool {
 	for k := range q.views {
 		if contract.SameID(q.views[k].limit, l) {
@@ -156,8 +156,8 @@ func (q *query) uses(l *stint.Limit) bool {
 	return false
 }
 
-// locate returns the index of a limit's state in a record that may be nil, -1 if it has none, and
-// the tag of the limit if the state was last written under exactly this limit, else 0.
+// locate returns the index of a limit's state in a record, or -1 if there is none, and the tag of
+// the limit if the state was last written under exactly this limit, else 0. r may be nil.
 func (sh *shard) locate(r *record, l *stint.Limit) (index int, tag uint32) {
 	for i := range r.states() {
 		t := r.state(i).Owner

@@ -78,27 +78,28 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 // amending is an amendment in progress.
 type amending struct {
 	*driver.AmendCall
-	charge   stint.Charge // without what was settled before
-	released uint16       // the claims whose places this gives up
+	charge   stint.Charge // claims that were settled before cost nothing
+	released uint16       // a bit for each claim whose places it releases
 	done     amended
 	err      error
 }
 
-// prepare returns an amendment that is to be sent; nil, and the error, if there is nothing to send.
+// prepare returns the amendment to send. If there is nothing to send, it returns nil, and the error
+// if there is one.
 func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 	c, a := call.Charge, call.Amendment
 	if err := a.Validate(&c); err != nil || !contract.FromStore(&c) {
 		return nil, err
 	}
 	if a.Kind == stint.AmendSettle && c.Data().Hold == 0 {
-		// Claims that were settled before are left out, as if they had cost nothing.
+		// Omit claims that were settled before, as if they had cost nothing.
 		c = s.unsettled(c)
 		if !slices.ContainsFunc(c.Claims(), func(claim stint.Claim) bool { return contract.Charges(&claim) }) {
 			return nil, nil
 		}
 	}
 	q, gone := &amending{AmendCall: call, charge: c}, released(&c, &a)
-	for i := range c.Claims() { // before sending: no later heartbeat takes it back
+	for i := range c.Claims() { // before sending, so that no later heartbeat takes the place back
 		if gone>>i&1 != 0 && s.released.Add(c.Data().ID, &c.Claims()[i]) {
 			q.released |= 1 << i
 		}
@@ -106,7 +107,7 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 	return q, nil
 }
 
-// finishAmend notes what was settled, and fills in the answer.
+// finishAmend records which claims were settled and fills in the result.
 func (s *Store) finishAmend(q *amending) {
 	c, kind := &q.charge, q.Amendment.Kind
 	for i := range c.Claims() {
@@ -126,7 +127,8 @@ func (s *Store) finishAmend(q *amending) {
 	q.Err = s.wrap("amend", q.err)
 }
 
-// claimsWith has a bit for each claim that was charged something under one of some limits.
+// claimsWith returns a bit for each claim that was charged under at least one limit for which among
+// returns true.
 func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
@@ -137,8 +139,8 @@ func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) 
 	return claims
 }
 
-// released has a bit for each claim whose places an amendment gives up. Without a hold, settled
-// charges are remembered as such.
+// released returns a bit for each claim whose places an amendment releases. A settled charge
+// without a hold needs no bit: Store.settled remembers it.
 func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
 	return claimsWith(c, func(l *stint.Limit) bool {
 		total, named := contract.TotalOf(a, l.Name)
@@ -147,7 +149,8 @@ func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
 	})
 }
 
-// extended has a bit for each claim that took a place or, if none did, that has a hold.
+// extended returns a bit for each claim that took a place. If no claim did and the charge has a
+// hold, it returns a bit for each charged claim.
 func extended(c *stint.Charge) (claims uint16) {
 	claims = claimsWith(c, func(l *stint.Limit) bool { return isPlace(*l) })
 	if claims == 0 && c.Data().Hold > 0 {
@@ -158,7 +161,7 @@ func extended(c *stint.Charge) (claims uint16) {
 
 // unsettled returns a charge in which claims that this process has settled cost nothing.
 func (s *Store) unsettled(c stint.Charge) stint.Charge {
-	c.SetClaims(c.Claims()) // its own
+	c.SetClaims(c.Claims()) // makes a copy
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
 		if s.settled.Has(c.Data().ID, claim) {
@@ -175,8 +178,8 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	return q.done, q.err
 }
 
-// retakes has a bit for each claim that a heartbeat may take places back for: not those that this
-// process has given up.
+// retakes returns a bit for each claim whose lost places a heartbeat may take back. Claims that
+// this process has settled or released have none.
 func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	if a.Kind != stint.AmendExtend || a.KnownOnly {
 		return 0
@@ -190,8 +193,9 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	return claims
 }
 
-// sendAmend makes one call of amend.lua, and another one for those that came too late: there is
-// time left, so the server's clock was set, and its reply had the new time.
+// sendAmend calls amend.lua once, and a second time for the amendments that the server refused as
+// too late: they still have time, so the server's clock was set, and its reply carried the new
+// time.
 func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	for again := false; len(batch) > 0; again = true {
 		c, err := s.encodeAmend(ctx, batch)
@@ -215,7 +219,8 @@ func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	}
 }
 
-// heartbeatDeadline is until when a heartbeat is wanted: no longer than a place lasts.
+// heartbeatDeadline returns the time after which a heartbeat must have no effect: at most the
+// lifetime of a place or hold from now.
 func heartbeatDeadline(ctx context.Context, q *amending) time.Time {
 	shortest := stint.MaxWindow
 	for _, l := range contract.Limits(q.charge.Claims()) {

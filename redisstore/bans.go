@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// Bans lists bans in force. See [driver.Inspector]. It scans the keys of every master, as many as
-// there are, a thousand at a time. The user needs the permission scan.
+// Bans lists bans in force. See [driver.Inspector]. It scans all keys of every master, a thousand
+// at a time. The Redis user needs permission for SCAN.
 func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	if err := s.await(ctx, "bans"); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// readBans adds those of the bans with these keys that are in force.
+// readBans reads the bans with these keys and adds those in force to the list.
 func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string, list *banlist.List) error {
 	ask := rueidis.Commands{node.B().Time().Build().ToPipe()}
 	for _, key := range keys {
@@ -44,7 +44,7 @@ func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string
 	for i, answer := range answers[1:] {
 		text, err := answer.ToString()
 		if _, refused := rueidis.IsRedisErr(err); refused {
-			continue // it has ended since, or is on another node, or is not ours
+			continue // the ban has ended since, is on another node, or the key is not ours
 		}
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s *Store) readBans(ctx context.Context, node rueidis.Client, keys []string
 	return nil
 }
 
-// timeIn is the server's clock by the reply of TIME, in microseconds, or that of a test.
+// timeIn returns the time in a reply to TIME, in microseconds, or the time that a test has set.
 func (s *Store) timeIn(answer rueidis.RedisResult) (int64, error) {
 	parts, err := answer.AsIntSlice()
 	if err == nil && len(parts) != 2 {
@@ -68,13 +68,14 @@ func (s *Store) timeIn(answer rueidis.RedisResult) (int64, error) {
 	return parts[0]*1e6 + parts[1], nil
 }
 
-// The value of a ban, see lua/bans.lua.
+// The layout of a ban's value. See lua/bans.lua.
 const (
 	banMark = 'N'
 	banSize = 23
 )
 
-// readBan reads a ban as lua/bans.lua writes it, if it is one and in force.
+// readBan reads a ban as lua/bans.lua writes it. It reports false if the text is no ban or the ban
+// is not in force.
 func readBan(text string, now int64) (state driver.BanState, ok bool) {
 	if len(text) != banSize || text[0] != banMark {
 		return state, false
@@ -96,7 +97,7 @@ func readInt7(text string) (n int64) {
 	return n
 }
 
-// subjectOf is the subject of a key, or its hash if only that is known.
+// subjectOf returns the subject of a key, or the subject's hash if only that is known.
 func (s *Store) subjectOf(key string) string {
 	text, _, _ := strings.Cut(strings.TrimPrefix(key, s.prefix+":{"), "}")
 	if subject, ok := keypart.Read(text); ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// TakeBatch decides calls in their order, in as few script calls as possible: one for 128 subjects
-// on a single server, one for each subject on a Cluster. Equal requests are decided as one. See
+// TakeBatch decides calls in their order, in as few script calls as possible: one per 128 subjects
+// on a single server, one per subject on a Cluster. It decides equal requests as one. See
 // [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.await(ctx, "take"); err != nil {
@@ -38,8 +38,8 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	s.decide(ctx, f, p.runs)
 }
 
-// decide answers the calls of the runs, one chunk after the other: several chunks may have the same
-// subject, and a script call that is sent again must not come after the next.
+// decide answers the calls of the runs, one chunk after another: several chunks may have the same
+// subject, and a retried script call must not run after the next one.
 func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 	for len(runs) > 0 {
 		n := firstChunk(runs)
@@ -48,10 +48,10 @@ func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 	}
 }
 
-// decideByNode decides the runs of each subject, with a script call each. What goes to one node is
-// sent together: a decision on one of 100,000 subjects takes the process 17 µs, and 36 if each is
-// sent by a goroutine of its own. Nodes do not wait for each other, so that a silent one delays
-// only the subjects on it.
+// decideByNode decides the runs of each subject with one script call per subject. It sends the
+// calls to one node together: with 100,000 subjects, a decision then takes the process 17 µs, and
+// 36 µs if a goroutine of its own sends each call. Nodes do not wait for each other, so a silent
+// one delays only the subjects on it.
 func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
 	var calls []*scriptCall
 	for _, runs := range subjects {
@@ -72,8 +72,8 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 	}
 }
 
-// addCall adds the script call that decides runs. The rest of the runs on the same subjects has to
-// wait for it. If nothing may be sent, addCall ends all of them.
+// addCall adds the script call that decides runs. rest are the other runs on the same subjects,
+// which wait for that call. If nothing may be sent, addCall fails both.
 func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	c, err := s.encodeTake(runs, s.idsFor(runs))
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	return append(calls, c)
 }
 
-// idsFor returns the id of a script call that decides runs. Those of their charges follow it.
+// idsFor returns an id for a script call that decides runs. The ids of their charges follow it.
 func (s *Store) idsFor(runs []run) uint64 {
 	n := 1
 	for i := range runs {
@@ -96,9 +96,9 @@ func (s *Store) idsFor(runs []run) uint64 {
 	return s.nextCalls(n)
 }
 
-// fly makes script calls in one flight. It passes to later what their answers do not settle.
+// fly makes script calls in one flight. It passes the work that their answers leave to later.
 func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later func(func())) {
-	if len(calls) == 1 { // as a rule, and quicker
+	if len(calls) == 1 { // the usual case; faster
 		s.conclude(ctx, calls[0], f.Do(ctx, calls[0].command), later)
 		return
 	}
@@ -111,8 +111,8 @@ func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later fu
 	}
 }
 
-// conclude ends the calls that a script call answers. It passes to later what needs another script
-// call.
+// conclude ends the calls that a script call answers. It passes work that needs another script call
+// to later.
 func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.RedisResult, later func(func())) {
 	reply, err := text(answer)
 	if err == nil && len(c.rest) == 0 {
@@ -122,8 +122,8 @@ func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.Redi
 	later(func() { s.concludeLater(ctx, c, reply, err) })
 }
 
-// concludeLater makes a script call again, on the connection that calls share, if the answer proves
-// that nothing ran, and decides what is left on its subjects.
+// concludeLater repeats a script call on the shared connection if the answer proves that nothing
+// ran. It then decides the remaining runs on the same subjects.
 func (s *Store) concludeLater(ctx context.Context, c *scriptCall, reply string, err error) {
 	shared := flight{connection: &s.conn}
 	if refused, ok := rueidis.IsRedisErr(err); ok && refused.IsNoScript() ||
@@ -134,8 +134,8 @@ func (s *Store) concludeLater(ctx context.Context, c *scriptCall, reply string, 
 	s.decide(ctx, shared, c.rest)
 }
 
-// end ends the calls of a script call that was answered. Those that the server refused because its
-// clock was set go once more: its reply had the new time.
+// end finishes the calls of an answered script call. It sends those that the server refused because
+// its clock was set once more: the reply carried the new time.
 func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error) {
 	if late := c.answer(reply, err); len(late) > 0 {
 		s.send(ctx, flight{connection: &s.conn}, late, s.idsFor(late))
@@ -143,7 +143,7 @@ func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error)
 	s.finish(c.runs)
 }
 
-// send makes one script call, with an id, which those of its charges follow. It returns the runs
+// send makes one script call with the given id; the ids of its charges follow. It returns the runs
 // that the server refused because its clock was set.
 func (s *Store) send(ctx context.Context, by caller, runs []run, id uint64) (late []run) {
 	c, err := s.encodeTake(runs, id)
@@ -163,7 +163,7 @@ func (s *Store) finish(runs []run) {
 	}
 }
 
-// done returns an answered call to its caller at once if this is a Cluster. A single server usually
+// done returns an answered call to its caller, on a Cluster at once. A single server usually
 // answers all calls together.
 func (s *Store) done(c *driver.Call) {
 	if c.Err == nil {

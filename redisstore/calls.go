@@ -9,31 +9,31 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// caller makes calls.
+// caller makes calls to Redis.
 type caller interface {
 	B() rueidis.Builder
 	Do(context.Context, rueidis.Completed) rueidis.RedisResult
 }
 
 const (
-	// outlastTime is how long a call may go on that began a connection and whose caller has left.
+	// outlastTime is how long a call may continue that began a connection and whose caller has
+	// left.
 	outlastTime = time.Second
-	// maxLeft is how many calls may go on without their callers, approximately.
+	// maxLeft is approximately how many calls may continue without their callers.
 	maxLeft = 1024
 )
 
-// B returns what builds commands.
+// B returns a builder of commands.
 func (c *connection) B() rueidis.Builder { return c.get().B() }
 
-// Do makes a call on the connection that calls share: while it waits for its answer, others are
-// sent.
+// Do makes a call on the shared connection: while it waits for its answer, other calls are sent.
 //
-// By itself a client makes that connection when a call needs it, within the time of that call, and
-// other calls wait for it however little time they have. A caller may have 15 ms. That is too short
-// for the two or three round trips to a distant server: every call would begin a connection and
-// none would complete it. And a caller would exceed its time waiting for the connection that
-// another makes to a stopped server. So a call with a deadline runs in a goroutine of its own, and
-// its caller leaves when its time is up. The call may then go on: what it asks for carries its own
+// The client itself would open that connection when a call needs it, within the time of that call,
+// and other calls would wait for it however little time they have. A caller may have 15 ms. That is
+// too short for the two or three round trips to a distant server: every call would begin a
+// connection and none would complete it. And a caller would exceed its time while another call
+// connects to a stopped server. So a call with a deadline runs in its own goroutine, and its caller
+// leaves when its time is up. The call may then continue: the request that it sends has its own
 // not-after.
 func (c *connection) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	deadline, ok := ctx.Deadline()
@@ -48,7 +48,7 @@ func (c *connection) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Redi
 	if end := time.Now().Add(outlastTime); deadline.Before(end) {
 		deadline = end
 	}
-	var over atomic.Bool // for the one or the other
+	var over atomic.Bool // set by whichever side ends first
 	done := make(chan rueidis.RedisResult, 1)
 	go func() {
 		longer, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -69,32 +69,32 @@ func (c *connection) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Redi
 	}
 }
 
-// share is Do without a goroutine.
+// share makes a call on the shared connection, without a goroutine.
 func (c *connection) share(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	return c.get().Do(ctx, cmd.ToPipe())
 }
 
-// flight is the way of a batch to a server: on a connection that no other call uses until the
-// answer is there or the batch's time is up. That is quicker: nobody else reads from the
-// connection. A connection on which an answer is late is closed, so callers with little time must
-// not use it themselves, but wait for a batch that has more. Where there is none, a batch is sent
-// on the connection that calls share.
+// flight carries a batch to a server, on a connection that no other call uses until the answer has
+// arrived or the batch's time is up. That is faster because nothing else reads from the connection.
+// A connection on which an answer is late is closed, so callers with little time must not use one
+// themselves, but wait for a batch that has more time. If no such connection is free, the batch is
+// sent on the shared connection.
 type flight struct {
 	*connection
-	room *room // nil: it shares a connection
+	room *room // nil: the batch uses the shared connection
 	addr string
 }
 
-// room is for batches with a connection of their own to a server.
+// room counts the connections for batches to one server.
 type room struct {
 	used    atomic.Int32 // connections in use
-	made    atomic.Int32 // and all of them
+	made    atomic.Int32 // all connections
 	growing atomic.Bool
 }
 
-// takeOff begins a flight to a master of a Cluster, or to the only one, which is "". Batches make
-// no connection: while they are late no more are made than there may be, and none has to wait until
-// one is made.
+// takeOff begins a flight to the master with this address on a Cluster, or to the only master,
+// whose address is "". Batches open no connections themselves: so no more connections are made than
+// allowed while batches are late, and no batch waits for a connection.
 func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	if _, timed := ctx.Deadline(); !timed {
 		return flight{connection: c}
@@ -117,24 +117,25 @@ func (c *connection) takeOff(ctx context.Context, addr string) flight {
 	return flight{connection: c}
 }
 
-// roomAt returns the room at a server.
+// roomAt returns the room of a server.
 func (c *connection) roomAt(addr string) *room {
 	if r, ok := c.rooms.Load(addr); ok {
 		return r.(*room)
 	}
 	r := &room{}
-	if c.dial == nil { // the caller's client has the connections that it has
+	if c.dial == nil { // the caller's client makes its own connections
 		r.made.Store(c.most)
 	}
 	shared, _ := c.rooms.LoadOrStore(addr, r)
 	return shared.(*room)
 }
 
-// ownKey is in the contexts of calls for which a connection is made that is counted in a room: in
-// that of "", or else in that of the address it is made to.
+// ownKey marks the context of a call whose new connection is for batches and counts in a room. If
+// its value is "", that is the room of "", otherwise the room of the address that the connection
+// goes to.
 type ownKey struct{}
 
-// grow makes one more connection for batches, by a call that needs one.
+// grow makes one more connection for batches, with a call that needs a new one.
 func (c *connection) grow(ctx context.Context, addr string) {
 	client := c.get()
 	if addr != "" {
@@ -144,7 +145,7 @@ func (c *connection) grow(ctx context.Context, addr string) {
 	}
 	ctx = context.WithValue(ctx, ownKey{}, addr)
 	for errors.Is(client.Do(ctx, client.B().Ping().Build()).Error(), errStale) {
-	} // the next one may not be
+	} // the next connection may not be stale
 }
 
 // land ends a flight.
@@ -162,7 +163,7 @@ func (f flight) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResu
 	return f.get().Do(context.WithValue(ctx, ownKey{}, f.addr), cmd)
 }
 
-// DoMulti makes calls at a time.
+// DoMulti makes several calls at once.
 func (f flight) DoMulti(ctx context.Context, cmds rueidis.Commands) []rueidis.RedisResult {
 	if f.room != nil {
 		return f.get().DoMulti(context.WithValue(ctx, ownKey{}, f.addr), cmds...)
@@ -173,9 +174,10 @@ func (f flight) DoMulti(ctx context.Context, cmds rueidis.Commands) []rueidis.Re
 	return f.get().DoMulti(ctx, cmds...)
 }
 
-// listen calls f with what is published, on a connection of its own to a single server: on one that
-// listens, the client passes every call on between goroutines, which takes 10 µs. Clients of
-// several servers close shared connections when they leave one of them, and no others.
+// listen calls f with each published message. With a single server it uses a separate connection:
+// on a connection that listens, the client hands every call from one goroutine to another, which
+// takes 10 µs. Clients of several servers close only shared connections when they leave a server,
+// so with those it listens on a shared one.
 func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.PubSubMessage)) error {
 	c.mu.Lock()
 	client, term := c.get(), c.term
@@ -185,9 +187,9 @@ func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.
 		return client.Receive(ctx, subscribe, f)
 	}
 	done := make(chan error, 1)
-	go func() { // with a silent server, neither connecting nor leaving heeds the context
+	go func() { // with a silent server, neither connecting nor closing honors the context
 		own, _ := client.Dedicate()
-		defer own.Close() // to use it again, the client would unsubscribe, and panic if the server is busy
+		defer own.Close() // to reuse the connection, the client would unsubscribe, and panic if the server is busy
 		defer context.AfterFunc(term, own.Close)()
 		done <- own.Receive(ctx, subscribe, func(m rueidis.PubSubMessage) {
 			if ctx.Err() == nil {

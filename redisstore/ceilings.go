@@ -12,8 +12,8 @@ import (
 // maxCeilings bounds the shared subjects whose usage is known. Usually there are few.
 const maxCeilings = 1024
 
-// ceilings is the last known usage of shared subjects, for decisions that do not ask about them
-// because the caller's own limits deny.
+// ceilings holds the last known usage of shared subjects. Decisions use it if they do not ask about
+// these subjects because the caller's own limits deny.
 type ceilings struct {
 	mu   sync.Mutex
 	seen map[string]ceiling // by subject
@@ -47,8 +47,8 @@ func (c *ceilings) note(g *group) {
 	c.seen[strings.Clone(g.claims[0].Subject)] = next
 }
 
-// last returns what is known of a group as a decision that does not deny: zero where nothing is
-// known, or nothing would be left of it.
+// last returns the last known usage of a group, as a decision that does not deny. The usage is zero
+// where it is not known or has expired.
 func (c *ceilings) last(g *group) stint.Decision {
 	d := stint.Decision{Allowed: true}
 	n := 0
@@ -71,7 +71,7 @@ func (c *ceilings) last(g *group) stint.Decision {
 	return d
 }
 
-// of reports whether it is about the claims of a group.
+// of reports whether the ceiling is for the claims of a group.
 func (c *ceiling) of(g *group) bool {
 	return slices.EqualFunc(c.claims, g.claims, func(a, b stint.Claim) bool {
 		return a.Scope == b.Scope && slices.Equal(a.Limits, b.Limits)

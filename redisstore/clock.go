@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// serverClock knows how far the server's clock is ahead of ours, so that a charge can carry until
-// when it is wanted: a server that was stopped and goes on does not charge those who have long
+// serverClock knows how far the server's clock is ahead of ours. With it a charge can carry its
+// not-after: a server that was stopped and resumes does not charge requests whose callers have long
 // given up.
 //
-// Each reply holds the server's time. It was read before the reply reached us, so server minus ours
-// at that moment is too little by the way back: a deadline that is translated by it leaves the
-// reply time to travel. The quickest reply of the last two seconds counts. On a Cluster all nodes
-// share the largest difference: a not-after is then late by as much as their clocks differ.
+// Each reply holds the server's time, which was read before the reply reached us. So the difference
+// between the server's time and ours is too small by the time of the way back, and a deadline
+// translated with it leaves the reply time to travel. The fastest reply of the last two seconds
+// counts. On a Cluster all nodes share the largest difference: a not-after is then late by as much
+// as their clocks differ.
 type serverClock struct {
 	start time.Time // of our clock, which is monotonic
 
-	ahead atomic.Int64 // microseconds; 0 is unknown
+	ahead atomic.Int64 // microseconds; 0: unknown
 
 	mu         sync.Mutex
 	this, last int64 // the largest difference of this second and of the one before
@@ -26,13 +27,14 @@ type serverClock struct {
 
 func newServerClock() *serverClock { return &serverClock{start: time.Now(), second: noSecond} }
 
-// noSecond is a second that no other follows.
+// noSecond is a second that no actual second follows.
 const noSecond = -2
 
-// micros is our time.
+// micros returns a time on our clock, in microseconds.
 func (c *serverClock) micros(t time.Time) int64 { return t.Sub(c.start).Microseconds() }
 
-// notAfter is a deadline in the server's time; 0 is none, or not known.
+// notAfter returns a deadline in the server's time, or 0 if there is no deadline or the server's
+// time is not known.
 func (c *serverClock) notAfter(deadline time.Time) int64 {
 	ahead := c.ahead.Load()
 	if ahead == 0 || deadline.IsZero() {
@@ -41,7 +43,7 @@ func (c *serverClock) notAfter(deadline time.Time) int64 {
 	return c.micros(deadline) + ahead
 }
 
-// now is the server's time, or ours while that is not known.
+// now returns the server's time, or ours if that is not known.
 func (c *serverClock) now() int64 {
 	now := time.Now()
 	if ahead := c.ahead.Load(); ahead != 0 {
@@ -50,7 +52,7 @@ func (c *serverClock) now() int64 {
 	return now.UnixMicro()
 }
 
-// learn takes the server's time from a reply that has just come.
+// learn takes the server's time from a reply that has just arrived.
 func (c *serverClock) learn(server int64) {
 	at := c.micros(time.Now())
 	ahead := server - at
@@ -68,7 +70,7 @@ func (c *serverClock) learn(server int64) {
 	c.ahead.Store(max(c.this, c.last))
 }
 
-// relearn is learn after what was known has proved wrong: the server's clock was set.
+// relearn is like learn, but discards what was known: the server's clock was set.
 func (c *serverClock) relearn(server int64) {
 	c.mu.Lock()
 	c.second = noSecond

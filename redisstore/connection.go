@@ -15,36 +15,36 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// connection is the client of the servers. It is made in the background, until that succeeds. Later
-// it is replaced when it is stuck: to a server that has become a replica, for behind an address
-// that has moved on only new connections reach the new master; to a connection that is out of step;
-// or to masters that a Cluster has replaced.
+// connection holds the client of the servers. It makes the client in the background, and retries
+// until that succeeds. Later it replaces a client that is stuck: with a server that has become a
+// replica, because only new connections reach the new master behind an address that has moved; with
+// a connection that is out of step; or with masters that a Cluster has replaced.
 type connection struct {
 	client atomic.Pointer[rueidis.Client]
 	usable atomic.Bool // the client is connected, and the servers can keep limits
-	// dial makes a client, which asks these servers if any are given. It is nil if the client is
-	// the caller's: it stays as it is, and open.
+	// dial makes a client, which asks these servers if any are given. It is nil if the client
+	// belongs to the caller: that client is neither replaced nor closed.
 	dial func(ctx context.Context, servers ...string) (rueidis.Client, error)
 	most int32 // connections for batches to a server
 
-	life  context.Context // until it is closed
+	life  context.Context // until the connection is closed
 	end   context.CancelFunc
 	work  sync.WaitGroup
 	ready chan struct{} // closed when the first attempt to connect has ended
 	hurry chan struct{} // ends the pause before the next attempt
 
 	began time.Time
-	lost  atomic.Int64 // when a connection was last lost, see now
-	rooms sync.Map     // of addresses, see roomAt
-	left  atomic.Int32 // calls that go on without their callers
+	lost  atomic.Int64 // when a network connection was last lost, see now
+	rooms sync.Map     // rooms by address, see roomAt
+	left  atomic.Int32 // calls that continue without their callers
 
 	mu       sync.Mutex
-	cause    error         // why it is not usable
+	cause    error         // why the connection is not usable
 	tried    time.Time     // when the last attempt to connect ended
 	ended    chan struct{} // closed when the attempt under way, or else the next one, ends
 	renewed  time.Time
 	renewing bool
-	masters  []slotOwner     // of a Cluster, that the client was last known to follow
+	masters  []slotOwner     // of a Cluster: those that the client was last known to follow
 	term     context.Context // until the client is replaced
 	endTerm  context.CancelFunc
 }
@@ -56,7 +56,7 @@ const (
 	connectEvery = time.Second
 	// connectAgain is how soon after an attempt a ping may cause the next one.
 	connectAgain = 100 * time.Millisecond
-	// renewEvery is how often a client is replaced at most.
+	// renewEvery is the minimum time between two replacements of the client.
 	renewEvery = 500 * time.Millisecond
 )
 
@@ -74,7 +74,7 @@ func (c *connection) init() {
 	c.ready, c.hurry, c.ended = make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
 }
 
-// start connects in the background, with as many attempts as it takes.
+// start connects in the background and retries until an attempt succeeds.
 func (c *connection) start(attempt func(context.Context) error) {
 	c.work.Go(func() {
 		for first := true; c.life.Err() == nil; first = false {
@@ -117,7 +117,7 @@ func (c *connection) await(ctx context.Context) error {
 	return c.awaitEnd(ctx, c.ready)
 }
 
-// reach is await that also waits for the next attempt, and hastens it.
+// reach is like await, but also waits for the next attempt, and hurries it.
 func (c *connection) reach(ctx context.Context) error {
 	if c.usable.Load() {
 		return nil
@@ -153,7 +153,7 @@ func (c *connection) awaitEnd(ctx context.Context, ended <-chan struct{}) error 
 	return c.cause
 }
 
-// notConnected is the error of an operation that found no connection, and why.
+// notConnected returns the error of an operation that found no connection, with the cause.
 func notConnected(op string, cause error) error {
 	if failed, ok := cause.(*stint.StoreError); ok {
 		return &stint.StoreError{Op: op, Kind: failed.Kind, Err: failed.Err}
@@ -174,7 +174,8 @@ func (c *connection) renew() {
 	c.work.Go(func() { _ = c.replace() }) // the next failure tries again
 }
 
-// spawn runs what stop waits for, in the background, unless there is no connection.
+// spawn runs f in the background, unless there is no connection. stop waits for it. It reports
+// whether it runs f.
 func (c *connection) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +186,7 @@ func (c *connection) spawn(f func()) bool {
 	return true
 }
 
-// replace replaces the client with a new one. Calls that are under way fail.
+// replace replaces the client with a new one. Calls under way fail.
 func (c *connection) replace(servers ...string) error {
 	c.mu.Lock()
 	busy := c.renewing
@@ -202,7 +203,7 @@ func (c *connection) replace(servers ...string) error {
 	case err != nil:
 	case c.life.Err() != nil:
 	case client.Mode() != c.get().Mode():
-		// A server that does not show its Cluster at the moment passes for a single one.
+		// A server that does not show its Cluster at the moment looks like a single one.
 		err = errors.New("the servers are not of the same kind any more")
 	default:
 		unused = *c.client.Swap(&client)
@@ -211,13 +212,13 @@ func (c *connection) replace(servers ...string) error {
 	}
 	c.mu.Unlock()
 	if unused != nil {
-		unused.Close() // which takes its time: nobody else waits for it
+		unused.Close() // slow, so without the lock
 	}
 	return err
 }
 
-// follow asks a Cluster for its masters, and replaces the client if others have taken over since it
-// last did. The client finds out by itself, but up to a second later.
+// follow asks a Cluster for its masters, and replaces the client if they have changed since the
+// last call. The client finds out by itself, but up to a second later.
 func (c *connection) follow(ctx context.Context) error {
 	masters, node, err := mastersOf(ctx, c.get())
 	if err != nil {
@@ -227,7 +228,7 @@ func (c *connection) follow(ctx context.Context) error {
 	changed := c.masters != nil && !slices.Equal(c.masters, masters)
 	c.mu.Unlock()
 	if changed && c.dial != nil {
-		if err := c.replace(node); err != nil { // others may not know of it yet
+		if err := c.replace(node); err != nil { // other nodes may not know of the change yet
 			return err
 		}
 	}
@@ -237,15 +238,15 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// knownMasters returns who owned which slots of a Cluster at the last ping. Calls for slots that
-// have moved since reach their new owner, but wait for those to the old one.
+// knownMasters returns the owners of the slots of a Cluster at the last ping. Calls for slots that
+// have moved since then reach the new owner, but wait for the calls to the old one.
 func (c *connection) knownMasters() []slotOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.masters
 }
 
-// stop ends what goes on in the background, and makes further calls fail.
+// stop ends background work, and makes further calls fail.
 func (c *connection) stop() {
 	c.mu.Lock()
 	c.usable.Store(false)
@@ -254,7 +255,7 @@ func (c *connection) stop() {
 	c.work.Wait()
 }
 
-// close closes the client after stop, unless it is the caller's.
+// close closes the client after stop, unless it belongs to the caller.
 func (c *connection) close() {
 	if client := c.client.Load(); client != nil && c.dial != nil {
 		(*client).Close()

@@ -10,12 +10,12 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// The replies of the scripts. The files in lua state their layouts.
+// The replies of the scripts. The files in lua document their layouts.
 
-// errLate is that of a request that reached the server too late for its caller.
+// errLate is the error of a request that reached the server too late for its caller.
 var errLate = errors.New("it came too late to be of use, and was not charged")
 
-// open begins to read the reply to a call: the call's id, and the server's clock.
+// open begins to read the reply to a call: it reads the call's id and the server's clock.
 func (c *scriptCall) open(reply string) (in reader, err error) {
 	in = reader{call: c, text: reply}
 	id := in.uint64()
@@ -39,14 +39,14 @@ const (
 	flagDirectories = 32
 
 	// Instead of a decision:
-	markLate   = 16  // it would have been made after its not-after
-	markCharge = 64  // what was written follows
-	markFailed = 255 // a message follows
+	markLate   = 16  // the decision would have been made after its not-after
+	markCharge = 64  // followed by what was written
+	markFailed = 255 // followed by a message
 )
 
-// answer fills in the decisions of a reply, or the error instead of one. It returns the runs, as
-// far as they are left, that the server refused because its clock was set: as too late though they
-// have time left, or because of the periods of a calendar.
+// answer fills in the decisions of a reply, or the error. It returns what is left of the runs that
+// the server refused because its clock was set: as too late although they have time left, or
+// because of the periods of a calendar.
 func (c *scriptCall) answer(reply string, err error) (late []run) {
 	if err == nil {
 		late, err = c.decodeTake(reply)
@@ -72,8 +72,8 @@ func fail(calls []*driver.Call, err error) {
 	}
 }
 
-// decodeTake is answer for a reply without an error. If a part of it cannot be read, neither can
-// the rest: where that begins is not known.
+// decodeTake is answer for a reply without an error. If it cannot read a part of the reply, it
+// cannot read the rest either: it does not know where the rest begins.
 func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
 	in, err := c.open(reply)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
 	return late, nil
 }
 
-// share gives a decision to the calls that it is for, whose charges have ids from the given one on.
+// share gives a decision to its calls. The ids of their charges begin with the given one.
 func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 	if len(calls) == 1 {
 		calls[0].Decision, calls[0].Err = *d, nil
@@ -126,15 +126,15 @@ func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 		copy(own, usages)
 		if d.Allowed {
 			c.Decision.Charge.Data().ID = id + uint64(i)
-			for j := range own { // as it was when it was this one's turn
+			for j := range own { // as of this call's turn
 				own[j].Used -= int64(len(calls)-1-i) * c.Request.Claims[0].Cost
 			}
 		}
 	}
 }
 
-// decision reads the answer to calls that are left in a run, and how many of these it is for. An
-// answer that could not be one to their request is an error.
+// decision reads an answer to the calls left in a run, and returns how many of them it answers. An
+// answer that does not fit their request is an error.
 func (in *reader) decision(
 	q *run, calls []*driver.Call, parts []part, id uint64,
 ) (d stint.Decision, n int, err error) {
@@ -243,8 +243,8 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 	return d, n, nil
 }
 
-// usages reads what was written to a state at now, from its generation to the end of its heads, and
-// fills in what is used of each limit that was asked about.
+// usages reads the bytes written to a state at now, from its generation to the end of its heads,
+// and fills in the usage of each limit that was asked about.
 func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
 	generation = le.Uint32([]byte(text))
 	text = text[headerSize:]
@@ -290,7 +290,7 @@ func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (gen
 
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
-// double reads a number as scripts pack it; 0 if it is none of theirs.
+// double reads a number as scripts pack it. It returns 0 for a number that scripts do not write.
 func double(text string) int64 {
 	v := math.Float64frombits(le.Uint64([]byte(text[:8])))
 	if v >= 0 && v <= 1<<53 {
@@ -301,15 +301,16 @@ func double(text string) int64 {
 
 // Amendments
 
-// amended is to which claims of a charge an amendment applied, a bit each, the lowest for the
-// first, the true cost of a settlement there, and how much of it was not charged.
+// amended is the outcome of an amendment: the claims of the charge to which it applied, one bit
+// each, the lowest for the first; the true cost of a settlement there; and how many units of it
+// were not charged.
 type amended struct {
 	claims         uint16
 	total, dropped int64
-	repeated       bool // it would have given back what was repeated
+	repeated       bool // the request was repeated, so it was not given back
 }
 
-// decodeAmend fills in the answers to amendments. It returns those that came too late.
+// decodeAmend fills in the answers to amendments. It returns the amendments that came too late.
 func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amending, err error) {
 	in, err := c.open(reply)
 	if err != nil {
@@ -345,7 +346,7 @@ func (c *scriptCall) decodeCommand(reply string) error {
 	return in.end()
 }
 
-// decodeInspect reads what is shown of limits.
+// decodeInspect reads an inspection of limits.
 func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.Inspection, error) {
 	in, err := c.open(reply)
 	if err != nil {
@@ -362,14 +363,14 @@ func (c *scriptCall) decodeInspect(limits []stint.Limit, reply string) (driver.I
 			in.window(&shown.Windows[p.position(0)], &limits[p.position(0)])
 			continue
 		}
-		for _, l := range p.set.limits { // none is held: that is part of its limit
+		for _, l := range p.set.limits { // none is a held one: those are part of their limits
 			in.window(&shown.Windows[p.position(l.index)], &limits[p.position(l.index)])
 		}
 	}
 	return shown, in.end()
 }
 
-// window reads what is shown of one limit.
+// window reads the inspection of one limit.
 func (in *reader) window(w *driver.Window, l *stint.Limit) {
 	w.State = stint.State{Limit: l, Usage: in.usage()}
 	w.Held = in.int(0)
@@ -383,7 +384,7 @@ func (in *reader) window(w *driver.Window, l *stint.Limit) {
 
 // Numbers
 
-// reader takes numbers off a reply, and notes those that are missing or out of range.
+// reader reads numbers from a reply. It sets bad if one is missing or out of range.
 type reader struct {
 	call *scriptCall
 	text string
@@ -392,7 +393,7 @@ type reader struct {
 	now  int64 // by the server's clock
 }
 
-// end reports whether there is nothing left to read, and all was there.
+// end returns an error if anything was missing or is left to read.
 func (in *reader) end() error {
 	if in.bad || in.at != len(in.text) {
 		return badReply("it is too long or too short")
@@ -427,7 +428,7 @@ func (in *reader) uint64() uint64 {
 	return 0
 }
 
-// int reads a whole number that is not less than the least.
+// int reads a whole number that must be at least the given one.
 func (in *reader) int(least int64) int64 {
 	v := math.Float64frombits(in.uint64())
 	if v >= float64(least) && v <= float64(stint.MaxUnits) && v == math.Trunc(v) {
@@ -441,7 +442,7 @@ func (in *reader) usage() stint.Usage {
 	return stint.Usage{Used: in.int(0), ResetAfter: micros(in.int(-1)), RetryAfter: micros(in.int(-1))}
 }
 
-// micros is a duration of v microseconds; −1 is Never.
+// micros returns a duration of v microseconds; −1 is Never.
 func micros(v int64) time.Duration {
 	if v < 0 {
 		return stint.Never
@@ -449,7 +450,7 @@ func micros(v int64) time.Duration {
 	return time.Duration(v) * time.Microsecond
 }
 
-// instant reads a time, which is zero if it is 0.
+// instant reads a time; 0 is the zero time.
 func (in *reader) instant() time.Time {
 	us := in.int(0)
 	if us == 0 {

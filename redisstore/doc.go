@@ -1,9 +1,9 @@
-// Package redisstore is for programs whose processes share limits: it keeps them in Redis or
-// Valkey. Most programs open it with package stores, which adds what makes it ready for production:
+// Package redisstore keeps limits in Redis or Valkey, for programs whose processes share limits.
+// Most programs open it with package stores, which adds what production needs:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //
-// [Open] is the store alone. While Redis is away, every decision fails:
+// [Open] opens only the store. While Redis is unavailable, every decision fails:
 //
 //	store, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379"})
 //	...
@@ -11,9 +11,9 @@
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
 // Every decision on one subject is one EVALSHA in one hash slot: read, check all limits, charge all
-// or none, set each key's TTL, and answer. The server's clock rules. A call is sent again only if
-// the reply proves that nothing ran. The scripts that decide are in lua, one file per part of
-// docs/rules.md.
+// or none, set each key's TTL, and answer. The server's clock decides. The store repeats a call
+// only if the reply proves that nothing ran. The scripts that decide are in lua, one file per part
+// of docs/rules.md.
 //
 // # Where to connect
 //
@@ -27,51 +27,51 @@
 //	unix:///run/redis.sock?db=1                            a Unix socket
 //
 // Certificates and keys are in PEM form. Open reads the files, and every new connection reads them
-// again: they can be replaced while the program runs. A file that is missing or invalid then, or a
-// certificate that is not valid while the last one is, changes nothing. With rediss, Sentinels and
-// all nodes speak TLS, and their certificates are valid for the host of the URL.
+// again: they can be replaced while the program runs. If a file is then missing or invalid, or a
+// new certificate is not valid while the last one is, nothing changes. With rediss, Sentinels and
+// all nodes must speak TLS, with certificates that are valid for the host of the URL.
 //
-// Open asks a server whether it belongs to a Cluster. Config.Client takes a rueidis client of the
-// caller's instead of a URL; package goredis takes a go-redis one.
+// Open asks a server whether it belongs to a Cluster. Config.Client takes the caller's rueidis
+// client instead of a URL; package goredis takes a go-redis client.
 //
 // # Connections
 //
 // A store connects in the background, and keeps trying. It has at most eight connections to a
 // server: up to six for batches ([Store.TakeBatch]), each for one batch at a time, until its answer
 // or its context's deadline; one that all other calls share; and one that listens. When all six are
-// taken, batches share too: nothing is dialed because a server is slow. A connection for batches on
-// which an answer is late is closed, and so is one that is idle for 30 s.
+// taken, batches use the shared connection, too: a slow server causes no new connections. The store
+// closes a connection for batches when an answer is late, or when it is idle for 30 s.
 //
 // [Config.AdjustClient] may set another number for batches (BlockingPoolSize) or for other calls
-// (PipelineMultiplex). Batches share connections as other calls do if it sets DisableAutoPipelining
-// to false, and with a [Config.Client] that pipelines.
+// (PipelineMultiplex). Batches share connections as other calls do if AdjustClient sets
+// DisableAutoPipelining to false, or if a [Config.Client] pipelines.
 //
 // # What is kept
 //
-// All that is known of a subject lives under one hash tag:
+// All data of a subject has the same hash tag:
 //
-//	stint:{user:42}:limits           what user:42 has used of its limits
+//	stint:{user:42}:limits           the usage of user:42 under its limits
 //	stint:{user:42}:/search:limits   the same in the scope "/search"
-//	stint:{user:42}:ban              its ban, stint:{user:42}:strikes what may lead to one
+//	stint:{user:42}:ban              its ban, stint:{user:42}:strikes the denials that may lead to one
 //	stint:{user:42}:seen             request ids, stint:{user:42}:settled refunds
 //
 // docs/redis-keys.md lists all of them.
 //
-// Every key has a TTL, always. Subjects are escaped so that any bytes are distinct and none can
-// choose the slot; long ones are replaced by a hash.
+// Every key has a TTL, always. Subjects are escaped so that different subjects never share a key
+// and no subject can choose its slot; a hash replaces long ones.
 //
-// With [Config.NameKeys] there are hashes instead of names, as in
-// stint:{user#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and the key stint:names, which has no TTL.
+// With [Config.NameKeys], keys have hashes instead of names, as in
+// stint:{user#4kWXjsbSBbkYkHdLyaQgIQ}:limits, and there is a key stint:names, which has no TTL.
 //
 // # Several subjects in one request
 //
-// On a single server, with or without Sentinel, they are decided in one call. On a Cluster they may
-// live on different nodes: they are then charged in parallel, and what was charged is given back if
-// one is denied. Never over; at worst, when a give-back is lost, over-charged for up to a window.
-// Reserve is refused there.
+// A single server, with or without Sentinel, decides them in one call. On a Cluster they may be on
+// different nodes: the store then charges them in parallel, and gives the charges back if one is
+// denied. No limit is ever exceeded; at worst, if a give-back is lost, a subject stays overcharged
+// for up to a window. Reserve is refused there.
 //
 // # Looking inside
 //
-// [Store.Inspect] needs no permission that decisions do not need. [Store.Bans] and [Store.Scopes]
-// need scan. [Store.Info] asks by info and dbsize, and does without what is not permitted.
+// [Store.Inspect] needs only the permissions that decisions need. [Store.Bans] and [Store.Scopes]
+// need SCAN. [Store.Info] uses INFO and DBSIZE, and leaves out what is not permitted.
 package redisstore

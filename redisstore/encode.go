@@ -16,32 +16,32 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// scriptCall is one call of a script while it is put together, and what it takes to read the reply:
-// see decode.go. The files in lua state the order of its keys and the layout of its arguments.
+// scriptCall is one call of a script under construction, with the data needed to read its reply:
+// see decode.go. The files in lua document the order of the keys and the layout of the arguments.
 type scriptCall struct {
 	store  *Store
 	script *script
-	id     uint64 // which the reply repeats
-	names  *names // nil if names are written as they are
-	shown  bool   // names as lists show them are taken as they are
+	id     uint64 // the reply repeats it
+	names  *names // nil if names are not hashed
+	shown  bool   // names may have the hashed form that lists show
 
-	keys, args []string // as Redis gets them, once it is complete
+	keys, args []string // for Redis, once the call is complete
 
-	keyText []byte // the keys, one after the other
-	ends    []int  // where each of them ends
-	several int    // runs or amendments in it
-	body    []byte // what follows the sets of limits in the first argument
+	keyText []byte // all keys, concatenated
+	ends    []int  // where each key ends
+	several int    // number of runs or amendments
+	body    []byte // follows the sets of limits in the first argument
 	parts   []part
-	sets    []*set // by number, which counts from one: those that are asked for, then others
-	of      []*set // which of those each is for: itself, or the one it stands in for
+	sets    []*set // by number, from one: the requested sets, then others
+	of      []*set // the requested set that each is or stands in for
 
 	// Of a call that decides, see batch.go:
 	runs    []run
-	rest    []run // what is then left to decide on the same subjects
+	rest    []run // to be decided next, on the same subjects
 	command rueidis.Completed
 }
 
-// newCall begins a call. The error says why nothing may be sent.
+// newCall begins a call. It returns an error if nothing may be sent.
 func (s *Store) newCall(script *script, id uint64) (*scriptCall, error) {
 	c := &scriptCall{store: s, script: script, id: id, names: s.names.Load(), args: []string{""}}
 	if err := s.refused.Load(); err != nil {
@@ -50,15 +50,16 @@ func (s *Store) newCall(script *script, id uint64) (*scriptCall, error) {
 	return c, nil
 }
 
-// newShownCall is newCall for people, who may name a subject or a scope as lists show it. Requests
-// may not: whose subject is "user#" and somebody's hash would reach that one's counts.
+// newShownCall is newCall for operators' calls, which may name a subject or a scope in the hashed
+// form that lists show. Requests may not: a subject of "user#" and another subject's hash would
+// reach the counts of that subject.
 func (s *Store) newShownCall(script *script) (*scriptCall, error) {
 	c, err := s.newCall(script, s.nextCall())
 	c.shown = true
 	return c, err
 }
 
-// complete completes keys and arguments.
+// complete builds keys and args.
 func (c *scriptCall) complete() *scriptCall {
 	c.keys = make([]string, len(c.ends))
 	text, start := string(c.keyText), 0
@@ -68,7 +69,7 @@ func (c *scriptCall) complete() *scriptCall {
 	b := make([]byte, 0, 256+len(c.body))
 	b = le.AppendUint64(b, c.id)
 	b = appendInt(b, c.store.clock())
-	b = le.AppendUint32(b, uint32(c.id*0x9e3779b97f4a7c15>>32)) // the generation of states that it creates
+	b = le.AppendUint32(b, uint32(c.id*0x9e3779b97f4a7c15>>32)) // the generation of states that the call creates
 	b = le.AppendUint16(b, uint16(c.several))
 	b = c.appendSets(b)
 	c.args[0] = rueidis.BinaryString(append(b, c.body...))
@@ -77,8 +78,8 @@ func (c *scriptCall) complete() *scriptCall {
 
 // Requests
 
-// isPlain reports whether a request says nothing but its mode, its bans, its hold, and limits that
-// are no places.
+// isPlain reports whether a request has only a mode, bans, a hold, and limits other than
+// concurrency limits.
 func isPlain(r *stint.Request) bool {
 	for _, l := range contract.Limits(r.Claims) {
 		if isPlace(*l) {
@@ -91,7 +92,7 @@ func isPlain(r *stint.Request) bool {
 func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
 
 // encodeTake returns the call that decides runs of equal requests. The ids of their charges follow
-// that of the call.
+// the call's id.
 func (s *Store) encodeTake(runs []run, id uint64) (*scriptCall, error) {
 	c, err := s.newCall(takeScript, id)
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Store) encodeTake(runs []run, id uint64) (*scriptCall, error) {
 	return c.complete(), nil
 }
 
-// Forms of runs, see lua/take.lua.
+// Kinds of runs. See lua/take.lua.
 const (
 	runPlain = iota
 	runPlainBans
@@ -118,7 +119,7 @@ const (
 	runOther
 )
 
-// addRun adds a run, whose charges have ids from the given one on.
+// addRun adds a run. The ids of its charges begin with the given one.
 func (c *scriptCall) addRun(q *run, id uint64) {
 	r, equal := &q.calls[0].Request, len(q.calls)
 	parts, keys := c.divide(r.Claims, r.Hold), len(c.ends)
@@ -192,7 +193,7 @@ func (c *scriptCall) addRun(q *run, id uint64) {
 	c.body = b
 }
 
-// appendOptions adds what a request says beyond its parts.
+// appendOptions adds the options of a request: everything but its parts.
 func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 	var bans stint.BanPolicy
 	if contract.AppliesBans(r) {
@@ -210,7 +211,7 @@ func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 	if mode != driver.ModeForce {
 		wait = contract.Longest(r)
 	}
-	b = appendTime(b, wait+time.Microsecond-1) // rounded up: a tiny longest wait does not become none
+	b = appendTime(b, wait+time.Microsecond-1) // rounded up, so that a tiny longest wait does not become 0
 	booked := r.Terms().Booked
 	if booked != nil {
 		b = appendInt(b, booked.At)
@@ -237,7 +238,7 @@ func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 	return b
 }
 
-// shape hashes the shape of claims, with subjects and scopes as keys have them.
+// shape hashes the shape of claims, with subjects and scopes as in keys.
 func (c *scriptCall) shape(claims []stint.Claim) uint32 {
 	k := scriptCall{store: c.store, names: c.names}
 	for i := range claims {
@@ -248,8 +249,8 @@ func (c *scriptCall) shape(claims []stint.Claim) uint32 {
 
 // Amendments
 
-// encodeAmend returns the call that makes amendments. A heartbeat says until when its caller waits:
-// later it would take a place for somebody who may have released it.
+// encodeAmend returns the call that makes amendments. A heartbeat carries the time until which its
+// caller waits: after that, it could take back a place that was released in the meantime.
 func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall, error) {
 	c, err := s.newCall(amendScript, s.nextCall())
 	if err != nil {
@@ -262,7 +263,7 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 		notAfter, retake := int64(0), s.retakes(&q.charge, q.Amendment)
 		if q.Amendment.Kind == stint.AmendExtend {
 			if notAfter = s.notAfter(heartbeatDeadline(ctx, q)); notAfter == 0 && s.clock() == 0 {
-				retake = 0 // the server's clock is not known
+				retake = 0 // without the server's clock there is no not-after
 			}
 		}
 		c.addAmendment(&q.charge, q.Amendment, notAfter, retake)
@@ -270,7 +271,7 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 	return c.complete(), nil
 }
 
-// addAmendment adds an amendment. Retake has a bit for each claim that may take places back.
+// addAmendment adds an amendment. retake has a bit for each claim that may take places back.
 func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAfter int64, retake uint16) {
 	data, claims := charge.Data(), charge.Claims()
 	b := append(c.body, byte(a.Kind), oneIf(a.Cost == 0 && a.Costs == nil), oneIf(a.Costs != nil))
@@ -290,7 +291,7 @@ func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAf
 			c.partKey(p)
 			total, named := contract.TotalOf(&a, p.limits[0].Name)
 			if !named && a.Kind == stint.AmendExtend {
-				total = 0 // nothing is reported of it
+				total = 0 // no cost was reported for it
 			} else if !named {
 				total = -1
 			}
@@ -325,7 +326,7 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 	amount, resets := command.For.Microseconds(), command.Kind == stint.CommandReset
 	switch command.Kind {
 	case stint.CommandGiveBack:
-		amount, c.shown = command.Units, false // requests lead to it
+		amount, c.shown = command.Units, false // requests cause it, so names are never in hashed form
 		fallthrough
 	case stint.CommandReset:
 		states = c.divide([]stint.Claim{{Subject: command.Subject, Scope: command.Scope, Limits: command.Limits}}, 0)
@@ -335,7 +336,7 @@ func (s *Store) encodeCommand(command *stint.Command) (*scriptCall, error) {
 		}
 		states, places = states[:n], states[n:]
 		if !resets && n == 0 {
-			return nil, nil // only places, which are released
+			return nil, nil // only concurrency limits: places are released, not given back
 		}
 	default:
 		c.key(command.Subject, "", banKey)
@@ -383,25 +384,24 @@ func (s *Store) encodeInspect(claim stint.Claim) (*scriptCall, error) {
 
 // Parts of claims
 
-// part is what one key holds of a claim: the limits of one name, or the holders of one concurrency
-// limit.
+// part is the share of a claim in one key: the limits with one name, or one concurrency limit.
 type part struct {
 	claim     *stint.Claim
-	index     int // of the claim, from 0
+	index     int // index of the claim
 	limits    []stint.Limit
-	positions []uint8 // where each is among the claim's limits; nil: in the same order
-	first     int     // where the claim's limits begin among those of all claims
+	positions []uint8 // index of each limit in the claim; nil: the same order
+	first     int     // index of the claim's first limit among those of all claims
 	set       *set    // nil if it is a concurrency limit
 	hold      time.Duration
 }
 
-// cost is what the claim costs under the limits of the part.
+// cost returns the cost of the claim under the part's limits.
 func (p *part) cost() int64 { return p.claim.CostOf(&p.limits[0]) }
 
 // holders reports whether the part is a concurrency limit.
 func (p *part) holders() bool { return isPlace(p.limits[0]) }
 
-// position returns where the ith limit of the part is among those of all claims.
+// position returns the index of the part's ith limit among those of all claims.
 func (p *part) position(i int) int {
 	if p.positions != nil {
 		i = int(p.positions[i])
@@ -409,15 +409,16 @@ func (p *part) position(i int) int {
 	return p.first + i
 }
 
-// divide adds and returns the parts of claims, with a hold of some length or without: of each those
-// with a state in the order of its StateNames, then its concurrency limits.
+// divide adds and returns the parts of claims, for a hold of the given length, or 0 for none. For
+// each claim, parts with a state come first, in the order of its StateNames, then its concurrency
+// limits.
 func (c *scriptCall) divide(claims []stint.Claim, hold time.Duration) []part {
 	before, first := len(c.parts), 0
 	for i := range claims {
 		claim := &claims[i]
 		p := part{claim: claim, index: i, first: first, hold: hold}
 		first += len(claim.Limits)
-		if p.limits = claim.Limits; len(p.limits) > 0 && uniform(p.limits) { // as a rule
+		if p.limits = claim.Limits; len(p.limits) > 0 && uniform(p.limits) { // the usual case
 			c.addPart(p)
 			continue
 		}
@@ -446,7 +447,7 @@ func (c *scriptCall) addPart(p part) {
 	n := len(c.parts) - 1
 	if n >= 0 && len(c.parts[n].limits) == len(p.limits) && &c.parts[n].limits[0] == &p.limits[0] &&
 		c.parts[n].hold == p.hold {
-		p.set = c.parts[n].set // as a rule, in a batch
+		p.set = c.parts[n].set // the usual case in a batch
 	} else if !p.holders() {
 		p.set = c.store.sets.of(p.limits, p.hold, c.store.now)
 	}
@@ -465,17 +466,17 @@ func uniform(limits []stint.Limit) bool {
 
 // Keys
 
-// How keys end: that of a state, but for the name of its limits, and those of a subject or scope.
+// The ends of keys: of a state, without the name of its limits, and of a subject or scope.
 const (
 	stateKey   = "limits"
-	holdsKey   = "holds" // and so that of its holds
+	holdsKey   = "holds" // of a state's holds, likewise
 	seenKey    = "seen"
 	settledKey = "settled"
 	banKey     = "ban"
 	strikesKey = "strikes"
 )
 
-// key adds a key of the subject in one scope, or without one of the subject as a whole.
+// key adds a key of the subject in a scope, or, without a scope, of the subject as a whole.
 func (c *scriptCall) key(subject, scope, end string) {
 	c.keyText = append(c.beginKey(c.keyText, subject, scope), end...)
 	c.ends = append(c.ends, len(c.keyText))
@@ -493,7 +494,7 @@ func (c *scriptCall) holdsKey(p *part) {
 	c.ends = append(c.ends, len(c.keyText))
 }
 
-// appendEnd adds how the key of a part ends.
+// appendEnd adds the end of a part's key.
 func (p *part) appendEnd(b []byte) []byte {
 	if p.holders() {
 		return append(b, p.limits[0].ID()...)
@@ -509,7 +510,7 @@ func (p *part) appendName(b []byte) []byte {
 	return b
 }
 
-// beginKey adds how a key begins: prefix, hash tag and scope.
+// beginKey adds the beginning of a key: prefix, hash tag and scope.
 func (c *scriptCall) beginKey(b []byte, subject, scope string) []byte {
 	b = append(append(b, c.store.prefix...), ":{"...)
 	switch {
@@ -535,10 +536,10 @@ func (c *scriptCall) beginKey(b []byte, subject, scope string) []byte {
 
 // Sets of limits
 
-// maxCallSets is how many sets a call can number.
+// maxCallSets is the maximum number of sets in a call.
 const maxCallSets = 255
 
-// number returns the number of a set in the call; 0 of none.
+// number returns the number of a set in the call; 0 for nil.
 func (c *scriptCall) number(s *set) byte {
 	if s == nil {
 		return 0
@@ -551,8 +552,8 @@ func (c *scriptCall) number(s *set) byte {
 	return byte(i + 1)
 }
 
-// appendSets adds the sets for lua/sets.lua: those that are asked for, or instead of them the ones
-// that fit as a rule, each with the others that states may have instead.
+// appendSets adds the sets for lua/sets.lua: the requested sets, or their usual replacements, each
+// with the other sets that states may have instead.
 func (c *scriptCall) appendSets(b []byte) []byte {
 	asked := len(c.sets)
 	b = append(b, byte(asked))
@@ -564,7 +565,7 @@ func (c *scriptCall) appendSets(b []byte) []byte {
 		b = first.appendTo(b, i+1)
 		others := len(b)
 		for n, o := range append([]*set{s}, s.known()...) {
-			if o == first || n > 0 && len(c.sets)+asked-i > maxCallSets { // each of the rest may need one
+			if o == first || n > 0 && len(c.sets)+asked-i > maxCallSets { // each remaining set may need a number
 				continue
 			}
 			c.sets, c.of = append(c.sets, o), append(c.of, s)

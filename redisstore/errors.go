@@ -18,7 +18,7 @@ var errReply = errors.New("unexpected reply from Redis")
 
 func badReply(what string) error { return fmt.Errorf("%w: %s", errReply, what) }
 
-// serverError is an error of the server that reached us inside of a reply.
+// serverError is an error of the server that arrived inside a reply.
 type serverError string
 
 func (e serverError) Error() string { return string(e) }
@@ -33,11 +33,11 @@ func wrap(op string, err error) error {
 	return &stint.StoreError{Op: op, Kind: failureKind(err), Err: err}
 }
 
-// failureKind returns the kind of failure that an error of a server, or of the way to it, is.
+// failureKind returns the kind of an error from a server or from the network.
 func failureKind(err error) stint.StoreErrorKind {
 	var timeout net.Error
 	var inside serverError
-	var refused *rueidis.RedisError // maybe among others: those of the subjects of one request
+	var refused *rueidis.RedisError // possibly joined with the errors of other subjects of the request
 	switch {
 	case errors.As(err, &refused) && !refused.IsNil():
 		kind, _ := errkind.OfReply(refused.Error())
@@ -56,8 +56,8 @@ func failureKind(err error) stint.StoreErrorKind {
 	return errkind.Unreachable
 }
 
-// moving reports whether a call was refused because its slot of a Cluster is being moved: nothing
-// ran.
+// moving reports whether a call was refused because its Cluster slot is being moved. Nothing ran
+// then.
 func moving(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
 	return ok && refused.IsTryAgain()

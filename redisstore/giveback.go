@@ -9,33 +9,33 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// undo is an amendment of the store's own, see lua/amend.lua: it gives back what the store itself
-// charged a moment ago. It may be sent again after a failure: it does nothing if it may have been
-// done.
+// undo is an internal amendment that gives back a recent charge of the store itself. See
+// lua/amend.lua. It is safe to repeat after a failure: it does nothing if it may have been done
+// before.
 const undo stint.AmendmentKind = 100
 
 const (
-	// maxGiveBacks is how many charges wait to be given back.
+	// maxGiveBacks is the maximum number of charges that wait to be given back.
 	maxGiveBacks = 10_000
-	// giveBackTime is how long an attempt to give back may take, and how long after its caller's
-	// time a charge is waited for.
+	// giveBackTime is how long an attempt to give back may take, and how long the store waits for
+	// the answer to a charge after its caller's time is up.
 	giveBackTime = time.Second
-	// giveBackLife is for how long it is attempted.
+	// giveBackLife is how long the store keeps trying to give a charge back.
 	giveBackLife = 30 * time.Second
-	// giveBackPause is how long to wait after the first attempt; then twice as long, and so on.
+	// giveBackPause is the pause after the first attempt. It doubles after each further attempt.
 	giveBackPause = 100 * time.Millisecond
-	// drainTime is how long Close waits for what is to be given back.
+	// drainTime is how long Close waits for charges to be given back.
 	drainTime = time.Second
 )
 
-// giveBacks counts charges for requests on several subjects that were not allowed in the end.
+// giveBacks counts charges for requests on several subjects that were denied in the end.
 type giveBacks struct {
 	waiting atomic.Int64 // to be given back
-	dropped atomic.Int64 // which stay until they leave their window
+	dropped atomic.Int64 // not given back: they count until they leave their window
 	sampler logsample.Sampler
 }
 
-// giveBack gives a charge back in the background, as often as it takes.
+// giveBack gives a charge back in the background, and retries if that fails.
 func (s *Store) giveBack(c stint.Charge) {
 	if c.Data().ID == 0 {
 		return
@@ -66,7 +66,7 @@ func (s *Store) giveBack(c stint.Charge) {
 	}
 }
 
-// dropGiveBack counts a charge that is not given back.
+// dropGiveBack counts a charge that cannot be given back.
 func (s *Store) dropGiveBack(cause error) {
 	dropped := s.backs.dropped.Add(1)
 	if _, ok := s.backs.sampler.Allow(1, 10*time.Second); ok {
@@ -75,7 +75,7 @@ func (s *Store) dropGiveBack(cause error) {
 	}
 }
 
-// drainGiveBacks waits until what is waiting is given back, for a second at most.
+// drainGiveBacks waits until all waiting charges are given back, for at most a second.
 func (s *Store) drainGiveBacks() {
 	for end := time.Now().Add(drainTime); s.backs.waiting.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)

@@ -14,55 +14,57 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Info is what the servers report, added up over the masters of a Cluster. What they do not report
-// is zero, with a warning.
+// Info is the report of the servers, summed over the masters of a Cluster. A value that they do not
+// report is zero, with a warning.
 type Info struct {
-	// Mode is "standalone", "sentinel" or "cluster", and Masters how many servers there are to ask.
+	// Mode is "standalone", "sentinel" or "cluster". Masters is the number of servers that were
+	// asked.
 	Mode    string
 	Masters int
-	// Server is "Redis" or "Valkey", and Version its version: the lowest, if servers differ; "" if
-	// not known.
+	// Server is "Redis" or "Valkey". Version is its version, the lowest if servers differ, "" if it
+	// is not known.
 	Server, Version string
 	// Role is "master", or "replica" if one of the servers is.
 	Role string
 
 	OpsPerSecond int64
-	// UsedMemory is in bytes, as is MaxMemory, which is 0 if there is no bound.
+	// UsedMemory and MaxMemory are in bytes. MaxMemory is 0 if there is no bound.
 	UsedMemory, MaxMemory int64
-	// MemoryShare is how full the memory of the fullest server is: 0.9 of what it may use. It is 0
-	// without a bound.
+	// MemoryShare is the used share of the memory of the fullest server: 0.9 means that it uses 90%
+	// of its MaxMemory. It is 0 without a bound.
 	MemoryShare float64
-	// CPUTime is how long the main thread of each server has been busy since its start, by address:
-	// a server executes commands on one core.
+	// CPUTime is the CPU time of each server's main thread since the server's start, by address: a
+	// server executes commands on one core.
 	CPUTime map[string]time.Duration
-	// MaxMemoryPolicy is what a full server does: "noeviction", or the policy of one that throws
-	// keys away.
+	// MaxMemoryPolicy is the eviction policy of a full server: "noeviction", or that of a server
+	// that evicts keys.
 	MaxMemoryPolicy string
-	// Evicted is how many keys the servers have thrown away, since they were started.
+	// Evicted is the number of keys that the servers have evicted since their start.
 	Evicted int64
-	// Clients are connected, all those of other programs included.
+	// Clients is the number of connected clients, including those of other programs.
 	Clients int64
-	// Keys are those of the database that is used.
+	// Keys is the number of keys in the selected database.
 	Keys int64
 
-	// Lost are masters of a Cluster that do not answer, by address. They are not among the Masters.
+	// Lost are the addresses of masters of a Cluster that do not answer. Masters does not count
+	// them.
 	Lost []string
 
 	// ClockAhead is how far each server's clock is ahead of the wall clock of this process, by
-	// address, as far as that is known to half a second.
+	// address. It omits servers for which the difference is not known to half a second.
 	ClockAhead map[string]time.Duration
 
-	// NotGivenBack is how many charges of requests on several subjects, of a Cluster, this process
-	// could not give back although the requests were denied: they count until they leave their
-	// windows.
+	// NotGivenBack is the number of charges on a Cluster, for requests on several subjects, that
+	// this process could not give back although the requests were denied. They count until they
+	// leave their windows.
 	NotGivenBack int64
 
-	// Warnings are sentences about what is wrong, and what would be right.
+	// Warnings are sentences that describe problems and their fixes.
 	Warnings []string
 }
 
-// Info asks the servers how they are. What the user is not permitted to ask is left out, and there
-// is a warning. An error means that none of them could be asked.
+// Info asks the servers for their state. It leaves out what the Redis user is not permitted to ask,
+// with a warning. An error means that no server could be asked.
 func (s *Store) Info(ctx context.Context) (Info, error) {
 	if err := s.await(ctx, "info"); err != nil {
 		return Info{}, err
@@ -72,7 +74,8 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 	if err != nil {
 		return i, s.wrap("info", err)
 	}
-	// All at a time, each within its time: a silent one does not use up that of the others.
+	// All at once, each within its own time: a silent server does not use up the time of the
+	// others.
 	ctx, cancel := context.WithTimeout(ctx, infoTime)
 	defer cancel()
 	addrs := slices.Sorted(maps.Keys(nodes))
@@ -99,18 +102,18 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 // infoTime is how long a server may take to report.
 const infoTime = time.Second
 
-// serverInfo is what one server reports.
+// serverInfo is the report of one server.
 type serverInfo struct {
 	report
 	keys    int64
-	ahead   *time.Duration // of our clock; nil if not known
+	ahead   *time.Duration // how far its clock is ahead of ours; nil if not known
 	refused []string       // commands
 }
 
 // ask asks a server for its report.
 func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, error) {
 	t := serverInfo{report: report{addr: addr}}
-	// unless passes on an error, but for that of a command that is not permitted.
+	// unless returns the error, but nil if the command is unknown or not permitted.
 	unless := func(command string, err error) error {
 		if unknownOrRefused(err) {
 			t.refused = append(t.refused, command)

@@ -18,7 +18,7 @@ import (
 
 var _ driver.Inspector = (*Store)(nil)
 
-// Inspect shows what a subject has used. See [driver.Inspector]. It is one call of a script that
+// Inspect shows the usage of a subject. See [driver.Inspector]. It makes one call of a script that
 // writes nothing.
 func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	if err := s.await(ctx, "inspect"); err != nil {
@@ -39,17 +39,17 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	return shown, s.wrap("inspect", err)
 }
 
-// unknownOrRefused reports whether an error says that a command does not exist, or is not
+// unknownOrRefused reports whether an error means that a command does not exist or is not
 // permitted.
 func unknownOrRefused(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
 	return ok && (strings.Contains(refused.Error(), "unknown command") || failureKind(err) == errkind.Auth)
 }
 
-// Scopes lists the scopes in which something is counted of a subject. See [driver.Inspector]. It
-// scans the keys of the server that has the subject's, as many as there are, a thousand at a time,
-// until it has found MaxScopes. Those of a slot that is just being moved in a Cluster may be
-// missing. The user needs the permission scan.
+// Scopes lists the scopes in which a subject has counts. See [driver.Inspector]. It scans the keys
+// of the server that has the subject's keys, a thousand at a time, to the end or until it has found
+// MaxScopes. On a Cluster, scopes may be missing while the subject's slot is being moved. The Redis
+// user needs permission for SCAN.
 func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	if err := s.await(ctx, "scopes"); err != nil {
 		return nil, err
@@ -83,9 +83,9 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// scopeIn returns the scope in what follows the subject in a key, or its hash if only that is
-// known, if the key is that of limits: it ends with stateKey, and a name if they have one, or the
-// ID of a concurrency limit.
+// scopeIn returns the scope in rest, the part of a key after the subject, or the scope's hash if
+// only that is known. It reports whether the key is one of limits: it ends with stateKey, followed
+// by the limits' name if they have one, or with the ID of a concurrency limit.
 func scopeIn(rest string) (scope string, ok bool) {
 	text, id, scoped := strings.Cut(rest, ":")
 	if !scoped {

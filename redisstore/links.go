@@ -14,20 +14,20 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ownConnections is how many connections to a server only one call uses at a time. With the one
-// that the other calls share and the one that listens, there are at most eight.
+// ownConnections is the number of connections to a server that only one call uses at a time. With
+// the shared connection and the one that listens, there are at most eight.
 const ownConnections = 6
 
-// idle is how long nothing may be sent or received on a connection for batches. Then it is closed:
-// the client pings only connections that calls share, and on others it does not notice that a NAT
-// or the server has dropped them.
+// idle is the time after which a connection for batches is closed if nothing was sent or received
+// on it. The client pings only shared connections; on others it does not notice that a NAT or the
+// server has dropped them.
 const idle = 30 * time.Second
 
-// errStale is in the error of a call that was not sent, for its connection was no longer to be
+// errStale is in the error of a call that was not sent because its connection was no longer
 // trusted.
 var errStale = errors.New("the connection was idle for too long, or others to the servers were just lost")
 
-// newClient makes a client, within ctx, whose connections for batches are links.
+// newClient makes a client within ctx. Its connections for batches are links.
 func (c *connection) newClient(ctx context.Context, co rueidis.ClientOption) (rueidis.Client, error) {
 	opening, end := context.WithCancel(ctx)
 	defer end()
@@ -46,14 +46,14 @@ func (c *connection) newClient(ctx context.Context, co rueidis.ClientOption) (ru
 		conn, err := dial(ctx, addr, dialer, config)
 		if err == nil {
 			context.AfterFunc(opening, func() {
-				if !opened.Load() { // the server is silent: do not wait for its part of the handshake
+				if !opened.Load() { // the server is silent: do not wait for the handshake
 					_ = conn.Close()
 				}
 			})
 		}
 		return c.link(ctx, addr, conn, err)
 	}
-	client, err := rueidis.NewClient(co) // has timeouts, but no context
+	client, err := rueidis.NewClient(co) // takes timeouts, but no context
 	opened.Store(true)
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
@@ -64,7 +64,7 @@ func (c *connection) newClient(ctx context.Context, co rueidis.ClientOption) (ru
 // dialer makes a connection.
 type dialer func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// dialerOf returns how a client makes its connections.
+// dialerOf returns the dialer of a client.
 func dialerOf(co rueidis.ClientOption) dialer {
 	switch {
 	case co.DialCtxFn != nil:
@@ -82,22 +82,22 @@ func dialerOf(co rueidis.ClientOption) dialer {
 	}
 }
 
-// link is a connection for batches: whoever uses it sends something, then reads all of the answer.
-// It sends nothing more once it is not to be trusted. A call whose connection turns out to be
-// broken fails, for it may have been executed; one that was not sent can be sent elsewhere.
+// link is a connection for batches: each user sends a call, then reads all of the answer. A link
+// that is no longer trusted sends nothing more. A call fails if its connection turns out to be
+// broken, because it may have been executed; a call that was not sent can be sent elsewhere.
 type link struct {
 	net.Conn
 	of   *connection
-	room *room // that it is counted in
+	room *room // counts the link
 
 	mu     sync.Mutex
 	used   time.Duration // when something was last sent or received
-	sent   bool          // since something was received
+	sent   bool          // something was sent since the last receive
 	closed bool
 	expiry *time.Timer
 }
 
-// link makes a link of a new connection if it is one for batches.
+// link makes a link from a new connection if it is for batches.
 func (c *connection) link(ctx context.Context, addr string, conn net.Conn, err error) (net.Conn, error) {
 	at, own := ctx.Value(ownKey{}).(string)
 	if err != nil || !own {
@@ -114,7 +114,7 @@ func (c *connection) link(ctx context.Context, addr string, conn net.Conn, err e
 	return k, nil
 }
 
-// now is the time since the store was opened.
+// now returns the time since the store was opened.
 func (c *connection) now() time.Duration { return time.Since(c.began) }
 
 func (k *link) Read(b []byte) (int, error) {
@@ -123,8 +123,8 @@ func (k *link) Read(b []byte) (int, error) {
 	defer k.mu.Unlock()
 	k.used, k.sent = k.of.now(), false
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
-		// The server was restarted, or something in between: calls on other connections that were
-		// not used since would fail as well.
+		// The server was restarted, or the network failed: calls on other connections that were not
+		// used since then would fail as well.
 		k.of.lost.Store(int64(k.used))
 	}
 	return n, err

@@ -11,13 +11,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// slotOwner is a master of a Cluster, and where a range of its slots begins.
+// slotOwner is a master of a Cluster and the first slot of one of its ranges.
 type slotOwner struct {
 	first int64
 	addr  string
 }
 
-// ownerOf returns the address of the master of a slot, "" if that is not known.
+// ownerOf returns the address of the master of a slot, or "" if it is not known.
 func ownerOf(masters []slotOwner, slot uint16) string {
 	i, exact := slices.BinarySearchFunc(masters, int64(slot), func(o slotOwner, slot int64) int {
 		return cmp.Compare(o.first, slot)
@@ -31,8 +31,8 @@ func ownerOf(masters []slotOwner, slot uint16) string {
 	return masters[i].addr
 }
 
-// mastersOf returns who owns which slots, in their order, according to the first node that answers:
-// a silent one does not use up the time.
+// mastersOf returns the owners of all slots, in slot order, according to the first node that
+// answers: a silent node does not use up the time.
 func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, addr string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +57,7 @@ func mastersOf(ctx context.Context, client rueidis.Client) (owners []slotOwner, 
 				return v.owners, v.addr, nil
 			}
 			err = v.err
-		case <-ctx.Done(): // which a node whose connection is being made may not heed
+		case <-ctx.Done(): // dialing a node may not honor the context
 			return nil, "", ctx.Err()
 		}
 	}

@@ -11,21 +11,21 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// minNameKey is how long a name key must be in bytes.
+// minNameKey is the minimum length of a name key in bytes.
 const minNameKey = 32
 
-// ErrNameKey is in the error of a process whose name key is not that of the Redis it uses, or that
-// has none where there is one. It would count everyone a second time.
+// ErrNameKey is in the error of a process that has no name key, or another one than the Redis it
+// uses. Such a process would count every subject separately from the other processes.
 var ErrNameKey = errors.New("name key mismatch")
 
-// The hash <prefix>:names says which name key is in use in this Redis, and which one follows it, by
-// their fingerprints.
+// The hash <prefix>:names has the fingerprints of the name key in use in this Redis, and of the one
+// that follows it.
 const (
 	keyInUse = "key"
 	keyNext  = "next"
 )
 
-// nameKeys are those of a process: the current one, then the previous ones.
+// nameKeys are the name keys of a process: the current one, then the previous ones.
 type nameKeys []*names
 
 func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
@@ -39,10 +39,10 @@ func newNameKeys(secrets [][]byte) (keys nameKeys, err error) {
 	return keys, nil
 }
 
-// choose returns the key that names are hashed with, given the fields in Redis, and which field to
-// set before it is used, if any. A process with a previous key announces the current one, and goes
-// on with the previous one until a process has only the key that was announced: that begins to use
-// it, and the others follow. A guest does not.
+// choose returns the key that names are hashed with, given the fields in Redis, and the field to
+// set before the key is used, if any. A process with a previous key announces the current one and
+// keeps using the previous one until some process has only the announced key: that process begins
+// to use it, and the others follow. A guest never begins or announces a key.
 func (keys nameKeys) choose(fields map[string]string, guest bool) (use *names, field, to string, err error) {
 	used, next := fields[keyInUse], fields[keyNext]
 	if len(keys) == 0 {
@@ -80,7 +80,8 @@ func (keys nameKeys) String() string {
 	return strings.Join(all, " and ")
 }
 
-// settleNames returns the key that names are hashed with in this Redis, nil if they are not hashed.
+// settleNames returns the key that names are hashed with in this Redis, or nil if they are not
+// hashed.
 func (s *Store) settleNames(ctx context.Context) (*names, error) {
 	for range 10 {
 		fields, err := s.conn.Do(ctx, s.conn.B().Hgetall().Key(s.prefix+":names").Build()).AsStrMap()
@@ -92,7 +93,7 @@ func (s *Store) settleNames(ctx context.Context) (*names, error) {
 			return use, err
 		}
 		command := "HSET"
-		if fields[field] == "" { // another process may be quicker
+		if fields[field] == "" { // another process may set it first
 			command = "HSETNX"
 		}
 		set := s.conn.B().Arbitrary(command).Keys(s.prefix+":names").Args(field, to).Build()
@@ -104,14 +105,14 @@ func (s *Store) settleNames(ctx context.Context) (*names, error) {
 }
 
 const (
-	// namesEvery is how often a process looks which name key is in use: for so long processes may
-	// count apart after it was replaced, or Redis has lost everything.
+	// namesEvery is the interval at which a process checks which name key is in use. For that long,
+	// processes may count separately after the key was replaced or Redis has lost its data.
 	namesEvery = 2 * time.Second
-	// namesTime is how long that may take.
+	// namesTime is how long one check may take.
 	namesTime = time.Second
 )
 
-// watchNames looks after the name key in Redis until the store is closed.
+// watchNames checks the name key in Redis until the store is closed.
 func (s *Store) watchNames(ctx context.Context) {
 	for {
 		select {
@@ -127,7 +128,7 @@ func (s *Store) watchNames(ctx context.Context) {
 			if s.refused.Swap(&err) == nil {
 				s.logger.Error("stint: Redis is no longer used", "cause", err)
 			}
-		case err != nil: // it is away, and calls show that
+		case err != nil: // Redis is unavailable, and calls report that
 		default:
 			if s.names.Swap(use) != use {
 				s.logger.Warn("stint: names in Redis are hashed with another key from now on, and counts start over",

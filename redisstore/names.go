@@ -12,16 +12,15 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// names hashes, with one name key, what identifies people before it reaches Redis: subjects,
-// request ids and the divided part of scopes. A nil *names leaves them as they are. See
-// [Config.NameKeys].
+// names hashes identifying texts with one name key before they reach Redis: subjects, request ids
+// and the divided part of scopes. A nil *names leaves them as they are. See [Config.NameKeys].
 type names struct {
-	fingerprint string // of the key: it distinguishes keys without revealing them
+	fingerprint string // of the key: tells keys apart without revealing them
 	macs        sync.Pool
 	recent      recent
 }
 
-// What is hashed, so that equal texts of different kinds have different hashes.
+// Kinds of hashed texts. Equal texts of different kinds have different hashes.
 const (
 	ofSubject = iota
 	ofScope
@@ -55,13 +54,13 @@ func (n *names) sum(kind byte, text string) (sum keypart.Sum) {
 	return sum
 }
 
-// appendSubject writes a subject: its kind as it is, and a hash of all of it.
+// appendSubject appends a subject: its kind in clear, and a hash of the whole subject.
 func (n *names) appendSubject(b []byte, subject string) []byte {
 	return keypart.AppendSum(append(b, keypart.Kind(subject)...), n.sum(ofSubject, subject))
 }
 
-// appendScope writes a scope: what stands before its first colon as it is, and a hash of all of it
-// if there is more.
+// appendScope appends a scope: the text before its first colon in clear and, if it has a colon, a
+// hash of the whole scope.
 func (n *names) appendScope(b []byte, scope string) []byte {
 	before, _, divided := strings.Cut(scope, ":")
 	if b = keypart.Append(b, before, false); !divided {
@@ -70,7 +69,7 @@ func (n *names) appendScope(b []byte, scope string) []byte {
 	return keypart.AppendSum(b, n.sum(ofScope, scope))
 }
 
-// id returns what stands for a request id: a hash.
+// id returns the hash that replaces a request id.
 func (n *names) id(id string) string {
 	if n == nil || id == "" {
 		return id
@@ -79,15 +78,15 @@ func (n *names) id(id string) string {
 	return string(sum[:])
 }
 
-// recent remembers subjects whose denials, bans and leases somebody may hold, by their hashes:
-// announcements have only those. It is bounded by forgetting the oldest: of these an announcement
-// is not understood.
+// recent maps hashes to subjects whose denials, bans or leases a process may remember:
+// announcements contain only hashes. To bound its size, recent forgets the oldest subjects:
+// announcements of those are not understood.
 type recent struct {
 	mu         sync.Mutex
 	young, old map[keypart.Sum]string
 }
 
-// maxRecent is how many subjects are young.
+// maxRecent is the maximum number of young subjects.
 const maxRecent = 1 << 15
 
 // note remembers the subjects of a request that was denied, or leased.
@@ -113,7 +112,8 @@ func (r *recent) add(sum keypart.Sum, subject string) {
 	r.young[sum] = strings.Clone(subject)
 }
 
-// recall returns the subject of a name in an announcement, or that name if it is not known.
+// recall returns the subject of a name in an announcement, or the name itself if the subject is not
+// known.
 func (n *names) recall(name string) string {
 	_, sum, ok := keypart.SumIn(name)
 	if n == nil || !ok {

@@ -21,57 +21,59 @@ import (
 
 // Config sets up a store. Only URL or Client is required.
 type Config struct {
-	// URL names the servers, as the package comment shows.
+	// URL names the servers. The package comment lists its forms.
 	URL string
-	// Client is used instead of a URL. It stays the caller's to close, and has the connections that
-	// its options say.
+	// Client is used instead of a URL. The caller closes it, and its options decide about its
+	// connections.
 	Client rueidis.Client
-	// AdjustClient changes the client that Open makes, for what a URL cannot say: the Sentinels'
-	// password, a dialer. If there is no URL, it sets InitAddress too. It has no effect on Client.
-	// It may be nil.
+	// AdjustClient changes the options of the client that Open makes, for what a URL cannot
+	// express: the Sentinels' password, a dialer. If there is no URL, it must set InitAddress, too.
+	// It has no effect on Client. It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
-	// Prefix is what every key begins with. The default is "stint".
+	// Prefix begins every key. The default is "stint".
 	Prefix string
 	// Logger receives warnings about servers that do not keep limits well. The default is
 	// slog.Default().
 	Logger *slog.Logger
 
 	// NameKeys keep names out of Redis: the current key, then previous ones. A hash with such a key
-	// stands for every subject there, for every request id, and for what follows the first colon of
-	// a scope. Of a subject, the word before its first colon stays readable,
-	// "user#4kWXjsbSBbkYkHdLyaQgIQ"; put no names there. [Store.Bans] and [Store.Scopes] list the
-	// hashed form. Inspect accepts it, and so does Command, except for [stint.CommandGiveBack].
-	// Everything else takes subjects as they are. A subject with a colon is never taken for a
-	// hashed one: if people choose their names, begin subjects with a kind, as "user:".
+	// replaces every subject, every request id, and the part of a scope after its first colon. The
+	// word before the first colon of a subject stays readable, as in "user#4kWXjsbSBbkYkHdLyaQgIQ";
+	// put no names there. [Store.Bans] and [Store.Scopes] list the hashed form. Inspect accepts it,
+	// and so does Command, except for [stint.CommandGiveBack]. All other calls take subjects in
+	// clear. A subject with a colon is never taken for a hashed one: if users choose their names,
+	// begin subjects with a kind, such as "user:".
 	//
 	// All processes need the same key, of at least 32 random bytes; Open fails with [ErrNameKey] if
-	// the Redis is used with another one. To replace a key, give every process the new key followed
-	// by the old one: all of them go on with the old one. Then drop the old one. The first process
-	// that has only the new key begins to use it, and those that have both follow within two
-	// seconds. From then on, what was counted under the old key is no longer seen: subjects start
-	// over, as after a loss of Redis' data. So they do when the first key is introduced.
+	// this Redis is used with another key. To replace a key, give every process the new key
+	// followed by the old one: all of them keep using the old one. Then drop the old one. The first
+	// process that has only the new key begins to use it, and those that have both follow within
+	// two seconds. From then on, counts under the old key are ignored: subjects start over, as
+	// after a loss of Redis' data. The same happens when the first key is introduced.
 	//
-	// The default is no key: names as they are.
+	// The default is no key: names are not hashed.
 	NameKeys [][]byte
-	// ExistingNames is for commands that come and go. With a name key, they use Redis as the
-	// processes that decide there do, and never set or replace the name key in use.
+	// ExistingNames is for short-lived commands. With it, a process with a name key uses the name
+	// key that is in use in Redis, and never sets or replaces it.
 	ExistingNames bool
 }
 
 // dialTimeout bounds a connection attempt unless the URL says otherwise.
 const dialTimeout = time.Second
 
-// A connection on which nothing was received for keepAlive is pinged, and closed if there is no
-// reply within silence: calls that wait on it fail, and the next ones use a new connection.
+// The client pings a connection on which nothing was received for keepAlive, and closes it if there
+// is no reply within silence. Calls that wait on it then fail, and later calls use a new
+// connection.
 const (
 	keepAlive = time.Second
 	silence   = 2 * time.Second
 )
 
-// bufferSize is that of the two buffers of a connection. What is larger is sent and read in parts.
+// bufferSize is the size of each of the two buffers of a connection. Larger messages are sent and
+// read in parts.
 const bufferSize = 32 << 10
 
-// unverified is why skip_verify is no good.
+// unverified is the warning about skip_verify.
 const unverified = "the TLS certificate of Redis is not verified (skip_verify): " +
 	"anyone on the way to it can read the password and change limits"
 
@@ -80,11 +82,11 @@ const openTime = time.Second
 
 // Open opens a store. It returns when the first attempt to connect has ended, after one second, or
 // at the end of ctx, whichever comes first; ctx does not affect the store afterwards. The store
-// goes on trying to connect in the background, about every second, and until it has succeeded every
-// call fails with why it has not. [Store.Ping] tells.
+// keeps trying to connect in the background, about every second. Until it has succeeded, every call
+// fails with the cause. [Store.Ping] returns that cause, too.
 //
-// An error is a mistake that waiting does not fix: in the Config, a [*stint.InvalidError], which
-// shows nothing of the URL; [ErrNameKey]; or that ctx was canceled.
+// Open returns an error only for a problem that waiting does not fix: a mistake in the Config, as a
+// [*stint.InvalidError], which shows nothing of the URL; [ErrNameKey]; or a canceled ctx.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	c.Prefix = string(keypart.Append(nil, cmp.Or(c.Prefix, "stint"), true))
 	if c.Logger == nil {
@@ -131,8 +133,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// options returns how the client of a Config's URL is made. Calls that share a connection say so,
-// and others have one of their own.
+// options returns the options of the client for a Config's URL. Calls that use the shared
+// connection mark themselves; all others get a connection of their own.
 func options(c Config) (rueidis.ClientOption, error) {
 	co, err := redisurl.Parse(c.URL)
 	if err != nil && c.URL != "" {
@@ -142,7 +144,7 @@ func options(c Config) (rueidis.ClientOption, error) {
 	co.DisableRetry = true
 	co.DisableAutoPipelining = true
 	co.BlockingPoolSize = ownConnections
-	co.PipelineMultiplex = -1 // one connection that calls share
+	co.PipelineMultiplex = -1 // one shared connection
 	co.ReadBufferEachConn, co.WriteBufferEachConn = bufferSize, bufferSize
 	co.Dialer.Timeout = cmp.Or(co.Dialer.Timeout, dialTimeout)
 	co.Dialer.KeepAlive = cmp.Or(co.Dialer.KeepAlive, keepAlive)
@@ -151,7 +153,7 @@ func options(c Config) (rueidis.ClientOption, error) {
 	if c.AdjustClient != nil {
 		c.AdjustClient(&co)
 	}
-	if len(co.InitAddress) == 0 { // no URL, and no address instead
+	if len(co.InitAddress) == 0 { // neither a URL nor an address
 		return co, err
 	}
 	return co, nil
@@ -181,7 +183,8 @@ func (s *Store) connect(ctx context.Context, co rueidis.ClientOption) error {
 	return nil
 }
 
-// warm makes a connection for batches to each master: the first of them does not have to wait.
+// warm makes a connection for batches to each master, so that the first batch does not have to
+// wait.
 func (s *Store) warm(ctx context.Context) {
 	if !s.cluster {
 		s.conn.grow(ctx, "")
@@ -198,7 +201,7 @@ func (s *Store) warm(ctx context.Context) {
 	group.Wait()
 }
 
-// check finds out whether the servers can keep limits, and from then on watches the names there.
+// check checks that the servers can keep limits, and starts to watch the name key there.
 func (s *Store) check(ctx context.Context) error {
 	s.cluster = s.conn.get().Mode() == rueidis.ClientModeCluster
 	if err := s.probe(ctx); err != nil {
@@ -213,18 +216,18 @@ func (s *Store) check(ctx context.Context) error {
 var errOneOfMany = errors.New("the server is a node of a Cluster, but does not show the others; " +
 	"its user needs the permission cluster|slots")
 
-// probe goes through what later calls need, on a subject of its own that it leaves nothing of, and
-// looks at what the servers say of themselves, where they may be asked.
+// probe tries the commands that later calls need, on a subject of its own, and removes all its
+// keys. It also reads the servers' reports, where that is permitted.
 func (s *Store) probe(ctx context.Context) error {
-	// Load the script of decisions on every node, by a call that asks for nothing: the first calls
-	// after a failover, or to the new owner of a slot, do not have to.
+	// Load the script of decisions on every node with a call that decides nothing, so that the
+	// first calls after a failover, or to the new owner of a slot, do not have to.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{
 			node.B().Arbitrary("INFO").Build().ToPipe(),
 			takeScript.whole(node, nil, nothing),
 		}
-		for i := range 16 { // if it is one node of many, it will not have all of these slots
+		for i := range 16 { // one node of many does not have all of these slots
 			if !s.cluster {
 				ask = append(ask, takeScript.bySHA(node, []string{s.prefix + ":{" + strconv.Itoa(i) + "}:"}, nothing))
 			}
@@ -239,7 +242,7 @@ func (s *Store) probe(ctx context.Context) error {
 		}
 		info, err := answers[0].ToString()
 		if err != nil {
-			continue // not permitted, or a replica that is away; the decision below shows
+			continue // not permitted, or a replica is unavailable; the decision below tells
 		}
 		server := report{addr, info}
 		if err := server.tooOld(); err != nil {
@@ -277,7 +280,7 @@ func (s *Store) probe(ctx context.Context) error {
 		return fmt.Errorf("the server cannot keep limits: %w", err)
 	}
 	if s.cluster {
-		_ = s.conn.follow(ctx) // so that the next time shows what has changed
+		_ = s.conn.follow(ctx) // so that the next ping sees changes
 	}
 	return nil
 }

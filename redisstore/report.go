@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// report is what a server says of itself: the reply of INFO.
+// report is the reply of a server to INFO.
 type report struct {
 	addr, text string
 }
 
-// field returns a field of the report, or "".
+// field returns a field of the report, or "" if it is missing.
 func (r report) field(name string) string {
 	for line := range strings.Lines(r.text) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -22,7 +22,7 @@ func (r report) field(name string) string {
 	return ""
 }
 
-// number returns a field that is one, or 0.
+// number returns a numeric field, or 0.
 func (r report) number(name string) int64 {
 	n, _ := strconv.ParseInt(r.field(name), 10, 64)
 	return n
@@ -34,10 +34,10 @@ func (r report) seconds(name string) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-// leastVersion is that of Redis whose scripts can do all that ours do.
+// leastVersion is the first version of Redis that can run all scripts of the store.
 const leastVersion = "6.2"
 
-// tooOld says that the server's version is below the least.
+// tooOld returns an error if the server's version is below leastVersion.
 func (r report) tooOld() error {
 	if v := r.field("redis_version"); older(v, leastVersion) {
 		return fmt.Errorf("%s runs Redis %s; want %s or later, or Valkey", r.addr, v, leastVersion)
@@ -58,17 +58,17 @@ func older(a, b string) bool {
 	return false
 }
 
-// evicting is what is wrong with a server that evicts, after its name.
+// evicting is the warning about a server that evicts; it follows the server's name.
 const evicting = "may evict limits before they expire, which lets subjects exceed them; " +
 	"set maxmemory-policy to noeviction"
 
-// evicts reports whether a full server throws keys away, and by which policy.
+// evicts reports whether a full server evicts keys, and by which policy.
 func (r report) evicts() (policy string, yes bool) {
 	policy = r.field("maxmemory_policy")
 	return policy, policy != "" && policy != "noeviction"
 }
 
-// warnings are sentences about what is wrong with the server, and what would be right.
+// warnings returns sentences that describe problems of the server and their fixes.
 func (r report) warnings() []string {
 	var all []string
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(r.addr+" "+format, args...)) }

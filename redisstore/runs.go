@@ -10,26 +10,26 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Bounds on one script call: the server serves nobody else while it runs.
+// Bounds on one script call: the server serves no other client while it runs.
 const (
 	maxRuns  = 128
 	maxParts = 128
 	maxEqual = 1024
 )
 
-// sameTime is how far apart the deadlines of equal requests may be for them to be decided together,
-// by the earliest deadline.
+// sameTime is the maximum difference between the deadlines of equal requests that are decided
+// together, by the earliest deadline.
 const sameTime = 2 * time.Millisecond
 
-// run is equal requests, decided together in the order of the batch.
+// run is a group of equal requests that are decided together, in the order of the batch.
 type run struct {
 	calls    []*driver.Call
 	deadline time.Time // the earliest
 	joinable bool      // see canJoin
-	parts    int       // number of parts of each
+	parts    int       // number of parts of each request
 
-	// Of a request with an ID: what is hashed of its claims, see contract.Shape. If it is a part of
-	// another one, that, and what its other parts were charged.
+	// Of a request with an ID: the hash of its claims, see contract.Shape. If the request is a part
+	// of another one: that one, and the charges of its other parts.
 	shape     uint32
 	of        *stint.Request
 	elsewhere *stint.Charge
@@ -43,10 +43,10 @@ func (q *run) whole() *stint.Request {
 	return &q.calls[0].Request
 }
 
-// plan is the runs of a batch.
+// plan holds the runs of a batch.
 type plan struct {
 	runs []run
-	last map[string]int // the last run of each subject
+	last map[string]int // index of the last run of each subject
 }
 
 var plans = sync.Pool{New: func() any { return &plan{last: map[string]int{}} }}
@@ -63,8 +63,8 @@ func (p *plan) free() {
 	plans.Put(p)
 }
 
-// add adds the call to the last run of its subject if that has equal requests, else to a new one.
-// Requests of different subjects do not affect each other: others may have come in between.
+// add adds the call to the last run of its subject if that has equal requests, or else to a new
+// run. Requests of other subjects may be in between: different subjects do not affect each other.
 func (p *plan) add(c *driver.Call) {
 	r := &c.Request
 	joinable := canJoin(r)
@@ -90,8 +90,8 @@ func (p *plan) add(c *driver.Call) {
 }
 
 // canJoin reports whether equal requests can be decided as one: a denial must have no side effect,
-// a charge must have no request ID, and what each request would have seen must follow from what the
-// last one sees. With a meter it does not.
+// a charge must have no request ID, and the usage that each request would have seen must follow
+// from the usage after the last one. With a meter it does not.
 func canJoin(r *stint.Request) bool {
 	if r.Mode != stint.ModeTake || r.ID != "" || r.Hold != 0 || len(r.Claims) > 1 || r.Claims[0].Costs != nil ||
 		r.Terms().Fit || r.Terms().Lease > 0 ||
@@ -121,10 +121,10 @@ func equal(r, s *stint.Request) bool {
 	a, b := &r.Claims[0], &s.Claims[0]
 	return a.Subject == b.Subject && a.Scope == b.Scope && a.Cost == b.Cost && a.Shared == b.Shared &&
 		(r.Bans == nil) == (s.Bans == nil) && len(a.Limits) == len(b.Limits) &&
-		(&a.Limits[0] == &b.Limits[0] || slices.Equal(a.Limits, b.Limits)) // mostly they are the same slice
+		(&a.Limits[0] == &b.Limits[0] || slices.Equal(a.Limits, b.Limits)) // usually the same slice
 }
 
-// firstChunk is how many of the runs go into one script call.
+// firstChunk returns how many of the runs go into one script call.
 func firstChunk(runs []run) int {
 	n, parts := 1, runs[0].most()
 	for n < len(runs) && n < maxRuns {
@@ -136,7 +136,7 @@ func firstChunk(runs []run) int {
 	return n
 }
 
-// most is how many parts the run has at most.
+// most returns the maximum number of parts of the run.
 func (q *run) most() int {
 	r := &q.calls[0].Request
 	if len(r.Claims) == 1 && uniform(r.Claims[0].Limits) {
@@ -147,7 +147,7 @@ func (q *run) most() int {
 
 // bySubject groups the runs by subject: different subjects may be on different nodes.
 func (p *plan) bySubject() [][]run {
-	if len(p.runs) == len(p.last) { // as a rule
+	if len(p.runs) == len(p.last) { // the usual case
 		return slices.Collect(slices.Chunk(p.runs, 1))
 	}
 	var out [][]run

@@ -9,12 +9,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// scanCount is how many keys the server looks at in one call, approximately: it does nothing else
-// while it does.
+// scanCount is approximately how many keys the server examines in one call. It does nothing else
+// meanwhile.
 const scanCount = 1000
 
-// scan calls f with the keys on servers that match a pattern, some at a time and never none, until
-// f wants no more. A key may be there twice.
+// scan calls f with the keys on servers that match a pattern, one or more at a time, until f
+// returns false. It may pass a key twice.
 func scan(
 	ctx context.Context, nodes map[string]rueidis.Client, pattern string,
 	f func(node rueidis.Client, keys []string) (more bool, err error),
@@ -40,15 +40,15 @@ func scan(
 	return nil
 }
 
-// escapeGlob writes a text such that a pattern takes it as it is.
+// escapeGlob escapes a text so that a pattern matches it literally.
 func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// servers returns those that may hold a key, or any key if it is "", by address: masters, of a
-// Cluster. Lost are masters that the client has no way to. If it has none to any of them, the
-// Cluster reports other addresses than the client knows. Then servers returns all nodes: what is
-// asked of one that does not have it is not found there.
+// servers returns the servers that may hold a key, or any key if it is "", by address: on a
+// Cluster, its masters. lost are masters that the client cannot reach. If it can reach none of
+// them, the Cluster reports other addresses than the client knows. Then servers returns all nodes:
+// a node that does not have a key does not find it.
 func (s *Store) servers(
 	ctx context.Context, key string,
 ) (nodes map[string]rueidis.Client, lost []string, err error) {

@@ -18,10 +18,10 @@ var sources embed.FS
 // script is one of the scripts that Redis runs.
 type script struct{ source, sha string }
 
-// A script is the text of some files of lua, in this order. "f(a,b" begins a function f with the
-// parameters a and b, whose body is the files up to ")x", and which returns x. Redis creates every
-// function of a script again at each call, and that takes time. So the functions that a plain take
-// does not need are in the body of such a function, which creates them only when it is called.
+// A script is the text of some files in lua, in this order. "f(a,b" begins a function f with the
+// parameters a and b; its body is the files up to ")x", and it returns x. Redis creates every
+// function of a script again at each call, which takes time. So functions that a plain take does
+// not need are in the body of such a function, which creates them only when it is called.
 //
 // Each script ends with the file that it is named after. That file documents KEYS, ARGV and the
 // reply, and its last lines run the script.
@@ -46,7 +46,8 @@ var (
 	tableScript   = newScript("table")
 )
 
-// newScript joins files, without comments, and with the values of numbers.lua instead of names.
+// newScript joins files. It removes comments, and replaces the names in numbers.lua by their
+// values.
 func newScript(files string) *script {
 	var joined strings.Builder
 	numbers := numbersIn(file("numbers"))
@@ -88,7 +89,7 @@ func numbersIn(source string) map[string]string {
 	return numbers
 }
 
-// fold replaces the names of numbers by the numbers, but leaves out " + 0", and comments.
+// fold replaces the names of numbers by the numbers, and removes " + 0" and comments.
 func fold(source string, numbers map[string]string) string {
 	var out []byte
 	for source != "" {
@@ -117,7 +118,7 @@ func fold(source string, numbers map[string]string) string {
 	return string(out)
 }
 
-// isLetter reports whether a name may contain a character.
+// isLetter reports whether a name may contain the character.
 func isLetter(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
@@ -135,7 +136,8 @@ func text(answer rueidis.RedisResult) (string, error) {
 	return reply, err
 }
 
-// do calls the script by its SHA, and with its source if the server does not know it: nothing ran.
+// do calls the script by its SHA, then with its source if the server does not know the SHA: nothing
+// ran.
 func (s *script) do(ctx context.Context, by caller, keys, args []string) rueidis.RedisResult {
 	answer := by.Do(ctx, s.bySHA(by, keys, args))
 	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {

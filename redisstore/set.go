@@ -14,17 +14,16 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// set is the limits of a part, in the order and form in which a state has them. See lua/numbers.lua
-// and lua/state.lua.
+// set holds the limits of a part, in the order and form of a state. See lua/numbers.lua and
+// lua/state.lua.
 type set struct {
-	directory string // of a state with just these
+	directory string // of a state with exactly these limits
 	limits    []setLimit
-	size      int    // of what follows the directory, to the end of the heads
+	size      int    // bytes from the end of the directory to the end of the heads
 	packed    []byte // for lua/sets.lua
-	numberAt  int    // where its number is in packed
-	// others are to be used where a state has another directory: it has more limits than these, or
-	// room for larger counts. The usual one, if there is any, fitted the state that was charged
-	// last.
+	numberAt  int    // offset of the set's number in packed
+	// others are for states with another directory: with more limits than these, or room for larger
+	// counts. usual, if set, is the one that fitted the last charged state.
 	others atomic.Pointer[[]*set]
 	usual  atomic.Pointer[set]
 }
@@ -33,21 +32,21 @@ type set struct {
 type setLimit struct {
 	algorithm stint.Algorithm
 	window    int64
-	width     int  // of an entry of its log, 0 if it has none
-	meter     bool // that the state has one
-	index     int  // which limit of the part it is, -1 if that is not asked about
+	width     int  // bytes of an entry of its log, 0 if it has none
+	meter     bool // whether the state has a meter
+	index     int  // index of the limit in the part, -1 if it is not requested
 	asked     byte // see ASKED in lua/numbers.lua
-	// held says that it is what is held of the limit with that algorithm and window, and charges
-	// that what expires of it is charged.
+	// held means that this entry counts the held units of the limit with the same algorithm and
+	// window. charges means that expired holds are charged.
 	held, charges bool
 
 	capacity, span, slice int64
-	// unit, rate and tick are 0 if no meter is asked for. A calendar limit has ends of periods
-	// there, see lua/sets.lua, and what is held other times, see lua/numbers.lua.
+	// unit, rate and tick are 0 if no meter is requested. A calendar limit stores ends of periods
+	// there, see lua/sets.lua, and a held entry stores durations, see lua/numbers.lua.
 	unit, rate, tick int64
 }
 
-// How limits are asked about, see ASKED in lua/numbers.lua.
+// Values of asked. See ASKED in lua/numbers.lua.
 const (
 	askedNot = iota
 	askedFor
@@ -56,18 +55,18 @@ const (
 	askedChecked
 )
 
-// order is that of limits in a state. What is held comes before its limit.
+// order compares limits by their order in a state. Held units come before their limit.
 func (l *setLimit) order(m *setLimit) int {
 	return cmp.Or(cmp.Compare(l.window, m.window), cmp.Compare(l.algorithm, m.algorithm),
 		cmp.Compare(oneIf(m.held), oneIf(l.held)))
 }
 
-// storedCalendar is the algorithm of calendar limits in directories. Concurrency limits, whose
-// number it is, have none.
+// storedCalendar is the algorithm number of calendar limits in directories. It equals the number of
+// concurrency limits, which are in no directory.
 const storedCalendar = stint.AlgorithmConcurrency
 
-// limitOf says what a state has to have of a limit, and of a calendar limit which periods are
-// around the server's time.
+// limitOf returns what a state must have for a limit. For a calendar limit, that includes the
+// periods around the server's time.
 func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		c := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}
@@ -92,7 +91,8 @@ func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	return m
 }
 
-// newSet returns the set of a part's limits, for requests with a hold of some length, or without.
+// newSet returns the set of a part's limits, for requests with a hold of the given length, or 0 for
+// none.
 func newSet(limits []stint.Limit, now, hold int64) *set {
 	s := new(set)
 	for i := range limits {
@@ -113,28 +113,28 @@ func newSet(limits []stint.Limit, now, hold int64) *set {
 	return s
 }
 
-// The value of a state, see lua/state.lua and lua/numbers.lua.
+// The layout of a state's value. See lua/state.lua and lua/numbers.lua.
 const (
-	plainState     = 'S' // its first byte, if nothing is booked
-	directoryStart = 2   // bytes of a directory before its first limit
-	directoryLimit = 8   // and of each limit
+	plainState     = 'S' // first byte, without bookings
+	directoryStart = 2   // bytes before a directory's first limit
+	directoryLimit = 8   // bytes of each limit
 	headerSize     = 4 + 8 + 8
 	logHead        = 4*8 + 4
 	meterHead      = 3 * 8
 
-	// Fields of a state as the scripts read it: before the first head, and of a log and a meter.
+	// Fields of a state as the scripts read it: before the first head, of a log, and of a meter.
 	firstHead, logFields, meterFields = 12, 5, 3
 
 	// In the directory, added to a limit's algorithm:
 	hasMeter   = 4
 	entryWidth = 8 // times the bytes of an entry less its stamp
 	entryStamp = 7
-	isHeld     = 64 // it is what is held of a limit
+	isHeld     = 64 // counts the held units of a limit
 	isCharged  = 128
 )
 
-// withDirectory returns the same set for a state with another directory, nil if that does not have
-// all that is asked for.
+// withDirectory returns the same set for a state with another directory, or nil if that directory
+// lacks something that the set needs.
 func (s *set) withDirectory(directory string) *set {
 	if len(directory) < directoryStart || directory[0] != plainState || directory[1] > maxKnown ||
 		len(directory) != directoryStart+directoryLimit*int(directory[1]) {
@@ -153,14 +153,14 @@ func (s *set) withDirectory(directory string) *set {
 		}
 		switch {
 		case l.held && l.charges:
-			l.span = 2 * l.window // it may have to be charged for as long
+			l.span = 2 * l.window // an expired hold may have to be charged for that long
 		case l.held:
 		case l.algorithm == stint.AlgorithmSliding:
 			l.span = l.window
 		case l.algorithm == stint.AlgorithmFixed:
 			l.slice = l.window
 		case l.algorithm == storedCalendar:
-			l.span = 2 * l.window // when a period began may matter for as long
+			l.span = 2 * l.window // the start of a period may matter for that long
 		}
 		for i := range s.limits {
 			m := &s.limits[i]
@@ -187,11 +187,11 @@ func (s *set) withDirectory(directory string) *set {
 	return other
 }
 
-// often is how short a slice is at most for entries to be added so often that more than the heads
-// should be read at once, in microseconds.
+// often is a slice length in microseconds. With shorter slices, entries are added so often that
+// scripts should read more than the heads at once.
 const often = 10_000_000
 
-// pack fills in the directory, and what lua/sets.lua reads.
+// pack fills in the directory, and the bytes that lua/sets.lua reads.
 func (s *set) pack() {
 	directory, format := []byte{plainState, byte(len(s.limits))}, []byte("<I4dd")
 	s.size = headerSize
@@ -265,11 +265,11 @@ func (s *set) appendTo(b []byte, number int) []byte {
 	return b
 }
 
-// maxKnown is how many limits a state may have for its directory to be learned: its format has to
-// fit into 255 bytes.
+// maxKnown is the maximum number of limits of a state whose directory can be learned: its format
+// must fit into 255 bytes.
 const maxKnown = 27
 
-// maxOthers is how many other directories are known of one set.
+// maxOthers is the maximum number of other directories of one set.
 const maxOthers = 4
 
 // learn remembers that a state has another directory.
@@ -290,7 +290,7 @@ func (s *set) learn(directory string) {
 	s.others.CompareAndSwap(old, &grown)
 }
 
-// fitted notes which of the sets fitted a state.
+// fitted records which set fitted a state: s or one of its others.
 func (s *set) fitted(used *set) {
 	if used == s {
 		used = nil
@@ -308,18 +308,17 @@ func (s *set) known() []*set {
 	return nil
 }
 
-// sets are those that were asked for, by what their limits say. They do not depend on names and
-// subjects.
+// sets caches sets by their limits. They do not depend on names or subjects.
 type sets struct {
 	mu    sync.RWMutex
 	known map[string]*set
 }
 
-// maxSets bounds how many are kept.
+// maxSets is the maximum number of cached sets.
 const maxSets = 10_000
 
-// of returns the set of a part's limits, for requests with a hold of some length, or without, with
-// the periods of calendars that are around the server's time.
+// of returns the set of a part's limits, for requests with a hold of the given length, or 0 for
+// none. For calendar limits, the set has the periods around the server's time.
 func (s *sets) of(limits []stint.Limit, hold time.Duration, clock func() int64) *set {
 	now := int64(0)
 	var buf [256]byte

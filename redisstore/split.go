@@ -12,12 +12,12 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// group is the claims of a request or charge on one subject, and so in one slot of a Cluster.
+// group holds the claims of a request or charge on one subject, which are in one slot of a Cluster.
 type group struct {
 	claims   []stint.Claim
-	indexes  []int // of each in the request
+	indexes  []int // of each claim in the request
 	asked    bool
-	decision stint.Decision // if it was asked
+	decision stint.Decision // set if asked
 }
 
 // groups divides claims by subject; the first claim is in the first group.
@@ -38,11 +38,11 @@ func groups(claims []stint.Claim) []group {
 }
 
 // takeSplit decides a request whose subjects may be on different nodes. It charges the caller's own
-// subjects first, in parallel, and those that all callers share only if these have room: what the
-// caller's own limits deny is never charged to a ceiling for all. Unless all subjects allow it,
-// takeSplit gives back in the background what it charged. A subject is never over its limit; at
-// worst, if giving back fails, it stays charged for what it did not use until that leaves its
-// window.
+// subjects first, in parallel, and shared subjects only if the caller's own have room: a request
+// that the caller's own limits deny never charges a ceiling for all. Unless all subjects allow the
+// request, takeSplit gives its charges back in the background. A subject never exceeds its limit;
+// at worst, if giving back fails, it stays charged for units that it did not use until these leave
+// the window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	q := &split{store: s, ctx: ctx, r: r, id: s.nextCalls(2), groups: groups(r.Claims)}
 	switch n := len(q.groups); {
@@ -59,20 +59,20 @@ func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision
 	return q.end(q.askAll(0, r.Mode))
 }
 
-// split is a request while its subjects are asked.
+// split is a request in progress.
 type split struct {
 	store    *Store
 	ctx      context.Context // the caller's
 	r        *stint.Request
 	id       uint64 // of all its script calls, and so of all its charges
 	groups   []group
-	charged  *stint.Charge // what the other groups were charged, for the ID to remember
-	recalled stint.Charge  // what the ID remembers, of a repeat
+	charged  *stint.Charge // the charges of the other groups, for the ID to remember
+	recalled stint.Charge  // of a repeat: the charge that the ID remembers
 }
 
-// takeOnce is takeSplit with a request id. The id is recorded with the first subject's charge, so
-// that comes last, once the others are charged: a repeat then finds everything charged. If it
-// fails, nobody knows whether it was; the others stay charged.
+// takeOnce is takeSplit with a request id. The first subject's charge records the id, so it comes
+// last, once the others are charged: a repeat then finds everything charged. If that last call
+// fails, it is unknown whether it charged; the others stay charged.
 func (q *split) takeOnce() (stint.Decision, error) {
 	if err := q.ask([]int{0}, stint.ModePeek, true); err != nil {
 		return stint.Decision{}, err
@@ -105,8 +105,8 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	return q.end(nil)
 }
 
-// force is takeSplit for Force: there is nothing to ask before. The first subject comes last, as in
-// takeOnce.
+// force is takeSplit for Force, which charges without asking first. The first subject comes last,
+// as in takeOnce.
 func (q *split) force() (stint.Decision, error) {
 	if err := q.askAll(1, driver.ModeForce); err != nil {
 		return q.end(err)
@@ -120,8 +120,8 @@ func (q *split) force() (stint.Decision, error) {
 	return q.end(err)
 }
 
-// askAll asks all groups from the given one on: if they are to be charged, those that all callers
-// share only after the others have room.
+// askAll asks all groups from the given one on. To charge them, it asks the shared groups last, and
+// only if the others have room.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.groups); i++ {
@@ -152,8 +152,8 @@ func (g *group) shared() bool {
 	return !slices.ContainsFunc(g.claims, func(c stint.Claim) bool { return !c.Shared })
 }
 
-// ask asks groups at the same time, and waits for them until the caller's time is up. If the
-// answers are followed, what comes later than that is given back.
+// ask asks groups in parallel, and waits for the answers until the caller's time is up. If followed
+// is set, it gives back charges whose answers arrive later.
 func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 	type answer struct {
 		group    int
@@ -184,19 +184,19 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 			close(left)
 			return q.ctx.Err()
 		}
-		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() { // that of the whole request
+		if c := &a.decision.Charge; a.decision.Repeat && !c.IsZero() { // the charge of the whole request
 			q.recalled, *c = *c, driver.NewCharge(nil, driver.ChargeData{Now: c.Data().Now})
 		}
 		g := &q.groups[a.group]
 		g.decision, g.asked = a.decision, a.err == nil
-		if a.err != nil && (failure == nil || moving(failure)) { // the others say more about the store
+		if a.err != nil && (failure == nil || moving(failure)) { // other errors say more about the store
 			failure = a.err
 		}
 	}
 	return failure
 }
 
-// take asks one group, for a little longer than the caller's time if the answer is followed.
+// take asks one group. If followed is set, it waits a little longer than the caller's time.
 func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, error) {
 	ctx := q.ctx
 	deadline, timed := ctx.Deadline()
@@ -217,7 +217,7 @@ func (q *split) take(i int, mode stint.Mode, followed bool) (stint.Decision, err
 	return c.Decision, c.Err
 }
 
-// end returns the decision. Unless that allows the request, it gives back what was charged.
+// end returns the decision. Unless the decision allows the request, end gives the charges back.
 func (q *split) end(err error) (stint.Decision, error) {
 	d := q.merge()
 	for i := range q.groups {
@@ -231,7 +231,7 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat gives the decision on a repeat the charge of the first request.
+// repeat sets the charge of a decision on a repeat to that of the first request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
 		now := *d.Charge.Data()
@@ -241,8 +241,8 @@ func (q *split) repeat(d stint.Decision) stint.Decision {
 	return d
 }
 
-// merge makes one decision of those of the groups, in the order of the request. A group that was
-// not asked, because another one denied, gets its last known usage.
+// merge combines the decisions of the groups into one, in the order of the request. A group that
+// was not asked because another one denied gets its last known usage.
 func (q *split) merge() stint.Decision {
 	for i := range q.groups {
 		if g := &q.groups[i]; !g.asked {
@@ -277,7 +277,7 @@ func (q *split) merge() stint.Decision {
 			perClaim[index], usages = usages[:n], usages[n:]
 			at[index], now[index] = part.Charge.Data().At, part.Charge.Data().Now
 		}
-		id = max(id, part.Charge.Data().ID) // the same in all that were charged
+		id = max(id, part.Charge.Data().ID) // the same in all charges
 	}
 	data := d.Charge.Data()
 	data.Now, data.Others = now[0], &driver.OtherStates{Now: now[1:]}
@@ -288,11 +288,11 @@ func (q *split) merge() stint.Decision {
 		data.ID, data.At, data.Others.At = id, at[0], at[1:]
 	}
 	all := slices.Concat(perClaim...)
-	own := d.MakeUsages(len(all)) // the groups' own stay as they are: they may be merged again
+	own := d.MakeUsages(len(all)) // a copy: the groups' usages may be merged again
 	copy(own, all)
 	for c, usages := range perClaim {
 		for i := range usages {
-			if at[c] != 0 && d.Charge.Data().ID == 0 { // charged, and given back
+			if at[c] != 0 && d.Charge.Data().ID == 0 { // charged, then given back
 				own[i].Used = max(0, own[i].Used-r.Claims[c].CostOf(&r.Claims[c].Limits[i]))
 			}
 		}
@@ -301,7 +301,7 @@ func (q *split) merge() stint.Decision {
 	return d
 }
 
-// amendSplit amends each group's part of a charge on its own node, all at the same time.
+// amendSplit amends each group's part of a charge on its own node, in parallel.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (done amended, err error) {
 	parts := groups(c.Claims())
 	if len(parts) == 1 {
@@ -330,10 +330,10 @@ func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendme
 	return done, errors.Join(errs...)
 }
 
-// totals sums up the true costs of a settlement by the groups to which it applied: that of each
-// name once.
+// totals sums up the true costs of a settlement over the groups to which it applied. It counts the
+// true cost of each name once.
 type totals struct {
-	costs stint.Costs // nil if all have the same
+	costs stint.Costs // nil if all limits have the same cost
 	names []string
 	all   int64
 }

@@ -28,16 +28,16 @@ type Store struct {
 	nameKeys nameKeys
 	guest    bool // see Config.ExistingNames
 	names    atomic.Pointer[names]
-	refused  atomic.Pointer[error] // why nothing may be sent: the name key is not that of the Redis
+	refused  atomic.Pointer[error] // why nothing may be sent: the name key is not the one in Redis
 	logger   *slog.Logger
-	cluster  bool // as known once it is connected
+	cluster  bool // valid once connected
 	calls    atomic.Uint64
 	server   *serverClock
 	sets     sets
 	settled  settled.Set
-	released settled.Set  // the charges whose places were released here
-	clock    func() int64 // 0 but in tests: the server's
-	ceilings ceilings     // of a Cluster, and so are backs
+	released settled.Set  // charges whose places this process released
+	clock    func() int64 // returns 0, for the server's clock, except in tests
+	ceilings ceilings     // used on a Cluster, as are backs
 	backs    giveBacks
 }
 
@@ -62,8 +62,8 @@ func newStore(c Config, keys nameKeys) *Store {
 	return s
 }
 
-// Close gives back what is still to be, on a Cluster and for a second at most, and closes the
-// connections, unless the client is the caller's.
+// Close closes the connections, unless the client belongs to the caller. On a Cluster, it first
+// waits for at most a second until pending charges are given back.
 func (s *Store) Close() error {
 	s.drainGiveBacks()
 	s.conn.stop()
@@ -71,8 +71,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// nextCall returns an id that no other call has, in any process: replies are held against it, and
-// charges are named by it.
+// nextCall returns an id that no other call has, in any process. Replies are checked against it,
+// and it identifies charges.
 func (s *Store) nextCall() uint64 { return s.nextCalls(1) }
 
 // nextCalls returns the first of n such ids in a row.
@@ -94,8 +94,8 @@ func (s *Store) await(ctx context.Context, op string) error {
 	return nil
 }
 
-// Take decides a request. See [stint.Store]. It charges nothing after the context's deadline, as
-// far as the server's clock is known.
+// Take decides a request. See [stint.Store]. It charges nothing after the context's deadline,
+// provided that the server's clock is known.
 func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
 	if err := s.await(ctx, "take"); err != nil {
 		return stint.Decision{}, err
@@ -133,14 +133,14 @@ func until(ctx context.Context, deadline time.Time) (context.Context, context.Ca
 	return context.WithDeadline(ctx, deadline)
 }
 
-// takeRun decides a run of one call in one script call with an id, and its charge has the next id.
+// takeRun decides a run of one call in one script call with an id. The charge has the next id.
 func (s *Store) takeRun(ctx context.Context, q run, id uint64) {
 	if late := s.send(ctx, &s.conn, []run{q}, id); len(late) > 0 {
 		s.send(ctx, &s.conn, late, id)
 	}
 }
 
-// notAfter is a caller's deadline in the server's time.
+// notAfter returns a caller's deadline in the server's time.
 func (s *Store) notAfter(deadline time.Time) int64 {
 	if s.clock() != 0 {
 		return 0
@@ -159,7 +159,7 @@ func (s *Store) learnTime(now int64, late bool) {
 	}
 }
 
-// now is the server's time, as far as that is known, in microseconds.
+// now returns the server's time in microseconds, or ours if that is not known.
 func (s *Store) now() int64 {
 	if clock := s.clock(); clock != 0 {
 		return clock
@@ -167,9 +167,9 @@ func (s *Store) now() int64 {
 	return s.server.now()
 }
 
-// learnPeriods takes the server's time from the error of a call that had other periods of a
-// calendar than those around it, and reports whether it is one. Nothing ran then, and the next call
-// has the right ones.
+// learnPeriods reports whether an error says that a call had the wrong periods of a calendar for
+// the server's time. If so, it takes the server's time from the error. Nothing ran then, and the
+// next call has the right periods.
 func (s *Store) learnPeriods(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -184,8 +184,8 @@ func (s *Store) learnPeriods(err error) bool {
 	return true
 }
 
-// wrap names what failed, and leaves a server that has become a replica and a connection that
-// answers with the replies of other calls: it would go on to.
+// wrap adds the operation to an error. It also replaces the client if a server has become a
+// replica, or if a connection answers with the replies of other calls, which it would keep doing.
 func (s *Store) wrap(op string, err error) error {
 	s.learnPeriods(err)
 	err = wrap(op, err)
@@ -200,9 +200,9 @@ func (s *Store) wrap(op string, err error) error {
 	return err
 }
 
-// Ping asks whether the server is there. While there is no connection it waits for an attempt to
-// make one, within ctx, and returns why that failed. Of a Cluster it asks who is master of what,
-// for that may have changed: pings are sent while calls fail.
+// Ping checks that the server answers. Without a connection it waits for an attempt to connect,
+// within ctx, and returns its error. On a Cluster it asks which masters own which slots, because
+// that may have changed: pings are sent while calls fail.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.conn.reach(ctx); err != nil {
 		return notConnected("ping", err)
@@ -213,7 +213,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.wrap("ping", s.conn.Do(ctx, s.conn.B().Ping().Build()).Error())
 }
 
-// Present implements [driver.Roster]. Of a Cluster, it is the memory of one master.
+// Present implements [driver.Roster]. On a Cluster, it uses the memory of one master.
 func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Presence, error) {
 	next := driver.Presence{ID: last.ID}
 	if err := s.await(ctx, "present"); err != nil {
@@ -236,14 +236,14 @@ func (s *Store) Present(ctx context.Context, last driver.Presence) (driver.Prese
 }
 
 // Announcements calls f with every subject that got room back, until the context ends or the
-// connection is lost. A subject that is too long for a key is "~" and a hash, one whose name is
-// hashed and not remembered is as lists show it, and one that is not known is "". Commanded is
-// whether it was reset, banned or unbanned; otherwise it was given something back. That is
-// announced if more than half of a limit was used, or something is booked: package resilience
-// remembers no other denials, and nobody else waits. It implements [driver.Announcer].
+// connection is lost. A subject that is too long for a key is "~" and a hash, a hashed one that is
+// not remembered has the form that lists show, and an unknown one is "". commanded reports whether
+// the subject was reset, banned or unbanned; otherwise units were given back to it. That is
+// announced only if more than half of a limit was used or something is booked: package resilience
+// remembers no other denials, and nothing else waits. Announcements implements [driver.Announcer].
 func (s *Store) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if err := s.conn.await(ctx); err != nil {
-		return errConnecting // not that the user is not permitted to listen
+		return errConnecting // not an error about the permission to listen
 	}
 	err := s.conn.listen(ctx, s.prefix+":room", func(m rueidis.PubSubMessage) {
 		if m.Message == "" {

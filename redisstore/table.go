@@ -12,15 +12,15 @@ import (
 var _ driver.Keeper = (*Store)(nil)
 
 const (
-	// tableRows is how many rows of a table are written in one call, and tablePage how many are
-	// read, approximately.
+	// tableRows is how many rows of a table one call writes. tablePage is approximately how many
+	// one call reads.
 	tableRows = 1000
 	tablePage = 5000
-	// tableRandom is what random numbers for versions are below. See table.lua.
+	// tableRandom is the bound of random numbers for versions, exclusive. See table.lua.
 	tableRandom = 1 << 32
 )
 
-// tableKeys are the keys of a table, which are in one slot.
+// tableKeys returns the keys of a table, which are in one slot.
 func (s *Store) tableKeys(table string) []string {
 	key := s.prefix + ":table:{" + table + "}"
 	return []string{key, key + ":changes"}
@@ -79,8 +79,8 @@ func (s *Store) Kept(ctx context.Context, table string, since int64, f func(driv
 	return version, which, s.wrap("kept", err)
 }
 
-// readChanges returns the version of a table, and names and texts of the rows that have changed
-// since another one.
+// readChanges returns the version of a table, and the names and texts of the rows that have changed
+// since an earlier version.
 func (s *Store) readChanges(ctx context.Context, table string, since int64) (version int64, which driver.Rows,
 	changed []string, err error) {
 	args := []string{"read", strconv.FormatInt(since, 10)}
@@ -97,8 +97,9 @@ func (s *Store) readChanges(ctx context.Context, table string, since int64) (ver
 	return version, which, changed, nil
 }
 
-// readTable goes through all rows of a table that had a version. What is written meanwhile may be
-// missing: it has a later version. It is an error if the table is lost meanwhile.
+// readTable calls f with all rows of a table that had the given version. Rows written in the
+// meantime may be missing: they have a later version. It returns an error if the table is lost in
+// the meantime.
 func (s *Store) readTable(ctx context.Context, table string, version int64, f func(driver.Row)) error {
 	key := s.tableKeys(table)[0]
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -120,7 +121,7 @@ func (s *Store) readTable(ctx context.Context, table string, version int64, f fu
 	return err
 }
 
-// tableVersion is what a reply begins with.
+// tableVersion returns the version at the beginning of a reply.
 func tableVersion(reply []string) (int64, error) {
 	if len(reply) == 0 {
 		return 0, badReply("no version")
@@ -132,7 +133,7 @@ func tableVersion(reply []string) (int64, error) {
 	return version, nil
 }
 
-// StoredName implements [driver.Keeper]: the subject as keys have it.
+// StoredName implements [driver.Keeper]. It returns the subject as it appears in keys.
 func (s *Store) StoredName(subject string) string {
 	if names := s.names.Load(); names != nil {
 		return string(names.appendSubject(nil, subject))

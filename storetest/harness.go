@@ -1,5 +1,4 @@
-// Package storetest is for authors of stores: the contract of [stint.Store] as tests that any store
-// can run:
+// Package storetest tests the contract of [stint.Store]. It is for authors of stores:
 //
 //	func TestContract(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Harness {
@@ -8,9 +7,9 @@
 //		})
 //	}
 //
-// [Run] is a table of readable examples. [Model] drives a store and a slow exact reference through
-// the same random histories and wants equal answers at every step. [Linearizable] holds concurrent
-// decisions to a sequential order.
+// [Run] runs a table of readable examples. [Model] drives a store and a slow, exact reference
+// through the same random histories and requires equal answers at every step. [Linearizable] checks
+// that concurrent decisions have a sequential order.
 package storetest
 
 import (
@@ -21,43 +20,43 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Harness is a store to test and what the tests may do to it.
+// Harness is a store to test, and what tests may do to it.
 type Harness struct {
-	// Store is under test. Tests use subjects of their own, so it may be shared.
+	// Store is the store under test. Tests use their own subjects, so they may share it.
 	Store stint.Store
-	// Clock is the store's clock, nil if it is the real one. Tests that need to move time by more
-	// than moments are skipped without it.
+	// Clock is the store's clock, or nil for the real one. Without it, tests that must move time by
+	// more than moments are skipped.
 	Clock *Clock
-	// NeverOver says that the store may deny more than the rules say, or for longer, and may know
-	// less of what is left: deny caches, leases, fallbacks. It never admits more. Other stores
-	// answer as the rules say, to the microsecond.
+	// NeverOver means that the store may deny more than the rules do, or for longer, and may know
+	// less about the remaining units: deny caches, leases, fallbacks. It never admits more. Other
+	// stores answer exactly as the rules define, to the microsecond.
 	NeverOver bool
-	// SplitSubjects says that a request's subjects may live apart: reservations over several
-	// subjects are refused, and what one subject was charged for a request that another one denied
-	// is given back only a moment later.
+	// SplitSubjects means that a request's subjects may be on different servers: the store refuses
+	// reservations over several subjects, and if one subject denies a request, it gives the charges
+	// of the others back only a moment later.
 	SplitSubjects bool
-	// Disturbances are things that may happen to the store at any time and must not change an
-	// answer: a flushed script cache, expiry of what is due. Model inflicts them at random. They
-	// are named for the history it prints.
+	// Disturbances are events that may happen to the store at any time and must not change an
+	// answer: a flushed script cache, expiry of due keys. Model causes them at random. The keys are
+	// their names in the history that Model prints.
 	Disturbances map[string]func(t testing.TB)
 }
 
-// Clock is a clock that tests move by hand. Its zero value stands still and is ready for use. It is
-// safe for concurrent use.
+// Clock is a clock that tests move by hand. The zero Clock stands still and is ready for use. A
+// Clock is safe for concurrent use.
 type Clock struct {
-	// OnAdvance is called when the clock has moved: a store whose state expires by another clock
-	// than this one lets it age there. It may be nil.
+	// OnAdvance is called after the clock has moved. A store whose state expires by another clock
+	// can age the state there. It may be nil.
 	OnAdvance func(time.Duration)
 
 	mu    sync.Mutex
 	moved time.Duration // since the epoch
 }
 
-// epoch is where every clock starts: no round number in any unit, so that windows and slices do not
-// happen to begin there.
+// epoch is the start of every clock. It is not a round number in any unit, so that windows and
+// slices do not happen to begin there.
 var epoch = time.Date(2026, time.March, 4, 5, 6, 7, 891_011_000, time.UTC)
 
-// Now returns the clock's time: whole microseconds.
+// Now returns the clock's time, in whole microseconds.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +76,7 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// restart sets the clock to where it started.
+// restart sets the clock to its start.
 func (c *Clock) restart() {
 	c.mu.Lock()
 	moved := c.moved

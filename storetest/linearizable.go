@@ -13,26 +13,27 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Linearizable holds concurrent decisions to a sequential order: whatever several callers saw must
-// be what one caller after another could have seen. The store may run on the real clock; the
-// limits' windows are so long that nothing comes back. Each subject is checked on its own, as the
-// contract promises.
+// Linearizable checks that concurrent decisions have a sequential order: the answers to several
+// callers must be possible answers to one caller after another. The store may run on the real
+// clock; the limits' windows are so long that no units come back. Each subject is checked
+// separately, as in the contract.
 func Linearizable(t *testing.T, store stint.Store) {
 	const callers, calls = 8, 60
 	limits := []stint.Limit{
 		stint.Per(40, 24*time.Hour),
-		stint.Per(400, stint.MaxWindow), // in slices of three days: one will do
+		stint.Per(400, stint.MaxWindow), // in slices of three days; the test needs one
 		stint.Per(25, stint.MaxWindow).WithBurst(2).WithName("burst"),
 	}
-	// Few calls per subject: the search is exponential at worst.
+	// Few calls per subject, because the search is exponential in the worst case.
 	var names []string
 	for range callers * calls / 60 {
 		names = append(names, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
 	}
-	// A raise of what was given back is charged at an instant that the answer does not have: the
-	// first half of the subjects is given back to, and only charges of the others are raised.
+	// A raise of a charge that was given back is charged at an instant that the answer does not
+	// contain. So the first half of the subjects gets units given back, and only charges of the
+	// other half are raised.
 	givenBack := names[:len(names)/2]
-	// The last ones hold, report and settle instead.
+	// These subjects hold, report and settle instead.
 	var holding []string
 	for range callers * calls / 120 {
 		holding = append(holding, fmt.Sprintf("linearizable:%016x", rand.Uint64()))
@@ -86,7 +87,7 @@ func Linearizable(t *testing.T, store stint.Store) {
 	}
 }
 
-// recorder calls a store and writes down what was asked, answered, and when.
+// recorder calls a store and records the calls, the replies and their times.
 type recorder struct {
 	store  stint.Store
 	limits []stint.Limit
@@ -96,12 +97,12 @@ type recorder struct {
 	history []porcupine.Operation
 }
 
-// asked and reply are a call and its reply.
+// asked is a call, and reply is its reply.
 type asked struct {
 	subject string
 	verb    string // take, peek, settle, give back or reset; hold, report or settle hold
 	cost    int64
-	charge  stint.Charge // that is settled
+	charge  stint.Charge // the charge to settle
 }
 
 type reply struct {
@@ -140,7 +141,7 @@ func (r *recorder) take(t *testing.T, caller int, subject string, mode stint.Mod
 	return c
 }
 
-// hold takes with a hold, or reports or settles one that was taken before, any number of times.
+// hold takes with a hold, or reports on or settles an earlier hold, possibly several times.
 func (r *recorder) hold(t *testing.T, caller int, subject string, held []stint.Charge) []stint.Charge {
 	if n := rand.IntN(5); n < 2 || len(held) == 0 {
 		in := asked{subject: subject, verb: "hold", cost: 1 + rand.Int64N(12)}
@@ -180,14 +181,14 @@ func (r *recorder) settle(t *testing.T, caller int, c stint.Charge, cost int64) 
 	})
 }
 
-// reset forgets the first limit only, so that the others differ from it.
+// reset resets only the first limit, so that the others differ from it.
 func (r *recorder) reset(t *testing.T, caller int, subject string) {
 	r.do(t, caller, asked{subject: subject, verb: "reset"}, func(ctx context.Context, _ *reply) error {
 		return r.store.Command(ctx, stint.Command{Kind: stint.CommandReset, Subject: subject, Limits: r.limits[:1]})
 	})
 }
 
-// giveBack gives back to the first limit only, too.
+// giveBack gives units back to the first limit only.
 func (r *recorder) giveBack(t *testing.T, caller int, subject string, units int64) {
 	r.do(t, caller, asked{subject: subject, verb: "give back", cost: units}, func(ctx context.Context, _ *reply) error {
 		return r.store.Command(ctx, stint.Command{Kind: stint.CommandGiveBack, Subject: subject, Limits: r.limits[:1],

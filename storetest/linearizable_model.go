@@ -9,21 +9,21 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// ledger is all that is known of one subject: the sequential specification of Linearizable. Nothing
-// expires, and only the first limit is ever reset or given back to; but that draws another
-// generation for the second too, which is in the same state. A value is never changed once made.
+// ledger is the whole state of one subject in the sequential specification of Linearizable. Nothing
+// expires, and only the first limit is ever reset or given units back; but a reset draws a new
+// generation for the second limit, too, which is in the same state. A ledger is immutable.
 type ledger struct {
-	first   []unitsAt // in order of time: what the first limit counts
-	second  int64     // what the second one counts
+	first   []unitsAt // usage of the first limit, in order of time
+	second  int64     // usage of the second limit
 	third   int64
 	current []uint64 // charges since the last reset
 	settled []uint64
 
-	holds []openHold // that are open
-	held  int64      // what they and those that were settled count, under every limit
+	holds []openHold // open holds
+	held  int64      // usage under every limit by open and settled holds
 }
 
-// openHold is an open hold: its estimate, or what was reported if that is more.
+// openHold is an open hold: its estimate, or the reported cost if that is larger.
 type openHold struct {
 	id              uint64
 	units, reported int64
@@ -39,8 +39,8 @@ func (g ledger) used() [3]int64 {
 	return u
 }
 
-// add returns the first limit's list with n units more at an instant, which is gone if none are
-// left.
+// add returns the first limit's list with n more units at an instant. It removes the entry if no
+// units are left.
 func add(list []unitsAt, at, n int64) []unitsAt {
 	list = slices.Clone(list)
 	for i := range list {
@@ -66,7 +66,7 @@ func sequential(limits []stint.Limit) porcupine.Model {
 	}
 }
 
-// apply reports whether the answer is right in this state, and the state after it.
+// apply reports whether a reply is right in this state, and returns the state after it.
 func apply(limits []stint.Limit, g ledger, in asked, out reply) (bool, ledger) {
 	switch in.verb {
 	case "reset":

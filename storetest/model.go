@@ -15,13 +15,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Model drives a store and the reference through the same random histories and wants equal answers
-// at every step: decisions, states, amendments. It also holds the store's decisions against the
-// true log of events. The harness needs a Clock.
+// Model drives a store and the reference through the same random histories and requires equal
+// answers at every step: decisions, states, amendments. It also checks the store's decisions
+// against the true log of events. The harness needs a Clock.
 //
-// The histories are the same in every run, so that a test that fails was broken by a change. rapid's
-// flags set how many there are, and draw others: -rapid.seed=0 -rapid.checks=10000 to search, for
-// instance. A failure prints the smallest history that it found.
+// The histories are the same in every run, so that only a change can break a test. rapid's flags
+// set their number, or draw other ones: for example, -rapid.seed=0 -rapid.checks=10000 to search. A
+// failure prints the smallest history that rapid found.
 func Model(t *testing.T, open func(t *testing.T) Harness) {
 	h := open(t)
 	if h.Clock == nil {
@@ -51,7 +51,7 @@ func Model(t *testing.T, open func(t *testing.T) Harness) {
 	})
 }
 
-// The seed that rapid draws by default would be another in every run.
+// By default, rapid would draw another seed in every run.
 var _ = flag.Set("rapid.seed", "1")
 
 // world is a store and the reference in the middle of a history.
@@ -63,28 +63,28 @@ type world struct {
 	truth  *oracle.Truth
 	prefix string
 
-	inspector driver.Inspector // the store, if it is one
+	inspector driver.Inspector // the store, if it is an inspector
 
 	history []string
 	charges []chargePair
-	hint    int64 // the last wait that a denial announced, or lease, in microseconds
+	hint    int64 // the last wait of a denial, or the last lease, in microseconds
 
-	// What calm needs to know: the states that were touched, when request ids end, when subjects
-	// were last denied, and who was ever banned.
+	// For calm: the touched states, the ends of request ids, the last denials of subjects, and the
+	// subjects that were ever banned.
 	limits    map[stateKey]bool
 	ids       map[subjectScope][]int64
 	denied    map[string]int64
 	wasBanned map[string]bool
 }
 
-// chargePair is one charge as each of the two named it.
+// chargePair is one charge as returned by the store and by the reference.
 type chargePair struct {
 	store, oracle stint.Charge
 	booked        bool
 }
 
-// part is the part of both that some of the claims make up, a bit each, or all of it if there are
-// none.
+// part returns the part of both charges with the claims in bits, one bit each, or all of both if
+// bits has none of them.
 func (p chargePair) part(bits uint) chargePair {
 	var claims []int
 	for i := range p.oracle.Claims() {
@@ -98,7 +98,7 @@ func (p chargePair) part(bits uint) chargePair {
 	return chargePair{p.store.Part(claims...), p.oracle.Part(claims...), p.booked}
 }
 
-// maxCharges is how many charges a history remembers to amend.
+// maxCharges is the number of charges that a history remembers, to amend them.
 const maxCharges = 40
 
 func (w *world) note(format string, args ...any) {
@@ -110,10 +110,10 @@ func (w *world) story() string {
 		strings.Join(w.history, "\n  ")
 }
 
-// at is the clock since its start.
+// at returns the clock's time since its start, in microseconds.
 func (w *world) at() int64 { return w.h.Clock.micros() - epoch.UnixMicro() }
 
-// do carries out one step on both and compares the answers.
+// do executes one step on both and compares the answers.
 func (w *world) do(s step) error {
 	switch s.kind {
 	case stepTake:
@@ -160,7 +160,7 @@ func (w *world) take(s step) error {
 		}
 	}
 	if err := r.Validate(); err != nil {
-		return nil // two claims on one state: not a request
+		return nil // two claims on one state: an invalid request
 	}
 	if err := w.calm(r); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (w *world) take(s step) error {
 	return w.truth.Took(now, asked, got)
 }
 
-// flood takes the same again and again, a little apart, and notes it in one line.
+// flood repeats a take, a little apart, and notes all takes in one line.
 func (w *world) flood(s step) error {
 	before := len(w.history)
 	for range s.pick {
@@ -258,7 +258,7 @@ func (w *world) amend(s step) error {
 		return err
 	}
 	if i >= len(w.charges) || w.charges[i].oracle.Data().ID != c.oracle.Data().ID {
-		return nil // a store may have forgotten what it was charged to
+		return nil // a store may have forgotten the charged state
 	}
 	now := w.h.Clock.micros()
 	want, err := w.oracle.Amend(w.t.Context(), c.oracle, a)
@@ -279,8 +279,8 @@ func (w *world) amend(s step) error {
 		return fmt.Errorf("store and reference differ: %s: %+v, want %+v", kind, got, want)
 	}
 	if a.Kind == stint.AmendSettle && got.Changed {
-		// For how long that keeps the rest of a subject from being settled is open. A booking that
-		// its caller has settled is not moved up.
+		// The rules do not define for how long this prevents settling the rest of a subject. A
+		// booking that its caller has settled is not moved up.
 		c.booked = false
 		w.charges[i] = c
 	}
@@ -310,7 +310,7 @@ func (w *world) command(s step) error {
 	return w.both(c)
 }
 
-// both gives a command to both.
+// both gives a command to the store and the reference.
 func (w *world) both(c stint.Command) error {
 	switch c.Kind {
 	case stint.CommandReset:

@@ -7,23 +7,23 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// A store may forget what counts no more; the reference never does. The two can be told apart when
-// what counted no more counts again: under a slower refill, or after a step back of the clock; when
-// a meter that is empty starts anew with what its log has; when it is shown when a period of a
-// calendar began; and when a state that is empty begins again with another generation. The rules
-// leave that open, so histories reset such limits on both sides first, and amend no charges of such
-// states any more, unless they have left their windows.
+// A store may forget usage that no longer counts; the reference never does. The two differ when
+// such usage counts again, under a slower refill or after a step back of the clock; when an empty
+// meter starts again with the units in its log; when an inspection shows the beginning of a
+// calendar period; and when an empty state begins again with another generation. The rules leave
+// these cases open, so histories first reset such limits on both sides, and no longer amend charges
+// of such states, unless they have left their windows.
 
 type subjectScope struct{ subject, scope string }
 
 type stateKey struct {
 	subjectScope
-	limit stint.Limit // its identity
+	limit stint.Limit // only its identity
 }
 
 func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject, c.Scope} }
 
-// calm resets what the request would revive, and notes what it touches.
+// calm resets the limits that the request would revive, and records those that it touches.
 func (w *world) calm(r stint.Request) error {
 	for c, limit := range contract.Limits(r.Claims) {
 		l := *limit
@@ -33,7 +33,7 @@ func (w *world) calm(r stint.Request) error {
 			return err
 		}
 		plain := l.Algorithm == stint.AlgorithmSliding && !contract.HasMeter(&l)
-		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, "" // no part of its identity
+		l.Max, l.Burst, l.Leased, l.Start, l.Zone = 0, 0, false, 0, "" // not part of its identity
 		l.HoldThrough, l.ChargeExpired = false, false
 		key := stateKey{subjectScopeOf(c), l}
 		if w.oracle.Idle(&look, &l) && (d.States()[0].Used > 0 || plain && w.oracle.HasMeter(&look, &l) ||
@@ -53,8 +53,8 @@ func (w *world) calm(r stint.Request) error {
 	return nil
 }
 
-// hasLeft reports whether a charge has left the windows of all its limits. Those of one claim are
-// not enough: a booking is used only if the states of all claims are those of the booking.
+// hasLeft reports whether a charge has left the windows of all its limits. The limits of one claim
+// are not enough: a booking is used only if the states of all claims are those of the booking.
 func (w *world) hasLeft(c *stint.Charge) bool {
 	for _, l := range contract.Limits(c.Claims()) {
 		if l.Algorithm == stint.AlgorithmBucket || c.Data().At+2*l.Window.Microseconds() > w.h.Clock.micros() {
@@ -64,7 +64,7 @@ func (w *world) hasLeft(c *stint.Charge) bool {
 	return true
 }
 
-// forgetCharges forgets the charges with a claim of which something is true.
+// forgetCharges forgets the charges with a claim for which is returns true.
 func (w *world) forgetCharges(is func(*stint.Charge, *stint.Claim) bool) {
 	w.charges = slices.DeleteFunc(w.charges, func(c chargePair) bool {
 		for i := range c.oracle.Claims() {
@@ -82,7 +82,7 @@ func (w *world) reset(key stateKey) error {
 		Limits: []stint.Limit{key.limit}})
 }
 
-// calmAll resets everything that a step back of the clock would revive.
+// calmAll resets all limits that a step back of the clock would revive.
 func (w *world) calmAll() error {
 	now := w.h.Clock.micros()
 	var idle []stateKey
@@ -101,11 +101,11 @@ func (w *world) calmAll() error {
 		if err := w.reset(key); err != nil {
 			return err
 		}
-		// Whether such a charge was settled may have been forgotten too.
+		// The store may also have forgotten whether such a charge was settled.
 		w.forgetCharges(func(_ *stint.Charge, c *stint.Claim) bool { return subjectScopeOf(c) == key.subjectScope })
 	}
-	// It would bring charges back into their windows, maybe with another generation, and holds back
-	// that have ended or expired.
+	// A step back would return charges to their windows, possibly with another generation, and
+	// revive holds that have ended or expired.
 	w.forgetCharges(func(c *stint.Charge, _ *stint.Claim) bool { return w.hasLeft(c) || c.Data().Hold > 0 })
 	for n := range w.plan.subjects {
 		subject := w.subject(n)

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// inspect looks inside of both, if the store lets it, and wants to see the same.
+// inspect compares inspections of both, if the store is an inspector.
 func (w *world) inspect(s step) error {
 	if w.inspector == nil {
 		return nil

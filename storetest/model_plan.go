@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plan is a random history before it happens. Steps pick from few subjects, scopes and limits, so
-// that they meet.
+// plan is a random history before it is executed. Steps pick from few subjects, scopes and limits,
+// so that they share states.
 type plan struct {
 	families     [][]stint.Limit
 	bans         *stint.BanPolicy
@@ -24,7 +24,7 @@ type plan struct {
 	steps        []step
 }
 
-// GoString is what rapid prints of a plan; the history tells the rest.
+// GoString returns the text that rapid prints for a plan; the history has the details.
 func (p plan) GoString() string { return fmt.Sprintf("%d steps under %v", len(p.steps), p.families) }
 
 type stepKind int
@@ -41,7 +41,7 @@ const (
 	stepInspect
 	stepDisturb
 	stepFlood
-	stepRare // one of those that would drown the others if they came often
+	stepRare // a kind from rare, which would crowd out the others if it were common
 )
 
 type step struct {
@@ -59,32 +59,32 @@ type step struct {
 	age       time.Duration // of a force
 	refilled  time.Duration
 	atLeast   bool
-	move      bool // the booking of a charge, which is pick
+	move      bool // move up the booking of charge number pick
 	pick      int
 	amendment stint.Amendment
 	relative  bool
-	part      uint // claims to amend, a bit each; 0 is all
-	name      int  // the limit whose name is amended alone; 0 is all
+	part      uint // claims to amend, one bit each; 0 means all
+	name      int  // the limit whose name alone is amended; 0 means all
 	advance   int64
 	toHint    bool
-	units     int64 // to give back
+	units     int64 // units to give back
 }
 
-// claimPick is a claim by numbers into the plan's pools.
+// claimPick is a claim as indexes into the plan's pools.
 type claimPick struct {
 	subject, scope int
 	limits         [][2]int // family, variant
 	cost           int64
-	named          []int64 // costs of the names of limits, if they are not cost
+	named          []int64 // costs by name of limits, if they differ from cost
 	shared         bool
 }
 
-// huge is large, and yet the sum of several is no more than 2^53: the rules bound what is charged,
-// not what is booked beyond it.
+// huge is a large cost of which the sum of several is still at most 2^53: the rules bound charges,
+// but not bookings beyond them.
 const huge = stint.MaxUnits / 8
 
-// families are limits that share their state: the variants of one differ in what may change at run
-// time, Max and Burst.
+// families returns families of limits. The variants in a family share a state, and differ in the
+// fields that may change at run time, Max and Burst.
 func families() [][]stint.Limit {
 	const odd = 1000003 * time.Microsecond
 	second, day := stint.PerSecond, stint.PerDay
@@ -144,14 +144,15 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 		}).Draw(t, "families") {
 			p.families = append(p.families, all[f])
 		}
-		// In chapters, because rapid's lists have about seven elements: some 50 steps.
+		// Draw a list of lists, because rapid's lists have about seven elements: this makes about
+		// 50 steps.
 		p.steps = slices.Concat(rapid.SliceOfN(rapid.SliceOfN(stepGenerator(p), 2, 40), 2, 40).Draw(t, "steps")...)
 		return p
 	})
 }
 
-// common and rare are the kinds of steps as often as they should come. rapid likes what stands
-// early, because it is simpler.
+// common and rare return kinds of steps, repeated in proportion to their frequency. rapid prefers
+// early elements, because they are simpler.
 func common() []stepKind {
 	return []stepKind{
 		stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepTake, stepAmend,
@@ -258,7 +259,8 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 	})
 }
 
-// advanceGenerator draws moments, windows of the plan and just beside them, hours.
+// advanceGenerator draws moments, the plan's windows and slightly shorter or longer times, and
+// hours.
 func advanceGenerator(p plan) *rapid.Generator[int64] {
 	steps := []int64{0, 1, 15, 16, 1000, 8000, 100_000, 3_600_000_000, 7_300_000_001}
 	for _, f := range p.families {
@@ -279,7 +281,7 @@ func claimGenerator(p plan) *rapid.Generator[claimPick] {
 		}
 		for _, f := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(p.families)-1), 1, len(p.families),
 			rapid.ID).Draw(t, "limits") {
-			v := 0 // mostly the first variant, so that its history grows
+			v := 0 // usually the first variant, so that its history grows
 			if rapid.IntRange(0, 2).Draw(t, "changed") == 0 {
 				v = rapid.IntRange(0, len(p.families[f])-1).Draw(t, "variant")
 			}
@@ -292,7 +294,7 @@ func claimGenerator(p plan) *rapid.Generator[claimPick] {
 	})
 }
 
-// maxFlood is enough to fill a log with entries, so that old ones are merged.
+// maxFlood is enough to fill a log, so that old entries are merged.
 const maxFlood = 300
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
@@ -316,7 +318,7 @@ func (w *world) claim(p claimPick) stint.Claim {
 	return c
 }
 
-// move makes a reservation ask to move up a booking that is remembered, if there is one.
+// move turns a reservation into a request to move up a remembered booking, if there is one.
 func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool) {
 	var ahead []chargePair
 	for _, c := range w.charges {
@@ -333,8 +335,9 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool
 	return r, c, r.Validate() == nil
 }
 
-// request builds a step's request. Concurrency limits can be neither reserved nor fitted: it is a
-// take then. Nor can they be forced ahead of now. Buckets cannot be leased, only fitted.
+// request builds a step's request. Concurrency limits can be neither reserved nor fitted, so the
+// request is then a take. They also cannot be forced ahead of now. Buckets cannot be leased, only
+// fitted.
 func (w *world) request(s step) stint.Request {
 	r := driver.WithTerms(stint.Request{Claims: []stint.Claim{w.claim(s.claims[0])}, ID: s.id, Mode: s.mode,
 		MaxWait: s.maxWait, Hold: s.hold}, driver.Terms{Fit: s.fit, Lease: s.lease, Tentative: s.tentative,
@@ -349,7 +352,7 @@ func (w *world) request(s step) stint.Request {
 	if s.id != "" {
 		r.IDLife = s.idLife
 	}
-	r.Bans = &stint.BanPolicy{} // bans apply, and none is made
+	r.Bans = &stint.BanPolicy{} // bans apply, but none is created
 	if s.bans {
 		r.Bans = w.plan.bans
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// differ shows two decisions if they differ, "" if they do not. Charge ids are each store's own.
+// differ describes two decisions if they differ, and returns "" otherwise. It ignores charge ids,
+// which differ between stores.
 func differ(got, want stint.Decision) string {
 	if g, w := whole(got), whole(want); g != w {
 		return fmt.Sprintf("got\n%s, want\n%s", g, w)
@@ -16,7 +17,7 @@ func differ(got, want stint.Decision) string {
 	return ""
 }
 
-// whole writes all of a decision that stores agree on.
+// whole returns as text all parts of a decision that must be equal in all stores.
 func whole(d stint.Decision) string {
 	text := fmt.Sprintf("%s key %q", answer(d), d.Key())
 	if d.Charge.Data().ID != 0 || d.Charge.Data().At != 0 {
@@ -39,7 +40,7 @@ func stateText(s stint.State) string {
 
 func short(subject, prefix string) string { return strings.TrimPrefix(subject, prefix) }
 
-// describe writes a request in one line.
+// describe returns a request in one line of text.
 func describe(r stint.Request, prefix string) string {
 	var b strings.Builder
 	b.WriteString([...]string{"take", "peek", "reserve", "force"}[r.Mode])
@@ -92,7 +93,7 @@ func describe(r stint.Request, prefix string) string {
 	return b.String()
 }
 
-// answer writes a decision in a few words.
+// answer returns a decision in a few words.
 func answer(d stint.Decision) string {
 	var words []string
 	add := func(when bool, word string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Run tests a store against its contract. Every test opens a harness of its own; open may return
-// the same store again.
+// Run tests a store against its contract. Every test opens its own harness; open may return the
+// same store again.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, group := range [][]check{
 		basics, scenarioTests, bursts, states, reservations, settlements, holding, requestIDs, bans, changes, subjects,
@@ -40,61 +40,60 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// check is one test, which is made under each of some limits, if there are any.
+// check is one test. If there are limits, it runs once under each of them.
 type check struct {
 	name  string
-	exact bool // only stores that are exact can pass
-	clock bool // the clock has to be moved, or to stand still
+	exact bool // for exact stores only
+	clock bool // needs a clock that can be moved, or that stands still
 	under limits
 	test  func(k *tester)
 }
 
 type limits = []stint.Limit
 
-// everyStore is a check that holds for every store.
+// everyStore returns a check for every store.
 func everyStore(name string, under limits, test func(k *tester)) check {
 	return check{name: name, under: under, test: test}
 }
 
-// exact is a check that only exact stores pass.
+// exact returns a check for exact stores only.
 func exact(name string, under limits, test func(k *tester)) check {
 	return check{name: name, exact: true, under: under, test: test}
 }
 
-// clocked is a check that only exact stores pass, whose clock can be moved.
+// clocked returns a check for exact stores whose clock can be moved.
 func clocked(name string, under limits, test func(k *tester)) check {
 	return check{name: name, exact: true, clock: true, under: under, test: test}
 }
 
-// tester is what a check works with: a store, and a subject under limits. Its methods ask the store
-// about these.
+// tester is a store, and a subject under limits. Its methods call the store with these.
 type tester struct {
 	*testing.T
 	Harness
-	subject string // which nobody has used
+	subject string // a new subject
 	limits  limits
 }
 
-// newSubject returns a subject that nobody has used.
+// newSubject returns a subject that was never used.
 func (k *tester) newSubject() string { return fmt.Sprintf("test:%016x", rand.Uint64()) }
 
-// other is a tester with another subject, under the same limits.
+// other returns a tester with another subject, under the same limits.
 func (k *tester) other() *tester { return k.as(k.newSubject(), k.limits...) }
 
-// under is a tester with the same subject, under other limits.
+// under returns a tester with the same subject, under other limits.
 func (k *tester) under(limits ...stint.Limit) *tester { return k.as(k.subject, limits...) }
 
-// with is a tester with the same subject, under more limits.
+// with returns a tester with the same subject, under additional limits.
 func (k *tester) with(more ...stint.Limit) *tester { return k.under(slices.Concat(k.limits, more)...) }
 
-// as is a tester with a subject, under limits.
+// as returns a tester with a subject, under limits.
 func (k *tester) as(subject string, limits ...stint.Limit) *tester {
 	other := *k
 	other.subject, other.limits = subject, limits
 	return &other
 }
 
-// limit is the first of the limits.
+// limit returns the first limit.
 func (k *tester) limit() *stint.Limit { return &k.limits[0] }
 
 // pass lets time pass: on the store's clock if it can be moved, else by sleeping.
@@ -106,7 +105,7 @@ func (k *tester) pass(d time.Duration) {
 	}
 }
 
-// after is pass: what is asked of it is asked then.
+// after lets time pass like pass, and returns k for chaining.
 func (k *tester) after(d time.Duration) *tester {
 	k.pass(d)
 	return k
@@ -124,7 +123,7 @@ func (k *tester) decide(r stint.Request) stint.Decision {
 	return d
 }
 
-// mustDecide decides and fails if it is denied.
+// mustDecide decides, and fails if the request is denied.
 func (k *tester) mustDecide(r stint.Request) stint.Decision {
 	k.Helper()
 	d := k.decide(r)
@@ -166,13 +165,13 @@ func (k *tester) reserve(cost int64, maxWait time.Duration) stint.Decision {
 	return k.decide(r)
 }
 
-// mustTake takes and fails if it is denied.
+// mustTake takes, and fails if the request is denied.
 func (k *tester) mustTake(cost int64) stint.Decision {
 	k.Helper()
 	return k.mustDecide(k.request(cost))
 }
 
-// mustDeny takes and fails if it is allowed.
+// mustDeny takes, and fails if the request is allowed.
 func (k *tester) mustDeny(cost int64) stint.Decision {
 	k.Helper()
 	d := k.take(cost)
@@ -199,7 +198,7 @@ func (k *tester) amended(d stint.Decision, a stint.Amendment) stint.Amended {
 	return done
 }
 
-// wantSettled settles a decision, and fails unless that leaves so many units charged.
+// wantSettled settles a decision, and fails unless that leaves the wanted number of units charged.
 func (k *tester) wantSettled(d stint.Decision, a stint.Amendment, want int64) {
 	k.Helper()
 	if got := k.amended(d, a); !got.Changed || got.Charged != want {
@@ -224,13 +223,13 @@ func (k *tester) unban() {
 	k.command(stint.Command{Kind: stint.CommandUnban, Subject: k.subject})
 }
 
-// reset forgets the limits of the subject, without a scope.
+// reset resets the limits of the subject, without a scope.
 func (k *tester) reset() {
 	k.Helper()
 	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
 }
 
-// wantSame wants what a decision says to be so.
+// wantSame fails unless a value of a decision is the wanted one.
 func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
 	k.Helper()
 	if got != want {
@@ -263,7 +262,7 @@ func (k *tester) wantRetry(d stint.Decision, want time.Duration) {
 	wantSame(k, d, "retry-after", d.RetryAfter, want)
 }
 
-// wantUsed checks what each limit has used.
+// wantUsed checks the usage of each limit.
 func (k *tester) wantUsed(d stint.Decision, want ...int64) {
 	k.Helper()
 	var got []int64
@@ -282,7 +281,7 @@ func (k *tester) wantApplied(got, want bool) {
 	}
 }
 
-// canceled is a context that has ended.
+// canceled returns a context that has ended.
 func canceled(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	cancel()

@@ -11,7 +11,7 @@ func policy(after int) *stint.BanPolicy {
 		Durations: []time.Duration{time.Minute, 5 * time.Minute, time.Hour}, Forgive: 2 * time.Hour}
 }
 
-// strike denies the subject something, under a ban policy.
+// strike makes a request that is denied, under a ban policy.
 func (k *tester) strike(p *stint.BanPolicy) stint.Decision {
 	k.Helper()
 	r := k.under(stint.Per(1, ms)).request(2)
@@ -148,7 +148,7 @@ var bans = []check{
 		k.ban(time.Hour)
 		shared, own := k.request(1), k.request(1)
 		shared.Claims[0].Shared = true
-		for range 2 { // each applies as given, whichever came before
+		for range 2 { // each policy applies as given, in either order
 			k.mustDecide(shared)
 			k.wantBanned(k.decide(own), true)
 		}
@@ -183,7 +183,7 @@ var bans = []check{
 		}
 		k.as(caller, l).mustTake(1)
 		k.as(ceiling, l).mustTake(1)
-		// What the caller's own limits deny counts as ever.
+		// Denials by the caller's own limits count as usual.
 		r.Claims[0].Cost = 11
 		k.wantBanned(k.decide(r), false)
 		k.wantBanned(k.decide(r), true)

@@ -19,7 +19,7 @@ var bursts = []check{
 			}
 			var admitted []time.Time
 			var longest time.Duration
-			for k.Clock.Now().Sub(start) < 10*time.Minute { // as eager as can be
+			for k.Clock.Now().Sub(start) < 10*time.Minute { // as fast as possible
 				d := k.take(1)
 				if d.Allowed {
 					admitted = append(admitted, k.Clock.Now())
@@ -73,13 +73,13 @@ var bursts = []check{
 				k.wantRetry(k.take(1), 6*s)
 				k.after(6 * s).mustTake(1)
 			}
-			k.Clock.Advance(time.Minute) // half of the burst is back
+			k.Clock.Advance(time.Minute) // half of the burst is refilled
 			k.mustDeny(11)
 			k.mustTake(10)
 			k.after(2 * time.Minute).mustTake(20)
 		}),
 	clocked("a burst that no microsecond divides is exact", nil, func(k *tester) {
-		l, err := stint.ParseLimit("123457/1d burst 2x") // it ticks in milliseconds
+		l, err := stint.ParseLimit("123457/1d burst 2x") // its tick is a millisecond
 		if err != nil {
 			k.Fatal(err)
 		}
@@ -96,8 +96,8 @@ var bursts = []check{
 		d := k.under(plain).take(1)
 		k.wantUsed(d, 20)
 		k.wantRetry(d, time.Minute)
-		k.wantUsed(k.after(time.Minute).under(plain).mustTake(10), 10) // all of the plain limit, as always
-		k.wantUsed(k.under(burst).peek(1), 10)                         // the meter has not counted that
+		k.wantUsed(k.after(time.Minute).under(plain).mustTake(10), 10) // the whole plain limit, as always
+		k.wantUsed(k.under(burst).peek(1), 10)                         // the meter has not counted these
 		k.wantUsed(k.under(burst).mustTake(10), 20)
 		k.wantRetry(k.under(burst).take(1), time.Minute)
 	}),
@@ -112,7 +112,7 @@ var bursts = []check{
 	}),
 	clocked("another limit or burst keeps whole units", nil, func(k *tester) {
 		k.under(stint.PerMinute(10).WithBurst(2)).mustTake(20)
-		k.after(time.Minute + 3*s).under(stint.PerMinute(10).WithBurst(2)).mustTake(1) // 10.5 are in the meter
+		k.after(time.Minute + 3*s).under(stint.PerMinute(10).WithBurst(2)).mustTake(1) // the level is 10.5
 		for _, l := range []stint.Limit{
 			stint.PerMinute(10).WithBurst(2), stint.PerMinute(10).WithBurst(5), stint.PerMinute(7).WithBurst(2),
 			stint.PerMinute(1000).WithBurst(2),
@@ -129,7 +129,7 @@ var bursts = []check{
 		k.wantUsed(k.under(stint.PerMinute(10).WithBurst(3)).mustTake(10), 30)
 		d := k.under(stint.PerMinute(10).WithBurst(2)).take(1) // a debt
 		k.wantAllowed(d, false)
-		k.wantRetry(d, 66*s) // 30 are in the meter
+		k.wantRetry(d, 66*s) // the level is 30
 		k.after(66 * s).under(stint.PerMinute(10).WithBurst(2)).mustTake(1)
 	}),
 	clocked("a plain limit books for the burst too", nil, func(k *tester) {

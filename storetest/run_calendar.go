@@ -8,12 +8,12 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// until is the time from now until an instant.
+// until returns the time from now until an instant.
 func (k *tester) until(year int, month time.Month, day, hour int) time.Duration {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Sub(k.Clock.Now())
 }
 
-// wantReset is when the first limit is unused.
+// wantReset checks when the first limit will be unused.
 func (k *tester) wantReset(d stint.Decision, want time.Duration) {
 	k.Helper()
 	if got := d.Usages()[0].ResetAfter; got != want {
@@ -21,8 +21,8 @@ func (k *tester) wantReset(d stint.Decision, want time.Duration) {
 	}
 }
 
-// calendars are of every kind of period, in ten zones, which differ by up to almost a day and in
-// when and by how much they put their clocks forward and back.
+// calendars are limits with every kind of period, in ten zones, which differ by up to almost a day,
+// and in when and by how much they change their clocks.
 var calendars = limits{
 	stint.Daily(7), stint.Daily(7).In("Pacific/Kiritimati"), stint.Daily(7).In("America/St_Johns"),
 	stint.Daily(7).In("Australia/Lord_Howe"),
@@ -100,7 +100,7 @@ var periods = []check{
 	}),
 	clocked("a refund gives back in its own period only", nil, func(k *tester) {
 		berlin, tokyo := k.under(stint.Daily(3).In("Europe/Berlin")), k.under(stint.Daily(3).In("Asia/Tokyo"))
-		k.under(stint.PerDay(9)).mustTake(1) // what keeps the state
+		k.under(stint.PerDay(9)).mustTake(1) // keeps the state alive
 		k.Clock.Advance(k.until(2026, 3, 4, 16))
 		first := tokyo.mustTake(2) // until 15:00 of the next day
 		k.wantApplied(tokyo.settle(first, 1), true)
@@ -109,7 +109,7 @@ var periods = []check{
 		second := berlin.mustTake(2)
 		k.Clock.Advance(k.until(2026, 3, 5, 15))
 		berlin.mustTake(3)                             // until 23:00
-		k.wantApplied(berlin.settle(second, 0), false) // though by its own calendar the day is the same
+		k.wantApplied(berlin.settle(second, 0), false) // although its own calendar has the same day
 		k.wantUsed(berlin.peek(1), 3)
 	}),
 	clocked("a clock that steps back ends no period early", nil, func(k *tester) {
@@ -129,7 +129,7 @@ var periods = []check{
 		k.wantApplied(tokyo.settle(first, 0), false)
 		tokyo.giveBack(1)
 		k.Clock.Advance(us)
-		k.wantApplied(utc.settle(second, 0), false) // it is of the period that ended in Tokyo
+		k.wantApplied(utc.settle(second, 0), false) // it belongs to the period that ended in Tokyo
 		k.wantUsed(utc.peek(1), 3)
 	}),
 	clocked("a clock that steps back brings back no charges if the next period has none", nil, func(k *tester) {
@@ -173,10 +173,10 @@ var periods = []check{
 	}),
 }
 
-// anyCalendar has services with different calendars charge one subject for years, on clocks up to
-// ten minutes apart. It counts what they are granted between resets, as they are told of them.
+// anyCalendar lets services with different calendars charge one subject for years, on clocks up to
+// ten minutes apart. It counts the units granted between the resets that their answers announce.
 func (k *tester) anyCalendar(same limits) {
-	var end time.Time // of the period that runs
+	var end time.Time // of the current period
 	granted, capacity := int64(0), same[0].Max
 	rand := rand.New(rand.NewPCG(1, uint64(same[0].Window)))
 	for range 400 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// atOnce lets n callers start together, and returns the sum of what they return.
+// atOnce starts n callers together, and returns the sum of their results.
 func (k *tester) atOnce(n int, call func() int) int {
 	var sum atomic.Int64
 	var group sync.WaitGroup
@@ -25,7 +25,7 @@ func (k *tester) atOnce(n int, call func() int) int {
 	return int(sum.Load())
 }
 
-// storm lets n callers make a request together, and returns how many were admitted.
+// storm makes n requests at once, and returns how many were admitted.
 func (k *tester) storm(n int, r func() stint.Request) int {
 	return k.atOnce(n, func() int {
 		d, err := k.Store.Take(k.Context(), r())
@@ -36,7 +36,8 @@ func (k *tester) storm(n int, r func() stint.Request) int {
 	})
 }
 
-// admitted takes n times, from any goroutine, and returns how often that was allowed.
+// admitted takes n times, and returns how many takes were allowed. It may be called from any
+// goroutine.
 func (k *tester) admitted(n int, cost int64) (admitted int) {
 	for range n {
 		d, err := k.Store.Take(k.Context(), k.request(cost))

@@ -8,12 +8,12 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// pair is a store and the reference side by side. Where they differ, the test fails.
+// pair runs a store and the reference side by side. The test fails if they differ.
 type pair struct {
 	stint.Store
 	k       *tester
 	oracle  *oracle.Store
-	charges map[uint64]stint.Charge // the reference's, by the ids of the store's
+	charges map[uint64]stint.Charge // charges of the reference, by the ids of the store's charges
 }
 
 func (p *pair) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
@@ -43,7 +43,8 @@ func (p *pair) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (st
 	return got, err
 }
 
-// corner is a history that random ones rarely reach, on a store and the reference.
+// corner returns a check that runs a history on a store and the reference which random histories
+// rarely reach.
 func corner(name string, under limits, history func(k *tester)) check {
 	return clocked(name, under, func(k *tester) {
 		k.Store = &pair{k.Store, k, oracle.New(k.Clock.micros), map[uint64]stint.Charge{}}
@@ -84,7 +85,7 @@ var corners = []check{
 		k.take(1)
 		k.take(1)
 		k.after(-time.Hour).peek(1)
-		k.take(1) // denied, and yet the step is written
+		k.take(1) // denied, but the step is written
 		k.after(500 * ms).take(1)
 		k.after(500 * ms).take(1)
 	}),

@@ -64,7 +64,7 @@ var extremes = []check{
 				k.reserve(1, 0)
 				k.Clock.Advance(700 * ms)
 			}
-			k.other().mustTake(1) // nobody else is affected
+			k.other().mustTake(1) // no other subject is affected
 		}
 	}),
 	// F24
@@ -110,7 +110,7 @@ var extremes = []check{
 	}),
 }
 
-// timed is a limit of every kind with a window of seconds.
+// timed returns a limit of every kind with a window of seconds.
 func timed() []stint.Limit {
 	return []stint.Limit{
 		stint.Per(5, 10*s), stint.Per(200, 10*s), stint.Per(5, 10*s).WithBurst(3), stint.TokenBucket(5, 5, 10*s),
@@ -118,8 +118,8 @@ func timed() []stint.Limit {
 	}
 }
 
-// fillAndEmpty takes all there is, wants the rest denied, and all of it back when the limit says
-// so.
+// fillAndEmpty takes the whole capacity, and checks that more is denied and that the whole capacity
+// is back at the announced time.
 func (k *tester) fillAndEmpty() {
 	k.Helper()
 	all := k.limit().Capacity()

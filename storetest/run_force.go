@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// force charges whether or not there is room, ahead of now if asked to.
+// force charges regardless of room, ahead of now if ahead is not 0.
 func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -19,7 +19,7 @@ func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	return d
 }
 
-// forcing is what holds for charges that need no room.
+// forcing are checks of charges that need no room.
 var forcing = []check{
 	everyStore("force charges above the capacity", limits{
 		stint.PerMinute(3), stint.PerMinute(200), stint.PerMinute(3).WithBurst(2),
@@ -56,7 +56,7 @@ var forcing = []check{
 		later := k.reserve(1, time.Minute)
 		k.wantRetry(later, time.Second)
 		d := k.force(2, 500*time.Millisecond)
-		k.wantUsed(d, 3) // as of then: the first, and these
+		k.wantUsed(d, 3) // at that time: the first and these
 		if d.Charge.Data().At >= later.Charge.Data().At {
 			k.Fatalf("it ends at %d, after the next one at %d", d.Charge.Data().At, later.Charge.Data().At)
 		}
@@ -78,7 +78,8 @@ var forcing = []check{
 		}); err != nil || r.Allowed {
 			k.Fatalf("reserve: %s, %v; want that it is denied", answer(r), err)
 		}
-		// What found no booking of its own was added to the last one: none has come yet.
+		// Units without a booking of their own were added to the last booking, and no booking is
+		// due yet.
 		k.pass(30 * time.Minute)
 		k.wantUsed(k.under(limit).peek(0), storebounds.MaxBookings+6)
 	}),

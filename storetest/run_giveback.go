@@ -58,7 +58,7 @@ var givingBack = []check{
 		}
 		k.giveBack(500)
 		k.wantUsed(k.peek(1), 500)
-		k.pass(400 * ms) // the second have left
+		k.pass(400 * ms) // the second charge has left
 		k.wantUsed(k.peek(1), 300)
 	}),
 	clocked("a long log is given back in part", limits{stint.PerMinute(100)}, func(k *tester) {
@@ -130,7 +130,7 @@ var givingBack = []check{
 			} {
 				k := k.other()
 				r := k.request(5)
-				r.Hold = 2 * s // longer than the window, which is charged
+				r.Hold = 2 * s // longer than the window, so the window is charged
 				held := k.mustDecide(r)
 				empty(k)
 				k.wantUsed(k.mustTake(7), 7)

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// limiter is one by the first of the limits.
+// limiter returns a limiter with the first limit.
 func (k *tester) limiter() *stint.Limiter {
 	lim, err := stint.New(k.Store, k.limit())
 	if err != nil {
@@ -24,7 +24,7 @@ var golden = []check{
 			d := k.reserve(1, 0)
 			k.wantAllowed(d, true)
 			k.wantRetry(d, want)
-			k.wantUsed(d, int64(min(i+1, 4))) // as of then: the first has left
+			k.wantUsed(d, int64(min(i+1, 4))) // at that time: the first has left
 			k.Clock.Advance(us)
 		}
 	}),
@@ -92,7 +92,7 @@ var golden = []check{
 		d := k.reserve(1, 0)
 		k.wantAllowed(d, true)
 		k.wantRetry(d, 600*ms)
-		k.wantUsed(d, 4) // three that came later, and its own
+		k.wantUsed(d, 4) // three later ones and its own
 		if d.Remaining() != 0 {
 			k.Errorf("remaining is %d, want 0", d.Remaining())
 		}

@@ -8,8 +8,7 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// holdLife is the life of the holds of these tests, and holdSlice by how much later they may
-// expire.
+// holdLife is the life of holds in these tests. holdSlice is how much later they may expire.
 const (
 	holdLife  = time.Minute
 	holdSlice = holdLife/64 + time.Microsecond
@@ -157,7 +156,7 @@ var holds = []check{
 		k.wantUsed(k.peek(1), 70)
 		k.pass(holdLife + holdSlice)
 		k.wantUsed(k.peek(1), 70)
-		k.wantApplied(k.amend(d, report(75)), false) // it holds nothing any more
+		k.wantApplied(k.amend(d, report(75)), false) // it no longer holds anything
 		k.wantUsed(k.peek(1), 75)
 		k.pass(holdLife)
 		k.wantSettled(d, settleTo(80), 80)
@@ -213,10 +212,10 @@ var holds = []check{
 		bursts := k.under(rate(100).WithBurst(3))
 		k.wantApplied(k.settle(bursts.mustTake(1), 0), true)
 		d := k.hold(60)
-		k.under(stock(100)).mustTake(1) // a write that is about another limit
+		k.under(stock(100)).mustTake(1) // a write for another limit
 		k.wantSettled(d, settleTo(40), 40)
 		bursts.mustTake(260)
-		k.pass(k.limit().Window + time.Second) // the log is empty, and 100 have left the meter
+		k.pass(k.limit().Window + time.Second) // the log is empty, and the meter has fallen by 100
 		bursts.mustTake(140)
 	}),
 	exact("a repeat has the hold of the first request", limits{stock(100)}, func(k *tester) {
@@ -262,7 +261,7 @@ var holds = []check{
 		wantSame(k, fitted, "cost", fitted.Charge.Claims()[0].Cost, 40)
 		k.settle(fitted, 0)
 		booked := k.reserve(50, 0)
-		if booked.RetryAfter < k.limit().Window { // what is held may be used until it expires
+		if booked.RetryAfter < k.limit().Window { // held units may be used until they expire
 			k.Errorf("booked in %v, within a window of what is held", booked.RetryAfter)
 		}
 		k.settle(booked, 0)
@@ -314,7 +313,7 @@ var holds = []check{
 		k.wantUsed(k.with(stock(100)).peek(1), 1, 10)
 		k.wantApplied(k.amend(d, release), true)
 		k.wantApplied(k.settle(d, 0), false)
-		k.wantApplied(k.amend(d, extend), false) // it was given up
+		k.wantApplied(k.amend(d, extend), false) // it was released
 	}),
 	exact("one cost per name", limits{stock(100)}, func(k *tester) { severalCosts(k, 0) }),
 	exact("one cost per name, held", limits{stock(100)}, func(k *tester) { severalCosts(k, holdLife) }),
@@ -347,7 +346,7 @@ var holds = []check{
 		k.mustTake(1)
 		forced := r
 		forced.Mode = driver.ModeForce
-		d = k.mustDecide(forced) // it is charged, and not held
+		d = k.mustDecide(forced) // it is charged instead of held
 		k.wantUsed(d, storebounds.MaxHolds+2)
 		k.wantHeld(storebounds.MaxHolds)
 		k.wantApplied(k.settle(d, 0), false)
@@ -368,7 +367,7 @@ func severalCosts(k *tester, hold time.Duration) {
 	k.wantApplied(k.amend(d, stint.Amendment{Costs: stint.Costs{"out": 5}}), false)
 }
 
-// severalClaims settles names that several claims have, together or not.
+// severalClaims settles names that several claims share, together or separately.
 func severalClaims(k *tester, hold time.Duration) {
 	in, out := k.limits[0].WithName("in"), k.limits[0].WithName("out")
 	r := and(k.under(in).request(10), k.other().under(in, out).request(20), k.other().under(out).request(30))
@@ -377,7 +376,7 @@ func severalClaims(k *tester, hold time.Duration) {
 	k.wantSettled(d, stint.Amendment{Costs: stint.Costs{"in": 7, "out": 15}}, 22)
 }
 
-// quantities is a request that counts requests, input and output.
+// quantities returns a request that counts requests, input and output.
 func (k *tester) quantities(hold time.Duration, in, out int64) stint.Request {
 	r := k.request(1)
 	r.Hold = hold
@@ -386,7 +385,7 @@ func (k *tester) quantities(hold time.Duration, in, out int64) stint.Request {
 	return r
 }
 
-// hold takes with a hold, and fails if it is denied.
+// hold takes with a hold, and fails if the request is denied.
 func (k *tester) hold(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -394,7 +393,7 @@ func (k *tester) hold(cost int64) stint.Decision {
 	return k.mustDecide(r)
 }
 
-// wantHeld checks how much of the first limit is held.
+// wantHeld checks the number of held units of the first limit.
 func (k *tester) wantHeld(want int64) {
 	k.Helper()
 	inspector := inspectorOf(k.Context(), k.Store)

@@ -8,21 +8,21 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// withID is a request of one unit that names itself.
+// withID returns a request of one unit with an id.
 func (k *tester) withID(id string) stint.Request {
 	r := k.request(1)
 	r.ID = id
 	return r
 }
 
-// withIDFor is one whose id lives for so long.
+// withIDFor returns a request of one unit with an id that lives for the given time.
 func (k *tester) withIDFor(id string, life time.Duration) stint.Request {
 	r := k.withID(id)
 	r.IDLife = life
 	return r
 }
 
-// moment is the resolution of a request id's time: a repeat in the same moment is told to wait for
+// moment is the resolution of a request id's time: a repeat in the same moment has to wait until
 // its end.
 const moment = 16 * us
 
@@ -51,7 +51,7 @@ var requestIDs = []check{
 		if !seen.Repeat || seen.Charge.Data().ID != first.Charge.Data().ID {
 			k.Errorf("peek: repeat is %v, charge %+v", seen.Repeat, seen.Charge)
 		}
-		k.wantApplied(k.settle(seen, 0), true) // which is not so if a request was repeated
+		k.wantApplied(k.settle(seen, 0), true) // this would fail if a request had been repeated
 		k.wantRepeat(k.decide(look), false)
 	}),
 	exact("a repeat is allowed by a limit that is used up", limits{stint.PerHour(1)}, func(k *tester) {
@@ -88,7 +88,7 @@ var requestIDs = []check{
 		again := k.decide(k.withID("x"))
 		k.wantUsed(again, 1)
 		k.wantRepeat(again, false)
-		k.wantApplied(k.settle(again, 3), true) // settling to something does not
+		k.wantApplied(k.settle(again, 3), true) // settling to more than 0 does not forget the id
 		k.wantRepeat(k.after(moment).decide(k.withID("x")), true)
 	}),
 	exact("a reset forgets the ids", limits{stint.PerHour(10)}, func(k *tester) {
@@ -267,7 +267,7 @@ var requestIDs = []check{
 	}),
 }
 
-// wantSame wants two decisions to have the same charge.
+// wantSame checks that two decisions have the same charge.
 func (k *tester) wantSame(got, want stint.Decision) {
 	k.Helper()
 	g, w := got.Charge.Data(), want.Charge.Data()

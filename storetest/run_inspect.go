@@ -13,19 +13,19 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// inspectorOf returns a store as an inspector, or nil if it is none.
+// inspectorOf returns a store as an inspector, or nil if it is not one.
 func inspectorOf(ctx context.Context, store stint.Store) driver.Inspector {
 	inspector, ok := store.(driver.Inspector)
 	if !ok {
 		return nil
 	}
 	if _, err := inspector.Inspect(ctx, stint.Claim{Subject: "anybody"}); errors.Is(err, errors.ErrUnsupported) {
-		return nil // it wraps one that is none
+		return nil // it wraps a store that is not an inspector
 	}
 	return inspector
 }
 
-// inspector returns the store as an inspector, and skips the test if it is none.
+// inspector returns the store as an inspector, and skips the test if it is not one.
 func (k *tester) inspector() driver.Inspector {
 	k.Helper()
 	inspector := inspectorOf(k.Context(), k.Store)
@@ -35,7 +35,7 @@ func (k *tester) inspector() driver.Inspector {
 	return inspector
 }
 
-// inspect shows a subject, and wants the usages that a look has.
+// inspect inspects a subject, and checks that the usages equal those of a peek.
 func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	k.Helper()
 	shown, err := k.inspector().Inspect(k.Context(), c)
@@ -54,7 +54,7 @@ func (k *tester) inspect(c stint.Claim) driver.Inspection {
 	return shown
 }
 
-// window is what is seen of the first of the limits.
+// window returns the inspection of the first limit.
 func (k *tester) window() driver.Window {
 	k.Helper()
 	return k.inspect(k.request(0).Claims[0]).Windows[0]
@@ -237,7 +237,7 @@ var inspecting = []check{
 		k.strike(p)
 		k.after(6 * s).strike(p)
 		want("none level 0 strikes 2")
-		k.pass(4 * s) // the first is out of the ten seconds
+		k.pass(4 * s) // the first has left the ten seconds
 		want("none level 0 strikes 1")
 		k.strike(p)
 		k.strike(p)
@@ -328,7 +328,7 @@ var inspecting = []check{
 		}
 		want()
 		k.ban(time.Hour)
-		want() // which is in no scope
+		want() // a ban is in no scope
 		k.unban()
 		odd := "{a}: \x00\xff%*~/é"
 		for i, scope := range []string{"item:2", odd, "seen", "~"} {

@@ -8,14 +8,15 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// lateRequest charges what was used some time ago, and meters have refilled for some time.
+// lateRequest returns a request that charges units which were used age ago, and which meters have
+// refilled for some time.
 func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Request {
 	r := driver.WithTerms(k.request(cost), driver.Terms{Age: age, Refilled: refilled})
 	r.Mode = driver.ModeForce
 	return r
 }
 
-// late makes a lateRequest, and wants it to be charged as of then.
+// late makes a lateRequest, and checks that it is charged as of that time.
 func (k *tester) late(cost int64, age, refilled time.Duration) stint.Decision {
 	k.Helper()
 	now := k.Clock.micros()
@@ -26,7 +27,7 @@ func (k *tester) late(cost int64, age, refilled time.Duration) stint.Decision {
 	return d
 }
 
-// lateCharges is what holds for forced charges of what was used some time ago.
+// lateCharges are checks of forced charges for units that were used some time ago.
 var lateCharges = []check{
 	clocked("exact entries count from when they were used", limits{stint.PerSecond(3)}, func(k *tester) {
 		k.mustTake(1)
@@ -51,7 +52,7 @@ var lateCharges = []check{
 		k.pass(slice - time.Duration(k.Clock.micros())*us%slice + 3*ms)
 		d := k.late(2, 500*ms, 0)
 		k.wantUsed(d, 2)
-		left := 501 * ms // 500 ms are 62 slices and a half: it ends 4 ms after that
+		left := 501 * ms // 500 ms are 62 and a half slices: the slice ends 4 ms later
 		wantSame(k, d, "reset", d.States()[0].ResetAfter, left)
 		k.wantUsed(k.late(3, s, 0), 5)
 		k.wantUsed(k.late(7, s+4*ms, 0), 5)

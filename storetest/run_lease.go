@@ -6,13 +6,13 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// leasable is a limit of 10 of every algorithm that can be leased.
+// leasable returns a limit of 10 for every algorithm that can be leased.
 func leasable() []stint.Limit {
 	all := windowed()
 	return []stint.Limit{all[0], all[1], all[4]}
 }
 
-// fit takes as much of a cost as there is room for.
+// fit takes as many units of a cost as there is room for.
 func (k *tester) fit(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -20,7 +20,7 @@ func (k *tester) fit(cost int64) stint.Decision {
 	return k.decide(r)
 }
 
-// lease takes as much of a cost as there is room for, to be used for a time.
+// lease takes as many units of a cost as there is room for, for use during some time.
 func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -28,7 +28,7 @@ func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 	return k.decide(r)
 }
 
-// wantCharged wants a decision allowed, and its charge to be of a cost.
+// wantCharged checks that a decision is allowed and that its charge has a cost.
 func (k *tester) wantCharged(d stint.Decision, cost int64) {
 	k.Helper()
 	k.wantAllowed(d, true)
@@ -43,7 +43,7 @@ func (k *tester) wantCharged(d stint.Decision, cost int64) {
 	}
 }
 
-// wantUncharged wants a decision denied without a charge.
+// wantUncharged checks that a decision is denied without a charge.
 func (k *tester) wantUncharged(d stint.Decision) {
 	k.Helper()
 	k.wantAllowed(d, false)
@@ -52,7 +52,7 @@ func (k *tester) wantUncharged(d stint.Decision) {
 	}
 }
 
-// toFull moves the clock to where the next fixed window begins.
+// toFull moves the clock to the beginning of the next fixed window.
 func (k *tester) toFull(window time.Duration) {
 	k.Clock.Advance(k.Clock.Now().Truncate(window).Add(window).Sub(k.Clock.Now()))
 }
@@ -108,7 +108,7 @@ var leases = []check{
 	clocked("booked units are not left for a fitted cost", limits{stint.PerSecond(10)}, func(k *tester) {
 		k.mustTake(6)
 		k.wantRetry(k.reserve(5, 0), s)
-		k.wantUsed(k.fit(4), 12) // 11 are used: it is one unit, which has room now
+		k.wantUsed(k.fit(4), 12) // 11 are used: the cost is one unit, which has room now
 		k.wantCharged(k.fit(4), 1)
 	}),
 	exact("what was fitted is given back as charged", windowed(), func(k *tester) {
@@ -210,7 +210,7 @@ var leases = []check{
 		early, late := k.lease(4, s), k.lease(6, s)
 		k.wantApplied(k.after(2*s-us).settle(early, 1), true)
 		k.wantUsed(k.mustTake(3), 10)
-		k.wantApplied(k.after(us).settle(late, 0), false) // counts no more
+		k.wantApplied(k.after(us).settle(late, 0), false) // no longer counts
 		k.wantUsed(k.peek(1), 3)
 	}),
 	exact("a lease may be settled upwards", leasable(), func(k *tester) {
@@ -228,7 +228,7 @@ var leases = []check{
 		if a, b := d.States()[0].RetryAfter, d.States()[1].RetryAfter; a != 300*ms || b != 0 {
 			k.Errorf("the limits say retry-after %v and %v, want 300ms and 0", a, b)
 		}
-		both.mustTake(1) // now is not during
+		both.mustTake(1) // there is room now, but not during a lease
 		k.wantApplied(k.settle(booked, 0), true)
 		k.Clock.Advance(s)
 		k.wantCharged(both.lease(9, 300*ms), 4)
@@ -289,7 +289,7 @@ var leases = []check{
 			name        string
 			limits      []stint.Limit
 			change      func(r *stint.Request)
-			fits, lease bool // whether the request is one with Fit, and with Lease
+			fits, lease bool // whether the request has Fit, and whether it has Lease
 		}{
 			{"one log", []stint.Limit{hour}, func(*stint.Request) {}, true, true},
 			{"a bucket beside it", []stint.Limit{hour, bucket}, func(*stint.Request) {}, true, false},

@@ -8,10 +8,11 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// grace is how long after its instant a booking under a limit per second, or longer, may be used.
+// grace is how long after its instant a booking under a limit with a window of a second or more may
+// be used.
 const grace = 20 * ms
 
-// tentative makes a booking that is asked about again before it is used.
+// tentative makes a booking that its caller asks about again before using it.
 func (k *tester) tentative(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -119,8 +120,8 @@ var reservations = []check{
 			waiters = append(waiters, d)
 		}
 		k.wantApplied(k.settle(waiters[1], 0), true)
-		k.wantRetry(k.move(waiters[3]), 4*s+3*grace) // nobody overtakes the one before
-		k.wantRetry(k.move(waiters[0]), s)           // who is the first stays so
+		k.wantRetry(k.move(waiters[3]), 4*s+3*grace) // it does not overtake the one before
+		k.wantRetry(k.move(waiters[0]), s)           // the first one stays first
 		second := k.move(waiters[2])
 		k.wantRetry(second, 2*s+grace)
 		k.wantUsed(second, 1)
@@ -184,7 +185,7 @@ var reservations = []check{
 			stint.Request{Claims: []stint.Claim{booked.Charge.Claims()[0]}, Mode: stint.ModeReserve, MaxWait: us},
 			driver.Terms{Booked: booked.Charge.Data()},
 		)
-		k.wantRetry(k.decide(r), 600*ms) // has what it has, however short it would wait
+		k.wantRetry(k.decide(r), 600*ms) // it keeps its booking, however short its longest wait
 		k.wantApplied(k.settle(k.move(booked), 0), true)
 		k.wantUsed(k.peek(1), 2)
 	}),
@@ -220,7 +221,7 @@ var reservations = []check{
 		if used.Charge.Data().At != k.Clock.micros() {
 			k.Errorf("charged at %d, want now", used.Charge.Data().At)
 		}
-		k.Clock.Advance(970 * ms) // the second has come, and the first is in its window
+		k.Clock.Advance(970 * ms) // the second is due, and the first is in its window
 		second = k.tentatively(second)
 		k.wantRetry(second, 30*ms)
 		k.wantRetry(k.peek(1), s+30*ms)
@@ -250,7 +251,7 @@ var reservations = []check{
 		first, firm := k.tentative(1), k.reserve(1, 0)
 		k.wantRetry(firm, 2*s)
 		k.Clock.Advance(s + us)
-		d := k.tentatively(first) // one that is late goes behind it
+		d := k.tentatively(first) // a late one goes behind it
 		k.wantRetry(d, 2*s+grace-us)
 		k.Clock.Advance(s)
 		k.wantUsed(k.peek(1), 2)
@@ -290,7 +291,7 @@ var reservations = []check{
 			}
 		}
 		d := k.mustDeny(1)
-		k.wantRetry(d, 3*s+2*grace) // nobody overtakes
+		k.wantRetry(d, 3*s+2*grace) // it does not overtake
 		k.wantUsed(d, 6)
 		k.wantUsed(k.after(s).peek(1), 4)
 	}),
@@ -361,8 +362,8 @@ var reservations = []check{
 		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
 	clocked("bookings of the dead come free", limits{stint.PerSecond(2)}, func(k *tester) {
-		// F24b: nobody uses or cancels these. Others wait at most the longest wait and a window for
-		// them.
+		// F24b: these are neither used nor canceled. Others wait for them at most the longest wait
+		// plus a window.
 		const longest = 2 * s
 		for k.reserve(1, longest).Allowed {
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// scenario is one limit and what happens under it, line by line.
+// scenario is one limit and a sequence of takes under it, one per line.
 type scenario struct {
 	name  string
 	limit stint.Limit
 	lines []line
 }
 
-// line takes cost units some time after the line before it.
+// line takes cost units some time after the previous line.
 type line struct {
 	after   time.Duration
 	cost    int64
@@ -31,7 +31,7 @@ const (
 	ok = true
 )
 
-// The clock stands at a full minute when a scenario begins.
+// The clock is at a full minute when a scenario begins.
 var scenarios = []scenario{
 	{"sliding", stint.PerSecond(3), []line{
 		{0, 1, ok, 1, s, 0},
@@ -88,7 +88,7 @@ var scenarios = []scenario{
 	{"bucket that refills thirds of a token", stint.TokenBucket(1, 3, s), []line{
 		{0, 1, ok, 1, 333334 * us, 0},
 		{333333 * us, 1, no, 1, us, us},
-		{us, 1, ok, 1, 333334 * us, 0}, // a fraction too full is not given away
+		{us, 1, ok, 1, 333334 * us, 0}, // the refill beyond a full bucket is not carried over
 		{333334 * us, 1, ok, 1, 333334 * us, 0},
 	}},
 	{"concurrency", stint.AtOnce(2, s), []line{

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// part is a decision with a part of its charge.
+// part returns a decision with a part of its charge.
 func part(d stint.Decision, claims ...int) stint.Decision {
 	d.Charge = d.Charge.Part(claims...)
 	return d
@@ -31,7 +31,7 @@ var settlements = []check{
 		fallback, leased := d, d
 		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, 1
 		for _, strange := range []stint.Decision{fallback, leased} {
-			// else a store of that kind
+			// otherwise the store itself makes such charges
 			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback ||
 				strange.Charge.Data().Leased != d.Charge.Data().Leased {
 				k.wantApplied(k.settle(strange, 0), false)
@@ -83,7 +83,7 @@ var settlements = []check{
 			k.wantSettled(d, stint.Amendment{Cost: x.cost, MaxDebt: x.maxDebt}, x.want)
 			k.wantUsed(k.peek(1), x.want)
 		}
-		k = k.other() // in debt already: each settlement may add its own
+		k = k.other() // already in debt: each settlement may add its own debt
 		a, b := k.mustTake(5), k.mustTake(5)
 		k.wantSettled(a, stint.Amendment{Cost: 100, MaxDebt: 3}, 8)
 		k.wantSettled(b, stint.Amendment{Cost: 100, MaxDebt: 2}, 7)
@@ -119,14 +119,14 @@ var settlements = []check{
 		d := under.mustTake(5)
 		under.after(2*s).wantSettled(d, stint.Amendment{Cost: 9}, 9)
 		k.wantUsed(under.peek(1), 0, 9)
-		k.wantUsed(under.after(58*s).peek(1), 0, 0) // in the minute it counts from when it was charged
+		k.wantUsed(under.after(58*s).peek(1), 0, 0) // in the minute it counts from the time of the charge
 	}),
 	clocked("a bucket gives back no more than has not been refilled",
 		limits{stint.TokenBucket(10, 10, s)}, func(k *tester) {
 			d := k.mustTake(6)
 			k.mustTake(4)
 			k.wantUsed(k.after(200*ms).peek(1), 8)
-			k.wantApplied(k.settle(d, 0), true) // two of the six came back by themselves
+			k.wantApplied(k.settle(d, 0), true) // two of the six were refilled
 			k.wantUsed(k.peek(1), 4)
 		}),
 	clocked("a refund takes nothing from others", limits{stint.PerSecond(2)}, func(k *tester) {
@@ -167,7 +167,7 @@ var settlements = []check{
 		for _, d := range taken[1:] {
 			k.wantApplied(k.settle(d, 1), true)
 		}
-		k.wantApplied(k.settle(taken[0], 1), true) // the first time, however late
+		k.wantApplied(k.settle(taken[0], 1), true) // the first settlement applies, however late
 		for _, d := range taken[2:] {
 			k.wantApplied(k.settle(d, 1), false)
 		}
@@ -202,12 +202,12 @@ var settlements = []check{
 		k.pass(moment)
 		look := r
 		look.Mode = stint.ModePeek
-		k.decide(look) // a look is no repeat
+		k.decide(look) // a peek is not a repeat
 		k.wantRepeat(k.decide(r), true)
 		k.wantApplied(k.settle(first, 0), false)
 		k.wantRepeat(k.decide(r), true)
 		k.wantUsed(k.peek(1), 1)
-		k.pass(time.Minute) // nobody can repeat it any more
+		k.pass(time.Minute) // it can no longer be repeated
 		k.wantApplied(k.settle(first, 0), true)
 		k.wantUsed(k.peek(1), 0)
 	}),
@@ -281,7 +281,7 @@ var settlements = []check{
 		want(2, 3, 1)
 		k.wantApplied(k.settle(part(whole, 2), 0), false)
 		want(2, 3, 1)
-		k.wantApplied(k.settle(part(whole, 2, 1), 7), true) // what was settled is not again
+		k.wantApplied(k.settle(part(whole, 2, 1), 7), true) // a settled claim is not settled again
 		want(2, 7, 1)
 		k.wantApplied(k.settle(whole, 0), true)
 		want(0, 7, 1)
@@ -294,7 +294,7 @@ var settlements = []check{
 		k.wantApplied(k.settle(part(whole, 1), 0), true)
 		k.pass(moment)
 		look := r
-		look.Mode = stint.ModePeek // a refund of what was repeated is refused
+		look.Mode = stint.ModePeek // a refund of a repeated request is refused
 		k.wantRepeat(k.decide(look), true)
 		k.wantApplied(k.settle(part(whole, 0), 0), true)
 		k.wantRepeat(k.decide(r), false)

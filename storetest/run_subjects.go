@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/eventually"
 )
 
-// hostile are subjects and scopes that a careless key would confuse. F11.
+// hostile are subjects and scopes that carelessly built keys would confuse. F11.
 var hostile = [][2]string{
 	{"a", ""}, {"a:", ""}, {"a", ":"}, {":a", ""}, {"a:b", "c"}, {"a", "b:c"}, {"a:b:c", ""}, {"a:b", ":c"},
 	{"{x}", ""}, {"x", ""}, {"{x", ""}, {"x}", ""}, {"}x{", ""}, {"{}", ""}, {"{", "x}"}, {"x", "{x}"},
@@ -148,7 +148,7 @@ var subjects = []check{
 		}
 		k.decide(r)
 		k.wantRetry(k.decide(r), 3*s)
-		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 4*s+grace) // behind those who wait
+		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 4*s+grace) // behind the waiting requests
 		k.after(s).as(a, stint.PerSecond(1)).mustTake(1)
 		k.Clock.Advance(s + us)
 		k.wantRetry(k.as(a, stint.PerSecond(1)).take(1), 2*s+grace-us) // the window up to the booking at 3 s has begun

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/internal/oracle"
 )
 
-// retryLimits are of every kind, over a window that no slice divides.
+// retryLimits are limits of every kind, with a window that no slice divides.
 var retryLimits = limits{
 	stint.Per(7, odd), stint.Per(500, odd), stint.Per(3, odd).WithBurst(4), stint.Per(200, odd).WithBurst(2),
 	fixed(6, odd), stint.TokenBucket(11, 3, odd), stint.TokenBucket(4, 7, odd), stint.AtOnce(3, odd),
@@ -16,8 +16,8 @@ var retryLimits = limits{
 
 const odd = 1000003 * us
 
-// retryHonesty fills a limit at random, and wants a denial one microsecond before the announced
-// instant and an admission at it.
+// retryHonesty fills a limit at random, and checks that a request is denied one microsecond before
+// the announced instant and admitted at that instant.
 func retryHonesty(k *tester) {
 	denials := 0
 	for range 100 {
@@ -47,7 +47,7 @@ var comebackLimits = limits{
 	fixed(2, 50*ms),
 }
 
-// roomComesBack needs no clock: it waits for as long as the store says.
+// roomComesBack needs no clock: it waits as long as the store tells it to.
 func roomComesBack(k *tester) {
 	admitted := 0
 	for range 3 * k.limit().Capacity() {
@@ -66,7 +66,7 @@ func roomComesBack(k *tester) {
 	}
 }
 
-// neverOver holds random load against the true log of events.
+// neverOver checks random load against the true log of events.
 func neverOver(k *tester) {
 	truth := oracle.NewTruth()
 	truth.AnyDelay = k.NeverOver

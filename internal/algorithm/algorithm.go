@@ -1,17 +1,18 @@
-// Package algorithm is for stores in Go: the rules of docs/rules.md as pure code, with no clock, no
-// lock and no I/O. Times are microseconds since the Unix epoch. A new algorithm is written three
-// times, from a new section of docs/rules.md: here, in redisstore/lua, and, slow and simple, in
-// internal/oracle. Its name and its bounds are in the root package, and package resilience decides
-// what one process may grant of it while the store is down.
+// Package algorithm implements the rules of docs/rules.md for stores in Go, as pure code without
+// clocks, locks or I/O. Times are microseconds since the Unix epoch. A new algorithm is written
+// three times, from a new section of docs/rules.md: here, in redisstore/lua, and, slow and simple,
+// in internal/oracle. The root package has its name and bounds, and package resilience decides what
+// one process may grant of it while the store is down.
 //
 // A [Count] is the state of one limit: a log, a meter or both, and bookings; or the holders of
-// places, under a concurrency limit.
+// places of a concurrency limit.
 //
-// A [View] is a count as the rules see it at one instant. Opening and asking it writes nothing.
-// Charging, leasing, booking, settling and giving back write the opened count and the change.
+// A [View] is a count at one instant, according to the rules. Opening and querying a view writes
+// nothing. Charging, leasing, booking, settling and giving back write the opened count and the
+// change.
 //
-// Counts that share a clock make up a state. Its owner knows when it was last written, and calls
-// [Count.StepBack] on all of them when the clock has stepped back since.
+// Counts that share a clock make up a state. The owner of the state knows when it was last written,
+// and calls [Count.StepBack] on all of its counts if the clock has stepped back since.
 package algorithm
 
 import (
@@ -26,41 +27,43 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant bounds computations with instants; those past MaxUnits never come. Only a meter in
-	// debt gets near it.
+	// MaxInstant bounds computations with instants; those past MaxUnits are never reached. Only a
+	// meter in debt gets near it.
 	MaxInstant = int64(1) << 60
-	// Never is the instant that does not come.
+	// Never is an instant that is never reached.
 	Never = int64(math.MaxInt64)
 )
 
 // Params are derived from a limit.
 type Params struct {
-	// Cap is the capacity. most is, too, but -1 if that is 0: then nothing ever fits.
+	// Cap is the capacity. most is the same, except -1 if Cap is 0, because then nothing ever fits.
 	Cap, most int64
-	// Window is the limit's, in microseconds.
+	// Window is the limit's window in microseconds.
 	Window int64
 
-	// Places says that the limit is a concurrency limit: it has neither log nor meter, but holders.
+	// Places means that the limit is a concurrency limit: it has neither log nor meter, but
+	// holders.
 	Places bool
-	// log says that there is one. Its entries count for Span after their stamps; those in one Slice
-	// of time share a stamp, unless that is 0. The log needs at most bound
-	// entries while no other limit uses it and no subject is in debt.
+	// log means that the limit has a log. Its entries count for Span after their stamps; those in
+	// one Slice of time share a stamp, unless Slice is 0. The log needs at most bound entries while
+	// no other limit uses it and no subject is in debt.
 	log         bool
 	Span, Slice int64
 	bound       int
 
 	// unit is the weight of one unit of cost, 0 without a meter. One tick gives back rate, 0 if Max
-	// is 0. full is the weight of the capacity, and refill how long a meter takes at most to
-	// give that back.
+	// is 0. full is the weight of the capacity, and refill is the longest time a meter takes to
+	// give it back.
 	unit, rate, tick int64
 	full, refill     int64
 
-	// calendar says where the slices of a calendar limit end, which its log has instead of Slice.
+	// calendar determines the ends of a calendar limit's slices, which its log has instead of
+	// Slice.
 	calendar *calendar.Calendar
 }
 
-// Of derives a limit's parameters. A limit that is not valid gets some, too: nothing panics, but
-// what it then means is undefined.
+// Of derives a limit's parameters. An invalid limit gets parameters, too: nothing panics, but their
+// meaning is undefined.
 func Of(l *stint.Limit) Params {
 	p := Params{
 		Cap:    min(max(l.Capacity(), 0), MaxUnits),
@@ -99,8 +102,8 @@ func Strikes(after int, within time.Duration) Params {
 		bound: min(max(after, 1), MaxEntries)}
 }
 
-// stamp is the instant until which, plus the span, a charge at t counts, unless the limit is a
-// calendar limit: see [View.stamp].
+// stamp returns the stamp of a charge at t: the charge counts until its stamp plus Span. For
+// calendar limits, see [View.stamp].
 func (p *Params) stamp(t int64) int64 {
 	if p.Slice == 0 {
 		return t
@@ -108,11 +111,11 @@ func (p *Params) stamp(t int64) int64 {
 	return t - t%p.Slice + p.Slice
 }
 
-// void reports that the limit has neither log nor meter: it is a concurrency limit, or a bucket
+// void reports whether the limit has neither log nor meter: it is a concurrency limit, or a bucket
 // with Max 0, which keeps nothing.
 func (p *Params) void() bool { return !p.log && p.unit == 0 }
 
-// ticks is the number of ticks of the meter until t.
+// ticks returns the number of ticks of the meter until t.
 func (p *Params) ticks(t int64) int64 {
 	if p.tick == 1 {
 		return t
@@ -120,10 +123,10 @@ func (p *Params) ticks(t int64) int64 {
 	return t / p.tick
 }
 
-// heaviest is more than any weight that a valid limit can count.
+// heaviest is above any weight that a valid limit can count.
 const heaviest = int64(1) << 60
 
-// weight is the weight of n units, at most heaviest.
+// weight returns the weight of n units, at most heaviest.
 func (p *Params) weight(n int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(p.unit))
 	if hi != 0 || lo > uint64(heaviest) {
@@ -132,7 +135,7 @@ func (p *Params) weight(n int64) int64 {
 	return int64(lo)
 }
 
-// given is the weight that the meter gives back from one instant to another, or heaviest.
+// given returns the weight that the meter gives back from one instant to another, at most heaviest.
 func (p *Params) given(from, to int64) int64 {
 	hi, lo := bits.Mul64(uint64(max(p.ticks(to)-p.ticks(from), 0)), uint64(p.rate))
 	if hi != 0 || lo > uint64(heaviest) {
@@ -141,7 +144,7 @@ func (p *Params) given(from, to int64) int64 {
 	return int64(lo)
 }
 
-// wait is in how long the meter gives back a weight at the latest.
+// wait returns the longest time the meter takes to give back a weight, at most MaxInstant.
 func (p *Params) wait(weight int64) int64 {
 	ticks := ceil(weight, p.rate)
 	if ticks > MaxInstant/p.tick {
@@ -150,10 +153,10 @@ func (p *Params) wait(weight int64) int64 {
 	return ticks * p.tick
 }
 
-// ceil is a / b, rounded up.
+// ceil returns a / b, rounded up.
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
-// instant is t, or Never if that is too far ahead to be counted exactly.
+// instant returns t, or Never if t is too far ahead to be represented exactly.
 func instant(t int64) int64 {
 	if t > MaxUnits {
 		return Never

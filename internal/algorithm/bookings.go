@@ -2,17 +2,17 @@ package algorithm
 
 import "slices"
 
-// booking is a charge that lies ahead: n units that may be used from at until end, and count from
-// at on as if they were charged at end.
+// booking is a future charge: n units that may be used from at until end, and count from at on as
+// if they were charged at end.
 type booking struct{ at, end, n int64 }
 
-// bookings are in order of time, and of their ends.
+// bookings are in order of their times, and of their ends.
 type bookings struct {
 	list []booking
 	sum  int64
 }
 
-// due is the number of bookings that have come.
+// due returns the number of bookings that are due.
 func due(list []booking, now int64) int {
 	i := 0
 	for i < len(list) && list[i].at <= now {
@@ -21,7 +21,7 @@ func due(list []booking, now int64) int {
 	return i
 }
 
-// drop forgets the first n.
+// drop removes the first n bookings.
 func (b *bookings) drop(n int) {
 	for _, x := range b.list[:n] {
 		b.sum -= x.n
@@ -29,7 +29,8 @@ func (b *bookings) drop(n int) {
 	b.list = slices.Delete(b.list, 0, n)
 }
 
-// add books after those that come no later, and with the last of them if that is for the same time.
+// add inserts a booking after those that are no later, or merges it with the last of them if that
+// is for the same time.
 func (b *bookings) add(x booking) {
 	b.sum += x.n
 	i := len(b.list)
@@ -43,12 +44,12 @@ func (b *bookings) add(x booking) {
 	b.list = slices.Insert(b.list, i, x)
 }
 
-// find returns the index of the booking that ends at an instant, -1 if there is none.
+// find returns the index of the booking that ends at an instant, or -1 if there is none.
 func find(list []booking, end int64) int {
 	return slices.IndexFunc(list, func(b booking) bool { return b.end == end })
 }
 
-// change adds delta to a booking, which goes if nothing is left of it.
+// change adds delta to a booking, and removes the booking if nothing is left.
 func (b *bookings) change(i int, delta int64) {
 	delta = max(delta, -b.list[i].n)
 	b.sum += delta
@@ -64,7 +65,7 @@ func (b *bookings) shift(back int64) {
 	}
 }
 
-// lastEnd is the latest end of bookings, 0 if there are none.
+// lastEnd returns the latest end of bookings, or 0 if there are none.
 func lastEnd(list []booking) int64 {
 	if len(list) == 0 {
 		return 0

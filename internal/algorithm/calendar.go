@@ -2,19 +2,19 @@ package algorithm
 
 import "github.com/stint-limiter/stint/internal/calendar"
 
-// periods are those of a calendar limit around the instant at which its count was opened: where the
-// one before, the one that runs and the next one end.
+// periods are the periods of a calendar limit around the instant at which its count was opened: the
+// ends of the previous, the current and the next period.
 type periods struct {
 	calendar.Ends
-	// noted says that the period that runs began when another one ended, and not where the calendar
-	// says: what was charged before must not be taken for a charge of this one. The log then keeps
-	// the end of the other one as its first entry, without units.
+	// noted means that the current period began at the end of another period, and not where the
+	// calendar has it: earlier charges must not be taken for charges of this period. The log then
+	// keeps the end of the other period as its first entry, without units.
 	noted bool
 }
 
-// openPeriods finds out which periods are around now. An entry that counts says when the one that
-// runs ends, for everybody: another calendar, of a process with other settings, other data about
-// time zones or another clock, decides only where there is none.
+// openPeriods finds the periods around now. An entry that counts determines the end of the current
+// period for all processes. The calendar of this process, which may have other settings, other time
+// zone data or another clock, decides only where there is no entry.
 func (v *View) openPeriods() {
 	v.periods = periods{Ends: v.p.calendar.Around(v.now)}
 	v.dropFarAhead()
@@ -46,8 +46,8 @@ func (v *View) openPeriods() {
 	}
 }
 
-// dropFarAhead corrects what a clock that was far ahead has left: units count until the period ends
-// that runs now, and bookings are forgotten.
+// dropFarAhead corrects counts after a clock that was far ahead: units count until the end of the
+// current period, and bookings are dropped.
 func (v *View) dropFarAhead() {
 	far := v.now + 2*v.p.Window
 	c := v.count
@@ -70,7 +70,7 @@ func (v *View) dropFarAhead() {
 	v.count = c
 }
 
-// begin is when the period begins that ends at an instant.
+// begin returns the beginning of the period that ends at an instant.
 func (p *periods) begin(end int64) int64 {
 	if end <= p.This {
 		return p.Last
@@ -78,7 +78,7 @@ func (p *periods) begin(end int64) int64 {
 	return p.This
 }
 
-// stamp is the instant until which, plus the span, a charge at t counts.
+// stamp returns the stamp of a charge at t: the charge counts until its stamp plus the span.
 func (v *View) stamp(t int64) int64 {
 	if v.p.calendar == nil {
 		return v.p.stamp(t)
@@ -95,8 +95,8 @@ func (v *View) stamp(t int64) int64 {
 	}
 }
 
-// Horizon is the instant before which bookings have to come, or Never: of a calendar it is known
-// when the next period ends, and no more.
+// Horizon returns the instant before which bookings must be, or Never. For a calendar limit, it is
+// the end of the next period: later ends are not known.
 func (v *View) Horizon() int64 {
 	if v.p.calendar == nil {
 		return Never

@@ -2,26 +2,26 @@ package algorithm
 
 import "slices"
 
-// The count of a concurrency limit has no entries: the words of its log are the holders of places,
+// The count of a concurrency limit has no entries. The words of its log are the holders of places,
 // two words each: the id of a charge, and when its place expires. They are in order of expiry,
-// because all are kept for one window. The log's word is noRetake.
+// because all places last for one window. The log's word is noRetake.
 
-// holders is the number of holders, the expired ones included.
+// holders returns the number of holders, including expired ones.
 func (c *Count) holders() int { return len(c.words) / 2 }
 
 func (c *Count) expiry(i int) int64 { return int64(c.words[2*i+1]) }
 
-// noRetake is a window after the last reset, 0 if there was none: until then no place from before
-// is taken back.
+// noRetake returns the last reset plus a window, or 0 if there was no reset. Until then, no place
+// from before the reset is taken back.
 func (c *Count) noRetake() int64 { return int64(c.word) }
 
-// Vacant reports that no place is held. The count may still be needed: see [Count.Dead].
+// Vacant reports whether no place is held. The count may still be needed: see [Count.Dead].
 func (c *Count) Vacant(now int64) bool {
 	n := c.holders()
 	return n == 0 || c.expiry(n-1) < now
 }
 
-// openPlaces counts the holders that have expired, and those that have not.
+// openPlaces counts the expired holders and the others.
 func (v *View) openPlaces() {
 	n := v.count.holders()
 	for v.expired < n && v.count.expiry(v.expired) <= v.now {
@@ -30,8 +30,8 @@ func (v *View) openPlaces() {
 	v.inWindow = int64(n - v.expired)
 }
 
-// ShortenPlaces writes that no holder keeps its place for longer than a window from now: one that
-// would took it before the clock stepped back.
+// ShortenPlaces shortens places to at most a window from now. Longer ones were taken before the
+// clock stepped back.
 func (v *View) ShortenPlaces() {
 	c, latest := v.count, v.now+v.p.Window
 	for i := c.holders() - 1; i >= 0 && c.expiry(i) > latest; i-- {
@@ -39,10 +39,10 @@ func (v *View) ShortenPlaces() {
 	}
 }
 
-// expiry is the instant at which the i-th holder loses its place.
+// expiry returns the instant at which the i-th holder loses its place.
 func (v *View) expiry(i int) int64 { return min(v.count.expiry(i), v.now+v.p.Window) }
 
-// placesReset is the time until the last holder expires.
+// placesReset returns the time until the last holder expires.
 func (v *View) placesReset() int64 {
 	if v.inWindow == 0 {
 		return 0
@@ -50,7 +50,7 @@ func (v *View) placesReset() int64 {
 	return v.expiry(v.count.holders()-1) - v.now
 }
 
-// placeRoom is the instant at which enough holders have expired for a cost.
+// placeRoom returns the instant at which enough holders have expired for a cost.
 func (v *View) placeRoom(cost int64) int64 {
 	over := v.inWindow + cost - v.p.Cap
 	if over <= 0 {
@@ -59,14 +59,15 @@ func (v *View) placeRoom(cost int64) int64 {
 	return v.expiry(v.expired + int(over) - 1)
 }
 
-// TakePlace gives a place to the holder named by a charge.
+// TakePlace gives a place to the holder with a charge id.
 func (v *View) TakePlace(id uint64) {
 	v.writePlaces()
 	v.count.words = append(v.count.words, id, uint64(v.now+v.p.Window))
 	v.inWindow++
 }
 
-// ExtendPlace lets a living holder keep its place for another window from now.
+// ExtendPlace extends the place of a holder to a window from now. It reports whether the holder had
+// a place.
 func (v *View) ExtendPlace(id uint64) bool {
 	if !v.ReleasePlace(id) {
 		return false
@@ -75,8 +76,8 @@ func (v *View) ExtendPlace(id uint64) bool {
 	return true
 }
 
-// RetakePlace gives a holder that no longer lives the place back that it was charged at an instant,
-// unless a reset came after that.
+// RetakePlace gives a former holder back the place that it was charged at an instant, unless a
+// reset followed. It reports whether it did.
 func (v *View) RetakePlace(id uint64, at int64) bool {
 	end := v.count.noRetake()
 	if reset := end - v.p.Window; end > 0 && reset <= v.now && v.now < end && at <= reset {
@@ -86,7 +87,7 @@ func (v *View) RetakePlace(id uint64, at int64) bool {
 	return true
 }
 
-// ReleasePlace takes a living holder's place away.
+// ReleasePlace removes the place of a holder. It reports whether the holder had a place.
 func (v *View) ReleasePlace(id uint64) bool {
 	for i := v.expired; i < v.count.holders(); i++ {
 		if v.count.words[2*i] == id {
@@ -100,7 +101,7 @@ func (v *View) ReleasePlace(id uint64) bool {
 	return false
 }
 
-// ClearPlaces takes all places away, in a reset.
+// ClearPlaces removes all places, for a reset.
 func (v *View) ClearPlaces() {
 	v.count.words, v.count.word = nil, uint64(v.now+v.p.Window)
 	v.expired, v.inWindow = 0, 0
@@ -113,8 +114,8 @@ func (v *View) writePlaces() {
 	v.expired = 0
 }
 
-// EachPlace calls f with the expiry of each holder in order, but only of the last ones if there are
-// more than most. It returns the number of the others.
+// EachPlace calls f with the expiry of each holder, in order. If there are more than most holders,
+// it calls f only for the last ones. It returns the number of the others.
 func (v *View) EachPlace(most int, f func(expiry int64)) (others int64) {
 	n := v.count.holders()
 	from := max(v.expired, n-most)

@@ -2,7 +2,7 @@ package algorithm
 
 import "slices"
 
-// Count is the state of one limit. The zero Count has used nothing.
+// Count is the state of one limit. The zero Count has no usage.
 type Count struct {
 	log
 	more *more
@@ -15,10 +15,10 @@ type more struct {
 	held held
 }
 
-// Booked reports whether places are booked.
+// Booked reports whether the count has bookings.
 func (c *Count) Booked() bool { return c.more != nil && len(c.more.list) > 0 }
 
-// extra returns the count's more, a new one if it had none.
+// extra returns the count's more. It creates it if there is none.
 func (c *Count) extra() *more {
 	if c.more == nil {
 		c.more = new(more)
@@ -26,7 +26,7 @@ func (c *Count) extra() *more {
 	return c.more
 }
 
-// tidy gives back room that is not needed.
+// tidy frees memory that is not needed.
 func (c *Count) tidy() {
 	if c.more == nil || len(c.more.list) > 0 || len(c.more.held.units) > 0 {
 		return
@@ -37,7 +37,8 @@ func (c *Count) tidy() {
 	}
 }
 
-// StepBack follows a clock that stepped back to now. The periods of a calendar end when they do.
+// StepBack moves the count back with a clock that stepped back to now. Periods of a calendar do not
+// move.
 func (c *Count) StepBack(back, now int64) {
 	if c.calendar {
 		return
@@ -49,7 +50,7 @@ func (c *Count) StepBack(back, now int64) {
 	}
 }
 
-// Clone returns a copy that shares nothing, with room for one more booking.
+// Clone returns a deep copy with room for one more booking.
 func (c *Count) Clone() *Count {
 	d := *c
 	d.words = append([]uint64(nil), c.words...)
@@ -62,14 +63,14 @@ func (c *Count) Clone() *Count {
 	return &d
 }
 
-// CopyMeter gives the count the meter of another, if that has one.
+// CopyMeter copies the meter of another count, if that has one.
 func (c *Count) CopyMeter(from *Count) {
 	if from.more != nil {
 		c.extra().meter = from.more.meter
 	}
 }
 
-// Bytes is the memory that the count holds beside itself.
+// Bytes returns the memory that the count uses in addition to the struct.
 func (c *Count) Bytes() int {
 	n := 8 * cap(c.words)
 	if c.more != nil {
@@ -78,7 +79,7 @@ func (c *Count) Bytes() int {
 	return n
 }
 
-// Dead reports that forgetting the count changes no later answer, given that it was last written
+// Dead reports whether forgetting the count changes no later answer, given that it was last written
 // under p, and not after now.
 func (c *Count) Dead(p *Params, now int64) bool {
 	if p.Places {

@@ -1,6 +1,6 @@
 package algorithm
 
-// Fits reports whether there is room for a cost now, and for every booking after it. Under a
+// Fits reports whether there is room for a cost now and then still for every booking. Under a
 // concurrency limit the cost is 1, or 0 to look.
 func (v *View) Fits(cost int64) bool {
 	return v.inWindow+v.held.total+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
@@ -15,8 +15,8 @@ func (v *View) moreFits(cost int64) bool {
 	return len(v.ahead) == 0 || (!p.log || v.logFits(cost)) && (p.unit == 0 || v.meterFits(cost))
 }
 
-// logFits reports whether a cost that is charged now leaves room in the log for the bookings within
-// its window.
+// logFits reports whether a cost charged now leaves room in the log for the bookings within its
+// window.
 func (v *View) logFits(cost int64) bool {
 	p, used, k, leaving, held := v.p, v.inWindow+v.held.total, v.expired, v.ahead, v.held.units
 	stamp := v.stamp(v.now)
@@ -48,7 +48,7 @@ func (v *View) logFits(cost int64) bool {
 	return true
 }
 
-// meterFits reports whether a cost that is charged now leaves room in the meter for every booking.
+// meterFits reports whether a cost charged now leaves room in the meter for every booking.
 func (v *View) meterFits(cost int64) bool {
 	p, m := v.p, v.meter
 	m.level += p.weight(cost)
@@ -64,8 +64,8 @@ func (v *View) meterFits(cost int64) bool {
 	return true
 }
 
-// Earliest is the first instant, not before from, at which there is room for a cost, or Never. No
-// booking comes after from.
+// Earliest returns the first instant, not before from, at which there is room for a cost, or Never.
+// There must be no booking after from.
 func (v *View) Earliest(from, cost int64) int64 {
 	p := v.p
 	if p.Cap == 0 || cost > p.Cap {
@@ -85,7 +85,7 @@ func (v *View) Earliest(from, cost int64) int64 {
 	return instant(t)
 }
 
-// logRoom is the instant at which enough has left the window for a cost.
+// logRoom returns the instant at which enough units have left the window for a cost.
 func (v *View) logRoom(cost int64) (t int64) {
 	over, k := v.inWindow+v.booked+v.held.total+cost-v.p.Cap, v.expired
 	if over <= 0 {
@@ -120,8 +120,8 @@ func (v *View) logRoom(cost int64) (t int64) {
 	return t
 }
 
-// Only ignores the bookings that do not come before an instant, in what is asked from now on. With
-// Never, none is ignored.
+// Only makes later queries of the view ignore bookings that are not before an instant. With Never,
+// they ignore none.
 func (v *View) Only(before int64) {
 	v.ahead, v.booked = nil, 0
 	if v.count.more == nil || v.p.void() {
@@ -134,8 +134,8 @@ func (v *View) Only(before int64) {
 	}
 }
 
-// Firm ignores the bookings that their owners ask about again before they use them, in what is
-// asked from now on: they have no grace.
+// Firm makes later queries of the view ignore bookings without a grace: their owners ask about them
+// again before they use them.
 func (v *View) Firm() {
 	list := v.ahead
 	v.ahead, v.booked = nil, 0
@@ -147,13 +147,14 @@ func (v *View) Firm() {
 	}
 }
 
-// HasCome reports whether the log has units that were booked until an instant, and count already.
+// HasCome reports whether the log has units of a booking that ends at an instant: the booking is
+// due and its units count.
 func (v *View) HasCome(end int64) bool {
 	stamp := v.stamp(end)
 	return v.p.log && stamp > v.now-v.p.Span && v.count.find(stamp) >= v.expired
 }
 
-// BookedAt returns when the booking that ends at an instant comes, 0 if there is none.
+// BookedAt returns the time of the booking that ends at an instant, or 0 if there is none.
 func (v *View) BookedAt(end int64) int64 {
 	if i := find(v.ahead, end); i >= 0 {
 		return v.ahead[i].at

@@ -7,12 +7,12 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// holdSlices is into how many slices the life of a hold is divided: those that expire in one slice
-// are held together, until its end.
+// holdSlices is the number of slices in the life of a hold. Holds that expire in one slice are held
+// together, until its end.
 const holdSlices = 64
 
-// Stock reports whether a limit holds the estimate of a request with a hold of some length, rather
-// than charging it at once.
+// Stock reports whether a limit holds the estimate of a request with a hold of the given length,
+// instead of charging it at once.
 func Stock(l *stint.Limit, hold int64) bool {
 	switch l.Algorithm {
 	case stint.AlgorithmBucket, stint.AlgorithmConcurrency:
@@ -22,7 +22,7 @@ func Stock(l *stint.Limit, hold int64) bool {
 	return rate == 0 && (l.HoldThrough || l.Window.Microseconds() > hold)
 }
 
-// Expiry is when a hold expires that begins or is extended at an instant.
+// Expiry returns when a hold that begins or is extended at an instant expires.
 func Expiry(at, hold int64) int64 {
 	slice := ceil(hold, holdSlices)
 	return ceil(at+hold, slice) * slice
@@ -31,16 +31,16 @@ func Expiry(at, hold int64) int64 {
 // heldUnits are units that are held until an instant.
 type heldUnits struct{ until, n int64 }
 
-// held are units in the order in which they expire.
+// held has held units in the order in which they expire.
 type held struct {
 	units []heldUnits
 	total int64
-	// charges says that what expires is charged then, as the limit said that held last.
+	// charges means that expired units are charged. The last Hold set it.
 	charges bool
 }
 
-// add holds n units until an instant. Of more than MaxEntries it merges the two that expire first,
-// at the later instant.
+// add holds n units until an instant. If there are more than MaxEntries entries, it merges the two
+// that expire first, at the later instant.
 func (h *held) add(until, n int64) {
 	if n <= 0 {
 		return
@@ -58,8 +58,8 @@ func (h *held) add(until, n int64) {
 	}
 }
 
-// remove takes n units off those that are held until an instant or later, the first of them first,
-// and what these do not have off the latest of the others.
+// remove removes n held units. It takes them from entries that expire at an instant or later, the
+// earliest first, and the remainder from the latest of the other entries.
 func (h *held) remove(until, n int64) {
 	n = min(n, h.total)
 	h.total -= n
@@ -73,7 +73,7 @@ func (h *held) remove(until, n int64) {
 	h.units = slices.DeleteFunc(h.units, func(u heldUnits) bool { return u.n == 0 })
 }
 
-// take takes up to n units and returns how many.
+// take removes up to n units and returns how many it removed.
 func (u *heldUnits) take(n int64) int64 {
 	n = min(n, u.n)
 	u.n -= n
@@ -90,7 +90,7 @@ func compareUntil(u heldUnits, until int64) int {
 	return 0
 }
 
-// openHeld drops what has expired from a copy, and charges it if the limit says so.
+// openHeld drops expired units from a copy, and charges them if held.charges is set.
 func (v *View) openHeld() {
 	h := &v.count.more.held
 	n, far := 0, v.now+storebounds.LongestHold
@@ -122,7 +122,7 @@ func (v *View) openHeld() {
 	v.showHeld()
 }
 
-// showHeld has the view count what is held.
+// showHeld makes the view count held units.
 func (v *View) showHeld() {
 	v.held = held{}
 	if m := v.count.more; m != nil {
@@ -130,11 +130,11 @@ func (v *View) showHeld() {
 	}
 }
 
-// Held is how many units are held.
+// Held returns the number of held units.
 func (v *View) Held() int64 { return v.held.total }
 
-// Hold holds units until an instant. If that has come, they have expired. Charges says whether what
-// expires is charged.
+// Hold holds units until an instant. If that is not in the future, they have expired. charges tells
+// whether expired units are charged.
 func (v *View) Hold(until, n int64, charges bool) {
 	m := v.write().extra()
 	if n > 0 {
@@ -152,7 +152,7 @@ func (v *View) Hold(until, n int64, charges bool) {
 	v.showHeld()
 }
 
-// Release takes units off those that are held until an instant.
+// Release releases units that are held until an instant.
 func (v *View) Release(until, n int64) {
 	if c := v.write(); c.more != nil {
 		c.more.held.remove(until, n)
@@ -161,8 +161,8 @@ func (v *View) Release(until, n int64) {
 	v.showHeld()
 }
 
-// ChargeMore charges units now, with a debt as for Settle, and returns how many it left out. The
-// count is written as it was opened even if there are none.
+// ChargeMore charges units now, with a debt as for Settle, and returns how many it did not charge.
+// It writes the opened count even if there are no units.
 func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 	if n <= 0 || v.p.void() {
 		v.write()
@@ -173,8 +173,9 @@ func (v *View) ChargeMore(n, debt int64) (dropped int64) {
 	return n - charged
 }
 
-// goes is when held units go, if they are not settled: when they expire. If they are charged then,
-// or may be charged at any time until then, which counts for bookings, it is a span later.
+// goes returns when held units stop counting if they are not settled: when they expire or, if they
+// are charged then, a span later. For bookings it is always a span later, because the units may be
+// charged at any time until they expire.
 func (v *View) goes(u *heldUnits, books bool) int64 {
 	if v.held.charges || books {
 		return v.stamp(u.until) + v.p.Span

@@ -1,6 +1,7 @@
 package algorithm
 
-// MaxEntries bounds the entries of a log. Limits with different slices leave fewer in one log.
+// MaxEntries bounds the entries of a log. Limits with different slices in one log leave fewer for
+// each.
 const MaxEntries = 250
 
 // log is a ring of entries in order of time. An entry is a stamp and the units that count until a
@@ -17,15 +18,15 @@ const MaxEntries = 250
 type log struct {
 	words []uint64 // the ring
 	word  uint64   // the only entry if there is no ring, else the newest stamp
-	sum   int64    // of the units of all entries
-	first uint8    // where in the ring the oldest entry is
+	sum   int64    // units of all entries
+	first uint8    // index of the oldest entry in the ring
 	n     uint8    // number of entries
 	wide  bool     // entries are two words
-	// calendar says that the entries end with periods of the calendar.
+	// calendar means that the entries end with periods of the calendar.
 	calendar bool
-	// Owner is for the owner of the count: nothing here reads it. These bytes would be padding, and
-	// elsewhere they would make what the memory store keeps of a subject 8 % larger, 104 bytes
-	// instead of 96.
+	// Owner is for the owner of the count: nothing here reads it. These bytes would otherwise be
+	// padding. Elsewhere they would enlarge the memory store's record of a subject by 8 %, from 96
+	// to 104 bytes.
 	Owner uint32
 }
 
@@ -37,7 +38,7 @@ func (l *log) size() int {
 	return max(len(l.words), 1)
 }
 
-// position is where in the ring the k-th oldest entry is.
+// position returns the index of the k-th oldest entry in the ring.
 func (l *log) position(k int) int {
 	i, size := int(l.first)+k, l.size()
 	if i >= size {
@@ -85,7 +86,7 @@ func (l *log) resize(size int, wide bool) {
 	if wide {
 		words *= 2
 	}
-	// By append they get the capacity that the allocator gives, which Bytes counts.
+	// append makes the capacity that of the allocation, which Bytes counts.
 	m := log{words: append([]uint64(nil), make([]uint64, words)...), n: l.n, wide: wide}
 	for k := range int(l.n) {
 		stamp, n := l.entry(k)
@@ -94,7 +95,7 @@ func (l *log) resize(size int, wide bool) {
 	l.words, l.word, l.first, l.wide = m.words, m.word, 0, wide
 }
 
-// oldest is the stamp of the oldest entry. There is one.
+// oldest returns the stamp of the oldest entry. There must be one.
 func (l *log) oldest() int64 {
 	if len(l.words) == 0 {
 		return int64(l.word) >> 8
@@ -105,7 +106,7 @@ func (l *log) oldest() int64 {
 	return int64(l.words[l.first]) >> 8
 }
 
-// newest is the stamp of the newest entry. There is one.
+// newest returns the stamp of the newest entry. There must be one.
 func (l *log) newest() int64 {
 	if len(l.words) == 0 {
 		return int64(l.word) >> 8
@@ -113,7 +114,7 @@ func (l *log) newest() int64 {
 	return int64(l.word)
 }
 
-// append adds n units at a stamp, which as a rule is not before the newest.
+// append adds n units at a stamp, which is usually not before the newest.
 func (l *log) append(p *Params, stamp, n int64) {
 	l.sum += n
 	if l.n > 0 {
@@ -141,7 +142,7 @@ func (l *log) add(n int64) {
 }
 
 // insert adds n units at a stamp before the newest. Few entries are later: leases, bookings that
-// are used early, and what a limit with longer slices has left.
+// are used early, and entries of a limit with longer slices.
 func (l *log) insert(p *Params, stamp, n int64) {
 	k := int(l.n) - 1
 	for k > 0 {
@@ -156,7 +157,7 @@ func (l *log) insert(p *Params, stamp, n int64) {
 		k--
 	}
 	if int(l.n) == MaxEntries && k < 2 {
-		// It would be one of the two oldest, which are merged at the later stamp.
+		// The new entry would be one of the two oldest, which are merged at the later stamp.
 		s, m := l.entry(0)
 		l.set(0, max(s, stamp), m+n)
 		return
@@ -172,7 +173,7 @@ func (l *log) insert(p *Params, stamp, n int64) {
 	l.set(k, stamp, n)
 }
 
-// grow makes sure that one more entry fits. It reports whether it merged the two oldest for that.
+// grow makes room for one more entry. It reports whether it merged the two oldest for that.
 func (l *log) grow(p *Params) (merged bool) {
 	size := l.size()
 	if int(l.n) < size {
@@ -183,7 +184,7 @@ func (l *log) grow(p *Params) (merged bool) {
 		return true
 	}
 	most := MaxEntries
-	if size < p.bound { // as a rule the limit needs no more
+	if size < p.bound { // the limit usually needs no more
 		most = p.bound
 	}
 	l.resize(max(1, min(2*size, most)), l.wide)
@@ -199,7 +200,7 @@ func (l *log) mergeOldest() {
 	l.n--
 }
 
-// dropOldest drops the k oldest entries, which have n units together.
+// dropOldest drops the k oldest entries, which have n units in total.
 func (l *log) dropOldest(k int, n int64) {
 	if k == int(l.n) {
 		l.first, l.n, l.sum = 0, 0, 0
@@ -229,7 +230,7 @@ func (l *log) remove(k int) {
 	}
 }
 
-// find returns which entry has units with a stamp, -1 if none has.
+// find returns the index of the entry that has a stamp and units, or -1 if there is none.
 func (l *log) find(stamp int64) int {
 	k := int(l.n) - 1
 	for ; k >= 0; k-- {

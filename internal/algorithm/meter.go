@@ -1,12 +1,12 @@
 package algorithm
 
-// meter is the level of a bucket, or of a sliding limit with a burst. It falls with time. The zero
-// meter is empty, and was never written.
+// meter is the level of a bucket, or of a sliding limit with a burst. The level falls with time.
+// The zero meter is empty, and was never written.
 type meter struct {
 	level int64 // weight, at most MaxUnits
 	at    int64
 	unit  int64 // the weight of one unit of cost
-	until int64 // when the meter is empty and no charge on it can be settled any more
+	until int64 // when the meter is empty and charges on it can no longer be settled
 }
 
 // convert makes the meter count in the units of p.
@@ -17,8 +17,8 @@ func (m *meter) convert(p *Params) {
 	m.unit = p.unit
 }
 
-// leak brings the meter up to t. If the clock stepped back it may be later than t: then a booking
-// that had come before lies before it.
+// leak brings the meter up to t. If the clock stepped back, m.at may be later than t; a booking
+// that was due before is then before m.at.
 func (m *meter) leak(p *Params, t int64) {
 	if t <= m.at {
 		return
@@ -29,13 +29,13 @@ func (m *meter) leak(p *Params, t int64) {
 	m.at = t
 }
 
-// pass brings the meter up to a booking and adds that.
+// pass brings the meter up to a booking and adds the booking.
 func (m *meter) pass(p *Params, b *booking) {
 	m.leak(p, b.at)
 	m.level = min(m.level+p.weight(b.n), MaxUnits)
 }
 
-// fallsTo is the instant at which the meter has fallen to a level.
+// fallsTo returns the instant at which the meter has fallen to a level.
 func (m *meter) fallsTo(p *Params, level int64) int64 {
 	if m.level <= level {
 		return m.at
@@ -43,7 +43,7 @@ func (m *meter) fallsTo(p *Params, level int64) int64 {
 	return p.ticks(m.at)*p.tick + p.wait(m.level-level)
 }
 
-// units is the level in units, rounded up.
+// units returns the level in units, rounded up.
 func (m *meter) units() int64 {
 	if m.level == 0 {
 		return 0
@@ -51,8 +51,8 @@ func (m *meter) units() int64 {
 	return ceil(m.level, m.unit)
 }
 
-// keep notes that a charge at an instant may be settled for as long as a full meter, or this one,
-// takes to become empty.
+// keep extends m.until: a charge at an instant may be settled for as long as a full meter, or this
+// one if it is fuller, takes to become empty.
 func (m *meter) keep(p *Params, at int64) {
 	needs := p.refill
 	if m.level > p.full {

@@ -8,10 +8,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Reach returns how much a subject under several limits can take at most in a window of the one at
-// i: its capacity, or what another of them lets through in that time. Of a bucket it is the most at
-// once, and more is the most that it adds in a window. What settlements and outages add is not
-// counted. Limits with other names may count something else: they do not matter.
+// Reach returns the most that a subject under several limits can take in a window of the limit at
+// i: its capacity, or less if another of the limits admits less in that time. For a bucket, most is
+// the most at once, and more is the most that it adds in a window. Additions by settlements and
+// outages do not count. Limits with other names may count something else, so Reach ignores them.
 func Reach(limits []stint.Limit, i int) (most, more int64) {
 	l := &limits[i]
 	p := Of(l)
@@ -33,10 +33,10 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 	return most, more
 }
 
-// Idle reports whether the limit at i has no effect: all that it would deny, another limit denies.
-// Of those with its name that skip does not exclude, it returns the one that allows the least, and
-// how much that is in a window of the idle one. Refunds, settlements and outages can still fill an
-// idle limit.
+// Idle reports whether the limit at i has no effect because another limit denies everything that it
+// would deny. It considers limits with the same name that skip does not exclude. Of those that make
+// it idle, it returns the one that admits the least, and how much that admits in a window of the
+// idle limit. Refunds, settlements and outages can still fill an idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)
@@ -51,9 +51,9 @@ func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int6
 	return by, most, ok
 }
 
-// bounds reports whether everything that m admits fits l, whose parameters are given. Leased says
-// that units may be taken ahead of need: they stand in a log at the end of their lease, but in a
-// meter from the beginning, which then bounds no log.
+// bounds reports whether everything that m admits fits l, whose parameters are p. leased means that
+// units may be taken ahead of need: a log has them at the end of their lease, but a meter from the
+// beginning, so then no meter bounds a log.
 func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	if l.Algorithm == stint.AlgorithmConcurrency || m.Algorithm == stint.AlgorithmConcurrency {
 		return false
@@ -62,7 +62,7 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 		return false
 	}
 	if p.log {
-		// A charge counts from the beginning of its slice until a span after the end of that.
+		// A charge counts from the beginning of its slice until a span after the end of the slice.
 		q, length := Of(m), p.Span+p.Slice
 		most := q.logged(length, max(p.Slice, 1))
 		if !leased {
@@ -75,7 +75,7 @@ func bounds(m, l *stint.Limit, p *Params, leased bool) bool {
 	return p.unit == 0 || slower(m, l, p)
 }
 
-// align is of what the windows of a limit begin at a multiple.
+// align returns a duration: the windows of the limit begin at its multiples.
 func (p *Params) align() int64 {
 	if p.log && p.Span == 0 && p.Slice > 0 {
 		return p.Slice
@@ -83,11 +83,12 @@ func (p *Params) align() int64 {
 	return 1
 }
 
-// maxGrace is how much later than its instant a booking may stand in a log, in microseconds.
+// maxGrace is the most by which the stamp of a booking in a log can be later than its instant, in
+// microseconds.
 const maxGrace = 20_000
 
-// slower reports whether m lets through no more at once than the meter of l holds, and no more
-// afterwards than that gives back. Meters that do not count every microsecond are left out.
+// slower reports whether m admits no more at once than the meter of l holds, and no more afterwards
+// than that meter gives back. It returns false for meters whose tick is not a microsecond.
 func slower(m, l *stint.Limit, p *Params) bool {
 	q := Of(m)
 	atOnce := q.Cap
@@ -102,11 +103,11 @@ func slower(m, l *stint.Limit, p *Params) bool {
 	return hiM < hiL || hiM == hiL && loM <= loL
 }
 
-// within is how much a limit lets through at most in a length of time that begins at a multiple of
+// within returns the most that a limit admits in a length of time that begins at a multiple of
 // align.
 func within(l *stint.Limit, length, align int64) int64 {
 	if l.Algorithm == stint.AlgorithmConcurrency {
-		return noBound // places can be given back at once
+		return noBound // places can be released at once
 	}
 	p := Of(l)
 	if p.Cap == 0 {
@@ -115,8 +116,8 @@ func within(l *stint.Limit, length, align int64) int64 {
 	return min(p.logged(length, align), p.metered(length))
 }
 
-// logged is what the log admits: its capacity at first, and again whenever the charges of the last
-// time count no more. The first time is best at the end of a slice.
+// logged returns the most that the log admits: its capacity first, and again whenever the last
+// charges no longer count. It assumes the worst case, first charges at the end of a slice.
 func (p *Params) logged(length, align int64) int64 {
 	if !p.log {
 		return noBound
@@ -135,7 +136,8 @@ func (p *Params) logged(length, align int64) int64 {
 	return times(p.Cap, max(rest, 0)/period+1)
 }
 
-// metered is what the meter admits: its capacity, and what it gives back until the end.
+// metered returns the most that the meter admits: its capacity, and the units that it gives back
+// until the end.
 func (p *Params) metered(length int64) int64 {
 	if p.unit == 0 {
 		return noBound
@@ -154,7 +156,7 @@ func (p *Params) metered(length int64) int64 {
 // noBound is more than any capacity.
 const noBound = int64(math.MaxInt64)
 
-// times is a · b, or noBound.
+// times returns a · b, or noBound if that is too large.
 func times(a, b int64) int64 {
 	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi == 0 && lo <= uint64(MaxUnits) {
 		return int64(lo)

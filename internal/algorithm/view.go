@@ -2,25 +2,25 @@ package algorithm
 
 // View is a count opened at one instant. The zero View is not usable.
 type View struct {
-	count  *Count // the opened one: the stored one, or a copy that is ahead of it
+	count  *Count // the opened count: the stored one, or a copy that is ahead of it
 	stored *Count
 	p      *Params
 	now    int64
 
 	expired    int   // how many of the oldest entries, or holders, no longer count
-	expiredSum int64 // of the units of these entries
-	inWindow   int64 // the sum of the units of the other entries, or the number of the other holders
-	most       int64 // what that may be at most; -1 if nothing ever fits
+	expiredSum int64 // units of these entries
+	inWindow   int64 // units of the other entries, or number of the other holders
+	most       int64 // maximum of inWindow; -1 if nothing ever fits
 	meter      meter // as of now
 	ahead      []booking
-	booked     int64   // the sum of their units
-	held       held    // until later than now
-	books      bool    // what is asked is for a booking; see goes
+	booked     int64   // units of ahead
+	held       held    // held until later than now
+	books      bool    // queries are for a booking; see goes
 	periods    periods // of a calendar limit
 }
 
 // Open brings a count up to date under p at now, without writing it. back is how far the clock has
-// stepped back, if that is not written yet.
+// stepped back, if the count was not moved back yet.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.stored, v.p, v.now = c, c, p, now
 	v.expired, v.expiredSum, v.inWindow, v.most = 0, 0, 0, p.most
@@ -60,8 +60,8 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 	}
 }
 
-// openMeter brings the meter up to now. That of a new burst begins with what is in the log, which
-// is nothing for a bucket.
+// openMeter brings the meter up to now. The meter of a new burst begins with the units in the log,
+// which a bucket does not have.
 func (v *View) openMeter() {
 	p, m := v.p, &v.meter
 	if m.unit == 0 {
@@ -72,7 +72,7 @@ func (v *View) openMeter() {
 	m.at = v.now
 }
 
-// openMore moves the bookings that have come to the log and the meter of a copy.
+// openMore moves due bookings to the log and the meter of a copy.
 func (v *View) openMore() {
 	p, m := v.p, v.count.more
 	if p.unit > 0 && m.unit > 0 {
@@ -118,24 +118,24 @@ func (v *View) countExpired() {
 	}
 }
 
-// Used is the usage now, all bookings and held units included.
+// Used returns the usage now, including all bookings and held units.
 func (v *View) Used() int64 {
 	return min(max(v.inWindow, v.meter.units())+v.booked+v.held.total, MaxUnits)
 }
 
-// Spare is the number of units that can be charged without room. Half of what can be counted is
-// left for later charges and bookings.
+// Spare returns the number of units that can be charged without room. It leaves half of MaxUnits
+// for later charges and bookings.
 func (v *View) Spare() int64 { return max(MaxUnits/2-v.Used(), 0) }
 
-// Books says that what is asked from now on is for a booking: what is held may be charged until it
-// expires, and so count after that.
+// Books declares that later queries are for a booking: held units may be charged until they expire,
+// and so may count after that.
 func (v *View) Books() { v.books = true }
 
-// LastEnd is the end of the last booking, 0 if there is none.
+// LastEnd returns the end of the last booking, or 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns the last end of the bookings that come no later than an instant, 0 if there
-// are none, and the first end of the others, Never if there are none.
+// EndsAround returns the last end of the bookings that are no later than an instant, or 0 if there
+// are none, and the first end of the others, or Never if there are none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {
@@ -144,7 +144,7 @@ func (v *View) EndsAround(at int64) (before, after int64) {
 	return lastEnd(v.ahead), Never
 }
 
-// Bookings returns how many there are, and when the last one comes.
+// Bookings returns the number of bookings and the time of the last one.
 func (v *View) Bookings() (n int, latest int64) {
 	if n = len(v.ahead); n == 0 {
 		return 0, 0
@@ -152,7 +152,7 @@ func (v *View) Bookings() (n int, latest int64) {
 	return n, v.ahead[n-1].at
 }
 
-// Reset is the time until nothing is used, given that nothing else happens.
+// Reset returns the time until the usage is 0 if nothing else happens.
 func (v *View) Reset() int64 {
 	if !v.p.log || v.p.unit > 0 || v.booked > 0 || v.held.total > 0 {
 		return v.moreReset()
@@ -188,7 +188,7 @@ func (v *View) moreReset() (reset int64) {
 	return min(reset, MaxUnits-v.now)
 }
 
-// meterAfter is the meter after the first n bookings.
+// meterAfter returns the meter after the first n bookings.
 func (v *View) meterAfter(n int) meter {
 	m := v.meter
 	for i := range v.ahead[:n] {
@@ -197,8 +197,8 @@ func (v *View) meterAfter(n int) meter {
 	return m
 }
 
-// At returns the usage at an instant to come, without later bookings, and the time from then until
-// nothing is used.
+// At returns the usage at a future instant, without later bookings, and the time from then until
+// the usage is 0.
 func (v *View) At(t int64) (used, reset int64) {
 	if v.p.Places { // places cannot be booked
 		return v.Used(), v.Reset()
@@ -238,9 +238,9 @@ func (v *View) At(t int64) (used, reset int64) {
 	return used, min(reset, MaxUnits-t)
 }
 
-// Each calls f with every entry in the window and every booking: when it was charged or is booked
-// for, when it leaves the window, and how many units it has. An entry of a fixed window, or of a
-// period of the calendar, was charged at its start. Meters have none, and for places see
+// Each calls f with every entry in the window and every booking: the time of the charge or booking,
+// when it leaves the window, and its units. The time of an entry of a fixed window or a calendar
+// period is the start of that window or period. Meters have no entries; for places see
 // [View.EachPlace].
 func (v *View) Each(f func(at, until, n int64)) {
 	if !v.p.log {

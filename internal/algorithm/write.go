@@ -2,12 +2,12 @@ package algorithm
 
 import "github.com/stint-limiter/stint/internal/storebounds"
 
-// Charge adds a cost at now. There has to be room, or it is at most [View.Spare]. It returns by how
-// many bytes the count's log has grown.
+// Charge adds a cost at now. There must be room for the cost, or it must be at most [View.Spare].
+// Charge returns the number of bytes by which the count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
-// Lease adds a cost that counts from now on, and in a log as if it were charged at an instant that
-// is not before now. It returns what Charge does.
+// Lease adds a cost that counts from now on, and that a log counts as if it were charged at until,
+// which is not before now. It returns the same as Charge.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
 		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
@@ -22,9 +22,10 @@ func (v *View) Lease(until, cost int64) int {
 	return 8 * (cap(c.words) - before)
 }
 
-// ChargeLate adds a cost that was used at an instant not after now, and that a meter has given back
-// for some time since. A log counts it as if it were charged then, unless that has left the window;
-// the meter is charged the rest now. The cost is at most [View.Spare].
+// ChargeLate adds a cost that was used at an instant not after now, and that a meter has refilled
+// for the time refilled since then. A log counts the cost as if it were charged at that instant,
+// unless that has left the window; the meter is charged the rest now. The cost is at most
+// [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -38,7 +39,7 @@ func (v *View) ChargeLate(at, cost, refilled int64) {
 	}
 }
 
-// Book adds a cost that may be used from one instant to come to another.
+// Book adds a cost that may be used from at, a future instant, to end.
 func (v *View) Book(at, end, cost int64) {
 	m := v.write().extra()
 	m.add(booking{at, end, cost})
@@ -50,9 +51,9 @@ func (v *View) Book(at, end, cost int64) {
 	v.Only(Never)
 }
 
-// Insert adds a cost that may be used from one instant to come to another, though other bookings
-// may come later: it ends no later than those. Where there are [storebounds.MaxBookings], it is
-// added to the last of them.
+// Insert adds a cost that may be used from at, a future instant, to end. Other bookings may be
+// later; the new one ends no later than they do. If there are [storebounds.MaxBookings], Insert
+// adds the cost to the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {
 		return
@@ -64,7 +65,7 @@ func (v *View) Insert(at, end, cost int64) {
 	v.Book(at, min(end, after), cost)
 }
 
-// Unbook takes a cost off the booking that ends at an instant, if there is one.
+// Unbook subtracts a cost from the booking that ends at an instant, if there is one.
 func (v *View) Unbook(end, cost int64) {
 	c := v.write()
 	if c.more == nil {
@@ -77,9 +78,10 @@ func (v *View) Unbook(end, cost int64) {
 	v.Only(Never)
 }
 
-// Settle replaces the cost that was charged at an instant by the true one: at the end of its time
-// if it was booked or leased. A raise takes a meter at most debt units above the capacity; 0 means
-// one capacity. It returns what is charged then, and whether the charge was still to be found.
+// Settle replaces the cost that was charged at an instant with the true cost. For a booking or
+// lease, the instant is its end. A raise takes a meter at most debt units above the capacity; 0
+// means one capacity. Settle returns the units charged afterwards, and whether it still found the
+// charge.
 func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	p, delta := v.p, truth-cost
 	if p.void() {
@@ -112,7 +114,8 @@ func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
 	return cost + delta, true
 }
 
-// Settleable is for how long after its time a charge of a cost can be settled at most.
+// Settleable returns the longest time after its instant for which a charge of a cost can be
+// settled.
 func (v *View) Settleable(cost int64) int64 {
 	switch {
 	case v.p.log || v.p.Places:
@@ -123,8 +126,8 @@ func (v *View) Settleable(cost int64) int64 {
 	return v.p.wait(v.p.weight(cost)) + 2*v.p.tick
 }
 
-// raise is by how many units a charge can be raised at most, with a debt as for Settle. No sum and
-// no level passes MaxUnits.
+// raise returns the most units by which a charge can be raised, with a debt as for Settle. No sum
+// and no level exceeds MaxUnits.
 func (v *View) raise(debt int64) int64 {
 	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {
@@ -139,7 +142,7 @@ func (v *View) raise(debt int64) int64 {
 	return max(most, 0)
 }
 
-// settleEntry changes the entry with a stamp, and a meter beside it.
+// settleEntry changes the entry with a stamp, and the meter. It reports whether it found the entry.
 func (v *View) settleEntry(stamp, delta int64) bool {
 	k := v.count.find(stamp)
 	if k < v.expired {
@@ -165,17 +168,17 @@ func (v *View) settleEntry(stamp, delta int64) bool {
 	return true
 }
 
-// lower takes a weight off the meter, as far as there is any.
+// lower subtracts a weight from the meter, down to 0.
 func (v *View) lower(weight int64) {
 	v.meter.level -= min(v.meter.level, max(weight, 0))
 }
 
-// GiveBack takes up to units off the usage, but not off what lies ahead. Of a log it takes the
-// oldest entries first. It reports whether anything was used.
+// GiveBack subtracts up to the given units from the usage, but not from entries ahead of now. It
+// takes the oldest entries of a log first. It reports whether there was any usage.
 func (v *View) GiveBack(units int64) bool {
 	ahead, first, used := v.stamp(v.now), v.expired, false
 	for ; first < int(v.count.n); first++ {
-		if oldest, n := v.count.entry(first); n > 0 { // else it says when a period began
+		if oldest, n := v.count.entry(first); n > 0 { // otherwise the entry is the beginning of a period
 			used = oldest <= ahead
 			break
 		}

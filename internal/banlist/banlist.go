@@ -1,4 +1,4 @@
-// Package banlist keeps the longest-lasting of any number of bans, in bounded memory.
+// Package banlist collects the longest-lasting of any number of bans in bounded memory.
 package banlist
 
 import (
@@ -8,20 +8,21 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// List is the longest bans so far. See [New].
+// List holds the longest-lasting bans so far. See [New].
 type List struct {
 	most int
 	bans []driver.Banned
 }
 
-// New returns an empty list of at most so many bans.
+// New returns an empty list of at most the given number of bans.
 func New(most int) *List { return &List{most: max(most, 0)} }
 
-// slack is how many bans beyond the bound are collected before the list is cut, because sorting for
-// every ban would take longer.
+// slack is the number of bans beyond the bound at which the list is cut. Sorting it for every ban
+// would take longer.
 const slack = 1024
 
-// Add puts a ban on the list if it lasts longer than others there. A subject may be added again.
+// Add adds a ban to the list if it lasts longer than others in the list. The same subject may be
+// added again.
 func (l *List) Add(b driver.Banned) {
 	if l.most == 0 {
 		return
@@ -32,7 +33,7 @@ func (l *List) Add(b driver.Banned) {
 	}
 }
 
-// Sorted returns the bans, longest-lasting first, equal ones by subject.
+// Sorted returns the bans, the longest-lasting first. Bans of equal length are ordered by subject.
 func (l *List) Sorted() []driver.Banned {
 	l.cut()
 	return l.bans

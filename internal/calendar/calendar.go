@@ -1,4 +1,4 @@
-// Package calendar knows when days, weeks, months and years begin in a time zone.
+// Package calendar computes when days, weeks, months and years begin in a time zone.
 package calendar
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The lengths of periods, by which they are named: the longest that they have, but for changes of
-// the clocks.
+// The lengths of periods, which identify them: their greatest lengths, without changes of the
+// clocks.
 const (
 	Day   = 24 * time.Hour
 	Week  = 7 * Day
@@ -18,20 +18,21 @@ const (
 )
 
 // Calendar is a division of time into periods. A period begins at the first instant of a local
-// date: if the clocks are put back over midnight that is the earlier midnight, and if they are put
-// forward over it, the moment when they are.
+// date. If the clocks are put back over midnight, that is the earlier midnight; if they are put
+// forward over midnight, it is the moment of the change.
 type Calendar struct {
 	// Period is Day, Week, Month or Year.
 	Period time.Duration
-	// Start is the weekday on which weeks begin, 1 for Monday to 7 for Sunday, or the day on which
-	// months do; those that are shorter begin on their last day. 0 is 1. Days and years have none.
+	// Start is the weekday on which weeks begin, 1 for Monday to 7 for Sunday, or the day of the
+	// month on which months begin; in a shorter month that is its last day. 0 means 1. Days and
+	// years have no Start.
 	Start int8
 	// Zone is the name of an IANA time zone; "" is UTC.
 	Zone string
 }
 
-// Ends are where the periods around an instant end, in microseconds since the Unix epoch: the one
-// before, the one that contains the instant, and the one after.
+// Ends are the ends of the periods around an instant, in microseconds since the Unix epoch: of the
+// previous period, of the one that contains the instant, and of the next one.
 type Ends struct{ Last, This, Next int64 }
 
 var (
@@ -40,7 +41,8 @@ var (
 	ends  = map[Calendar]Ends{} // of the last answer
 )
 
-// Location returns a time zone by its name. "Local" is none: it would differ between processes.
+// Location returns a time zone by its name. "Local" is not a valid name, because it would differ
+// between processes.
 func Location(zone string) (*time.Location, error) {
 	if zone == "" {
 		return time.UTC, nil
@@ -52,7 +54,7 @@ func Location(zone string) (*time.Location, error) {
 		return loc, nil
 	}
 	loc, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" || path.Clean(zone) != zone { // a file has many names, and all are kept
+	if err != nil || zone == "Local" || path.Clean(zone) != zone { // one file has many names, and the cache keeps each
 		return nil, fmt.Errorf("unknown time zone %q; want a name such as Europe/Berlin", zone)
 	}
 	mu.Lock()
@@ -61,7 +63,7 @@ func Location(zone string) (*time.Location, error) {
 	return loc, nil
 }
 
-// Around returns the ends around an instant. A zone that is not known counts as UTC.
+// Around returns the ends around an instant. An unknown zone counts as UTC.
 func (c Calendar) Around(at int64) Ends {
 	mu.RLock()
 	e, ok := ends[c]
@@ -96,7 +98,7 @@ func (c Calendar) around(at int64) Ends {
 	return e
 }
 
-// begin is the date on which the nth period after that of a date begins, as a time in UTC.
+// begin returns the first date of the nth period after the period of a date, as a time in UTC.
 func (c Calendar) begin(y int, m time.Month, d, n int) time.Time {
 	start := max(int(c.Start), 1)
 	switch c.Period {
@@ -120,7 +122,7 @@ func date(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0
 
 func daysIn(y int, m time.Month) int { return date(y, m+1, 0).Day() }
 
-// firstInstant is when a date begins in a place.
+// firstInstant returns the first instant of a date in a location.
 func firstInstant(date time.Time, loc *time.Location) int64 {
 	for t := date.Add(-36 * time.Hour).In(loc); ; {
 		from, to := t.ZoneBounds()
@@ -130,7 +132,7 @@ func firstInstant(date time.Time, loc *time.Location) int64 {
 		_, offset := t.Zone()
 		midnight := date.Add(-time.Duration(offset) * time.Second)
 		if !from.IsZero() && midnight.Before(from) {
-			midnight = from // it was skipped
+			midnight = from // midnight was skipped
 		}
 		if to.IsZero() || midnight.Before(to) {
 			return midnight.UnixMicro()

@@ -5,7 +5,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ChargeOf returns the claims of a request as a charge that is yet to be made.
+// ChargeOf returns the claims of a request as a charge that is not made yet.
 func ChargeOf(r *stint.Request) (c stint.Charge) {
 	c.SetClaims(r.Claims)
 	c.Data().Hold = r.Hold
@@ -15,12 +15,12 @@ func ChargeOf(r *stint.Request) (c stint.Charge) {
 	return c
 }
 
-// FromStore reports whether the store made all of the charge: none of it was made by this process,
-// as a fallback or from a lease.
+// FromStore reports whether the store made the whole charge: this process made none of it, as a
+// fallback or from a lease.
 func FromStore(c *stint.Charge) bool { return !c.Data().Fallback && c.Data().Leased == 0 }
 
-// SetGeneration sets the generation of the ith of all states. A charge with several has its own
-// list.
+// SetGeneration sets the generation of the ith state of a charge. A charge with several states has
+// its own list of generations.
 func SetGeneration(c *stint.Charge, i int, generation uint32) {
 	data := c.Data()
 	if i == 0 {
@@ -36,7 +36,7 @@ func SetGeneration(c *stint.Charge, i int, generation uint32) {
 	data.Others.Generations[i-1] = generation
 }
 
-// CountStates is the number of states that claims are about.
+// CountStates returns the number of states of claims.
 func CountStates(claims []stint.Claim) (n int) {
 	var names [stint.MaxLimits]string
 	for i := range claims {
@@ -45,8 +45,8 @@ func CountStates(claims []stint.Claim) (n int) {
 	return n
 }
 
-// NoGenerations gives a charge that no store made a generation for each of its states: none of them
-// is that of a store.
+// NoGenerations gives a charge that no store made a generation of 0 for each of its states, which
+// no state in a store has.
 func NoGenerations(c *stint.Charge) {
 	if n := CountStates(c.Claims()); n > 1 {
 		c.Data().Others = &driver.OtherStates{Generations: make([]uint32, n-1)}

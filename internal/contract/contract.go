@@ -1,5 +1,5 @@
-// Package contract holds the small computations on requests, claims, charges and limits that the
-// stores and the stores that wrap them share, and that users of the root package do not need.
+// Package contract has small computations on requests, claims, charges and limits that stores and
+// the stores that wrap them share, and that users of the root package do not need.
 package contract
 
 import (
@@ -17,8 +17,8 @@ import (
 // AppliesBans reports whether bans apply to the request.
 func AppliesBans(r *stint.Request) bool { return r.Bans != nil && r.Mode != driver.ModeForce }
 
-// Life is how long the request's ID is remembered: IDLife, or the shortest window of the first
-// claim.
+// Life returns how long the request's ID is remembered: IDLife, or the shortest window of the first
+// claim, but at least Hold.
 func Life(r *stint.Request) time.Duration {
 	if r.IDLife > 0 {
 		return max(r.IDLife, r.Hold)
@@ -34,7 +34,7 @@ func Charges(c *stint.Claim) bool {
 	return slices.ContainsFunc(c.Limits, func(l stint.Limit) bool { return c.CostOf(&l) > 0 })
 }
 
-// Total is the true cost of an amendment: that of all names together.
+// Total returns the true cost of an amendment, summed over all names.
 func Total(a *stint.Amendment) (sum int64) {
 	if a.Costs == nil {
 		return a.Cost
@@ -45,7 +45,8 @@ func Total(a *stint.Amendment) (sum int64) {
 	return sum
 }
 
-// TotalOf is the true cost that an amendment has of the limits with a name, and whether it has one.
+// TotalOf returns the true cost in an amendment for the limits with a name, and whether there is
+// one.
 func TotalOf(a *stint.Amendment, name string) (cost int64, ok bool) {
 	if a.Costs == nil {
 		return a.Cost, true
@@ -54,9 +55,9 @@ func TotalOf(a *stint.Amendment, name string) (cost int64, ok bool) {
 	return cost, ok
 }
 
-// Grace is how long after its instant a booking may be used: it counts as if it were charged at the
-// end of that time. It is a twentieth of the shortest window, from 2 to 20 milliseconds, and
-// nothing if the booking is tentative.
+// Grace returns how long after its instant a booking may be used. The booking counts as if it were
+// charged at the end of that time. The grace is a twentieth of the shortest window, from 2 to 20
+// milliseconds, and 0 for a tentative booking.
 func Grace(r *stint.Request) time.Duration {
 	if r.Terms().Tentative {
 		return 0
@@ -68,7 +69,7 @@ func Grace(r *stint.Request) time.Duration {
 	return min(max(window/20, 2*time.Millisecond), 20*time.Millisecond).Truncate(time.Microsecond)
 }
 
-// shortest is the shortest window of the claim's limits.
+// shortest returns the shortest window of the claim's limits.
 func shortest(c *stint.Claim) time.Duration {
 	window := stint.MaxWindow
 	for i := range c.Limits {
@@ -77,7 +78,7 @@ func shortest(c *stint.Claim) time.Duration {
 	return window
 }
 
-// Longest is how far ahead ModeReserve may book: MaxWait, or as far as any limit reaches.
+// Longest returns how far ahead ModeReserve may book: MaxWait, or as far as any limit reaches.
 func Longest(r *stint.Request) time.Duration {
 	if r.MaxWait > 0 {
 		return r.MaxWait
@@ -86,7 +87,7 @@ func Longest(r *stint.Request) time.Duration {
 }
 
 // StateNames returns the distinct names of the claim's limits in their order, without concurrency
-// limits: a store keeps a state for each. It appends to names.
+// limits. A store keeps a state for each name. It appends to names.
 func StateNames(c *stint.Claim, names []string) []string {
 	first := len(names)
 	for i := range c.Limits {
@@ -97,18 +98,18 @@ func StateNames(c *stint.Claim, names []string) []string {
 	return names
 }
 
-// ValidateInspect reports, in a [*stint.InvalidError], everything that is wrong with a claim that
-// is to be inspected.
+// ValidateInspect returns a [*stint.InvalidError] with everything that is wrong with a claim to be
+// inspected.
 func ValidateInspect(c stint.Claim) error {
 	c.Cost, c.Costs = 0, nil
 	if len(c.Limits) == 0 {
-		c.Limits = []stint.Limit{stint.PerSecond(1)} // it need not have any
+		c.Limits = []stint.Limit{stint.PerSecond(1)} // the claim need not have limits
 	}
 	r := stint.Request{Claims: []stint.Claim{c}}
 	return r.Validate()
 }
 
-// ValidateFailure reports what is wrong with a failure policy.
+// ValidateFailure returns an error that describes everything that is wrong with a failure policy.
 func ValidateFailure(p *stint.FailurePolicy) error {
 	r := stint.Request{Claims: []stint.Claim{{Subject: "any", Limits: []stint.Limit{stint.PerSecond(1)}}}, Failure: p}
 	if invalid, ok := errors.AsType[*stint.InvalidError](r.Validate()); ok {
@@ -117,8 +118,8 @@ func ValidateFailure(p *stint.FailurePolicy) error {
 	return nil
 }
 
-// Limits yields every limit of some claims, in the order of a decision's usages, each with its
-// claim. They escape to the heap: a decision must not range over it.
+// Limits yields every limit of claims with its claim, in the order of a decision's usages. The
+// claims escape to the heap, so decisions must not use it.
 func Limits(claims []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
 	return func(yield func(*stint.Claim, *stint.Limit) bool) {
 		for i := range claims {
@@ -132,7 +133,7 @@ func Limits(claims []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
 	}
 }
 
-// CountLimits is the number of limits in all claims of a request.
+// CountLimits returns the number of limits in all claims of a request.
 func CountLimits(r *stint.Request) (n int) {
 	for i := range r.Claims {
 		n += len(r.Claims[i].Limits)
@@ -140,20 +141,20 @@ func CountLimits(r *stint.Request) (n int) {
 	return n
 }
 
-// MaxOwnSettled is how many settlements a process remembers that it sent itself. See
+// MaxOwnSettled is the number of its own settlements that a process remembers. See
 // [storebounds.MaxSettled].
 const MaxOwnSettled = 65_536
 
-// DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another. Envoy
-// gives up after 20 ms.
+// DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another one.
+// Envoy gives up after 20 ms.
 const DefaultBudget = 15 * time.Millisecond
 
-// What the breaker of package resilience does unless it is set up otherwise: see its Config.
+// Defaults of the breaker of package resilience. See its Config.
 const (
 	DefaultBreakerFailures = 5
 	DefaultBreakerProbe    = 250 * time.Millisecond
 	DefaultBreakerRetry    = 30 * time.Second
-	// MinBreakerTime is the least that configurations and flags accept for the two times.
+	// MinBreakerTime is the minimum that configurations and flags accept for the two times.
 	MinBreakerTime = 10 * time.Millisecond
 )
 
@@ -162,7 +163,7 @@ func SameID(l, m *stint.Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }
 
-// EntryBytes is how many bytes an entry of a log takes in Redis: a stamp, and units up to a
+// EntryBytes returns the size in bytes of a log entry in Redis: a stamp, and units up to a
 // capacity.
 func EntryBytes(capacity int64) int {
 	switch {
@@ -183,8 +184,7 @@ func HasMeter(l *stint.Limit) bool {
 		l.Algorithm == stint.AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
 
-// Show sets the entries of a window in order of time. It leaves out the oldest if there are too
-// many.
+// Show sets the entries of a window, in order of time. It omits the oldest if there are too many.
 func Show(w *driver.Window, entries []driver.Entry) {
 	slices.SortStableFunc(entries, func(a, b driver.Entry) int {
 		return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))

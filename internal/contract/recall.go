@@ -10,24 +10,24 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// What a request ID remembers of its charge, so that a repeat can settle it:
+// A request ID remembers its charge, so that a repeat can settle it:
 //
 //	ID (8 bytes), At, units charged to the first claim
 //	note, see AppendNote
 //	generations of the states of the claims that were charged in the call that recorded it (4 each)
 //
-// Numbers are little-endian doubles unless a size is given, as in Redis, where a script writes all
-// but the note. It is 33 bytes for one claim with one state.
+// Numbers are little-endian doubles unless a size is given, as in Redis, where a script writes
+// everything except the note. One claim with one state takes 33 bytes.
 
 var little = binary.LittleEndian
 
-// headSize is that of ID, At and units.
+// headSize is the size of ID, At and units.
 const headSize = 24
 
-// AppendNote adds what is known of a charge before it is made: the shape of the request, see Shape,
-// the costs of the claims after the first, and those of names. If the claims of other subjects were
-// charged before, in calls of their own, it adds their instants and generations, which are in that
-// charge.
+// AppendNote appends the data of a charge that is known before the charge is made: the shape of the
+// request, see Shape, the costs of the claims after the first, and the costs of names. If the
+// claims of other subjects were charged before, in separate calls, it appends their instants and
+// generations from the charge elsewhere.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {
@@ -60,7 +60,7 @@ func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charg
 	return b
 }
 
-// AppendCharge adds all that an ID remembers of a charge, with a note.
+// AppendCharge appends everything that an ID remembers of a charge, including a note.
 func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 	b = little.AppendUint64(b, c.Data().ID)
 	b = little.AppendUint64(b, math.Float64bits(float64(c.Data().At)))
@@ -72,8 +72,8 @@ func AppendCharge(b []byte, c *stint.Charge, note []byte) []byte {
 	return b
 }
 
-// Recall returns the charge that the ID of a request remembers, unless the request has another
-// shape than the first one.
+// Recall returns the charge that the ID of a request remembers. It reports false if the request has
+// another shape than the first one.
 func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok bool) {
 	if len(text) < headSize+5 {
 		return c, false
@@ -100,7 +100,7 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	if held {
 		hold = time.Duration(number()) * time.Microsecond
 	}
-	var own []int // states of the call that recorded it
+	var own []int // states charged in the call that recorded the ID
 	var at []int64
 	state := 0
 	for i := range claims {
@@ -144,7 +144,7 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	return c, (stint.Amendment{}).Validate(&c) == nil
 }
 
-// costNames are the names for which a claim has costs of their own, in order.
+// costNames returns the names with their own costs in a claim, in order.
 func costNames(c *stint.Claim) []string {
 	if c.Costs == nil {
 		return nil
@@ -152,9 +152,9 @@ func costNames(c *stint.Claim) []string {
 	return slices.Sorted(maps.Keys(c.Costs))
 }
 
-// Shape hashes what the claims of a request have to have in common for one to recall the charge of
-// the other: their limits by name, algorithm and window, the names of their costs, and names, which
-// are those of subjects and scopes as the store has them.
+// Shape returns a hash of the properties of claims that must be equal for one request to recall the
+// charge of another: the names, algorithms and windows of their limits, the names of their costs,
+// and names, the subjects and scopes as the store has them.
 func Shape(claims []stint.Claim, names []byte) uint32 {
 	h := uint32(2166136261) // FNV-1a
 	add := func(bytes ...byte) {

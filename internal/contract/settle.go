@@ -6,8 +6,9 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Settle settles a charge whose claims by number in costs count what a request costs, while the
-// others count requests. Of a charge with a hold it settles these to one, for they are held, too.
+// Settle settles a charge. The claims whose indexes are in costs count the cost of a request; the
+// others count requests. If the charge has a hold, Settle settles the others to one, because they
+// are held, too.
 func Settle(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (done stint.Amended, err error) {
 	priced, others := c.Part(costs...), c.Part(requestClaims(&c, costs)...)
@@ -21,8 +22,8 @@ func Settle(c stint.Charge, costs []int, a stint.Amendment,
 }
 
 // SettleOnce settles like Settle, in one call if the limits that count requests have other names
-// than those that count costs. It is for a charge of which no quantity has been settled before:
-// what Settle reports as charged could not be told apart otherwise.
+// than those that count costs. It is for a charge of which nothing was settled before: otherwise
+// the charged units of the two kinds could not be told apart.
 func SettleOnce(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (stint.Amended, error) {
 	requests := requestClaims(&c, costs)
@@ -55,7 +56,7 @@ func SettleOnce(c stint.Charge, costs []int, a stint.Amendment,
 	return done, err
 }
 
-// requestClaims returns the claims that are not among some by number, and that hold anything.
+// requestClaims returns the indexes of the claims that are not in costs and have a state.
 func requestClaims(c *stint.Charge, costs []int) (claims []int) {
 	for i, claim := range c.Claims() {
 		if !slices.Contains(costs, i) && len(StateNames(&claim, nil)) > 0 {

@@ -17,7 +17,7 @@ type settled struct {
 	id uint64
 }
 
-// ownSettled is one that this process settled.
+// ownSettled is a charge that this process settled.
 type ownSettled struct {
 	scopeKey
 	settled
@@ -114,7 +114,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 // settleCharge settles a charge without holds.
 func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
 	touched, dropped, sums := map[ownSettled]bool{}, int64(0), totals{}
-	state := 0 // number of the claim's first
+	state := 0 // index of the claim's first state
 	for i, claim := range claims {
 		names := contract.StateNames(claim, nil)
 		first := state
@@ -162,7 +162,7 @@ func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amen
 	return stint.Amended{Changed: true, Charged: max(0, sums.sum(&a)-dropped)}
 }
 
-// cloneClaims returns all claims of a request, sharing nothing with the caller.
+// cloneClaims returns copies of all claims of a request, which share nothing with the caller.
 func cloneClaims(r stint.Request) []*stint.Claim {
 	var claims []*stint.Claim
 	for _, c := range r.Claims {
@@ -172,7 +172,7 @@ func cloneClaims(r stint.Request) []*stint.Claim {
 	return claims
 }
 
-// wait is the time from now until an instant, which may be never.
+// wait returns the time from now until an instant, which may be never.
 func wait(at, now int64) time.Duration {
 	if at == never {
 		return stint.Never

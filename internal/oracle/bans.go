@@ -6,10 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// ban is a subject's ban: the zero value is none.
+// ban is a subject's ban. The zero ban is no ban.
 type ban struct{ until, level, at, forgive int64 }
 
-// banOf returns the subject's ban with the clock's steps back taken out.
+// banOf returns the subject's ban, moved back if the clock stepped back.
 func (s *Store) banOf(subject string, now int64) ban {
 	b := s.bans[subject]
 	if now < b.at {
@@ -19,8 +19,8 @@ func (s *Store) banOf(subject string, now int64) ban {
 	return b
 }
 
-// banByHand bans the subject for a time at least: a ban that ends later stays. Its level stays,
-// unless it is forgiven.
+// banByHand bans the subject for at least the given length: a ban that ends later stays. The level
+// stays, unless the ban is forgiven.
 func (s *Store) banByHand(subject string, length, now int64) {
 	b := s.banOf(subject, now)
 	if now-b.until >= b.forgive {
@@ -30,7 +30,7 @@ func (s *Store) banByHand(subject string, length, now int64) {
 	s.bans[subject] = b
 }
 
-// strike counts a denial. It returns the end of the ban that it led to, or 0.
+// strike counts a denial. It returns the end of the resulting ban, or 0.
 func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
 	st := s.strikes[subject]
 	if st == nil {
@@ -59,7 +59,7 @@ func (s *Store) strike(p *stint.BanPolicy, subject string, now int64) int64 {
 	return b.until
 }
 
-// openStrikes opens a subject's strikes: a log in a state of its own.
+// openStrikes opens a subject's strikes: a log in a separate state.
 func openStrikes(st *state, within time.Duration, now int64) *counts {
 	st.stepBack(now)
 	log := st.limits[""]

@@ -9,23 +9,22 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// counts is what is remembered of a limit that counts over time: a log, a meter or both, and
-// bookings.
+// counts holds the counts of a limit that counts over time: a log, a meter or both, and bookings.
 type counts struct {
 	entries []entry
 	booked  []booking
-	held    []entry     // until when, and how many
-	charges bool        // what is held is charged when it expires
-	books   bool        // the request books ahead: what is held may be charged until it expires
+	held    []entry     // at is when they expire
+	charges bool        // held units are charged when they expire
+	books   bool        // the request books ahead: held units may be charged until they expire
 	meter   *meter      // nil if there is none yet
-	limit   stint.Limit // that it was last written under; see Idle
-	ends    []int64     // of a calendar's periods; see openCalendar
+	limit   stint.Limit // limit of the last write; see Idle
+	ends    []int64     // ends of a calendar's periods; see openCalendar
 }
 
-// entry is n units of a log, by their stamp.
+// entry is n units in a log with a stamp.
 type entry struct{ at, n int64 }
 
-// booking is n units that may be used from T until E.
+// booking is n units that may be used from T (from) until E (until).
 type booking struct{ from, until, n int64 }
 
 func hasLog(l *stint.Limit) bool { return l.Algorithm != stint.AlgorithmBucket }
@@ -35,7 +34,7 @@ func hasMeter(l *stint.Limit) bool {
 		l.Algorithm == stint.AlgorithmSliding && l.Capacity() > l.Max)
 }
 
-// isOff reports whether the limit is a bucket that never gives: its state is untouched.
+// isOff reports whether the limit is a bucket that never refills: its state does not change.
 func isOff(l *stint.Limit) bool { return !hasLog(l) && !hasMeter(l) }
 
 func (k *counts) clone() *counts {
@@ -77,7 +76,7 @@ func (k *counts) open(l *stint.Limit, now int64) {
 
 func (k *counts) bookings() []booking { return k.booked }
 
-// used, reset and earliest are the larger of both parts.
+// used, reset and earliest return the larger value of the log and the meter.
 
 func (k *counts) used(l *stint.Limit) int64 {
 	if isOff(l) {
@@ -132,7 +131,7 @@ func (k *counts) fits(l *stint.Limit, now, cost int64) bool {
 	return (!hasLog(l) || k.logFits(l, now, cost)) && (!hasMeter(l) || k.meter.fits(l, k.booked, cost))
 }
 
-// earliest is asked about instants that are not before the last booking.
+// earliest must be called with from not before the last booking.
 func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	if l.Capacity() == 0 || cost > l.Capacity() {
 		return never
@@ -160,7 +159,7 @@ func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	}
 }
 
-// book adds a booking behind all that are not later.
+// book adds a booking after all that are not later.
 func (k *counts) book(from, until, cost int64) {
 	i := 0
 	for i < len(k.booked) && k.booked[i].from <= from {
@@ -173,8 +172,8 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges or books what there is room for up to 2^52. Charged now are units that were used at
-// their end, and that meters have given back for some time.
+// force charges or books as many units as there is room for up to 2^52. Units charged now were used
+// at until, and meters have refilled them for some time.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -191,8 +190,8 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	}
 }
 
-// insert adds a booking among others. It ends no later than those that come after it, and joins the
-// last one where there are 1,000.
+// insert adds a booking among others. It ends no later than those after it. If there are already
+// 1,000 bookings, insert adds the units to the last one.
 func (k *counts) insert(at, until, cost int64) {
 	if n := len(k.booked); n >= storebounds.MaxBookings {
 		k.booked[n-1].n += cost
@@ -206,8 +205,8 @@ func (k *counts) insert(at, until, cost int64) {
 	k.book(at, until, cost)
 }
 
-// unbook takes units off the booking that ends at an instant. It returns the instant at which that
-// begins, or never.
+// unbook subtracts units from the booking that ends at an instant. It returns the instant at which
+// the booking begins, or never if there is none.
 func (k *counts) unbook(until, cost int64) int64 {
 	i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == until })
 	if i < 0 {
@@ -218,7 +217,7 @@ func (k *counts) unbook(until, cost int64) int64 {
 	return from
 }
 
-// change adds to a booking, or takes off as far as it goes; it goes if nothing is left.
+// change adds units to a booking, which may be negative. It removes the booking if nothing is left.
 func (k *counts) change(i int, by int64) {
 	if k.booked[i].n += by; k.booked[i].n <= 0 {
 		k.booked = slices.Delete(k.booked, i, i+1)
@@ -239,7 +238,7 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) (charged int64,
 	return 0, false
 }
 
-// settleFound changes a charge by so many units, if it is found.
+// settleFound changes a charge by a number of units, and reports whether it found the charge.
 func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) bool {
 	if c.at > now {
 		if i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == c.at }); i >= 0 {
@@ -264,7 +263,8 @@ func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) 
 	return true
 }
 
-// entryOf returns which entry has what was charged at an instant, -1 if none in the window has.
+// entryOf returns the index of the entry with the units charged at an instant, or -1 if no entry in
+// the window has them.
 func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 	if k.stamp(l, at) <= now-span(l) {
 		return -1
@@ -272,8 +272,8 @@ func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 	return slices.IndexFunc(k.entries, func(e entry) bool { return e.at == k.stamp(l, at) && e.n > 0 })
 }
 
-// mostRaise is by how many units a settlement may raise: of a meter to a debt, and no sum past
-// 2^53.
+// mostRaise returns the most units by which a settlement may raise a charge: with a meter, up to
+// the debt, and no sum above 2^53.
 func (k *counts) mostRaise(l *stint.Limit, maxDebt int64) int64 {
 	ahead, by := sum(k.held), most
 	for _, b := range k.booked {
@@ -314,13 +314,13 @@ func (k *counts) giveBack(l *stint.Limit, now, units int64) bool {
 
 func (k *counts) show(l *stint.Limit) (entries []driver.Entry) {
 	if !hasLog(l) {
-		return nil // a bucket keeps no times of charges
+		return nil // a bucket does not store times of charges
 	}
 	for _, e := range k.entries {
 		at := e.at
 		switch {
 		case e.n == 0:
-			continue // it says when a period began
+			continue // it is the beginning of a period
 		case l.Algorithm == stint.AlgorithmCalendar:
 			if at = k.ends[0]; e.at > k.ends[1] {
 				at = k.ends[1]

@@ -25,14 +25,14 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	claims := cloneClaims(r)
 	d := s.decide(r, claims, now)
 	d.Charge.Data().Now = now
-	if !d.Repeat || d.Charge.IsZero() { // else it has those of the first request
+	if !d.Repeat || d.Charge.IsZero() { // otherwise it has those of the first request
 		s.setGenerations(claims, &d.Charge)
 	}
 	s.noteCharge(&r, &d)
 	return d, nil
 }
 
-// decide decides on a request whose claims are given apart.
+// decide decides a request, with its claims given separately.
 func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.Decision {
 	parts := s.openAll(claims, now)
 	for _, p := range parts {
@@ -108,7 +108,7 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	switch {
 	case r.Mode == driver.ModeForce:
 		at = now + (r.MaxWait + time.Microsecond - 1).Microseconds()
-	case come: // it goes ahead of those who wait
+	case come: // it goes ahead of waiting requests
 		retries(stint.ModeTake)
 		at = when(parts, stint.ModeTake, now)
 		for _, p := range parts {
@@ -187,10 +187,10 @@ func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.
 	return d
 }
 
-// left is what is left of a limit, less than nothing in debt.
+// left returns the units left of a limit, negative in debt.
 func left(p *part) int64 { return p.limit.Capacity() - p.counts.used(p.limit) }
 
-// lastBooked is the latest T of the bookings on a limit, or now.
+// lastBooked returns the latest T of the bookings on a limit, or now.
 func (p *part) lastBooked(now int64) int64 {
 	at := now
 	for _, b := range p.seen.bookings() {
@@ -199,7 +199,7 @@ func (p *part) lastBooked(now int64) int64 {
 	return at
 }
 
-// retryAfter is the wait that the limit by itself asks for.
+// retryAfter returns the wait of this limit alone.
 func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
 	waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
 	if !waits && p.seen.fits(p.limit, now, cost) {
@@ -235,8 +235,8 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 	}
 }
 
-// ahead reports whether an instant lies before the end of the next period of every calendar limit:
-// more is not known of it.
+// ahead reports whether an instant is before the end of the next period of every calendar limit:
+// later ends are not known.
 func ahead(parts []*part, at int64) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool {
 		return p.limit.Algorithm == stint.AlgorithmCalendar && at >= p.counts.(*counts).ends[2]
@@ -247,7 +247,7 @@ func fullyBooked(parts []*part) bool {
 	return slices.ContainsFunc(parts, func(p *part) bool { return len(p.seen.bookings()) >= storebounds.MaxBookings })
 }
 
-// writeBans writes the clock's steps back to the subjects' bans.
+// writeBans writes the subjects' bans, moved back if the clock stepped back.
 func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 	if r.Mode == stint.ModePeek || r.Bans == nil {
 		return
@@ -259,8 +259,8 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 	}
 }
 
-// chargeAll charges, books or leases every claim that costs something, and returns the id and the
-// instant of the charge, 0 if none did.
+// chargeAll charges, books or leases every claim that costs something. It returns the id and the
+// instant of the charge, or 0 if no claim costs anything.
 func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint64, int64) {
 	stated, noted := at, at // in the charge, and with the request id
 	switch {
@@ -332,7 +332,7 @@ func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint6
 	return s.serial, stated
 }
 
-// setGenerations notes the generation of every state in the charge.
+// setGenerations stores the generation of every state in the charge.
 func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 	i := 0
 	for _, claim := range claims {
@@ -347,7 +347,7 @@ func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 	}
 }
 
-// showAsOf shows the usages as of an instant that is booked.
+// showAsOf shows the usages as of the instant of a booking.
 func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	for i, p := range parts {
 		used, reset := p.counts.asOf(p.limit, at)
@@ -355,17 +355,18 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	}
 }
 
-// giveUp takes an earlier booking off every limit, and leaves of each limit what is ahead of that
-// for the decision to see. It returns the smallest T of the booking, or never if a limit does not
-// have it: then it is given up where it is once there is another place. If no limit has it ahead,
-// and all states are those of the booking, it may have come.
+// giveUp removes an earlier booking from every limit, and lets the decision see only the bookings
+// ahead of it. It returns the smallest T of the booking, or never if a limit does not have it: then
+// the booking is given up, on the limits that have it, once the request has another place in time.
+// gone reports whether the booking may be due: no limit has it ahead, and all states are those of
+// the booking.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {
 		return old, false
 	}
 	gone = true
-	whole, state := true, 0 // number of the claim's first
+	whole, state := true, 0 // index of the claim's first state
 	for _, claim := range claims {
 		names := contract.StateNames(claim, nil)
 		for _, p := range parts {
@@ -402,8 +403,8 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 	return old, false
 }
 
-// takeOff takes the units of a booking that has come off every limit, if a log has them, and leaves
-// of each limit the bookings that are used without asking again for the decision to see.
+// takeOff removes the units of a due booking from every limit, if a log has them, and lets the
+// decision see only the bookings that are used without asking again. It reports whether it did.
 func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	at := r.Terms().Booked.At
 	if !slices.ContainsFunc(parts, func(p *part) bool {
@@ -425,7 +426,7 @@ func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	return true
 }
 
-// stay answers with the booking as it is. Nothing changes.
+// stay answers with the unchanged booking. It writes nothing.
 func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, now int64) {
 	for _, p := range parts {
 		k := &counts{}

@@ -14,7 +14,7 @@ type holder struct {
 	expiry int64
 }
 
-// stepBack is the part of open that is written even on denial. It reports whether it changed
+// stepBack does the part of open that is written even on denial. It reports whether it changed
 // anything.
 func (h *holders) stepBack(l *stint.Limit, now int64) bool {
 	changed := false
@@ -101,5 +101,5 @@ func (h *holders) extend(l *stint.Limit, now int64, id uint64) bool {
 	return false
 }
 
-// giveBack leaves places to those who hold them.
+// giveBack changes nothing: holders keep their places.
 func (h *holders) giveBack(*stint.Limit, int64, int64) bool { return false }

@@ -8,21 +8,22 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// hold is what is recorded of an open hold of one state.
+// hold is an open hold of one state.
 type hold struct{ expires, end, reported int64 }
 
-// isStock reports whether a limit holds units for a life, rather than charging them at once.
+// isStock reports whether a limit holds units for a hold with this life, instead of charging them
+// at once.
 func isStock(l *stint.Limit, life int64) bool {
 	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
 }
 
-// expiryOf is when a hold expires that begins, or is extended, at an instant.
+// expiryOf returns when a hold that begins or is extended at an instant expires.
 func expiryOf(at, life int64) int64 {
 	g := (life + 63) / 64
 	return (at + life + g - 1) / g * g
 }
 
-// openHeld drops what has expired, and charges it if the limit says so.
+// openHeld drops expired units, and charges them if k.charges is set.
 func (k *counts) openHeld(l *stint.Limit, now int64) {
 	before := k.held
 	k.held = nil
@@ -36,7 +37,7 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	}
 }
 
-// holdFor holds units of a limit until an instant. If that has come, they have expired.
+// holdFor holds units of a limit until an instant. If that is not in the future, they have expired.
 func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
 	if n > 0 {
 		k.hold(until, n)
@@ -52,8 +53,7 @@ func (k *counts) hold(until, n int64) {
 	}
 }
 
-// release takes units off those that are held until an instant or later, then off the latest
-// others.
+// release removes units that are held until an instant or later, then the latest of the others.
 func (k *counts) release(until, n int64) {
 	take := func(i int) {
 		by := min(n, k.held[i].n)
@@ -71,7 +71,7 @@ func (k *counts) release(until, n int64) {
 	k.held = slices.DeleteFunc(k.held, func(h entry) bool { return h.n == 0 })
 }
 
-// raise charges units now, as many as a settlement may, and returns how many are left out.
+// raise charges units now, as many as a settlement may, and returns how many it did not charge.
 func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
 	if by <= 0 || isOff(l) {
 		return 0
@@ -83,7 +83,7 @@ func (k *counts) raise(l *stint.Limit, now, by, maxDebt int64) (dropped int64) {
 	return by - charged
 }
 
-// holdFull returns how long a state has no room for another hold.
+// holdFull returns the time until a state has room for another hold, or 0 if it has room now.
 func (s *Store) holdFull(key stateKey, now int64) int64 {
 	first, n := int64(0), 0
 	if len(s.holds[key]) < storebounds.MaxHolds {
@@ -102,8 +102,7 @@ func (s *Store) holdFull(key stateKey, now int64) int64 {
 	return first - now
 }
 
-// addHolds records the holds of a charge, one for every state that it charges something and that
-// has room.
+// addHolds records the holds of a charge, one in every charged state that has room.
 func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
 	expires := expiryOf(from, life)
 	for _, p := range parts {
@@ -126,7 +125,7 @@ func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
 	}
 }
 
-// total is the true cost that an amendment has of a name, and whether it has one.
+// total returns the true cost in an amendment for a name, and whether there is one.
 func total(a *stint.Amendment, name string) (int64, bool) {
 	if a.Costs == nil {
 		return a.Cost, true
@@ -145,7 +144,7 @@ type openHold struct {
 	cost, at, life, now int64
 }
 
-// eachHold calls f with the holds of a charge that an amendment names.
+// eachHold calls f with the holds of a charge that an amendment applies to.
 func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendment, now int64,
 	f func(h openHold, total int64)) {
 	state := 0
@@ -223,12 +222,12 @@ func (s *Store) settleHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 	return done
 }
 
-// totals are the true costs of a settlement by name, where it applied.
+// totals has the true costs of a settlement by name, where it applied.
 type totals map[string]int64
 
 func (t totals) add(name string, total int64) { t[name] = max(t[name], total) }
 
-// sum is that of all names together if they have their own, else the true cost of all.
+// sum returns the sum over all names if names have their own costs, else the one true cost.
 func (t totals) sum(a *stint.Amendment) (sum int64) {
 	for _, total := range t {
 		if a.Costs != nil {
@@ -240,7 +239,7 @@ func (t totals) sum(a *stint.Amendment) (sum int64) {
 	return sum
 }
 
-// extendHolds renews the holds of a charge. It reports whether there are some, and all were open.
+// extendHolds renews the holds of a charge. It reports whether there are any and all were open.
 func (s *Store) extendHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) bool {
 	want, open := 0, 0
 	for _, claim := range claims {

@@ -6,10 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Idle reports whether a store may have forgotten a limit by now, because nothing of it counts any
-// more under what it was last written with. The rules let the reference remember it all the same,
-// and a later decision at a slower refill or after a step back of the clock would then count what a
-// store with expiry has let go.
+// Idle reports whether a store may have forgotten a limit by now, because nothing counts any more
+// under the limit of the last write. The reference still remembers it, which the rules allow. A
+// later decision at a slower refill, or after a step back of the clock, would then count usage that
+// a store with expiry has dropped.
 func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,8 +22,8 @@ func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	return st == nil || st.limits[l.ID()] == nil || st.limits[l.ID()].idle(now, st.last)
 }
 
-// IdleState reports whether a store may have forgotten the whole state of a limit, its generation
-// too.
+// IdleState reports whether a store may have forgotten the whole state of a limit, including its
+// generation.
 func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +37,7 @@ func (s *Store) IdleState(c *stint.Claim, l *stint.Limit) bool {
 	return true
 }
 
-// HoldExpired reports whether a store may have forgotten units that were held of a limit.
+// HoldExpired reports whether a store may have forgotten held units of a limit.
 func (s *Store) HoldExpired(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +46,8 @@ func (s *Store) HoldExpired(c *stint.Claim, l *stint.Limit) bool {
 		slices.ContainsFunc(st.limits[l.ID()].held, func(h entry) bool { return h.at <= s.now() })
 }
 
-// HasMeter reports whether the limit's state has a meter: one that a store has forgotten would
-// start anew, with what the log has.
+// HasMeter reports whether the limit's state has a meter. If a store has forgotten it, the meter
+// would start again with the units in the log.
 func (s *Store) HasMeter(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *counts) idle(now, last int64) bool {
 	}
 	booked := k.booked
 	if !hasMeter(l) {
-		booked = nil // what a plain limit has booked has not reached the meter
+		booked = nil // bookings of a plain limit have not reached the meter
 	}
 	return k.meter.through(&k.meter.limit, booked, now).emptyAt(&k.meter.limit) <= now
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
 
-// seenID is a request id that was charged, and until when it is remembered.
+// seenID is a charged request id. until is when it is forgotten.
 type seenID struct {
 	id             string
 	until, repeats int64
 	charge         stint.Charge
 }
 
-// seen returns the request's id if it is in force.
+// seen returns the request's id if it is in force, else nil.
 func (s *Store) seen(r *stint.Request, now int64) *seenID {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil {
 		return nil
@@ -26,7 +26,7 @@ func (s *Store) seen(r *stint.Request, now int64) *seenID {
 	return s.inForce(&r.Claims[0], r.ID, contract.Life(r).Microseconds(), now)
 }
 
-// inForce returns an id if it is in force.
+// inForce returns an id if it is in force, else nil.
 func (s *Store) inForce(c *stint.Claim, id string, life, now int64) *seenID {
 	list := s.ids[scopeOf(c)]
 	for i := range list {
@@ -56,8 +56,8 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 	s.ids[key] = list
 }
 
-// noteCharge notes what the request was charged with the id that it has recorded, or whose booking
-// it asked to move up.
+// noteCharge stores the charge with the request's id, if the request has just recorded the id or
+// asked to move up a booking.
 func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -70,8 +70,8 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// recall returns the charge of the first request, with the limits as the repeat has them; the zero
-// charge if it is of other claims.
+// recall returns the charge of the first request, with the limits of the repeat. If the first
+// request had other claims, it returns the zero charge.
 func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	claims := slices.Clone(r.Claims)
 	if first.IsZero() || len(claims) != len(first.Claims()) || r.Hold != first.Data().Hold {
@@ -90,7 +90,7 @@ func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	return driver.NewCharge(claims, data)
 }
 
-// prolong has the id of a charge, if it is in force, live as long again from now on.
+// prolong makes the id of a charge, if it is in force, live for another full life from now.
 func (s *Store) prolong(c *stint.Charge, now int64) {
 	data := c.Data()
 	if data.RequestID == "" {

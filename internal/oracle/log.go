@@ -10,7 +10,7 @@ import (
 
 const maxEntries = 250
 
-// span and slice are those of the rules' table.
+// span and slice are as in the table of the rules.
 func span(l *stint.Limit) int64 {
 	if l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar {
 		return 0
@@ -40,8 +40,8 @@ func (k *counts) stamp(l *stint.Limit, at int64) int64 {
 	return at - at%slice(l) + slice(l)
 }
 
-// openCalendar finds the ends of the periods around now: the one before, the one that runs and the
-// next one. What is stored comes first; the limit's own calendar says the rest.
+// openCalendar finds the ends of the periods around now: of the previous, the current and the next
+// one. Stored ends come first; the limit's own calendar provides the others.
 func (k *counts) openCalendar(l *stint.Limit, now int64) {
 	own := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}.Around(now)
 	far := now + 2*l.Window.Microseconds()
@@ -69,7 +69,7 @@ func (k *counts) openCalendar(l *stint.Limit, now int64) {
 	}
 	ahead = append(ahead, ahead[len(ahead)-1]+l.Window.Microseconds())
 	k.ends = []int64{last, ahead[0], ahead[1]}
-	// What has ended is forgotten, but for when, if the calendar does not know.
+	// Drop what has ended. If the calendar does not have the last end, keep that.
 	k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now })
 	if last > own.Last {
 		k.append(last, 0)
@@ -100,7 +100,7 @@ func appendEntry(list []entry, at, n int64) []entry {
 	return list
 }
 
-// logEnd is when the last of a log's entries and bookings leaves; 0 if there is none.
+// logEnd returns when the last of a log's entries and bookings leaves, or 0 if there are none.
 func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end int64) {
 	for _, e := range entries {
 		if e.n > 0 {
@@ -116,8 +116,8 @@ func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end 
 	return end
 }
 
-// goes is when held units go, if they are not settled: when they expire, or later if they are
-// charged then, as they may be before that.
+// goes returns when held units stop counting if they are not settled: when they expire, or a span
+// later if they are charged then or, for bookings, may be charged before that.
 func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
 	if k.charges || books {
 		return k.stamp(l, h.at) + span(l)
@@ -125,7 +125,7 @@ func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
 	return h.at
 }
 
-// amount is A(t): what counts at t.
+// amount returns A(t), the units that count at t.
 func (k *counts) amount(l *stint.Limit, t int64) (n int64) {
 	for _, e := range k.entries {
 		if e.at > t-span(l) {
@@ -161,7 +161,7 @@ func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 	return true
 }
 
-// logEarliest tries every instant at which something leaves.
+// logEarliest tries every instant at which units leave the window.
 func (k *counts) logEarliest(l *stint.Limit, from, cost int64) int64 {
 	var all []entry // when they leave
 	for _, e := range k.entries {

@@ -6,15 +6,16 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// meter is that of a bucket or of a burst. Weights are big: no product can overflow.
+// meter is the meter of a bucket or of a burst. Weights are big.Int, so that no product can
+// overflow.
 type meter struct {
 	level *big.Int
 	at    int64
 	unit  int64
-	limit stint.Limit // it was last opened with; see Idle
+	limit stint.Limit // limit it was last opened with; see Idle
 }
 
-// scale is how a limit's meter counts: one unit of cost weighs unit, and each tick, so many
+// scale is the scale of a limit's meter: one unit of cost weighs unit, and each tick, in
 // microseconds, gives back rate.
 type scale struct{ unit, rate, tick int64 }
 
@@ -35,7 +36,7 @@ func scaleOf(l *stint.Limit) scale {
 
 func times(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
 
-// ceil is ⌈a / b⌉ for a ≥ 0, b > 0.
+// ceil returns ⌈a / b⌉ for a ≥ 0, b > 0.
 func ceil(a *big.Int, b int64) int64 {
 	q, r := new(big.Int).QuoRem(a, big.NewInt(b), new(big.Int))
 	if r.Sign() > 0 {
@@ -64,7 +65,7 @@ func (m *meter) open(l *stint.Limit, due []booking, now int64) {
 	*m = *m.through(l, due, now)
 }
 
-// leak leads the meter to t, unless a step back of the clock took that before it.
+// leak brings the meter up to t, unless t is before m.at because the clock stepped back.
 func (m *meter) leak(l *stint.Limit, t int64) {
 	if t <= m.at {
 		return
@@ -77,7 +78,7 @@ func (m *meter) leak(l *stint.Limit, t int64) {
 	m.at = t
 }
 
-// add adds units, or takes them off. The level stays between 0 and 2^53.
+// add adds units, which may be negative. The level stays between 0 and 2^53.
 func (m *meter) add(units int64) {
 	m.level.Add(m.level, times(units, m.unit))
 	if m.level.Sign() < 0 {
@@ -88,7 +89,7 @@ func (m *meter) add(units int64) {
 	}
 }
 
-// addLate adds units that the meter has given back for some time already.
+// addLate adds units that the meter has already been refilling for some time.
 func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
 	s := scaleOf(l)
 	weight := times(min(units, most/s.unit), s.unit)
@@ -99,7 +100,7 @@ func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
 	m.add(0)
 }
 
-// through is the meter led through bookings, and on to t if that is later.
+// through returns a copy of the meter after bookings, brought up to t if that is later.
 func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 	c := m.clone()
 	for _, b := range booked {
@@ -114,7 +115,7 @@ func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 
 func (m *meter) used() int64 { return ceil(m.level, m.unit) }
 
-// below is the first instant from the meter's on at which its level is down by a weight.
+// below returns the first instant, from m.at on, at which the level has fallen by a weight.
 func (m *meter) below(l *stint.Limit, weight *big.Int) int64 {
 	if weight.Sign() <= 0 {
 		return m.at
@@ -130,7 +131,8 @@ func (m *meter) earliest(l *stint.Limit, cost int64) int64 {
 	return m.below(l, excess.Sub(excess, times(l.Capacity(), m.unit)))
 }
 
-// fits reports whether cost more stays within the capacity, now and at every booking.
+// fits reports whether the level stays within the capacity with another cost, now and at every
+// booking.
 func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 	full, c := times(l.Capacity(), m.unit), m.clone()
 	if c.level.Add(c.level, times(cost, m.unit)); c.level.Cmp(full) > 0 {
@@ -147,7 +149,8 @@ func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 	return true
 }
 
-// settle changes a bucket's charge by so many units, as long as it is not refilled wholly.
+// settle changes a bucket's charge by a number of units, unless the charge is completely refilled.
+// It reports whether it did.
 func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	s := scaleOf(l)
 	refilled := times(max(0, now/s.tick-c.at/s.tick), s.rate)
@@ -168,7 +171,7 @@ func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	return true
 }
 
-// room is how many units more the level can hold.
+// room returns how many more units the level can hold.
 func (m *meter) room() int64 {
 	left := big.NewInt(most)
 	return left.Sub(left, m.level).Quo(left, big.NewInt(m.unit)).Int64()

@@ -1,8 +1,8 @@
-// Package oracle is for tests: the slow, exact reference that the stores are compared with.
+// Package oracle is the slow, exact reference that tests compare the stores with.
 //
-// It says what docs/rules.md says, in the same order and the plainest way: lists and loops,
-// math/big where products grow, one lock, nothing ever expired but what the rules drop. It shares
-// no code with the stores. Be suspicious of any cleverness here.
+// It implements docs/rules.md in the same order and in the simplest way: lists and loops, math/big
+// where products grow, one lock, and no expiry except where the rules drop something. It shares no
+// code with the stores. Be suspicious of any cleverness here.
 package oracle
 
 import (
@@ -24,8 +24,8 @@ type Store struct {
 	generation uint32
 	states     map[stateKey]*state
 	holders    map[limitKey]*holders
-	resets     map[limitKey]int64            // when places were last reset
-	holds      map[stateKey]map[uint64]*hold // by charge
+	resets     map[limitKey]int64            // time of the last reset of places
+	holds      map[stateKey]map[uint64]*hold // by charge id
 	ids        map[scopeKey][]seenID
 	settled    map[scopeKey][]settled
 	own        []ownSettled
@@ -37,7 +37,7 @@ type Store struct {
 
 type scopeKey struct{ subject, scope string }
 
-// stateKey is that of a state: it has the limits with one name.
+// stateKey is the key of a state, which has the limits with one name.
 type stateKey struct {
 	scopeKey
 	name string
@@ -48,8 +48,8 @@ type limitKey struct {
 	limit string
 }
 
-// New returns an empty store that reads the time, in microseconds since the Unix epoch, once per
-// decision.
+// New returns an empty store. It calls now, which returns microseconds since the Unix epoch, once
+// per decision.
 func New(now func() int64) *Store {
 	return &Store{
 		now:     now,
@@ -70,7 +70,7 @@ func New(now func() int64) *Store {
 	}
 }
 
-// never is the earliest instant of what no waiting admits.
+// never is the earliest instant of a request that will never be admitted.
 const never = int64(-1)
 
 // most is the largest count: 2^53.
@@ -83,7 +83,7 @@ type settlement struct {
 	known                       bool // the state is the one that was charged
 }
 
-// drawGeneration returns one that no state has had.
+// drawGeneration returns a generation that no state has had.
 func (s *Store) drawGeneration() uint32 {
 	s.generation++
 	return s.generation
@@ -125,7 +125,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset removes limits from their states. A state with none left is gone.
+// reset removes limits from their states, and removes states without limits.
 func (s *Store) reset(c *stint.Claim, now int64) {
 	for i := range c.Limits {
 		l := &c.Limits[i]
@@ -145,7 +145,7 @@ func (s *Store) reset(c *stint.Claim, now int64) {
 	delete(s.ids, scopeOf(c))
 }
 
-// duration turns microseconds into a duration, the largest there is if need be.
+// duration converts microseconds to a duration, at most the longest one.
 func duration(us int64) time.Duration {
 	if us > math.MaxInt64/1000 {
 		return math.MaxInt64

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// state is what one subject has used in one scope of the limits with one name.
+// state is the usage of one subject in one scope, under the limits with one name.
 type state struct {
 	generation uint32
 	last       int64
@@ -22,7 +22,7 @@ func (st *state) clone() *state {
 	return c
 }
 
-// stepBack takes a step back of the clock out of the state. It reports whether there was one.
+// stepBack moves the state back if the clock stepped back. It reports whether it did.
 func (st *state) stepBack(now int64) bool {
 	if now >= st.last {
 		return false
@@ -30,7 +30,7 @@ func (st *state) stepBack(now int64) bool {
 	step := st.last - now
 	for _, k := range st.limits {
 		if k.limit.Algorithm == stint.AlgorithmCalendar {
-			continue // its periods end when they do
+			continue // its periods do not move
 		}
 		for i := range k.entries {
 			k.entries[i].at -= step
@@ -47,41 +47,41 @@ func (st *state) stepBack(now int64) bool {
 	return true
 }
 
-// part is one limit of one claim of a request in the course of a decision.
+// part is one limit of one claim of a request during a decision.
 type part struct {
 	claim *stint.Claim
 	limit *stint.Limit
-	// in is a copy of the limit's state with steps back of the clock taken out, nil of a
-	// concurrency limit, which has none. The parts of a state share it.
+	// in is a copy of the limit's state, moved back if the clock stepped back. It is nil for a
+	// concurrency limit, which has no state. The parts of a state share it.
 	in      *state
 	stepped bool
-	// counts is a copy of what is known of the limit, opened. seen is what of it matters to the
-	// decision: less than that for a booking that moves up.
+	// counts is an opened copy of the limit's counts. seen is the part of it that matters to the
+	// decision: less than all of it for a booking that moves up.
 	counts, seen kept
-	booked       bool // it has the booking that the request replaces
+	booked       bool // the limit has the booking that the request replaces
 }
 
-// cost is what the claim charges to the limit.
+// cost returns the cost of the claim under the limit.
 func (p *part) cost() int64 { return p.claim.CostOf(p.limit) }
 
-// kept is what is remembered of one limit. Its methods are the rules' words, and but for open they
-// want it opened.
+// kept is the stored data of one limit. Its methods are named like the terms of the rules. All
+// except open require that it is opened.
 type kept interface {
 	open(l *stint.Limit, now int64)
 	used(l *stint.Limit) int64
 	reset(l *stint.Limit, now int64) int64
-	// asOf is used and reset as of an instant that is booked, later bookings left out.
+	// asOf returns used and reset as of the instant of a booking, without later bookings.
 	asOf(l *stint.Limit, at int64) (used, reset int64)
 	fits(l *stint.Limit, now, cost int64) bool
 	earliest(l *stint.Limit, from, cost int64) int64
 	bookings() []booking
 	settle(l *stint.Limit, now int64, c settlement) (charged int64, applied bool)
 	giveBack(l *stint.Limit, now, units int64) bool
-	// show is what there is to see.
+	// show returns the entries for an inspection.
 	show(l *stint.Limit) []driver.Entry
 }
 
-// openAll opens every limit of every claim, on copies.
+// openAll opens copies of every limit of every claim.
 func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	var parts []*part
 	copies := map[stateKey]*part{} // the first of each state
@@ -121,7 +121,7 @@ func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	return parts
 }
 
-// write stores a limit as it was opened and changed.
+// write stores an opened and changed limit.
 func (s *Store) write(p *part, now int64) {
 	if p.in == nil {
 		s.holders[keyOf(p.claim, p.limit)] = p.counts.(*holders)
@@ -137,8 +137,8 @@ func (s *Store) write(p *part, now int64) {
 	s.states[stateOf(p.claim, p.limit)] = p.in
 }
 
-// writeSteps writes the clock's steps back to the states that are to be charged, even if they are
-// not: a denial must not hide the step from the next decision.
+// writeSteps writes states that were moved back because the clock stepped back, if they were to be
+// charged, even if they are not: a denial must not hide the step from the next decision.
 func (s *Store) writeSteps(parts []*part, now int64) {
 	for _, p := range parts {
 		if !p.stepped || p.cost() == 0 {

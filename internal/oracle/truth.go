@@ -11,49 +11,49 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Truth is the log of what really happened: every admitted unit at its instant, never merged,
-// rounded or dropped. A leased unit happens when its holder likes, and so does a booked one from
-// its instant until its grace has passed, so they count in every window in which they might. Truth
-// checks a store's decisions against what the algorithms promise in any window, knowing nothing of
-// how they count.
+// Truth is a log of the true events: every admitted unit at its instant, never merged, rounded or
+// dropped. A leased unit may be used at any time during the lease, and a booked one from its
+// instant until its grace has passed, so they count in every window in which they may be used.
+// Truth checks a store's decisions against the guarantees of the algorithms for any window, without
+// knowing how they count.
 //
-// Feed it every decision, amendment and command in order, with the clock at which it was made.
-// Where the rules give no promise it asks for none: across a step back of the clock, and of a meter
-// across a change of its limit or a refund.
+// Feed it every decision, amendment and command in order, with the clock at which it was made. It
+// checks nothing where the rules guarantee nothing: across a step back of the clock and, for a
+// meter, across a change of its limit or a refund.
 type Truth struct {
-	// AnyDelay says that room may come back as late as the store likes.
+	// AnyDelay means that room may come back arbitrarily late.
 	AnyDelay bool
 
 	clock  int64
 	limits map[limitKey]*limitTruth
 }
 
-// NewTruth returns a log of nothing.
+// NewTruth returns an empty log.
 func NewTruth() *Truth { return &Truth{limits: map[limitKey]*limitTruth{}} }
 
-// limitTruth is the truth about one limit of one subject.
+// limitTruth is the log of one limit of one subject.
 type limitTruth struct {
 	events   []event
-	metered  int   // number of the first event that its meter still bounds
-	maxLimit int64 // largest Max that admitted anything
+	metered  int   // index of the first event that the meter still bounds
+	maxLimit int64 // largest Max under which anything was admitted
 	maxLate  int64 // how late room may come back: one slice
 	limit    stint.Limit
-	unsure   bool  // how late is not known: the clock stepped back
-	forced   int64 // units charged whether or not there was room
+	unsure   bool  // the delay is not known, for example because the clock stepped back
+	forced   int64 // units charged regardless of room
 	ahead    bool  // there were leases or bookings
-	blocks   bool  // a process may have taken blocks of it and returned them, unseen
+	blocks   bool  // a process may have taken and returned blocks unseen
 }
 
-// event is an admission: of a lease from when it was made to its end, of a booking from its instant
-// to the end of its grace, of anything else at one instant. What a settlement made of it on one
-// limit of several is not always known from outside; low and high bound it.
+// event is an admission: a lease from its beginning to its end, a booking from its instant to the
+// end of its grace, anything else at one instant. The effect of a settlement on one of several
+// limits is not always known from outside, so low and high bound the units.
 type event struct {
 	id        uint64
 	from, at  int64
 	low, high int64
 	booked    bool
-	tentative bool // it is not used before its owner asks again
-	astray    bool // at may no longer find it: the clock stepped back since, or units were taken off it
+	tentative bool // not used before its owner asks again
+	astray    bool // at may no longer identify it: the clock stepped back since, or units were removed
 }
 
 // Took records a decision made at now and checks it.
@@ -69,7 +69,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 		}
 		r.Claims[0].Cost = d.Charge.Claims()[0].Cost
 	} else if fits {
-		r.Claims[0].Cost = 1 // where that much fits, it is not denied
+		r.Claims[0].Cost = 1 // if one unit fits, the request is not denied
 	}
 	booked := bookedStates(&r, &d)
 	stays := r.Terms().Booked != nil && d.Charge.Data().At == r.Terms().Booked.At && t.hasBooking(now, &r) &&
@@ -104,7 +104,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 				booked: d.RetryAfter > 0,
 			}
 			switch {
-			case d.Charge.Data().Leased != 0: // from memory: its block ends later
+			case d.Charge.Data().Leased != 0: // granted from memory: its block ends later
 				e.from, e.at = now, now
 			case e.booked || r.Terms().Lease > 0:
 				e.from = now + d.RetryAfter.Microseconds()
@@ -115,7 +115,7 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 			}
 			moved := r.Terms().Booked != nil && booked[i] && lt.giveUp(now, r.Terms().Booked.At, e)
 			if stays {
-				continue // it stays where it was, and is nowhere if limits were reset since
+				continue // the event stays, or is gone if limits were reset since
 			}
 			if r.Hold > 0 || r.Terms().AtLeast {
 				e.low, e.astray = 0, true
@@ -132,10 +132,11 @@ func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	return nil
 }
 
-// bookedStates says for each limit of a request that asks to move a booking up whether that was
-// booked in the limit's state as it is now. Where the request costs nothing, nothing was booked.
+// bookedStates reports, for each limit of a request that asks to move a booking up, whether the
+// booking was made in the limit's current state. It reports true for limits under which the request
+// costs nothing, because nothing was booked there.
 func bookedStates(r *stint.Request, d *stint.Decision) (same []bool) {
-	state := 0 // number of the claim's first
+	state := 0 // index of the claim's first state
 	for i := range r.Claims {
 		names := contract.StateNames(&r.Claims[i], nil)
 		for j := range r.Claims[i].Limits {
@@ -159,15 +160,15 @@ func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 	return false
 }
 
-// is reports whether the event is a booking to come that ends at an instant.
+// is reports whether the event is a future booking that ends at an instant.
 func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from > now && e.high > 0 }
 
-// like reports whether an event is certain to have as many units as another.
+// like reports whether an event certainly has as many units as another.
 func (e *event) like(other event) bool {
 	return e.high == other.high && (e.low == other.low || e.tentative)
 }
 
-// hasCome reports whether a log has the booking that a request asks about, and it has come.
+// hasCome reports whether a log has the booking that a request asks about, and the booking is due.
 func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 	if r.Terms().Booked == nil || t.hasBooking(now, r) {
 		return false
@@ -182,11 +183,11 @@ func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 	return false
 }
 
-// takeOff notes that a booking which has come is decided on again: it has not been used. How much
-// of it the store takes off is not known from outside. If that is not what was booked, others may
-// be taken for it.
+// takeOff records that a due booking, which was not used, is decided again. How many of its units
+// the store removes is not known from outside. If the cost is not what was booked, the store may
+// take units of other events for it.
 func (lt *limitTruth) takeOff(at, cost int64) {
-	lt.metered = len(lt.events) // a meter may give back what it had refilled already
+	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
 	certain := false
 	for i := range lt.events {
 		e := &lt.events[i]
@@ -207,8 +208,8 @@ func (lt *limitTruth) takeOff(at, cost int64) {
 	}
 }
 
-// fitted checks what was charged of a cost that may be lowered: if not all of it, then one unit
-// more did not fit under some limit.
+// fitted checks the charge for a cost that may be lowered: if the whole cost was not charged, one
+// more unit must not fit under some limit.
 func (t *Truth) fitted(now int64, r *stint.Request, cost int64) error {
 	if cost < 1 || cost > r.Claims[0].Cost {
 		return fmt.Errorf("%s: charged %d of %d", r.Claims[0].Key(), cost, r.Claims[0].Cost)
@@ -245,25 +246,25 @@ func (t *Truth) Amended(now int64, charge stint.Charge, a stint.Amendment) {
 	for c, l := range contract.Limits(charge.Claims()) {
 		truth, named := total(&a, l.Name)
 		if c.CostOf(l) == 0 || !named {
-			continue // it was not charged, or is not settled
+			continue // not charged, or not settled
 		}
 		lt := t.of(c, l)
 		lt.settle(charge.Data().ID, truth, certain)
 	}
 }
 
-// holds notes that units are held of the limit: from outside it is not known when they are used.
+// holds records that units of the limit are held: from outside it is not known when they are used.
 func (lt *limitTruth) holds() {
 	lt.unsure, lt.metered = true, len(lt.events)
 	lt.excuse(math.MaxInt64)
 }
 
-// settle bounds what a settlement made of an event. A charge from before a reset is unknown, one
-// from before a step back of the clock is no longer where it was; if it applied all the same, it
-// may have changed what others used since. A lease and bookings with one end may be taken for each
-// other.
+// settle bounds the effect of a settlement on an event. A charge from before a reset is unknown,
+// and one from before a step back of the clock is no longer at its instant; if the settlement still
+// applied, it may have changed later usage of others. A lease and bookings with the same end may be
+// taken for each other.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
-	lt.metered = len(lt.events) // a meter may give back what it had refilled already
+	lt.metered = len(lt.events) // a meter may give back units that it had already refilled
 	for i := range lt.events {
 		e := &lt.events[i]
 		if e.id != id || e.astray {
@@ -285,8 +286,9 @@ func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
 	lt.excuse(math.MaxInt64)
 }
 
-// giveUp takes a booking out that is asked to move up, or gives it the id of the answer if that
-// left it where it was. It reports whether there is one: a booking that has come is none.
+// giveUp removes the booking that a request asked to move up, or gives it the id of the answer if
+// the answer left it at its instant. It reports whether there is such a booking: a due one does not
+// count.
 func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	var found []int
 	for i := range lt.events {
@@ -298,7 +300,7 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	case len(found) == 0:
 		return false
 	case len(found) > 1 || !lt.events[found[0]].like(moved):
-		for _, i := range found { // which one it was, or what is left of it, is not known
+		for _, i := range found { // it is not known which one it was, or how much of it is left
 			e := &lt.events[i]
 			e.low, e.high, e.astray = 0, e.high+moved.high, true
 		}
@@ -313,8 +315,8 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	return true
 }
 
-// GaveBack records that units were given back: of what had happened until now, or in the same
-// slice, nobody can tell from outside which ones. What lies ahead has to stay.
+// GaveBack records that units were given back. From outside it is not known which of the events
+// until now, or in the current slice, they belonged to. Later events must stay.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
@@ -354,8 +356,8 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	case l.Algorithm == stint.AlgorithmSliding && l.Capacity() > stint.Resolution:
 		lt.maxLate = (span(l) + stint.Resolution - 1) / stint.Resolution
 	}
-	// Under limits that change and with leases ahead, a log may have to merge what is not that
-	// close.
+	// With changing limits and with leases ahead, a log may have to merge entries that are further
+	// apart than maxLate.
 	lt.unsure = lt.unsure || len(lt.events) > maxEntries && (lt.ahead || lt.limit != *l)
 	if lt.limit.Max != l.Max || lt.limit.Burst != l.Burst {
 		lt.metered = len(lt.events)
@@ -364,7 +366,7 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	return lt
 }
 
-// tick notes the clock. When it steps back, windows overlap that did not.
+// tick records the clock. If it steps back, windows overlap that did not overlap before.
 func (t *Truth) tick(now int64) {
 	if now < t.clock {
 		for _, lt := range t.limits {
@@ -376,8 +378,8 @@ func (t *Truth) tick(now int64) {
 	t.clock = now
 }
 
-// excuse takes events up to an instant out of what must not be exceeded: what is left of each
-// nobody can tell.
+// excuse excludes events up to an instant from checks against the capacity: it is not known how
+// much is left of each.
 func (lt *limitTruth) excuse(until int64) {
 	for i := range lt.events {
 		if lt.events[i].at <= until {
@@ -391,11 +393,11 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	lt.events = append(lt.events, e)
 	lt.ahead = lt.ahead || e.from < e.at
 	lt.maxLimit = max(lt.maxLimit, l.Max)
-	// A window that moves forward gains something only where an event begins, so those that end
-	// there are enough.
+	// A window that moves forward gains units only where an event begins, so it is enough to check
+	// windows that end there.
 	for _, other := range lt.events {
 		if moved && other.from > e.from {
-			continue // it was ahead of that before, and nearer
+			continue // the event was ahead of the other one before, and nearer to it
 		}
 		if err := lt.check(l, &e, other.from); err != nil {
 			return err
@@ -407,9 +409,9 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	return nil
 }
 
-// force records an event that needs no room: nothing is promised of the windows that it is in but
-// that nothing else is admitted there. Of several limits a booking may end sooner on one than on
-// another, and none is forced above 2^52.
+// force records an event that needs no room: in its windows, the only guarantee is that nothing
+// else is admitted. With several limits, a booking may end sooner on one than on another, and
+// nothing is forced above 2^52.
 func (lt *limitTruth) force(e event, several bool) {
 	total := e.high
 	for _, other := range lt.events {
@@ -424,13 +426,13 @@ func (lt *limitTruth) force(e event, several bool) {
 	lt.metered = len(lt.events)
 }
 
-// checkMeter pours all events into a new meter. So in no stretch of time there are more than the
-// capacity and what is refilled meanwhile. A meter counts units when they are charged.
+// checkMeter adds all events to a new meter, and so checks that no period of time has more units
+// than the capacity plus the refill in that period. A meter counts units when they are charged.
 //
-// The units of a block are charged when it is taken, and used up to half a window later: so much
-// more may be refilled. What is left of a block is returned, and then the meter falls by units that
-// it may have refilled already. These are at most one capacity, which is what a log holds of blocks
-// at once.
+// The units of a block are charged when the block is taken, and used up to half a window later: the
+// refill of that time may be added. The rest of a block is returned, and then the meter falls by
+// units that it may already have refilled. These are at most one capacity, which is the most that a
+// log has of blocks at once.
 func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	events := slices.Clone(lt.events[lt.metered:])
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
@@ -448,8 +450,8 @@ func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	return nil
 }
 
-// check holds the window that ends at an instant, and the aligned one around it, against the limit
-// that an event was admitted under, if it is in there.
+// check checks the window that ends at an instant, and the aligned window around it, against the
+// limit under which an event was admitted, if the event is in that window.
 func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	sum := func(after, until int64) int64 {
 		if !e.in(after, until) {
@@ -479,17 +481,17 @@ func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	return nil
 }
 
-// justified reports whether the true log, its events at most a slice later than they were, would
-// deny cost units at now.
+// justified reports whether the true log, with its events at most a slice late, would deny cost
+// units at now.
 func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
-		return true // promises nothing that the equality of answers does not cover
+		return true // guarantees nothing that comparing the answers does not check
 	}
 	reach := span(l) + lt.maxLate
 	if lt.sum(now-reach, now, false)+cost > l.Capacity() {
 		return true
 	}
-	for _, end := range lt.events { // those that begin later are booked
+	for _, end := range lt.events { // events that begin later are bookings
 		if end.from > now && end.from < now+reach && lt.sum(end.from-reach, end.from, false)+cost > l.Capacity() {
 			return true
 		}
@@ -497,8 +499,8 @@ func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	return false
 }
 
-// full reports whether the true log, its events at most a slice later than they were, has no room
-// for cost units beside all that is booked.
+// full reports whether the true log, with its events at most a slice late, has no room for cost
+// units in addition to all bookings.
 func (lt *limitTruth) full(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket {
 		return true
@@ -506,15 +508,16 @@ func (lt *limitTruth) full(l *stint.Limit, now, cost int64) bool {
 	return lt.sum(now-span(l)-lt.maxLate, math.MaxInt64, false)+cost > l.Capacity()
 }
 
-// hasBookings reports whether something is booked ahead of now: nobody who waits overtakes that.
+// hasBookings reports whether there are bookings ahead of now: a waiting request does not overtake
+// them.
 func (lt *limitTruth) hasBookings(now int64) bool {
 	return slices.ContainsFunc(lt.events, func(e event) bool { return e.booked && e.from > now })
 }
 
-// in reports whether some of the event may have happened in (after, until].
+// in reports whether part of the event may have happened in (after, until].
 func (e *event) in(after, until int64) bool { return e.at > after && e.from <= until }
 
-// sum is what happened in (after, until], at least or at most.
+// sum returns the units in (after, until]: the fewest possible if least is set, else the most.
 func (lt *limitTruth) sum(after, until int64, least bool) int64 {
 	var n int64
 	for i := range lt.events {

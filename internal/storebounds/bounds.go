@@ -1,8 +1,8 @@
-// Package storebounds has the bounds on what a store keeps, which package driver describes. Every
-// store of ours has the same ones, and package storetest tests for them.
+// Package storebounds has the bounds on the data that a store keeps, which package driver
+// describes. All stores of this module have the same bounds, and package storetest tests them.
 package storebounds
 
-// Beyond these a store forgets or refuses, see package driver.
+// Beyond these bounds a store forgets or refuses. See package driver.
 const (
 	MaxRepeats  = 8      // allowed repeats of a request ID
 	MaxIDs      = 1000   // request IDs of one subject and scope
@@ -11,6 +11,7 @@ const (
 	MaxEntries  = 1000   // charges of one limit that Inspect shows
 	MaxScopes   = 1000   // scopes of one subject that Scopes lists
 	MaxHolds    = 20_000 // open holds of one state
-	// LongestHold is how long anything is held after the clock has stepped back, in microseconds.
+	// LongestHold is the longest time units are held after the clock has stepped back, in
+	// microseconds.
 	LongestHold = 25 * 3_600_000_000
 )

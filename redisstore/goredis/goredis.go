@@ -1,24 +1,24 @@
-// Package goredis is for programs that already have a go-redis client: it opens a store on the same
-// servers. Only programs that import this package compile go-redis.
+// Package goredis opens a store on the servers of an existing go-redis client. Only programs that
+// import this package compile go-redis.
 //
 //	store, err := goredis.Open(ctx, client, redisstore.Config{}) // client is your *redis.Client
 //	...
 //	defer store.Close()
 //	lim, err := stint.New(store, stint.PerMinute(100))
 //
-// Commands do not pass through the client: it repeats a call that failed, and a repeated charge
-// counts twice. Instead the store opens connections of its own, in the way the client opens its:
+// Commands do not pass through the client: it repeats failed calls, and a repeated charge counts
+// twice. Instead the store opens its own connections, with these settings of the client:
 //
 //   - addresses, network, dialer and TLS; a failover client's dialer asks Sentinel for the master
 //   - user name and password, CredentialsProvider, CredentialsProviderContext and
 //     StreamingCredentialsProvider
 //   - database, client name (default "stint"), protocol, DisableIdentity
 //
-// Nothing else of the client is used: not its pool, timeouts, retries, hooks, OnConnect, read
-// routing or client-side caching, nor a Cluster's NewClient. Of its timeouts, DialTimeout still
-// bounds a connection over TLS.
+// The store uses nothing else of the client: not its pool, timeouts, retries, hooks, OnConnect,
+// read routing or client-side caching, nor a Cluster's NewClient. Of its timeouts, DialTimeout
+// still bounds a connection over TLS.
 //
-// The caller closes the client, a failover client after the store.
+// The caller closes the client. A failover client must be closed after the store.
 package goredis
 
 import (
@@ -35,10 +35,10 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// Open opens a store on the servers of a client: a [*redis.Client], also of
+// Open opens a store on the servers of a client: a [*redis.Client], including one from
 // [redis.NewFailoverClient], a [*redis.ClusterClient], or a type that embeds one of them. Any other
-// client is a [*stint.InvalidError]. Leave URL and Client of the Config empty. AdjustClient is
-// called last; it replaces DialCtxFn to connect in another way than the client.
+// client is a [*stint.InvalidError]. Leave URL and Client of the Config empty. Open calls
+// AdjustClient last; it may replace DialCtxFn to connect differently from the client.
 func Open(ctx context.Context, client redis.UniversalClient, c redisstore.Config) (*redisstore.Store, error) {
 	if c.URL != "" || c.Client != nil {
 		return nil, invalid(errors.New("both a go-redis client and a URL or Client in the Config; want one of them"))
@@ -61,7 +61,7 @@ func invalid(err error) error {
 	return &stint.InvalidError{Err: fmt.Errorf("the go-redis client: %w", err)}
 }
 
-// settings returns what makes connections those of the client.
+// settings returns a function that copies the client's settings.
 func settings(client redis.UniversalClient) (func(*rueidis.ClientOption), error) {
 	switch c := client.(type) {
 	case interface{ Options() *redis.Options }:
@@ -89,11 +89,11 @@ func settings(client redis.UniversalClient) (func(*rueidis.ClientOption), error)
 	return nil, fmt.Errorf("got a %T; want a *redis.Client or a *redis.ClusterClient", client)
 }
 
-// take copies the settings of a client.
+// take copies the settings of a client to co.
 func take(co *rueidis.ClientOption, o *redis.Options, addrs ...string) {
 	co.InitAddress = addrs
-	// The dialer speaks TLS by itself. This says which of its two ports a node of a Cluster has to
-	// be asked on, and whether to warn.
+	// The dialer handles TLS itself. TLSConfig only selects which of the two ports of a Cluster
+	// node to use, and whether to warn.
 	co.TLSConfig = o.TLSConfig
 	co.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
@@ -129,7 +129,7 @@ func take(co *rueidis.ClientOption, o *redis.Options, addrs ...string) {
 	}
 }
 
-// credentials returns those that go-redis would send: without a password, none.
+// credentials returns the credentials that go-redis would send: none without a password.
 func credentials(user, password string) rueidis.AuthCredentials {
 	if password == "" {
 		return rueidis.AuthCredentials{}

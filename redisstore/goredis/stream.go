@@ -13,14 +13,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// refreshEvery is how often a connection authenticates with the newest credentials. Providers send
-// new ones minutes before the old ones expire.
+// refreshEvery is the interval at which a connection authenticates with the newest credentials.
+// Providers send new ones minutes before the old ones expire.
 const refreshEvery = 30 * time.Second
 
 var errNoStream = errors.New("no credentials: AdjustClient has replaced DialCtxFn, which listens to the " +
 	"StreamingCredentialsProvider; call the DialCtxFn that it finds, or set AuthCredentialsFn too")
 
-// stream makes each connection listen to a provider of credentials until it is closed.
+// stream subscribes each connection to a provider of credentials until the connection is closed.
 func stream(co *rueidis.ClientOption, provider auth.StreamingCredentialsProvider) {
 	newest := &atomic.Pointer[rueidis.AuthCredentials]{}
 	dial := co.DialCtxFn
@@ -33,12 +33,12 @@ func stream(co *rueidis.ClientOption, provider auth.StreamingCredentialsProvider
 		before := newest.Load()
 		first, unsubscribe, err := provider.Subscribe(l)
 		if err != nil {
-			_ = conn.Close() // of no use
+			_ = conn.Close() // unusable without credentials
 			return nil, err
 		}
 		l.unsubscribe = sync.OnceValue(unsubscribe)
 		next := credentials(first.BasicAuth())
-		newest.CompareAndSwap(before, &next) // unless newer ones have arrived meanwhile
+		newest.CompareAndSwap(before, &next) // unless newer ones have arrived in the meantime
 		return l, nil
 	}
 	co.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
@@ -71,6 +71,6 @@ func (l *listener) OnError(error) {}
 
 // Close ends the subscription too.
 func (l *listener) Close() error {
-	_ = l.unsubscribe() // an error of the caller's provider changes nothing here
+	_ = l.unsubscribe() // ignore an error of the caller's provider
 	return l.Conn.Close()
 }

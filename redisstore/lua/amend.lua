@@ -1,11 +1,13 @@
--- amend changes what earlier decisions charged, each on its own: if one fails, the others do not.
+-- amend changes the charges of earlier decisions, each independently: if one fails, the others do
+-- not.
 --
--- KEYS     per amendment, per claim its settled charges, then the state or the holders of each of
---          its parts, of a state with its holds if the charge has some; with a request id, last, the
---          request ids of the first claim
+-- KEYS     per amendment
+--            per claim its settled charges, then per part its state or holders, and after a state
+--            its holds if the charge has a hold
+--            with a request id: the request ids of the first claim
 -- ARGV[1]  see start.lua; then per amendment
 --            kind (1 byte)
---            1 if all is given back (1)
+--            1 if everything is given back (1)
 --            1 if parts have true costs of their own (1)
 --            life of its holds (0: it has none)
 --            largest debt, units (0: one capacity)
@@ -16,28 +18,29 @@
 --            1 if there is a request id (1)
 --            number of claims (1), and per claim
 --              the time of its charge
---              number of parts (1), and per part its set (1; 0: holders), cost, true cost (-1: it
---              stays as it is), and its generation or, of holders, their window; without parts as
---              many bytes that do not count
+--              number of parts (1), and per part its set (1; 0: holders), cost, true cost (-1:
+--              unchanged), and its generation or, for holders, their window; without parts, the
+--              bytes of one part, which are ignored
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per amendment FAILED (1), length of a message (2), message; or
---            LATE if it came too late, REPEAT if it would give back what was repeated, else 0 (1)
+--            LATE if it arrived too late, REPEAT if it would give back a repeated request, else 0 (1)
 --            the claims to which it applied (2, as above; an extension applies if all places of the
 --            claim are held or, if it has none, all of its holds are open)
---            the true cost of a settlement where it applied, that of all names together if parts
---            have their own
---            units of it that were not charged: the most of any limit
+--            the true cost of a settlement where it applied; if parts have their own, the sum over
+--            all names
+--            units of it that were not charged: the maximum over all limits
 
-local base, next_id = 0, 2 -- the keys before an amendment's own, and the next request id
+local base, next_id = 0, 2 -- number of keys before those of the amendment; index of the next request id
 
--- add_part fills in a part that was just read.
+-- add_part completes a part that was just read.
 local function add_part(claim, part)
   part[KEY], part[SET], base = KEYS[base + 1], sets[part[WHICH]] or false, base + 1
   if part[SET] and part[HOLD_LIFE] > 0 then part[HOLDS], base = KEYS[base + 1], base + 1 end
   if part[TRUTH] < part[COST] and part[TRUTH] >= 0 then claim[LOWERS] = true end
 end
 
--- another returns a further part for those of a claim, or a claim for those of an amendment.
+-- another returns a copy of a record, as a further part of a claim or a further claim of an
+-- amendment.
 local function another(record)
   local new = { unpack(record) }
   new[HOLDS], new[LOWERS], new[NEXT_PART], new[NEXT_CLAIM] = false, false, false, false
@@ -71,20 +74,20 @@ local function read_amendment()
   return a
 end
 
--- settled reports whether a charge is known to be settled; for UNDO, also whether it may have been
--- and is forgotten.
+-- settled reports whether a charge is known to be settled. For UNDO, it also reports true if the
+-- charge may have been settled and forgotten.
 local function settled(a, claim)
   local key = claim[SETTLED]
   local known = redis.pcall('ZSCORE', key, a[CHARGE])
   if type(known) == 'table' then
-    call('DEL', key) -- it is no sorted set
+    call('DEL', key) -- not a sorted set
     return false
   end
   if known or a[AMENDS] ~= UNDO or call('ZCARD', key) < MAX_SETTLED then return known end
   return claim[CHARGED_AT] <= tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
 end
 
--- remember keeps a settled charge for as long as one of its limits could know it.
+-- remember keeps a settled charge for as long as any of its limits can have it.
 local function remember(a, claim)
   local key, at, life = claim[SETTLED], claim[CHARGED_AT], claim[HORIZON]
   call('ZADD', key, ('%d'):format(at), a[CHARGE])
@@ -92,11 +95,11 @@ local function remember(a, claim)
   keep(key, at > now and at - now + life or life)
 end
 
--- limit_of is how the key of a part ends: the limit, or the state.
+-- limit_of returns the end of a part's key: the limit, or the state.
 local function limit_of(claim, part) return part[KEY]:sub(#claim[SETTLED] - #'settled' + 1) end
 
--- amend_holders renews a place, or takes back one that was lost if that may be, or gives it up. It
--- reports whether it did.
+-- amend_holders renews a place, takes a lost place back if that is allowed, or releases the place.
+-- It reports whether it did.
 local function amend_holders(a, claim, part, retakes)
   holders = holders or make_holders()
   local key, id, window = part[KEY], a[CHARGE], part[OF]
@@ -114,7 +117,7 @@ local function amend_holders(a, claim, part, retakes)
   return true
 end
 
--- open_part returns the state of a part, and its counts if it is read as a whole.
+-- open_part returns the state of a part, and its counts if the state is read as a whole.
 local function open_part(a, part)
   local states = a[STATES]
   if a[WHOLE] then return a[WHOLE].open(part[KEY], part[SET], states[part[KEY]]) end
@@ -122,17 +125,18 @@ local function open_part(a, part)
   return (read_state(part[KEY], part[SET], 0, 1, now, generation))
 end
 
--- amended notes that a part was amended: its state, which is yet to be written, the units that were
--- not charged, and whether anyone may remember a denial that this ends: only if more than half of
--- the limit was used, for denials of a cost above half of a limit are not remembered (package
--- resilience).
+-- amended records that a part was amended: its state, which is not written yet, the units that were
+-- not charged, and whether a process may remember a denial that this amendment ends. That is only
+-- possible if more than half of the limit was used, because package resilience does not remember
+-- denials of a cost above half of a limit.
 local function amended(a, claim, part, st, dropped, tight)
   if a[STATES] then a[STATES][part[KEY]] = st end
   part[STATE], claim[APPLIED], claim[TIGHT] = st, true, claim[TIGHT] or tight
   if dropped > a[DROPPED] then a[DROPPED] = dropped end
 end
 
--- settled_to notes the true cost of a part. If parts have their own, that of each name counts once.
+-- settled_to records the true cost of a part. If parts have their own true costs, each name counts
+-- once.
 local function settled_to(a, claim, part, total)
   if a[OWN] == 0 then
     if total > a[TOTAL] then a[TOTAL] = total end
@@ -144,8 +148,8 @@ local function settled_to(a, claim, part, total)
   a[TOTAL] = a[TOTAL] + a[NAMED][name] - before
 end
 
--- settle_part settles all limits of a state, and notes for how long after its time the charge can
--- be settled.
+-- settle_part settles all limits of a state, and records how long after its time the charge can be
+-- settled.
 local function settle_part(a, claim, part)
   local st, counts = open_part(a, part)
   if st[VALUE] == '' or st[GENERATION] ~= part[OF] then return end
@@ -187,7 +191,7 @@ local function amend_hold(a, claim, part)
   end
 end
 
--- amend_part amends what a part was charged, if it has a state.
+-- amend_part amends the charge of a part, if the part has a state.
 local function amend_part(a, claim, part)
   if not part[SET] or part[COST] == 0 or a[AMENDS] == RELEASE then return end
   if a[HOLD_LIFE] > 0 then
@@ -202,7 +206,7 @@ local function amend_part(a, claim, part)
 end
 
 -- write_part writes the state of a part and its hold, or amends its place. It reports whether the
--- part has a place, and whether that is held.
+-- part has a place, and whether the place is held.
 local function write_part(a, claim, part, retakes)
   local st, put = part[STATE], part[PUT]
   if st and a[WHOLE] then
@@ -224,9 +228,8 @@ local function write_part(a, claim, part, retakes)
   return false, false
 end
 
--- finish writes what has become of a claim, and notes that it is settled. It reports whether
--- anything applied: of an extension whether all places are held or, without places, all holds are
--- open.
+-- finish writes the amended claim, and records that it is settled. It reports whether the amendment
+-- applied. An extension applies if all places are held or, without places, all holds are open.
 local function finish(a, claim, retakes)
   local missed, places = false, false
   local part = claim
@@ -237,19 +240,19 @@ local function finish(a, claim, retakes)
   if a[AMENDS] == EXTEND then return claim[APPLIED] and not missed and (places or not claim[EXPIRED]) end
   if not claim[APPLIED] then return false end
   if a[AMENDS] ~= RELEASE and a[HOLD_LIFE] == 0 then remember(a, claim) end
-  -- Places come and go all the time, and nobody remembers that there was none.
+  -- Do not announce places: they come and go all the time, and no process remembers their denials.
   if claim[TIGHT] and claim[LOWERS] then announce(claim[SETTLED], '+') end
   return true
 end
 
--- amend carries out an amendment, with a request id or without. Nothing is written before all
--- states are settled.
+-- amend executes an amendment, with or without a request id. It writes nothing before all states
+-- are settled.
 local function amend(a, id, id_key)
   if a[NOT_AFTER] > 0 and now > a[NOT_AFTER] then return pack('<BI2dd', LATE, 0, 0, 0) end
   local kind, claim = a[AMENDS], a
   if a[WHOLE] or a[CLAIMED] > 1 then a[STATES] = {} end -- by key: two claims may share one
   if a[OWN] == 1 then a[NAMED] = {} end
-  -- A request that was repeated has been used more than once: it is not given back.
+  -- A repeated request was used more than once, so it is not given back.
   local forgets = id and kind == SETTLE and a[REFUND] == 1
   if forgets then
     ids = ids or make_ids()
@@ -288,7 +291,7 @@ for i = 1, several do
     id, id_key, next_id, base = ARGV[next_id], KEYS[base + 1], next_id + 1, base + 1
   end
   local ok, reply = pcall(amend, a, id, id_key)
-  if not ok and not a[WRITING] then -- it is rare, or a state is damaged
+  if not ok and not a[WRITING] then -- a rare case, or a damaged state
     limits, whole = limits or make_limits(), whole or make_whole()
     local ends, next_base = pos, base
     pos, base = from, keys

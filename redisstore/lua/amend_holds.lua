@@ -1,7 +1,7 @@
--- amend_holds: settling and extending holds, see docs/rules.md. A hold h is a part of an amendment
+-- amend_holds settles and extends holds. See docs/rules.md. A hold h is a part of an amendment
 -- (numbers.lua).
 
--- get_hold returns the hold of a charge, nothing if there is none.
+-- get_hold returns the hold of a charge, or nothing if there is none.
 local function get_hold(key, id)
   local text = redis.pcall('HGET', key, id)
   if type(text) ~= 'string' or #text ~= 24 then return end
@@ -9,8 +9,8 @@ local function get_hold(key, id)
   if ends > now then return expires, ends, reported end
 end
 
--- charge_more charges units to a limit now, and returns how many it left out. Held is what is held
--- and booked of it.
+-- charge_more charges units to a limit now, and returns how many it did not charge. held is the
+-- number of units held and booked.
 local function charge_more(st, at, units, debt, held)
   local set = st[SET]
   local unit, m, o = set[at + UNIT], set[at + METER], set[at + LOG]
@@ -19,15 +19,14 @@ local function charge_more(st, at, units, debt, held)
   if by > 0 and set[at + WIDTH] > 0 then
     local stamp = stamp_of(set, at, now)
     local there = st[o + NEWEST] == stamp and st[o + NEWEST_UNITS] or 0
-    if not st[WHOLE] and by + there > set[at + CAP] then error('rare') end -- entries have to be wider
+    if not st[WHOLE] and by + there > set[at + CAP] then error('rare') end -- entries must be wider
     add(st, at, stamp, by)
   end
   if unit > 0 then st[m + LEVEL] = st[m + LEVEL] + by * unit end
   return units - by
 end
 
--- amend_rate settles a limit to which a charge of so many units was made at an instant, or charges
--- the excess now.
+-- amend_rate settles a limit that was charged cost units at an instant, or charges the excess now.
 local function amend_rate(st, at, h, cost, instant, held)
   local delta = h[TRUTH] - cost
   local by = most_raise(st, at, delta, h[DEBT], held)
@@ -36,8 +35,8 @@ local function amend_rate(st, at, h, cost, instant, held)
 end
 
 -- amend_holds settles or extends a hold in a state of which only the beginning was read. It returns
--- how many units were not charged, whether one of the limits was more than half used, and until
--- when the state must be kept.
+-- how many units were not charged, whether any limit was more than half used, and the instant until
+-- which the state must be kept.
 local function amend_holds(st, h)
   local set, estimate, total, reported = st[SET], h[COST], h[TRUTH], h[REPORTED]
   local need, most, tight, counted, til = set[NEED], 0, false, 0, h[TIL]

@@ -1,11 +1,12 @@
--- bans keeps the bans of subjects, see docs/rules.md. A ban is one string: BAN_MARK (1 byte),
--- until, the clock at the last write, forgive (7 each), level (1). As a table it has til, forgive
--- and level, and changed if it must be written.
+-- bans keeps the bans of subjects. See docs/rules.md. A ban is one string: BAN_MARK (1 byte),
+-- until, the clock at the last write, forgive (7 each), level (1). As a table, a ban has the fields
+-- til, forgive and level, and changed if it must be written.
 
-local bans = { read = nil, save = nil, open = nil, heal = nil, strike = nil } -- with room for these
+local bans = { read = nil, save = nil, open = nil, heal = nil, strike = nil } -- preallocate the fields
 
--- read returns a ban. If the clock stepped back, so do its times. One that lost its TTL gets
--- another. One that is over, or is none, is removed unless the caller only looks.
+-- read returns a ban. If the clock stepped back, the ban's times do, too. A ban without a TTL gets
+-- a new one. Unless the caller only looks, read removes a ban that is over, and a value that is not
+-- a ban.
 function bans.read(key, looking)
   local s = redis.pcall('GET', key)
   if not s then return end
@@ -27,7 +28,7 @@ function bans.save(key, ban)
 end
 
 -- open reads the bans of all claims of a request except the shared ones into r.bans: false for no
--- ban, nil if it is shared. Claims of one subject have the same table. It returns the first claim
+-- ban, nil if it is shared. Claims of one subject have the same table. open returns the first claim
 -- whose subject is banned.
 function bans.open(r)
   local shared, known, banned = r.options[SHARED], {}, nil
@@ -45,7 +46,7 @@ function bans.open(r)
   return banned
 end
 
--- heal writes the bans that changed, of the claims that cost something.
+-- heal writes the changed bans of claims that cost something.
 function bans.heal(r)
   for _, part in ipairs(r) do
     local ban = r.bans[part.claim]
@@ -56,8 +57,8 @@ function bans.heal(r)
   end
 end
 
--- strike counts a denial of a claim. It returns the ban that this leads to, if any: the subject's
--- last one, renewed, if it had one.
+-- strike counts a denial of a claim. It returns the resulting ban, if any: the subject's last ban,
+-- renewed, if there was one.
 function bans.strike(r, claim)
   local key, ban = KEYS[r.base + r.options[CLAIMS] + claim], r.bans[claim]
   local st, c = r.whole.strikes(key, r.options[WITHIN])

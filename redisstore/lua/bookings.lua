@@ -1,13 +1,13 @@
--- bookings: those of one limit, see docs/rules.md. A booking may be used from T to E.
+-- bookings keeps the bookings of one limit. See docs/rules.md. A booking can be used from T to E.
 --
 --   c.booked      string of records in order of time: E (7 bytes, big-endian), E - T (2), units (7)
---   c.booked_sum  the sum of their units, or any number above 2^53 if it is more than that
---   c.led         { level, at, rate } of the meter behind the last of them, if that is known
+--   c.booked_sum  the sum of their units; if that exceeds 2^53, any number above 2^53
+--   c.led         { level, at, rate } of the meter after the last of them, if known
 
 local BOOKING = '>I7I2I7'
 
--- booking returns T, E and the units of the record at i, which counts from 0; nothing if there is
--- none.
+-- booking returns T, E and the units of the record with index i, which starts at 0, or nothing if
+-- there is none.
 local function booking(c, i)
   local at = i * BOOKED
   if at < 0 or at >= #c.booked then return end
@@ -17,20 +17,21 @@ end
 
 local function last_index(c) return #c.booked / BOOKED - 1 end
 
--- last_booking returns T and E of the last booking, 0 if there is none.
+-- last_booking returns T and E of the last booking, or 0 if there is none.
 function W.last_booking(c)
   local t, e = booking(c, last_index(c))
   return t or 0, e or 0
 end
 
--- plus adds units to a sum of bookings. 2^53 + 1 would be rounded to 2^53.
+-- plus adds units to a sum of bookings. It avoids sums just above 2^53, because 2^53 + 1 would be
+-- rounded to 2^53.
 local function plus(sum, n)
   if n > MAX_UNITS - sum then return 2 * MAX_UNITS end
   return sum + n
 end
 
--- unsum takes units that were taken off a booking off the sum too. A sum above 2^53 is not exact:
--- it is computed again.
+-- unsum subtracts from the sum the units that were removed from a booking. A sum above 2^53 is not
+-- exact, so it is computed again.
 local function unsum(c, n)
   if c.booked_sum <= MAX_UNITS then
     c.booked_sum = c.booked_sum - n
@@ -45,8 +46,8 @@ local function unsum(c, n)
   c.booked_sum = sum
 end
 
--- first_booking returns the number of the first booking whose T (1) or E (2) is not before an
--- instant, of all bookings if there is none.
+-- first_booking returns the index of the first booking whose T (which = 1) or E (which = 2) is not
+-- before an instant. If there is none, it returns the number of bookings.
 local function first_booking(booked, which, instant)
   local low, high = 0, #booked / BOOKED
   while low < high do
@@ -57,7 +58,7 @@ local function first_booking(booked, which, instant)
   return low
 end
 
--- drop_bookings drops those that come after an instant.
+-- drop_bookings drops the bookings after an instant.
 function W.drop_bookings(c, t)
   local n = first_booking(c.booked, 1, t + 1) * BOOKED
   if n < #c.booked then
@@ -66,8 +67,8 @@ function W.drop_bookings(c, t)
   end
 end
 
--- leaked returns the level of a meter at t, given that at another instant. After a step back of the
--- clock that may be later: a booking that had come by then is before it.
+-- leaked returns the level of a meter at t, given its level at another instant. After a step back
+-- of the clock, that instant may be later than t: a booking that was due by then has T before it.
 function W.leaked(c, level, from, t)
   local set, at = c.st[SET], c.at
   if t <= from then return level end
@@ -75,14 +76,14 @@ function W.leaked(c, level, from, t)
   return math.max(0, level - (math.floor(t / tick) - math.floor(from / tick)) * set[at + RATE])
 end
 
--- falls_to is when a level at t has fallen to what is given as room.
+-- falls_to returns the instant at which a level at t has fallen to room.
 function W.falls_to(c, level, t, room)
   local set, at = c.st[SET], c.at
   if level <= room then return t end
   return (math.floor(t / set[at + TICK]) + math.ceil((level - room) / set[at + RATE])) * set[at + TICK]
 end
 
--- take_due turns the bookings whose T has come into charges.
+-- take_due turns due bookings into charges: those whose T has passed.
 function W.take_due(c)
   local st, set, at, due, sum = c.st, c.st[SET], c.at, first_booking(c.booked, 1, now + 1), 0
   local unit, m = set[at + UNIT], set[at + METER]
@@ -104,8 +105,8 @@ function W.take_due(c)
   end
 end
 
--- lead returns level and instant of the meter, led through all bookings. That is remembered with
--- them, for there may be many.
+-- lead returns the level and instant of the meter after all bookings. It stores the result with the
+-- bookings, because there may be many.
 function W.lead(c)
   local st, set, at = c.st, c.st[SET], c.at
   local rate, m = set[at + RATE], set[at + METER]
@@ -121,7 +122,7 @@ function W.lead(c)
   return level, led_at
 end
 
--- book books n units at t, behind all others.
+-- book books the cost at t, after all other bookings.
 function W.book(c, t, e)
   local set, n, rest, i = c.st[SET], c.cost, c.booked, last_index(c)
   local unit = set[c.at + UNIT]
@@ -137,14 +138,15 @@ function W.book(c, t, e)
   c.booked = rest .. struct.pack(BOOKING, e, e - t, n)
 end
 
--- find_booking returns the number of the first booking that ends at an instant, or nothing.
+-- find_booking returns the index of the first booking that ends at an instant, or nil.
 local function find_booking(c, instant)
   local i = first_booking(c.booked, 2, instant)
   local _, e = booking(c, i)
   return e == instant and i or nil
 end
 
--- change_booking changes the units of a booking, which goes if nothing is left.
+-- change_booking changes the units of a booking by delta, and removes the booking if no units are
+-- left.
 function W.change_booking(c, i, delta)
   local t, e, n = booking(c, i)
   local left = math.max(0, n + delta)
@@ -153,25 +155,25 @@ function W.change_booking(c, i, delta)
   unsum(c, n - left)
 end
 
--- dead reports whether a limit is never refilled. It has used nothing.
+-- dead reports whether a limit is never refilled. Such a limit has no usage.
 function W.dead(c)
   local set = c.st[SET]
   return set[c.at + WIDTH] == 0 and set[c.at + UNIT] == 0
 end
 
--- used is what is used of a limit, bookings included.
+-- used returns the usage of a limit, bookings included.
 function W.used(c)
   if W.dead(c) then return 0 end
   return (limits.usage_of(c.st, c.at, -FAR, now, W.held_sum(c))) + c.booked_sum
 end
 
--- log_fits reports whether n more fit into the log beside all that is booked.
+-- log_fits reports whether n more units fit into the log in addition to all bookings.
 local function log_fits(c, n)
   local set, at = c.st[SET], c.at
   local span, room = set[at + SPAN], set[at + CAP] - n - c.st[set[at + LOG] + SUM] - W.held_sum(c)
   local ends, gone, oldest, expiring = stamp_of(set, at, now), 0, W.entries(c), c.held and W.entries(c.held)
   local stamp, left = oldest() -- the next entry to leave
-  local til, units_held -- the next that expires
+  local til, units_held -- the next hold to expire
   if expiring then til, units_held = expiring() end
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
@@ -195,7 +197,7 @@ local function log_fits(c, n)
   return true
 end
 
--- meter_fits reports whether n more fit into the meter beside all that is booked.
+-- meter_fits reports whether n more units fit into the meter in addition to all bookings.
 local function meter_fits(c, n)
   local set, at = c.st[SET], c.at
   local unit = set[at + UNIT]
@@ -203,14 +205,14 @@ local function meter_fits(c, n)
   for i = 0, last_index(c) do
     local t, _, units = booking(c, i)
     level = W.leaked(c, level, from, t)
-    if level == 0 then return true end -- what is taken now is forgotten by then
+    if level == 0 then return true end -- a charge now no longer matters by then
     if units * unit > full - level then return false end
     level, from = level + units * unit, t
   end
   return true
 end
 
--- fits reports whether n more fit now, beside all that is booked.
+-- fits reports whether n more units fit now, in addition to all bookings.
 function W.fits(c, n)
   local set, at = c.st[SET], c.at
   local _, _, wait = limits.usage_of(c.st, at, n, now, W.held_sum(c))
@@ -218,8 +220,8 @@ function W.fits(c, n)
   return (set[at + WIDTH] == 0 or log_fits(c, n)) and (set[at + UNIT] <= 0 or meter_fits(c, n))
 end
 
--- latest iterates over the stamps and units of all entries and bookings, the latest first, and with
--- what is held, as of a span before that goes.
+-- latest iterates over the stamps and units of all entries and bookings, the latest first. With
+-- with_held, it includes held units, with stamps a span before they go.
 local function latest(c, with_held)
   local list, set, i = {}, c.st[SET], last_index(c)
   for stamp, units in W.entries(c) do list[#list + 1] = { stamp, units } end
@@ -244,12 +246,13 @@ local function latest(c, with_held)
   end
 end
 
--- earliest is the first instant from t on at which n more fit; t is not before the last booking.
+-- earliest returns the first instant from t on at which n more units fit. t is not before the last
+-- booking.
 function W.earliest(c, t, n)
   local set, at = c.st[SET], c.at
   local room = set[at + CAP] - n
   if set[at + CAP] == 0 or room < 0 then return NEVER end
-  if set[at + WIDTH] > 0 then -- the latest stay, as many as there is room for
+  if set[at + WIDTH] > 0 then -- the latest units stay, as many as there is room for
     local left = room
     for stamp, units in latest(c, true) do
       if stamp + set[at + SPAN] <= t then break end
@@ -267,7 +270,7 @@ function W.earliest(c, t, n)
   return t > MAX_UNITS and NEVER or t
 end
 
--- resets is the time from t on until nothing is used.
+-- resets returns the time from t until the usage is 0.
 function W.resets(c, t)
   local set, at, til = c.st[SET], c.at, t
   if W.dead(c) then return 0 end
@@ -283,8 +286,7 @@ function W.resets(c, t)
   return math.min(til, MAX_UNITS) - t
 end
 
--- at returns what is used at t, and how long after that nothing is; t is not before the last
--- booking.
+-- at returns the usage at t, and the time from t until it is 0. t is not before the last booking.
 function W.at(c, t)
   local set, at, inside = c.st[SET], c.at, 0
   for stamp, units in latest(c) do
@@ -303,7 +305,7 @@ function W.at(c, t)
   return inside, W.resets(c, t)
 end
 
--- shift_bookings follows a clock that stepped back.
+-- shift_bookings moves bookings back with a clock that stepped back.
 function W.shift_bookings(c, back)
   local out = {}
   for i = 0, last_index(c) do

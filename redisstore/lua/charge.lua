@@ -14,7 +14,7 @@ local function add(st, at, stamp, units)
   elseif whole then
     if whole.insert(st, at, stamp, units) then return end
   elseif newest > stamp then
-    error('rare') -- something is charged ahead
+    error('rare') -- a charge lies ahead of now
   else
     local entry = pack(set[at + ENTRY], newest, st[o + NEWEST_UNITS])
     local n = (shape % SHAPE_FIRST - shape % SHAPE_BACK) / SHAPE_BACK -- entries in the back
@@ -30,8 +30,8 @@ local function add(st, at, stamp, units)
   if whole then whole.widen(st, at, units) end
 end
 
--- charge adds units to the limits of a state that are asked about. It returns the instant until
--- which the state must be kept.
+-- charge adds units to the requested limits of a state. It returns the instant until which the
+-- state must be kept.
 local function charge(st, units, now)
   local set = st[SET]
   local need = set[NEED]
@@ -42,7 +42,7 @@ local function charge(st, units, now)
       if set[at + WIDTH] > 0 then
         add(st, at, set[at + STAMP], units)
       elseif unit == 0 then
-        error('rare') -- it is never refilled
+        error('rare') -- never refilled
       end
       if unit > 0 then
         local m = set[at + METER]

@@ -1,4 +1,4 @@
--- command acts on one subject outside of any decision.
+-- command executes a command on one subject, apart from decisions.
 --
 -- KEYS     BAN, UNBAN: the ban, the strikes
 --          GIVE_BACK: the states
@@ -8,17 +8,17 @@
 --            length of the ban, or units to give back
 --            number of states (1), and per state its set (1)
 --            RESET: number of resets to note (1), and per limit (resets.lua)
---              for how long
+--              how long to remember the reset
 --              length of its name (1), its name
 -- Reply    call id (8), now
 
 limits, whole, bans = make_limits(), make_whole(), make_bans()
 local kind, amount, states
 kind, amount, states, pos = struct.unpack('<BdB', args, pos)
-local mark = '!' -- what to announce: a command, or that there is room again
+local mark = '!' -- announces a command; '+' announces that there is room again
 
--- give_back takes up to n units off the entries, the oldest first, but not off those that lie
--- ahead, and off the meter. It reports whether there was anything to give back.
+-- give_back removes up to n units from the entries, the oldest first, except from those ahead of
+-- now, and from the meter. It reports whether there was anything to give back.
 local function give_back(c, n)
   local st, set, at, list, left = c.st, c.st[SET], c.at, {}, n
   local o, m, unit = set[at + LOG], set[at + METER], set[at + UNIT]
@@ -38,8 +38,7 @@ local function give_back(c, n)
   return c.changed
 end
 
--- forget removes counts from a state, and with them the means to amend what was charged to it
--- before.
+-- forget removes counts from a state. Earlier charges to the state can then no longer be amended.
 local function forget(st, counts)
   if st[VALUE] == '' then return end
   local gone, left = {}, {}
@@ -54,7 +53,7 @@ local function forget(st, counts)
   whole.save(st)
 end
 
--- note_resets notes the resets that begin at an offset.
+-- note_resets records the resets that begin at an offset.
 local function note_resets(at)
   local notes
   notes, at = struct.unpack('B', args, at)
@@ -67,7 +66,7 @@ end
 
 if kind == BAN then
   local ban = bans.read(KEYS[1]) or { forgive = 0, level = 0 }
-  ban.til = math.max(ban.til or 0, now + amount) -- one that ends later stays
+  ban.til = math.max(ban.til or 0, now + amount) -- a ban that ends later stays
   bans.save(KEYS[1], ban)
 elseif kind == UNBAN then
   redis.call('DEL', unpack(KEYS))

@@ -1,23 +1,23 @@
--- decide decides what take_plain of take.lua cannot, see docs/rules.md. A request r is an array of
--- its parts, and has
+-- decide decides the requests that take_plain of take.lua cannot. See docs/rules.md. A request r is
+-- an array of its parts, and has
 --
 --   equal        the number of equal requests
 --   charges      whether the first claim costs anything
---   options      what take.lua says beyond the parts (numbers.lua)
---   id, id_key   request id and its key, if there is one; note: what the id is to remember
+--   options      the options of the run (numbers.lua; see take.lua)
+--   id, id_key   request id and its key, if there is one; note: bytes for the id to remember
 --   base, bans   the number of keys before those of its bans; the bans by claim, see bans.lua
---   life         how long units are held, if they are
---   whole        functions to read states as a whole (whole.lua), if they are needed
+--   life         how long units are held, for a request with a hold
+--   whole        functions for states that are read as a whole (whole.lua), once needed
 --   writing      true once something may have been written
 --   flags, decider, retry, at, charged, ban, recalled: the answer
 --
--- A part has claim, key and cost, retry, and either set and its state st or, if it is a concurrency
--- limit, cap, window and c, the holders. Of a state, holds is the key of its holds, if there are to
--- be some, fitting is how many of the requests fit, text is what is used if they do not, and counts
--- what is used if it was read as a whole.
+-- A part has claim, key, cost and retry. A concurrency limit also has cap, window and c, the
+-- holders; any other part has set and its state st. A part with a state has fitting, how many of
+-- the requests fit; text, the packed usage if they do not; counts, if the state was read as a
+-- whole; and holds, the key of its holds, for a request with a hold.
 
--- read_run reads the parts and the options of a run from an offset of args on. Set and cost of the
--- first part are given.
+-- read_run reads the parts and the options of a run, from an offset in args. The set and the cost
+-- of the first part are given.
 local function read_run(r, kind, which, cost, at)
   local parts, keys, rest, ends, claim, _ = 1, 1, nil, at, 1, nil
   if kind ~= PLAIN then
@@ -77,7 +77,7 @@ local function open_parts(r)
   end
 end
 
--- fit lowers the cost to what there is room for, in steps: single units, or equal requests.
+-- fit lowers the cost until there is room for it, in steps: of single units, or of equal requests.
 local function fit(r)
   local cost = r[1].cost
   local step, room = r.options[FIT] == 1 and 1 or cost, cost * r.equal
@@ -94,8 +94,8 @@ local function fit(r)
   if r.whole then r.whole.set_cost(r, r.charged) end
 end
 
--- room returns the first instant at which all limits have room, for a request that waits behind all
--- bookings or not. It sets part.retry to the wait until each part has.
+-- room returns the first instant at which all limits have room. A request that waits goes behind
+-- all bookings. room sets each part.retry to the wait until that part has room.
 local function room(r, waits)
   local t, latest, all_fit = now, now, true
   for i = 1, #r do
@@ -120,8 +120,8 @@ local function room(r, waits)
   return t == NEVER and t or math.max(t, latest)
 end
 
--- holds_room returns when all states have room for another hold, given when the limits have room. A
--- FORCE holds nothing where there is none.
+-- holds_room returns the instant at which all states have room for another hold, given the instant
+-- at which the limits have room. A FORCE holds nothing in a state without room.
 local function holds_room(r, t)
   for _, part in ipairs(r) do
     local free = part.cost > 0 and part.holds and t ~= NEVER and holds_free(part.holds) or now
@@ -145,9 +145,9 @@ local function holds_room(r, t)
   return t
 end
 
--- charge_all charges every claim that costs something, now or, if it books, at t, and then writes
--- the states. `come` is true if the request was booked before and its time has come. It returns the
--- answer if that can be CHARGED, else nil.
+-- charge_all charges every claim that costs something, now or, for a booking, at t, and then writes
+-- the states. `come` is true if the request was booked before and its booking is due. charge_all
+-- returns the answer if that can be CHARGED, else nil.
 local function charge_all(r, t, come)
   local whole, equal = r.whole, r.charged / r[1].cost
   local at = math.max(1, now + r.options[LEASE] - (r.options[AGE] or 0))
@@ -183,7 +183,7 @@ local function charge_all(r, t, come)
   return out
 end
 
--- deny finds the claim that denied, and counts that towards a ban.
+-- deny finds the claim that denied, and counts the denial towards a ban.
 local function deny(r)
   local options, first, costs = r.options, r[1], false
   for i = #r, 1, -1 do
@@ -200,8 +200,7 @@ local function deny(r)
   end
 end
 
--- repeated answers a request whose id is in force: since when, how often it was repeated, and until
--- when.
+-- repeated answers a request whose id is in force, given the id's time, number of repeats and end.
 local function repeated(r, at, repeats, til)
   local mode = r.options[MODE]
   r.flags = REPEAT
@@ -214,8 +213,8 @@ local function repeated(r, at, repeats, til)
   if repeats < MAX_REPEATS then redis.call('ZINCRBY', r.id_key, '1', r.id) end
 end
 
--- by_limits decides by the limits. If it charged, it returns as of when, and the answer if that can
--- be CHARGED.
+-- by_limits decides by the limits. If it charges, it returns the instant of the charge, and the
+-- answer if that can be CHARGED.
 local function by_limits(r)
   local options, whole = r.options, r.whole
   local mode, moves = options[MODE], options[MOVES] > 0
@@ -226,13 +225,13 @@ local function by_limits(r)
   if come then whole.see_all(r) end
   local allowed = t == now or mode == FORCE
   r.retry = t == NEVER and NEVER or t - now
-  if options[LEASE] > 0 and allowed then allowed = not whole.over(r) end -- what is booked is in the way
+  if options[LEASE] > 0 and allowed then allowed = not whole.over(r) end -- bookings are in the way
   if mode == RESERVE and t ~= now then
     if not whole then error('rare') end
     allowed = t ~= NEVER and r.retry <= options[LONGEST] and (old or come or not whole.full(r))
       and not whole.beyond(r, t)
   end
-  if old and (not allowed or t >= old) then -- its booking cannot be moved up
+  if old and (not allowed or t >= old) then -- the booking cannot be moved up
     r.flags, r.retry, r.at = ALLOWED, old - now, options[MOVES]
     whole.stay(r, old)
   elseif allowed then
@@ -240,7 +239,7 @@ local function by_limits(r)
     if mode == PEEK then return end
     return t + options[LEASE], charge_all(r, t, come)
   else
-    if come then -- it has given up what it had
+    if come then -- the booking is already given up
       r.writing = true
       whole.save_changed(r)
     end
@@ -248,14 +247,14 @@ local function by_limits(r)
   end
 end
 
--- generation_of is that of the state of a part, 0 if there is none.
+-- generation_of returns the generation of a part's state, or 0 if there is no state.
 local function generation_of(r, part)
   local st, charged = part.st, r.flags % 2 == ALLOWED and r.at > 0 and part.cost > 0
   if r.whole then charged = (st.saved or '') ~= '' end
   return (st[VALUE] ~= '' or charged) and st[GENERATION] or 0
 end
 
--- remember has the request's id remember its charge, as of an instant, or that a booking was moved.
+-- remember stores the charge, as of an instant, or the moved booking, with the request's id.
 local function remember(r, t)
   local charged = struct.pack('<c8dd', r.options[CHARGE_ID], r.at, r.charged) .. r.note
   for _, part in ipairs(r) do
@@ -269,7 +268,7 @@ local function remember(r, t)
   end
 end
 
--- heal writes what a step back of the clock changed, though the request was denied.
+-- heal writes the changes of a step back of the clock, although the request was denied.
 local function heal(r)
   if r.flags ~= 0 and (r.flags ~= BANNED or r.banned) then return end
   for _, part in ipairs(r) do
@@ -304,7 +303,7 @@ local function answer(r)
     r.at > 0 and r.charged or 0, out)
 end
 
--- decide answers a run of equal requests. It returns the answer, and to how many requests it is.
+-- decide answers a run of equal requests. It returns the answer, and how many requests it answers.
 local function decide(r)
   local options, mode, cost = r.options, r.options[MODE], r[1].cost
   local fits, moves = options[FIT] == 1, options[MOVES] > 0
@@ -367,7 +366,7 @@ local function decide_run(kind, which, cost, not_after, from, base, id, st)
   local out = ''
   read_run(r, kind, which, cost, from)
   r[1].st = st
-  repeat -- if only some of the equal requests are allowed, the others are decided next
+  repeat -- if only some of the equal requests are allowed, decide the others next
     local ok, reply, answered = pcall(decide, r)
     if not ok and not r.writing and not r.whole then
       limits, whole = limits or make_limits(), whole or make_whole()

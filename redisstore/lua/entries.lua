@@ -1,6 +1,6 @@
--- entries: those of the logs of states that were read as a whole (whole.lua).
+-- entries has functions for the log entries of states that were read as a whole (whole.lua).
 
--- entries iterates over stamps and units of a log, the oldest first.
+-- entries iterates over the stamps and units of a log, the oldest first.
 function W.entries(c)
   local st, set, from = c.st, c.st[SET], 1
   local text, width, entry, o = st[FRONTS][c.at], set[c.at + WIDTH], set[c.at + ENTRY], set[c.at + LOG]
@@ -12,7 +12,8 @@ function W.entries(c)
   end
 end
 
--- widen makes the entries of a log wide enough for so many units, and at least as wide as said.
+-- widen makes the entries of a log wide enough for the given units, and at least `least` bytes
+-- wide.
 function W.widen(st, at, units, least)
   local set = st[SET]
   local old, width, out = set[at + WIDTH], math.max(set[at + WIDTH], least or 0), {}
@@ -37,7 +38,7 @@ function W.set_entries(c, list)
   if n > 0 then st[o + NEWEST], st[o + NEWEST_UNITS], st[o + OLDEST] = list[n][1], list[n][2], list[1][1] end
 end
 
--- merge_oldest makes one of the two oldest entries of a log if there are too many.
+-- merge_oldest merges the two oldest entries of a log if it has too many.
 local function merge_oldest(st, at)
   local set, text = st[SET], st[FRONTS][at]
   if #text < MAX_ENTRIES * set[at + WIDTH] then return end
@@ -49,18 +50,18 @@ local function merge_oldest(st, at)
   st[set[at + LOG] + OLDEST] = stamp
 end
 
--- insert makes room for units at a stamp that is not the newest: if that is older, it adds them to
--- the entry with that stamp, or inserts one, and reports true. Otherwise the newest goes to the
--- others, and the caller makes the new one.
+-- insert makes room for units at a stamp other than the newest. If the stamp is older, it adds the
+-- units to the entry with that stamp, or inserts an entry, and returns true. Otherwise it moves the
+-- newest entry to the others, and the caller makes the new one.
 function W.insert(st, at, stamp, units)
   local set = st[SET]
   local o = set[at + LOG]
   local newest, behind = st[o + NEWEST], ''
-  if newest > stamp then W.widen(st, at, st[o + SUM]) end -- which has the units already
+  if newest > stamp then W.widen(st, at, st[o + SUM]) end -- the sum includes the units already
   local entry, width, text = set[at + ENTRY], set[at + WIDTH], st[FRONTS][at]
   if newest > stamp then
     local from = #text + 1
-    while from > 1 do -- what is inserted is mostly recent
+    while from > 1 do -- inserted stamps are usually recent
       local found, n = struct.unpack(entry, text, from - width)
       if found < stamp then break end
       from = from - width
@@ -79,9 +80,9 @@ function W.insert(st, at, stamp, units)
   return newest > stamp
 end
 
--- open_periods finds out which periods of the calendar are around now: what is stored says so, and
--- where nothing is, the limit's own calendar. c.began is when the period began that runs, if the
--- calendar does not know: an entry without units says so in the state.
+-- open_periods finds the periods of the calendar around now: the stored entries decide and, where
+-- there are none, the limit's own calendar. If the calendar does not know when the current period
+-- began, c.began is that instant; an entry without units stores it in the state.
 function W.open_periods(c)
   local set, at = c.st[SET], c.at
   local far, own, late, mark, list = now + 2 * c.window, set[at + THIS], 0, nil, {}

@@ -1,7 +1,8 @@
--- held: what is held of limits, in states that were read as a whole (whole.lua), see docs/rules.md.
--- It is a count of its own whose log has the instants at which holds expire.
+-- held keeps the held units of limits, in states that were read as a whole (whole.lua). See
+-- docs/rules.md. The held units of a limit are a separate count, whose log has the instants at
+-- which holds expire.
 
--- find_held finds what is held of a count.
+-- find_held sets c.held to the count of the held units of c.
 function W.find_held(c)
   if c.held then return end
   for _, h in ipairs(c.st.counts) do
@@ -12,13 +13,13 @@ function W.find_held(c)
   end
 end
 
--- held_sum is how many units are held of a count.
+-- held_sum returns the number of held units of a count.
 function W.held_sum(c)
   return c.held and c.st[c.st[SET][c.held.at + LOG] + SUM] or 0
 end
 
--- open_held drops what has expired, or charges it. After a clock that was far ahead, nothing is
--- held for longer than LONGEST_HOLD.
+-- open_held drops or charges expired units. After a clock that was far ahead, it lets no hold last
+-- longer than LONGEST_HOLD from now.
 function W.open_held(c)
   local st, set, h = c.st, c.st[SET], c.held
   local o, far, list, sum, late = set[h.at + LOG], now + LONGEST_HOLD, {}, 0, 0
@@ -38,7 +39,8 @@ function W.open_held(c)
   st[o + SUM] = sum + late
 end
 
--- hold holds units of a count until an instant. If that has come, they have expired.
+-- hold holds units of a count until an instant. If that is not in the future, the units have
+-- expired.
 function W.hold(c, e, n, charges)
   local st, set = c.st, c.st[SET]
   c.changed = true
@@ -58,8 +60,8 @@ function W.hold(c, e, n, charges)
   add(st, c.held.at, e, n)
 end
 
--- release takes units off those that are held until an instant or later, the first of them first,
--- and what these do not have off the latest of the others.
+-- release releases n units. It takes them from entries that expire at an instant or later, the
+-- earliest first, and the remainder from the latest of the other entries.
 function W.release(c, e, n)
   local st, h, list = c.st, c.held, {}
   c.changed = true
@@ -85,8 +87,9 @@ function W.release(c, e, n)
   st[o + SUM] = st[o + SUM] - (n - left)
 end
 
--- goes is when held units go, if they are not settled: when they expire. If they are charged then,
--- or may be charged at any time until then, which counts for bookings, it is a span later.
+-- goes returns when held units stop counting if they are not settled: when they expire or, if they
+-- are charged then, a span later. With books set, it is always a span later, because bookings must
+-- allow for a charge at any time until then.
 function W.goes(c, e, books)
   if not books and not c.held.charges then return e end
   return stamp_of(c.st[SET], c.at, e) + c.st[SET][c.at + SPAN]

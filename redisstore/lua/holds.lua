@@ -1,12 +1,14 @@
--- holds: the open holds of a state, see docs/rules.md. They are a hash: by the id of a charge, when
--- its hold expires, until when it can be settled, and what heartbeats have reported. The field of
--- no id has when one of them ends, if there were too many.
+-- holds keeps the open holds of a state. See docs/rules.md. They are a hash. The field of a charge
+-- id has the time at which the hold expires, the time until which it can be settled, and the cost
+-- that heartbeats have reported. The empty field has the time at which one of the holds ends, if
+-- there were too many.
 
--- put_hold writes the hold of a charge, unless it has ended. It may be known to be the first.
+-- put_hold writes the hold of a charge, unless it has ended. `first` is true if it is known to be
+-- the first hold.
 local function put_hold(key, id, expires, ends, reported, first)
   if ends <= now then return end
   local text = struct.pack('<ddd', expires, ends, reported)
-  if type(redis.pcall('HSET', key, id, text)) == 'table' then -- it is no hash
+  if type(redis.pcall('HSET', key, id, text)) == 'table' then -- not a hash
     redis.call('DEL', key)
     redis.call('HSET', key, id, text)
   end
@@ -17,8 +19,8 @@ local function put_hold(key, id, expires, ends, reported, first)
   end
 end
 
--- holds_free is when a state has room for another hold: now, or when one of them ends. Those that
--- have ended are dropped once there are too many.
+-- holds_free returns when a state has room for another hold: now, or when one of the holds ends. It
+-- drops ended holds once there are too many.
 local function holds_free(key)
   local n = redis.pcall('HLEN', key)
   if type(n) == 'table' or n < MAX_HOLDS then return now end

@@ -1,15 +1,17 @@
--- ids: the request ids of a subject in a scope, see docs/rules.md. They are a sorted set, scored by
--- when they end (time + life), rounded up to a multiple of ID_STEP, plus the number of repeats.
+-- ids keeps the request ids of a subject in a scope. See docs/rules.md. They are a sorted set,
+-- scored by their end (time + life), rounded up to a multiple of ID_STEP, plus the number of
+-- repeats.
 --
--- What an id remembers of its charge is a member of its own: the beginning of the id's hash, then
--- ID (8 bytes), time, units of the first claim, the note of the request, and the generations of its
--- states (4 each); see internal/contract/recall.go. It has the same end, plus ID_STEP - 1.
+-- The charge that an id remembers is a separate member: the beginning of the id's hash, then the
+-- charge id (8 bytes), time, units of the first claim, the note of the request, and the generations
+-- of its states (4 each); see internal/contract/recall.go. Its score is the same end, plus ID_STEP
+-- - 1.
 
-local ids = { open = nil, charge = nil, forget = nil, record = nil, prolong = nil, rebook = nil } -- with room for these
+local ids = { open = nil, charge = nil, forget = nil, record = nil, prolong = nil, rebook = nil } -- preallocate the fields
 
 local function hash_of(id) return redis.sha1hex(id):sub(1, ID_HASH) end
 
--- charge_member returns the member with the charge of an id that ends then, if there is one.
+-- charge_member returns the member with the charge of an id that ends at til, if there is one.
 local function charge_member(key, id, til)
   local hash, score = hash_of(id), ('%d'):format(til + ID_STEP - 1)
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, score, score)) do
@@ -26,7 +28,7 @@ function ids.open(key, id, life)
   if at > now - life and at <= now + life then return at, repeats, score - repeats end
 end
 
--- charge returns what an id that ends then remembers of its charge; '' if it does not.
+-- charge returns the charge that an id that ends at til remembers, or '' if there is none.
 function ids.charge(key, id, til)
   return (charge_member(key, id, til) or ''):sub(ID_HASH + 1)
 end
@@ -37,17 +39,17 @@ function ids.forget(key, id)
   redis.call('ZREM', key, id, charge_member(key, id, score - score % ID_STEP) or id)
 end
 
--- record notes that an id was charged at an instant, and what.
+-- record stores the id of a request charged at an instant, and its charge.
 function ids.record(key, id, at, life, charged)
   local over = redis.pcall('ZREMRANGEBYSCORE', key, '-inf', ('%d'):format(now - now % ID_STEP + ID_STEP - 1))
-  if type(over) == 'table' then redis.call('DEL', key) end -- it is no sorted set
+  if type(over) == 'table' then redis.call('DEL', key) end -- not a sorted set
   local til = math.ceil((at + life) / ID_STEP) * ID_STEP
   redis.call('ZADD', key, ('%d'):format(til), id, ('%d'):format(til + ID_STEP - 1), hash_of(id) .. charged)
   while redis.call('ZCARD', key) > 2 * MAX_IDS do ids.forget(key, redis.call('ZRANGE', key, '0', '0')[1]) end
   keep(key, at - now + life)
 end
 
--- prolong has an id, if it is in force, live as long again from now on.
+-- prolong makes an id that is in force live for another full life from now.
 function ids.prolong(key, id, life)
   local _, repeats, til = ids.open(key, id, life)
   local longer = math.ceil((now + life) / ID_STEP) * ID_STEP
@@ -58,7 +60,7 @@ function ids.prolong(key, id, life)
   keep(key, life)
 end
 
--- rebook has an id, if it is known, remember another charge.
+-- rebook replaces the charge that a known id remembers.
 function ids.rebook(key, id, charged)
   local score = redis.pcall('ZSCORE', key, id)
   if not score or type(score) == 'table' then return end

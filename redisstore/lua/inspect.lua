@@ -1,14 +1,14 @@
--- inspect shows what a subject has used of some limits, and its ban. It writes nothing.
+-- inspect shows a subject's usage of some limits, and its ban. It writes nothing.
 --
 -- KEYS     the subject's ban, its strikes, then the state or the holders of each part
 -- ARGV[1]  see start.lua; then
---            how many entries to show at most (2 bytes)
---            number of parts (1), and per part its set (1; 0: holders), of holders their capacity
+--            maximum number of entries to show (2 bytes)
+--            number of parts (1), and per part its set (1; 0: holders), for holders their capacity
 --            and window
 -- Reply    call id (8), now, the ban's end (0: none in force), its level, strikes; then per limit,
 --          in the order of the sets,
 --            used, reset-after, retry-after, held
---            number of holders that are not shown
+--            number of holders not shown
 --            number of entries (2), and per entry its time, when it leaves the window, its units
 
 limits, whole, bans, holders = make_limits(), make_whole(), make_bans(), make_holders()
@@ -22,7 +22,7 @@ local function show(used, resets, retry, held, hidden, entries)
   out[#out + 1] = struct.pack('<dddddI2', used, resets, retry, held, hidden, #entries) .. table.concat(entries)
 end
 
--- show_holders adds a concurrency limit: the last of its holders to go.
+-- show_holders adds a concurrency limit, with the holders that keep their places longest.
 local function show_holders(key, cap, window)
   local c, entries, held = holders.open(key, cap, window, true), {}, {}
   local hidden = math.max(0, c.held - most)
@@ -36,7 +36,7 @@ local function show_holders(key, cap, window)
   show(c.held, c.resets, free == NEVER and NEVER or free - now, 0, hidden, entries)
 end
 
--- show_count adds another limit.
+-- show_count adds a limit of another kind.
 local function show_count(c)
   local entries, retry = {}, 0
   whole.each(c, function(at, ends, units)
@@ -63,8 +63,8 @@ end
 local til, level = 0, 0
 local ban = bans.read(KEYS[1], true)
 if ban then til, level = ban.til > now and ban.til or 0, ban.level end
--- A log of strikes does not say for how long they count; its window is that of the policy that
--- counted the last.
+-- A log of strikes does not store how long strikes count; its window is that of the policy that
+-- counted the last strike.
 local st, strikes = whole.strikes(KEYS[2])
 out[1] = struct.pack('<c8dddd', args, now, til, level, st[st[SET][strikes.at + LOG] + SUM])
 return table.concat(out)

@@ -1,10 +1,11 @@
--- limits: the functions of states that most plain takes do not need. make_limits (script.go) returns
--- them. They are for states without bookings; bookings.lua has the rules for those with bookings.
+-- limits has the functions of states that most plain takes do not need. make_limits (script.go)
+-- returns them. They are for states without bookings; bookings.lua has the rules for states with
+-- bookings.
 
-local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, usage = nil } -- with room for these
+local limits = { other_set = nil, piece = nil, add_block = nil, usage_of = nil, usage = nil } -- preallocate the fields
 
--- other_set returns the set that stands in for another one (sets.lua) if a state has this directory,
--- '' if there is no state yet. It is read once, and set[directory] from then on.
+-- other_set returns the set that replaces another one (sets.lua) for a state with this directory;
+-- '' means that there is no state yet. It reads the set once, and stores it in set[directory].
 function limits.other_set(set, directory, now)
   local text, at = ARGV[1], set[OTHERS]
   while at and not set[directory] do
@@ -16,7 +17,7 @@ function limits.other_set(set, directory, now)
   return set[directory] or error('rare')
 end
 
--- slot_of returns where a slot of the ring of a limit begins, and where it ends.
+-- slot_of returns the offsets of the beginning and the end of a slot in the ring of a limit.
 local function slot_of(st, at, slot)
   local set = st[SET]
   local ring = set[RINGS]
@@ -29,9 +30,10 @@ local function slot_of(st, at, slot)
   return ('%d'):format(ring + slot * size), ('%d'):format(ring + slot * size + size - 1)
 end
 
--- piece returns a piece of the entries of a limit: a text, and where they begin and end in it. It
--- returns nil if there is none. 0 is the front, then come the blocks of the ring, the back, and the
--- newest entry. If only the heads of the state were read, it is read up to its rings.
+-- piece returns piece k of the entries of a limit: a text, and the positions in it where they begin
+-- and end. It returns nil if there is no such piece. Piece 0 is the front, followed by the blocks
+-- of the ring, the back, and the newest entry. If only the heads of the state were read, piece
+-- reads the state up to its rings.
 function limits.piece(st, at, k)
   local set = st[SET]
   local o, width = set[at + LOG], set[at + WIDTH]
@@ -55,7 +57,7 @@ function limits.piece(st, at, k)
   end
 end
 
--- add_block adds the back of a log and an entry behind it as a block: it becomes the front if that
+-- add_block adds the back of a log and a further entry as a block, which becomes the front if that
 -- is empty, else the last block of the ring.
 function limits.add_block(st, at, entry)
   local back, o = st[SET][at + BACK], st[SET][at + LOG]
@@ -74,21 +76,21 @@ function limits.add_block(st, at, entry)
   st[o + SHAPE] = shape + SHAPE_BLOCKS
 end
 
--- usage_of returns what is used of a limit: used, reset-after, and retry-after for a cost, 0 if it
--- fits. If the cost is -FAR, retry-after is 0. What is held of it counts, too.
+-- usage_of returns the usage of a limit: used, reset-after, and retry-after for a cost, 0 if the
+-- cost fits. If the cost is -FAR, retry-after is 0. Held units count, too.
 function limits.usage_of(st, at, cost, now, held)
   local set = st[SET]
   local cap, unit, o, used, reset, wait = set[at + CAP], set[at + UNIT], set[at + LOG], 0, 0, 0
   if cost > cap or cap == 0 and cost >= 0 then wait = NEVER end
   if held > 0 and wait == 0 and st[o + SUM] + held > cap - cost then
-    if not st[WHOLE] then error('rare') end -- it depends on when some of it expires
+    if not st[WHOLE] then error('rare') end -- the wait depends on when holds expire
     wait = 1
   end
   if set[at + WIDTH] > 0 and st[o + SUM] > 0 then
     used, reset = st[o + SUM], math.min(FAR, st[o + NEWEST] + set[at + SPAN]) - now
     if used > cap - cost and wait == 0 then
       local left, k, text, from, ends = used, 0, limits.piece(st, at, 0)
-      while text and left > cap - cost do -- the oldest have to leave, one after the other
+      while text and left > cap - cost do -- the oldest entries must leave, one after another
         if from > ends then
           k = k + 1
           text, from, ends = limits.piece(st, at, k)
@@ -98,7 +100,7 @@ function limits.usage_of(st, at, cost, now, held)
           left, wait = left - units, stamp + set[at + SPAN] - now
         end
       end
-      if wait < 1 or wait > FAR then wait = 1 end -- only a damaged state says so
+      if wait < 1 or wait > FAR then wait = 1 end -- only in a damaged state
     end
   end
   if unit > 0 and st[set[at + METER] + LEVEL] > 0 then
@@ -114,8 +116,8 @@ function limits.usage_of(st, at, cost, now, held)
   return used + held, reset, wait
 end
 
--- usage packs what is used of each limit that is asked about. It also returns the longest
--- retry-after for a cost.
+-- usage packs the usage of each requested limit. It also returns the longest retry-after for a
+-- cost.
 function limits.usage(st, cost, now)
   local set, out, longest, held, goes = st[SET], '', 0, 0, 0
   for at = LIMITS, set[LAST_LIMIT], STRIDE do

@@ -1,14 +1,14 @@
--- present notes that a process is there, counts those that are, and says whether this memory has
--- lost something that the process knew of. A process counts for LIFE milliseconds.
+-- present records that a process is present, counts the present processes, and tells whether this
+-- memory has lost something that the process knew of. A process counts for LIFE milliseconds.
 --
--- KEYS[1]  the processes, scored by when each last called, in milliseconds; and the mark of this
---          memory, a member that begins with MARK, scored below 0 by how often processes called
+-- KEYS[1]  the processes, scored by the time of their last calls, in milliseconds; and the mark of
+--          this memory, a member that begins with MARK, scored by the negative number of calls
 -- ARGV[1]  id of the process
--- ARGV[2]  a mark in case one is needed: there is none, or something was lost
--- ARGV[3]  when the process last called, by the reply (0: never)
--- ARGV[4]  the mark then, and
--- ARGV[5]  how often processes had called
--- Reply    number of processes, now in milliseconds, the mark, how often processes called
+-- ARGV[2]  a new mark, used if there is none or something was lost
+-- ARGV[3]  time of the process's last call, from its reply (0: never)
+-- ARGV[4]  the mark from that reply
+-- ARGV[5]  the number of calls from that reply
+-- Reply    number of processes, now in milliseconds, the mark, number of calls by all processes
 
 local LIFE = 10000
 local STAYS = 400 * 24 * 3600 * 1000 -- longer than any window
@@ -19,7 +19,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
 local lowest = redis.pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
-if lowest.err then -- it is no sorted set
+if lowest.err then -- not a sorted set
   redis.call('DEL', key)
   lowest = {}
 end
@@ -43,7 +43,7 @@ calls = -redis.call('ZINCRBY', key, '-1', mark)
 redis.call('ZREMRANGEBYSCORE', key, '0', ('%d'):format(now - LIFE))
 redis.call('ZADD', key, ('%d'):format(now), id)
 redis.call('PEXPIRE', key, ('%d'):format(STAYS))
--- A clock that stepped back must not keep the dead alive; but that of a new master may be a little
--- behind.
+-- If the clock stepped back, processes that have ended must not stay. But the clock of a new master
+-- may be a little behind.
 redis.call('ZREMRANGEBYSCORE', key, ('(%d'):format(now + LIFE), '+inf')
 return { redis.call('ZCARD', key) - 1, now, mark, calls }

@@ -1,15 +1,14 @@
--- resets of concurrency limits are noted in the scope's settled charges: the limit, scored by the time
--- and 2^52, so that none of the charges is above it.
+-- resets records the resets of concurrency limits in the scope's settled charges: the limit, scored
+-- by the time plus 2^52, so that no charge has a higher score.
 
--- note_reset notes a reset of a limit for a window.
+-- note_reset records a reset of a limit for a window.
 local function note_reset(settled, limit, window)
   if type(redis.pcall('ZSCORE', settled, 'reset ' .. limit)) == 'table' then redis.call('DEL', settled) end
   redis.call('ZADD', settled, now + MAX_UNITS / 2, 'reset ' .. limit)
   keep(settled, window)
 end
 
--- was_reset reports whether what was charged at an instant was lost in a reset less than a window
--- ago.
+-- was_reset reports whether a charge at an instant was lost in a reset less than a window ago.
 local function was_reset(settled, limit, window, at)
   local noted = redis.pcall('ZSCORE', settled, 'reset ' .. limit)
   if not noted or type(noted) == 'table' then return false end

@@ -1,7 +1,7 @@
--- save: writing states as a whole (whole.lua).
+-- save writes states as a whole (whole.lua).
 
--- slots_for is how many blocks the ring of a log needs room for: twice what there are, but no more
--- than the limit can fill.
+-- slots_for returns how many slots the ring of a log needs: twice the number of its blocks, but no
+-- more than the limit can fill.
 local function slots_for(set, at, blocks)
   if blocks == 0 then return 0 end
   local most = RESOLUTION + 1
@@ -13,7 +13,8 @@ local function slots_for(set, at, blocks)
   return math.max(blocks, math.min(math.floor((most - 1) / BLOCK), math.max(2, blocks * 2)))
 end
 
--- needs is until when a count must be kept: a bucket for twice its refill, as in sets.lua.
+-- needs returns the instant until which a count must be kept: a bucket for twice its refill time,
+-- as in sets.lua.
 local function needs(c)
   local set, at, st = c.st[SET], c.at, c.st
   local newest, til = st[set[at + LOG] + NEWEST], now
@@ -40,8 +41,8 @@ local function has_held(c)
   return false
 end
 
--- to_keep returns the counts of a state that still count, those that have not changed as they were.
--- One that has changed stays even if nothing is left of it: the state keeps its generation.
+-- to_keep returns the counts of a state that still count. Unchanged counts are as stored. A changed
+-- count stays even if nothing is left of it, so that the state keeps its generation.
 local function to_keep(st)
   local kept, stored = {}, nil
   for _, c in ipairs(st.counts) do
@@ -72,7 +73,7 @@ local function to_keep(st)
   table.sort(kept, function(a, b)
     if a.window ~= b.window then return a.window < b.window end
     if a.algorithm % HELD ~= b.algorithm % HELD then return a.algorithm % HELD < b.algorithm % HELD end
-    return a.algorithm > b.algorithm -- what is held comes before its limit
+    return a.algorithm > b.algorithm -- held units come before their limit
   end)
   return kept
 end
@@ -101,7 +102,7 @@ local function pack_bookings(c)
   return out .. c.booked
 end
 
--- save writes a state, without the limits that count no more.
+-- save writes a state, without the limits that no longer count.
 function W.save(st)
   st.stepped = false
   local kept, need, booked, logs = to_keep(st), 0, false, false
@@ -140,7 +141,7 @@ function W.save_once(st)
   if st.saved == nil then W.save(st) end
 end
 
--- heal writes that the clock stepped back, if it did.
+-- heal writes the stored state, moved back, if the clock stepped back.
 function W.heal(st)
   local stored = st.stepped and W.read(st[KEY])
   if stored and stored.stepped then W.save(stored) end

@@ -6,21 +6,21 @@
 --            size of its others (2), FRESH (1)
 --            FORMAT and LAST, each with its length (1) before it
 --            per limit ASKED (1), LOG (1), METER (1), CAP, SPAN, SLICE, WIDTH (1), BACK (2), FRONT
---            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which are filled in here.
+--            (2), UNIT, RATE, TICK, and 3 bytes for CUT, STAMP and ENTRY, which this file fills in.
 --            A calendar limit has the ends of four consecutive periods: -UNIT, ENDED, THIS and
 --            FOLLOWING. Usually now is in the third period. If it is in the second or the fourth,
 --            the ends are moved by one; in any other, the call fails with CLOCK and the time
---            its others, which stand in for it if a state has their directory: the state has more
---            limits, or wider entries, for instance. Per other set its size (2) and the set; then 0
---            (2). Without FRESH, the first is for states that do not exist yet
+--            its others, which replace it if a state has their directory, for example if the state
+--            has more limits or wider entries. Per other set its size (2) and the set; then 0 (2).
+--            Without FRESH, the first is for states that do not exist yet
 
--- read_set reads the set at an offset of a text. It returns the set, and where it and its others
--- end; nil if a calendar's periods are not around now.
+-- read_set reads the set at an offset of a text. It returns the set, and the offset of the end of
+-- the set and its others; nil if a calendar's periods are not around now.
 local function read_set(text, from, now)
   local sig, n, heads, rings, number, others, fresh, format, last
   sig, n, heads, rings, number, others, fresh, format, last, from = unpack_at('<Bc0BI2I2c1I2BBc0Bc0', text, from)
   local limit = '<BBBdddBI2I2dddBBB'
-  if n == 2 then -- to repeat a text takes time
+  if n == 2 then -- repeating a string takes time
     limit = '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
   elseif n == 3 then
     limit = '<BBBdddBI2I2dddBBBBBBdddBI2I2dddBBBBBBdddBI2I2dddBBB'
@@ -42,7 +42,7 @@ local function read_set(text, from, now)
       elseif now < slice then
         stamp = slice
       else
-        ended, stamp = slice, following -- what follows is not known
+        ended, stamp = slice, following -- the next period is not known
       end
       if now < ended or now >= stamp then return end
       set[at + ENDED], set[at + THIS], set[at + FOLLOWING] = ended, stamp, following
@@ -62,7 +62,7 @@ local function read_set(text, from, now)
   return set, ends + others
 end
 
-local sets = { nil } -- with room for one
+local sets = { nil } -- preallocate one element
 for i = 1, asked_sets do
   sets[i], pos = read_set(args, pos, now)
   if not pos then return redis.error_reply(('CLOCK %d'):format(now)) end

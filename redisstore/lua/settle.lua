@@ -1,9 +1,9 @@
--- settle: changing what a limit was charged, see docs/rules.md. What was charged a moment ago is
--- the newest entry of a log, or in its back; otherwise the state is read as a whole.
+-- settle changes charges to limits. See docs/rules.md. A recent charge is the newest entry of a
+-- log, or in its back; for others the state is read as a whole.
 
--- most_raise is by how many units a charge can be changed that is to be changed by delta, beside
--- what is booked or held: a meter only so far above its capacity, and no sum or level past
--- MAX_UNITS.
+-- most_raise returns how many of delta units a charge can be changed by, with `ahead` units booked
+-- or held. It raises a meter only as far above its capacity as debt allows, and no sum or level
+-- above MAX_UNITS.
 local function most_raise(st, at, delta, debt, ahead)
   if delta <= 0 then return delta end
   local set = st[SET]
@@ -21,8 +21,8 @@ local function most_raise(st, at, delta, debt, ahead)
   return delta > 0 and delta or 0
 end
 
--- settle_log changes the entry of a log that is stamped so by delta units. It returns by how many
--- it did, nothing if there is none.
+-- settle_log changes the entry of a log with this stamp by delta units. It returns the number of
+-- units changed, or nothing if there is no such entry.
 local function settle_log(st, at, stamp, delta)
   local set, whole = st[SET], st[WHOLE]
   local o = set[at + LOG]
@@ -32,7 +32,7 @@ local function settle_log(st, at, stamp, delta)
     if whole then
       whole.widen(st, at, units + delta)
     elseif units + delta > set[at + CAP] then
-      error('rare') -- entries have to be wider
+      error('rare') -- entries must be wider
     end
     st[o + NEWEST_UNITS], st[o + SUM] = units + delta, st[o + SUM] + delta
     return delta
@@ -67,13 +67,13 @@ local function settle_log(st, at, stamp, delta)
     if before > 0 then put(st, set[at + BACK], last:sub(1, before * width)) end
     st[o + SHAPE] = shape + SHAPE_BACK * (before - math.floor(shape / SHAPE_BACK) % BLOCK)
   end
-  if whole or shape % SHAPE_BACK == 0 then st[o + OLDEST] = struct.unpack(entry, last) end -- nothing is before
+  if whole or shape % SHAPE_BACK == 0 then st[o + OLDEST] = struct.unpack(entry, last) end -- no entry is older
   st[o + SUM] = st[o + SUM] + (left - units)
   return left - units
 end
 
--- settle_limit changes what a limit was charged at an instant, which was a cost, by delta units. It
--- returns whether that was found.
+-- settle_limit changes a charge of cost units to a limit at an instant by delta units. It reports
+-- whether it found the charge.
 local function settle_limit(st, at, cost, instant, delta)
   local set = st[SET]
   local unit, m = set[at + UNIT], set[at + METER]
@@ -86,7 +86,7 @@ local function settle_limit(st, at, cost, instant, delta)
   end
   local tick, level = set[at + TICK], st[m + LEVEL]
   local refilled = math.max(0, math.floor(now / tick) - math.floor(instant / tick)) * set[at + RATE]
-  if refilled >= cost * unit then return false end -- it was refilled wholly
+  if refilled >= cost * unit then return false end -- it was refilled completely
   if delta < 0 then
     level = level - math.min(level, math.max(0, -delta * unit - refilled))
   else
@@ -96,7 +96,7 @@ local function settle_limit(st, at, cost, instant, delta)
   return true
 end
 
--- horizon_of is for how long after its time a charge to a limit can be settled.
+-- horizon_of returns how long after its time a charge to a limit can be settled.
 local function horizon_of(set, at)
   local unit, slice = set[at + UNIT], set[at + SLICE]
   if unit < 0 then return 2 * (slice - set[at + ENDED]) end
@@ -105,17 +105,17 @@ local function horizon_of(set, at)
   return (math.ceil(set[at + CAP] * unit / set[at + RATE]) + 1) * set[at + TICK]
 end
 
--- longest_horizon is for how long after its time a charge to the limits of a set can be settled.
+-- longest_horizon returns how long after its time a charge to the limits of a set can be settled.
 local function longest_horizon(set)
   local longest = 0
   for at = LIMITS, set[LAST_LIMIT], STRIDE do longest = math.max(longest, horizon_of(set, at)) end
   return longest
 end
 
--- settle settles all limits of a state that are asked about, to which a cost was charged at an
--- instant, to a total. It returns the most units that were not charged, nil if nothing was found;
--- for how long after its time the charge can be settled; whether one of them was more than half
--- used; and until when the state must be kept.
+-- settle settles a charge of cost units, made at an instant, to a total, on all requested limits of
+-- a state. It returns the maximum number of units not charged to a limit, nil if the charge was not
+-- found; how long after its time the charge can be settled; whether any limit was more than half
+-- used; and the instant until which the state must be kept.
 local function settle(st, debt, cost, total, instant)
   local set = st[SET]
   local dropped, longest, tight, missed, need = nil, 0, false, false, set[NEED]

@@ -1,34 +1,35 @@
 -- A state has the counts of a subject in one scope: those of all limits with the same name, except
 -- concurrency limits. It is one string. The functions here read and write only its beginning, which
--- is enough as a rule. Those of whole.lua read and write all of it.
+-- is usually enough. Those of whole.lua read and write all of it.
 --
--- A sliding window is a log of entries. An entry is a stamp and units, and counts until SPAN, the
--- length of the window, after its stamp. If the capacity is at most RESOLUTION, SLICE is 0: the
--- stamp is the time of the charge. Otherwise all charges in a slice, a RESOLUTIONth of the window,
--- share the end of the slice as their stamp, and so an entry. Used is the sum of the units. A
+-- A sliding window is a log of entries. An entry has a stamp and units, and counts until its stamp
+-- plus SPAN, the length of the window. If the capacity is at most RESOLUTION, SLICE is 0: the stamp
+-- is the time of the charge. Otherwise all charges in a slice, a RESOLUTIONth of the window, share
+-- the end of the slice as their stamp, and so share an entry. The usage is the sum of the units. A
 -- decision drops the entries that have left the window (drop_left), compares sum and cost with the
--- capacity (read_state), adds an entry (add in charge.lua), and writes the part of the string that
--- has changed (write). A fixed window is a log with one slice and no span. A bucket is a meter: a
--- level, which a charge raises, and which falls with time (leak). A window with a burst has a log
--- and a meter.
+-- capacity (read_state), adds an entry (add in charge.lua), and writes the changed part of the
+-- string (write). A fixed window is a log with one slice and no span. A bucket is a meter: a level
+-- that rises with each charge and falls with time (leak). A window with a burst has a log and a
+-- meter.
 --
 -- The value of the key:
 --
---   directory  PLAIN_STATE or, if anything is booked, BOOKED_STATE; number of limits (1 byte); of
---              each its kind (1) and its window (7, big-endian), in order of windows, then of
---              algorithms. Kind: algorithm, HAS_METER if it has one, ENTRY_WIDTH times the bytes of
---              an entry less its stamp (0: no log). What is held of a limit is a log before it,
---              with the stamps at which holds expire: HELD, and CHARGES if what expires is charged
+--   directory  PLAIN_STATE or, with bookings, BOOKED_STATE; number of limits (1 byte); per limit
+--              its kind (1) and its window (7, big-endian), in order of windows, then of
+--              algorithms. Kind: the sum of the algorithm, HAS_METER if it has a meter, and
+--              ENTRY_WIDTH times the bytes of an entry less its stamp (0: no log). The held units
+--              of a limit are a log before it, whose stamps are the times at which holds expire:
+--              its kind includes HELD, and CHARGES if expired units are charged
 --   header     generation (4 bytes), the clock at the last write, when the key expires
---   heads      per limit: of a log its sum, the stamp and the units of its newest entry, its oldest
---              stamp (FAR if it is empty), its shape (4 bytes: nf, nb, first, blocks and slots, see
---              numbers.lua); of a meter level, at, unit
+--   heads      per limit: for a log its sum, the stamp and the units of its newest entry, its
+--              oldest stamp (FAR if it is empty), its shape (4 bytes: nf, nb, first, blocks and
+--              slots, see numbers.lua); for a meter level, at, unit
 --   back       per log up to 7 entries older than the newest, in order: nb of them
 --   front      per log up to 8 entries, the oldest, right-aligned: nf of them
 --   ring       per log slots for blocks of 8 entries, those between front and back; blocks of them
 --              are in use, from the one numbered first on. Only if nf > 0.
---   bookings   if there are any, per limit: how many (2 bytes), the sum of their units; of a meter
---              the level, instant and rate with which it leaves the last of them; then the records
+--   bookings   if there are any, per limit: their number (2 bytes), the sum of their units; for a
+--              meter its level, instant and rate after the last booking; then the records
 --              (bookings.lua)
 --
 -- Numbers are little-endian doubles unless stated otherwise. An entry is its stamp (7 bytes,
@@ -37,38 +38,39 @@
 -- A state st is an array (numbers.lua) of
 --
 --   KEY, SET  its key; the set of its limits (sets.lua)
---   VALUE     what was read of it; '' if there was none
---   BODY      the bytes to write behind the heads, up to the last one that has changed
+--   VALUE     the part that was read; '' if there was no state
+--   BODY      the bytes to write after the heads, up to the last changed one
 --   FRONTS    by limit: fronts that have changed; false if there are none
 --   BLOCKS    by offset: blocks to be added to rings; false if there are none
---   WHOLE     the functions of whole.lua if it was read as a whole, else false. Then FRONTS has all
---             entries of a log but for the newest, and shapes have no meaning
---   REWRITE   true if it has to be read as a whole to be written
+--   WHOLE     the functions of whole.lua if the state was read as a whole, else false. If read as a
+--             whole, FRONTS has all entries of a log except the newest, and shapes have no meaning
+--   REWRITE   true if the state must be read as a whole to be written
 --
--- and then of the fields of header and heads. A limit is named by `at`, the index of its first
--- field in the set: its capacity is set[at + CAP]. Where o is set[at + LOG] and m is
--- set[at + METER], the sum of its log is st[o + SUM], and the level of its meter st[m + LEVEL].
+-- and then of the fields of header and heads. `at`, the index of a limit's first field in the set,
+-- identifies the limit: for example, its capacity is set[at + CAP]. Where o is set[at + LOG] and m
+-- is set[at + METER], the sum of its log is st[o + SUM], and the level of its meter st[m + LEVEL].
 --
 -- If the beginning of a state is not enough, a function fails with the error 'rare' before anything
--- is written, or with 'damaged' if the state is. decide.lua then decides again with whole.lua.
+-- is written, or with 'damaged' if the state is damaged. decide.lua then decides again with
+-- whole.lua.
 
--- The functions of limits.lua, once they are needed.
+-- The functions of limits.lua, nil until they are needed.
 local limits
 
--- put adds a text to BODY, at an offset in the value. Texts are put in the order of their offsets.
+-- put adds a text to BODY, at an offset in the value. Calls must be in the order of the offsets.
 local function put(st, offset, text)
   local value, cursor = st[VALUE], st[SET][HEADS] + #st[BODY]
   if #value < offset then value = value .. ('\0'):rep(offset - #value) end
   st[BODY] = st[BODY] .. value:sub(cursor + 1, offset) .. text
 end
 
--- drop_left drops the entries that have left the window of a limit. What is left of a piece becomes
--- the front.
+-- drop_left drops the entries that have left the window of a limit. The rest of a piece becomes the
+-- front.
 local function drop_left(st, at)
   local set, whole = st[SET], st[WHOLE]
   local o, entry, width, cut = set[at + LOG], set[at + ENTRY], set[at + WIDTH], set[at + CUT]
   local shape, sum, k = st[o + SHAPE], st[o + SUM], 0
-  if st[o + NEWEST] <= cut then -- all of them
+  if st[o + NEWEST] <= cut then -- all entries
     st[REWRITE] = st[REWRITE] or shape >= SHAPE_SLOTS -- the ring is too large
     st[o + SUM], st[o + NEWEST], st[o + NEWEST_UNITS] = 0, 0, 0
     st[o + OLDEST], st[o + SHAPE] = FAR, shape - shape % SHAPE_SLOTS
@@ -111,12 +113,12 @@ local function drop_left(st, at)
   if not whole then st[o + SHAPE] = shape - shape % SHAPE_BACK + n end
 end
 
--- read_state reads the beginning of a state, and brings the limits that are asked about up to date.
--- It also returns how many of some equal requests fit, each with this cost.
+-- read_state reads the beginning of a state, and brings the requested limits up to date. It also
+-- returns how many of the `equal` requests with this cost fit.
 local function read_state(key, set, cost, equal, now, generation)
   local value = call('GETRANGE', key, '0', set[LAST])
   if value == '' and set[FRESH] == 0 or value ~= '' and value:find(set[SIG], 1, true) ~= 1 then
-    limits = limits or make_limits() -- another process, for instance, has other limits
+    limits = limits or make_limits() -- for example, another process has other limits
     set = limits.other_set(set, value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0)), now)
     value = call('GETRANGE', key, '0', set[LAST])
   end
@@ -124,11 +126,11 @@ local function read_state(key, set, cost, equal, now, generation)
   local st = { key, set, value, '', false, false, false, false, unpack_at(set[FORMAT], from, #set[SIG] + 1) }
   if st[WRITTEN] > now then error('rare') end -- the clock stepped back
   if value == '' then st[GENERATION] = generation end
-  local short, held = #value == set[HEADS], 0 -- only the heads were read; held of the limit that follows
+  local short, held = #value == set[HEADS], 0 -- whether only the heads were read; held units of the next limit
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
     local asked, o, unit, cut, cap = set[at + ASKED], set[at + LOG], set[at + UNIT], set[at + CUT], set[at + CAP]
     if asked == 0 then
-      if o > 0 and set[at + METER] == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- it counts no more
+      if o > 0 and set[at + METER] == 0 and st[o + NEWEST] <= cut then st[REWRITE] = true end -- it no longer counts
     else
       if cost > cap or cap == 0 then equal = 0 end
       if o > 0 then
@@ -137,7 +139,7 @@ local function read_state(key, set, cost, equal, now, generation)
           error('damaged')
         end
         if unit < 0 and newest > set[at + ENDED] and (newest ~= stamp or oldest ~= newest) then
-          error('rare') -- the period that runs is another calendar's
+          error('rare') -- the current period is from another calendar
         end
         if short and newest > cut and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then -- entries move
           short, st[VALUE] = false, call('GETRANGE', key, '0', ('%d'):format(set[RINGS] - 1))

@@ -1,23 +1,23 @@
--- table keeps rows of texts. It writes rows, or answers what has changed since a version.
+-- table keeps rows of texts. It writes rows, or returns the changes since a version.
 --
--- A version is the number of a life of the table times LIFE, plus a number that grows with every
--- change times STEP, plus a tag. A table that is created has a new life. Lives and tags are random,
--- so that an older copy of the table, which went on from there, has other versions.
+-- A version is the number of the table's life times LIFE, plus a number that grows with every
+-- change times STEP, plus a tag. A newly created table has a new life. Lives and tags are random,
+-- so that an older copy of the table has other versions once it changes.
 --
 -- KEYS[1]  the rows by name, and the version by the empty name
--- KEYS[2]  the names of rows that changed last, scored by the version that did it, and these
---          versions after a zero byte. Names of rows do not begin with one
+-- KEYS[2]  the names of recently changed rows, scored by the version of the change, and these
+--          versions after a zero byte. Names of rows do not begin with a zero byte
 -- ARGV[1]  write, restore or read
--- ARGV[2]  the version that the caller knows, 0 if none: read answers what has changed since
--- ARGV[3]  of write and restore, a random number below 2^32
--- ARGV[4…] of write and restore per row its name and its text; an empty text removes it. Restore
---          writes only rows that are not there
--- Reply    of write and restore the new version if the caller knew the one before, else ARGV[2].
---          Of a read the version, then whole if all rows are to be read, or lost if the table has
---          not had the version that the caller knows; else per row that has changed its name and
---          its text, empty if it was removed
+-- ARGV[2]  the version that the caller knows, 0 if none: read returns the changes since then
+-- ARGV[3]  for write and restore, a random number below 2^32
+-- ARGV[4…] for write and restore, per row its name and its text; an empty text removes the row.
+--          Restore writes only missing rows
+-- Reply    for write and restore, the new version if the caller knew the previous one, else
+--          ARGV[2]. For read, the version, then whole if the caller must read all rows, or lost if
+--          the table never had the version that the caller knows; else per changed row its name
+--          and its text, empty if the row was removed
 
-local CHANGES = 10000 -- as many are remembered
+local CHANGES = 10000 -- maximum number of remembered changes
 local STEP, LIFE = 2 ^ 14, 2 ^ 34
 
 local rows, changes, seen = KEYS[1], KEYS[2], tonumber(ARGV[2])

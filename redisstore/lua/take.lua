@@ -1,4 +1,4 @@
--- take decides requests in order, each on its own: if one fails, the others do not.
+-- take decides requests in order, each independently: if one fails, the others do not.
 --
 -- KEYS     per run of equal requests
 --            per part, the limits of a claim that share a key: its state (state.lua), or the
@@ -8,7 +8,7 @@
 --            with a request id: the request ids of the first claim
 -- ARGV[1]  see start.lua; then per run of requests
 --            kind (1 byte): PLAIN, a single take of one part without options; PLAIN_BANS, the same
---              under bans; PLAIN_PEEK, a single peek at one part; PLAIN_EQUAL, several equal takes
+--              with bans; PLAIN_PEEK, a single peek at one part; PLAIN_EQUAL, several equal takes
 --              of one part without options; PLAIN_HOLD, a single take of one part with a hold; or
 --              OTHER
 --            set of its first part (1; 0: holders), and its cost, units
@@ -19,12 +19,12 @@
 --              1 if there is a request id (1)
 --              number of requests (2)
 --              length of the rest (2)
---              of holders their capacity and window
---              per further part its claim (1), set (1), cost, of holders their capacity and window
+--              for holders their capacity and window
+--              per further part its claim (1), set (1), cost, for holders their capacity and window
 --              unless the rest ends here:
 --                number of claims (1)
 --                mode (1)
---                1 to lower the cost to what there is room for, 2 to what is missing of it (1)
+--                1 to lower the cost to the available room, 2 to the part of it not used yet (1)
 --                1 if bans apply (1)
 --                claims that are shared (2, the lowest bit for the first)
 --                denials that lead to a ban (1; 0: none does)
@@ -37,17 +37,17 @@
 --                forgive: how long a ban's level is kept
 --                charge id (8)
 --                number of durations of bans (1), durations
---                of a FORCE how long ago its units were used, and for how long meters have
+--                for a FORCE how long ago its units were used, and for how long meters have
 --                refilled them
---                of a booking to move up, per part with a state the generation that it was booked
---                in (4)
+--                for a booking to move up, per part with a state the generation in which it was
+--                booked (4)
 --                with a request id, the length of its note (2), and the note (ids.lua)
 -- ARGV[2…] the request ids
 -- Reply    call id (8), now; then per run one or more answers, which together answer its requests:
---            CHARGED (1): allowed; of a run of several how many were (2); per part the number of
---              the set that fits its state (1), and the header and heads that were written; of
---              holders how many there are, and reset-after
---            LATE (1): it came after its not-after
+--            CHARGED (1): allowed; for a run of several, how many were (2); per part the number of
+--              the set that fits its state (1), and the header and heads that were written; for
+--              holders their number, and reset-after
+--            LATE (1): it arrived after its not-after
 --            FAILED (1), length of a message (2), message
 --            or else
 --              flags (1)
@@ -56,15 +56,16 @@
 --              time of the charge (0: none)
 --              units charged to the first claim
 --              with the flag BANNED, how long the ban lasts
---              per part its generation (4, not of holders), and per limit that is asked about, in
---              the order of its set, used, reset-after, retry-after
+--              per part its generation (4, not for holders), and per requested limit, in the order
+--              of its set, used, reset-after, retry-after
 --              with the flag DIRECTORIES, per part with a state the length of its directory (1; 0:
 --              that of the set), and the directory
---              with the flag RECALLED, the length of what the id remembers (2), and that (ids.lua)
+--              with the flag RECALLED, the length of the bytes that the id remembers (2), and the
+--              bytes (ids.lua)
 
--- take_plain decides a run of the kinds from PLAIN to PLAIN_EQUAL. It returns the answer. If the
--- request costs nothing, or is denied under bans, it returns nil and the state, and decide has to
--- answer. So it has if only some of the equal requests fit; then take_plain returns nil.
+-- take_plain decides a run of a kind from PLAIN to PLAIN_EQUAL, and returns the answer. If the
+-- request costs nothing or is denied under bans, it returns nil and the state, and decide must
+-- answer. If only some of the equal requests fit, it returns nil, and decide must answer, too.
 local function take_plain(key, set, cost, equal, kind, now, generation)
   local st, fitting = read_state(key, set, cost, equal, now, generation)
   if cost == 0 or fitting == 0 and kind == PLAIN_BANS then return nil, st end

@@ -1,5 +1,5 @@
--- waiting: decisions on states that were read as a whole, see decide.lua and docs/rules.md. A part
--- has the counts that it asks about in part.counts. Bookings that are put aside are in c.behind.
+-- waiting makes decisions on states that were read as a whole. See decide.lua and docs/rules.md.
+-- part.counts has the counts that a part asks about. c.behind has bookings that are set aside.
 
 -- each_count calls f with every count of a request.
 local function each_count(r, f)
@@ -13,8 +13,8 @@ function W.set_cost(r, cost)
   each_count(r, function(c) c.cost = cost end)
 end
 
--- least returns how many units there is room for in a part: no more than one step beside bookings,
--- if there are steps.
+-- least returns how many units a part has room for. With a step, it returns at most one step for a
+-- limit with bookings.
 function W.least(part, step)
   local room = MAX_UNITS
   for _, c in ipairs(part.counts) do
@@ -23,15 +23,15 @@ function W.least(part, step)
   return room
 end
 
--- room returns whether a part has room now, since when it has, and its last booking. A request that
--- waits does so behind all bookings.
+-- room returns whether a part has room now, the first instant at which it has room, and its last
+-- booking. A request that waits goes behind all bookings.
 function W.room(part, waits)
   local all_fit, t, latest = true, now, 0
   for _, c in ipairs(part.counts) do
     local last = W.last_booking(c)
     local fits = not (waits and last > 0) and W.fits(c, c.cost)
     if not fits or last > 0 then
-      -- From the last booking on, room that is there stays there.
+      -- After the last booking, available room stays available.
       local at = W.earliest(c, math.max(now, last), c.cost)
       if not fits then all_fit, c.retry = false, at == NEVER and NEVER or at - now end
       if at == NEVER or t == NEVER then t = NEVER else t = math.max(t, at) end
@@ -41,7 +41,7 @@ function W.room(part, waits)
   return all_fit, t, latest
 end
 
--- over reports whether a lease takes what is booked, and notes when to ask again.
+-- over reports whether a lease would take booked units, and sets when to ask again.
 function W.over(r)
   local over, lease = false, r.options[LEASE]
   each_count(r, function(c)
@@ -54,19 +54,19 @@ function W.over(r)
   return over
 end
 
--- let_go takes a booking that was not left off its limit: there is another place.
+-- let_go removes a booking that leave did not remove: the request now has another place in time.
 local function let_go(c)
   if not c.found then return end
   W.change_booking(c, c.found, -c.cost)
   c.led = nil
 end
 
--- bounded_cost is what a limit can be charged by a Force.
+-- bounded_cost returns how much a Force can charge a limit.
 local function bounded_cost(c) return math.min(c.cost, math.max(0, MAX_UNITS / 2 - W.used(c))) end
 
--- charge charges the counts of a part now: their logs as of an instant, if that counts, and their
--- meters without what these have refilled in some time. It puts back the bookings that leave put
--- behind.
+-- charge charges the counts of a part now: their logs as of an instant, if that still counts, and
+-- their meters less the units refilled in a given time. It puts back the bookings that leave set
+-- aside.
 function W.charge(part, instant, r)
   for _, c in ipairs(part.counts) do
     local st, set, at = c.st, c.st[SET], c.at
@@ -91,7 +91,7 @@ function W.charge(part, instant, r)
   end
 end
 
--- usage packs what is used of each limit of a part: used, reset-after, retry-after.
+-- usage packs the usage of each limit of a part: used, reset-after, retry-after.
 function W.usage(part)
   local out = ''
   for _, c in ipairs(part.counts) do
@@ -101,13 +101,14 @@ function W.usage(part)
   return out
 end
 
--- split puts the bookings from the ith on behind.
+-- split sets the bookings from index i on aside.
 local function split(c, i)
   c.booked, c.behind, c.led = c.booked:sub(1, i * BOOKED), c.booked:sub(i * BOOKED + 1), nil
 end
 
--- leave takes the booking that is to be moved up off all limits, with those behind it. It returns
--- its time. If a limit does not have it, it stays, until there is another place.
+-- leave removes the booking to move up from all limits, and sets the bookings behind it aside. It
+-- returns the time of the booking. If a limit does not have the booking, the booking stays until
+-- the request has another place in time.
 function W.leave(r)
   local t, missed = nil, false
   for _, part in ipairs(r) do
@@ -136,9 +137,9 @@ local function has_entry(c, instant)
   return set[at + WIDTH] > 0 and settle_log(c.st, at, stamp_of(set, at, instant), 0) ~= nil
 end
 
--- give_up takes the units of a booking that has come off all limits, if a log has them and no state
--- is another by now. Of the bookings it leaves those that are used without asking again, which have
--- a grace. It reports whether it did.
+-- give_up removes the units of a due booking from all limits, if a log has them and no state was
+-- replaced since. It keeps the bookings that are used without asking again, which have a grace. It
+-- reports whether it removed the units.
 function W.give_up(r)
   local at, come = r.options[MOVES], false
   for _, part in ipairs(r) do
@@ -163,22 +164,21 @@ function W.give_up(r)
   return true
 end
 
--- see_all puts back the bookings that give_up left out.
+-- see_all puts back the bookings that give_up omitted.
 function W.see_all(r)
   each_count(r, function(c)
     c.booked, c.led = c.all_booked, nil
   end)
 end
 
--- save_changed writes the states in which something changed.
+-- save_changed writes the states that have changed.
 function W.save_changed(r)
   each_count(r, function(c)
     if c.changed then W.save_once(c.st) end
   end)
 end
 
--- stay puts the bookings back as they were, up to the one that was not moved, and notes what is
--- used then.
+-- stay restores the bookings up to the one that was not moved, and records the usage at that time.
 function W.stay(r, t)
   each_count(r, function(c)
     c.booked, c.led = c.all_booked:sub(1, first_booking(c.all_booked, 1, t + 1) * BOOKED), nil
@@ -186,7 +186,7 @@ function W.stay(r, t)
   end)
 end
 
--- full reports whether one of the limits has as many bookings as it may have.
+-- full reports whether any limit has the maximum number of bookings.
 function W.full(r)
   local full = false
   each_count(r, function(c)
@@ -195,7 +195,8 @@ function W.full(r)
   return full
 end
 
--- beyond reports whether an instant is after the next period of a calendar: no more is known of it.
+-- beyond reports whether an instant is after the next period of a calendar: later periods are not
+-- known.
 function W.beyond(r, t)
   local beyond = false
   each_count(r, function(c)
@@ -205,8 +206,8 @@ function W.beyond(r, t)
   return beyond
 end
 
--- end_of returns when a booking at t ends. One between others stands before those that are booked
--- for later, which are put behind: it ends no later than they do.
+-- end_of returns when a booking at t ends. A booking between others goes before the later ones,
+-- which are set aside, and ends no later than they do.
 local function end_of(r, t, between)
   local e = t + r.options[GRACE]
   if between then
@@ -224,8 +225,8 @@ local function end_of(r, t, between)
   return e
 end
 
--- insert_booking books before those that are behind. Where there are too many, it adds to the last
--- of all.
+-- insert_booking books before the bookings that are set aside. If there are too many, it adds the
+-- units to the very last booking.
 local function insert_booking(c, t, e)
   local last = (#c.booked + #c.behind) / BOOKED - 1
   if c.cost == 0 then
@@ -241,9 +242,9 @@ local function insert_booking(c, t, e)
   end
 end
 
--- book_all books every claim that costs something at t: between the others if it is forced, or was
--- booked and has come. It returns when the bookings end. What is used is noted as of then, before
--- those behind.
+-- book_all books every claim that costs something at t: between other bookings if the request is a
+-- FORCE, or was booked before and is due. It returns when the bookings end. It records the usage as
+-- of t, before the bookings that are set aside.
 function W.book_all(r, t, come)
   local force = r.options[MODE] == FORCE
   local between = force or come

@@ -1,41 +1,42 @@
--- whole: states that are read and written as a whole. This file and those up to the end of
--- make_whole (script.go) are for what is rare: bookings, a clock that stepped back, entries ahead
--- of now, limits that a state does not have yet, a ring that must grow. W is the table of
--- functions that make_whole returns; W.looking is whether nothing is to be written.
+-- whole reads and writes states as a whole. This file and those up to the end of make_whole
+-- (script.go) are for rare cases: bookings, a clock that stepped back, entries ahead of now, limits
+-- that a state does not have yet, a ring that must grow. W is the table of functions that
+-- make_whole returns; if W.looking is true, nothing is written.
 --
 -- Such a state is an array like others (state.lua), so the same functions drop, charge and settle.
--- It has fields for the log and the meter of every limit: without a log WIDTH is 0, without a
--- meter LEVEL_UNIT is. It also has these by name:
+-- It has fields for the log and the meter of every limit: without a log, WIDTH is 0; without a
+-- meter, LEVEL_UNIT is 0. It also has these named fields:
 --
 --   counts        its limits in order
 --   stepped       true if the clock stepped back
---   saved         its directory as it was written
+--   saved         its directory, once written
 --
--- Each limit of a state is also a table c, a count, with
+-- Each limit of a state is also a table c, a count, with these fields:
 --
---   st, at        its state and where its fields begin in the set
+--   st, at        its state, and the index of its first field in the set
 --   algorithm, window
---   cost          units that are asked for
---   changed       whether it is to be written
---   booked, …     what is booked, see bookings.lua
---   held          what is held of it, a count of its own (held.lua), if there is any. Of that one,
---                 main is the limit, and charges whether what expires is charged
---   stock         whether the request holds units of it, rather than charging them
+--   cost          requested units
+--   changed       whether it must be written
+--   booked, …     its bookings, see bookings.lua
+--   held          the separate count of its held units (held.lua), if there is one. In that one,
+--                 main is the limit, and charges tells whether expired units are charged
+--   stock         whether the request holds units of it instead of charging them
 --
 -- The set of the state has windows by `at`.
 
 local W = { looking = false }
 
--- discard removes a key that holds something that is not ours.
+-- discard removes a key whose value is not ours.
 local function discard(key)
   if not W.looking then redis.call('DEL', key) end
 end
 
--- valid reports whether a number may be one of ours.
+-- valid reports whether a number can be one of ours.
 local function valid(v) return v >= 0 and v <= MAX_UNITS and v % 1 == 0 end
 
--- add_limit adds a limit to a state, given by its kind and window, with its heads: sum, newest, its
--- units and oldest of the log, level, instant and unit of the meter. It returns its count.
+-- add_limit adds a limit of a kind and window to a state, with its heads: sum, newest stamp, newest
+-- units and oldest stamp of the log; level, instant and unit of the meter. It returns the limit's
+-- count.
 local function add_limit(st, kind, window, heads)
   local set, counts, bytes, algorithm = st[SET], st.counts, math.floor(kind / ENTRY_WIDTH) % 8, kind % HAS_METER
   if kind % CHARGES >= HELD then algorithm = algorithm + HELD end
@@ -64,8 +65,8 @@ end
 
 local function empty(key) return make(key, '', generation, now, 0) end
 
--- read_head reads the head of a limit, given by its kind, from an offset on. It returns its fields,
--- its shape, and where the head ends; nil if it is damaged.
+-- read_head reads the head of a limit of a kind at an offset. It returns the head's fields, its
+-- shape, and the offset of its end, or nil if it is damaged.
 local function read_head(value, at, kind)
   local bytes, shape, heads = math.floor(kind / ENTRY_WIDTH) % 8, 0, {}
   if bytes > 0 then
@@ -79,8 +80,8 @@ local function read_head(value, at, kind)
   return heads, shape, at
 end
 
--- read_logs reads the entries of all limits, from the end of the heads on. It returns where the
--- rings end; nil if something is not there.
+-- read_logs reads the entries of all limits, from the end of the heads on. It returns the offset of
+-- the end of the rings, or nil if something is missing.
 local function read_logs(st, shapes, heads)
   local set, value, back, front, ring = st[SET], st[VALUE], heads, heads, heads
   for _, c in ipairs(st.counts) do
@@ -104,7 +105,7 @@ local function read_logs(st, shapes, heads)
   return ring
 end
 
--- read_bookings reads the bookings of a state, from an offset on. It reports false if they are
+-- read_bookings reads the bookings of a state, from an offset on. It returns false if they are
 -- damaged.
 local function read_bookings(st, at)
   local value = st[VALUE]
@@ -124,7 +125,7 @@ local function read_bookings(st, at)
   return true
 end
 
--- decode reads a value. It returns nil if that is not a state, or damaged.
+-- decode reads a value. It returns nil if the value is not a state or is damaged.
 local function decode(key, value)
   local mark, n = value:byte(1, 2)
   if mark ~= PLAIN_STATE and mark ~= BOOKED_STATE then return end
@@ -142,7 +143,7 @@ local function decode(key, value)
   return st
 end
 
--- step_back follows a clock that stepped back.
+-- step_back moves a state back with a clock that stepped back.
 local function step_back(st)
   local set, back = st[SET], st[WRITTEN] - now
   st.stepped = true
@@ -157,8 +158,8 @@ local function step_back(st)
   end
 end
 
--- read returns the state of a key as it is stored, brought back if the clock stepped back; an empty
--- one if there is none, or if it is damaged.
+-- read returns the stored state of a key, moved back if the clock stepped back. If there is no
+-- state, or it is damaged, read returns an empty one.
 function W.read(key)
   local value = redis.pcall('GET', key)
   if not value then return empty(key) end
@@ -172,7 +173,7 @@ function W.read(key)
   return st
 end
 
--- find returns the count of a limit in a state, which is new if there is none.
+-- find returns the count of a limit in a state. It adds the count if there is none.
 function W.find(st, algorithm, window)
   for _, c in ipairs(st.counts) do
     if c.algorithm == algorithm and c.window == window then return c end
@@ -180,7 +181,7 @@ function W.find(st, algorithm, window)
   return add_limit(st, algorithm, window, {})
 end
 
--- ask gives a count the limit of a set that is asked about.
+-- ask copies the fields of a requested limit from its set to a count.
 local function ask(c, set, at)
   local own = c.st[SET]
   for _, field in ipairs({ ASKED, CAP, SPAN, SLICE, UNIT, RATE, TICK, CUT, STAMP }) do
@@ -203,7 +204,7 @@ local function refresh(c)
   if set[at + WIDTH] > 0 then drop_left(st, at) end
   W.take_due(c)
   if c.held then W.open_held(c) end
-  if unit > 0 and stored == 0 then -- it begins with what the log has
+  if unit > 0 and stored == 0 then -- the meter begins with the sum of the log
     local sum = set[at + WIDTH] > 0 and st[set[at + LOG] + SUM] or 0
     st[m + LEVEL], st[m + LEVEL_AT] = math.min(sum, math.floor(MAX_UNITS / unit)) * unit, now
     st[m + LEVEL_UNIT], c.led = unit, nil
@@ -213,8 +214,8 @@ local function refresh(c)
   end
 end
 
--- open returns the state of a key with counts of all limits that a set asks about, and these in
--- their order. They are up to date. The state may have been read before.
+-- open returns the state of a key, and the counts of all limits that a set asks about, in their
+-- order. The counts are up to date. st is the state if it was read before.
 function W.open(key, set, st)
   local counts = {}
   st = st or W.read(key)
@@ -227,7 +228,7 @@ function W.open(key, set, st)
       c.charges = c.stock and set[at - STRIDE + TICK] > 0
       ask(c, set, at)
       W.find_held(c)
-      if not pcall(refresh, c) then -- it is damaged
+      if not pcall(refresh, c) then -- damaged
         discard(key)
         return W.open(key, set, empty(key))
       end
@@ -237,8 +238,8 @@ function W.open(key, set, st)
   return st, counts
 end
 
--- strikes returns the state and the log of the strikes within so many microseconds, or within as
--- many as when the last one was counted.
+-- strikes returns the state and the log of the strikes within a number of microseconds, or, without
+-- one, within the window of the last counted strike.
 function W.strikes(key, within)
   local st = W.read(key)
   local c = st.counts[1]

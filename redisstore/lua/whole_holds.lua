@@ -1,4 +1,4 @@
--- whole_holds: settling and extending holds in states that were read as a whole (amend_holds.lua).
+-- whole_holds settles and extends holds in states that were read as a whole (amend_holds.lua).
 
 -- amend_hold is amend_holds for one limit.
 local function amend_hold(c, h)
@@ -17,7 +17,7 @@ local function amend_hold(c, h)
   return amend_rate(c.st, c.at, h, math.max(estimate, reported), at, W.held_sum(c) + c.booked_sum)
 end
 
--- amend_holds is that of amend_holds.lua.
+-- amend_holds does the same as amend_holds of amend_holds.lua.
 function W.amend_holds(counts, h)
   local dropped, tight = 0, false
   for _, c in ipairs(counts) do

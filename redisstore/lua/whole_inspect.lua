@@ -1,8 +1,8 @@
--- whole_inspect: what inspections show of states that were read as a whole.
+-- whole_inspect shows states that were read as a whole, for inspections.
 
--- each calls f with every entry in the window and every booking of a log: when it was charged or is
--- booked for, when it leaves the window, and how many units it has. An entry of a fixed window, or
--- of a period, was charged at its start.
+-- each calls f with every entry in the window and every booking of a log: the time of the charge or
+-- booking, when it leaves the window, and its units. The time of an entry of a fixed window or a
+-- period is the start of that window or period.
 function W.each(c, f)
   local set, at = c.st[SET], c.at
   local span = set[at + SPAN]

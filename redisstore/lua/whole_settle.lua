@@ -1,6 +1,6 @@
--- whole_settle: settling in states that were read as a whole.
+-- whole_settle settles charges in states that were read as a whole.
 
--- settle is settle of settle.lua.
+-- settle does the same as settle of settle.lua.
 function W.settle(counts, debt, cost, total, instant)
   local dropped, horizon, tight = nil, 0, false
   for _, c in ipairs(counts) do
