@@ -154,7 +154,7 @@ soak: setup ## Let faults happen at random for SOAK (10m), simulated and then to
 .PHONY: prove
 prove: ## Simulate DECISIONS (10000000) decisions of a fleet under faults, check every window, and write bin/scale.md, .json and .html; some minutes
 	@mkdir -p bin
-	$(GO) test ./internal/histories -run 'TestScale$$' -v -count=1 -timeout 24h -args -decisions $(DECISIONS) -o $(CURDIR)/bin/scale
+	$(GO) test ./internal/histories -run 'TestScale$$|TestHierarchies' -v -count=1 -timeout 24h -args -decisions $(DECISIONS) -o $(CURDIR)/bin/scale
 
 .PHONY: sabotage
 sabotage: setup ## Change the code in small ways, and count what the tests notice; up to an hour (SABOTAGEFLAGS="-h")

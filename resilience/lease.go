@@ -143,6 +143,16 @@ func (b *leaseBlock) take(n int64) (left int64, ok bool) {
 	return 0, false
 }
 
+// halfFree reports whether at most half of every limit was used when the store granted the block.
+func (b *leaseBlock) halfFree(limits []stint.Limit) bool {
+	for i := range b.usages {
+		if b.usages[i].Used > limits[i].Capacity()/2 {
+			return false
+		}
+	}
+	return true
+}
+
 // used returns the number of units taken. Requests that took too many and are about to put them
 // back may make it seem larger.
 func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
@@ -172,7 +182,7 @@ func (ls *lease) replace(b *leaseBlock) (old *leaseBlock, used int64) {
 // Bounds on the length of a lease.
 const (
 	minLease = 20 * time.Millisecond
-	maxLease = 5 * time.Second
+	maxLease = time.Minute
 )
 
 // length returns how long a block lasts: short, since its units count for that much longer, but
@@ -190,13 +200,16 @@ type leasePlan struct {
 	lead   int64 // or so much time before the end
 }
 
-// plan measures the demand, and returns the block to request: units for half of the length, so that
-// a block is renewed twice in its life. The lock is held.
+// plan measures the demand, and returns the block to request: units for its length or, if half of a
+// limit is used, for half of the length, so that less is tied up. The lock is held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
-	total := ls.spent + ls.missed.Load()
+	total, needed := ls.spent+ls.missed.Load(), 2*roundTrip+p.length/2
 	if b := ls.block.Load(); b != nil {
 		total += b.used()
+		if b.halfFree(ls.claim.Limits) {
+			needed = max(needed, p.length)
+		}
 	}
 	cost := max(1, ls.largest.Load())
 	ls.largest.Store(cost - cost/64)
@@ -208,7 +221,7 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	lead := min(2*roundTrip+min(5*time.Millisecond, p.length/8), p.length/2)
 	p.lead = int64(lead)
 	p.low = min(ls.capacity, max(cost, ls.expect(0, lead, cost)))
-	p.units = min(ls.capacity, max(p.low+cost, ls.expect(0.25, 2*roundTrip+p.length/2, cost)))
+	p.units = min(ls.capacity, max(p.low+cost, ls.expect(0.25, needed, cost)))
 	return p
 }
 

@@ -144,8 +144,12 @@ func (c *client) exchange(ctx context.Context, op string, f *flight) error {
 	return failure(op, err)
 }
 
-// count counts a call, and ends a history that does not end by itself before it fills the memory.
+// count counts a call that is not a heartbeat, and ends a history that does not end by itself before
+// it fills the memory.
 func (c *client) count(op string) {
+	if op == "present" {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls++; c.calls > endless && !c.silent {
@@ -491,33 +495,55 @@ func (c *client) takeLate() []string {
 
 // Amend implements [stint.Store].
 func (c *client) Amend(ctx context.Context, charge stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if err := a.Validate(&charge); err != nil {
-		return stint.Amended{}, err
-	}
-	var done stint.Amended
-	var failed error
-	late := c.heartbeat(ctx, &charge, &a)
-	err := c.exchange(ctx, "amend", &flight{run: func(s *server) {
-		if !late.IsZero() && time.Now().After(late) {
-			failed = failure("amend", errLate)
-			return
+	call := driver.AmendCall{Charge: charge, Amendment: a}
+	call.Deadline, _ = ctx.Deadline()
+	c.amend(ctx, []*driver.AmendCall{&call})
+	return call.Amended, call.Err
+}
+
+// amend sends amendments in one script.
+func (c *client) amend(ctx context.Context, batch []*driver.AmendCall) {
+	late, done := make([]time.Time, len(batch)), make([]driver.AmendCall, len(batch))
+	for i, b := range batch {
+		done[i] = *b
+		if done[i].Err = b.Amendment.Validate(&b.Charge); done[i].Err == nil {
+			late[i] = c.heartbeat(b.Deadline, &done[i].Charge, &done[i].Amendment)
 		}
-		done, failed = c.sabotage.amend(s.engine, charge, a)
-		c.trace("ran amend %d to %d of %s charge %d: %v %v", a.Kind, a.Cost, charge.Claims()[0].Subject,
-			charge.Data().ID, done, failed)
-		if done.Changed && a.Kind == stint.AmendSettle && a.Cost < charge.Claims()[0].Cost {
-			s.announce(false, subjectsOf(&charge)...)
+	}
+	err := c.exchange(ctx, "amend", &flight{run: func(s *server) {
+		for i := range done {
+			d := &done[i]
+			switch {
+			case d.Err != nil:
+				continue
+			case !late[i].IsZero() && time.Now().After(late[i]):
+				d.Err = failure("amend", errLate)
+				continue
+			}
+			d.Amended, d.Err = c.sabotage.amend(s.engine, d.Charge, d.Amendment)
+			c.trace("ran amend %d to %d of %s charge %d: %v %v", d.Amendment.Kind, d.Amendment.Cost,
+				d.Charge.Claims()[0].Subject, d.Charge.Data().ID, d.Amended, d.Err)
+			if d.Amended.Changed && d.Amendment.Kind == stint.AmendSettle && d.Amendment.Cost < d.Charge.Claims()[0].Cost {
+				s.announce(false, subjectsOf(&d.Charge)...)
+			}
 		}
 	}})
-	if err != nil {
-		return stint.Amended{}, err
+	for i, b := range batch {
+		if b.Err = err; err == nil {
+			b.Amended, b.Err = done[i].Amended, done[i].Err
+		}
 	}
-	return done, failed
 }
+
+// batching is a client of a fleet: it amends many charges in one call, as package redisstore does.
+type batching struct{ *client }
+
+// AmendBatch implements [driver.BatchAmender].
+func (b batching) AmendBatch(ctx context.Context, batch []*driver.AmendCall) { b.amend(ctx, batch) }
 
 // heartbeat sees to it that a heartbeat takes no place back when its caller has gone, or may have
 // released it. It returns the not-after of an amendment, zero if it has none.
-func (c *client) heartbeat(ctx context.Context, charge *stint.Charge, a *stint.Amendment) (late time.Time) {
+func (c *client) heartbeat(own time.Time, charge *stint.Charge, a *stint.Amendment) (late time.Time) {
 	switch a.Kind {
 	case stint.AmendRelease:
 		c.mu.Lock()
@@ -533,7 +559,7 @@ func (c *client) heartbeat(ctx context.Context, charge *stint.Charge, a *stint.A
 			}
 		}
 		deadline := time.Now().Add(shortest)
-		if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+		if !own.IsZero() && own.Before(deadline) {
 			deadline = own
 		}
 		late = c.notAfter(deadline)

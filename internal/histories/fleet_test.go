@@ -23,6 +23,7 @@ type fleet struct {
 	processes int
 	subjects  int
 	sabotage  sabotage
+	hierarchy *hierarchy // instead of all kinds of callers and faults
 
 	// A smaller one, which fails too: see shrink.
 	left map[int]bool // the faults that it has; nil is all
@@ -35,6 +36,9 @@ var far = []time.Duration{0, 40 * time.Millisecond, 75 * time.Millisecond}
 
 // lasts is how long requests come, and rate how many come in a second.
 func (f *fleet) lasts() time.Duration {
+	if f.hierarchy != nil {
+		return time.Duration(float64(f.decisions) / f.hierarchy.rate() * float64(time.Second))
+	}
 	return max(30*time.Second, time.Duration(f.decisions)*50*time.Microsecond)
 }
 func (f *fleet) rate() float64 { return float64(f.decisions) / f.lasts().Seconds() }
@@ -55,6 +59,9 @@ type level struct {
 }
 
 func (f *fleet) crowds() []crowd {
+	if f.hierarchy != nil {
+		return f.hierarchy.crowds()
+	}
 	ten, many := 10*time.Second, int64(f.rate())
 	twenty := []stint.Limit{stint.Per(20, ten)}
 	return []crowd{
@@ -87,6 +94,9 @@ type shot struct {
 // shots are the requests of a fleet, in their order: by day and night, more of a few users than of
 // all others (Zipf), and now and then a crowd at one of them.
 func (f *fleet) shots() iter.Seq2[int, shot] {
+	if f.hierarchy != nil {
+		return f.hierarchy.shots(f)
+	}
 	return func(yield func(int, shot) bool) {
 		rng := rand.New(rand.NewPCG(f.seed, 1<<40))
 		crowds, rate, length := f.crowds(), f.rate(), f.lasts()
@@ -142,6 +152,10 @@ func drawCrowd(rng *rand.Rand, crowds []crowd) int {
 func (f *fleet) plan() *plan {
 	rng := rand.New(rand.NewPCG(f.seed, 2<<40))
 	p := &plan{seed: f.seed, instances: f.processes, sabotage: f.sabotage, fleet: f}
+	if f.hierarchy != nil {
+		p.faults = f.hierarchy.faults(f)
+		return p
+	}
 	length, more := f.lasts(), 1+f.processes/10
 	var all []fault
 	for range more * int(length/(1500*time.Millisecond)) {

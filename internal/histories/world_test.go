@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -95,8 +96,12 @@ func (w *world) bear(slot int) {
 	if w.plan.sabotage == dawdles {
 		config.Failure.Budget = time.Second
 	}
+	var store driver.BatchStore = i.client
+	if w.plan.fleet != nil {
+		store = batching{i.client}
+	}
 	var err error
-	i.stack, err = resilience.New(i.client, config)
+	i.stack, err = resilience.New(store, config)
 	if err != nil {
 		panic(err)
 	}
