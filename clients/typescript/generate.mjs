@@ -29,7 +29,8 @@ function object(schema, indent) {
   const inner = indent + "  ";
   const members = Object.entries(schema.properties ?? {}).map(([name, member]) => {
     const optional = schema.required?.includes(name) ? "" : "?";
-    const described = member.$ref ? schemas[member.$ref.split("/").pop()] : member;
+    const ref = member.$ref ?? member.oneOf?.[0].$ref;
+    const described = ref ? schemas[ref.split("/").pop()] : member;
     return `${comment(described.description, inner)}${inner}${name}${optional}: ${type(member, inner)};\n`;
   });
   if (members.length > 0) return `{\n${members.join("")}${indent}}`;

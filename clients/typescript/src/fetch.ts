@@ -46,8 +46,9 @@ export function denied(answer: Answer): Response {
   return new Response(body, { status, headers });
 }
 
-/** Adds the header fields about limits to a response. */
+/** Adds the header fields about limits to a response, unless it cannot be copied: an error, or a switch of protocols. */
 export function withHeaders(response: Response, answer: Answer): Response {
+  if (response.status < 200 || response.status > 599) return response;
   const named = new Response(response.body, response);
   for (const [name, value] of Object.entries(answer.headers)) named.headers.set(name, value);
   return named;

@@ -5,7 +5,7 @@
  *     const decision = await stint.take({ subject: "user:42", policy: "search" });
  *     if (!decision.allowed) return new Response(null, { status: 429, headers: decision.headers });
  */
-import type { Changed, Charge, Costs, Decision, ExtendRequest, Problem, Request, SettleRequest, WaitRequest } from "./types.js";
+import type { Changed, Charge, Costs, Decision, ExtendRequest, Pause, Problem, Request, SettleRequest, WaitRequest } from "./types.js";
 
 export type * from "./types.js";
 
@@ -19,7 +19,7 @@ export interface Options {
   token?: string;
   /** How long a decision may take in all, in milliseconds; 250 unless set. */
   timeout?: number;
-  /** What becomes of a request without a decision; "allow" unless set. A request with mistakes always throws. */
+  /** What becomes of a request without a decision; "allow" unless set, "deny" for wait. One with mistakes always throws. */
   onFailure?: FailureMode;
   /** How many denials are remembered until they end, so that they need no call; 1000 unless set, and 0 is none. */
   denyCache?: number;
@@ -57,16 +57,17 @@ export class StintError extends Error {
   }
 }
 
-type Amount = number | Costs;
+type Amount = number | NonNullable<Costs>;
 
 const amendTimeout = 2000;
 const longPoll = 30;
+const retryPause = 1000;
 
 export class Stint {
   readonly #urls: string[];
   readonly #options: Options;
   #first = 0; // the server to ask first
-  readonly #denials = new Map<string, { answer: Answer; until: number }>();
+  #denials = new Map<string, { answer: Answer; until: number }>();
 
   constructor(options: Options) {
     const { token, url } = options;
@@ -82,21 +83,22 @@ export class Stint {
   /** Charges a request if there is room. It has an id, unless it brings one, so that a retry is charged once. */
   async take(request: Request, options: CallOptions = {}): Promise<Answer> {
     const key = JSON.stringify(request);
-    const known = this.#denials.get(key);
+    const denials = this.#denials; // an answer does not go into those of later, when there may be room again
+    const known = denials.get(key);
     if (known) {
       const left = known.until - Date.now();
       if (left > 0) return delayed(known.answer, left / 1000);
-      this.#denials.delete(key);
+      denials.delete(key);
     }
-    const answer = await this.#decide("take", { id: crypto.randomUUID(), ...request }, options);
+    const answer = await this.#decide("take", { ...request, id: request.id ?? crypto.randomUUID() }, options);
     const wait = answer.retry_after_seconds;
     const most = this.#options.denyCache ?? 1000;
-    if (!answer.allowed && !answer.failed && wait && most > 0 && !request.id) {
-      for (const oldest of this.#denials.keys()) {
-        if (this.#denials.size < most) break;
-        this.#denials.delete(oldest);
+    if (answer.cacheable && wait && most > 0 && !request.id) {
+      for (const oldest of denials.keys()) {
+        if (denials.size < most) break;
+        denials.delete(oldest);
       }
-      this.#denials.set(key, { answer, until: Date.now() + wait * 1000 });
+      denials.set(key, { answer, until: Date.now() + wait * 1000 });
     }
     return answer;
   }
@@ -108,28 +110,27 @@ export class Stint {
 
   /**
    * Answers when it is the turn of the request, first come, first served over all processes. With a timeout, a turn that
-   * does not come in time is denied, as soon as that is known. It gives its place back when the signal ends it.
+   * does not come in time is denied, as soon as that is known. It gives its place back when the signal ends it. While no
+   * server decides, it asks again every second until the timeout.
    */
   async wait(request: WaitRequest, options: CallOptions = {}): Promise<Answer> {
-    const end = Date.now() + (options.timeout ?? Infinity);
-    for (let failures = 0; ; ) {
-      const left = (end - Date.now()) / 1000;
-      const seconds = Math.max(Math.min(left, request.max_wait_seconds ?? longPoll, longPoll), 0.001);
+    const end = Date.now() + Math.min(options.timeout ?? Infinity, (request.max_wait_seconds ?? Infinity) * 1000);
+    for (;;) {
+      const seconds = Math.max(Math.min((end - Date.now()) / 1000, longPoll), 0.001);
       const timeout = seconds * 1000 + (this.#options.timeout ?? 250) + amendTimeout;
-      const answer = await this.#decide("wait", { ...request, max_wait_seconds: seconds }, { ...options, timeout });
-      const word = answer.failed?.problem?.error;
-      const pause = word ? 1 : answer.retry_after_seconds;
-      if (answer.failed) {
-        // A server that stops, or has too many callers, can be asked again, or another one.
-        if ((word !== "stopping" && word !== "busy") || ++failures > 30) return this.#fail(answer.failed);
-      } else if (answer.allowed || pause === null) {
-        return answer;
+      let pause;
+      try {
+        const answer = await this.#ask("wait", { ...request, max_wait_seconds: seconds }, { ...options, timeout });
+        if (answer.allowed || answer.retry_after_seconds === null) return answer;
+        pause = answer.retry_after_seconds * 1000;
+        if (pause > end - Date.now()) return answer;
+        // The line is as long as one call. A turn after that is waited for outside, and the end of it in line.
+        if (pause > longPoll * 1000) pause -= (longPoll - 5) * 1000;
+      } catch (err) {
+        pause = Math.min(retryPause, end - Date.now());
+        if (pause <= 0 || !passing(err)) return this.#fail(err, "deny");
       }
-      if (options.timeout === undefined && request.max_wait_seconds !== undefined && !answer.failed) return answer;
-      if ((pause ?? 0) * 1000 > end - Date.now()) return answer.failed ? this.#fail(answer.failed) : answer;
-      // The line is as long as one call. A turn after that is waited for outside, and the end of it in line.
-      const outside = pause! > longPoll ? pause! - (longPoll - 5) : pause!;
-      await sleep(outside * 1000, options.signal);
+      await sleep(pause, options.signal);
     }
   }
 
@@ -158,68 +159,80 @@ export class Stint {
    * settled, refunded or released. If this process dies, they are given back.
    */
   async hold(request: Request, options: CallOptions = {}): Promise<Held> {
-    return new Held(this, await this.take({ hold_seconds: 60, ...request }, options));
+    return new Held(this, await this.take({ ...request, hold_seconds: request.hold_seconds ?? 60 }, options));
+  }
+
+  /** Has the calls of all processes to an API pause, because it asked one to. Needs a token. Returns the pause in force. */
+  async cooldown(api: string, seconds: number, options: CallOptions = {}): Promise<Pause> {
+    const [pause] = await this.#post<Pause>("cooldown", { api, for_seconds: seconds }, options, amendTimeout, "paused_seconds");
+    return pause;
+  }
+
+  async #ask(operation: string, body: object, options: CallOptions): Promise<Answer> {
+    const usual = this.#options.timeout ?? 250;
+    const [decision, headers] = await this.#post<Decision>(`${operation}?status=200`, body, options, usual, "allowed");
+    return { ...decision, headers };
   }
 
   async #decide(operation: string, body: object, options: CallOptions): Promise<Answer> {
     try {
-      const [decision, headers] = await this.#post<Decision>(`${operation}?status=200`, body, options, this.#options.timeout ?? 250);
-      return { ...decision, headers };
+      return await this.#ask(operation, body, options);
     } catch (err) {
-      if (!(err instanceof StintError) || mistaken(err)) throw err;
-      if (operation === "wait") return { ...undecided(false), failed: err };
-      return this.#fail(err);
+      return this.#fail(err, "allow");
     }
   }
 
-  #fail(err: StintError): Answer {
-    const mode = this.#options.onFailure ?? "allow";
-    if (mode === "throw") throw err;
+  #fail(err: unknown, usual: FailureMode): Answer {
+    const mode = this.#options.onFailure ?? usual;
+    if (!(err instanceof StintError) || mistaken(err) || mode === "throw") throw err;
     return { ...undecided(mode === "allow"), failed: err };
   }
 
   async #amend(operation: string, decision: Charged, body: object, options: CallOptions): Promise<Changed> {
     const charge = typeof decision === "string" ? decision : decision.charge;
     if (charge === "") return { changed: false };
-    const [changed] = await this.#post<Changed>(operation, { charge, ...body }, options, amendTimeout);
-    if (changed.changed) this.#denials.clear(); // there may be room again
+    const [changed] = await this.#post<Changed>(operation, { charge, ...body }, options, amendTimeout, "changed");
+    if (changed.changed) this.#denials = new Map(); // there may be room again
     return changed;
   }
 
   /**
    * Asks one server after the other, twice each, within the time; the one that answered last comes first. A repeat has
-   * the same id or charge, so that it is safe.
+   * the same id or charge, so that it is safe. An answer without the member is none.
    */
-  async #post<T>(operation: string, body: object, options: CallOptions, usual: number): Promise<[T, Record<string, string>]> {
+  async #post<T>(operation: string, body: object, options: CallOptions, usual: number, member: keyof T): Promise<[T, Record<string, string>]> {
     const time = options.timeout ?? usual;
     const servers = this.#urls.length;
-    const all = AbortSignal.timeout(time);
+    const all = AbortSignal.timeout(timer(time));
     const { token, fetch: call = fetch } = this.#options;
     const headers: Record<string, string> = { "Content-Type": "application/json" };
     if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
     const init = { method: "POST", headers, body: JSON.stringify(body) };
+    const first = this.#first;
     let failed: StintError | undefined;
     for (let attempt = 0; attempt < 2 * servers && !all.aborted; attempt++) {
-      const index = (this.#first + attempt) % servers;
+      const index = (first + attempt) % servers;
       // A server that hangs leaves time for the others, but for a call that is meant to wait.
       const share = operation.startsWith("wait") ? time : time / servers;
-      const signal = AbortSignal.any([all, AbortSignal.timeout(share), ...(options.signal ? [options.signal] : [])]);
+      const signal = AbortSignal.any([all, AbortSignal.timeout(timer(share)), ...(options.signal ? [options.signal] : [])]);
       try {
         const response = await call(`${this.#urls[index]}/v1/${operation}`, { ...init, signal });
-        const answer = await response.json();
-        if (response.ok) {
+        const { ok, status } = response;
+        const answer = await response.json().catch((err) => {
+          if (ok && !(err instanceof SyntaxError)) throw err;
+        });
+        if (ok && typeof answer?.[member] === (member === "paused_seconds" ? "number" : "boolean")) {
           this.#first = index;
           return [answer as T, limitHeaders(response.headers)];
         }
-        const problem = answer as Problem;
-        const mistakes = problem.mistakes?.map((m) => ` ${m.field}: ${m.message}.`).join("") ?? "";
-        failed = new StintError(`stint: ${problem.message}${mistakes}`, response.status, problem);
-        if (response.status < 500) break;
+        failed = refused(status, answer);
+        if (!ok && status < 500) break;
       } catch (err) {
         options.signal?.throwIfAborted();
         const what = signal.aborted ? "no answer in time" : String(err);
         failed = new StintError(`stint: ${this.#urls[index]}: ${what}`, 0, undefined, { cause: err });
       }
+      this.#first = (index + 1) % servers;
     }
     throw failed ?? new StintError("stint: there was no time to ask", 0);
   }
@@ -297,6 +310,20 @@ export function refusal(answer: Answer): { status: number; body: string } {
 
 const mistaken = (err: StintError) => [400, 404, 405, 413, 415].includes(err.status);
 
+/** Whether what has failed may succeed later: anything but a call that is refused, such as one without a token. */
+const passing = (err: unknown) => err instanceof StintError && (err.status < 400 || err.status === 429 || err.status >= 500);
+
+/** The error of an answer that is not what was asked for. */
+function refused(status: number, answer: unknown): StintError {
+  const problem = answer as Problem | null | undefined;
+  if (typeof problem?.message !== "string") return new StintError(`stint: an answer of another kind, with the status ${status}`, status);
+  const mistakes = problem.mistakes?.map((m) => ` ${m.field}: ${m.message}.`).join("") ?? "";
+  return new StintError(`stint: ${problem.message}${mistakes}`, status, problem);
+}
+
+/** A time that timers take: whole milliseconds, and not so many that they end at once. */
+const timer = (milliseconds: number) => Math.min(Math.max(Math.ceil(milliseconds), 0), 2 ** 31 - 1);
+
 const amount = (cost: Amount): Partial<SettleRequest & ExtendRequest> =>
   typeof cost === "number" ? { cost } : { costs: cost };
 
@@ -309,11 +336,16 @@ function undecided(allowed: boolean): Answer {
   };
 }
 
-/** A denial that was given before, as of now. */
+/** A denial that was given before, as of now. Header fields that a client cannot bring up to date are left out. */
 function delayed(answer: Answer, seconds: number): Answer {
-  const headers = { ...answer.headers };
+  const { RateLimit: _, "X-RateLimit-Reset": __, ...headers } = answer.headers;
   if (headers["Retry-After"]) headers["Retry-After"] = String(Math.max(Math.ceil(seconds), 1));
-  return { ...answer, retry_after_seconds: seconds, headers };
+  const passed = answer.retry_after_seconds! - seconds;
+  const left = (time: number | null) => time && Math.max(time - passed, 0);
+  const limits = answer.limits.map((limit) => ({
+    ...limit, reset_after_seconds: left(limit.reset_after_seconds), retry_after_seconds: left(limit.retry_after_seconds),
+  }));
+  return { ...answer, retry_after_seconds: seconds, limits, headers };
 }
 
 const spelled = (name: string) =>
@@ -330,12 +362,12 @@ function limitHeaders(all: Headers): Record<string, string> {
 function sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const timer = setTimeout(() => {
+    const timeout = setTimeout(() => {
       signal?.removeEventListener("abort", stop);
       resolve();
-    }, Math.min(milliseconds, 2 ** 31 - 1)); // a longer one would end at once
+    }, timer(milliseconds));
     const stop = () => {
-      clearTimeout(timer);
+      clearTimeout(timeout);
       reject(signal?.reason);
     };
     signal?.addEventListener("abort", stop, { once: true });

@@ -48,7 +48,7 @@ export type ByPolicy = {
   /** The name of a policy of the configuration. */
   policy: PolicyName;
   /** The name of a tier of the configuration. With a policy, it selects the policy's limits for that tier; required if these differ from tier to tier. */
-  tier?: TierName;
+  tier?: TierName | null;
   /** What the subject is counted in. The default is the policy's name, or the tier's scope; limits of the caller's own have none. */
   scope?: Scope;
   /** What the caller has verified about the client, such as `user` and `plan`. The configuration names them in `identity` and `match`, and in `limits` where they give the numbers of limits, as in `{"rpm": "500"}`; only those matter for a subject. A number above the `max` of the configuration counts as that. */
@@ -138,7 +138,7 @@ export type ReserveByPolicy = {
   /** The name of a policy of the configuration. */
   policy: PolicyName;
   /** The name of a tier of the configuration. With a policy, it selects the policy's limits for that tier; required if these differ from tier to tier. */
-  tier?: TierName;
+  tier?: TierName | null;
   /** What the subject is counted in. The default is the policy's name, or the tier's scope; limits of the caller's own have none. */
   scope?: Scope;
   /** What the caller has verified about the client, such as `user` and `plan`. The configuration names them in `identity` and `match`, and in `limits` where they give the numbers of limits, as in `{"rpm": "500"}`; only those matter for a subject. A number above the `max` of the configuration counts as that. */
@@ -228,7 +228,7 @@ export type WaitByPolicy = {
   /** The name of a policy of the configuration. */
   policy: PolicyName;
   /** The name of a tier of the configuration. With a policy, it selects the policy's limits for that tier; required if these differ from tier to tier. */
-  tier?: TierName;
+  tier?: TierName | null;
   /** What the subject is counted in. The default is the policy's name, or the tier's scope; limits of the caller's own have none. */
   scope?: Scope;
   /** What the caller has verified about the client, such as `user` and `plan`. The configuration names them in `identity` and `match`, and in `limits` where they give the numbers of limits, as in `{"rpm": "500"}`; only those matter for a subject. A number above the `max` of the configuration counts as that. */
@@ -318,7 +318,7 @@ export type BatchByAttributes = {
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, not for the mode `reserve`. */
   hold_seconds?: HoldSeconds;
   /** What to do with this request of a batch: as the operation of the same name. */
-  mode?: Mode;
+  mode?: Mode | null;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, only for the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
 };
@@ -330,7 +330,7 @@ export type BatchByPolicy = {
   /** The name of a policy of the configuration. */
   policy: PolicyName;
   /** The name of a tier of the configuration. With a policy, it selects the policy's limits for that tier; required if these differ from tier to tier. */
-  tier?: TierName;
+  tier?: TierName | null;
   /** What the subject is counted in. The default is the policy's name, or the tier's scope; limits of the caller's own have none. */
   scope?: Scope;
   /** What the caller has verified about the client, such as `user` and `plan`. The configuration names them in `identity` and `match`, and in `limits` where they give the numbers of limits, as in `{"rpm": "500"}`; only those matter for a subject. A number above the `max` of the configuration counts as that. */
@@ -346,7 +346,7 @@ export type BatchByPolicy = {
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, not for the mode `reserve`. */
   hold_seconds?: HoldSeconds;
   /** What to do with this request of a batch: as the operation of the same name. */
-  mode?: Mode;
+  mode?: Mode | null;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, only for the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
 };
@@ -372,7 +372,7 @@ export type BatchByTier = {
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, not for the mode `reserve`. */
   hold_seconds?: HoldSeconds;
   /** What to do with this request of a batch: as the operation of the same name. */
-  mode?: Mode;
+  mode?: Mode | null;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, only for the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
 };
@@ -396,7 +396,7 @@ export type BatchByLimits = {
   /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, not for the mode `reserve`. */
   hold_seconds?: HoldSeconds;
   /** What to do with this request of a batch: as the operation of the same name. */
-  mode?: Mode;
+  mode?: Mode | null;
   /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, only for the mode `reserve`. */
   max_wait_seconds?: MaxWaitSeconds;
 };
@@ -405,25 +405,25 @@ export type BatchByLimits = {
 export type Method = string;
 
 /** The host of the request, with or without a port. */
-export type Host = string;
+export type Host = string | null;
 
 /** The path of the request line, encoded. A query in it has no effect. */
 export type Path = string;
 
 /** The address that the request came from. If it is one of the configuration's trusted proxies, `headers` say who the client is. Required if the configuration limits or matches the request by address. */
-export type Peer = string;
+export type Peer = string | null;
 
 /** Header fields of the request. Join several values of one field with a comma. */
-export type Headers = Record<string, string>;
+export type Headers = Record<string, string> | null;
 
 /** What the caller has verified about the client, such as `user` and `plan`. The configuration names them in `identity` and `match`, and in `limits` where they give the numbers of limits, as in `{"rpm": "500"}`; only those matter for a subject. A number above the `max` of the configuration counts as that. */
-export type Claims = Record<string, string>;
+export type Claims = Record<string, string> | null;
 
 /** Who is limited, by convention `type:identifier`. */
 export type Subject = string;
 
 /** What the subject is counted in. The default is the policy's name, or the tier's scope; limits of the caller's own have none. */
-export type Scope = string;
+export type Scope = string | null;
 
 /** The name of a policy of the configuration. */
 export type PolicyName = string;
@@ -438,39 +438,39 @@ export type APIName = string;
 export type Limits = Array<string>;
 
 /** Further subjects that are decided on together with the first: all are charged, or none is, and a charge settles or refunds all. `cost` and `id` are for all of them. What happens when the store fails is as the first has it. */
-export type And = Array<AndSubject>;
+export type And = Array<AndSubject> | null;
 
 /** What the request costs, in units. Budgets and limits of the caller's own count it; limits of policies and tiers count requests. The default is 1, or for a request by attributes the cost that its policies set. 0 charges nothing. A cost other than 1 that nothing counts is a mistake. */
-export type Cost = number;
+export type Cost = number | null;
 
 /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and limits of the caller's own count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets some. */
-export type Costs = Record<string, number>;
+export type Costs = Record<string, number> | null;
 
 /** Names one logical request, such as an order. A repeat of an id that was charged is allowed and not charged again, at most 8 times, for as long as the shortest window, or of the hold if that is longer. A repeat has the `charge` of the first request, if it asks about the same; so has a `peek`, which does not count as a repeat. */
-export type RequestID = string;
+export type RequestID = string | null;
 
 /** The costs are estimates, and the work may go on for this many seconds without a heartbeat; see `extend`. A limit with a longer window holds the estimate until `settle` charges the true cost, or until the hold expires: then it gives back what no heartbeat has reported. A limit with a shorter window is charged the estimate at once, and `settle` corrects it. The default of `take` and `peek` is the `hold` of the policy, if it has one. In a batch, not for the mode `reserve`. */
-export type HoldSeconds = number;
+export type HoldSeconds = number | null;
 
 /** What to do with this request of a batch: as the operation of the same name. */
 export type Mode = "take" | "peek" | "reserve" | "report";
 
 /** How far ahead `reserve` may book, in seconds. It may have decimals. The default is as far as the limits allow. In a batch, only for the mode `reserve`. */
-export type MaxWaitSeconds = number;
+export type MaxWaitSeconds = number | null;
 
 /** How long to wait at most, in seconds; 30 unless set. */
-export type LongPollSeconds = number;
+export type LongPollSeconds = number | null;
 
 /** A subject that is decided on together with another. It is under a policy, for a tier or not, under a tier, or under limits of the caller's own. */
 export type AndSubject = {
   /** Who is limited, by convention `type:identifier`. */
   subject: Subject;
   /** The name of a policy of the configuration. */
-  policy?: PolicyName;
+  policy?: PolicyName | null;
   /** The name of a tier of the configuration. With a policy, it selects the policy's limits for that tier; required if these differ from tier to tier. */
-  tier?: TierName;
+  tier?: TierName | null;
   /** Limits such as `100/1m`, `10/1m burst 2x`, `10/1s burst 25 bucket` or `20/30s concurrency`. */
-  limits?: Limits;
+  limits?: Limits | null;
   /** What the subject is counted in. The default is the policy's name, or the tier's scope; limits of the caller's own have none. */
   scope?: Scope;
   /** What the caller has verified about the client, such as `user` and `plan`. The configuration names them in `identity` and `match`, and in `limits` where they give the numbers of limits, as in `{"rpm": "500"}`; only those matter for a subject. A number above the `max` of the configuration counts as that. */
@@ -485,11 +485,11 @@ export type SettleRequest = {
   /** The `charge` of a decision, unchanged. */
   charge: Charge;
   /** The true cost of every limit that counts costs. If it is more than was charged and there is no room for the difference, the limit is in debt. */
-  cost?: number;
+  cost?: number | null;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and limits of the caller's own count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets some. */
   costs?: Costs;
   /** How many units above its capacity a bucket or a limit with a burst may be taken; what is more is not charged. The default is one capacity of each limit. Other limits take the whole cost. */
-  max_debt?: number;
+  max_debt?: number | null;
 };
 
 /** A charge and, if it is of a hold, what was used so far: `cost` or `costs`, or neither. */
@@ -497,7 +497,7 @@ export type ExtendRequest = {
   /** The `charge` of a decision, unchanged. */
   charge: Charge;
   /** What was used so far of every limit that counts costs, in all. It is charged where it is more than what is charged. */
-  cost?: number;
+  cost?: number | null;
   /** Costs by the names of limits, where they differ from `cost`: `{"input_tokens": 900, "output_tokens": 4096}`. Budgets and limits of the caller's own count them. A name that none of these limits has is a mistake. Names that are left out have the costs of the policy, if it sets some. */
   costs?: Costs;
 };
@@ -549,6 +549,8 @@ export type Decision = {
   hold_seconds?: number;
   /** If it was denied: an id, which `stint why` explains. */
   denial?: string;
+  /** Of a denial by `take`: whether asking again before `retry_after_seconds` have passed is sure to be denied, unless charges are given back or corrected, or an operator changes something. Callers may then repeat the denial without asking. Left out if not: a concurrency limit, a hold or a lease may make room at any time, a limit of all callers may have jitter, the denial may count towards a ban, waiting does not help, or the store could not be asked. */
+  cacheable?: boolean;
   /** Where someone who is denied can ask for more: a text or a URL. */
   contact: string;
 };

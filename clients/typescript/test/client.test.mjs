@@ -56,7 +56,55 @@ test("a denial is remembered until it ends, or until something is given back", a
   for (let i = 0; i < 10; i++) await few.take({ subject: someone(), limits: ["0/1h"] });
 });
 
-test("a retry is charged once", async () => {
+test("a denial that may end at any time is not remembered", async () => {
+  const request = { subject: someone(), policy: "slots" };
+  const [one, two] = [client(), client()];
+  const place = await one.take(request);
+  assert.equal((await two.take(request)).allowed, false);
+  assert.deepEqual(await one.release(place), { changed: true });
+  const next = await two.take(request);
+  assert.equal(next.allowed, true);
+  await two.release(next);
+});
+
+test("a denial that was on its way while something was given back is not remembered", async () => {
+  const request = { subject: someone(), limits: ["1/1h"] };
+  let late, arrive, answered;
+  const stint = client({ fetch: async (...args) => {
+    const arrival = late;
+    const response = await fetch(...args);
+    answered = true;
+    await arrival;
+    return response;
+  } });
+  const first = await stint.take(request);
+  late = new Promise((resolve) => (arrive = resolve));
+  answered = false;
+  const denied = stint.take(request);
+  await until("the server has answered", () => answered);
+  late = undefined;
+  await stint.refund(first);
+  arrive();
+  assert.equal((await denied).allowed, false);
+  assert.equal((await stint.take(request)).allowed, true);
+});
+
+test("a denial that is remembered is as of now", async (t) => {
+  const limits = [{ reset_after_seconds: 90, retry_after_seconds: 60 }, { reset_after_seconds: null, retry_after_seconds: 5 }];
+  const headers = { "Retry-After": "60", "X-RateLimit-Reset": "60", RateLimit: '"a";r=0;t=60', "X-RateLimit-Limit": "2" };
+  const denial = { allowed: false, cacheable: true, retry_after_seconds: 60, limits };
+  const stint = client({ fetch: async () => Response.json(denial, { headers }) });
+  let now = Date.now();
+  t.mock.method(Date, "now", () => now);
+  await stint.take({ subject: "a", tier: "free" });
+  now += 10_500;
+  const answer = await stint.take({ subject: "a", tier: "free" });
+  assert.equal(answer.retry_after_seconds, 49.5);
+  assert.deepEqual(answer.headers, { "Retry-After": "50", "X-RateLimit-Limit": "2" });
+  assert.deepEqual(answer.limits, [{ reset_after_seconds: 79.5, retry_after_seconds: 49.5 }, { reset_after_seconds: null, retry_after_seconds: 0 }]);
+});
+
+for (const id of [undefined, null]) test(`a retry is charged once, with the id ${id}`, async () => {
   const subject = someone();
   let calls = 0;
   // The first answer is lost after the server has charged the request.
@@ -65,7 +113,7 @@ test("a retry is charged once", async () => {
     if (++calls === 1) throw new TypeError("the connection was reset");
     return response;
   };
-  const answer = await client({ fetch: lossy }).take({ subject, limits: ["5/1h"] });
+  const answer = await client({ fetch: lossy }).take({ subject, limits: ["5/1h"], id });
   assert.equal(calls, 2);
   assert.equal(answer.repeat, true);
   assert.equal(answer.limits[0].used, 1);
@@ -86,6 +134,9 @@ test("settle, hold and heartbeats", async () => {
   assert.equal((await client().peek(request)).limits[0].used, 60);
   assert.deepEqual(await held.settle({ tokens: 30 }), { changed: true, charged: 30 });
   assert.equal((await stint.peek(request)).limits[0].used, 30);
+  const minute = await stint.hold({ ...request, subject: someone(), hold_seconds: undefined });
+  assert.equal(minute.decision.hold_seconds, 60);
+  await minute.release();
   const place = await stint.take({ subject: someone(), policy: "slots" });
   assert.deepEqual(await stint.extend(place), { changed: true });
   assert.deepEqual(await stint.release(place), { changed: true });
@@ -129,6 +180,62 @@ test("wait joins the line before a turn that is far ahead", async (t) => {
   assert.deepEqual(pauses, [2 ** 31 - 1, 35_000]);
 });
 
+test("wait asks again while no server decides, and then denies", async (t) => {
+  const { setTimeout: real } = globalThis;
+  t.mock.method(globalThis, "setTimeout", (f, ms, ...args) => real(f, ms === 1000 ? 0 : ms, ...args));
+  let failures = 5;
+  const flaky = async (u, init) => {
+    if (failures-- > 0) throw new TypeError("no network");
+    return fetch(u, init);
+  };
+  assert.equal((await client({ fetch: flaky, onFailure: undefined }).wait({ api: "igdb" })).allowed, true);
+  assert.ok(failures < 0);
+  const nowhere = { url: `http://127.0.0.1:${await freePort()}` };
+  const wait = (onFailure) => client({ ...nowhere, onFailure }).wait({ api: "igdb" }, { timeout: 50 });
+  for (const mode of [undefined, "deny", "allow"]) {
+    const answer = await wait(mode);
+    assert.deepEqual([answer.allowed, answer.failed.status], [mode === "allow", 0]);
+  }
+  await assert.rejects(wait("throw"), StintError);
+  const longest = client({ ...nowhere, onFailure: undefined }).wait({ api: "igdb", max_wait_seconds: 0.05 });
+  assert.equal((await longest).allowed, false);
+  const stranger = await client({ token: "wrong" + token, onFailure: undefined }).wait({ api: "igdb" });
+  assert.deepEqual([stranger.allowed, stranger.failed.status], [false, 401]);
+});
+
+test("wait asks another server after one that hangs", async (t) => {
+  const { setTimeout: real } = globalThis;
+  t.mock.method(globalThis, "setTimeout", (f, ms, ...args) => real(f, ms === 1000 ? 0 : ms, ...args));
+  const timeout = AbortSignal.timeout;
+  t.mock.method(AbortSignal, "timeout", (ms) => (ms > 30_000 ? timeout.call(AbortSignal, 20) : timeout.call(AbortSignal, ms)));
+  const asked = [];
+  const answer = (u, { signal }) => {
+    asked.push(new URL(u).hostname);
+    if (asked.length > 1) return Promise.resolve(Response.json({ allowed: true }));
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  };
+  const stint = client({ url: ["http://hangs", "http://answers"], fetch: answer, onFailure: undefined });
+  assert.equal((await stint.wait({ api: "igdb" })).allowed, true);
+  assert.deepEqual(asked, ["hangs", "answers"]);
+});
+
+test("a pause of an API", async () => {
+  assert.deepEqual(await client().cooldown("igdb", 0.05), { paused_seconds: 0.05 });
+  await assert.rejects(client({ onFailure: "allow" }).cooldown("igd", 1), { status: 400 });
+});
+
+test("an answer of another kind is a failure, and keeps its status", async () => {
+  const text = (status, body) => async () => new Response(body, { status });
+  for (const [status, body, message] of [[200, '{"hello":1}'], [200, '{"allowed":1}'], [200, "null"], [200, "<html>"], [502, "<html>"],
+    [502, "null"], [403, "{}"], [403, '{"message":"No.","mistakes":[]}', "stint: No."]]) {
+    const stint = client({ fetch: text(status, body), onFailure: "deny" });
+    const answer = await stint.take({ subject: "a", tier: "free" });
+    assert.deepEqual([answer.allowed, answer.failed.status], [false, status], body);
+    assert.equal(answer.failed.message, message ?? `stint: an answer of another kind, with the status ${status}`);
+    await assert.rejects(stint.settle("CHARGE", 1), { status });
+  }
+});
+
 test("mistakes are thrown in every mode, and a wrong token is a failure", async () => {
   for (const onFailure of ["allow", "deny", "throw"]) {
     await assert.rejects(client({ onFailure }).take({ subject: "a", tier: "fre" }), (err) => {
@@ -164,7 +271,10 @@ test("no server, in every failure mode", async () => {
   const denied = await client({ ...nowhere, onFailure: "deny" }).take(request);
   assert.deepEqual([denied.allowed, denied.headers["Retry-After"]], [false, "1"]);
   await assert.rejects(client(nowhere).take(request), StintError);
-  await assert.rejects(client(nowhere).wait(request), StintError);
+  const times = { timeout: undefined, onFailure: "deny", url: Array(3).fill(nowhere.url) };
+  for (const timeout of [undefined, 0.5, -1, 1e10]) { // of three servers, each has a third of it
+    assert.equal((await client({ ...times, timeout }).take(request)).failed.status, 0);
+  }
   await assert.rejects(client({ ...nowhere, onFailure: "allow" }).settle("CHARGE", 1), StintError);
 });
 

@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Stint } from "../dist/index.js";
 import { rateLimit } from "../dist/express.js";
-import { honoRateLimit, withRateLimit } from "../dist/fetch.js";
+import { honoRateLimit, withHeaders, withRateLimit } from "../dist/fetch.js";
 import { freePort, startRedis, startStint, token, until } from "./servers.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -55,6 +55,11 @@ test("a fetch handler by subject, and one that is not limited", async () => {
   const statuses = [];
   for (let i = 0; i < 4; i++) statuses.push((await handler(request("/", { method: "POST" }))).status);
   assert.deepEqual(statuses, [200, 200, 200, 429]);
+});
+
+test("a response that cannot be copied passes unchanged", () => {
+  const error = Response.error();
+  assert.equal(withHeaders(error, { headers: { "X-RateLimit-Limit": "2" } }), error);
 });
 
 test("Hono", async () => {

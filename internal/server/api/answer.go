@@ -33,6 +33,8 @@ type decision struct {
 	Hold float64 `json:"hold_seconds,omitempty"`
 	// Denial is an id of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
+	// Cacheable says that callers may repeat the denial without asking.
+	Cacheable bool `json:"cacheable,omitempty"`
 	// Contact is where denied callers can ask for more.
 	Contact string `json:"contact"`
 }
@@ -175,7 +177,8 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 		RetryAfter: seconds(d.RetryAfter),
 		Banned:     d.Banned, Degraded: d.Degraded, Repeat: d.Repeat,
 		Limits: []limitState{}, Shadowed: []string{},
-		Charge: a.keys.textOf(ctx, &charged{d.Charge, q.priced()}),
+		Charge:    a.keys.textOf(ctx, &charged{d.Charge, q.priced()}),
+		Cacheable: q.cacheable(),
 	}
 	if !d.Charge.IsZero() {
 		out.Hold = d.Charge.Data().Hold.Seconds()
@@ -204,6 +207,28 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 		}
 	}
 	return out
+}
+
+// cacheable reports whether the request is sure to be denied again until its wait is over, unless
+// something is given back or changed, and need not reach the store: it has been denied, and its
+// denials do not count towards a ban.
+func (q *question) cacheable() bool {
+	r, d := &q.request, &q.verdict.Decision
+	if d.Allowed || d.Degraded || d.RetryAfter == stint.Never || q.api ||
+		r.Mode != stint.ModeTake || r.Hold != 0 || r.Bans != nil && r.Bans.After != 0 {
+		return false
+	}
+	for i := range r.Claims {
+		if r.Claims[i].Shared {
+			return false // its wait may have jitter
+		}
+		for _, l := range r.Claims[i].Limits {
+			if l.Algorithm == stint.AlgorithmConcurrency || l.Leased {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func stateOf(r *policy.Result, s stint.State) limitState {

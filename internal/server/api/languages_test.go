@@ -24,12 +24,12 @@ func TestNullIsAbsent(t *testing.T) {
 			t.Errorf("%s: got %+v", body, d)
 		}
 	}
-	batch := nulls(s, "/v1/batch", `{"requests":[{"subject":"a","tier":"free","mode":null,"max_wait_seconds":null}]}`)
+	batch := s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free","mode":null,"max_wait_seconds":null}]}`)
 	if batch.Code != http.StatusOK {
 		t.Errorf("got %s", batch.Body)
 	}
 	charge := s.post("/v1/take", `{"subject":"b","tier":"free","cost":3}`).decision(http.StatusOK).Charge
-	settled := nulls(s, "/v1/settle", withCharge(charge, `,"cost":2,"costs":null,"max_debt":null`))
+	settled := s.post("/v1/settle", withCharge(charge, `,"cost":2,"costs":null,"max_debt":null`))
 	if ok, cost := settled.charged(); !ok || cost != 2 {
 		t.Errorf("settled %v to %d", ok, cost)
 	}
@@ -51,7 +51,8 @@ func TestNullIsAbsent(t *testing.T) {
 	}
 }
 
-// nulls posts a body that the document's schemas do not take, because they do not list null.
+// nulls posts a body that the document's schemas do not take: they do not list members of other
+// forms, nor null in headers and claims.
 func nulls(s *server, path, body string) answer {
 	s.t.Helper()
 	r, w := request(path, body), httptest.NewRecorder()

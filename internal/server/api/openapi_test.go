@@ -130,6 +130,9 @@ func TestDocumentAgrees(t *testing.T) {
 tiers: [{name: free, identity: everyone, limits: 999999/1m, budget: 999999/1h}]
 policies: [{name: login, match: {path: /login}, limits: 999999/1m, budget: 999999/1h}]
 `)
+	takes := func(path, body string) bool {
+		return specification(t).check("/paths/"+escape(path)+"/post/requestBody/content/application~1json/schema", []byte(body)) == nil
+	}
 	agree := func(path, body string) {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -166,12 +169,26 @@ policies: [{name: login, match: {path: /login}, limits: 999999/1m, budget: 99999
 	}
 	choose(0, nil)
 
-	// A value of another type is a mistake. That null is none at all is only in the description.
+	// A value of another type is a mistake, and null is none at all. That members of other forms may be
+	// null, too, is only in the description.
 	for _, v := range values {
-		for _, form := range []string{`"method":"GET","path":"/","peer":"::1"`, `"subject":"a","policy":"login"`,
+		for _, form := range []string{`"method":"GET","path":"/"`, `"subject":"a","policy":"login"`,
 			`"subject":"a","tier":"free"`, `"subject":"a","limits":["9/1m"]`} {
 			ask([]string{form, `"` + v.name + `":true`})
+			if strings.Contains(form, v.name) || v.name == "policy" { // a policy makes it another form
+				continue
+			}
+			for _, path := range []string{"/v1/take", "/v1/reserve", "/v1/wait"} {
+				if takes(path, "{"+form+`,"`+v.name+`":`+v.value+"}") {
+					agree(path, "{"+form+`,"`+v.name+`":null}`)
+				}
+			}
 		}
+	}
+	agree("/v1/batch", `{"requests":[{"subject":"a","tier":"free","mode":null,"max_wait_seconds":null}]}`)
+	for _, and := range []string{`"policy":"login","tier":null,"limits":null,"scope":null,"claims":null`,
+		`"tier":"free","policy":null`} {
+		agree("/v1/take", `{"subject":"a","tier":"free","and":[{"subject":"b",`+and+`}]}`)
 	}
 }
 

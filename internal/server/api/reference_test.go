@@ -254,6 +254,8 @@ func (p *page) members(at, required, without []string) {
 		kind := p.typeOf(property...)
 		if !slices.Contains(required, name) {
 			kind += ", optional"
+		} else if strings.Contains(string(p.raw(property...)), `"null"`) {
+			kind += " or null"
 		}
 		p.line("| `%s` | %s | %s |", name, kind, p.text(append(property, "description")...))
 	}
@@ -303,7 +305,8 @@ func (p *page) find(file, pattern string) string {
 
 func (p *page) host() string { return p.text("servers", "0", "variables", "host", "default") }
 
-// typeOf says what a schema takes: a link to a body, or a type and its bounds.
+// typeOf says what a schema takes: a link to a body, or a type and its bounds. That members of
+// requests may be null, the page says of all at once.
 func (p *page) typeOf(at ...string) string {
 	if name := p.name(at...); name != "" && (slices.Contains(p.keys("components", "schemas", name), "properties") ||
 		slices.Contains(p.keys("components", "schemas", name), "oneOf")) {
@@ -324,7 +327,7 @@ func (p *page) typeOf(at ...string) string {
 	}
 	kind := fmt.Sprint(s.Type)
 	if list, ok := s.Type.([]any); ok {
-		kind = fmt.Sprint(list[0], " or ", list[1])
+		kind = fmt.Sprint(list[0])
 	}
 	switch {
 	case s.Enum != nil:
@@ -407,9 +410,15 @@ func parse(t *testing.T, raw json.RawMessage) *node {
 	return n
 }
 
-// ref is what an object refers to, or "".
+// ref is what an object refers to, or "". A member that may be null refers to one of two.
 func (n *node) ref() (ref string) {
-	if n == nil || n.members["$ref"] == nil {
+	if n == nil {
+		return ""
+	}
+	if of := n.members["oneOf"]; of != nil && len(of.names) == 2 && of.members["1"].members["type"] != nil {
+		return of.members["0"].ref()
+	}
+	if n.members["$ref"] == nil {
 		return ""
 	}
 	_ = json.Unmarshal(n.members["$ref"].raw, &ref) // else it is none

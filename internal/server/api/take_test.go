@@ -244,6 +244,41 @@ func TestBans(t *testing.T) {
 	}
 }
 
+// Callers may repeat a denial that is sure to last, and no other.
+func TestCacheable(t *testing.T) {
+	plain := serve(t, memory(t), rules)
+	banning := serve(t, memory(t), "bans: {after: 9, within: 1m, durations: [1h]}\n"+rules)
+	for _, c := range []struct {
+		s          *server
+		path, body string
+		times      int
+		want       bool
+	}{
+		{plain, "/v1/take", `{"subject":"a","limits":["1/1h"]}`, 1, true},
+		{plain, "/v1/take", `{"subject":"a","policy":"login"}`, 2, true},
+		{plain, "/v1/take", `{"method":"GET","path":"/","peer":"203.0.113.9"}`, 3, true},
+		{plain, "/v1/take", `{"subject":"a","policy":"slots"}`, 2, false},
+		{plain, "/v1/take", `{"subject":"a","tier":"free","and":[{"subject":"b","policy":"slots"}]}`, 2, false},
+		{plain, "/v1/take", `{"subject":"b","limits":["1/1h"],"hold_seconds":60}`, 1, false},
+		{plain, "/v1/take", `{"subject":"e","limits":["1/1h leased"]}`, 1, false},
+		{plain, "/v1/take", `{"subject":"everyone","limits":["1/1h"]}`, 1, false},
+		{plain, "/v1/take", `{"subject":"a","limits":["0/1h"]}`, 0, false},
+		{plain, "/v1/reserve", `{"subject":"c","limits":["1/1h"],"max_wait_seconds":1}`, 1, false},
+		{plain, "/v1/wait", `{"subject":"d","limits":["1/1h"],"max_wait_seconds":0.001}`, 1, false},
+		{banning, "/v1/take", `{"method":"GET","path":"/","peer":"203.0.113.9"}`, 3, false},
+		{banning, "/v1/take", `{"subject":"a","tier":"anonymous"}`, 3, true},
+	} {
+		for range c.times {
+			if d := c.s.post(c.path, c.body).decision(200); d.Cacheable {
+				t.Errorf("%s: an admission is cacheable", c.body)
+			}
+		}
+		if d := c.s.post(c.path, c.body).decision(429); d.Cacheable != c.want {
+			t.Errorf("%s %s: cacheable is %v", c.path, c.body, d.Cacheable)
+		}
+	}
+}
+
 func TestFailures(t *testing.T) {
 	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
 	if err != nil {
