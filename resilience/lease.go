@@ -200,16 +200,15 @@ type leasePlan struct {
 	lead   int64 // or so much time before the end
 }
 
-// plan measures the demand, and returns the block to request: units for its length or, if half of a
-// limit is used, for half of the length, so that less is tied up. The lock is held.
+// plan measures the demand, and returns the block to request: units for half of its length, so that
+// little is tied up, or for all of it if that is little of limits that are half free. The lock is
+// held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
-	total, needed := ls.spent+ls.missed.Load(), 2*roundTrip+p.length/2
+	total, halfFree := ls.spent+ls.missed.Load(), false
 	if b := ls.block.Load(); b != nil {
 		total += b.used()
-		if b.halfFree(ls.claim.Limits) {
-			needed = max(needed, p.length)
-		}
+		halfFree = b.halfFree(ls.claim.Limits)
 	}
 	cost := max(1, ls.largest.Load())
 	ls.largest.Store(cost - cost/64)
@@ -221,7 +220,10 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	lead := min(2*roundTrip+min(5*time.Millisecond, p.length/8), p.length/2)
 	p.lead = int64(lead)
 	p.low = min(ls.capacity, max(cost, ls.expect(0, lead, cost)))
-	p.units = min(ls.capacity, max(p.low+cost, ls.expect(0.25, needed, cost)))
+	p.units = min(ls.capacity, max(p.low+cost, ls.expect(0.25, 2*roundTrip+p.length/2, cost)))
+	if all := ls.expect(0.25, p.length, cost); halfFree && all <= ls.capacity/16 {
+		p.units = max(p.units, all)
+	}
 	return p
 }
 

@@ -90,7 +90,7 @@ func TestAnswersOfAPart(t *testing.T) {
 		if allowed < 50 || denied < 50 {
 			t.Errorf("%d allowed, %d denied", allowed, denied)
 		}
-		time.Sleep(10 * time.Second) // all blocks end
+		time.Sleep(3 * maxLease) // all blocks end
 		for subject, limit := range map[string]stint.Limit{"team": ofTeam, "org": ofOrg} {
 			wantUsed(t, store, subject, limit, usedOf(t, whole, subject, limit))
 		}
@@ -194,7 +194,7 @@ func TestAPartIsAllOrNothing(t *testing.T) {
 					t.Errorf("allowed: %v", got)
 				}
 				store.up()
-				time.Sleep(15 * time.Second)
+				time.Sleep(3 * maxLease)
 				wantUsed(t, store, "team", ofTeam, before+test.used)
 			})
 		})
@@ -218,7 +218,7 @@ func TestAPartAndResets(t *testing.T) {
 			if d := mustDecide(t, s, member("user", cost, ofUser)); d.Allowed != (cost == 3) {
 				t.Errorf("allowed: %v", d.Allowed)
 			}
-			time.Sleep(15 * time.Second)
+			time.Sleep(3 * maxLease)
 			wantUsed(t, store, "org", ofOrg, 0)
 		})
 	}
@@ -257,7 +257,7 @@ func TestPartsSettle(t *testing.T) {
 				}
 				store.up()
 				if test.ended {
-					time.Sleep(10 * time.Second)
+					time.Sleep(3 * maxLease)
 				}
 				by, c := s, d.Charge
 				if test.elsewhere {
@@ -276,7 +276,7 @@ func TestPartsSettle(t *testing.T) {
 						t.Error("settled twice")
 					}
 				}
-				time.Sleep(15 * time.Second)
+				time.Sleep(3 * maxLease)
 				wantUsed(t, store, "user", ofUser, test.truth)
 				wantUsed(t, store, "team", ofTeam, before+test.truth)
 				if mustAmend(t, s, c, stint.Amendment{}).Changed {
@@ -326,7 +326,7 @@ func TestLeasedCostsSettleOnce(t *testing.T) {
 				if got := mustAmend(t, s, d.Charge, stint.Amendment{}); got.Changed {
 					t.Errorf("settled twice: %+v", got)
 				}
-				time.Sleep(15 * time.Second)
+				time.Sleep(3 * maxLease)
 				wantUsed(t, store, "team", ofTeam, before+2)
 			})
 		})
@@ -393,7 +393,7 @@ func TestLeasedUnitsAloneAreCharged(t *testing.T) {
 				if store.up(); !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{}).Changed {
 					t.Errorf("not refunded: %+v", d)
 				}
-				time.Sleep(15 * time.Second)
+				time.Sleep(3 * maxLease)
 				wantUsed(t, store, "team", ofTeam, before)
 			})
 		})

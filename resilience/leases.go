@@ -343,6 +343,7 @@ func (l *leases) tend(ls *lease) {
 		next = b.end.mono
 	case b != nil:
 		l.replace(ls, nil)
+		next = now.mono + idle
 	case ls.renewAfter.Load() == renewing:
 		next = now.mono + idle
 	case next <= now.mono:
