@@ -30,7 +30,9 @@ type Config struct {
 	// password, a dialer. If there is no URL, it sets InitAddress too. It has no effect on Client.
 	// It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
-	// Prefix is what every key begins with. The default is "stint".
+	// Prefix is what every key begins with, before a colon. It is escaped as subjects are: letters,
+	// digits, colons and common punctuation stay, other bytes become "%XX", and more than 128 bytes
+	// a hash. The default is "stint".
 	Prefix string
 	// Logger receives warnings about servers that do not keep limits well. The default is
 	// slog.Default().

@@ -26,6 +26,9 @@ type Config struct {
 	// Store is "memory", or the URL of a Redis as package redisstore reads it. "" leaves it to the
 	// policies, whose default is memory. Redis need not be reachable at the start.
 	Store string
+	// StorePrefix is what every key in a Redis begins with, see redisstore.Config.Prefix. "" leaves
+	// it to the policies, whose default is "stint".
+	StorePrefix string
 	// StoreMemory is how many bytes a store in memory may use. 0 leaves it to the policies, whose
 	// default is 1 GiB. It is a mistake if the store is a Redis.
 	StoreMemory int64
