@@ -252,7 +252,8 @@ func testOutbound(t *testing.T, e example) {
 // called is a line about a call of examples/workers.
 var called = regexp.MustCompile(`(?m)^(\S+)  GET /(go|curl)/\d+(: too many, a pause of a second)?$`)
 
-// testWorkers has two workers make twelve calls each, under 4/1s, and one more that the API refuses.
+// testWorkers has two workers make twelve calls each, under 4/1s, and one more, which the API
+// refuses.
 //
 // A call is printed when it arrives, which on a busy machine may be long after its turn. But a
 // worker asks for its turn only after its previous call has arrived, so the turn is between two
@@ -304,15 +305,15 @@ func testWorkers(bin string) func(*testing.T, example) {
 		if total == nil {
 			t.Fatalf("got\n%s", got)
 		}
-		// The first of 25 calls was made after the start, so the last one has its turn six seconds later.
+		// The first of 25 calls has its turn after the start, and the last one six seconds later.
 		if took, err := time.ParseDuration(total[1]); err != nil || took < 6*second {
 			t.Errorf("all calls in %v (%v)", took, err)
 		}
 	}
 }
 
-// TestWorkerPauses: worker.sh has all workers pause for as long as the API says in seconds, else for
-// a second. If that fails, it says so, and goes on after a pause of its own.
+// TestWorkerPauses: worker.sh has all workers pause for as long as the API says in seconds, else
+// for a second. If that fails, it says so, and goes on after a pause of its own.
 func TestWorkerPauses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts other programs: make test runs it")

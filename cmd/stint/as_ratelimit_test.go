@@ -253,7 +253,7 @@ func effective(name, value string) map[string]string {
 	return withRedis(env)
 }
 
-// TestRatelimitNeeds: a variable that has no effect in envoyproxy/ratelimit, because of another one,
+// TestRatelimitNeeds: a variable that has no effect in envoyproxy/ratelimit because of another one
 // is neither refused nor warned about.
 func TestRatelimitNeeds(t *testing.T) {
 	untested := maps.Clone(ratelimitNeeds)
@@ -385,7 +385,8 @@ func TestRatelimitTable(t *testing.T) {
 		there = append(there, name)
 	}
 	for _, name := range there {
-		if !documented[name] && !slices.ContainsFunc(patterns, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		begins := func(p string) bool { return strings.HasPrefix(name, p) }
+		if !documented[name] && !slices.ContainsFunc(patterns, begins) {
 			t.Errorf("docs/migrating.md does not have %s", name)
 		}
 	}
