@@ -11,12 +11,14 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -247,8 +249,17 @@ func testOutbound(t *testing.T, e example) {
 	}
 }
 
-// testWorkers has two workers make twelve calls each, under 4/1s. The last are six seconds after
-// the first, less if a busy machine decided some of them without Redis.
+// called is a line about a call of examples/workers.
+var called = regexp.MustCompile(`(?m)^(\S+)  GET /(go|curl)/\d+(: too many, a pause of a second)?$`)
+
+// testWorkers has two workers make twelve calls each, under 4/1s, and one more, which the API
+// refuses.
+//
+// A call is printed when it arrives, which on a busy machine may be long after its turn. But a
+// worker asks for its turn only after its previous call has arrived, so the turn is between two
+// printed times. Five calls for which all of these are within less than a second break the limit,
+// however slow the machine is. Times are printed in milliseconds, so the difference of two of them
+// may be one too small.
 func testWorkers(bin string) func(*testing.T, example) {
 	return func(t *testing.T, e example) {
 		got := e.output(t, "BIN="+bin, "REDIS="+proxytest.FreeAddress(t), "STINT="+proxytest.FreeAddress(t),
@@ -258,16 +269,107 @@ func testWorkers(bin string) func(*testing.T, example) {
 				t.Errorf("%d calls of %s, want 12", n, worker)
 			}
 		}
-		if n := strings.Count(got, "a pause of a second"); n != 1 {
-			t.Errorf("%d pauses, want 1", n)
+		const second = time.Second - time.Millisecond
+		type turn struct{ after, before time.Duration }
+		var turns []turn
+		last, paused, pauses := map[string]time.Duration{}, map[string]bool{}, 0
+		for _, match := range called.FindAllStringSubmatch(got, -1) {
+			at, err := time.ParseDuration(match[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			worker := match[2]
+			if paused[worker] && at-last[worker] < second {
+				t.Errorf("a call of %s at %v, and the API asked it for a pause at %v", worker, at, last[worker])
+			}
+			turns = append(turns, turn{last[worker], at})
+			if last[worker], paused[worker] = at, match[3] != ""; paused[worker] {
+				pauses++
+			}
 		}
-		last := regexp.MustCompile(`24 calls in (\S+)\n$`).FindStringSubmatch(got)
-		if last == nil {
+		if pauses != 1 {
+			t.Errorf("%d pauses, want 1", pauses)
+		}
+		for _, from := range turns {
+			within := 0
+			for _, turn := range turns {
+				if turn.after >= from.after && turn.before < from.after+second {
+					within++
+				}
+			}
+			if within > 4 {
+				t.Errorf("%d turns in the second after %v", within, from.after)
+			}
+		}
+		total := regexp.MustCompile(`24 calls in (\S+)\n$`).FindStringSubmatch(got)
+		if total == nil {
 			t.Fatalf("got\n%s", got)
 		}
-		if took, err := time.ParseDuration(last[1]); err != nil || took < 4*time.Second {
+		// The first of 25 calls has its turn after the start, and the last one six seconds later.
+		if took, err := time.ParseDuration(total[1]); err != nil || took < 6*second {
 			t.Errorf("all calls in %v (%v)", took, err)
 		}
+	}
+}
+
+// TestWorkerPauses: worker.sh has all workers pause for as long as the API says in seconds, else
+// for a second. If that fails, it says so, and goes on after a pause of its own.
+func TestWorkerPauses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts other programs: make test runs it")
+	}
+	for _, test := range []struct {
+		after  string // Retry-After
+		want   string // for_seconds
+		status int    // of the answer to that
+	}{
+		{"7", "7", http.StatusOK},
+		{"", "1", http.StatusOK},
+		{"0", "1", http.StatusOK},
+		{"Wed, 21 Oct 2037 07:28:00 GMT", "1", http.StatusOK},
+		{"1", "1", http.StatusBadRequest},
+	} {
+		t.Run(fmt.Sprintf("%q %d", test.after, test.status), func(t *testing.T) {
+			t.Parallel()
+			var lock sync.Mutex
+			var asked []string
+			note := func(r *http.Request) string {
+				body, _ := io.ReadAll(r.Body)
+				lock.Lock()
+				defer lock.Unlock()
+				asked = append(asked, r.URL.Path+" "+string(body))
+				return strings.Join(asked, "\n")
+			}
+			stint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if note(r); r.URL.Path == "/v1/cooldown" {
+					w.WriteHeader(test.status)
+					return
+				}
+				_, _ = io.WriteString(w, `{"allowed": true}`)
+			}))
+			defer stint.Close()
+			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Count(note(r), "/curl/1") > 1 {
+					return
+				}
+				if test.after != "" {
+					w.Header().Set("Retry-After", test.after)
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+			}))
+			defer api.Close()
+			worker := exec.Command("workers/worker.sh", "1", api.URL)
+			worker.Env = append(os.Environ(), "TOKEN=token", "STINT="+strings.TrimPrefix(stint.URL, "http://"))
+			out, err := worker.CombinedOutput()
+			if err != nil || (test.status == http.StatusOK) != (len(out) == 0) {
+				t.Errorf("%v: %s", err, out)
+			}
+			const turn, call = `/v1/wait {"api": "igdb"}`, "/curl/1 "
+			want := []string{turn, call, `/v1/cooldown {"api": "igdb", "for_seconds": ` + test.want + `}`, turn, call}
+			if !slices.Equal(asked, want) {
+				t.Errorf("got  %q\nwant %q", asked, want)
+			}
+		})
 	}
 }
 

@@ -30,7 +30,9 @@ type Config struct {
 	// express: the Sentinels' password, a dialer. If there is no URL, it must set InitAddress, too.
 	// It has no effect on Client. It may be nil.
 	AdjustClient func(*rueidis.ClientOption)
-	// Prefix begins every key. The default is "stint".
+	// Prefix begins every key, before a colon. It is escaped as subjects are: letters, digits,
+	// colons and common punctuation stay, other bytes become "%XX", and a prefix of more than 128
+	// bytes becomes a hash. The default is "stint".
 	Prefix string
 	// Logger receives warnings about servers that do not keep limits well. The default is
 	// slog.Default().

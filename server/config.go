@@ -26,6 +26,9 @@ type Config struct {
 	// Store is "memory", or the URL of a Redis as in package redisstore. If it is empty, the
 	// policies name the store; their default is memory. Redis need not be reachable at the start.
 	Store string
+	// StorePrefix begins every key in a Redis; see redisstore.Config.Prefix. If it is empty, the
+	// policies set it; their default is "stint".
+	StorePrefix string
 	// StoreMemory is the maximum number of bytes of a store in memory. If it is 0, the policies set
 	// it; their default is 1 GiB. It is a mistake if the store is a Redis.
 	StoreMemory int64

@@ -177,6 +177,9 @@ func (s *Server) policiesChanged(r config.Reload) {
 	if s.c.Store != "" { // the flag wins
 		is.URL, was.URL = "", ""
 	}
+	if s.c.StorePrefix != "" {
+		is.Prefix, was.Prefix = "", ""
+	}
 	if is != was {
 		s.c.Logger.Warn("server: the policies name another store, prefix, certificate or name key; it takes effect at the next start")
 	}

@@ -29,7 +29,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	breaker := s.breaker()
 	store, err := s.config.OpenStore(ctx, stores.Config{
 		Memory: memorystore.Config{MaxBytes: s.c.StoreMemory},
-		Redis:  redisstore.Config{URL: s.c.Store, Logger: s.c.Logger},
+		Redis:  redisstore.Config{URL: s.c.Store, Prefix: s.c.StorePrefix, Logger: s.c.Logger},
 		Resilience: resilience.Config{
 			BreakerFailures: breaker.Failures, BreakerProbe: breaker.probe, BreakerRetry: breaker.retry,
 			Observer: s.monitor, Logger: s.c.Logger,

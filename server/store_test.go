@@ -124,6 +124,30 @@ func TestStoreOfThePolicies(t *testing.T) {
 	}
 }
 
+// TestStorePrefix: the prefix of the Config goes before that of the policies, whatever becomes of
+// theirs, and may have colons.
+func TestStorePrefix(t *testing.T) {
+	redis := redistest.Start(t)
+	c := everywhere(t)
+	c.Store, c.StorePrefix = redis.URL(), "eg:rl:"
+	put(t, c.Policies, "store: {prefix: mine}\n"+patient+three)
+	r := start(t, c)
+	if status, body := r.take(""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if keys := redis.CLI(t, "KEYS", "*"); !strings.Contains(keys, "eg:rl::{ip:192.0.2.1}:") ||
+		strings.Contains(keys, "mine") || strings.Contains(keys, "stint") {
+		t.Errorf("keys %s; want them to begin with eg:rl:", keys)
+	}
+	put(t, c.Policies, "store: {prefix: other}\n"+patient+five)
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(r.log.String(), "at the next start") {
+		t.Errorf("it warns of a prefix that is not used: %s", r.log)
+	}
+}
+
 func TestStoreMistakes(t *testing.T) {
 	for _, url := range []string{"redis://host:port:1/", "ftp://localhost", "redis://localhost/x",
 		"redis://:secret@local host/"} {

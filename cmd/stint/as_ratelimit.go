@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -34,26 +35,31 @@ type asRatelimit struct {
 
 // notNeeded lists the variables that have no effect here: there is no pool of connections to Redis,
 // denials are always remembered, and connections to the xDS server are retried within a second. The
-// variables of memcached and of the second Redis matter only if those are used.
+// variables of memcached, DogStatsD and the second Redis matter only if those are used.
+// REDIS_USE_EXPLICIT_PIPELINE is of an earlier envoyproxy/ratelimit, and GRPC_SERVER_TLS_CA_CERT is
+// only set by Envoy Gateway: no program reads it.
 var notNeeded = []string{
 	"LOCAL_CACHE_SIZE_IN_BYTES", "EXPIRATION_JITTER_MAX_SECONDS", "RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT",
 	"REDIS_SOCKET_TYPE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
-	"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_TIMEOUT", "REDIS_POOL_ON_EMPTY_BEHAVIOR",
+	"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_USE_EXPLICIT_PIPELINE", "REDIS_TIMEOUT", "REDIS_POOL_ON_EMPTY_BEHAVIOR",
 	"REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL", "REDIS_STARTUP_MAX_ELAPSED_TIME",
 	"CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL",
 	"XDS_CLIENT_BACKOFF_MAX_INTERVAL", "XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "XDS_CLIENT_BACKOFF_JITTER",
-	"DISABLE_STATS", "STATS_FLUSH_INTERVAL", "PROMETHEUS_MAPPER_YAML",
+	"DISABLE_STATS", "STATS_FLUSH_INTERVAL", "PROMETHEUS_MAPPER_YAML", "USE_DOG_STATSD_MOGRIFIERS",
+	"GRPC_SERVER_TLS_CA_CERT",
 }
 
 // ratelimitWarnings holds the variables that are ignored with a warning if they have any value
 // other than fine, and what ignoring each one changes. Decisions do not depend on them.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
-	"REDIS_PERSECOND":                          {"false", "limits per second are counted in the Redis of REDIS_URL, which gets their load"},
-	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION":     {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
-	"USE_STATSD":                               {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
-	"USE_DOG_STATSD":                           {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
-	"EXTRA_TAGS":                               {"", "metrics do not have these tags; add them in Prometheus"},
-	"PROMETHEUS_PATH":                          {"/metrics", "metrics are at /metrics"},
+	"REDIS_PERSECOND":                      {"false", "limits per second are counted in the Redis of REDIS_URL, which gets their load"},
+	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
+	"USE_STATSD":                           {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
+	"USE_DOG_STATSD":                       {"false", "no metrics are sent to statsd; set USE_PROMETHEUS"},
+	"STATSD_HOST":                          {"", "no metrics are sent to statsd; set USE_PROMETHEUS"},
+	"STATSD_PORT":                          {"", "no metrics are sent to statsd; set USE_PROMETHEUS"},
+	"EXTRA_TAGS":                           {"", "metrics do not have these tags; add them in Prometheus"},
+	"PROMETHEUS_PATH":                      {"/metrics", "metrics are at /metrics"},
 	"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS": {"false", "response times are in seconds"},
 	"TRACING_ENABLED":                          {"false", "no traces are sent"},
 	"GRPC_MAX_CONNECTION_AGE":                  {"", "connections of Envoy are not closed by age, so new processes get only new connections"},
@@ -68,18 +74,32 @@ var ratelimitRefused = map[string]struct{ fine, want string }{
 	"GRPC_CLIENT_TLS_SAN":                  {"", "names in client certificates are not checked; want a CA in GRPC_CLIENT_TLS_CACERT that signs only certificates of callers"},
 	"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": {"false", "the name in the certificate of Redis is always checked; want a host in REDIS_URL that the certificate is valid for"},
 	"REDIS_SENTINEL_AUTH":                  {"", "Sentinels with a password of their own are not supported; want Sentinels that need none"},
-	"CACHE_KEY_PREFIX":                     {"", "two services with one Redis would count together; want store.prefix in the file of --config instead"},
+}
+
+// ratelimitNeeds holds the variables that have an effect in envoyproxy/ratelimit only if another
+// one has a value, which may be its default.
+var ratelimitNeeds = map[string]struct {
+	name, value string
+	byDefault   bool
+}{
+	"GRPC_CLIENT_TLS_SAN":                      {"GRPC_SERVER_USE_TLS", "true", false},
+	"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION":     {"REDIS_TLS", "true", false},
+	"REDIS_SENTINEL_AUTH":                      {"REDIS_TYPE", "sentinel", false},
+	"PROMETHEUS_PATH":                          {"USE_PROMETHEUS", "true", false},
+	"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS": {"USE_PROMETHEUS", "true", false},
+	"STATSD_HOST":                              {"USE_STATSD", "true", true},
+	"STATSD_PORT":                              {"USE_STATSD", "true", true},
 }
 
 // applyRatelimit applies the environment of envoyproxy/ratelimit to settings that no flag gives.
 func (c *serveCommand) applyRatelimit(r *asRatelimit) error {
 	for _, name := range slices.Sorted(maps.Keys(ratelimitRefused)) {
-		if of := ratelimitRefused[name]; r.other(name, of.fine) {
+		if of := ratelimitRefused[name]; r.other(name, of.fine) && r.effective(name) {
 			r.wrong(name, of.want)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ratelimitWarnings)) {
-		if of := ratelimitWarnings[name]; r.other(name, of.fine) {
+		if of := ratelimitWarnings[name]; r.other(name, of.fine) && r.effective(name) {
 			r.warnings = append(r.warnings, name+" is ignored: "+of.change)
 		}
 	}
@@ -88,6 +108,7 @@ func (c *serveCommand) applyRatelimit(r *asRatelimit) error {
 	r.counting(c)
 	r.rules(c)
 	r.logging(c)
+	c.storePrefix = r.env("CACHE_KEY_PREFIX")
 	if store := c.Store; store == "" || store == redisStore {
 		c.envStore = r.redis()
 	}
@@ -103,6 +124,12 @@ func (r *asRatelimit) other(name, fine string) bool {
 		value = strconv.FormatBool(on)
 	}
 	return value != "" && !strings.EqualFold(value, fine)
+}
+
+// effective reports whether a variable has an effect in envoyproxy/ratelimit.
+func (r *asRatelimit) effective(name string) bool {
+	needs, ok := ratelimitNeeds[name]
+	return !ok || !r.other(needs.name, needs.value) && (needs.byDefault || r.env(needs.name) != "")
 }
 
 func (r *asRatelimit) wrong(name, format string, args ...any) {
@@ -154,11 +181,14 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 	// envoyproxy/ratelimit opens its debug port to everyone. Here it is limited to this host unless
 	// there are tokens.
 	host, port := "127.0.0.1", r.port("DEBUG_PORT", "6070")
-	if c.AdminToken != "" {
-		host = r.env("DEBUG_HOST")
-	} else {
+	debug := r.env("DEBUG_HOST")
+	ip, _ := netip.ParseAddr(debug) // a name is no loopback address
+	if c.AdminToken != "" || ip.IsLoopback() {
+		host = debug
+	}
+	if c.AdminToken == "" {
 		c.NoToken = true
-		if r.other("DEBUG_HOST", host) && !r.given("admin") {
+		if r.other("DEBUG_HOST", "localhost") && !ip.IsLoopback() && !r.given("admin") {
 			r.warnings = append(r.warnings, "DEBUG_HOST is ignored: without --admin-token-file the admin listener is on 127.0.0.1:"+port)
 		}
 	}
@@ -262,7 +292,8 @@ func (r *asRatelimit) rules(c *serveCommand) {
 func (r *asRatelimit) pairs(name, between string) map[string]string {
 	pairs := map[string]string{}
 	for entry := range strings.SplitSeq(r.env(name), ",") {
-		key, value, ok := strings.Cut(strings.TrimSpace(entry), between)
+		entry = strings.TrimSpace(entry)
+		key, value, ok := strings.Cut(entry, between)
 		switch {
 		case ok && key != "":
 			pairs[key] = value

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -115,6 +116,7 @@ var ratelimitRows = []struct {
 	{"REDIS_TLS=true REDIS_TLS_CACERT=f", "Store", "rediss://redis:6379?ca_file=f", "--store=memory"},
 	{"REDIS_TLS=true REDIS_TLS_CLIENT_KEY=k REDIS_TLS_CLIENT_CERT=c", "Store", "rediss://redis:6379?cert_file=c&key_file=k", "--store=memory"},
 	{"REDIS_TLS=true REDIS_TLS_CLIENT_CERT=c REDIS_TLS_CLIENT_KEY=k", "Store", "rediss://redis:6379?cert_file=c&key_file=k", "--store=memory"},
+	{"CACHE_KEY_PREFIX=eg:rl:", "StorePrefix", "eg:rl:", ""},
 	{"REDIS_URL=a:1,b:2 REDIS_TYPE=CLUSTER", "Store", "redis://a:1?addr=b%3A2", "--store=memory"},
 	{"REDIS_URL=main,a:1,b:2 REDIS_TYPE=sentinel", "Store", "redis://a:1?addr=b%3A2&master_set=main", "--store=memory"},
 	{"NEAR_LIMIT_RATIO=0.5", "Envoy.NearLimit", 0.5, ""},
@@ -182,8 +184,14 @@ func TestRatelimitEnvironment(t *testing.T) {
 			t.Errorf("%s with %s: %s is %v, %v; want what the flag says", row.env, row.flag, row.field, get(c, row.field), err)
 		}
 	}
+	blank := withRedis(map[string]string{"CONFIG_TYPE": "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_NODE_METADATA": "a=1, b=2, ",
+		"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS": " "})
+	c, _, err := ratelimitConfig(t, blank)
+	if err != nil || !reflect.DeepEqual(c.Envoy.XDS.NodeMetadata, ab) || len(c.Envoy.XDS.Headers) != 0 {
+		t.Errorf("pairs with blank entries: %+v, %v", c.Envoy.XDS, err)
+	}
 	env, _ := environment("GRPC_SERVER_USE_TLS=true GRPC_CLIENT_TLS_CACERT=ca")
-	c, _, err := ratelimitConfig(t, env, "--tls-cert=f", "--tls-key=f")
+	c, _, err = ratelimitConfig(t, env, "--tls-cert=f", "--tls-key=f")
 	if err != nil || c.ClientCA != "ca" {
 		t.Errorf("with --tls-cert and --tls-key, the CA of clients is %q, %v; want ca", c.ClientCA, err)
 	}
@@ -207,14 +215,21 @@ func TestRatelimitLogging(t *testing.T) {
 // TestRatelimitWarnings: what is ignored although it changes something is logged with the change.
 func TestRatelimitWarnings(t *testing.T) {
 	for name, of := range ratelimitWarnings {
-		_, log, err := ratelimitConfig(t, withRedis(map[string]string{name: "true"}))
+		_, log, err := ratelimitConfig(t, effective(name, "true"))
 		if err != nil || !strings.Contains(log, "level=WARN") ||
 			!strings.Contains(log, name+" is ignored: "+of.change) {
 			t.Errorf("%s: %v, %s; want a warning", name, err, log)
 		}
-		_, log, err = ratelimitConfig(t, withRedis(map[string]string{name: of.fine}))
+		_, log, err = ratelimitConfig(t, effective(name, of.fine))
 		if err != nil || strings.Contains(log, "WARN") {
 			t.Errorf("%s=%s: %v, %s", name, of.fine, err, log)
+		}
+	}
+	for host, want := range map[string]string{"localhost": "127.0.0.1:6070", "127.0.0.1": "127.0.0.1:6070",
+		"127.0.0.2": "127.0.0.2:6070", "::1": "[::1]:6070"} {
+		c, log, err := ratelimitConfig(t, withRedis(map[string]string{"DEBUG_HOST": host}))
+		if err != nil || c.Admin != want || strings.Contains(log, "WARN") {
+			t.Errorf("DEBUG_HOST=%s: %s, %v, %s; want %s", host, c.Admin, err, log, want)
 		}
 	}
 	env := withRedis(map[string]string{"DEBUG_HOST": "0.0.0.0"})
@@ -229,11 +244,43 @@ func TestRatelimitWarnings(t *testing.T) {
 	}
 }
 
+// effective is an environment in which a variable has an effect.
+func effective(name, value string) map[string]string {
+	env := map[string]string{name: value}
+	if needs, ok := ratelimitNeeds[name]; ok && !needs.byDefault {
+		env[needs.name] = needs.value
+	}
+	return withRedis(env)
+}
+
+// TestRatelimitNeeds: a variable that has no effect in envoyproxy/ratelimit because of another one
+// is neither refused nor warned about.
+func TestRatelimitNeeds(t *testing.T) {
+	untested := maps.Clone(ratelimitNeeds)
+	for _, text := range []string{
+		"GRPC_CLIENT_TLS_SAN=a", "GRPC_SERVER_USE_TLS=false GRPC_CLIENT_TLS_SAN=a",
+		"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true", "REDIS_TLS=0 REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true",
+		"REDIS_SENTINEL_AUTH=p", "REDIS_TYPE=CLUSTER REDIS_SENTINEL_AUTH=p",
+		"PROMETHEUS_PATH=/m", "USE_PROMETHEUS=false PROMETHEUS_PATH=/m",
+		"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS=true",
+		"USE_STATSD=false STATSD_HOST=a", "USE_STATSD=false STATSD_PORT=9",
+	} {
+		env, name := environment(text)
+		delete(untested, name)
+		if _, log, err := ratelimitConfig(t, env); err != nil || strings.Contains(log, "WARN") {
+			t.Errorf("%s: %v, %s", text, err, log)
+		}
+	}
+	if len(untested) > 0 {
+		t.Errorf("no test has %v", untested)
+	}
+}
+
 // TestRatelimitRefused: what would change decisions, callers or nothing at all if it were ignored
 // ends the start. All of it is reported together, and passwords are not.
 func TestRatelimitRefused(t *testing.T) {
 	for name, of := range ratelimitRefused {
-		_, _, err := ratelimitConfig(t, withRedis(map[string]string{name: "true"}))
+		_, _, err := ratelimitConfig(t, effective(name, "true"))
 		if err == nil || !strings.Contains(err.Error(), name+": "+of.want) {
 			t.Errorf("%s: %v; want %s", name, err, of.want)
 		}
@@ -257,7 +304,7 @@ func TestRatelimitRefused(t *testing.T) {
 		"REDIS_TLS=true REDIS_TLS_CLIENT_CERT=c":        "REDIS_TLS_CLIENT_CERT needs REDIS_TLS_CLIENT_KEY",
 		xdsEnv("CONFIG_GRPC_XDS_NODE_METADATA", "a"):    `CONFIG_GRPC_XDS_NODE_METADATA: "a"; want a name and a value`,
 		xdsEnv("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "x"): `XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: "x"; want a number of bytes`,
-		"GRPC_UDS=/run/a.sock CACHE_KEY_PREFIX=a BACKEND_TYPE=memcache": "CACHE_KEY_PREFIX: ",
+		"GRPC_UDS=/run/a.sock BACKEND_TYPE=memcache":    "GRPC_UDS: ",
 	} {
 		env, _ := environment(text)
 		_, _, err := ratelimitConfig(t, env)
@@ -273,8 +320,44 @@ func TestRatelimitRefused(t *testing.T) {
 	}
 }
 
+// upstreamVariables are all that envoyproxy/ratelimit reads: src/settings/settings.go at commit
+// f2fb15770f7fd1c88ca6c3a1b58ee513917ace96, which docs/migrating.md names, too.
+const upstreamVariables = `
+	HOST PORT DEBUG_HOST DEBUG_PORT GRPC_UDS GRPC_HOST GRPC_PORT GRPC_MAX_CONNECTION_AGE
+	GRPC_MAX_CONNECTION_AGE_GRACE GRPC_SERVER_USE_TLS GRPC_SERVER_TLS_CERT GRPC_SERVER_TLS_KEY
+	GRPC_CLIENT_TLS_CACERT GRPC_CLIENT_TLS_SAN LOG_LEVEL LOG_FORMAT CONFIG_TYPE
+	FORCE_START_WITHOUT_INITIAL_CONFIG CONFIG_GRPC_XDS_NODE_ID CONFIG_GRPC_XDS_NODE_METADATA
+	CONFIG_GRPC_XDS_SERVER_URL CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL
+	CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS CONFIG_GRPC_XDS_SERVER_USE_TLS
+	CONFIG_GRPC_XDS_CLIENT_TLS_CERT CONFIG_GRPC_XDS_CLIENT_TLS_KEY CONFIG_GRPC_XDS_SERVER_TLS_CACERT
+	CONFIG_GRPC_XDS_SERVER_TLS_SAN XDS_CLIENT_BACKOFF_INITIAL_INTERVAL XDS_CLIENT_BACKOFF_MAX_INTERVAL
+	XDS_CLIENT_BACKOFF_RANDOM_FACTOR XDS_CLIENT_BACKOFF_JITTER XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES
+	USE_DOG_STATSD USE_DOG_STATSD_MOGRIFIERS USE_STATSD STATSD_HOST STATSD_PORT EXTRA_TAGS
+	STATS_FLUSH_INTERVAL DISABLE_STATS USE_PROMETHEUS PROMETHEUS_ADDR PROMETHEUS_PATH
+	PROMETHEUS_MAPPER_YAML PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS RUNTIME_ROOT RUNTIME_SUBDIRECTORY
+	RUNTIME_APPDIRECTORY RUNTIME_IGNOREDOTFILES RUNTIME_WATCH_ROOT EXPIRATION_JITTER_MAX_SECONDS
+	LOCAL_CACHE_SIZE_IN_BYTES NEAR_LIMIT_RATIO CACHE_KEY_PREFIX BACKEND_TYPE
+	STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT LIMIT_RESPONSE_HEADERS_ENABLED LIMIT_LIMIT_HEADER
+	LIMIT_REMAINING_HEADER LIMIT_RESET_HEADER HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED REDIS_SOCKET_TYPE
+	REDIS_TYPE REDIS_URL REDIS_POOL_SIZE REDIS_AUTH REDIS_TLS REDIS_TLS_CLIENT_CERT REDIS_TLS_CLIENT_KEY
+	REDIS_TLS_CACERT REDIS_TLS_SKIP_HOSTNAME_VERIFICATION REDIS_PIPELINE_WINDOW REDIS_PIPELINE_LIMIT
+	REDIS_CLUSTER_PIPELINE_PARALLELISM REDIS_PERSECOND REDIS_PERSECOND_SOCKET_TYPE REDIS_PERSECOND_TYPE
+	REDIS_PERSECOND_URL REDIS_PERSECOND_POOL_SIZE REDIS_PERSECOND_AUTH REDIS_PERSECOND_TLS
+	REDIS_SENTINEL_AUTH REDIS_PERSECOND_SENTINEL_AUTH REDIS_PERSECOND_PIPELINE_WINDOW
+	REDIS_PERSECOND_PIPELINE_LIMIT REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM
+	REDIS_HEALTH_CHECK_ACTIVE_CONNECTION REDIS_TIMEOUT REDIS_PERSECOND_TIMEOUT
+	REDIS_POOL_ON_EMPTY_BEHAVIOR REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR REDIS_STARTUP_INITIAL_INTERVAL
+	REDIS_STARTUP_MAX_INTERVAL REDIS_STARTUP_MAX_ELAPSED_TIME MEMCACHE_HOST_PORT MEMCACHE_MAX_IDLE_CONNS
+	MEMCACHE_SRV MEMCACHE_SRV_REFRESH MEMCACHE_TLS MEMCACHE_TLS_CLIENT_CERT MEMCACHE_TLS_CLIENT_KEY
+	MEMCACHE_TLS_CACERT MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION SHADOW_MODE QUOTA_MODE
+	RESPONSE_DYNAMIC_METADATA MERGE_DOMAIN_CONFIG TRACING_ENABLED TRACING_SERVICE_NAME
+	TRACING_SERVICE_NAMESPACE TRACING_SERVICE_INSTANCE_ID TRACING_EXPORTER_PROTOCOL
+	TRACING_SAMPLING_RATE
+`
+
 // TestRatelimitTable: the table of docs/migrating.md has the variables that are read, warned about,
-// refused and not needed, and no others.
+// refused and not needed, and no others. None is missing of those that envoyproxy/ratelimit reads
+// and of those that Envoy Gateway sets.
 func TestRatelimitTable(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrating.md"))
 	if err != nil {
@@ -283,17 +366,35 @@ func TestRatelimitTable(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "\n## envoyproxy/ratelimit\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
-	variable := regexp.MustCompile(`[A-Z][A-Z_]+[A-Z]`)
+	var patterns []string // such as MEMCACHE_
+	variable, pattern := regexp.MustCompile(`[A-Z][A-Z_]+[A-Z]`), regexp.MustCompile("`([A-Z_]+_)…`")
 	for line := range strings.Lines(section) {
 		if cell, ok := strings.CutPrefix(line, "| `"); ok {
 			cell, _, _ = strings.Cut(cell, " |")
 			for _, name := range variable.FindAllString(cell, -1) {
 				documented[name] = true
 			}
+			for _, match := range pattern.FindAllStringSubmatch(cell, -1) {
+				patterns = append(patterns, match[1])
+			}
 		}
 	}
-	// DEBUG_HOST has a test of its own. Those of memcached and tracing are patterns.
-	known := []string{"DEBUG_HOST", "MEMCACHE", "TRACING"}
+	there := strings.Fields(upstreamVariables)
+	for _, pair := range inGateway("", "", "", "") {
+		name, _, _ := strings.Cut(pair, "=")
+		there = append(there, name)
+	}
+	for _, name := range there {
+		begins := func(p string) bool { return strings.HasPrefix(name, p) }
+		if !documented[name] && !slices.ContainsFunc(patterns, begins) {
+			t.Errorf("docs/migrating.md does not have %s", name)
+		}
+	}
+	if !strings.Contains(section, "Commit f2fb157 ") {
+		t.Error("docs/migrating.md names another commit of envoyproxy/ratelimit")
+	}
+	// DEBUG_HOST has a test of its own. Those of memcached, tracing and DogStatsD are patterns.
+	known := []string{"DEBUG_HOST", "MEMCACHE", "TRACING", "OTEL_EXPORTER_OTLP", "DOG_STATSD_MOGRIFIER"}
 	for _, row := range ratelimitRows {
 		_, name := environment(row.env)
 		known = append(known, name)

@@ -26,7 +26,8 @@ import (
 )
 
 // inGateway is the environment that Envoy Gateway gives its rate limit service, at commit d32f282,
-// with free ports of this machine, and its files elsewhere.
+// with free ports of this machine, and its files elsewhere; and the variable that its documentation
+// adds (site/content/en/latest/tasks/traffic/global-rate-limit.md).
 func inGateway(control, redis, cert, key string) []string {
 	return []string{
 		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit",
@@ -40,6 +41,7 @@ func inGateway(control, redis, cert, key string) []string {
 		"FORCE_START_WITHOUT_INITIAL_CONFIG=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis,
 		"USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml",
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0",
+		"CACHE_KEY_PREFIX=eg:rl:",
 	}
 }
 
@@ -161,6 +163,9 @@ func inEnvoyGateway(t *testing.T, stint string) {
 	ask(envoy, 1, "OK")
 	ask(envoy, 1, "OVER_LIMIT")
 	ask(other, 1, "OVER_LIMIT")
+	if keys := redis.CLI(t, "KEYS", "*"); !strings.Contains(keys, "eg:rl::{") || strings.Contains(keys, "stint") {
+		t.Errorf("the keys do not all begin with CACHE_KEY_PREFIX:\n%s", keys)
+	}
 	is, body := first.get("metrics", "/metrics")
 	const labels = `{domain="default/eg/http",key1="backend_backend",key2="rule-0-match--1_rule-0-match--1"} `
 	for name, want := range map[string]string{"total_hits": "4", "over_limit": "1", "within_limit": "3"} {

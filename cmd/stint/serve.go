@@ -36,6 +36,7 @@ type serveCommand struct {
 	// Set only by the environment of envoyproxy/ratelimit.
 	xds         *server.EnvoyXDS
 	nearLimit   float64
+	storePrefix string
 	tlsOnlyGRPC bool
 }
 
@@ -73,7 +74,7 @@ func (c *serveCommand) server(s *system, env *asRatelimit) (server.Config, error
 	}
 	env.warn(config.Logger)
 	config.HTTP, config.GRPC = c.HTTP, c.GRPC
-	config.TLSOnlyGRPC = c.tlsOnlyGRPC
+	config.TLSOnlyGRPC, config.StorePrefix = c.tlsOnlyGRPC, c.storePrefix
 	config.Envoy = c.envoy()
 	config.APITokens, config.APIPublic, config.APIAdHoc = c.APIToken, c.APIPublic, c.APIAdHoc
 	if c.EnvoyConfig == "" && c.xds == nil {

@@ -29,7 +29,8 @@ func main() {
 	check(err)
 	defer store.Close()
 	apis, err := outbound.New(store, []outbound.API{
-		{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(4)}, Retries: 3},
+		{Name: "igdb", Limits: []stint.Limit{stint.PerSecond(4)}, Retries: 3,
+			Failure: &stint.FailurePolicy{Budget: 5 * time.Second}}, // see stint.yaml
 	}, outbound.Config{})
 	check(err)
 	defer apis.Close()

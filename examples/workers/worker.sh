@@ -3,7 +3,7 @@
 # STINT is the address of the server, and TOKEN one of its tokens.
 set -euo pipefail
 
-ask() { curl -sS --max-time 40 --json "$2" -H "Authorization: Bearer $TOKEN" "http://$STINT$1"; }
+ask() { curl -fsS --max-time 40 --json "$2" -H "Authorization: Bearer $TOKEN" "http://$STINT$1"; }
 
 for ((i = 1; i <= $1; )); do
 	# The answer comes when it is our turn, in line with all other workers. Killed here, we give our place back.
@@ -14,7 +14,9 @@ for ((i = 1; i <= $1; )); do
 	fi
 	answer=$(curl -sS -o /dev/null -w '%{http_code} %header{retry-after}' "$2/curl/$i")
 	if [ "${answer%% *}" = 429 ]; then # the API wants a pause: tell all others, in Go too
-		ask /v1/cooldown "{\"api\": \"igdb\", \"for_seconds\": ${answer#* }}" >/dev/null
+		pause=${answer#* }
+		[[ $pause =~ ^[1-9][0-9]{0,6}$ ]] || pause=1 # it says nothing, or a date
+		ask /v1/cooldown "{\"api\": \"igdb\", \"for_seconds\": $pause}" >/dev/null || sleep "$pause"
 		continue
 	fi
 	((i++))

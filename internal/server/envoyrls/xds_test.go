@@ -39,11 +39,14 @@ type following struct {
 	changes atomic.Int64
 }
 
-// follow connects a service to a control until the test ends.
+// follow connects a service to a control until the test ends. Its clock stands still, so that no
+// window ends during the test.
 func follow(t testing.TB, c envoyrls.XDSConfig, adjust ...func(*envoyrls.XDS)) *following {
 	t.Helper()
 	f := &following{log: &logtest.Buffer{}}
-	f.Service = newService(t, inMemory(t, nil), nil, envoyrls.Options{Window: envoyrls.Fixed})
+	at := time.Now()
+	now := func() time.Time { return at }
+	f.Service = newService(t, inMemory(t, now), nil, envoyrls.Options{Window: envoyrls.Fixed, Now: now})
 	c.NodeID, c.Logger = xdstest.Node, slog.New(slog.NewTextHandler(f.log, nil))
 	c.Use = f.Swap
 	c.Reloaded = func(reload.Result) { f.changes.Add(1) }
