@@ -59,9 +59,9 @@ func (w *Way) Use(c Calls) float64 {
 func (c Cost) Cores() float64 { return c.CPU / 1e6 / Target }
 
 // Blocks returns how many blocks of units per second a process takes for a subject with leased
-// limits, given their shortest window: one every half of a lease. A lease lasts a twentieth of the
-// window, within 20 ms to 5 s.
+// limits, given their shortest window, at most: one every half of a lease. A lease lasts a twentieth
+// of the window, within 20 ms to a minute.
 func Blocks(window time.Duration) float64 {
-	lease := min(max(window/20, 20*time.Millisecond), 5*time.Second, window/2)
+	lease := min(max(window/20, 20*time.Millisecond), time.Minute, window/2)
 	return 2 / lease.Seconds()
 }
