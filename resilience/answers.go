@@ -135,9 +135,10 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 	return true
 }
 
-// overrule denies a request that the store has charged, and refunds the charge.
+// overrule denies a request that the store has charged, and refunds the charge. The store counts it
+// until then, and a limit that refills gives it back first: it is counted as others' use.
 func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard bool) {
-	l.later.refund(d.Charge, heard)
+	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
 	if l.deny(&denied); fits { // only the store can allow it
@@ -145,6 +146,13 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 		denied.Usages()[0].RetryAfter = outageRetry
 	}
 	*d = denied
+	for it := range l.each(charge.Claims()) {
+		if !heard && it.heard.at == charge.Data().NowOf(it.i) {
+			it.others.units += it.cost
+			it.raise(it.cost, now)
+		}
+	}
+	l.later.refund(charge, true)
 }
 
 // granted counts a charge of the store.

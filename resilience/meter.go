@@ -105,6 +105,13 @@ func (c *count) fill(units, now int64, stored bool) {
 	*level = min(*level+c.weight(units), stint.MaxUnits/2)
 }
 
+// raise adds units that the store has charged to nobody to the meter, if there is one.
+func (c *count) raise(units, now int64) {
+	if c.fill(units, now, true); c.unit > 0 {
+		c.meter.raised = min(c.meter.raised+c.weight(units), c.meter.stored)
+	}
+}
+
 // drain subtracts units that were charged at an instant and are given back from the meter, if there
 // is one, less what was refilled since.
 func (c *count) drain(units, at, now int64, stored bool) {
