@@ -349,7 +349,7 @@ func TestEnforceAll(t *testing.T) {
 type broken struct{ stint.Store }
 
 func (broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Timeout,
+	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout,
 		Err: errors.New(r.Failure.Mode.String())}
 }
 
@@ -385,7 +385,7 @@ policies:
 	}
 	in := get("/x")
 	var v policy.Verdict
-	if err := guard.Decide(context.Background(), &in, &v); errkind.Of(err) != errkind.Timeout {
+	if err := guard.Decide(context.Background(), &in, &v); errkind.Of(err) != stint.KindTimeout {
 		t.Errorf("got %v, want the store's error", err)
 	}
 }
