@@ -261,6 +261,8 @@ func TestPartMistakes(t *testing.T) {
 		{ip, []stint.ByOption{limit, httplimit.AndBy("", ip, limit), httplimit.AndBy("b c", ip, limit),
 			httplimit.AndBy("b c", ip, limit)},
 			[]string{`AndBy(""): ` + noName, `AndBy("b c"): ` + noName, `AndBy("b c"): ` + noName}},
+		{ip, []stint.ByOption{limit, store, httplimit.AndBy("", ip, httplimit.WithLimits(some))},
+			[]string{`AndBy(""): ` + noName}},
 		{nil, []stint.ByOption{limit, httplimit.AndBy("a", nil, limit)}, []string{noKey, `AndBy("a"): ` + noKey}},
 		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip)}, []string{`AndBy("a"): ` + noLimit}},
 		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, nil)}, []string{`AndBy("a"): ` + noOption}},

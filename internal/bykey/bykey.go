@@ -129,7 +129,7 @@ func New(c Config) (*Limits, error) {
 		case err != nil:
 		case len(limits) == 0 && !part.Varies:
 			err = errors.New("no limit; want one such as stint.PerMinute(100)")
-		case part.Varies && c.Stored && part.Name == "":
+		case i == 0 && part.Varies && c.Stored && part.Name == "":
 			err = errors.New("requests have limits of their own, and a shared store counts them under a name; want WithName")
 		case named && slices.ContainsFunc(c.Parts[:i], func(p Part) bool { return p.Name == part.Name }):
 			err = errors.New("two counts have this name; want one for each")
