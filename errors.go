@@ -73,7 +73,7 @@ const (
 	KindBusy StoreErrorKind = "busy"
 	// KindReply: the answer cannot be read or belongs to another call.
 	KindReply StoreErrorKind = "reply"
-	// KindMigrating: the subject's slot of a Redis Cluster is being moved. Nothing was charged;
+	// KindMigrating: the subject's slot of a Redis Cluster is being moved. Nothing was done;
 	// other subjects are not affected.
 	KindMigrating StoreErrorKind = "migrating"
 	// KindRefused: the call was not made, because too many are waiting or the breaker is open.
@@ -81,6 +81,18 @@ const (
 	// KindOther is any other failure.
 	KindOther StoreErrorKind = "other"
 )
+
+// NothingDone reports whether a call that failed in this way certainly did nothing, so that a
+// repeat cannot charge twice. After any other failure, the store may have executed the call: repeat
+// only a request with an ID (see [Request.ID]). On a Redis Cluster, each subject has a call of its
+// own: for a request with several subjects, the answer is about the subject whose call failed.
+func (k StoreErrorKind) NothingDone() bool {
+	switch k {
+	case KindAuth, KindFull, KindReadOnly, KindBusy, KindMigrating, KindRefused:
+		return true
+	}
+	return false
+}
 
 func (e *StoreError) Error() string { return fmt.Sprintf("stint: %s: %v", e.Op, e.Err) }
 

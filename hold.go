@@ -166,15 +166,8 @@ func (h *holder) beat(ctx context.Context) bool {
 
 // notRun reports whether a failed call certainly did nothing.
 func notRun(err error) bool {
-	var failure *StoreError
-	if !errors.As(err, &failure) {
-		return false
-	}
-	switch failure.Kind {
-	case KindAuth, KindFull, KindReadOnly, KindBusy, KindRefused:
-		return true
-	}
-	return false
+	failure, ok := errors.AsType[*StoreError](err)
+	return ok && failure.Kind.NothingDone()
 }
 
 func (h *holder) release(ctx context.Context) error {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -136,7 +135,7 @@ type cut struct {
 	log []string
 }
 
-var errCut = &stint.StoreError{Op: "amend", Kind: errkind.Timeout, Err: errDown}
+var errCut = &stint.StoreError{Op: "amend", Kind: stint.KindTimeout, Err: errDown}
 
 func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	s.mu.Lock()
@@ -260,8 +259,8 @@ func TestHoldEndsWithAReset(t *testing.T) {
 func TestReleaseComesAfterTheHeartbeat(t *testing.T) {
 	for name, failed := range map[string]error{
 		"still under way":  nil,
-		"connection lost":  &stint.StoreError{Op: "amend", Kind: errkind.Unreachable, Err: errDown},
-		"certainly undone": &stint.StoreError{Op: "amend", Kind: errkind.Refused, Err: errDown},
+		"connection lost":  &stint.StoreError{Op: "amend", Kind: stint.KindUnreachable, Err: errDown},
+		"certainly undone": &stint.StoreError{Op: "amend", Kind: stint.KindRefused, Err: errDown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

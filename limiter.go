@@ -89,14 +89,9 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	l := &Limiter{store: store, sleep: sleep}
 	var m mistakes
 	for _, o := range options {
-		if limit, ok := o.(*Limit); ok && limit == nil {
-			o = nil
-		}
-		if o == nil {
+		if !l.applied(o) {
 			m.add("an option is nil; want a limit such as stint.PerMinute(100), or another option")
-			continue
 		}
-		o.apply(l)
 	}
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		m.add("the store is nil; want one such as stores.Open returns")
@@ -112,6 +107,14 @@ func New(store Store, options ...Option) (*Limiter, error) {
 	l.plain = l.findPlain()
 	l.waiters.store, _ = store.(announcer)
 	return l, nil
+}
+
+// applied applies an option. It reports false if the option is nil, a nil pointer, or a struct that
+// embeds a nil option: applying these panics.
+func (l *Limiter) applied(o Option) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	o.apply(l)
+	return ok
 }
 
 // Limits returns the limiter's limits.

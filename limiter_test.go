@@ -276,6 +276,7 @@ func TestNewMistakes(t *testing.T) {
 		{(*memorystore.Store)(nil), nil, []string{"the store is nil; want one such as stores.Open returns"}},
 		{store, []stint.Option{(*stint.Limit)(nil)}, []string{"an option is nil; want a limit"}},
 		{store, []stint.Option{nil}, []string{"an option is nil; want a limit"}},
+		{store, []stint.Option{struct{ stint.Option }{}}, []string{"an option is nil; want a limit"}},
 		{store, []stint.Option{stint.PerMinute(-1), stint.Per(1, 0)},
 			[]string{"Limits[0]", "a maximum of -1", "Limits[1]", "a window of 0s"}},
 		{store, []stint.Option{stint.PerMinute(1), stint.PerMinute(2)}, []string{"same name, algorithm and window"}},

@@ -236,9 +236,7 @@ func (c *compiler) headers() {
 	default:
 		c.mistake("headers.reset", "%q; want epoch or delta", doc.Reset)
 	}
-	if doc.Jitter != nil {
-		h.Jitter = new(float64(*doc.Jitter) / 100)
-	}
+	h.Jitter = doc.Jitter.share()
 }
 
 func (c *compiler) log() {

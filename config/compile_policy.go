@@ -89,7 +89,6 @@ func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {
 func (c *compiler) tiers() {
 	for i := range c.doc.Tiers {
 		doc, key := &c.doc.Tiers[i], item("tiers", i)
-		shadow, rollout := rolloutOf(doc.Shadow, doc.Rollout)
 		c.spec.Tiers = append(c.spec.Tiers, policy.Tier{
 			Name:     doc.Name,
 			Match:    matchOf(doc.Match),
@@ -99,8 +98,8 @@ func (c *compiler) tiers() {
 			Limits:   doc.Limits,
 			Budget:   doc.Budget,
 			Notify:   doc.Notify,
-			Shadow:   shadow,
-			Rollout:  rollout,
+			Shadow:   doc.Shadow,
+			Rollout:  doc.Rollout.share(),
 			Bans:     c.bans(key+".bans", doc.Bans),
 			Failure:  c.failure(key+".failure", doc.Failure),
 			Contact:  doc.Contact,
@@ -111,7 +110,6 @@ func (c *compiler) tiers() {
 func (c *compiler) policies() {
 	for i := range c.doc.Policies {
 		doc, key := &c.doc.Policies[i], item("policies", i)
-		shadow, rollout := rolloutOf(doc.Shadow, doc.Rollout)
 		p := policy.Policy{
 			Name:       doc.Name,
 			Match:      matchOf(doc.Match),
@@ -128,8 +126,8 @@ func (c *compiler) policies() {
 			Costs:      doc.Costs,
 			Hold:       time.Duration(doc.Hold),
 			Refund:     doc.Refund,
-			Shadow:     shadow,
-			Rollout:    rollout,
+			Shadow:     doc.Shadow,
+			Rollout:    doc.Rollout.share(),
 			Failure:    c.failure(key+".failure", doc.Failure),
 			Contact:    doc.Contact,
 		}
@@ -139,14 +137,6 @@ func (c *compiler) policies() {
 		c.settle(key+".settle", doc.Settle, &p)
 		c.spec.Policies = append(c.spec.Policies, p)
 	}
-}
-
-// rolloutOf returns the share of subjects for whom limits are enforced. A share of 0 means shadow.
-func rolloutOf(shadow bool, rollout *percent) (inShadow bool, share float64) {
-	if rollout == nil {
-		return shadow, 0
-	}
-	return shadow || *rollout == 0, float64(*rollout) / 100
 }
 
 func matchOf(doc *matchDoc) *policy.Match {

@@ -113,6 +113,7 @@ func TestCompileMistakes(t *testing.T) {
 			`which are about limits, and no limits`},
 		{"skips all", tail + "policies: [{name: p, skip: true}]", `skips every request there is`},
 		{"skips with limits", tail + "policies: [{name: p, match: {method: GET}, skip: true, limits: 1/1m}]", `policies[0].limits: has no effect in a policy that skips`},
+		{"skips with rollout", tail + "policies: [{name: p, match: {method: GET}, skip: true, rollout: 0%}]", `policies[0].rollout: has no effect in a policy that skips`},
 		{"unknown tier", tail + "policies: [{name: p, limits: {anyones: 1/1m}}]", `no tier "anyones"; there is default or anyone (did you mean "anyone"?)`},
 		{"per nothing", tail + "policies: [{name: p, per: org, limits: 1/1m}]", `policies[0].per: "org"; want method, host or route, or a variable`},
 		{"per another variable", tail + "policies: [{name: p, match: {path: '/{id}'}, per: [method, ids], limits: 1/1m}]", `policies[0].per[1]: the path /{id} has no variable {ids}`},

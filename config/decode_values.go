@@ -157,6 +157,14 @@ func (v *percent) read(d *decoder, n *yaml.Node, key string) {
 	*v = percent(share)
 }
 
+// share returns the percentage as a share from 0 to 1; nil stays nil.
+func (v *percent) share() *float64 {
+	if v == nil {
+		return nil
+	}
+	return new(float64(*v) / 100)
+}
+
 func (v *size) want() string { return words.SizeExamples }
 
 func (v *size) read(d *decoder, n *yaml.Node, key string) {

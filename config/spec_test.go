@@ -91,7 +91,7 @@ func inGo() policy.Spec {
 				Scope:    "route",
 				Limits:   policy.Limits(burst, stint.PerHour(100)),
 				Budget:   per(50, time.Hour),
-				Rollout:  0.5,
+				Rollout:  new(0.5),
 				Bans:     &stint.BanPolicy{},
 				Failure:  &stint.FailurePolicy{Mode: stint.FailAllow, Budget: 20 * time.Millisecond},
 				Contact:  "https://example.com/pro",

@@ -22,12 +22,17 @@ type counted struct {
 
 func countedBy(t *policy.Tier) *counted {
 	return &counted{
-		match: t.Match, unless: t.Unless, identity: t.Identity, limits: t.Limits, budget: t.Budget, shadow: t.Shadow,
+		match: t.Match, unless: t.Unless, identity: t.Identity, limits: t.Limits, budget: t.Budget,
+		shadow: inShadow(t.Shadow, t.Rollout),
 	}
 }
 
+// inShadow reports whether limits are enforced for nobody.
+func inShadow(shadow bool, rollout *float64) bool { return shadow || rollout != nil && *rollout == 0 }
+
 func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
-	n := &counted{match: p.Match, unless: p.Unless, identity: p.Identity, per: p.Per, shadow: p.Shadow}
+	n := &counted{match: p.Match, unless: p.Unless, identity: p.Identity, per: p.Per,
+		shadow: inShadow(p.Shadow, p.Rollout)}
 	n.limits, _ = tierlimits.Limits[policy.Limit]{All: p.Limits, ByTier: p.TierLimits}.Of(t.Name)
 	n.budget, _ = tierlimits.Limits[policy.Limit]{All: p.Budget, ByTier: p.TierBudget}.Of(t.Name)
 	if len(n.identity) == 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
@@ -124,11 +123,11 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		switch {
 		case mode == stint.FailLocal && (admitted == 0 || admitted > limit || failed > 0),
 			mode == stint.FailDeny && (admitted+failed > 0 || o.Denied == 0),
-			mode == stint.FailError && (o.decisions() > 0 || o.Failed[errkind.Auth] == 0):
+			mode == stint.FailError && (o.decisions() > 0 || o.Failed[stint.KindAuth] == 0):
 			r.Errorf("%s: %v: %d admitted, %d denied, errors %v", name, mode, admitted, o.Denied, o.Failed)
 		}
 	}
-	if seen.failed(errkind.Auth) == 0 || seen.causes[errkind.Auth] == 0 {
+	if seen.failed(stint.KindAuth) == 0 || seen.causes[stint.KindAuth] == 0 {
 		r.Errorf("%s: failures %v, causes of fallback %v; want some of the kind auth", name, seen.kinds, seen.causes)
 	}
 	// One line each of breaker and fallback, not one per decision.
@@ -149,7 +148,7 @@ func loseAccess(r *report, url, name string, takeAway, giveBack func()) {
 		return true
 	})
 	r.saw("%s: %d auth failures, %d ERROR lines, none let through, healthy %s after access was back",
-		name, seen.failed(errkind.Auth), lines, short(back))
+		name, seen.failed(stint.KindAuth), lines, short(back))
 }
 
 func TestF30(t *testing.T) {
@@ -181,7 +180,7 @@ func TestF30(t *testing.T) {
 		if len(o.Admitted) > limit {
 			r.Errorf("%d admitted under a limit of %d", len(o.Admitted), limit)
 		}
-		found := seen.failed(errkind.Reply)
+		found := seen.failed(stint.KindReply)
 		if found == 0 || o.Degraded+free.Degraded == 0 {
 			r.Errorf("failures %v, %d degraded; want some of the kind reply", seen.kinds, o.Degraded+free.Degraded)
 		}

@@ -42,7 +42,7 @@ func (m *movers) take(s *stack, r stint.Request) (stint.Decision, bool) {
 	m.asked.Add(1)
 	d, err := s.Take(context.Background(), r)
 	switch {
-	case errkind.Of(err) == errkind.Migrating:
+	case errkind.Of(err) == stint.KindMigrating:
 		m.moving.Add(1)
 	case err != nil:
 		m.failed.Store(err.Error(), true)
@@ -93,7 +93,7 @@ func (m *movers) call(caller, n int) {
 		m.allowed[2].Add(1)
 		done, err := s.Amend(context.Background(), d.Charge, stint.Amendment{})
 		switch {
-		case errkind.Of(err) == errkind.Migrating:
+		case errkind.Of(err) == stint.KindMigrating:
 			m.kept.Add(1)
 		case err != nil || !done.Changed:
 			m.failed.Store(fmt.Sprint("a refund: ", done, err), true)
@@ -166,7 +166,7 @@ func TestF42(t *testing.T) {
 				case <-time.After(time.Millisecond):
 				}
 				_, err := other.Take(context.Background(), inTwoKeys(n))
-				if err != nil && errkind.Of(err) != errkind.Migrating {
+				if err != nil && errkind.Of(err) != stint.KindMigrating {
 					r.Errorf("two keys: %v", err)
 				}
 				if err != nil {

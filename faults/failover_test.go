@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
@@ -82,7 +81,7 @@ func TestF16(t *testing.T) {
 		host, port, _ := strings.Cut(next.Addr(), ":")
 		demoted := time.Now()
 		old.CLI(t, "REPLICAOF", host, port)
-		eventually.True(r, "READONLY", func() bool { return seen.failed(errkind.ReadOnly) > 0 })
+		eventually.True(r, "READONLY", func() bool { return seen.failed(stint.KindReadOnly) > 0 })
 		eventually.True(r, "decisions of the new master",
 			func() bool { return take(r, s, "shared", limits...).Allowed })
 		healthy := time.Since(demoted)

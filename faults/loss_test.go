@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
@@ -329,10 +328,10 @@ func TestF13(t *testing.T) {
 			For: pick(2*time.Second, 500*time.Millisecond)}
 		for _, mode := range []stint.FailureMode{stint.FailLocal, stint.FailDeny, stint.FailError} {
 			server.CLI(t, "CONFIG", "SET", "maxmemory", "1")
-			known := w.failed(errkind.Full)
+			known := w.failed(stint.KindFull)
 			o := driveUntil(t.Context(), under{s, stint.FailurePolicy{Mode: mode}}, calls,
-				func() bool { return w.failed(errkind.Full) > known })
-			full := w.failed(errkind.Full) - known
+				func() bool { return w.failed(stint.KindFull) > known })
+			full := w.failed(stint.KindFull) - known
 			admitted, failed := len(o.Admitted), o.failures()
 			switch {
 			case full == 0:

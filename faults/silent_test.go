@@ -15,7 +15,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/redisstore"
@@ -455,7 +454,7 @@ func TestF22(t *testing.T) {
 			end: func() {
 				eventually.True(r, "somebody is told that Redis is busy", func() bool {
 					take(r, s, "any", plenty...)
-					return w.failed(errkind.Busy) > 0
+					return w.failed(stint.KindBusy) > 0
 				})
 				server.CLI(t, "SCRIPT", "KILL")
 				foreign.Wait()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -74,7 +73,7 @@ func TestF19(t *testing.T) {
 			proxy.SetLatency(0, 0)
 			proxy.SetBandwidth(0)
 		}
-		if n := w.failed(errkind.Reply); n > 0 {
+		if n := w.failed(stint.KindReply); n > 0 {
 			t.Errorf("%d replies were misread", n)
 		}
 		r.saw("no reply misread")

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/resilience"
@@ -35,22 +34,22 @@ func (u unready) hold(r *report, s *stack, w *watcher, plain stint.Store) {
 	r.Helper()
 	// Each connection may have been lost, which its first call finds out.
 	drive(r.Context(), plain, load{Subject: u.subject, Limits: plenty, Calls: 20})
-	known, before := w.failed(errkind.Busy), attempts(r, u.servers)
+	known, before := w.failed(stint.KindBusy), attempts(r, u.servers)
 	const calls = 50
 	o := drive(r.Context(), plain, load{Subject: u.subject, Limits: plenty, Calls: calls})
 	tried := attempts(r, u.servers) - before
-	if o.Failed[errkind.Busy] != calls {
+	if o.Failed[stint.KindBusy] != calls {
 		r.Errorf("%s: errors %v of the store alone, want %d times busy", u.name, o.Failed, calls)
 	}
 	if tried < calls || tried > 2*calls {
 		r.Errorf("%s: %d attempts for %d calls, want at most 2 each", u.name, tried, calls)
 	}
 	o = driveUntil(r.Context(), s, load{Subject: u.subject, Limits: plenty, Callers: 20, Pause: 5 * time.Millisecond,
-		For: pick(time.Second, 600*time.Millisecond)}, func() bool { return w.failed(errkind.Busy) > known })
+		For: pick(time.Second, 600*time.Millisecond)}, func() bool { return w.failed(stint.KindBusy) > known })
 	if o.Degraded != o.decisions() || o.Denied > 0 || o.failures() > 0 {
 		r.Errorf("%s: %d of %d decisions are degraded, %d denied, errors %v", u.name, o.Degraded, o.decisions(), o.Denied, o.Failed)
 	}
-	if w.failed(errkind.Busy) == known {
+	if w.failed(stint.KindBusy) == known {
 		r.Errorf("%s: nobody was told that Redis is busy", u.name)
 	}
 	r.saw("%s: %.2f attempts per call, %d decisions without Redis", u.name, float64(tried)/calls, o.decisions())

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"strings"
 
 	"google.golang.org/grpc"
 
@@ -34,47 +32,36 @@ type KeyFunc func(context.Context) string
 // call the interceptors from one of your own.
 //
 // The options are one or more limits, other options of package stint such as [stint.WithBans], and
-// options of this package that are a [stint.ByOption]. Without [WithStore] the calls are counted in
+// options of this package that are a [ByOption]. Without [WithStore] the calls are counted in
 // the memory of this process, and each call of By has separate counts, in 64 MiB at most. Calls
 // that cannot be decided are logged to slog.Default(), at most five per second.
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
-func By(key KeyFunc, options ...stint.ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+func By(key KeyFunc, options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	unary, stream, err := NewBy(key, options...)
-	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
-		panic("grpclimit: By: " + strings.ReplaceAll(invalid.Err.Error(), "\n", "; "))
-	} else if err != nil {
-		panic("grpclimit: By: " + err.Error())
-	}
+	bykey.Must("grpclimit: By", err)
 	return unary, stream
 }
 
 // NewBy is like [By] for programs whose keys, limits or store come from a configuration: it returns
 // all mistakes in one [*stint.InvalidError] instead of panicking.
-func NewBy(key KeyFunc, options ...stint.ByOption) (
+func NewBy(key KeyFunc, options ...ByOption) (
 	grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor, error) {
-	b := &by{keyed: &keyed{key: key}, Config: bykey.Config{Logger: slog.Default()}}
+	b := &by{keyed: &keyed{key: key}}
 	if key == nil {
-		b.errs = append(b.errs, errors.New("the key is nil; want one such as ClientIP()"))
+		b.Errs = append(b.Errs, errors.New("the key is nil; want one such as ClientIP()"))
 	}
-	var limits []stint.Option
-	for _, o := range options {
-		switch o := o.(type) {
-		case byOption:
-			o.set(b)
-		case stint.Option:
-			limits = append(limits, o)
-		case nil:
-			limits = append(limits, nil) // stint.New reports it
-		default:
-			b.errs = append(b.errs, fmt.Errorf("unknown option %T; want those of packages stint and grpclimit", o))
+	b.Add("grpclimit", options, func(o stint.ByOption) bool {
+		own, ok := o.(byOption)
+		if ok {
+			own.set(b)
 		}
-	}
-	b.Parts = []bykey.Part{{Name: b.name, Options: limits, Varies: b.limits != nil}}
+		return ok
+	})
+	b.Parts = []bykey.Part{b.Part}
 	var err error
-	b.Limits, err = bykey.New(b.Config)
-	if err := errors.Join(append(b.errs, err)...); err != nil {
-		return nil, nil, &stint.InvalidError{Err: err}
+	if b.Limits, err = bykey.New(b.Config); err != nil {
+		return nil, nil, err
 	}
 	s := &server{guard: b.keyed, random: rand.Float64}
 	return s.unary(), s.stream(), nil
@@ -86,7 +73,7 @@ func NewBy(key KeyFunc, options ...stint.ByOption) (
 //
 // Behind a proxy or a load balancer all calls come from the proxy's address: use By, and ClientIP
 // with the addresses of the proxies to trust.
-func ByIP(options ...stint.ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
+func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 	return By(ClientIP(), options...)
 }
 
@@ -97,14 +84,12 @@ func ByIP(options ...stint.ByOption) (grpc.UnaryServerInterceptor, grpc.StreamSe
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
 	key, err := NewClientIP(trusted...)
-	if err != nil {
-		panic("grpclimit: ClientIP: " + strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
+	bykey.Must("grpclimit: ClientIP", err)
 	return key
 }
 
-// NewClientIP is like [ClientIP] for proxies that come from a configuration: the error lists every
-// invalid entry.
+// NewClientIP is like [ClientIP] for proxies that come from a configuration: it returns all invalid
+// entries in one [*stint.InvalidError] instead of panicking.
 func NewClientIP(trusted ...string) (KeyFunc, error) {
 	key, err := clientip.Key(trusted)
 	if err != nil {
@@ -113,21 +98,24 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 	return func(ctx context.Context) string { return key(peerOf(ctx), fields{ctx}) }, nil
 }
 
+// ByOption configures [By] and [ByIP]. Limits and all other options of package stint are ByOptions.
+type ByOption = stint.ByOption
+
 // WithStore sets the store in which [By] counts, such as one opened by package stores. In one
 // store, calls with equal keys are counted together, across processes and with requests of
 // httplimit.By, if they have the same name ([WithName]), or no name and the same limits. To keep
 // counts when the limits change, give them a name.
-func WithStore(store stint.Store) stint.ByOption {
+func WithStore(store stint.Store) ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }
 
 // WithName names the limits of [By]: letters, digits and "_-.". In a shared store ([WithStore]) the
 // name is also the scope in which calls are counted.
-func WithName(name string) stint.ByOption {
+func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
-		b.name = name
+		b.Name = name
 		if !words.IsName(name) {
-			b.errs = append(b.errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
+			b.Errs = append(b.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
 		}
 	}}
 }
@@ -137,22 +125,22 @@ func WithName(name string) stint.ByOption {
 // limited. In a shared store, the limits need a name ([WithName]). The function is called for every
 // call, with the context from the interceptors before. Invalid limits are a mistake: the call ends
 // with Internal.
-func WithLimits(limits func(ctx context.Context) []stint.Limit) stint.ByOption {
+func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
-		b.limits = limits
+		b.limits, b.Varies = limits, limits != nil
 		if limits == nil {
-			b.errs = append(b.errs, errors.New("WithLimits: the function is nil"))
+			b.Errs = append(b.Errs, errors.New("WithLimits: the function is nil"))
 		}
 	}}
 }
 
 // WithCost sets how many units of every limit a call costs under [By]; the default is one. A cost
 // of 0 charges nothing; a negative cost is a mistake, and the call ends with Internal.
-func WithCost(cost func(ctx context.Context) int64) stint.ByOption {
+func WithCost(cost func(ctx context.Context) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.cost = cost
 		if cost == nil {
-			b.errs = append(b.errs, errors.New("WithCost: the function is nil"))
+			b.Errs = append(b.Errs, errors.New("WithCost: the function is nil"))
 		}
 	}}
 }
@@ -161,8 +149,7 @@ func WithCost(cost func(ctx context.Context) int64) stint.ByOption {
 type by struct {
 	*keyed
 	bykey.Config
-	name string
-	errs []error // mistakes in the options
+	bykey.Part
 }
 
 // byOption is an option of [By]. The embedded interface is nil: it only makes the type a

@@ -2,6 +2,7 @@ package grpclimit_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -144,7 +145,8 @@ func TestByMistakes(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := grpclimit.NewClientIP("10.0.0.0/8", "proxy"); err == nil || !strings.Contains(err.Error(), `"proxy"`) {
+	_, err = grpclimit.NewClientIP("10.0.0.0/8", "proxy")
+	if _, ok := errors.AsType[*stint.InvalidError](err); !ok || !strings.Contains(err.Error(), `"proxy"`) {
 		t.Errorf("got %v, want the entry that is invalid", err)
 	}
 }

@@ -20,6 +20,9 @@ func newClient(api *outbound.Client, options []ClientOption) *client {
 	}
 	c := &client{api: api}
 	for _, o := range options {
+		if o == nil {
+			panic("grpclimit: an option is nil; want one of package grpclimit")
+		}
 		o.applyToClient(c)
 	}
 	return c
@@ -53,7 +56,7 @@ func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 
 // StreamClientInterceptor returns an interceptor like [UnaryClientInterceptor] for streams. They
 // wait when they are opened or, with [PerMessage], each time they send. A message that gets no turn
-// ends its stream.
+// ends its stream. It panics if api or an option is nil.
 func StreamClientInterceptor(api *outbound.Client, options ...ClientOption) grpc.StreamClientInterceptor {
 	c := newClient(api, options)
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,

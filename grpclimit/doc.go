@@ -11,6 +11,10 @@
 //	...
 //	unary, stream := grpclimit.By(userOf, stint.PerMinute(100), grpclimit.WithStore(store))
 //
+// [By], [ByIP], [ClientIP] and the functions that return a single interceptor panic if an argument
+// is invalid. [NewBy] and [NewClientIP] are for arguments that come from a configuration: they
+// return all mistakes in one [*stint.InvalidError].
+//
 // # Servers
 //
 // [By] applies the same limits to all calls. For rules by tier and method, let a guard decide:

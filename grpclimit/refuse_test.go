@@ -280,11 +280,25 @@ tiers:
 	}
 }
 
-func TestNilGuard(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("an interceptor was made without a guard")
-		}
-	}()
-	grpclimit.StreamServerInterceptor(nil)
+// Mistakes in the program show when it starts.
+func TestWrongUse(t *testing.T) {
+	store := newStore(t)
+	guard := newGuard(t, "tiers: [{name: all, identity: ip, limits: 1/1h}]", store)
+	for want, use := range map[string]func(){
+		"grpclimit: the guard is nil; want": func() { grpclimit.StreamServerInterceptor(nil) },
+		"grpclimit: an option is nil; want": func() { grpclimit.UnaryServerInterceptor(guard, nil) },
+		"grpclimit: the API is nil; want":   func() { grpclimit.UnaryClientInterceptor(nil) },
+		"grpclimit: an option is nil; want one": func() {
+			grpclimit.StreamClientInterceptor(newAPI(t, store, stint.PerHour(1)), nil)
+		},
+	} {
+		func() {
+			defer func() {
+				if got, _ := recover().(string); !strings.HasPrefix(got, want) {
+					t.Errorf("got panic %q, want %q", got, want)
+				}
+			}()
+			use()
+		}()
+	}
 }

@@ -29,13 +29,16 @@ func newServer(guard *policy.Guard, options []ServerOption) *server {
 	}
 	s := &server{guard: guard, random: rand.Float64}
 	for _, o := range options {
+		if o == nil {
+			panic("grpclimit: an option is nil; want one of package grpclimit")
+		}
 		o.applyToServer(s)
 	}
 	return s
 }
 
 // UnaryServerInterceptor returns an interceptor in which a guard judges every unary call. It panics
-// if guard is nil.
+// if guard or an option is nil.
 //
 // If a policy settles by a response header, the handler sets the cost in metadata of that name,
 // with [grpc.SetHeader] or [grpc.SetTrailer]; the last value counts, and it is removed from the
@@ -86,7 +89,7 @@ func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle
 }
 
 // StreamServerInterceptor returns an interceptor in which a guard judges every stream when it is
-// opened or, with [PerMessage], each of its messages. It panics if guard is nil.
+// opened or, with [PerMessage], each of its messages. It panics if guard or an option is nil.
 //
 // A place under a concurrency limit is held until the handler returns. Costs are settled as in
 // [UnaryServerInterceptor]; [grpc.SetSendCompressor] does not work on streams with [PerMessage]

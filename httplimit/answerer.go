@@ -12,12 +12,9 @@ import (
 // be decided. It reports whether it answered the request: if not, the request may go ahead.
 //
 // A verdict need not come from a guard, but without a Set its limits are not reported. The function
-// is safe for concurrent use.
+// is safe for concurrent use. NewAnswer panics if an option is invalid.
 func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
-	f := newResponder()
-	for _, o := range options {
-		o.applyToAnswer(f)
-	}
+	f := configured("NewAnswer", options, AnswerOption.applyToAnswer)
 	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 		x := f.begin(nil)
 		own := x.v

@@ -25,6 +25,10 @@
 //
 // [NewTransport] is for calls to third-party APIs.
 //
+// [By], [New], [NewAnswer], [NewTransport] and the functions that return a [KeyFunc] panic if an
+// argument is invalid. [NewBy] and [NewClientIP] are for arguments that come from a configuration:
+// they return all mistakes in one [*stint.InvalidError].
+//
 // # Routers
 //
 // With limit := httplimit.ByIP(stint.PerMinute(100)), or any other middleware of this package:

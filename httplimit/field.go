@@ -28,10 +28,10 @@ const maxField = 64 << 10
 // Values that only the application considers equal have different keys, such as other forms of
 // Unicode, or dots in the address of a mailbox: for these, write a KeyFunc.
 //
-// The server's ReadTimeout bounds how long a body may take to arrive. If name is empty, FormField
-// returns nil, which [By] rejects.
+// The server's ReadTimeout bounds how long a body may take to arrive. FormField panics if name is
+// empty.
 func FormField(name string) KeyFunc {
-	return field(name, func(r *http.Request, body []byte) (found []string) {
+	return field("FormField", name, func(r *http.Request, body []byte) (found []string) {
 		switch r.Method {
 		case http.MethodPost, http.MethodPut, http.MethodPatch:
 		default: // net/http takes the field from the query
@@ -60,7 +60,7 @@ func FormField(name string) KeyFunc {
 // Content-Type and method. The value must be a string or a whole number. Like encoding/json, it
 // ignores case in names. It does not read the query.
 func JSONField(name string) KeyFunc {
-	return field(name, func(_ *http.Request, body []byte) (found []string) {
+	return field("JSONField", name, func(_ *http.Request, body []byte) (found []string) {
 		in := json.NewDecoder(bytes.NewReader(body))
 		in.UseNumber()
 		if open, err := in.Token(); err != nil || open != json.Delim('{') {
@@ -99,9 +99,9 @@ func JSONField(name string) KeyFunc {
 }
 
 // field makes a key from the value that find finds in a body, if it finds exactly one.
-func field(name string, find func(r *http.Request, body []byte) []string) KeyFunc {
+func field(constructor, name string, find func(r *http.Request, body []byte) []string) KeyFunc {
 	if name == "" {
-		return nil
+		panic("httplimit: " + constructor + ": the name is empty; want that of a field, such as email")
 	}
 	kind := strings.ToLower(name) + ":"
 	return func(r *http.Request) string {

@@ -1,12 +1,8 @@
 package httplimit
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/bykey"
@@ -31,19 +27,15 @@ import (
 // middleware share its counts.
 //
 // By panics if an argument is invalid, and lists every mistake. [NewBy] returns an error instead.
-func By(key KeyFunc, options ...stint.ByOption) func(http.Handler) http.Handler {
+func By(key KeyFunc, options ...ByOption) func(http.Handler) http.Handler {
 	limit, err := NewBy(key, options...)
-	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
-		panic("httplimit: By: " + strings.ReplaceAll(invalid.Err.Error(), "\n", "; "))
-	} else if err != nil {
-		panic("httplimit: By: " + err.Error())
-	}
+	bykey.Must("httplimit: By", err)
 	return limit
 }
 
 // NewBy is like [By] for programs whose keys, limits or store come from a configuration: it returns
 // all mistakes in one [*stint.InvalidError] instead of panicking.
-func NewBy(key KeyFunc, options ...stint.ByOption) (func(http.Handler) http.Handler, error) {
+func NewBy(key KeyFunc, options ...ByOption) (func(http.Handler) http.Handler, error) {
 	l, err := newLimit(key, options)
 	if err != nil {
 		return nil, err
@@ -62,7 +54,7 @@ func NewBy(key KeyFunc, options ...stint.ByOption) (func(http.Handler) http.Hand
 //
 // Behind a proxy or a load balancer all requests come from the proxy's address: use By, and
 // ClientIP with the addresses of the proxies to trust.
-func ByIP(options ...stint.ByOption) func(http.Handler) http.Handler {
+func ByIP(options ...ByOption) func(http.Handler) http.Handler {
 	return By(ClientIP(), options...)
 }
 
@@ -75,51 +67,41 @@ type limit struct {
 
 // count is one of the counts of a request: from [By] or from an [AndBy].
 type count struct {
-	name    string
-	key     KeyFunc
-	options []stint.Option
-	limits  func(*http.Request) []stint.Limit // nil: the limits in options
-	cost    func(*http.Request) int64         // nil: 1
-	texts   ruleTexts
-	errs    []error // mistakes in the options
+	bykey.Part
+	key    KeyFunc
+	limits func(*http.Request) []stint.Limit // nil: the limits in Options
+	cost   func(*http.Request) int64         // nil: 1
+	texts  ruleTexts
 }
 
-// newLimit returns the state of a middleware, or an error that joins every mistake.
+func newCount(name string, key KeyFunc) *count {
+	c := &count{Part: bykey.Part{Name: name}, key: key}
+	if key == nil {
+		c.Errs = append(c.Errs, errors.New("the key is nil; "+
+			"want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together"))
+	}
+	return c
+}
+
+// newLimit returns the state of a middleware, or every mistake in one [*stint.InvalidError].
 func newLimit(key KeyFunc, options []stint.ByOption) (*limit, error) {
-	b := &by{count: &count{key: key}, responder: newResponder()}
-	for _, o := range options {
-		switch o := o.(type) {
-		case interface{ applyToBy(*by) }:
-			o.applyToBy(b)
-		case stint.Option:
-			b.options = append(b.options, o)
-		case nil:
-			b.options = append(b.options, nil) // stint.New reports it
-		default:
-			b.errs = append(b.errs, fmt.Errorf("unknown option %T; want those of packages stint and httplimit", o))
-		}
-	}
+	b := &by{count: newCount("", key), responder: newResponder()}
+	b.Add("httplimit", options, b.apply)
+	b.Errs = append(b.Errs, b.responder.errs...)
 	l := &limit{responder: b.responder, counts: append([]*count{b.count}, b.also...)}
-	var parts []bykey.Part
 	for _, c := range l.counts {
-		if c.key == nil {
-			b.errs = append(b.errs, errors.New("the key is nil; "+
-				"want one such as ClientIP() or Header(\"X-API-Key\"), or Everyone() to count all requests together"))
-		}
-		parts = append(parts, bykey.Part{Name: c.name, Options: c.options, Varies: c.limits != nil})
+		b.Parts = append(b.Parts, c.Part)
 	}
-	limits, err := bykey.New(bykey.Config{Store: b.store, Stored: b.stored,
-		Logger: cmp.Or(b.logger, slog.Default()), Parts: parts})
-	if err := errors.Join(append(b.errs, err)...); err != nil {
-		return nil, &stint.InvalidError{Err: err}
+	var err error
+	if l.Limits, err = bykey.New(b.Config); err != nil {
+		return nil, err
 	}
 	if l.headers == nil {
 		l.headers = new(policy.Headers)
 	}
-	l.Limits = limits
 	taken := names{}
 	for i := range l.counts {
-		rule := &limits.Rules[i]
+		rule := &l.Rules[i]
 		l.counts[i].texts.own = newRuleText(rule, rule.Limits, taken.nameIn(rule))
 	}
 	return l, nil

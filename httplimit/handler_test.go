@@ -20,6 +20,7 @@ import (
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -317,10 +318,17 @@ func TestWrongUse(t *testing.T) {
 			func() { httplimit.By(all, limit, httplimit.WithStore((*memorystore.Store)(nil))) }},
 		{"httplimit: By: unknown option grpclimit.byOption; want those of packages stint and httplimit",
 			func() { httplimit.By(all, limit, grpclimit.WithStore(memory(t))) }},
-		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.FirstOf(), limit) }},
-		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.FirstOf(all, nil), limit) }},
-		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.Header(""), limit) }},
-		{"httplimit: By: the key is nil", func() { httplimit.By(httplimit.FormField(""), limit) }},
+		{"httplimit: FirstOf: there are no keys; want at least one, such as ClientIP()", func() { httplimit.FirstOf() }},
+		{"httplimit: FirstOf: key 2 is nil; want one such as ClientIP()", func() { httplimit.FirstOf(all, nil) }},
+		{`httplimit: Header: "" is not the name of a header; want`, func() { httplimit.Header("") }},
+		{`httplimit: Header: "X API-Key" is not the name of a header; want`, func() { httplimit.Header("X API-Key") }},
+		{"httplimit: FormField: the name is empty; want", func() { httplimit.FormField("") }},
+		{"httplimit: JSONField: the name is empty; want", func() { httplimit.JSONField("") }},
+		{"httplimit: New: an option is nil; want one of package httplimit; WithHeaders: a jitter of 50; want a share from 0 to 1",
+			func() { httplimit.New(guard, nil, httplimit.WithHeaders(policy.Headers{Jitter: new(50.0)})) }},
+		{"httplimit: NewAnswer: an option is nil", func() { httplimit.NewAnswer(nil) }},
+		{"httplimit: By: WithHeaders: a jitter of -1; want a share from 0 to 1",
+			func() { httplimit.ByIP(limit, httplimit.WithHeaders(policy.Headers{Jitter: new(-1.0)})) }},
 		{`httplimit: By: WithName("a b"): want letters`, func() { httplimit.ByIP(limit, httplimit.WithName("a b")) }},
 		{`httplimit: By: WithName(""): want letters`, func() { httplimit.ByIP(limit, httplimit.WithName("")) }},
 		{"httplimit: By: WithLimits: the function is nil; WithCost: the function is nil",

@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/stint-limiter/stint/internal/bykey"
 	"github.com/stint-limiter/stint/internal/clientip"
+	"github.com/stint-limiter/stint/internal/words"
 )
 
 // KeyFunc returns the key of a request: requests with equal keys are counted together. By
@@ -36,14 +38,12 @@ var ErrNoKey = errors.New("httplimit: the request has no key to count it by; giv
 // ClientIP panics if an entry is none of these. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
 	key, err := NewClientIP(trusted...)
-	if err != nil {
-		panic("httplimit: ClientIP: " + strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
+	bykey.Must("httplimit: ClientIP", err)
 	return key
 }
 
-// NewClientIP is like [ClientIP] for proxies that come from a configuration: the error lists every
-// invalid entry.
+// NewClientIP is like [ClientIP] for proxies that come from a configuration: it returns all invalid
+// entries in one [*stint.InvalidError] instead of panicking.
 func NewClientIP(trusted ...string) (KeyFunc, error) {
 	key, err := clientip.Key(trusted)
 	if err != nil {
@@ -53,14 +53,14 @@ func NewClientIP(trusted ...string) (KeyFunc, error) {
 }
 
 // Header distinguishes clients by a request header, such as an API key. The key contains a hash of
-// the header's value, which may be a secret. A request without the header has no key. If name is
-// empty, Header returns nil, which [By] rejects.
+// the header's value, which may be a secret. A request without the header has no key. Header panics
+// if name cannot be the name of a header.
 //
 // Clients can send any header. Use Header only where a proxy or middleware in front has verified
 // it, or together with a limit by [ClientIP].
 func Header(name string) KeyFunc {
-	if name == "" {
-		return nil
+	if !words.IsToken(name) {
+		panic(fmt.Sprintf("httplimit: Header: %q is not the name of a header; want one such as X-API-Key", name))
 	}
 	canonical := http.CanonicalHeaderKey(name)
 	kind := strings.ToLower(name) + ":"
@@ -83,10 +83,13 @@ func hashed(value string) string {
 //
 //	FirstOf(Header("X-API-Key"), ClientIP())
 //
-// FirstOf returns nil, which [By] rejects, if keys is empty or one of them is nil.
+// FirstOf panics if there are no keys or one of them is nil.
 func FirstOf(keys ...KeyFunc) KeyFunc {
-	if len(keys) == 0 || slices.ContainsFunc(keys, func(k KeyFunc) bool { return k == nil }) {
-		return nil
+	if len(keys) == 0 {
+		panic("httplimit: FirstOf: there are no keys; want at least one, such as ClientIP()")
+	}
+	if i := slices.IndexFunc(keys, func(k KeyFunc) bool { return k == nil }); i >= 0 {
+		panic(fmt.Sprintf("httplimit: FirstOf: key %d is nil; want one such as ClientIP()", i+1))
 	}
 	return func(r *http.Request) string {
 		for _, key := range keys {

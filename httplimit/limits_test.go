@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -236,27 +237,66 @@ func TestFieldBroken(t *testing.T) {
 	}
 }
 
-// TestPartMistakes: wrong options are refused at start, with what would be right.
+// TestPartMistakes: wrong options are refused at start, each with what would be right and once.
 func TestPartMistakes(t *testing.T) {
+	const (
+		noKey    = `the key is nil; want one such as ClientIP() or Header("X-API-Key"), or Everyone() to count all requests together`
+		noLimit  = "no limit; want one such as stint.PerMinute(100)"
+		noName   = "want a name of letters, digits and _-."
+		noOption = "an option is nil; want a limit such as stint.PerMinute(100), or another option"
+		notAnd   = "want limits, WithLimits and WithCost; give By the other options"
+		second   = "two counts have this name; want one for each"
+	)
+	ip, limit := httplimit.ClientIP(), stint.PerMinute(1)
 	some := func(*http.Request) []stint.Limit { return nil }
-	store := httplimit.WithStore(memory(t))
-	for want, options := range map[string][]stint.ByOption{
-		"want WithName":     {httplimit.WithLimits(some), store},
-		"want a name of":    {stint.PerMinute(1), httplimit.AndBy("", httplimit.ClientIP(), stint.PerMinute(1))},
-		"the key is nil":    {stint.PerMinute(1), httplimit.AndBy("account", nil, stint.PerMinute(1))},
-		"account: no limit": {stint.PerMinute(1), httplimit.AndBy("account", httplimit.ClientIP())},
-		"want limits, WithLimits and WithCost; give By the other options": {stint.PerMinute(1),
-			httplimit.AndBy("account", httplimit.ClientIP(), stint.PerMinute(1), store)},
-		"a: two counts have this name": {stint.PerMinute(1),
-			httplimit.AndBy("a", httplimit.ClientIP(), stint.PerMinute(1)),
-			httplimit.AndBy("a", httplimit.ClientIP(), stint.PerHour(1))},
-		`AndBy("a"): want limits`: {stint.PerMinute(1), httplimit.AndBy("a", httplimit.ClientIP(), stint.PerMinute(1),
-			stint.WithBans(stint.BanPolicy{}))},
+	store, noStore := httplimit.WithStore(memory(t)), httplimit.WithStore(nil)
+	for _, c := range []struct {
+		key     httplimit.KeyFunc
+		options []stint.ByOption
+		want    []string
+	}{
+		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, &limit)}, nil},
+		{ip, []stint.ByOption{httplimit.WithLimits(some), store},
+			[]string{"requests have limits of their own, and a shared store counts them under a name; want WithName"}},
+		{ip, []stint.ByOption{limit, httplimit.AndBy("", ip, limit), httplimit.AndBy("b c", ip, limit),
+			httplimit.AndBy("b c", ip, limit)},
+			[]string{`AndBy(""): ` + noName, `AndBy("b c"): ` + noName, `AndBy("b c"): ` + noName}},
+		{ip, []stint.ByOption{limit, store, httplimit.AndBy("", ip, httplimit.WithLimits(some))},
+			[]string{`AndBy(""): ` + noName}},
+		{nil, []stint.ByOption{limit, httplimit.AndBy("a", nil, limit)}, []string{noKey, `AndBy("a"): ` + noKey}},
+		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip)}, []string{`AndBy("a"): ` + noLimit}},
+		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, nil)}, []string{`AndBy("a"): ` + noOption}},
+		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, (*stint.Limit)(nil))}, []string{`AndBy("a"): ` + noOption}},
+		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, limit, store, stint.WithBans(stint.BanPolicy{}))},
+			[]string{`AndBy("a"): ` + notAnd, `AndBy("a"): ` + notAnd}},
+		{ip, []stint.ByOption{limit, httplimit.AndBy("a", ip, limit), httplimit.AndBy("a", ip, limit)},
+			[]string{`AndBy("a"): ` + second}},
+		{ip, []stint.ByOption{limit, noStore, httplimit.AndBy("a", ip, stint.PerMinute(-1), stint.PerHour(-1))},
+			[]string{"the store is nil; want one such as stores.Open returns",
+				`AndBy("a"): Limits[0] (-1/1m): a maximum of -1; want 0 to 9007199254740992`,
+				`AndBy("a"): Limits[1] (-1/1h): a maximum of -1; want 0 to 9007199254740992`}},
+		{ip, []stint.ByOption{limit, struct{ stint.Option }{}}, []string{noOption}},
+		{ip, []stint.ByOption{limit, struct{ httplimit.Option }{}},
+			[]string{"unknown option struct { httplimit.Option }; want those of packages stint and httplimit"}},
 	} {
-		_, err := httplimit.NewBy(httplimit.ClientIP(), options...)
-		if _, ok := errors.AsType[*stint.InvalidError](err); !ok || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+		_, err := httplimit.NewBy(c.key, c.options...)
+		var got []string
+		if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+			got = strings.Split(invalid.Err.Error(), "\n")
 		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+}
+
+// TestNewClientIP: every invalid entry is reported, as by NewBy.
+func TestNewClientIP(t *testing.T) {
+	_, err := httplimit.NewClientIP("proxy", "10.0.0.0/8", "10.0.0.1/8")
+	invalid, ok := errors.AsType[*stint.InvalidError](err)
+	if !ok || !strings.Contains(err.Error(), `stint: invalid: entry 1 is "proxy"; want`) ||
+		!strings.Contains(invalid.Err.Error(), "entry 3 is 10.0.0.1/8") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -14,15 +14,12 @@ import (
 // It works with any router whose middleware is a func(http.Handler) http.Handler. Put it after
 // authentication if tiers depend on that ([WithClaims]), and before expensive work.
 //
-// New panics if the guard is nil.
+// New panics if the guard or an option is invalid.
 func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Handler {
 	if guard == nil {
 		panic("httplimit: New: the guard is nil; make one with policy.NewGuard")
 	}
-	f := newResponder()
-	for _, o := range options {
-		o.applyToGuard(f)
-	}
+	f := configured("New", options, GuardOption.applyToGuard)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("httplimit: New: the handler is nil; want the one to protect")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/bykey"
 	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -18,8 +19,11 @@ import (
 // GuardOption configures [New]. [WithClaims] is only for New; every [Option] is also a GuardOption.
 type GuardOption interface{ applyToGuard(*responder) }
 
-// Option configures [New], [By] and [ByIP]. Options that return a [stint.ByOption] are only for By
-// and ByIP.
+// ByOption configures [By] and [ByIP]. Limits, all other options of package stint and every [Option]
+// are ByOptions.
+type ByOption = stint.ByOption
+
+// Option configures [New], [By] and [ByIP].
 type Option interface {
 	GuardOption
 	stint.ByOption
@@ -42,7 +46,6 @@ type option struct {
 }
 
 func (o option) applyToGuard(f *responder) { o.set(f) }
-func (o option) applyToBy(b *by)           { o.set(b.responder) }
 
 type answerOption struct{ option }
 
@@ -56,14 +59,10 @@ type byOption struct {
 	set func(*by)
 }
 
-func (o byOption) applyToBy(b *by) { o.set(b) }
-
 type countOption struct {
 	stint.ByOption
 	set func(*count)
 }
-
-func (o countOption) applyToBy(b *by) { o.set(b.count) }
 
 // responder has the settings and state for answering requests, regardless of what decides on them.
 type responder struct {
@@ -76,20 +75,50 @@ type responder struct {
 	random  func() float64  // in [0, 1)
 	idle    sync.Pool       // holds *exchange
 	texts   atomic.Pointer[setText]
+	errs    []error // mistakes in the options
 }
 
 func newResponder() *responder {
 	return &responder{random: rand.Float64, timeout: defaultSendTimeout}
 }
 
+// configured returns a responder with the options of a constructor, which panics if one is invalid.
+func configured[O any](constructor string, options []O, apply func(O, *responder)) *responder {
+	f := newResponder()
+	for _, o := range options {
+		if any(o) == nil {
+			f.errs = append(f.errs, errors.New("an option is nil; want one of package httplimit"))
+			continue
+		}
+		apply(o, f)
+	}
+	bykey.Must("httplimit: "+constructor, errors.Join(f.errs...))
+	return f
+}
+
 // by holds the options of [By].
 type by struct {
 	*count
 	*responder
-	store  stint.Store
-	stored bool // WithStore was used
-	logger *slog.Logger
-	also   []*count // from [AndBy]
+	bykey.Config
+	also []*count // from [AndBy]
+}
+
+// apply applies an option of this package. It reports false for any other option.
+func (b *by) apply(o stint.ByOption) bool {
+	switch o := o.(type) {
+	case option:
+		o.set(b.responder)
+	case answerOption:
+		o.set(b.responder)
+	case byOption:
+		o.set(b)
+	case countOption:
+		o.set(b.count)
+	default:
+		return false
+	}
+	return true
 }
 
 // WithClaims sets a function that returns the value of a claim about the caller, such as "user" or
@@ -116,7 +145,12 @@ func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) A
 // WithHeaders configures the header fields about limits. By default the configuration does, and for
 // [By] they are the X fields, with Reset since 1970 and a jitter of a fifth for [Everyone].
 func WithHeaders(headers policy.Headers) AnswerOption {
-	return forAnswer(func(f *responder) { f.headers = &headers })
+	return forAnswer(func(f *responder) {
+		f.headers = &headers
+		if j := headers.Jitter; j != nil && !(*j >= 0 && *j <= 1) {
+			f.errs = append(f.errs, fmt.Errorf("WithHeaders: a jitter of %v; want a share from 0 to 1", *j))
+		}
+	})
 }
 
 // WithName names the policy of [By] in headers and answers: letters, digits and "_-.". The default
@@ -124,11 +158,11 @@ func WithHeaders(headers policy.Headers) AnswerOption {
 // counted: middlewares with the same name share the counts of limits with the same window. A count
 // is kept when the number of a limit changes; a new window starts empty. A policy of that name on
 // the same store has the same scope.
-func WithName(name string) stint.ByOption {
+func WithName(name string) ByOption {
 	return byOption{set: func(b *by) {
-		b.name = name
+		b.Name = name
 		if !words.IsName(name) {
-			b.errs = append(b.errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
+			b.Errs = append(b.Errs, fmt.Errorf("WithName(%q): want letters, digits and _-.", name))
 		}
 	}}
 }
@@ -146,11 +180,11 @@ func WithName(name string) stint.ByOption {
 // A customer's usage is kept when the number of a limit changes; a new window starts empty. The
 // function is called for every request, before the decision: keep its data in memory. Invalid
 // limits are a mistake: the request is answered with 500, or by [WithError].
-func WithLimits(limits func(r *http.Request) []stint.Limit) stint.ByOption {
+func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	return countOption{set: func(c *count) {
-		c.limits = limits
+		c.limits, c.Varies = limits, limits != nil
 		if limits == nil {
-			c.errs = append(c.errs, errors.New("WithLimits: the function is nil"))
+			c.Errs = append(c.Errs, errors.New("WithLimits: the function is nil"))
 		}
 	}}
 }
@@ -158,11 +192,11 @@ func WithLimits(limits func(r *http.Request) []stint.Limit) stint.ByOption {
 // WithCost sets how many units of every limit a request costs under [By]; the default is one. A
 // cost of 0 charges nothing; a negative cost is a mistake, which is answered like one of
 // [WithLimits].
-func WithCost(cost func(r *http.Request) int64) stint.ByOption {
+func WithCost(cost func(r *http.Request) int64) ByOption {
 	return countOption{set: func(c *count) {
 		c.cost = cost
 		if cost == nil {
-			c.errs = append(c.errs, errors.New("WithCost: the function is nil"))
+			c.Errs = append(c.Errs, errors.New("WithCost: the function is nil"))
 		}
 	}}
 }
@@ -178,24 +212,25 @@ func WithCost(cost func(r *http.Request) int64) stint.ByOption {
 // The name appears in header fields and answers, and in a shared store it is the scope of the
 // limits, as with [WithName]. The options are limits, [WithLimits] and [WithCost]; all other
 // options must be passed to By.
-func AndBy(name string, key KeyFunc, options ...stint.ByOption) stint.ByOption {
+func AndBy(name string, key KeyFunc, options ...ByOption) ByOption {
 	return byOption{set: func(b *by) {
-		c := &count{name: name, key: key}
+		c := newCount(name, key)
 		if !words.IsName(name) {
-			c.errs = append(c.errs, errors.New("want a name of letters, digits and _-."))
+			c.Errs = append(c.Errs, errors.New("want a name of letters, digits and _-."))
 		}
 		for _, o := range options {
 			switch o := o.(type) {
 			case stint.Limit:
-				c.options = append(c.options, o)
+				c.Options = append(c.Options, o)
+			case *stint.Limit:
+				c.Options = append(c.Options, o)
 			case countOption:
 				o.set(c)
+			case nil:
+				c.Options = append(c.Options, nil) // stint.New reports it
 			default:
-				c.errs = append(c.errs, errors.New("want limits, WithLimits and WithCost; give By the other options"))
+				c.Errs = append(c.Errs, errors.New("want limits, WithLimits and WithCost; give By the other options"))
 			}
-		}
-		for _, err := range c.errs {
-			b.errs = append(b.errs, fmt.Errorf("AndBy(%q): %w", name, err))
 		}
 		b.also = append(b.also, c)
 	}}
@@ -211,15 +246,15 @@ func AndBy(name string, key KeyFunc, options ...stint.ByOption) stint.ByOption {
 // In one store, requests with equal keys are counted together, across processes, if the middlewares
 // have the same name, or no name and the same limits. Give each middleware a name ([WithName]) to
 // count them separately, and to keep counts when the limits change.
-func WithStore(store stint.Store) stint.ByOption {
-	return byOption{set: func(b *by) { b.store, b.stored = store, true }}
+func WithStore(store stint.Store) ByOption {
+	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }
 
 // WithLogger sets the logger for requests that [By] cannot decide, at most five per second. The
 // default, also if it is nil, is slog.Default(). To log denials and admissions, give the limiter a
 // logger: [stint.WithLogger].
-func WithLogger(logger *slog.Logger) stint.ByOption {
-	return byOption{set: func(b *by) { b.logger = logger }}
+func WithLogger(logger *slog.Logger) ByOption {
+	return byOption{set: func(b *by) { b.Logger = logger }}
 }
 
 // defaultSendTimeout is half of nginx's default.

@@ -268,7 +268,7 @@ func (r *readings) redis() RedisInfo {
 // memoryShare returns at least 1 for a Redis that rejects writes because its memory is full,
 // whatever share it reports.
 func (r *readings) memoryShare() float64 {
-	if r.store.Outage != nil && r.store.Outage.Fault == string(errkind.Full) {
+	if r.store.Outage != nil && r.store.Outage.Fault == errkind.Full {
 		return max(1, r.redis().MemoryShare)
 	}
 	return r.redis().MemoryShare

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/race"
 )
@@ -114,12 +113,12 @@ func down(w *watchman) {
 }
 
 // fault is down, for a reason.
-func fault(kind stint.StoreErrorKind) func(*watchman) {
+func fault(name string) func(*watchman) {
 	return func(w *watchman) {
 		down(w)
-		f := errkind.FaultOf(kind)
-		w.tick.Store.Outage = &Outage{Since: *w.tick.Store.DownSince, Fault: string(f.Kind), Is: f.Is, Why: f.Why, Fix: f.Fix,
-			Error: "stint: take: " + string(kind)}
+		f := errkind.FaultOf(name)
+		w.tick.Store.Outage = &Outage{Since: *w.tick.Store.DownSince, Fault: f.Name, Is: f.Is, Why: f.Why, Fix: f.Fix,
+			Error: "stint: take: " + name}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -86,7 +85,7 @@ func (f failing) TakeBatch(_ context.Context, batch []*driver.Call) {
 }
 
 func timeout() error {
-	return &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: errors.New("no answer")}
+	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}
 }
 
 // keeper is an observer that keeps copies of verdicts, which only a test may.

@@ -108,7 +108,7 @@ func (w *storeWatch) called(err error, now time.Time) {
 // up, if a slot is being moved, or if the call was not made.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
-	return errors.As(err, &failure) && failure.Kind != errkind.Refused && failure.Kind != errkind.Migrating &&
+	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating &&
 		!errors.Is(err, context.Canceled)
 }
 
@@ -148,7 +148,7 @@ func (w *storeWatch) breaker(state string, now time.Time) {
 
 // isDown reports whether the store, or a part of it, does not work. The caller holds the lock.
 func (w *storeWatch) isDown(now time.Time) bool {
-	late := errkind.Of(w.failure) == errkind.Timeout && w.trusted() && now.Sub(w.since) < grace
+	late := errkind.Of(w.failure) == stint.KindTimeout && w.trusted() && now.Sub(w.since) < grace
 	return !w.since.IsZero() && !late || !w.lostSince.IsZero()
 }
 
@@ -180,7 +180,7 @@ func (w *storeWatch) follow(now time.Time) {
 	if w.outage != nil {
 		since = w.outage.Since
 	}
-	w.outage = &Outage{Since: since, Fault: string(fault.Kind), Is: fault.Is, Why: fault.Why, Fix: fault.Fix,
+	w.outage = &Outage{Since: since, Fault: fault.Name, Is: fault.Is, Why: fault.Why, Fix: fault.Fix,
 		Error: w.lastError}
 	if cause != nil {
 		w.outage.Error = label.Line(cause.Error())

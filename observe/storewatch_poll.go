@@ -85,8 +85,8 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 	case !unanswered(err):
 		w.lastError, w.errorAt = label.Line(err.Error()), now
 	case idle:
-		if errkind.Of(err) == errkind.Other { // the probe timed out
-			err = &stint.StoreError{Op: "info", Kind: errkind.Timeout, Err: err}
+		if errkind.Of(err) == stint.KindOther { // the probe timed out
+			err = &stint.StoreError{Op: "info", Kind: stint.KindTimeout, Err: err}
 		}
 		w.fails(err, now)
 	}
@@ -105,6 +105,6 @@ func (w *storeWatch) nodes(now time.Time) {
 // unanswered reports whether the error of a probe means that the store does not answer.
 func unanswered(err error) bool {
 	kind := errkind.Of(err)
-	return kind == errkind.Timeout || kind == errkind.Unreachable ||
-		kind == errkind.Other && errors.Is(err, context.DeadlineExceeded)
+	return kind == stint.KindTimeout || kind == stint.KindUnreachable ||
+		kind == stint.KindOther && errors.Is(err, context.DeadlineExceeded)
 }

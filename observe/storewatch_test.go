@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 func storeError(kind stint.StoreErrorKind) error {
@@ -20,9 +19,9 @@ func storeError(kind stint.StoreErrorKind) error {
 func TestStoreWatch(t *testing.T) {
 	var (
 		good    = func(w *storeWatch) { w.called(nil, time.Now()) }
-		fails   = func(w *storeWatch) { w.called(storeError(errkind.Timeout), time.Now()) }
-		refused = func(w *storeWatch) { w.called(storeError(errkind.Refused), time.Now()) }
-		moving  = func(w *storeWatch) { w.called(storeError(errkind.Migrating), time.Now()) }
+		fails   = func(w *storeWatch) { w.called(storeError(stint.KindTimeout), time.Now()) }
+		refused = func(w *storeWatch) { w.called(storeError(stint.KindRefused), time.Now()) }
+		moving  = func(w *storeWatch) { w.called(storeError(stint.KindMigrating), time.Now()) }
 		gaveUp  = func(w *storeWatch) { w.called(context.Canceled, time.Now()) }
 		mistake = func(w *storeWatch) { w.called(&stint.InvalidError{Err: errors.New("no")}, time.Now()) }
 		breaker = func(state string) func(*storeWatch) {
@@ -123,7 +122,7 @@ func TestStoreWatchAsks(t *testing.T) {
 		}
 
 		// Nobody calls, and it does not answer.
-		p.set(StoreHealth{Kind: "redis", Instances: 2}, storeError(errkind.Unreachable))
+		p.set(StoreHealth{Kind: "redis", Instances: 2}, storeError(stint.KindUnreachable))
 		time.Sleep(5 * time.Second)
 		if got := w.health(); got.Up || got.Redis == nil || time.Since(got.At) < 5*time.Second || got.At.IsZero() ||
 			len(got.Warnings) != 1 || got.Instances != 2 ||
@@ -137,7 +136,7 @@ func TestStoreWatchAsks(t *testing.T) {
 		}
 
 		// It may not say how it is: that is no outage.
-		p.set(StoreHealth{}, storeError(errkind.Auth))
+		p.set(StoreHealth{}, storeError(stint.KindAuth))
 		time.Sleep(10 * time.Second)
 		if got := w.health(); !got.Up || got.LastError == "" {
 			t.Errorf("not permitted: %+v; want it up, with the error", got)
@@ -147,7 +146,7 @@ func TestStoreWatchAsks(t *testing.T) {
 		// for a while.
 		p.set(StoreHealth{Kind: "redis"}, nil)
 		for range 30 {
-			w.called(storeError(errkind.Full), time.Now())
+			w.called(storeError(stint.KindFull), time.Now())
 			time.Sleep(time.Second)
 			if w.health().Up {
 				t.Fatal("up, although every call fails")
@@ -159,7 +158,7 @@ func TestStoreWatchAsks(t *testing.T) {
 		}
 
 		// Calls succeed, although it does not say how it is.
-		p.set(StoreHealth{}, storeError(errkind.Timeout))
+		p.set(StoreHealth{}, storeError(stint.KindTimeout))
 		for range 30 {
 			w.called(nil, time.Now())
 			time.Sleep(time.Second)
@@ -181,7 +180,7 @@ func TestStoreWatchOfNoStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStoreWatch()
 		w.watch((&pretend{health: StoreHealth{Kind: "redis", Name: "redis://cache"},
-			err: storeError(errkind.Unreachable)}).probe)
+			err: storeError(stint.KindUnreachable)}).probe)
 		synctest.Wait()
 		if got := w.health(); got.Up || got.Name != "redis://cache" {
 			t.Errorf("got %+v, want it down under its name", got)
@@ -221,7 +220,7 @@ func TestStoreWatchTrustsTheBreaker(t *testing.T) {
 				w := newStoreWatch()
 				defer w.close()
 				w.watch((&pretend{health: StoreHealth{Kind: "redis"}}).probe)
-				w.called(storeError(errkind.Unreachable), time.Now())
+				w.called(storeError(stint.KindUnreachable), time.Now())
 				w.breaker("open", time.Now())
 				w.breaker(state, time.Now())
 				time.Sleep(quiet + probeEvery)

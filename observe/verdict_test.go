@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -131,7 +130,7 @@ func TestReasonsOfErrors(t *testing.T) {
 		{context.Canceled, "canceled"},
 		{fmt.Errorf("too late: %w", context.DeadlineExceeded), "canceled"},
 		{&stint.InvalidError{Err: fmt.Errorf("a mistake")}, "invalid"},
-		{&stint.StoreError{Kind: errkind.ReadOnly, Err: context.Canceled}, "read-only"},
+		{&stint.StoreError{Kind: stint.KindReadOnly, Err: context.Canceled}, "read-only"},
 		{&stint.StoreError{Kind: "new"}, "other"},
 		{fmt.Errorf("something"), "other"},
 	} {

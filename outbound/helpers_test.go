@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/outbound"
 )
@@ -81,7 +80,7 @@ func wantDenied(t testing.TB, err error) time.Duration {
 }
 
 // errDown is why a flaky store fails.
-var errDown = &stint.StoreError{Op: "command", Kind: errkind.Unreachable, Err: errors.New("down")}
+var errDown = &stint.StoreError{Op: "command", Kind: stint.KindUnreachable, Err: errors.New("down")}
 
 // flaky is a store whose commands fail while it is down, and which counts them.
 type flaky struct {

@@ -46,6 +46,7 @@ func (c *compiler) compile() {
 	c.set.id = c.requestID("request_id", c.spec.RequestID, c.spec.RequestIDLife, 0)
 	c.bans("bans", c.spec.Bans)
 	c.contact("contact", c.spec.Contact)
+	c.share("headers.retry_after_jitter", c.spec.Headers.Jitter)
 	c.logged("log.admissions", c.spec.LogAdmissions)
 	c.logged("log.rejections", c.spec.LogRejections)
 	if tiers, policies := len(c.spec.Tiers), len(c.spec.Policies); tiers > maxTiers || policies > maxPolicies {

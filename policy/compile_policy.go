@@ -108,7 +108,7 @@ func (c *compiler) skip(key string, from *Policy) {
 		{"refund", from.Refund != nil},
 		{"request_id", from.RequestID != "" || from.RequestIDLife != 0 || from.RequestIDDerive != 0},
 		{"shadow", from.Shadow},
-		{"rollout", from.Rollout != 0},
+		{"rollout", from.Rollout != nil},
 		{"failure", from.Failure != nil},
 		{"contact", from.Contact != ""},
 	} {
@@ -141,7 +141,7 @@ func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 		p.id == nil && p.failure == nil {
 		c.namesRoute(key, p)
 	}
-	if !limited && (from.Shadow || from.Rollout != 0 || len(from.Identity) > 0 || len(from.Per) > 0 ||
+	if !limited && (from.Shadow || from.Rollout != nil || len(from.Identity) > 0 || len(from.Per) > 0 ||
 		from.Contact != "") {
 		c.mistake(key, "has identity, per, shadow, rollout or contact, which are about limits, and no limits")
 	}

@@ -81,20 +81,28 @@ func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 }
 
 // enforce returns how many of enforceAll subjects the limits are enforced for.
-func (c *compiler) enforce(key string, shadow bool, rollout float64) uint32 {
+func (c *compiler) enforce(key string, shadow bool, rollout *float64) uint32 {
 	switch {
-	case rollout < 0 || rollout > 1:
-		c.mistake(key+".rollout", "%v; want a share from 0 to 1", rollout)
+	case !c.share(key+".rollout", rollout):
 		return 0
-	case shadow && rollout != 0:
+	case shadow && rollout != nil && *rollout != 0:
 		c.mistake(key+".rollout", "with shadow: true nothing is enforced for anybody; want one of them")
 		return 0
 	case shadow:
 		return 0
-	case rollout != 0:
-		return uint32(rollout * enforceAll)
+	case rollout != nil:
+		return uint32(*rollout * enforceAll)
 	}
 	return enforceAll
+}
+
+// share reports whether a share is valid. The pointer may be nil.
+func (c *compiler) share(key string, share *float64) bool {
+	if share == nil || *share >= 0 && *share <= 1 {
+		return true
+	}
+	c.mistake(key, "%v; want a share from 0 to 1", *share)
+	return false
 }
 
 // costName is the name of unnamed limits in a budget. It keeps their counts apart from counts of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -258,6 +259,46 @@ policies:
 	}
 }
 
+// TestSharesInGo: 0 is a share like any other, and what is not a share is refused.
+func TestSharesInGo(t *testing.T) {
+	for _, c := range []struct {
+		share    *float64
+		enforced float64
+		want     string // mistakes of the tier, the policy and the headers
+	}{
+		{nil, 1, ""},
+		{new(0.0), 0, ""},
+		{new(0.5), 0.5, ""},
+		{new(1.0), 1, ""},
+		{new(-0.5), 0, "-0.5; want a share from 0 to 1"},
+		{new(50.0), 0, "50; want a share from 0 to 1"},
+		{new(math.NaN()), 0, "NaN; want a share from 0 to 1"},
+	} {
+		set, err := policy.New(policy.Spec{
+			Headers: policy.Headers{Jitter: c.share},
+			Tiers: []policy.Tier{{Name: "all", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(1)),
+				Rollout: c.share}},
+			Policies: []policy.Policy{{Name: "api", Limits: policy.Limits(stint.PerHour(1)), Rollout: c.share}},
+		})
+		if c.want != "" {
+			for _, key := range []string{"tiers[0].rollout", "policies[0].rollout", "headers.retry_after_jitter"} {
+				if err == nil || !strings.Contains(err.Error(), key+": "+c.want) {
+					t.Errorf("%v: got %v, want %s: %s", *c.share, err, key, c.want)
+				}
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range set.Rules() {
+			if r.Enforced != c.enforced {
+				t.Errorf("%s: enforced for %v, want %v", r.Name(), r.Enforced, c.enforced)
+			}
+		}
+	}
+}
+
 // TestEnforceAll: what is in shadow or rolled out to few has consequences for everybody, whether a
 // tier or a policy says so, and nothing is left in shadow.
 func TestEnforceAll(t *testing.T) {
@@ -308,7 +349,7 @@ func TestEnforceAll(t *testing.T) {
 type broken struct{ stint.Store }
 
 func (broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Timeout,
+	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout,
 		Err: errors.New(r.Failure.Mode.String())}
 }
 
@@ -344,7 +385,7 @@ policies:
 	}
 	in := get("/x")
 	var v policy.Verdict
-	if err := guard.Decide(context.Background(), &in, &v); errkind.Of(err) != errkind.Timeout {
+	if err := guard.Decide(context.Background(), &in, &v); errkind.Of(err) != stint.KindTimeout {
 		t.Errorf("got %v, want the store's error", err)
 	}
 }

@@ -91,9 +91,9 @@ type Tier struct {
 	// minute or more; there must be at least one such limit. Limits in shadow are not reported.
 	Notify []int
 	// Shadow counts and decides, but never denies. Rollout is the share of members for whom limits
-	// are enforced, from 0 to 1; 0 is all of them.
+	// are enforced, from 0, none of them, to 1, all of them; nil is 1.
 	Shadow  bool
-	Rollout float64
+	Rollout *float64
 	// Bans and Failure replace those of the spec for this tier; nil keeps the spec's.
 	Bans    *stint.BanPolicy
 	Failure *stint.FailurePolicy
@@ -157,9 +157,9 @@ type Policy struct {
 	// once. The maximum is 10 s; 0 derives none.
 	RequestIDDerive time.Duration
 	// Shadow counts and decides, but never denies. Rollout is the share of subjects for whom limits
-	// are enforced, from 0 to 1; 0 is all of them.
+	// are enforced, from 0, none of them, to 1, all of them; nil is 1.
 	Shadow  bool
-	Rollout float64
+	Rollout *float64
 	// Failure determines what happens when the store fails, for matching requests; nil is the
 	// tier's.
 	Failure *stint.FailurePolicy

@@ -251,7 +251,7 @@ func TestAFailureInABatchIsItsCallersOwn(t *testing.T) {
 	}
 	s.TakeBatch(t.Context(), batch)
 	for _, call := range batch[:2] {
-		if errkind.Of(call.Err) != errkind.Full {
+		if errkind.Of(call.Err) != stint.KindFull {
 			t.Errorf("a charge without memory: %+v, %v", call.Decision, call.Err)
 		}
 	}

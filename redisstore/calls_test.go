@@ -132,7 +132,7 @@ func TestBatchesAreLate(t *testing.T) {
 		func() bool { return s.conn.roomAt("").used.Load() == ownConnections })
 	for range 3 {
 		for op, err := range verbs(t, s, 20*time.Millisecond) {
-			if errkind.Of(err) != errkind.Timeout {
+			if errkind.Of(err) != stint.KindTimeout {
 				t.Errorf("%s of a silent server: %v", op, err)
 			}
 		}

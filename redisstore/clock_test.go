@@ -38,7 +38,7 @@ func TestNothingIsChargedAfterItsTime(t *testing.T) {
 			server.Pause(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			if err := take(ctx); errkind.Of(err) != errkind.Timeout {
+			if err := take(ctx); errkind.Of(err) != stint.KindTimeout {
 				t.Errorf("from a server that stands still: %v", err)
 			}
 			server.Resume(t)

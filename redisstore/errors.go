@@ -46,14 +46,14 @@ func failureKind(err error) stint.StoreErrorKind {
 		kind, _ := errkind.OfReply(string(inside))
 		return kind
 	case errors.Is(err, errReply), rueidis.IsParseErr(err):
-		return errkind.Reply
+		return stint.KindReply
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, errLate),
 		errors.As(err, &timeout) && timeout.Timeout():
-		return errkind.Timeout
+		return stint.KindTimeout
 	case errors.Is(err, context.Canceled), errors.Is(err, ErrNameKey):
-		return errkind.Other
+		return stint.KindOther
 	}
-	return errkind.Unreachable
+	return stint.KindUnreachable
 }
 
 // moving reports whether a call was refused because its Cluster slot is being moved. Nothing ran

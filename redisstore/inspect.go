@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/storebounds"
 )
@@ -43,7 +42,7 @@ func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 // permitted.
 func unknownOrRefused(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
-	return ok && (strings.Contains(refused.Error(), "unknown command") || failureKind(err) == errkind.Auth)
+	return ok && (strings.Contains(refused.Error(), "unknown command") || failureKind(err) == stint.KindAuth)
 }
 
 // Scopes lists the scopes in which a subject has counts. See [driver.Inspector]. It scans the keys

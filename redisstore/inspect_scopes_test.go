@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -100,7 +99,7 @@ func TestScopesNeedPermission(t *testing.T) {
 	server.CLI(t, "ACL", "SETUSER", "default", "-scan")
 	var failed *stint.StoreError
 	if _, err := s.Scopes(t.Context(), "user:1"); !errors.As(err, &failed) || failed.Op != "scopes" ||
-		failed.Kind != errkind.Auth {
+		failed.Kind != stint.KindAuth {
 		t.Errorf("error %v, want that of a permission", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 )
 
@@ -89,7 +88,7 @@ func TestBansNeedPermission(t *testing.T) {
 	server.CLI(t, "ACL", "SETUSER", "default", "-scan")
 	var failed *stint.StoreError
 	if _, err := s.Bans(t.Context(), 1); !errors.As(err, &failed) || failed.Op != "bans" ||
-		failed.Kind != errkind.Auth {
+		failed.Kind != stint.KindAuth {
 		t.Errorf("error %v, want that of a permission", err)
 	}
 }

@@ -401,7 +401,7 @@ func TestNamesAreLost(t *testing.T) {
 		claim := stint.Claim{Subject: jane, Limits: five, Cost: 1}
 		eventually.True(t, "it is not used", func() bool {
 			_, err := s.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
-			return errors.Is(err, redisstore.ErrNameKey) && errkind.Of(err) == errkind.Other
+			return errors.Is(err, redisstore.ErrNameKey) && errkind.Of(err) == stint.KindOther
 		})
 		server.CLI(t, "CONFIG", "RESETSTAT")
 		_, amend := s.Amend(

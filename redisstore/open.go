@@ -14,7 +14,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/keypart"
 	"github.com/stint-limiter/stint/internal/redisurl"
 )
@@ -167,7 +166,7 @@ func (s *Store) connect(ctx context.Context, co rueidis.ClientOption) error {
 	client, err := s.conn.dial(ctx)
 	if err != nil {
 		err = wrap("open", fmt.Errorf("connecting to %s: %w", addrs, err))
-		if failed, ok := err.(*stint.StoreError); ok && co.TLSConfig != nil && failed.Kind == errkind.Timeout {
+		if failed, ok := err.(*stint.StoreError); ok && co.TLSConfig != nil && failed.Kind == stint.KindTimeout {
 			failed.Err = fmt.Errorf("%w; does the server use TLS? For one without, want redis://", failed.Err)
 		}
 		return err
@@ -258,7 +257,7 @@ func (s *Store) probe(ctx context.Context) error {
 		}
 	}
 	use, err := s.settleNames(ctx)
-	if failureKind(err) == errkind.Auth {
+	if failureKind(err) == stint.KindAuth {
 		err = fmt.Errorf("%w; the user needs +hgetall, and with a name key +hset and +hsetnx", err)
 	}
 	if err != nil {

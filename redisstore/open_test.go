@@ -194,7 +194,7 @@ func TestOpenWithin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := redisstore.OpenNow(ctx, redisstore.Config{URL: server.URL()})
-	if !errors.Is(err, context.DeadlineExceeded) || errkind.Of(err) != errkind.Timeout {
+	if !errors.Is(err, context.DeadlineExceeded) || errkind.Of(err) != stint.KindTimeout {
 		t.Errorf("got %v, want that the time is up", err)
 	}
 }
@@ -328,7 +328,7 @@ func TestFailuresAreErrors(t *testing.T) {
 func TestAFailedOpenLeavesNothingBehind(t *testing.T) {
 	server := redistest.Start(t, "--replicaof", "127.0.0.1 1")
 	if _, err := redisstore.OpenNow(t.Context(), redisstore.Config{URL: server.URL()}); errkind.Of(
-		err) != errkind.ReadOnly {
+		err) != stint.KindReadOnly {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond) // for a replacement

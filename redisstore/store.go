@@ -192,9 +192,9 @@ func (s *Store) wrap(op string, err error) error {
 	failure, ok := err.(*stint.StoreError)
 	switch {
 	case !ok:
-	case failure.Kind == errkind.ReadOnly, failure.Kind == errkind.Reply:
+	case failure.Kind == stint.KindReadOnly, failure.Kind == stint.KindReply:
 		s.conn.renew()
-	case failure.Kind == errkind.Unreachable && s.cluster && op != "ping" && op != "info": // these ask all
+	case failure.Kind == stint.KindUnreachable && s.cluster && op != "ping" && op != "info": // these ask all
 		failure.Err = &errkind.NodeError{Err: failure.Err}
 	}
 	return err

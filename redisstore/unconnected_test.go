@@ -47,7 +47,7 @@ func verbs(ctx context.Context, s *redisstore.Store) map[string]error {
 func TestCallsWithoutAConnection(t *testing.T) {
 	locked := redistest.Start(t, "--requirepass", "secret")
 	for want, url := range map[stint.StoreErrorKind]string{
-		errkind.Unreachable: "redis://127.0.0.1:1", errkind.Auth: "redis://" + locked.Addr(),
+		stint.KindUnreachable: "redis://127.0.0.1:1", stint.KindAuth: "redis://" + locked.Addr(),
 	} {
 		s := openAnyway(t.Context(), t, url)
 		<-s.Ready()
@@ -64,7 +64,7 @@ func TestCallsWithoutAConnection(t *testing.T) {
 		if errkind.Of(batch.Err) != want {
 			t.Errorf("a batch to %s: %v, want why the store is away", url, batch.Err)
 		}
-		if err := s.Announcements(t.Context(), nil); errkind.Of(err) == errkind.Auth || err == nil {
+		if err := s.Announcements(t.Context(), nil); errkind.Of(err) == stint.KindAuth || err == nil {
 			t.Errorf("listening to %s: %v, want nothing about permissions", url, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestCallsAwaitTheFirstConnection(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	s := openAnyway(short, t, proxy.URL()+"?dial_timeout=1h&write_timeout=1h")
-	if err := verbs(short, s)["take"]; errkind.Of(err) != errkind.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+	if err := verbs(short, s)["take"]; errkind.Of(err) != stint.KindTimeout || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with little time: %v, want that it is up", err)
 	}
 	select {
@@ -102,7 +102,7 @@ func TestRedisComesLater(t *testing.T) {
 	server.Kill()
 	s := openAnyway(t.Context(), t, server.URL())
 	<-s.Ready()
-	if err := verbs(t.Context(), s)["take"]; errkind.Of(err) != errkind.Unreachable {
+	if err := verbs(t.Context(), s)["take"]; errkind.Of(err) != stint.KindUnreachable {
 		t.Errorf("got %v, want that it is away", err)
 	}
 	server.Restart(t)

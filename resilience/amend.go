@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // amendTime bounds an amendment or a command, unless the caller set an earlier deadline. No request
@@ -60,7 +59,7 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	case c.Data().Fallback && c.Data().ID>>markShift != s.ledger.mark:
 		return stint.Amended{}, nil
 	case a.Kind != stint.AmendExtend && !s.sender.may():
-		return stint.Amended{}, &stint.StoreError{Op: opAmend, Kind: errkind.Refused, Err: errTooMany}
+		return stint.Amended{}, &stint.StoreError{Op: opAmend, Kind: stint.KindRefused, Err: errTooMany}
 	case c.Data().Fallback:
 		return s.amendOwn(ctx, c, a)
 	}

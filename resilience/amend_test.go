@@ -124,7 +124,7 @@ func TestReleaseAfterATornHeartbeat(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		place := stint.AtOnce(5, time.Minute)
 		d := mustDecide(t, s, and(oneUnit("a", place), oneUnit("b", place)))
-		store.fail(&stint.StoreError{Op: opAmend, Kind: errkind.Unreachable,
+		store.fail(&stint.StoreError{Op: opAmend, Kind: stint.KindUnreachable,
 			Err: errors.Join(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, io.EOF)}, opAmend)
 		if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); err == nil {
 			t.Fatal("the heartbeat was answered")
@@ -169,7 +169,7 @@ func TestAmendmentsWithAFullQueue(t *testing.T) {
 				store.up()
 				time.Sleep(5 * time.Second)
 				if test.id == "beat" { // a heartbeat that may still arrive
-					store.fail(storeError(errkind.Timeout), opAmend)
+					store.fail(storeError(stint.KindTimeout), opAmend)
 					if _, err := s.Amend(t.Context(), d.Charge, stint.Amendment{Kind: stint.AmendExtend}); err == nil {
 						t.Fatal("the heartbeat was answered")
 					}
@@ -183,11 +183,11 @@ func TestAmendmentsWithAFullQueue(t *testing.T) {
 					defer s.sender.mu.Unlock()
 					s.sender.waiting = jobs
 				}
-				store.fail(storeError(errkind.Timeout), opAmend)
+				store.fail(storeError(stint.KindTimeout), opAmend)
 				queue(full)
 				before := usedOf(t, s, "a", test.limit)
 				done, err := s.Amend(t.Context(), d.Charge, test.Amendment)
-				if errkind.Of(err) != errkind.Refused || done.Changed {
+				if errkind.Of(err) != stint.KindRefused || done.Changed {
 					t.Errorf("full: changed %v, %v", done.Changed, err)
 				}
 				wantUsed(t, s, "a", test.limit, before)

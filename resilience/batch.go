@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 const (
@@ -138,7 +137,7 @@ func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, 
 // queue.
 func (b *batch) await(ctx context.Context, w *waiter) error {
 	if err := b.enqueue(w); err != nil {
-		return &stint.StoreError{Op: b.op, Kind: errkind.Refused, Err: err}
+		return &stint.StoreError{Op: b.op, Kind: stint.KindRefused, Err: err}
 	}
 	select {
 	case <-w.done:
@@ -156,7 +155,7 @@ func (b *batch) await(ctx context.Context, w *waiter) error {
 	case w.gaveUp == nil:
 		return nil
 	case !w.sent && errors.Is(w.gaveUp, context.Canceled): // the store certainly did nothing
-		return &stint.StoreError{Op: b.op, Kind: errkind.Refused, Err: w.gaveUp}
+		return &stint.StoreError{Op: b.op, Kind: stint.KindRefused, Err: w.gaveUp}
 	}
 	return gaveUp(b.op, w.gaveUp)
 }
@@ -342,9 +341,9 @@ func (b *batch) Close() {
 
 // gaveUp returns the failure of a store that did not answer in time.
 func gaveUp(op string, err error) error {
-	kind := errkind.Timeout
+	kind := stint.KindTimeout
 	if errors.Is(err, context.Canceled) {
-		kind = errkind.Other
+		kind = stint.KindOther
 	}
 	return &stint.StoreError{Op: op, Kind: kind, Err: err}
 }

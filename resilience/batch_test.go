@@ -169,7 +169,7 @@ func TestAnswerThatComesWithTheDeadline(t *testing.T) {
 		limit := stint.PerHour(3)
 		q := &question{request: oneUnit("a", limit), asked: time.Now()}
 		late, err := s.ask(t.Context(), q)
-		if late == nil || errkind.Of(err) != errkind.Timeout {
+		if late == nil || errkind.Of(err) != stint.KindTimeout {
 			t.Fatalf("late %v, %v; want that the time is up", late, err)
 		}
 		time.Sleep(10 * time.Millisecond) // the goroutine has to wait for the CPU
@@ -491,7 +491,7 @@ func TestCanceledBeforeItIsSent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(gatherTime/2, cancel)
 		_, err := s.Take(ctx, oneUnit("a"))
-		if errkind.Of(err) != errkind.Refused || !errors.Is(err, context.Canceled) {
+		if errkind.Of(err) != stint.KindRefused || !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want a refusal", err)
 		}
 		callers.Wait()

@@ -14,7 +14,7 @@ import (
 )
 
 // errBreakerOpen is in the error chain of a call that the breaker refused, along with the last
-// failure of the store. The chain is in a [*stint.StoreError] of kind [errkind.Refused].
+// failure of the store. The chain is in a [*stint.StoreError] of kind [stint.KindRefused].
 var errBreakerOpen = errors.New("the breaker is open")
 
 // breaker makes all calls to the store. When the store keeps failing, the breaker opens: it refuses
@@ -106,12 +106,12 @@ func (b *breaker) refuse(op string) error {
 	if op == opTake {
 		return b.refusal
 	}
-	return &stint.StoreError{Op: op, Kind: errkind.Refused, Err: b.refusal.Err}
+	return &stint.StoreError{Op: op, Kind: stint.KindRefused, Err: b.refusal.Err}
 }
 
 // blame makes a failure of the store the reason for refusing calls. The lock is held.
 func (b *breaker) blame(cause error) {
-	b.refusal = &stint.StoreError{Op: opTake, Kind: errkind.Refused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
+	b.refusal = &stint.StoreError{Op: opTake, Kind: stint.KindRefused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
 }
 
 // enter begins a call, or refuses it.
@@ -177,7 +177,7 @@ func (b *breaker) overdue(a *attempt, op string) {
 
 // failed reports whether an error is a failure of the store.
 func failed(err error) bool {
-	if errors.Is(err, context.Canceled) || errkind.Of(err) == errkind.Migrating {
+	if errors.Is(err, context.Canceled) || errkind.Of(err) == stint.KindMigrating {
 		return false // the caller's decision, or one slot of many
 	}
 	_, ok := errors.AsType[*stint.StoreError](err)
@@ -224,7 +224,7 @@ func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 			return
 		}
 		err := b.ping()
-		if err == nil || errkind.Of(err) == errkind.Auth && time.Since(since) >= b.config.BreakerRetry {
+		if err == nil || errkind.Of(err) == stint.KindAuth && time.Since(since) >= b.config.BreakerRetry {
 			b.change(change, stateHalfOpen, err)
 			return
 		}

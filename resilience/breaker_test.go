@@ -76,10 +76,10 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 			"command": func() error { return s.Command(t.Context(), resetOf(oneUnit("a").Claims[0])) },
 			"inspect": func() error { _, err := s.Inspect(t.Context(), oneUnit("a").Claims[0]); return err },
 		}
-		store.fail(&stint.StoreError{Op: "ping", Kind: errkind.Unreachable, Err: syscall.ECONNREFUSED}, "ping")
-		store.fail(storeError(errkind.Full), "take", "amend", "command", "inspect")
+		store.fail(&stint.StoreError{Op: "ping", Kind: stint.KindUnreachable, Err: syscall.ECONNREFUSED}, "ping")
+		store.fail(storeError(stint.KindFull), "take", "amend", "command", "inspect")
 		for op, call := range verbs {
-			if err := call(); errkind.Of(err) != errkind.Full {
+			if err := call(); errkind.Of(err) != stint.KindFull {
 				t.Errorf("%s: %v, want what the store said", op, err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 		for _, cause := range []error{errDown, syscall.ECONNREFUSED} {
 			for op, call := range verbs {
 				var failure *stint.StoreError
-				if err := call(); !errors.As(err, &failure) || failure.Op != op || failure.Kind != errkind.Refused ||
+				if err := call(); !errors.As(err, &failure) || failure.Op != op || failure.Kind != stint.KindRefused ||
 					!errors.Is(err, errBreakerOpen) || !errors.Is(err, cause) {
 					t.Errorf("%s: %v, want it refused because of %v", op, err, cause)
 				}
@@ -106,12 +106,12 @@ func TestWhatIsAFailure(t *testing.T) {
 		err  error
 		want string
 	}{
-		"store error":       {storeError(errkind.Unreachable), "open"},
-		"deadline":          {&stint.StoreError{Kind: errkind.Timeout, Err: context.DeadlineExceeded}, "open"},
-		"wrapped":           {fmt.Errorf("there: %w", storeError(errkind.Busy)), "open"},
+		"store error":       {storeError(stint.KindUnreachable), "open"},
+		"deadline":          {&stint.StoreError{Kind: stint.KindTimeout, Err: context.DeadlineExceeded}, "open"},
+		"wrapped":           {fmt.Errorf("there: %w", storeError(stint.KindBusy)), "open"},
 		"canceled caller":   {&stint.StoreError{Err: context.Canceled}, "closed"},
 		"caller's mistake":  {&stint.InvalidError{Err: errDown}, "closed"},
-		"a slot that moves": {storeError(errkind.Migrating), "closed"},
+		"a slot that moves": {storeError(stint.KindMigrating), "closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			over(t, strict, func(t *testing.T, store *fake, s *Stack) {
@@ -155,7 +155,7 @@ func TestBatchesCountOnce(t *testing.T) {
 				store.change(way{there: 400 * time.Microsecond})
 				store.reply(func(c *driver.Call) {
 					if !test.partly || c.Request.Claims[0].Subject != "good" {
-						c.Decision, c.Err = stint.Decision{}, storeError(errkind.Other)
+						c.Decision, c.Err = stint.Decision{}, storeError(stint.KindOther)
 					}
 				})
 				var states []string
@@ -217,7 +217,7 @@ func TestBreakerProbesUntilTheStoreIsBack(t *testing.T) {
 			t.Errorf("%d pings in 10 s, want about 40", n)
 		}
 		store.fail(nil, "")
-		store.fail(storeError(errkind.Full), "take", "peek") // which answers pings
+		store.fail(storeError(stint.KindFull), "take", "peek") // which answers pings
 		calls := len(store.batches())
 		for range 10 {
 			untilPinged()
@@ -315,7 +315,7 @@ func TestBreakerWithoutPings(t *testing.T) {
 				store.down()
 				takes(s, 5)
 				store.up()
-				store.fail(storeError(errkind.Auth), "ping")
+				store.fail(storeError(stint.KindAuth), "ping")
 				time.Sleep(30*time.Second - time.Millisecond)
 				wantState(t, s, "open")
 				time.Sleep(400 * time.Millisecond)

@@ -17,7 +17,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/eventually"
 	"github.com/stint-limiter/stint/internal/keypart"
 )
@@ -352,7 +351,7 @@ func TestDenialsAreDropped(t *testing.T) {
 		"settle up":   {amend(stint.Amendment{Cost: 3}), false, fromStore},
 		"refund that seems to fail": {func(g denyRig, c stint.Charge) {
 			_, _ = g.store.Store.Amend(g.Context(), c, stint.Amendment{})
-			g.store.fail(storeError(errkind.Timeout), opAmend)
+			g.store.fail(storeError(stint.KindTimeout), opAmend)
 			amend(stint.Amendment{})(g, c)
 		}, true, fromStore},
 		"release":   {amend(stint.Amendment{Kind: stint.AmendRelease}), false, fromStore},

@@ -73,7 +73,7 @@ func storeError(kind stint.StoreErrorKind) error {
 }
 
 // refusedCall is the error of a call that surely was not made, unlike one to an unreachable store.
-func refusedCall() error { return storeError(errkind.Refused) }
+func refusedCall() error { return storeError(stint.KindRefused) }
 
 // fail makes calls fail with an error: those of the given ops ("take", "peek", "amend", "command",
 // "inspect", "ping"), or all of them. Nil lets them work again.
@@ -89,7 +89,7 @@ func (f *fake) fail(err error, ops ...string) {
 	}
 }
 
-func (f *fake) down() { f.fail(storeError(errkind.Unreachable)) }
+func (f *fake) down() { f.fail(storeError(stint.KindUnreachable)) }
 
 // up lets everything work again, at once.
 func (f *fake) up() {
@@ -140,7 +140,7 @@ func (f *fake) begin(ctx context.Context, op string) (way, error) {
 		<-ctx.Done()
 	}
 	if ctx.Err() != nil && !way.deaf {
-		err = &stint.StoreError{Op: op, Kind: errkind.Timeout, Err: ctx.Err()}
+		err = &stint.StoreError{Op: op, Kind: stint.KindTimeout, Err: ctx.Err()}
 	}
 	return way, err
 }
@@ -192,7 +192,7 @@ func (f *fake) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	}
 	for _, c := range batch {
 		if way.loses && way.each == 0 {
-			c.Decision, c.Err = stint.Decision{}, storeError(errkind.Unreachable)
+			c.Decision, c.Err = stint.Decision{}, storeError(stint.KindUnreachable)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (f *fake) travel(ctx context.Context, way way, batch []*driver.Call) {
 		}
 	case <-ctx.Done():
 		for _, c := range batch {
-			c.Err = &stint.StoreError{Op: opTake, Kind: errkind.Timeout, Err: ctx.Err()}
+			c.Err = &stint.StoreError{Op: opTake, Kind: stint.KindTimeout, Err: ctx.Err()}
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (f *fake) decide(c *driver.Call) {
 	answer := f.answer
 	f.mu.Unlock()
 	if !c.Deadline.IsZero() && time.Now().After(c.Deadline) {
-		c.Err = &stint.StoreError{Op: opTake, Kind: errkind.Timeout, Err: errTooLate}
+		c.Err = &stint.StoreError{Op: opTake, Kind: stint.KindTimeout, Err: errTooLate}
 	} else {
 		c.Decision, c.Err = f.Store.Take(context.Background(), c.Request)
 	}
@@ -250,7 +250,7 @@ func (f *fake) AmendBatch(ctx context.Context, batch []*driver.AmendCall) {
 		case err != nil:
 			c.Amended, c.Err = stint.Amended{}, err
 		case c.Amendment.Kind == stint.AmendExtend && !c.Deadline.IsZero() && time.Now().After(c.Deadline):
-			c.Amended, c.Err = stint.Amended{}, &stint.StoreError{Op: opAmend, Kind: errkind.Timeout, Err: errTooLate}
+			c.Amended, c.Err = stint.Amended{}, &stint.StoreError{Op: opAmend, Kind: stint.KindTimeout, Err: errTooLate}
 		default:
 			c.Amended, c.Err = f.Store.Amend(context.Background(), c.Charge, c.Amendment)
 		}

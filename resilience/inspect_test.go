@@ -61,7 +61,7 @@ func TestLookingInsideEnds(t *testing.T) {
 		for _, op := range []string{"bans", "scopes", "inspect"} {
 			wantState(t, s, "closed")
 			for range 5 {
-				if err := looks(s)[op](); errkind.Of(err) != errkind.Timeout {
+				if err := looks(s)[op](); errkind.Of(err) != stint.KindTimeout {
 					t.Fatalf("%s: %v, want a timeout", op, err)
 				}
 			}
@@ -89,7 +89,7 @@ func TestLookingInsideIsNoSuccess(t *testing.T) {
 				}
 			}
 		}
-		store.fail(storeError(errkind.Full), "take")
+		store.fail(storeError(stint.KindFull), "take")
 		for range 5 {
 			wantState(t, s, "closed")
 			look(nil)

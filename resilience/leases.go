@@ -267,7 +267,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	}
 	d, err := l.stack.take(l.stack.life, &r, nil, asked)
 	now := l.now()
-	if err == nil || errors.Is(err, context.DeadlineExceeded) && errkind.Of(err) != errkind.Refused {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) && errkind.Of(err) != stint.KindRefused {
 		l.measure(max(now.mono-sent.mono, min(now.mono-due.mono, int64(p.length/4))))
 	}
 	switch {

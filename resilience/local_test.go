@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // Decisions without the store are made as the request's policy says, or else the configuration's.
@@ -279,7 +278,7 @@ func TestUnitsGivenBackWithoutTheStore(t *testing.T) {
 	for _, l := range []stint.Limit{stint.PerHour(1000), stint.PerHour(10), stint.TokenBucket(10, 10, time.Hour)} {
 		over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
 			c := stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: []stint.Limit{l}, Units: 2}
-			store.fail(storeError(errkind.Unreachable), "take", "peek")
+			store.fail(storeError(stint.KindUnreachable), "take", "peek")
 			wantAdmitted(t, s, 1, ask("a", l.Capacity()/2, l), 1)
 			if err := s.Command(t.Context(), c); err != nil {
 				t.Fatal(err)

@@ -61,13 +61,13 @@ func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load
 // claim of the call, and the mode that decides if there is a decision to make.
 func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &s.outage
-	if cause.Kind == errkind.Migrating {
+	if cause.Kind == stint.KindMigrating {
 		return // the store works, except for one slot of many
 	}
 	worse := n.warned.Load()
-	if cause.Kind != errkind.Refused || !n.watched.Load() { // an open breaker says nothing new
+	if cause.Kind != stint.KindRefused || !n.watched.Load() { // an open breaker says nothing new
 		before := n.note(cause)
-		worse = cause.Kind == errkind.Auth && before != nil && before.Kind != errkind.Auth
+		worse = cause.Kind == stint.KindAuth && before != nil && before.Kind != stint.KindAuth
 	}
 	if worse {
 		select {
@@ -90,7 +90,7 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 // logLost logs that an outage has begun, or that a call was not answered in time.
 func (n *outageLog) logLost() {
 	n.begun, n.before, n.detailed = time.Now(), n.logged, false
-	if n.cause.Load().Kind == errkind.Timeout {
+	if n.cause.Load().Kind == stint.KindTimeout {
 		n.warned.Store(true)
 		n.log(slog.LevelWarn, "stint: the store did not answer in time; the failure mode decides", n.cause.Load(), nil)
 		return
@@ -105,13 +105,13 @@ func (n *outageLog) logFault(message string, answers bool) {
 	fault := errkind.FaultOf(errkind.Diagnose(cause, answers))
 	n.warned.Store(false)
 	n.log(slog.LevelError, message+fault.Is+"; the failure mode decides", cause,
-		[]any{"fault", fault.Kind, "fix", fault.Fix})
+		[]any{"fault", fault.Name, "fix", fault.Fix})
 }
 
 // note records a failure, and returns the one before it. A refusal by the open breaker says nothing
 // about what is wrong.
 func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
-	if cause.Kind != errkind.Refused {
+	if cause.Kind != stint.KindRefused {
 		n.votes.Add(cause, time.Now())
 	}
 	return n.cause.Swap(cause)
@@ -128,7 +128,7 @@ func (n *outageLog) lasting() *stint.StoreError {
 
 // log logs why the store cannot be asked, and what was asked.
 func (n *outageLog) log(level slog.Level, message string, cause *stint.StoreError, more []any) {
-	n.auth = cause.Kind == errkind.Auth
+	n.auth = cause.Kind == stint.KindAuth
 	n.loggedAt = time.Now()
 	total := n.decisions.Load()
 	args := append([]any{"cause", cause, "kind", cause.Kind}, more...)
@@ -183,7 +183,7 @@ func (s *Stack) untilBack() int64 {
 		case <-s.life.Done():
 			return seen
 		}
-		isAuth := n.lasting().Kind == errkind.Auth
+		isAuth := n.lasting().Kind == stint.KindAuth
 		switch {
 		case n.warned.Load():
 			n.logFault("stint: the store cannot be asked: it ", s.answers())
@@ -196,12 +196,12 @@ func (s *Stack) untilBack() int64 {
 // answers reports whether a store that does not answer calls in time answers a ping. If the ping
 // fails in another way than calls do, its failure becomes the cause: calls may not get that far.
 func (s *Stack) answers() bool {
-	if s.outage.lasting().Kind != errkind.Timeout {
+	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false
 	}
 	err := s.store.ping()
 	failure, ok := errors.AsType[*stint.StoreError](err)
-	if ok && failure.Kind != errkind.Timeout && s.life.Err() == nil {
+	if ok && failure.Kind != stint.KindTimeout && s.life.Err() == nil {
 		s.outage.note(failure)
 	}
 	return err == nil
@@ -224,7 +224,7 @@ func (s *Stack) probe() error {
 	}
 	if cause := n.cause.Load(); n.watched.Load() && cause != nil {
 		switch cause.Kind {
-		case errkind.Timeout, errkind.Unreachable, errkind.Refused:
+		case stint.KindTimeout, stint.KindUnreachable, stint.KindRefused:
 		default:
 			r.Mode = stint.ModeTake
 		}
@@ -232,7 +232,7 @@ func (s *Stack) probe() error {
 	ctx, cancel := context.WithTimeout(s.life, amendTime)
 	defer cancel()
 	_, err := s.ask(ctx, &question{request: r, asked: time.Now()})
-	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != errkind.Refused {
+	if cause, ok := errors.AsType[*stint.StoreError](err); ok && cause.Kind != stint.KindRefused {
 		n.note(cause)
 	}
 	return err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 // wantLog checks how often the log says that the store was lost, still is, and is back.
@@ -122,7 +121,7 @@ func TestFlappingIsOneOutage(t *testing.T) {
 // tells a store that is slow from one that is silent.
 func TestLateAnswersAreLogged(t *testing.T) {
 	logged(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
-		late := storeError(errkind.Timeout)
+		late := storeError(stint.KindTimeout)
 		store.fail(late, opTake)
 		mustDecide(t, s, oneUnit("a"))
 		store.up()
@@ -156,7 +155,7 @@ func TestLateAnswersAreLogged(t *testing.T) {
 // A store that rejects our credentials is logged as such, at once. F29
 func TestRejectedCredentialsAreLogged(t *testing.T) {
 	logged(t, alone, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
-		store.fail(storeError(errkind.Auth))
+		store.fail(storeError(stint.KindAuth))
 		for range 50 {
 			admitted(t, s, 10, oneUnit("a"))
 			time.Sleep(500 * time.Millisecond)
@@ -170,7 +169,7 @@ func TestRejectedCredentialsAreLogged(t *testing.T) {
 		store.down() // another outage, which turns out to be a wrong password
 		mustDecide(t, s, oneUnit("a"))
 		wantLog(t, logs, 2, 2, 1)
-		store.fail(storeError(errkind.Auth))
+		store.fail(storeError(stint.KindAuth))
 		_ = s.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"})
 		synctest.Wait()
 		if n := logs.count(slog.LevelError, "password"); n != 4 {
@@ -186,9 +185,9 @@ func TestRecoveryWithoutRequests(t *testing.T) {
 		ops     []string // that fail
 		mode    stint.FailureMode
 	}{
-		"unreachable":                {failure: storeError(errkind.Unreachable)},
-		"unreachable, with an error": {failure: storeError(errkind.Unreachable), mode: stint.FailError},
-		"full, but can be read":      {failure: storeError(errkind.Full), ops: []string{"take"}},
+		"unreachable":                {failure: storeError(stint.KindUnreachable)},
+		"unreachable, with an error": {failure: storeError(stint.KindUnreachable), mode: stint.FailError},
+		"full, but can be read":      {failure: storeError(stint.KindFull), ops: []string{"take"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Config{Failure: stint.FailurePolicy{Mode: test.mode}, Instances: 1}
@@ -231,7 +230,7 @@ func TestOutageWithoutRequestsIsLogged(t *testing.T) {
 // A slot of a Cluster that is being moved is no outage: the log does not say so.
 func TestMovingSlotIsNoOutage(t *testing.T) {
 	logged(t, Config{Instances: 1}, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
-		store.fail(storeError(errkind.Migrating))
+		store.fail(storeError(stint.KindMigrating))
 		wantAdmitted(t, s, 9, oneUnit("a", stint.PerHour(3)), 3)
 		wantState(t, s, "closed")
 		store.up()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/race"
 )
 
@@ -409,7 +408,7 @@ func TestStoreThatComesAndGoes(t *testing.T) {
 func TestRefundOfAnOlderUnit(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		limit := stint.PerHour(100)
-		store.fail(storeError(errkind.Unreachable))
+		store.fail(storeError(stint.KindUnreachable))
 		first := mustDecide(t, s, oneUnit("a", limit))
 		time.Sleep(3 * time.Minute) // meanwhile it has become a debt
 		mustDecide(t, s, oneUnit("a", limit))

@@ -150,11 +150,7 @@ func neverRan(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" || errors.Is(err, errNotSent) {
 		return true
 	}
-	switch errkind.Of(err) {
-	case errkind.Refused, errkind.Auth, errkind.Full, errkind.ReadOnly, errkind.Busy:
-		return true
-	}
-	return false
+	return errkind.Of(err).NothingDone()
 }
 
 // giveUp ends calls that are not sent.

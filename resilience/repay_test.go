@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/race"
 )
 
@@ -21,7 +20,7 @@ func (f *fake) lose(n int64) (lost *atomic.Int64) {
 	f.reply(func(c *driver.Call) {
 		if c.Err == nil && c.Request.Mode == driver.ModeForce && lost.Load() < n {
 			lost.Add(1)
-			c.Decision, c.Err = stint.Decision{}, storeError(errkind.Unreachable)
+			c.Decision, c.Err = stint.Decision{}, storeError(stint.KindUnreachable)
 		}
 	})
 	return lost
@@ -191,7 +190,7 @@ func TestIDWhoseFirstClaimIsFree(t *testing.T) {
 		r := oneUnit("a", limit)
 		r.ID, r.Claims[0].Cost = "x", 0
 		r.Claims = append(r.Claims[:1:1], stint.Claim{Subject: "b", Limits: []stint.Limit{limit}, Cost: 1})
-		for _, failure := range []error{nil, refusedCall(), storeError(errkind.Unreachable), nil} {
+		for _, failure := range []error{nil, refusedCall(), storeError(stint.KindUnreachable), nil} {
 			store.fail(failure)
 			if d := mustDecide(t, s, r); !d.Allowed || d.Repeat {
 				t.Errorf("%v: allowed %v, repeat %v", failure, d.Allowed, d.Repeat)
@@ -230,7 +229,7 @@ func TestUncountedUnitsBesideAPlace(t *testing.T) {
 // A debt that surely did not reach the store is charged less what was refilled since.
 func TestDebtThatWasNotSent(t *testing.T) {
 	for name, cause := range map[string]error{
-		"no connection": &stint.StoreError{Op: "take", Kind: errkind.Unreachable,
+		"no connection": &stint.StoreError{Op: "take", Kind: stint.KindUnreachable,
 			Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}},
 		"refused": refusedCall(),
 	} {

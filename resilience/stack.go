@@ -256,7 +256,7 @@ func (s *Stack) listen(announcer announcer, logger *slog.Logger) {
 		err := announcer.Announcements(s.life, s.drop)
 		s.heardSince.Store(0)
 		s.listeners.End()
-		if errkind.Of(err) == errkind.Auth && !warned {
+		if errkind.Of(err) == stint.KindAuth && !warned {
 			warned = true
 			logger.Warn("stint: not permitted to listen to other processes: their refunds are noticed up to a second late",
 				"cause", err)

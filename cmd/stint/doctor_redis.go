@@ -213,7 +213,7 @@ func (e *redisDiagnosis) latency(ctx context.Context) bool {
 		sent := time.Now()
 		err := asked.Do(ctx, asked.B().Ping().Build()).Error()
 		if refused, answered := rueidis.IsRedisErr(err); answered {
-			if kind, _ := errkind.OfReply(refused.Error()); kind == errkind.Busy {
+			if kind, _ := errkind.OfReply(refused.Error()); kind == stint.KindBusy {
 				e.failed("connection", err)
 				return false
 			}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
@@ -15,8 +14,8 @@ import (
 // all.
 type incidentText struct {
 	what  string
-	fault stint.StoreErrorKind // of Redis, as errkind names it; "" if it is another matter
-	page  string               // the sentences at the top
+	fault string // of Redis, as errkind names it; "" if it is another matter
+	page  string // the sentences at the top
 	// alert is one that fires, and alertSays a part of its text; "" if there is none.
 	alert, alertSays string
 	log              string
@@ -25,9 +24,9 @@ type incidentText struct {
 }
 
 // outageOf is an incident in which Redis fails calls. The doctor fails a check.
-func outageOf(what string, kind stint.StoreErrorKind, name, found string) incidentText {
-	is := errkind.FaultOf(kind).Is
-	return incidentText{what: what, fault: kind, page: "Limiter degraded: Redis " + is + "…",
+func outageOf(what, fault, name, found string) incidentText {
+	is := errkind.FaultOf(fault).Is
+	return incidentText{what: what, fault: fault, page: "Limiter degraded: Redis " + is + "…",
 		alert: "StoreDown", alertSays: "It " + is, log: "cannot be asked: it " + is,
 		flag: "--store", result: resultFail, name: name, found: found}
 }

@@ -436,8 +436,8 @@ func (s *scene) outage(fault errkind.Fault) {
 	until := time.Now().Add(4 * time.Second)
 	for time.Now().Before(until) {
 		now := s.state()
-		if now.Store.Up || now.Store.Outage.Fault != string(fault.Kind) {
-			t.Fatalf("the store is %+v; want a steady %s", now.Store.Outage, fault.Kind)
+		if now.Store.Up || now.Store.Outage.Fault != fault.Name {
+			t.Fatalf("the store is %+v; want a steady %s", now.Store.Outage, fault.Name)
 		}
 		for _, a := range now.Alerts {
 			if a.Name == "StoreDown" && (a.State != "firing" || !strings.Contains(a.Summary, "It "+fault.Is) ||
@@ -450,13 +450,13 @@ func (s *scene) outage(fault errkind.Fault) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	if fault.Kind == errkind.Full {
+	if fault.Name == errkind.Full {
 		eventually.True(t, "RedisMemory fires", func() bool { return s.alert("RedisMemory").State == "firing" })
 	}
-	if got := s.log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "fault="+string(fault.Kind)) {
-		t.Errorf("the log does not name the fault %s as an error", fault.Kind)
+	if got := s.log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "fault="+fault.Name) {
+		t.Errorf("the log does not name the fault %s as an error", fault.Name)
 	}
-	if same := fault.Kind != errkind.Slow && fault.Kind != errkind.Auth; same { // for these it knows more
+	if same := fault.Name != errkind.Slow && fault.Name != errkind.Auth; same { // for these it knows more
 		if got := execute(t, "", "doctor", "--store", s.play.url); got.code != exitBad ||
 			!strings.Contains(got.stdout, fault.Fix) {
 			t.Errorf("the doctor says %q, with exit code %d", got.stdout, got.code)
@@ -467,7 +467,7 @@ func (s *scene) outage(fault errkind.Fault) {
 	s.play.ends(s)
 	s.play.ends = nil
 	s.says("recovery", "Limiter healthy.", "Redis was down from ", "“"+fault.Is)
-	if o := s.state().Store.LastOutage; o == nil || o.Fault != string(fault.Kind) || !o.Until.After(o.Since) {
+	if o := s.state().Store.LastOutage; o == nil || o.Fault != fault.Name || !o.Until.After(o.Since) {
 		t.Errorf("the last outage is %+v", o)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
@@ -55,7 +54,7 @@ func problem(err error) error {
 		return usageMistake(invalid.Err)
 	case errors.As(err, &store):
 		err = fmt.Errorf("the store: %w", store.Err)
-		if store.Kind == errkind.Auth {
+		if store.Kind == stint.KindAuth {
 			err = fmt.Errorf("%w; %s", err, doctorHint)
 		}
 		return unreachable(err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redisurl"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
@@ -54,7 +55,7 @@ func redisFailure(err error, where string) noRedis {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		says("remote error: tls: "): // the server rejects something about the client
 		return redisHungUp
-	case says("NOPERM"), errkind.Of(err) == errkind.Auth: // the second case is an error from a script
+	case says("NOPERM"), errkind.Of(err) == stint.KindAuth: // the second case is an error from a script
 		return redisForbids
 	}
 	return redisOther

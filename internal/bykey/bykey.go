@@ -16,6 +16,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/logsample"
+	"github.com/stint-limiter/stint/internal/words"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -26,13 +27,13 @@ type Config struct {
 	// nothing else uses.
 	Store  stint.Store
 	Stored bool
-	// Logger receives failures.
+	// Logger receives failures; nil is slog.Default().
 	Logger *slog.Logger
 	// Parts are the counts of every request, one or more.
 	Parts []Part
 }
 
-// Part is one of the counts that a request is held to.
+// Part is one of the counts that a request is held to: that of By or, after the first, of an AndBy.
 type Part struct {
 	// Name is the name of the limits. In the first part, "" means "default".
 	Name string
@@ -40,6 +41,23 @@ type Part struct {
 	Options []stint.Option
 	// Varies reports that requests may have their own limits: see [Ask].
 	Varies bool
+	// Errs are mistakes that have been found already, for [New] to report.
+	Errs []error
+}
+
+// Add adds the options of By to the first part. It passes every option to own, which applies those
+// of package pkg and reports whether the option is one.
+func (p *Part) Add(pkg string, options []stint.ByOption, own func(stint.ByOption) bool) {
+	for _, o := range options {
+		general, ok := o.(stint.Option)
+		switch {
+		case own(o):
+		case ok || o == nil: // stint.New reports nil
+			p.Options = append(p.Options, general)
+		default:
+			p.Errs = append(p.Errs, fmt.Errorf("unknown option %T; want those of packages stint and %s", o, pkg))
+		}
+	}
 }
 
 // Limits are applied to every request.
@@ -73,13 +91,24 @@ const Everyone = "\x00everyone"
 
 var errReserved = errors.New("the key begins with a zero byte, which is reserved; want one such as user:42")
 
-// New returns limits, or an error that joins every mistake.
+// Must panics if a constructor has found mistakes. The text lists them on one line.
+func Must(constructor string, err error) {
+	if err == nil {
+		return
+	}
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
+		err = invalid.Err
+	}
+	panic(constructor + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// New returns limits, or every mistake in one [*stint.InvalidError].
 func New(c Config) (*Limits, error) {
-	l := &Limits{logger: c.Logger}
+	l := &Limits{logger: cmp.Or(c.Logger, slog.Default())}
 	if !c.Stored {
 		memory, err := memorystore.New(memorystore.Config{MaxBytes: memoryBytes})
 		if err != nil {
-			return nil, err
+			return nil, &stint.InvalidError{Err: err}
 		}
 		// The store is never closed explicitly: its goroutine ends when l is garbage collected.
 		runtime.AddCleanup(l, func(m *memorystore.Store) { _ = m.Close() }, memory)
@@ -87,10 +116,11 @@ func New(c Config) (*Limits, error) {
 	}
 	var errs []error
 	for i, part := range c.Parts {
-		lim, err := stint.New(c.Store, part.Options...)
-		if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {
-			err = invalid.Err
+		store, named := c.Store, words.IsName(part.Name)
+		if i > 0 { // the limiter of the first part asks for all; this one only checks the options
+			store = struct{ stint.Store }{}
 		}
+		lim, err := stint.New(store, part.Options...)
 		var limits []stint.Limit
 		if err == nil {
 			limits = lim.Limits()
@@ -99,17 +129,20 @@ func New(c Config) (*Limits, error) {
 		case err != nil:
 		case len(limits) == 0 && !part.Varies:
 			err = errors.New("no limit; want one such as stint.PerMinute(100)")
-		case part.Varies && c.Stored && part.Name == "":
+		case i == 0 && part.Varies && c.Stored && part.Name == "":
 			err = errors.New("requests have limits of their own, and a shared store counts them under a name; want WithName")
-		case slices.ContainsFunc(c.Parts[:i], func(p Part) bool { return p.Name == part.Name }):
+		case named && slices.ContainsFunc(c.Parts[:i], func(p Part) bool { return p.Name == part.Name }):
 			err = errors.New("two counts have this name; want one for each")
 		}
 		if i == 0 {
 			l.lim = lim
-		} else if err != nil {
-			err = fmt.Errorf("%s: %w", part.Name, err)
 		}
-		errs = append(errs, err)
+		for _, err := range append(part.Errs, mistakes(err)...) {
+			if i > 0 {
+				err = fmt.Errorf("AndBy(%q): %w", part.Name, err)
+			}
+			errs = append(errs, err)
+		}
 		scope := part.Name
 		if i == 0 && !c.Stored {
 			scope = ""
@@ -119,7 +152,23 @@ func New(c Config) (*Limits, error) {
 		l.Rules = append(l.Rules, policy.Rule{Policy: cmp.Or(part.Name, "default"), Limits: limits, Index: -1})
 		l.scopes = append(l.scopes, scope)
 	}
-	return l, errors.Join(errs...)
+	if errs != nil {
+		return nil, &stint.InvalidError{Err: errors.Join(errs...)}
+	}
+	return l, nil
+}
+
+// mistakes returns the mistakes that an error joins.
+func mistakes(err error) []error {
+	if joined, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); ok {
+		return joined.Unwrap()
+	} else if err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 // scopeOf returns the scope of limits without a name. Other limits on the same store, such as five

@@ -1,6 +1,10 @@
 package clientip
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/stint-limiter/stint"
+)
 
 // Subject returns the part of an address that identifies a subject: by default all of an IPv4
 // address, and the /64 of an IPv6 address, because one host can have all addresses in it. An IPv6
@@ -88,15 +92,16 @@ func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 }
 
 // Key returns a function that makes keys from addresses, such as "ip:203.0.113.9". The trusted
-// proxies are given as in [ParsePrefixes]. The key of an unknown client is "".
+// proxies are given as in [ParsePrefixes]; all that are invalid are in one [*stint.InvalidError].
+// The key of an unknown client is "".
 func Key(trusted []string) (func(peer netip.Addr, h Header) string, error) {
 	prefixes, unix, err := ParsePrefixes(trusted)
 	if err != nil {
-		return nil, err
+		return nil, &stint.InvalidError{Err: err}
 	}
 	r, err := New(Config{Trusted: prefixes, TrustUnix: unix})
 	if err != nil {
-		return nil, err
+		return nil, &stint.InvalidError{Err: err}
 	}
 	return func(peer netip.Addr, h Header) string {
 		client := r.Client(peer, h)

@@ -9,32 +9,20 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// The kinds of failures, by short names.
-const (
-	Other       = stint.KindOther
-	Timeout     = stint.KindTimeout
-	Unreachable = stint.KindUnreachable
-	Auth        = stint.KindAuth
-	Full        = stint.KindFull
-	ReadOnly    = stint.KindReadOnly
-	Busy        = stint.KindBusy
-	Reply       = stint.KindReply
-	Migrating   = stint.KindMigrating
-	Refused     = stint.KindRefused
-)
-
 // Kinds lists all kinds.
-var Kinds = [...]stint.StoreErrorKind{Other, Timeout, Unreachable, Auth, Full, ReadOnly, Busy, Reply, Migrating,
-	Refused}
+var Kinds = [...]stint.StoreErrorKind{
+	stint.KindOther, stint.KindTimeout, stint.KindUnreachable, stint.KindAuth, stint.KindFull, stint.KindReadOnly,
+	stint.KindBusy, stint.KindReply, stint.KindMigrating, stint.KindRefused,
+}
 
-// Of returns the kind of a store failure, and Other for any other error.
+// Of returns the kind of a store failure, and KindOther for any other error.
 func Of(err error) stint.StoreErrorKind {
 	var failure *stint.StoreError
 	if errors.As(err, &failure) && failure.Kind != "" {
 		return failure.Kind
 	}
-	return Other
+	return stint.KindOther
 }
 
-// Index returns the index of a kind in [Kinds], or that of Other if the kind is not listed.
+// Index returns the index of a kind in [Kinds], or that of KindOther if the kind is not listed.
 func Index(kind stint.StoreErrorKind) int { return max(0, slices.Index(Kinds[:], kind)) }

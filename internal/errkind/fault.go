@@ -12,22 +12,27 @@ import (
 // [stint.StoreError] describe the outcome of a call; a fault describes what is broken, as far as
 // calls and pings show it. Page, alerts, log, "stint doctor" and the documentation use these texts.
 type Fault struct {
-	// Kind names the fault in logs, in JSON and in the documentation.
-	Kind stint.StoreErrorKind
+	// Name names the fault in logs, in JSON and in the documentation.
+	Name string
 	// Is completes a sentence that begins with the name of the store: "does not answer".
 	Is string
 	// Why has the usual causes, and Fix the remedy. Both are sentences.
 	Why, Fix string
 }
 
-// The kinds of faults that are not also kinds of failures.
+// The names of faults. A fault that is also a kind of failure has its name.
 const (
-	Silent  stint.StoreErrorKind = "silent"
-	Slow    stint.StoreErrorKind = "slow"
-	Script  stint.StoreErrorKind = "script"
-	Loading stint.StoreErrorKind = "loading"
-	Node    stint.StoreErrorKind = "node"
-	Disk    stint.StoreErrorKind = "disk"
+	Unreachable = string(stint.KindUnreachable)
+	Silent      = "silent"
+	Slow        = "slow"
+	Auth        = string(stint.KindAuth)
+	Full        = string(stint.KindFull)
+	Script      = "script"
+	Node        = "node"
+	ReadOnly    = string(stint.KindReadOnly)
+	Loading     = "loading"
+	Disk        = "disk"
+	Other       = string(stint.KindOther)
 )
 
 // Faults lists all faults, the most frequent first. The last one covers everything else.
@@ -89,10 +94,10 @@ var Faults = [...]Fault{
 	},
 }
 
-// FaultOf returns the fault of a kind, or that of Other for an unknown kind.
-func FaultOf(kind stint.StoreErrorKind) Fault {
+// FaultOf returns the fault of a name, or that of Other for an unknown name.
+func FaultOf(name string) Fault {
 	for _, f := range Faults {
-		if f.Kind == kind {
+		if f.Name == name {
 			return f
 		}
 	}
@@ -107,47 +112,48 @@ func (e *NodeError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Diagnose returns the kind of fault that a failure shows. For a call that was not answered in
+// Diagnose returns the name of the fault that a failure shows. For a call that was not answered in
 // time, answers reports whether the store answers pings.
-func Diagnose(err error, answers bool) stint.StoreErrorKind {
+func Diagnose(err error, answers bool) string {
 	var dial *net.OpError
 	var node *NodeError
 	switch kind := Of(err); {
-	case kind == Timeout && errors.As(err, &dial) && dial.Op == "dial":
+	case kind == stint.KindTimeout && errors.As(err, &dial) && dial.Op == "dial":
 		return Unreachable // no connection, rather than no answer
-	case kind == Unreachable && errors.As(err, &node):
+	case kind == stint.KindUnreachable && errors.As(err, &node):
 		return Node
-	case kind == Timeout && answers:
+	case kind == stint.KindTimeout && answers:
 		return Slow
-	case kind == Timeout:
+	case kind == stint.KindTimeout:
 		return Silent
-	case kind == Busy:
+	case kind == stint.KindBusy:
 		_, fault := OfReply(err.Error())
 		return fault
 	default:
-		return FaultOf(kind).Kind
+		return FaultOf(string(kind)).Name
 	}
 }
 
 // words are the beginnings of Redis errors. In a script, or behind a proxy, other text may come
 // before them.
 var words = []struct {
-	word        string
-	kind, fault stint.StoreErrorKind
+	word  string
+	kind  stint.StoreErrorKind
+	fault string
 }{
-	{"NOAUTH", Auth, Auth},
-	{"WRONGPASS", Auth, Auth},
-	{"NOPERM", Auth, Auth},
-	{"OOM", Full, Full},
-	{"READONLY", ReadOnly, ReadOnly},
-	{"LOADING", Busy, Loading},
-	{"BUSY", Busy, Script},
-	{"CLUSTERDOWN", Busy, Node},
-	{"MASTERDOWN", Busy, Loading},
-	{"TRYAGAIN", Migrating, Other},
-	{"NOREPLICAS", Busy, Disk},
-	{"MISCONF", Busy, Disk},
-	{ClockWord, Busy, Other},
+	{"NOAUTH", stint.KindAuth, Auth},
+	{"WRONGPASS", stint.KindAuth, Auth},
+	{"NOPERM", stint.KindAuth, Auth},
+	{"OOM", stint.KindFull, Full},
+	{"READONLY", stint.KindReadOnly, ReadOnly},
+	{"LOADING", stint.KindBusy, Loading},
+	{"BUSY", stint.KindBusy, Script},
+	{"CLUSTERDOWN", stint.KindBusy, Node},
+	{"MASTERDOWN", stint.KindBusy, Loading},
+	{"TRYAGAIN", stint.KindMigrating, Other},
+	{"NOREPLICAS", stint.KindBusy, Disk},
+	{"MISCONF", stint.KindBusy, Disk},
+	{ClockWord, stint.KindBusy, Other},
 }
 
 // ClockWord begins the error of stint's own scripts when the calendar periods that they received
@@ -155,7 +161,7 @@ var words = []struct {
 const ClockWord = "CLOCK"
 
 // OfReply returns the kind of failure of an error that Redis replied, and the fault that it shows.
-func OfReply(text string) (kind, fault stint.StoreErrorKind) {
+func OfReply(text string) (kind stint.StoreErrorKind, fault string) {
 	for _, w := range words {
 		if strings.HasPrefix(text, w.word) || strings.Contains(text, " "+w.word+" ") ||
 			strings.Contains(text, "-"+w.word+" ") {
@@ -165,8 +171,8 @@ func OfReply(text string) (kind, fault stint.StoreErrorKind) {
 	// Scripts of Redis 7, and of 6.2, report NOPERM in these words.
 	for _, part := range []string{"The user executing the script can't run", "ACL failure in script"} {
 		if strings.Contains(text, part) {
-			return Auth, Auth
+			return stint.KindAuth, Auth
 		}
 	}
-	return Other, Other
+	return stint.KindOther, Other
 }

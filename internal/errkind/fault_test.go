@@ -20,18 +20,18 @@ func TestDiagnose(t *testing.T) {
 		kind, _ := OfReply(text)
 		return failure(kind, errors.New(text))
 	}
-	late := failure(Timeout, context.DeadlineExceeded)
-	refused := failure(Unreachable, errors.New("connection refused"))
+	late := failure(stint.KindTimeout, context.DeadlineExceeded)
+	refused := failure(stint.KindUnreachable, errors.New("connection refused"))
 	for _, test := range []struct {
 		err     error
 		answers bool
-		want    stint.StoreErrorKind
+		want    string
 	}{
 		{late, false, Silent},
 		{late, true, Slow},
-		{failure(Timeout, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}), false, Unreachable},
+		{failure(stint.KindTimeout, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}), false, Unreachable},
 		{refused, false, Unreachable},
-		{failure(Unreachable, &NodeError{Err: errors.New("connection refused")}), true, Node},
+		{failure(stint.KindUnreachable, &NodeError{Err: errors.New("connection refused")}), true, Node},
 		{reply("NOAUTH Authentication required."), true, Auth},
 		{reply("OOM command not allowed when used memory > 'maxmemory'."), true, Full},
 		{reply("BUSY Redis is busy running a script."), false, Script},
@@ -54,9 +54,9 @@ func TestDiagnose(t *testing.T) {
 func TestFaultsAreDocumented(t *testing.T) {
 	for file, row := range map[string]func(Fault) string{
 		"../../docs/troubleshooting.md": func(f Fault) string {
-			return fmt.Sprintf("\n| `%s` | Redis %s | %s | %s |\n", f.Kind, f.Is, f.Why, f.Fix)
+			return fmt.Sprintf("\n| `%s` | Redis %s | %s | %s |\n", f.Name, f.Is, f.Why, f.Fix)
 		},
-		"../../docs/alerts.md": func(f Fault) string { return fmt.Sprintf("`%s`: %s", f.Kind, f.Is) },
+		"../../docs/alerts.md": func(f Fault) string { return fmt.Sprintf("`%s`: %s", f.Name, f.Is) },
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -4,8 +4,6 @@ import (
 	"math"
 	"sync"
 	"time"
-
-	"github.com/stint-limiter/stint"
 )
 
 const (
@@ -17,14 +15,14 @@ const (
 
 // Votes find out what is wrong with a store that fails in several ways. When a Redis is killed,
 // calls in progress time out; when it is full and the machine is busy, some answers are late. Every
-// second with a failure of some kind is a vote for that kind, or four votes if the store replied
+// second with a failure is a vote for the fault that it shows, or four votes if the store replied
 // with it. Votes halve every five seconds. So the fault is the one that lasts, whatever fails last,
 // and a new fault takes over within seconds. Page, alerts and log name it.
 //
 // The zero value has no votes. It is safe for concurrent use.
 type Votes struct {
 	mu   sync.Mutex
-	each map[stint.StoreErrorKind]*vote
+	each map[string]*vote
 }
 
 type vote struct {
@@ -35,23 +33,23 @@ type vote struct {
 
 // Add adds a failure.
 func (v *Votes) Add(err error, now time.Time) {
-	kind := Diagnose(err, true)
+	fault := Diagnose(err, true)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	one := v.each[kind]
+	one := v.each[fault]
 	if one == nil {
 		one = &vote{at: now.Add(-time.Hour)}
 		if v.each == nil {
-			v.each = map[stint.StoreErrorKind]*vote{}
+			v.each = map[string]*vote{}
 		}
-		v.each[kind] = one
+		v.each[fault] = one
 	}
 	one.last = err
 	if now.Sub(one.at) < time.Second {
 		return
 	}
 	weight := 1.
-	switch kind {
+	switch fault {
 	case Slow, Unreachable, Node, Other:
 	default:
 		weight = saidWeight
@@ -64,18 +62,18 @@ func (v *vote) now(now time.Time) float64 {
 	return v.weight * math.Exp2(-now.Sub(v.at).Seconds()/faultHalfLife.Seconds())
 }
 
-// Fault returns the kind with the most votes, as [Diagnose] returns it for a store that answers
+// Fault returns the name of the fault with the most votes, as [Diagnose] returns it for a store that answers
 // pings, and its last failure; "" and nil if there are none.
-func (v *Votes) Fault(now time.Time) (kind stint.StoreErrorKind, last error) {
+func (v *Votes) Fault(now time.Time) (name string, last error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	most := 0.
-	for k, one := range v.each {
-		if w := one.now(now); w > most || w == most && k < kind {
-			most, kind, last = w, k, one.last
+	for n, one := range v.each {
+		if w := one.now(now); w > most || w == most && n < name {
+			most, name, last = w, n, one.last
 		}
 	}
-	return kind, last
+	return name, last
 }
 
 // Clear forgets all votes.

@@ -13,18 +13,19 @@ import (
 func TestVotes(t *testing.T) {
 	type spell struct {
 		seconds int
-		kinds   []stint.StoreErrorKind // each many times a second, in this order
-		want    stint.StoreErrorKind
+		faults  []string // each many times a second, in this order
+		want    string
 	}
-	failures := map[stint.StoreErrorKind]error{}
-	for fault, kind := range map[stint.StoreErrorKind]stint.StoreErrorKind{
-		Slow: Timeout, Unreachable: Unreachable, Full: Full, Loading: Busy, Script: Busy} {
-		text := map[stint.StoreErrorKind]string{Full: "OOM command not allowed", Loading: "LOADING Redis is loading",
+	failures := map[string]error{}
+	for fault, kind := range map[string]stint.StoreErrorKind{
+		Slow: stint.KindTimeout, Unreachable: stint.KindUnreachable, Full: stint.KindFull, Loading: stint.KindBusy,
+		Script: stint.KindBusy} {
+		text := map[string]string{Full: "OOM command not allowed", Loading: "LOADING Redis is loading",
 			Script: "BUSY Redis is busy"}[fault]
 		failures[fault] = &stint.StoreError{Op: "take", Kind: kind, Err: errors.New(text)}
 	}
-	late, gone := []stint.StoreErrorKind{Slow}, []stint.StoreErrorKind{Unreachable}
-	full, both := []stint.StoreErrorKind{Full}, []stint.StoreErrorKind{Full, Slow}
+	late, gone := []string{Slow}, []string{Unreachable}
+	full, both := []string{Full}, []string{Full, Slow}
 	for name, spells := range map[string][]spell{
 		"killed: calls in progress time out": {
 			{1, append(gone, Slow), ""}, {2, gone, Unreachable}},
@@ -32,17 +33,17 @@ func TestVotes(t *testing.T) {
 		"full, and later killed":   {{60, full, Full}, {15, gone, Unreachable}},
 		"silent, and later killed": {{60, late, Slow}, {7, gone, Unreachable}},
 		"killed, and now loading": {
-			{60, gone, Unreachable}, {3, []stint.StoreErrorKind{Loading}, Loading}},
+			{60, gone, Unreachable}, {3, []string{Loading}, Loading}},
 		"a script, silent until Redis says so": {
-			{5, late, Slow}, {3, []stint.StoreErrorKind{Script}, Script}},
+			{5, late, Slow}, {3, []string{Script}, Script}},
 	} {
 		var v Votes
 		now := time.Unix(1_700_000_000, 0)
 		for i, s := range spells {
 			for range s.seconds {
 				for range 10 {
-					for _, kind := range s.kinds {
-						v.Add(failures[kind], now)
+					for _, fault := range s.faults {
+						v.Add(failures[fault], now)
 					}
 					now = now.Add(100 * time.Millisecond)
 				}
@@ -53,7 +54,7 @@ func TestVotes(t *testing.T) {
 			}
 		}
 	}
-	if kind, last := new(Votes).Fault(time.Now()); kind != "" || last != nil {
-		t.Errorf("without failures: %q, %v", kind, last)
+	if name, last := new(Votes).Fault(time.Now()); name != "" || last != nil {
+		t.Errorf("without failures: %q, %v", name, last)
 	}
 }

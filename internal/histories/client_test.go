@@ -14,7 +14,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 )
 
 var (
@@ -176,14 +175,14 @@ func (c *client) trace(format string, args ...any) {
 }
 
 func failure(op string, err error) error {
-	kind := errkind.Unreachable
+	kind := stint.KindUnreachable
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errLate):
-		kind = errkind.Timeout
+		kind = stint.KindTimeout
 	case errors.Is(err, context.Canceled):
-		kind = errkind.Other
+		kind = stint.KindOther
 	}
 	return &stint.StoreError{Op: op, Kind: kind, Err: err}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/storebounds"
 	"github.com/stint-limiter/stint/memorystore"
@@ -182,7 +181,7 @@ func TestPartsAreNotLookedForAllTheTime(t *testing.T) {
 // If the parts cannot be found, the rest is shown and reset, and it is said that they are not.
 func TestPartsThatCannotBeFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failed := &stint.StoreError{Op: "scopes", Kind: errkind.Auth, Err: errors.New("no permission")}
+		failed := &stint.StoreError{Op: "scopes", Kind: stint.KindAuth, Err: errors.New("no permission")}
 		for name, s := range map[string]slow{"refused": {err: failed}, "too slow": {took: time.Hour}} {
 			d, store := newSlow(t, s)
 			take(t, d, control.TakeRequest{Target: control.Target{Subject: visitor}, Tier: "anyone"})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
@@ -30,7 +29,7 @@ func (s *slow) wait(ctx context.Context, op string, d time.Duration) error {
 	case <-after:
 		return nil
 	case <-ctx.Done():
-		return &stint.StoreError{Op: op, Kind: errkind.Timeout, Err: ctx.Err()}
+		return &stint.StoreError{Op: op, Kind: stint.KindTimeout, Err: ctx.Err()}
 	}
 }
 

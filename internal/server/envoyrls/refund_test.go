@@ -11,7 +11,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
@@ -91,7 +90,7 @@ func (s *idle) Command(ctx context.Context, c stint.Command) error {
 	case <-time.After(s.command):
 		return s.Store.Command(ctx, c)
 	case <-ctx.Done():
-		return &stint.StoreError{Op: "command", Kind: errkind.Timeout, Err: ctx.Err()}
+		return &stint.StoreError{Op: "command", Kind: stint.KindTimeout, Err: ctx.Err()}
 	}
 }
 
@@ -161,7 +160,7 @@ func TestF6RefundUnderSkew(t *testing.T) {
 // gone is a store that does nothing but fail.
 type gone struct{ stint.Store }
 
-var errGone = &stint.StoreError{Op: "test", Kind: errkind.Unreachable, Err: errors.New("gone")}
+var errGone = &stint.StoreError{Op: "test", Kind: stint.KindUnreachable, Err: errors.New("gone")}
 
 func (gone) Take(context.Context, stint.Request) (stint.Decision, error) {
 	return stint.Decision{}, errGone

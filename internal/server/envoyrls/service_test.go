@@ -18,7 +18,6 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
-	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/policy"
@@ -79,7 +78,7 @@ type broken struct {
 func (b *broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	r.Claims = slices.Clone(r.Claims)
 	b.requests <- r
-	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: errkind.Timeout, Err: errors.New("no answer")}
+	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}
 }
 
 // TestStoreFails: what a store that cannot decide is told, and what becomes of its error.
