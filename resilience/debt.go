@@ -139,7 +139,10 @@ func (r *record) claim(l *stint.Limit, units int64) stint.Claim {
 // addDebt adds a debt to its record. remove removes it, and sets its state.
 func (l *ledger) addDebt(o *debt) {
 	o.subjects = append(slices.Clone(o.claims), stint.Claim{Subject: o.home.subject, Scope: o.home.scope})
-	o.home.debts = append(o.home.debts, o)
+	i := len(o.home.debts)
+	for ; i > 0 && o.home.debts[i-1].at > o.at; i-- { // a late answer makes a debt of older units
+	}
+	o.home.debts = slices.Insert(o.home.debts, i, o)
 	l.debts.Add(1)
 	l.noteOwing(o.home)
 }

@@ -83,10 +83,10 @@ type record struct {
 	state          string // and the name of the limits which that state counts
 	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
-	resetAt        int64  // when any of it was last reset, or commanded elsewhere
-	epoch          uint32 // of the newest answer
-	replaced       int64  // since when the state has another generation; 0 once that is handled
-	debts          []*debt
+	resetAt        int64            // when any of it was last reset, or commanded elsewhere
+	epoch          uint32           // of the newest answer
+	replaced       int64            // since when the state has another generation; 0 once that is handled
+	debts          []*debt          // by when they were granted
 	named          map[string]*debt // by request id
 	owing          bool             // there is something to charge
 }
