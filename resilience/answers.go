@@ -179,6 +179,7 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 		o.booked, o.bookedUntil = o.booked+it.cost, max(o.bookedUntil, gone)
 		o.units, o.from, o.until = o.at(now, false)+it.cost, now, max(o.until, gone)
 		it.fill(it.cost, now, true)
+		it.hearBooked(&d.Usages()[it.k], d.RetryAfter, now)
 		it.rec.at = max(it.rec.at, d.Charge.Data().NowOf(it.i)) // earlier answers do not count it
 	}
 }

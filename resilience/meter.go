@@ -177,6 +177,21 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	m.stored = stored
 }
 
+// hearBooked raises the meter to what the store reports of the instant of a booking: others may have
+// used what this process has not heard of.
+func (c *count) hearBooked(u *stint.Usage, ahead time.Duration, now int64) {
+	if c.unit == 0 || c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 {
+		return
+	}
+	m, level := c.metered(now), c.given(min(u.ResetAfter, maxAhead))
+	if c.Algorithm != stint.AlgorithmBucket {
+		level = min(level, c.weight(u.Used))
+	}
+	if more := level + c.given(ahead) - m.stored; more > 0 {
+		m.stored, m.raised = m.stored+more, m.raised+more
+	}
+}
+
 // convert converts the meter to the weights of another rule for the limit.
 func (m *meter) convert(old, next *rule) {
 	for _, level := range []*int64{&m.stored, &m.local} {

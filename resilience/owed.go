@@ -191,9 +191,9 @@ func (c *count) cancel(units, from, to int64) int64 {
 }
 
 // repaid notes that the store has charged units that were granted at an instant. Units beyond truth
-// are to be given back: the meter no longer counts them. The store has charged a meter with less:
-// what the meter refills during refilled was subtracted. What was refilled since the charge belongs
-// to the store's level, not to units that are still owed.
+// are to be given back: the meter no longer counts them. The store's meter counts less of them than
+// was granted: what it refills during refilled was subtracted, or refilled since the charge. That
+// belongs to the store's level, not to units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return
@@ -204,8 +204,7 @@ func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, 
 	})
 	weight, until := int64(0), granted+int64(c.Window)+c.part
 	if m := c.meter; m != nil {
-		since := time.Duration(max(now-c.ledger.instant(at, now), 0))
-		weight = c.weight(min(units, truth)) - c.given(refilled) - c.given(since)
+		weight = c.weight(min(units, truth)) - c.given(refilled)
 		weight = min(max(weight, m.local-c.weight(c.uncharged(now)), 0), m.local)
 		until = math.MaxInt64
 		m.stored, m.local = m.stored+weight, m.local-weight

@@ -55,7 +55,12 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 			}
 		case o.at >= it.since:
 			i := max(min(it.i, len(charge.Claims())-1), 0) // some may have been left out
-			it.repaid(it.cost, o.left(it.count, it.claim), o.at, charge.Data().NowOf(i), call, now, o.refilled)
+			charged, refilled := l.instant(charge.Data().NowOf(i), now), o.refilled
+			if d.Repeat { // an earlier attempt charged it
+				charged, refilled = l.instant(charge.Data().AtOf(i), now), 0
+			}
+			refilled += time.Duration(max(now-charged, 0))
+			it.repaid(it.cost, o.left(it.count, it.claim), o.at, charge.Data().NowOf(i), call, now, refilled)
 			if it.owed != nil && o.charge == 0 {
 				it.keep(o, now)
 			}
