@@ -633,16 +633,20 @@ type announcement struct {
 	commanded bool
 }
 
-// tell sends an announcement.
+// tell sends an announcement. One that is lost is sent again, as by TCP.
 func (l *listener) tell(a announcement) {
 	l.client.mu.Lock()
 	defer l.client.mu.Unlock()
-	chance := l.client.chance[1]
-	if back, lost := l.client.way(chance.Float64(), chance.Float64(), link.replies); !lost && !l.client.dead {
-		l.client.server.network.after(back, func() {
+	chance, network := l.client.chance[1], l.client.server.network
+	switch back, lost := l.client.way(chance.Float64(), chance.Float64(), link.replies); {
+	case l.client.dead:
+	case lost:
+		network.after(200*time.Millisecond, func() { l.tell(a) })
+	default:
+		network.after(back, func() {
 			select {
 			case l.heard <- a:
-			default: // lost: it is far behind
+			default: // it is far behind
 			}
 		})
 	}
