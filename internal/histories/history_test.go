@@ -52,6 +52,7 @@ type process struct {
 	born, died time.Duration // died is never if it lives to the end
 	instances  int           // how many share the store, as it is to know
 	troubles   []span        // when the server, its way there or the process itself was not well
+	cuts       []span        // when its connection was lost
 	starved    []span
 	delayed    []span        // when a message may have been under way for long
 	unsure     []doubt       // when what it owes was sent, and may have been charged

@@ -449,9 +449,9 @@ func (j *judge) reading(r reading) {
 		}
 		p := &j.processes[o.process]
 		dies := p.charged(o.ret) == never
-		// An answer that is lost takes the whole budget: a waiter that did not wait for that long
-		// moved no booking, and used the one that it was told of.
-		moved := o.ret > o.call+j.budget && !p.well(o.call, o.ret)
+		// An answer that is lost takes the whole budget, unless its connection is cut: a waiter that
+		// did not wait for that long moved no booking, and used the one that it was told of.
+		moved := o.ret > o.call+j.budget && !p.well(o.call, o.ret) || overlaps(p.cuts, span{o.call, o.ret})
 		if o.kind == wait && (dies || moved || j.forgotten(s, o.call, o.ret)) {
 			// Bookings that it gave back, or moved to a place that no reply told; or that stay, on
 			// limits that were not reset, since charges from before a reset cannot be amended.

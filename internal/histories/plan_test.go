@@ -294,6 +294,9 @@ func (p *plan) afflict(slot int, of *process) {
 		case f.kind == stopServer, f.kind == endServer, f.lose[0] == 1, f.lose[1] == 1:
 			of.dark = append(of.dark, while)
 		}
+		if f.kind == cutLink || f.kind == endServer {
+			of.cuts = append(of.cuts, span{f.from, f.from})
+		}
 		if f.kind == starve || f.kind == stopServer || f.kind == slowLink {
 			of.delayed = append(of.delayed, while)
 		}
