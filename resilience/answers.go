@@ -87,7 +87,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 					m := n.metered(now)
 					m.local = max(m.local, n.weight(more)) // the refilled units were not ours
 				}
-				n.hear(&usages[j], n.cost(c), part, more, at, call, now)
+				n.hear(&usages[j], n.cost(c), part, more, at, call, rec.born, now)
 			}
 		}
 		if newer && !ahead {

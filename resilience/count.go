@@ -273,8 +273,8 @@ func (c *count) giveBack(units, at, now int64, stored bool) {
 
 // hear records the usage that the store reports, minus the cost that was charged to the answered
 // request, which asked for asked. uncounted is how many of the units granted to this process the
-// answer does not count.
-func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, now int64) {
+// answer does not count. The process has known of the subject since born.
+func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))
 	next := heard{at: at, call: call, answer: answer{others: u.Used, until: until, arrived: now}}
@@ -291,8 +291,12 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 	if c.Algorithm == stint.AlgorithmCalendar && u.ResetAfter > 0 {
 		c.hearEnd((c.ledger.wall(until)+5e5)/1e6, now)
 	}
-	if c.unit > 0 {
-		return
+	switch {
+	case c.unit == 0:
+	case c.Algorithm == stint.AlgorithmBucket || c.ledger.instances() > 1 || now-born > int64(c.Window)+c.part:
+		return // the meter counts what others have used
+	default: // the log may have grants to a process before this one
+		until = min(until, now+int64(c.Window))
 	}
 	// The usage of others lies between two bounds, since it is not known exactly when the oldest
 	// part of our own units leaves its window. The previous value stands if it lies between them.
@@ -339,8 +343,8 @@ func (c *count) left(t, uncounted int64) int64 {
 	return left
 }
 
-// logLeft returns what the log leaves. Under a limit with a meter, only the meter counts what
-// others have used.
+// logLeft returns what the log leaves. Under a limit with a meter, the meter counts what others have
+// used, and the log only what a process before this one did.
 func (c *count) logLeft(t, uncounted int64) int64 {
 	instances := c.ledger.instances()
 	if c.Algorithm == stint.AlgorithmBucket {
