@@ -155,7 +155,7 @@ func (in *reader) decision(
 	}
 	d.Charge = contract.ChargeOf(r)
 	d.Charge.Data().Now = in.now
-	usages := d.MakeUsages(contract.CountLimits(r))
+	usages := d.MakeUsages(contract.CountLimits(r.Claims))
 	state := 0
 	for i := range parts {
 		p := &parts[i]
@@ -217,7 +217,7 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 	d.Charge = contract.ChargeOf(r)
 	data := d.Charge.Data()
 	data.ID, data.At, data.Now = id, in.now, in.now
-	usages := d.MakeUsages(contract.CountLimits(r))
+	usages := d.MakeUsages(contract.CountLimits(r.Claims))
 	state := 0
 	for i := range parts {
 		if parts[i].holders() {

@@ -142,7 +142,7 @@ func (q *run) most() int {
 	if len(r.Claims) == 1 && uniform(r.Claims[0].Limits) {
 		return 1
 	}
-	return contract.CountLimits(r)
+	return contract.CountLimits(r.Claims)
 }
 
 // bySubject groups the runs by subject: different subjects may be on different nodes.

@@ -22,7 +22,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 		age := time.Duration(max(l.wall(now)-d.Charge.Data().Now, 0)) * time.Microsecond // of the answer
 		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft-min(age, answerTime))
 	}
-	if d.Repeat || len(d.Usages()) != contract.CountLimits(r) {
+	if d.Repeat || len(d.Usages()) != contract.CountLimits(r.Claims) {
 		return // no usage to learn from
 	}
 	defer l.unlock(l.lock(r.Claims))

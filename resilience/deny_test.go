@@ -583,7 +583,7 @@ func TestDenialFromMemoryIsTheCallers(t *testing.T) {
 // deniedFor is a denial of a request, with n used and a retry-after of n seconds more than an hour.
 func deniedFor(r *stint.Request, n int) stint.Decision {
 	d := stint.Decision{RetryAfter: time.Hour + time.Duration(n)*time.Second, Charge: contract.ChargeOf(r)}
-	for i := range d.MakeUsages(contract.CountLimits(r)) {
+	for i := range d.MakeUsages(contract.CountLimits(r.Claims)) {
 		d.Usages()[i] = stint.Usage{Used: int64(n), RetryAfter: d.RetryAfter, ResetAfter: d.RetryAfter}
 	}
 	return d

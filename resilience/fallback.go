@@ -103,7 +103,7 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 		return d
 	}
 	d.RetryAfter = outageRetry
-	usages := d.MakeUsages(contract.CountLimits(r))
+	usages := d.MakeUsages(contract.CountLimits(r.Claims))
 	for i := range usages {
 		usages[i].RetryAfter = outageRetry
 	}

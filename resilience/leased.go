@@ -2,6 +2,7 @@ package resilience
 
 import (
 	"context"
+	"math/bits"
 	"slices"
 
 	"github.com/stint-limiter/stint"
@@ -20,8 +21,8 @@ import (
 // of the store: the block may have ended by then.
 type leasedPart struct {
 	leases *leases
-	whole  stint.Request
-	rest   stint.Request
+	whole  []stint.Claim
+	rest   []stint.Claim // for the store
 	now    leaseTime
 	claims uint16       // has a bit for each claim that a block serves
 	taken  []takenUnits // by claim
@@ -55,7 +56,7 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 			continue
 		}
 		if p == nil {
-			p = &leasedPart{leases: l, whole: *r, now: now, taken: make([]takenUnits, len(r.Claims))}
+			p = &leasedPart{leases: l, whole: r.Claims, now: now, taken: make([]takenUnits, len(r.Claims))}
 		}
 		p.claims |= 1 << i
 		p.taken[i] = takenUnits{ls, b, left}
@@ -63,11 +64,12 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	if p == nil {
 		return nil
 	}
-	p.rest = *r
-	p.rest.Claims = nil
+	if n := len(r.Claims) - bits.OnesCount16(p.claims); n > 0 {
+		p.rest = make([]stint.Claim, 0, n)
+	}
 	for i := range r.Claims {
 		if p.taken[i].block == nil {
-			p.rest.Claims = append(p.rest.Claims, r.Claims[i])
+			p.rest = append(p.rest, r.Claims[i])
 		}
 	}
 	return p
@@ -87,7 +89,7 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 		return d
 	}
 	if rest.Unavailable {
-		d = flat(&p.whole, false)
+		d = flat(&stint.Request{Claims: p.whole}, false)
 		d.Degraded = rest.Degraded
 		return d
 	}
@@ -101,12 +103,12 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 // charge turns the charge of the rest, and the number of the claim that denied, into those of the
 // whole. A request that was allowed for lack of an answer has no charge. Then the units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
-	claims, from := p.whole.Claims, rest.Charge.Data()
+	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
 	data, others := d.Charge.Data(), &driver.OtherStates{Now: make([]int64, len(claims)-1)}
 	data.ID, data.Fallback, data.Others = from.ID, from.Fallback, others
 	charges := func(c stint.Claim) bool { return contract.Charges(&c) }
-	if data.ID == 0 && d.Allowed && !slices.ContainsFunc(p.rest.Claims, charges) {
+	if data.ID == 0 && d.Allowed && !slices.ContainsFunc(p.rest, charges) {
 		data.ID, data.Fallback = newLeasedID(p.leases.stack.ledger.mark), false
 	}
 	if data.ID != 0 {
@@ -150,12 +152,12 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 // unknown, there are none.
 func (p *leasedPart) usages(d, rest *stint.Decision) {
 	of := rest.Usages()
-	if len(of) != contract.CountLimits(&p.rest) {
+	if len(of) != contract.CountLimits(p.rest) {
 		return
 	}
-	usages := d.MakeUsages(contract.CountLimits(&p.whole))
-	for i := range p.whole.Claims {
-		c, t := &p.whole.Claims[i], &p.taken[i]
+	usages := d.MakeUsages(contract.CountLimits(p.whole))
+	for i := range p.whole {
+		c, t := &p.whole[i], &p.taken[i]
 		n := len(c.Limits)
 		switch {
 		case t.block == nil:
@@ -173,7 +175,7 @@ func (p *leasedPart) usages(d, rest *stint.Decision) {
 // putBack puts back the units taken for a claim: into their block or, once the block has ended,
 // into the store, where the used units of the block are one charge.
 func (p *leasedPart) putBack(i int) {
-	t, c := &p.taken[i], p.whole.Claims[i]
+	t, c := &p.taken[i], p.whole[i]
 	t.lease.mu.Lock()
 	if t.lease.block.Load() == t.block {
 		t.block.units.Add(c.Cost)
@@ -198,6 +200,9 @@ func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendme
 	}
 	if err := ctx.Err(); err != nil {
 		return done, gaveUp(opAmend, err)
+	}
+	if a.Kind != stint.AmendExtend && !s.sender.may() { // before anything changes
+		return done, &stint.StoreError{Op: opAmend, Kind: stint.KindRefused, Err: errTooMany}
 	}
 	var rest, ended []int
 	for i := range c.Claims() {

@@ -104,7 +104,7 @@ func leasable(r *stint.Request) bool {
 	if len(r.Claims) == 1 {
 		return leasableClaim(&r.Claims[0])
 	}
-	if len(r.Claims) > stint.MaxClaims || contract.CountLimits(r) > stint.MaxTotal {
+	if len(r.Claims) > stint.MaxClaims || contract.CountLimits(r.Claims) > stint.MaxTotal {
 		return false // the store says what is wrong
 	}
 	any := false

@@ -51,7 +51,7 @@ func (l *ledger) decide(r *stint.Request, sent bool) (d stint.Decision, owes *de
 // show fills in what is used and left, and reports whether there is room for the request.
 func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool) {
 	fits = true
-	usages := d.MakeUsages(contract.CountLimits(r))
+	usages := d.MakeUsages(contract.CountLimits(r.Claims))
 	for i := range r.Claims {
 		c := &r.Claims[i]
 		rec := l.find(c)

@@ -126,9 +126,12 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 		}
 	}
 	var part *leasedPart
-	if leased && s.serve(&r, &d, asked, &part) {
-		observeMemory(ctx, s.config.Observer, sourceLease, &r, &d)
-		return d, nil
+	if leased {
+		var served bool
+		if part, served = s.serve(&r, &d, asked); served {
+			observeMemory(ctx, s.config.Observer, sourceLease, &r, &d)
+			return d, nil
+		}
 	}
 	if d, err = s.take(ctx, &r, part, asked); err != nil {
 		return d, err
@@ -144,16 +147,16 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 
 // serve answers a leasable request from memory, and reports whether it did. For a request on
 // several subjects, it may serve a part.
-func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time, part **leasedPart) bool {
+func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (part *leasedPart, served bool) {
 	if len(r.Claims) == 1 {
-		return s.leases.serve(r, d, asked)
+		return nil, s.leases.serve(r, d, asked)
 	}
-	p := s.leases.takePart(r, s.leases.at(asked))
-	if *part = p; p == nil || len(p.rest.Claims) > 0 {
-		return false
+	part = s.leases.takePart(r, s.leases.at(asked))
+	if part == nil || len(part.rest) > 0 {
+		return part, false
 	}
-	*d = p.complete(&stint.Decision{Allowed: true}, nil)
-	return true
+	*d = part.complete(&stint.Decision{Allowed: true}, nil)
+	return part, true
 }
 
 // question is a request and the decision on it, on the heap: both are large, and would otherwise be
@@ -177,7 +180,7 @@ func (s *Stack) take(ctx context.Context, r *stint.Request, part *leasedPart, as
 	q := questions.Get().(*question)
 	q.request, q.decision, q.asked = *r, stint.Decision{}, asked
 	if part != nil {
-		q.request = part.rest
+		q.request.Claims = part.rest
 	}
 	q.event.Source = sourceStore
 	sent, err := s.ask(ctx, q)

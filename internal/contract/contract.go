@@ -133,10 +133,10 @@ func Limits(claims []stint.Claim) iter.Seq2[*stint.Claim, *stint.Limit] {
 	}
 }
 
-// CountLimits returns the number of limits in all claims of a request.
-func CountLimits(r *stint.Request) (n int) {
-	for i := range r.Claims {
-		n += len(r.Claims[i].Limits)
+// CountLimits returns the number of limits in all claims.
+func CountLimits(claims []stint.Claim) (n int) {
+	for i := range claims {
+		n += len(claims[i].Limits)
 	}
 	return n
 }
