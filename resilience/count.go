@@ -264,13 +264,6 @@ func (c *count) ungrant(units, at, now int64) {
 	}
 }
 
-// giveBack subtracts up to units from what this process was granted at an instant. A meter has
-// refilled some of them since. The store may have counted them, and given them back.
-func (c *count) giveBack(units, at, now int64, stored bool) {
-	c.drain(units, at, now, stored)
-	c.ungrant(units, at, now)
-}
-
 // hear records the usage that the store reports, minus the cost that was charged to the answered
 // request, which asked for asked. uncounted is how many of the units granted to this process the
 // answer does not count. The process has known of the subject since born.

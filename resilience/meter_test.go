@@ -119,3 +119,25 @@ func TestWindowOfAProcessBefore(t *testing.T) {
 		wantAdmitted(t, s, 1, oneUnit("a", limit), 1)
 	})
 }
+
+// A refund of what the store has charged lowers the store's level, and not that of units that are
+// still owed.
+func TestRefundOfAChargedUnit(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.Per(4, 5*time.Second).WithBurst(3)
+		mustDecide(t, s, ask("a", 8, limit))
+		store.fail(refusedCall())
+		charged := mustDecide(t, s, oneUnit("a", limit))
+		store.up()
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", limit, 9)
+		store.fail(refusedCall())
+		r := oneUnit("a", limit)
+		mustDecide(t, s, r)
+		mustAmend(t, s, charged.Charge, stint.Amendment{})
+		n := s.ledger.find(&r.Claims[0]).of(&limit, 0)
+		if got := n.metered(s.ledger.now()).local; got != n.unit {
+			t.Errorf("the level here is %d, want that of one unit, %d", got, n.unit)
+		}
+	})
+}

@@ -173,10 +173,18 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 			}
 		case units <= 0 && stillIn(&it.Limit, it.cost, c.Data().At, l.wall(now)) > 0:
 			changes = true
-			it.giveBack(-units, at, now, alone && o.state == paidDebt)
-			if !alone && units < 0 {
-				s.backs = append(s.backs, l.forgive(it.rec, it.count, -units, at)...)
+			stored := int64(0) // what the store has charged
+			if alone && o.state == paidDebt {
+				stored = -units
+			} else if !alone && units < 0 {
+				for _, j := range l.forgive(it.rec, it.count, -units, at) {
+					stored += j.Charge.Claims()[0].Cost
+					s.backs = append(s.backs, j)
+				}
 			}
+			it.drain(stored, at, now, true)
+			it.drain(-units-stored, at, now, false)
+			it.ungrant(-units, at, now)
 		}
 		changed[it.i] = changed[it.i] || changes
 		l.noteOwing(it.rec)
