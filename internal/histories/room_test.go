@@ -100,14 +100,13 @@ func (j *judge) stays(s int, l *stint.Limit) []stay {
 }
 
 // restored has what was counted before a loss of the server's state count as if it had been charged
-// just before, or as of a booking from before: processes tell the server what was used, and not
-// since when, and count what others were granted as long as the newest of it. It is not given back
-// any more. What a process was granted itself, until it has told the server, may count longer by a
-// part of its window.
+// with the newest that was granted until processes told the server, a booking among it: they tell
+// what was used, and not since when. It is not given back any more. What a process was granted
+// itself, until it has told the server, may count longer by a part of its window.
 func restored(all []stay, lost span, part time.Duration) {
 	newest, before := lost.to, func(a *stay) bool { return a.from <= lost.to+steady }
 	for i := range all {
-		if a := &all[i]; before(a) && a.op.kind == wait {
+		if a := &all[i]; before(a) && a.until != never {
 			newest = max(newest, a.until)
 		}
 	}
@@ -234,9 +233,13 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 		func(a stay) bool { return a.op == o && !told || a.here && !o.degraded })
 	if o.degraded {
 		shares = j.present(p, o.call)
+		later := l.Window / 16
+		if p.isDelayed(span{o.call - sending, o.ret}) { // what an answer says counts from its arrival on
+			later += sending
+		}
 		for i := range stays {
 			if a := &stays[i]; a.until != never {
-				a.until += l.Window / 16
+				a.until += later
 			}
 		}
 	}
