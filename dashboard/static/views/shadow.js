@@ -12,7 +12,7 @@ export function shadow(app) {
   const status = h("p", { class: "counts", role: "status" });
   const panel = h("div", {}, empty("Loading…"));
   const node = h("section", { class: "shadow" },
-    heading("Shadow", "Shadow rules count but deny nobody. See what they would do to live traffic before enforcing them."), status, panel);
+    heading("Shadow", "Shadow rules count requests but do not deny them. See what they would do to live traffic before enforcing them."), status, panel);
   const watch = watching(app, EVERY, look);
 
   async function look() {
