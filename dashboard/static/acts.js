@@ -1,14 +1,14 @@
-// Operator actions, each after a confirmation. All require a token, and are in the server's audit log.
+// Operator actions. Each asks for confirmation, requires a token, and is recorded in the server's audit log.
 import { askRaise, confirm } from "./dialogs.js";
 import { h } from "./dom.js";
 import { count, sentence, tierAndPolicy } from "./words.js";
 
 const DURATIONS = [["10m", "10 minutes"], ["1h", "1 hour"], ["24h", "1 day"], ["168h", "7 days"]];
 
-/** who names a subject to the server, by its ref if only that is known. */
+/** who identifies a subject to the server: by its ref if there is one, else by name. */
 const who = (s) => (s.ref ? { ref: s.ref } : { subject: s.subject });
 
-/** lift ends a ban. It returns a promise of whether it succeeded. */
+/** lift ends a ban. Its promise resolves to whether that succeeded. */
 export function lift(app, s) {
   return ask(app, "api/unban", who(s), {
     title: `Unban ${s.subject}?`, action: "Unban",
@@ -16,7 +16,7 @@ export function lift(app, s) {
   });
 }
 
-/** forget resets everything that a subject has used. */
+/** forget resets all usage of a subject. */
 export function forget(app, s) {
   return ask(app, "api/reset", who(s), {
     title: `Reset ${s.subject}?`, action: "Reset",
@@ -25,7 +25,7 @@ export function forget(app, s) {
   });
 }
 
-/** ban bans a subject for a time. */
+/** ban bans a subject for a chosen time. */
 export function ban(app, s) {
   return ask(app, "api/ban", who(s), {
     title: `Ban ${s.subject}?`, action: "Ban", choices: DURATIONS,
@@ -33,10 +33,10 @@ export function ban(app, s) {
   });
 }
 
-/** rule is the policy or tier that has a limit, as overrides name it; null if it is neither. */
+/** rule returns the policy or tier that a limit belongs to, as overrides name it, or null if it belongs to neither. */
 const rule = (l) => (["envoy", "outbound"].includes(l.tier) ? null : l.policy || l.tier || null);
 
-/** raisable returns the limits of a subject that can be raised, each once, that of which most is used first. */
+/** raisable returns the limits of a subject that can be raised, each once, by share used, highest first. */
 export function raisable(s) {
   const all = new Map();
   const share = (l) => (l.capacity > 0 ? l.used / l.capacity : 1);
@@ -46,10 +46,10 @@ export function raisable(s) {
   return [...all.values()];
 }
 
-/** identity is a limit without its number: its name, window and algorithm. */
+/** identity reduces a limit to its name, window and algorithm, without its number. */
 const identity = (limit) => limit.replace(/(^|: )\d+\//, "$1/").replace(/ (burst|on|from|in) \S+| leased/g, "");
 
-/** raise gives a subject a higher limit for a time. Others of the policy that are overridden stay so, lowered ones too. */
+/** raise gives a subject a higher limit for a time. The policy's other overrides stay, including those that lower a limit. */
 export async function raise(app, s) {
   const limits = raisable(s);
   const title = `Raise ${s.subject}?`;
@@ -72,7 +72,7 @@ export function unset(app, s, override) {
   });
 }
 
-/** actions are the buttons that ban and reset a subject, and what its ban has done. */
+/** actions returns the buttons that ban and reset a subject, and how many requests its ban has matched. */
 export function actions(app, s) {
   const button = (label, call) => h("button", {
     type: "button", "aria-label": `${label} ${s.subject}`, disabled: !app.model.state.writable,
@@ -82,7 +82,7 @@ export function actions(app, s) {
     s.banned > 0 ? h("span", { class: "banned" }, matched(s.banned)) : null);
 }
 
-/** matched says what a ban has done. */
+/** matched says how many requests a ban has matched. */
 export const matched = (requests) => `The ban has matched ${count(requests ?? 0, "request")}.`;
 
 async function ask(app, path, body, question) {
@@ -91,7 +91,7 @@ async function ask(app, path, body, question) {
   return post(app, path, answer === true ? body : { ...body, for: answer }, question.title, question.failed);
 }
 
-/** post makes a change, and says what came of it. */
+/** post makes a change and shows a notice with the result. */
 async function post(app, path, body, title, failed = "failed") {
   let done;
   try {
@@ -101,6 +101,6 @@ async function post(app, path, body, title, failed = "failed") {
     return false;
   }
   app.notice(`${title.replace("?", "")}: done.${done.note ? ` ${done.subject}: ${done.note}.` : ""}`);
-  app.refresh().catch(() => {}); // the audit list; the stream notices when the server is gone
+  app.refresh().catch(() => {}); // for the audit list; the stream notices when the server is gone
   return true;
 }

@@ -1,8 +1,8 @@
-// Alerts that are not ok, above every view.
+// Pending and firing alerts, shown above every view.
 import { fill, h } from "./dom.js";
 import { forHowLong, measured, time } from "./words.js";
 
-/** alertRows shows those that fire, a row for each, and then in one row those that are pending. */
+/** alertRows shows one row for each firing alert, and then one row for all pending alerts. */
 export function alertRows(node, alerts) {
   const shown = alerts.filter((a) => a.state !== "ok").sort((a, b) => rank(a) - rank(b));
   const firing = shown.filter((a) => a.state === "firing");
@@ -14,7 +14,7 @@ export function alertRows(node, alerts) {
     h("span", { class: "value" }, `${measured(a.value, a.unit)}, threshold ${measured(a.threshold, a.unit)}`),
     h("span", { class: "since" }, time(a.since) && a.unit !== "s" ? forHowLong(time(a.since)) : ""),
     h("span", { class: "summary" }, a.summary)));
-  if (pending.length > 0) { // without summaries, which appear when they fire
+  if (pending.length > 0) { // without summaries, which appear once an alert fires
     rows.push(h("div", { class: "alert pending" },
       h("span", { class: "glyph", "aria-hidden": "true" }, "○"),
       h("span", { class: "state" }, "pending"),

@@ -1,9 +1,9 @@
-// Calls to the server. The token is in the tab's session storage; the page asks for it when the server requires one.
+// Calls to the server. The tab's session storage holds the token; the page asks for one when the server requires it.
 
 const KEY = "stint-token";
 const SHORT = "stint-names-short";
 
-/** Refused is an answer with an error status. */
+/** Refused is the error for an answer with an error status. */
 export class Refused extends Error {
   constructor(status, word, message) {
     super(message);
@@ -13,13 +13,13 @@ export class Refused extends Error {
 }
 
 export class API {
-  /** ask is called for a token, with whether there was a wrong one; it returns a promise of a token, or of null. */
+  /** ask(wrong) asks for a token; wrong reports whether one was refused. Its promise resolves to a token or null. */
   constructor(ask) {
     this.ask = ask;
     this.asked = null;
   }
 
-  /** shortNames is whether names are hidden on this browser, for screen sharing. */
+  /** shortNames reports whether this browser hides names, for screen sharing. */
   get shortNames() {
     return localStorage.getItem(SHORT) !== null;
   }
@@ -38,9 +38,10 @@ export class API {
   }
 
   /**
-   * stream waits for onOpen once no more ticks can be missed, then calls onTick with every tick, and returns when the server
-   * ends it. It throws when nothing arrives for ten seconds, when the signal is aborted, and what onOpen or onTick throws;
-   * onOpen has a signal of both. Its connection ends with it.
+   * stream connects, waits for onOpen, and then calls onTick with every tick until the server ends the stream. It calls
+   * onOpen once no more ticks can be missed. It throws if nothing arrives for ten seconds or if the signal is aborted;
+   * the signal that it passes to onOpen covers both. It also throws what onOpen or onTick throws. It always closes its
+   * connection.
    */
   async stream(onOpen, onTick, signal) {
     const silence = new AbortController();
@@ -84,7 +85,7 @@ export class API {
     return this.call(method, path, body, signal);
   }
 
-  /** token waits for another token than the one that was refused. Calls that wait at the same time ask once. */
+  /** token waits for a token other than the refused one. Concurrent calls ask only once. */
   async token(refused) {
     if (sessionStorage.getItem(KEY) !== refused) return;
     this.asked ??= this.ask(Boolean(refused)).finally(() => (this.asked = null));
@@ -94,7 +95,7 @@ export class API {
   }
 }
 
-/** deliver reads one server-sent event. */
+/** deliver parses one server-sent event, and passes a tick to onTick. */
 function deliver(event, onTick) {
   const data = [];
   let name = "message";

@@ -1,13 +1,13 @@
-// Whether the page is visible. Over HTTP/1 a browser has six connections to a server for all its tabs, and a live page
-// holds one. Hidden pages release theirs.
+// Page visibility. Over HTTP/1, all tabs of a browser share six connections to a server, and a live page holds one.
+// Hidden pages release theirs.
 
-const AWAY = 5000; // milliseconds that a page is hidden before it counts: to go through tabs is no reason to connect again
+const AWAY = 5000; // milliseconds until a hidden page disconnects, so that switching tabs does not cause reconnects
 
-let gone = false; // to another page; browsers keep this one, with its connections, for those who go back
+let gone = false; // left for another page; browsers keep this one, with its connections, for the back button
 window.addEventListener("pagehide", () => (gone = true));
 window.addEventListener("pageshow", () => (gone = false));
 
-/** shown returns when the page is not hidden. */
+/** shown waits until the page is visible. */
 export async function shown() {
   while (gone) await next(window, "pageshow");
   while (document.hidden) await next(document, "visibilitychange");
@@ -16,9 +16,9 @@ export async function shown() {
 const next = (target, event) => new Promise((resolve) => target.addEventListener(event, resolve, { once: true }));
 
 /**
- * whileShown calls f with a signal that is aborted when the page has been hidden for a while or left, and waits for what it returns.
- * It returns whether that is why f ended, and then nothing is wrong with whatever f threw; but an answer of the server that f
- * threw is not because of that, and goes on.
+ * whileShown calls f and waits for it. The signal that it passes to f is aborted when the page has been hidden for a
+ * while or is left. whileShown returns whether the signal was aborted. In that case it ignores what f threw, except an
+ * answer of the server, which it rethrows because the abort did not cause it.
  */
 export async function whileShown(f) {
   const left = new AbortController();
@@ -44,8 +44,8 @@ export async function whileShown(f) {
 }
 
 /**
- * watching polls for a view: now, and then every so many milliseconds until it is stopped. It does not poll
- * while the page is hidden or paused.
+ * watching polls for a view: now polls immediately and then once per interval, until stop. It does not poll while the
+ * page is hidden or paused.
  */
 export function watching(app, every, ask) {
   let timer = 0;

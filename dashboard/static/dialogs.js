@@ -1,9 +1,9 @@
-// Dialogs. Escape always means no.
+// Dialogs. Escape always cancels.
 import { bookmark, h } from "./dom.js";
 
 const find = (id) => document.getElementById(id);
 
-/** askToken asks for a token, and returns a promise of it, or of null. */
+/** askToken asks for a token. Its promise resolves to the token, or to null if canceled. */
 export async function askToken(wrong) {
   const dialog = find("token");
   const form = dialog.querySelector("form");
@@ -16,8 +16,8 @@ export async function askToken(wrong) {
 }
 
 /**
- * confirm asks before something is done: {title, text, action, choices: [[value, label]]}. It returns a promise of the
- * choice (true where there is none to make), or of null.
+ * confirm asks before an action: {title, text, action, choices: [[value, label]]}. Its promise resolves to the choice
+ * (true if there are no choices), or to null if canceled.
  */
 export async function confirm({ title, text, action, choices = [] }) {
   const dialog = find("confirm");
@@ -35,8 +35,8 @@ const DAY = "day";
 const ENDS = [["1h", "in an hour"], ["tomorrow", "at the end of tomorrow"], ["7d", "in a week"], [DAY, "on a day…"]];
 
 /**
- * askRaise asks for a higher limit: {title, limits: [{label, max}]}. It returns a promise of {index, max, until, why}, of
- * which until is a Date, or of null.
+ * askRaise asks for a higher limit: {title, limits: [{label, max}]}. Its promise resolves to {index, max, until, why},
+ * where until is a Date, or to null if canceled.
  */
 export async function askRaise({ title, limits }) {
   const dialog = find("raise");
@@ -62,7 +62,7 @@ export async function askRaise({ title, limits }) {
   return { index: Number(limit.value), max: Number(max.value), until: endOf(end.value, date.value), why: why.value.trim() };
 }
 
-/** endOf returns when something ends. Days last to their end, in the time zone of the browser. */
+/** endOf returns the end time for a choice of ENDS. Days run to their end in the browser's time zone. */
 function endOf(end, date, now = new Date()) {
   if (end === "1h") return new Date(now.getTime() + 3600_000);
   if (end === "7d") return new Date(now.getTime() + 7 * 86400_000);
@@ -70,7 +70,7 @@ function endOf(end, date, now = new Date()) {
   return new Date(day.getFullYear(), day.getMonth(), day.getDate() + (end === DAY ? 1 : 2));
 }
 
-/** help shows the keys. */
+/** help shows the help dialog with the keyboard shortcuts. */
 export function help(keys) {
   find("keys").replaceChildren(...keys.flatMap(([key, what]) => [
     h("dt", {}, key.split(" ").map((k) => h("kbd", {}, k))),
@@ -80,8 +80,8 @@ export function help(keys) {
 }
 
 /**
- * answered shows a dialog, and returns a promise of whether the answer was yes. Then the focus is back where it was, even
- * if the page has redrawn that in the meantime.
+ * answered shows a dialog. Its promise resolves to whether the user accepted. By then the focus is back where it was,
+ * even if the page has redrawn the focused element in the meantime.
  */
 function answered(dialog) {
   const back = bookmark(document.activeElement);
@@ -89,7 +89,7 @@ function answered(dialog) {
   dialog.showModal();
   return new Promise((resolve) => {
     dialog.onclose = () => {
-      if (dialog.open) return; // the event comes a little later: this one belongs to the previous question
+      if (dialog.open) return; // close events arrive late: this one belongs to the previous dialog
       back();
       resolve(dialog.returnValue === "ok");
     };

@@ -1,4 +1,4 @@
-// Elements from data. Text is always text: nothing here parses markup, so no name of a subject can become any.
+// Elements from data. Text stays text: nothing here parses markup, so the name of a subject cannot become markup.
 
 /** h makes an element: h("a", {class: "x", href: "#", on: {click}}, "text", child, null). */
 export function h(name, attributes = {}, ...children) {
@@ -13,8 +13,8 @@ export function h(name, attributes = {}, ...children) {
 }
 
 /**
- * fill replaces what is in an element. If the focus is inside, the element that has it stays, in place of the matching
- * element, so that screen readers do not notice. Without one, the focus goes where bookmark says.
+ * fill replaces the content of an element. If the focus is inside, fill keeps the focused element in place of the
+ * matching new one, so that screen readers notice nothing. If none matches, bookmark decides where the focus goes.
  */
 export function fill(node, ...children) {
   const list = children.flat().filter((child) => child != null && child !== false);
@@ -35,21 +35,27 @@ export function fill(node, ...children) {
   if (document.activeElement !== focused) back();
 }
 
-/** refill is fill for what changes by itself: not while somebody presses something inside, or has a list open. It returns whether it did. */
+/**
+ * refill is fill for content that changes by itself. It does nothing while a control inside is pressed or a list inside
+ * is open. It returns whether it replaced the content.
+ */
 export function refill(node, ...children) {
   if (node.querySelector(":active, select:focus")) return false;
   fill(node, ...children);
   return true;
 }
 
-/** around replaces what is in an element by a list that has one of its children, without moving that. */
+/** around replaces the content of an element with a list that contains one of its children, without moving that child. */
 function around(node, child, list) {
   for (const other of [...node.childNodes]) if (other !== child) other.remove();
   child.before(...list.slice(0, list.indexOf(child)));
   child.after(...list.slice(list.indexOf(child) + 1));
 }
 
-/** graft makes the content of an old element that of a fresh one, but keeps an element in it, in place of the matching one. It returns false if it cannot. */
+/**
+ * graft gives an old element the content of a fresh one, but keeps one old element in place of the matching new one.
+ * It returns false if that is not possible.
+ */
 function graft(old, fresh, kept, like) {
   const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);
   const [stay, go] = [path(old, kept), path(fresh, like)];
@@ -68,12 +74,12 @@ const FOCUSABLE = "a[href], button:not(:disabled), input:not(:disabled), select:
 const stops = (node) => [...node.querySelectorAll(FOCUSABLE)];
 
 /**
- * bookmark returns a function that gives the focus back to an element. If the element is gone by then, the focus goes to
+ * bookmark returns a function that moves the focus back to an element. If the element is gone by then, the focus goes to
  * the matching element, else to the element now in its position, else to the content of the page.
  */
 export function bookmark(element) {
   const name = nameOf(element);
-  const parents = []; // and how many stops of the Tab key come before it in each
+  const parents = []; // each with the number of tab stops before the element
   for (let node = element.parentElement; node && node !== document.body; node = node.parentElement) {
     parents.push([node, stops(node).indexOf(element)]);
   }
@@ -89,7 +95,7 @@ export function bookmark(element) {
   };
 }
 
-/** nameOf tells elements apart: buttons of the same name by the link in their row. */
+/** nameOf identifies an element. The link in a row distinguishes buttons of the same name. */
 function nameOf(element) {
   const link = element.closest("tr, li, article")?.querySelector("a[href]");
   return [element.localName, element.id, element.getAttribute("href") ?? (element.ariaLabel || element.textContent),
@@ -101,7 +107,7 @@ export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** columns reads what a table has: "Subject | subject" is the column of that name and class. */
+/** columns parses column definitions: "Subject | subject" is a column with that name and class. */
 export function columns(...specs) {
   return specs.map((spec) => {
     const [name, kind] = spec.split(" | ");
@@ -116,7 +122,7 @@ export function table(caption, columns) {
   return { node: h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, head)), body), body };
 }
 
-/** row makes a row of a table whose cells know the names of their columns, for narrow screens. */
+/** row makes a row of a table. Its cells have the names of their columns, for narrow screens. */
 export function row(columns, cells, attributes = {}) {
   return h("tr", attributes, cells.map((cell, i) => h("td", { "data-name": columns[i].name, class: columns[i].kind }, cell)));
 }

@@ -1,4 +1,4 @@
-// The health strip: store, breaker, configuration, alerts, each as a word and a detail.
+// The health strip: store, breaker, configuration and alerts, each as a word and a detail.
 import { ago, clock, count, forHowLong, number, time } from "./words.js";
 
 /** cells returns [{name, level: "good"|"watch"|"bad", word, detail}]. */
@@ -25,7 +25,7 @@ function breaker({ store: s, points }) {
   return { name: "Breaker", level: s.breaker === "closed" ? "good" : "bad", word: s.breaker, detail };
 }
 
-/** processes says how many there are, and which one shows the page. */
+/** processes says how many processes report, and which one serves this page. */
 function processes({ processes: all }) {
   if (all.length < 2) return null;
   const silent = all.filter((p) => p.silent);
@@ -57,7 +57,7 @@ function alerts({ alerts: list }) {
   return { name: "Alerts", level: "good", word: "none", detail: `${count(list.length, "condition")} checked` };
 }
 
-/** memory returns how much room a store has, if known; while it is down, as it last was. */
+/** memory returns the memory usage of a store, if known. While the store is down, it is the last known usage. */
 function memory({ store: s }) {
   const old = s && !s.up && time(s.at) ? `as of ${clock(time(s.at))}` : "";
   if (s?.redis) {

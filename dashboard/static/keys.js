@@ -7,7 +7,7 @@ const VIEWS = [
   ["s", "subject"], ["l", "limits"], ["d", "shadow"], ["u", "outbound"], ["a", "audit"],
 ];
 
-/** listed is what the help says. */
+/** listed holds the shortcuts that the help shows. */
 export const listed = [
   ["p", "Pause or resume"],
   ["/", "Filter violations, or find a subject"],
@@ -19,7 +19,7 @@ export const listed = [
   ["Esc", "Close a dialog or the menu"],
 ];
 
-/** listen calls actions by name: pause, filter, names, theme, help, go(view). */
+/** listen calls the action of each shortcut: pause, filter, names, theme, help, go(view). */
 export function listen(actions) {
   const box = document.getElementById("shortcuts");
   box.checked = !localStorage.getItem(OFF);

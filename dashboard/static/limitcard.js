@@ -1,15 +1,15 @@
-// A limit of a subject: what is used of it, its window on a time line, and its charges.
+// A limit of a subject: its usage, its window on a timeline, and its charges.
 import { bar, windowLine } from "./chart.js";
 import { columns, fill, h, row, table } from "./dom.js";
 import { clock, count, duration, number, tierAndPolicy, time } from "./words.js";
 
-const LISTED = 50; // charges listed as text
+const LISTED = 50; // maximum number of charges listed as text
 const CHARGES = columns("Charged at | time", "Units | figure", "Expires | time");
 
-/** full reports whether there is no room in a limit that denies for it: one in shadow denies no one. */
+/** full reports whether a limit has no room left and denies requests. A limit in shadow never denies. */
 export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
 
-/** limitCard draws a limit as it was at a time, so wide. unfolded has the names of those whose charges are to be seen. */
+/** limitCard draws a limit as of a time, at a given width. unfolded has the names of the limits whose charges are shown. */
 export function limitCard(limit, now, width, unfolded) {
   const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;
   const label = `${limit.limit}: ${limit.used} of ${limit.capacity} used`;
@@ -32,7 +32,7 @@ export function limitCard(limit, now, width, unfolded) {
     entries.length > 0 ? charges(limit, entries, unfolded) : null);
 }
 
-/** thresholds says which shares of a limit are reported when they are used, and which have been. */
+/** thresholds lists the shares of a limit that are reported: those reached, and those to come. */
 function thresholds({ notify, used, max }) {
   const reached = (n) => 100 * used >= n * max;
   const list = (found) => found.map((n) => `${n} %`).join(", ");
@@ -40,7 +40,7 @@ function thresholds({ notify, used, max }) {
   return `Thresholds: ${[done ? `${done} reached` : "", next ? `${next} to come` : ""].filter(Boolean).join(", ")}`;
 }
 
-/** whose says where a limit is from, and of what kind it is. */
+/** whose describes the origin and the kind of a limit. */
 export function whose(limit) {
   return [
     tierAndPolicy(limit.tier, limit.policy) + (limit.scope ? `, in ${limit.scope}` : "") + (limit.divided ? " (in parts, not all shown)" : ""),

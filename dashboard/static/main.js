@@ -1,4 +1,4 @@
-// The page: what is shown of the model, when it is painted, and how the connection is kept.
+// The page: it shows a view of the model, schedules repaints, and maintains the connection.
 import { API } from "./api.js";
 import { alertRows } from "./alerts.js";
 import { shown, whileShown } from "./attention.js";
@@ -18,12 +18,12 @@ import { shadow } from "./views/shadow.js";
 import { subject } from "./views/subject.js";
 import { violations } from "./views/violations.js";
 
-const PAINT = 500; // milliseconds between paintings, at least
-const SLOW = 10_000; // between requests for what ticks do not carry
-const NOTICE = 8000; // that a notice stays
+const PAINT = 500; // minimum milliseconds between repaints
+const SLOW = 10_000; // milliseconds between requests for data that ticks do not carry
+const NOTICE = 8000; // milliseconds that a notice stays visible
 const find = (id) => document.getElementById(id);
 
-/** App is what views are given: {api, model, filter, paused, go, paint, refresh, notice}. */
+/** App is passed to every view: {api, model, filter, paused, go, paint, refresh, notice}. */
 class App {
   api = new API(askToken);
   model = new Model();
@@ -36,8 +36,8 @@ class App {
   #painted = 0;
   #pausedAt = 0;
   #noticed = 0;
-  #again = new AbortController(); // ends the connection, to load everything again
-  #alerts = find("alerts"); // below the verdict if the view has one
+  #again = new AbortController(); // ends the connection, to reload everything
+  #alerts = find("alerts"); // shown below the verdict if the view has one
 
   start() {
     window.addEventListener("hashchange", () => this.#route());
@@ -54,7 +54,7 @@ class App {
     setInterval(() => this.#slowly(), SLOW);
   }
 
-  /** go shows a view. Its argument is part of the address. */
+  /** go shows a view. The view's arguments become part of the address. */
   go(view, ...rest) {
     location.hash = `#/${[view, ...rest.map(encodeURIComponent)].join("/")}`;
   }
@@ -67,7 +67,7 @@ class App {
     setTimeout(() => requestAnimationFrame(() => this.#paint()), wait);
   }
 
-  /** refresh loads what ticks do not carry. */
+  /** refresh loads the data that ticks do not carry. */
   async refresh() {
     this.model.refresh(await this.api.get("api/state"));
     this.paint();
@@ -96,7 +96,7 @@ class App {
     this.paint();
   }
 
-  /** names hides names, or shows them again. What is on the page goes at once, and is loaded again. */
+  /** names hides names or shows them again. It clears the page at once and reloads the data. */
   names() {
     if (!this.model.state.names) return;
     this.api.shortNames = !this.api.shortNames;
@@ -122,7 +122,7 @@ class App {
   }
 
   #route() {
-    if (this.#view && !location.hash.startsWith("#/")) return; // a place on the page
+    if (this.#view && !location.hash.startsWith("#/")) return; // an anchor on the page
     const [, name, ...rest] = location.hash.split("/");
     const view = this.#makers.has(name) ? name : "overview";
     if (name && name !== view) this.notice(`There is no view “${decode(name)}”. Showing the overview.`, true);
@@ -143,7 +143,7 @@ class App {
     if (moved) {
       find("main").focus({ preventScroll: true });
       window.scrollTo(0, 0);
-      this.#slowly(); // it may be seconds old
+      this.#slowly(); // the data may be seconds old
     }
   }
 
@@ -178,12 +178,12 @@ class App {
     await this.refresh().catch(() => {}); // the stream notices when the server is gone
   }
 
-  /** keep connects while the page is shown, and again whenever the connection is lost, each time after a longer pause. */
+  /** keep stays connected while the page is shown. It reconnects when the connection is lost, after increasing pauses. */
   async #keep() {
     let failures = 0;
     const follow = async (left) => {
       this.#again = new AbortController();
-      let loaded = 0; // the newest second of the state
+      let loaded = 0; // the newest second in the loaded state
       await this.api.stream(async (signal) => {
         const state = await this.api.get("api/state", signal);
         this.#again.signal.throwIfAborted();
@@ -193,7 +193,7 @@ class App {
         this.#connected();
       }, (tick) => {
         const before = loaded - tick.point.at;
-        if (before >= 0 && before < 10) return; // the state has it; if not, the clock was set
+        if (before >= 0 && before < 10) return; // in the state already; a larger gap means the clock was set
         this.model.tick(tick);
         this.paint();
       }, AbortSignal.any([left, this.#again.signal]));
@@ -201,7 +201,7 @@ class App {
     for (;;) {
       await shown();
       try {
-        if (await whileShown(follow)) say(find("link"), "Connecting…"); // as it does when somebody looks again
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // it does, as soon as the page is visible again
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
         if (this.#again.signal.aborted) continue;
@@ -221,7 +221,7 @@ class App {
     this.#paint();
   }
 
-  /** lost shows that the connection is lost, and waits 1 s, 2 s, 4 s… 15 s, or for a click; without a token only for a click. */
+  /** lost shows that the connection is lost, and waits 1 s, 2 s, 4 s… 15 s or for a click; without a token only for a click. */
   #lost(why, failures, locked = false) {
     const pause = Math.min(15_000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
     const last = this.model.points.at(-1);

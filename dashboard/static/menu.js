@@ -1,6 +1,6 @@
-// The menu of narrow screens: it shows and hides the navigation and the other controls.
+// The menu on narrow screens: it shows and hides the navigation and the other controls.
 
-/** menu lets the button open and close the menu. Escape and a choice close it too. */
+/** menu lets the button open and close the menu. Escape and navigation close it too. */
 export function menu() {
   const button = document.getElementById("menu");
   const open = (yes) => button.setAttribute("aria-expanded", yes);

@@ -1,15 +1,15 @@
 // The page's data: the initial state, updated by a tick each second. Everything is bounded.
 import { time } from "./words.js";
 
-const SECONDS = 15 * 60; // of one-second points
-const TENS = 2 * 360; // of ten-second points: two hours
-const STEPS = 90; // of ten seconds of every series: a quarter of an hour
+const SECONDS = 15 * 60; // one-second points kept: 15 minutes
+const TENS = 2 * 360; // ten-second points kept: two hours
+const STEPS = 90; // ten-second steps kept of every series: 15 minutes
 const VIOLATIONS = 1000;
 
 const NOTHING = { allowed: 0, denied: 0, degraded: 0, failed: 0, shadowed: 0 };
 const COUNTS = Object.keys(NOTHING);
 const SUMS = [...COUNTS, "saved", "calls", "calls_failed", "carried"];
-const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"]; // of ten seconds, that of the slowest
+const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"]; // maximum over ten seconds
 
 export class Model {
   points = [];
@@ -17,21 +17,21 @@ export class Model {
   series = new Map(); // by tier and policy
   violations = []; // newest last, each with a serial number
   unshown = 0;
-  offenders = []; // those with most denials in the last ten seconds
+  offenders = []; // subjects with the most denials in the last ten seconds
   alerts = [];
   store = null;
-  surge = null; // traffic that is many times the usual
-  changes = []; // of the configuration in the last hour, oldest first
-  processes = []; // that share the store, this one first; none for a process by itself
-  state = {}; // the slow rest: version, config, top, outbound, audit, writable, who
-  loads = 0; // how often all of it was replaced
+  surge = null; // traffic many times higher than usual, or null
+  changes = []; // configuration changes in the last hour, oldest first
+  processes = []; // processes that share the store, this one first; empty for a single process
+  state = {}; // everything else, which changes slowly: version, config, top, outbound, audit, writable, who
+  loads = 0; // how many times load has replaced all data
   #serial = 0;
-  #missed = null; // the last time without ticks, {from, to}, if the violations do not go back to its beginning
-  #tens = null; // the ten seconds that are not over yet: {step, point}
-  #phase = 0; // when tens of seconds begin: the server's do with its life, and not with the minute
-  #seconds = []; // how many of every step of the series are known
+  #missed = null; // the last period without ticks, {from, to}, if the violations do not go back to its start
+  #tens = null; // the current, incomplete ten-second step: {step, point}
+  #phase = 0; // offset of the ten-second steps, which the server counts from its start, not from the minute
+  #seconds = []; // number of known seconds in each step of the series
 
-  /** load takes the answer of /api/state. */
+  /** load replaces all data with the answer of /api/state. */
   load(state) {
     const { points, long, series, violations, offenders, alerts, store, processes, changes, surge, ...rest } = state;
     const seen = this.points.at(-1)?.at * 1000 || time(this.state.now);
@@ -58,12 +58,12 @@ export class Model {
     for (const p of this.points) if (p.at > last) this.#turn(p);
   }
 
-  /** refresh takes the slow parts of the answer of /api/state, and leaves alone what ticks move. */
+  /** refresh takes only those parts of the answer of /api/state that ticks do not update. */
   refresh({ points, long, series, violations, offenders, alerts, store, processes, changes, surge, ...rest }) {
     this.state = rest;
   }
 
-  /** tick takes what happened in a second. */
+  /** tick adds one second of data. */
   tick(tick) {
     this.points.push(tick.point);
     if (this.points.length > SECONDS) this.points.shift();
@@ -80,17 +80,17 @@ export class Model {
     this.surge = tick.surge ?? null;
   }
 
-  /** newest is the number of the newest violation: those with higher ones have come since. */
+  /** newest is the serial number of the newest violation. Later violations have higher numbers. */
   get newest() {
     return this.#serial;
   }
 
-  /** seconds is how many seconds of the server's life are known. */
+  /** seconds is the number of seconds of the server's life that are known. */
   get seconds() {
     return this.points.length > 0 ? this.points.at(-1).at - this.points[0].at + 1 : 0;
   }
 
-  /** gap is a time before the violations in which others may have been missed, {from, to}, or null. */
+  /** gap is the period before the oldest violation in which others may have been missed, {from, to}, or null. */
   get gap() {
     const oldest = this.#oldest;
     return oldest > this.#missed?.from && oldest <= this.#missed.to ? { from: this.#missed.from, to: oldest } : null;
@@ -105,7 +105,7 @@ export class Model {
     if (this.violations.length > VIOLATIONS) this.violations.splice(0, this.violations.length - VIOLATIONS);
   }
 
-  /** turn adds a second to the ten seconds it is in, and begins a new step of everything when they are over. */
+  /** turn adds a second to its ten-second step. When a step is over, it begins a new one for the points and all series. */
   #turn(point) {
     const step = Math.floor((point.at - 1 - this.#phase) / 10);
     if (this.#tens?.step !== step) {
@@ -149,8 +149,8 @@ export class Model {
   }
 
   /**
-   * steps adds up the recent steps of the series that match: counts, when a step ends, and how many of its seconds are
-   * known. The newest is left out while it is too short to tell a rate.
+   * steps adds up the recent steps of the matching series. Each step has counts, its end time, and the number of its
+   * known seconds. The newest step is left out while it is too short for a rate.
    */
   steps(match) {
     const end = this.#tens?.point.at ?? this.long.at(-1)?.at ?? 0;
@@ -161,7 +161,7 @@ export class Model {
     return steps.filter((s, i) => s.seconds > (i === STEPS - 1 ? 2 : 0));
   }
 
-  /** names lists the tiers or the policies of all series, those with most decisions first. */
+  /** names lists the tiers or the policies of all series, those with the most decisions first. */
   names(field) {
     const totals = new Map();
     for (const s of this.series.values()) {
@@ -174,7 +174,7 @@ export class Model {
 const zero = (keys) => Object.fromEntries(keys.map((k) => [k, 0]));
 const key = (s) => JSON.stringify([s.tier, s.policy]);
 
-/** pad makes as many steps as there are in a quarter of an hour, the given ones last. */
+/** pad extends steps to 15 minutes, with empty steps before the given ones. */
 function pad(steps) {
   const list = steps.slice(-STEPS).map((s) => ({ ...NOTHING, ...s }));
   while (list.length < STEPS) list.unshift({ ...NOTHING });

@@ -1,5 +1,5 @@
-// What somebody on call wants to know first, in sentences: is the limiter healthy, and if many are denied, is it
-// an attack or a mistake in a policy. Pure functions of the model.
+// Answers, in sentences, to the first questions of an on-call engineer: is the limiter healthy, and if many requests are
+// denied, is it an attack or a mistake in a policy? Pure functions of the model.
 import { clock, count, duration, forHowLong, number, sentence, share, time } from "./words.js";
 
 /** Fewer denials than this in five minutes, or a smaller share of decisions, are normal. */
@@ -7,24 +7,24 @@ const FEW = 20;
 const SMALL = 0.01;
 /** If three subjects make up this share of the denials, they are the cause. */
 const CONCENTRATED = 0.6;
-/** If three make up less than this, denials are spread. */
+/** If three subjects make up less than this share, the denials are spread. */
 const SPREAD = 0.4;
-/** If one policy makes up this share of denials that are spread, it is the cause. */
+/** If the denials are spread and one policy makes up this share of them, it is the cause. */
 const ONE_POLICY = 0.7;
 
-/** From this many denials per second on, if they are not a small share, those who cause them are called an attack. */
+/** At this many denials per second, unless they are a small share, the subjects that cause them are called an attack. */
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */
 const TRAFFIC = ["BlockedShare", "DenialJump", "Spike"];
-/** Alerts that an outage of the store raises, which look at its last minutes: they outlast it by up to LINGERS. */
+/** Alerts that an outage of the store raises. They look at the last minutes, so they outlast it by up to LINGERS. */
 const OUTAGE = ["LimiterSlow", "RedisMemory", "ScriptErrors", "ScriptSlow"];
 const LINGERS = 7 * 60_000;
-/** Subjects that are first denied so soon after a change of the configuration are not called an attack: they sent as much before. */
+/** Subjects first denied within this time after a configuration change are not called an attack: they sent as much before. */
 const SOON = 5 * 60_000;
-/** An outage is mentioned for so long after its end. */
+/** An outage is mentioned for this long after its end. */
 const MENTIONED = 15 * 60_000;
 
-/** health says how the limiter itself is: {level: "good"|"watch"|"bad", text, reasons: [sentence]}. */
+/** health returns the health of the limiter itself: {level: "good"|"watch"|"bad", text, reasons: [sentence]}. */
 export function health(model, now = Date.now()) {
   const bad = [];
   const watch = [];
@@ -64,7 +64,7 @@ export function health(model, now = Date.now()) {
   return { level: "good", text: "Limiter healthy.", reasons: notes };
 }
 
-/** wasDown says what happened in an outage that is over. */
+/** wasDown describes an outage that is over. */
 function wasDown(model, store, { since, until, is }) {
   const [from, to] = [time(since), time(until)];
   const degraded = model.points.reduce((sum, p) => sum + (p.at * 1000 > from && p.at * 1000 <= to + 1000 ? p.degraded : 0), 0);
@@ -73,7 +73,7 @@ function wasDown(model, store, { since, until, is }) {
     + (degraded > 0 ? ` stint made ${count(degraded, "decision")} without it.` : "");
 }
 
-/** clockSet says by how much the clock of a Redis was set, and what came of it. */
+/** clockSet says by how much the clock of a Redis server was set, and with what effect. */
 const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the clock of Redis (${server}) was set ${by > 0 ? "ahead" : "back"} by ${duration(Math.abs(by) * 1000)}: `
   + `windows and bans of before end ${by > 0 ? "earlier" : "later"} by as much. Let NTP correct clocks slowly.`;
 
@@ -81,31 +81,31 @@ const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the 
 const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
   `The process ${p.name} has not reported ${forHowLong(time(p.heard) ?? now, now)}: it hangs, was killed, or cannot reach the store.`);
 
-/** elsewhere says which alerts about the limiter fire in other processes. Those of this one have rows of their own. */
+/** elsewhere says which alerts about the limiter fire in other processes. Alerts of this process have rows of their own. */
 const elsewhere = (processes) => processes.filter((p) => !p.self).map((p) => [p.name, (p.alerts ?? []).filter((a) => !TRAFFIC.includes(a))])
   .filter(([, alerts]) => alerts.length > 0).map(([name, alerts]) =>
     `In the process ${name}, ${alerts.length === 1 ? "an alert is" : "alerts are"} firing: ${alerts.join(", ")}.`);
 
-/** differing says which processes have another configuration in force than this one. */
+/** differing says which processes run a different configuration than this one. */
 function differing([self, ...others]) {
   const some = others.filter((p) => !p.silent && p.config !== self.config);
   return some.length === 0 ? [] : [`${some.length === 1 ? "The process" : "The processes"} ${some.map((p) => `${p.name} (${p.config || "built in"})`).join(", ")} `
     + `${some.length === 1 ? "has" : "have"} another configuration in force than ${self.name} (${self.config || "built in"}).`];
 }
 
-/** changed says what a change of the configuration changed, and what came of it. */
+/** changed describes a configuration change and its effect. */
 function changed({ at, what, subjects, files, source }, processes) {
   const denied = subjects > 0 ? `; ${count(subjects, "subject")} denied${processes.length > 1 ? " by this process" : ""} that ${subjects === 1 ? "was" : "were"} not before` : "";
   return `Since ${clock(time(at))}: ${what.join("; ")}${denied} (${files?.join(", ") || source}).`;
 }
 
-/** MODES say what happens to requests without the store, by the mode of failure. */
+/** MODES describes what happens to requests without the store, by failure mode. */
 const MODES = {
   local: "Local limits apply to", allow: "All requests are allowed for", deny: "All requests are denied for",
   error: "Requests get an error for", "": "The failure mode of the tier applies to",
 };
 
-/** withoutStore says which mode of failure decides for which tiers and policies. */
+/** withoutStore says which failure mode applies to which tiers and policies. */
 function withoutStore({ tiers = [], policies = [] }) {
   const all = [...tiers, ...policies];
   const modes = Object.keys(MODES).filter((mode) => all.some((r) => r.failure === mode));
@@ -117,10 +117,10 @@ function withoutStore({ tiers = [], policies = [] }) {
   return modes.map((mode) => `${MODES[mode]} ${[names(tiers, mode, "tier", "tiers"), names(policies, mode, "policy", "policies")].filter(Boolean).join(" and ")}.`);
 }
 
-/** storeName is what a store is called in a sentence. */
+/** storeName returns the name of a store for use in a sentence. */
 export const storeName = (store) => (store?.kind === "redis" ? "Redis" : "the store");
 
-/** traffic says how much there is and how much of it is denied. */
+/** traffic says how many decisions are made, and what share of them is denied. */
 export function traffic(model) {
   const minute = model.sum(60);
   if (model.points.length === 0) return "No decisions yet.";
@@ -129,12 +129,12 @@ export function traffic(model) {
   return denied === null ? "No decisions in the last minute." : `${rate}, ${denied === 0 ? "none" : number(denied, "share")} denied.`;
 }
 
-/** explaining is the newest change of the configuration that most denials since come from, if there are any now. */
+/** explaining returns the newest configuration change that causes most denials since then, if there are denials now. */
 const explaining = (model) => (model.sum(300).denied > 0 ? model.changes.findLast((c) => c.explains) : undefined);
 
 /**
- * cause says what the limiter sees: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
- * policy: name or null}. An attack is of the last ten seconds, all else of the last minutes.
+ * cause says what explains the traffic: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread", headline, text, subjects: [offender],
+ * policy: name or null}. An attack is judged by the last ten seconds, everything else by the last minutes.
  */
 export function cause(model) {
   const found = (kind, headline, text, rest) => ({ kind, headline, text, subjects: [], policy: null, ...rest });
@@ -180,7 +180,7 @@ export function cause(model) {
     + ` ${model.surge?.text ?? "That looks like more traffic than usual, or an attack from many addresses."}`);
 }
 
-/** attack returns the few subjects that cause most denials right now, if these are many. */
+/** attack returns the few subjects that cause most denials right now, if there are many denials. */
 function attack(model) {
   const now = (model.points.at(-1)?.at ?? 0) * 1000;
   const seconds = (o) => Math.min(10, Math.max(1, (now - (time(o.first) ?? 0)) / 1000));
@@ -189,10 +189,10 @@ function attack(model) {
   return perSecond >= Math.max(ATTACK, (SMALL * model.sum(10).decisions) / 10) ? few : [];
 }
 
-/** pace says what an attacker does: "60 requests/s, 100 % denied". */
+/** pace describes the traffic of an attacker: "60 requests/s, 100 % denied". */
 export const pace = (o) => `${number(o.rate < 10 ? o.rate : Math.round(o.rate))} requests/s, ${number(o.share, "share")} denied`;
 
-/** fewest returns as few subjects as make up most of the denials, three at most; none if three do not. */
+/** fewest returns the fewest subjects that make up most of the denials: at most three, or none if three are not enough. */
 function fewest(subjects, all, denials) {
   const list = [];
   let sum = 0;
@@ -204,5 +204,8 @@ function fewest(subjects, all, denials) {
   return [];
 }
 
-/** total adds up denials. Of a flood only a sample is sure, so that at_least says little; denied is right to a thousandth of all. */
+/**
+ * total adds up denials. In a flood, only a sample is counted for certain, so at_least says little. denied is accurate to
+ * a thousandth of all denials.
+ */
 const total = (offenders) => offenders.reduce((sum, o) => sum + o.denied, 0);

@@ -1,46 +1,46 @@
-// Numbers and times as words, beyond those of chart.js.
+// Numbers and times as text, in addition to those of chart.js.
 import { clock, duration, number } from "./chart.js";
 
-/** time returns milliseconds since 1970 of a time in JSON, or null for none; Go's zero time is none. */
+/** time converts a time in JSON to milliseconds since 1970, or to null if there is none. Go's zero time is none. */
 export function time(text) {
   const ms = text ? Date.parse(text) : NaN;
   return Number.isNaN(ms) || ms <= 0 ? null : ms;
 }
 
-/** count writes how many of something: "1 subject", "1,204 subjects". */
+/** count formats a number of things: "1 subject", "1,204 subjects". */
 export function count(n, one, many = `${one}s`) {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
-/** moment writes a time of day, or the day if it is not today's. */
+/** moment formats a time as the time of day, or as the date if it is more than a day away. */
 export function moment(ms, now = Date.now()) {
   return clock(ms, Math.abs(ms - now) > 86400_000 ? Infinity : 0);
 }
 
-/** ago writes how long since a time: "12 s ago". */
+/** ago formats the time that has passed since: "12 s ago". */
 export function ago(ms, now = Date.now()) {
   return now - ms < 1000 ? "just now" : `${duration(whole(now - ms))} ago`;
 }
 
-/** until writes how long it is until a time: "in 3 m 20 s". */
+/** until formats the time that remains: "in 3 m 20 s". */
 export function until(ms, now = Date.now()) {
   return ms - now < 1000 ? "now" : `in ${duration(whole(ms - now))}`;
 }
 
-/** forHowLong writes how long something has been the case: "for 12 s". */
+/** forHowLong formats how long something has lasted: "for 12 s". */
 export function forHowLong(ms, now = Date.now()) {
   return `for ${duration(Math.max(1000, whole(now - ms)))}`;
 }
 
 const whole = (ms) => Math.round(ms / 1000) * 1000;
 
-/** retry writes how long somebody has to wait, from seconds; -1 is never. */
+/** retry formats a wait in seconds; -1 is never. */
 export function retry(seconds) {
   if (seconds < 0) return "never";
   return seconds === 0 ? "now" : duration(seconds * 1000);
 }
 
-/** measured writes a value of an alert with its unit. */
+/** measured formats the value of an alert with its unit. */
 export function measured(value, unit) {
   if (unit === "s") return duration(Math.max(1, Math.round(value)) * 1000);
   if (unit === "count") return number(value);
@@ -62,10 +62,10 @@ export function tierAndPolicy(tier, policy) {
 /** policyNames lists policies and tiers; limits of the program itself have no name. */
 export const policyNames = (names) => names.map((name) => name || "limits without a name").join(", ");
 
-/** lately is the time that offenders are of: the last eight to ten minutes, or all since the start. */
+/** lately describes the period that offenders cover: the last eight to ten minutes, or all time since the start. */
 export const lately = (model) => (model.seconds < 8 * 60 ? `since the start ${duration(Math.max(1, model.seconds) * 1000)} ago` : "in the last eight to ten minutes");
 
-/** share is part of whole, or null where there is nothing to take a part of. */
+/** share returns the share of part in all, or null if all is 0. */
 export const share = (part, all) => (all > 0 ? part / all : null);
 
 export { clock, duration, number };

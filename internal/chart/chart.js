@@ -1,9 +1,9 @@
-// Charts as SVG: pure functions from a document and data to elements. Looks are in chart.css, by class: a
-// series of class "denied" is drawn in that color. Times are milliseconds since 1970. There are no imports,
-// so that a report can carry this file inside itself.
+// Charts as SVG: pure functions that take a document and data, and return elements. chart.css styles them by
+// class: a series of class "denied" has that color. Times are milliseconds since 1970. This file imports
+// nothing, so that a report can embed it.
 
 const SVG = "http://www.w3.org/2000/svg";
-let serial = 0; // makes ids of patterns differ between charts of one page
+let serial = 0; // makes pattern ids unique among the charts of a page
 
 /** el makes an SVG element; text is text, never markup. */
 function el(doc, name, attributes = {}, ...children) {
@@ -13,7 +13,7 @@ function el(doc, name, attributes = {}, ...children) {
   return node;
 }
 
-/** drawing is an empty chart of a size, and stretched one as large as the style sheet says. Without a label it is decoration. */
+/** drawing makes an empty chart of a given size, and stretched one that the style sheet sizes. Without a label it is decoration. */
 function drawing(doc, kind, width, height, label) {
   const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
   return el(doc, "svg", { class: `chart ${kind}`, viewBox: `0 0 ${width} ${height}`, width, height, ...named });
@@ -29,7 +29,7 @@ function stretched(doc, kind, width, height, label) {
 
 const round = (x) => Math.round(x * 10) / 10;
 
-/** number writes a value with three digits at most and its unit: 12.3 k/s, 4.5 ms, 12 %, 1.5 GiB. */
+/** number formats a value with its unit and at most three digits: 12.3 k/s, 4.5 ms, 12 %, 1.5 GiB. */
 export function number(value, unit = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (unit === "share") return `${short(value * 100)} %`;
@@ -60,7 +60,7 @@ function binary(value) {
   return [1024 ** i, names[i]];
 }
 
-/** ticks returns about count round values from 0 up to the first that is not below max. */
+/** ticks returns about count round values, from 0 to the first that is not below max. */
 export function ticks(max, count = 4) {
   if (!(max > 0)) return [0, 1];
   const raw = max / count;
@@ -76,7 +76,7 @@ export function ticks(max, count = 4) {
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
-/** timeTicks returns round local times between two, about count of them. */
+/** timeTicks returns about count round local times between from and to. */
 export function timeTicks(from, to, count = 5) {
   const seconds = (to - from) / 1000;
   const step = 1000 * (STEPS.find((s) => s >= seconds / count) ?? STEPS.at(-1));
@@ -86,7 +86,7 @@ export function timeTicks(from, to, count = 5) {
   return list;
 }
 
-/** clock writes a time of day, with seconds if the span between ticks is short, and the day if it is long. */
+/** clock formats a time of day, with seconds if the span between ticks is short, or the date if it is long. */
 export function clock(time, span = 0) {
   const d = new Date(time);
   const two = (n) => String(n).padStart(2, "0");
@@ -99,10 +99,10 @@ export function clock(time, span = 0) {
  * areaChart and lineChart draw series over time.
  *
  * spec: {label, width, height, times, unit, from, to, max, marks: [{name, value}], cursor, series: [{name, kind, values, over, rare}]}
- * A value of null is a gap. kind is the class of the series' color. In an area chart series are stacked, but for
- * those that are over: they are part of the others, and hatched on top of them. cursor is an index of times
- * to mark, or null; from and to widen the axis of time, and max is the least height of the
- * other; marks are levels worth a line, if they are as low.
+ * A value of null is a gap. kind is the class of the series' color. An area chart stacks its series, except those with
+ * over set: they are part of the others, and are hatched on top of them. cursor is the index of the time to mark, or
+ * null. from and to widen the time axis, and max is the minimum height of the value axis. marks are levels drawn as
+ * lines if the axis reaches them.
  */
 export function areaChart(doc, spec) {
   const stacked = spec.series.filter((s) => !s.over);
@@ -128,7 +128,7 @@ export function areaChart(doc, spec) {
   return f.svg;
 }
 
-/** lineChart draws every series as a line; see areaChart. One that is rare has none where it is 0. */
+/** lineChart draws every series as a line; see areaChart. A rare series has no line where it is 0. */
 export function lineChart(doc, spec) {
   const f = frame(doc, spec, Math.max(0, ...spec.series.flatMap((s) => s.values.map((v) => v ?? 0))));
   for (const s of spec.series) {
@@ -142,7 +142,7 @@ export function lineChart(doc, spec) {
   return f.svg;
 }
 
-/** frame draws axes, and returns scales and the group to draw in. */
+/** frame draws the axes, and returns the scales and the group to draw in. */
 function frame(doc, spec, highest) {
   const { width, height, times, unit = "" } = spec;
   const top = Math.max(highest * 1.08, spec.max ?? 0) || 1;
@@ -183,8 +183,8 @@ function frame(doc, spec, highest) {
 }
 
 /**
- * runs returns the stretches of values that are there, as first and last index. If zero is
- * nothing, a stretch is of values above 0, from the 0 before to the 0 after: what did not happen has no edge.
+ * runs returns the runs of values that are not null, as first and last index. If nothing is set, zeros count as nothing:
+ * a run has only values above 0, plus the zeros directly before and after it, so zeros have no edge.
  */
 function runs(values, nothing = false) {
   const list = [];
@@ -242,7 +242,7 @@ export function sparkline(doc, spec) {
   return svg;
 }
 
-/** bar draws a share of a whole as one horizontal bar: {label, share, sure, kind}. What is not sure of it is pale. */
+/** bar draws a share of a whole as one horizontal bar: {label, share, sure, kind}. The part that is not sure is pale. */
 export function bar(doc, spec) {
   const part = (share) => round(100 * Math.min(1, Math.max(0, share || 0)));
   const svg = stretched(doc, "bar", 100, 8, spec.label);
@@ -274,13 +274,13 @@ export function barChart(doc, spec) {
 }
 
 /**
- * windowLine draws a limit's window on a time line: left of now what was charged, as marks as high as their units;
- * right of now how what is used leaves the window, and so when room comes back.
+ * windowLine draws a limit's window on a timeline. On the left of now are the charges, as marks whose height shows their
+ * units. On the right is the usage as it leaves the window, which shows when room comes back.
  *
  * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate, logged, entries: [{at, until, units}] or null}
- * window, resetAfter and retryAfter are milliseconds. Entries with a null at are places held. Without entries a limit
- * keeps no times: its use ends at resetAfter, little by little if it is steady, else at once. A limit with a burst has
- * both: logged units, which leave with their entries, and a meter that falls at a rate of units per millisecond.
+ * window, resetAfter and retryAfter are milliseconds. Entries with a null at are places held. A limit without entries
+ * records no times: its usage ends at resetAfter, gradually if steady is set, else at once. A limit with a burst has both:
+ * logged units, which leave with their entries, and a meter that falls by rate units per millisecond.
  */
 export function windowLine(doc, spec) {
   const { width, height = 120, now, used, capacity } = spec;
@@ -309,7 +309,7 @@ export function windowLine(doc, spec) {
   const highest = Math.max(1, ...charged.map((e) => e.units));
   for (const e of charged) {
     const high = Math.max(4, (e.units / highest) * (floor - pad.top) * 0.8);
-    const kind = e.at > now + spec.window / 100 ? "mark booked" : "mark"; // others begin to count with the end of a slice
+    const kind = e.at > now + spec.window / 100 ? "mark booked" : "mark"; // nearer ones count from the end of a slice
     svg.append(el(doc, "line", { class: kind, x1: round(x(e.at)), x2: round(x(e.at)), y1: floor, y2: round(floor - high) },
       el(doc, "title", {}, `${e.units} at ${clock(e.at)}, leaves at ${clock(e.until)}`)));
   }
@@ -333,13 +333,13 @@ export function windowLine(doc, spec) {
   return svg;
 }
 
-/** leaving returns how many units are used from now on, as [time, units] where that changes. */
+/** leaving returns the units used from now on, as [time, units] for each change. */
 function leaving(spec, entries, now) {
   let left = spec.rate ? spec.logged : spec.used;
   const list = [[now, left]];
   const known = entries.reduce((sum, e) => sum + e.units, 0);
   const byEnd = entries.filter((e) => e.until > now).sort((a, b) => a.until - b.until);
-  const older = left - known; // left before the first that is shown
+  const older = left - known; // these leave before the first entry shown
   if (older > 0 && byEnd.length > 0) list.push([byEnd[0].until, (left -= older)]);
   for (const e of byEnd) list.push([e.until, (left = Math.max(0, left - e.units))]);
   if (spec.rate) return aboveMeter(list, spec, now);
@@ -347,14 +347,14 @@ function leaving(spec, entries, now) {
   return list;
 }
 
-/** aboveMeter returns the larger of a log that leaves in steps and a meter that falls evenly, as the corners of a line. */
+/** aboveMeter returns the maximum of a log that falls in steps and a meter that falls evenly, as the corners of a line. */
 function aboveMeter(steps, spec, now) {
-  const empty = now + spec.resetAfter; // of the meter, unless the log outlasts it: then nothing is known of the meter
+  const empty = now + spec.resetAfter; // when the meter is empty, unless the log outlasts it: then the meter is not known
   const meter = (t) => (empty > steps.at(-1)[0] + 1 ? Math.min(spec.used, Math.max(0, (empty - t) * spec.rate)) : 0);
   const list = [];
   steps.forEach(([t, units], i) => {
     const next = steps[i + 1]?.[0] ?? Math.max(t, empty);
-    const meets = empty - units / spec.rate; // when the meter has fallen to the log
+    const meets = empty - units / spec.rate; // when the meter falls below the log
     list.push([t, Math.max(units, meter(t))]);
     if (meets > t && meets < next) list.push([meets, Math.max(units, meter(meets))]);
     list.push([next, Math.max(units, meter(next))]);
@@ -369,7 +369,7 @@ function relativeTicks(past, future, width) {
   return list;
 }
 
-/** duration writes a time in two units at most: 850 ms, 12.5 s, 3 m 20 s, 2 d. */
+/** duration formats a time in at most two units: 850 ms, 12.5 s, 3 m 20 s, 2 d. */
 export function duration(ms) {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   const units = [[86400_000, "d"], [3600_000, "h"], [60_000, "m"], [1000, "s"]];
@@ -382,8 +382,8 @@ export function duration(ms) {
 }
 
 /**
- * figure is a chart that can be read out: by pointer, or by arrow keys while it has the focus. It keeps the place of
- * the cursor while what it shows moves on. draw is areaChart or lineChart; show(spec) draws, as wide as there is room.
+ * figure is a chart with a cursor, which follows the pointer, or the arrow keys while the chart has the focus. The cursor
+ * stays at its time while the chart moves on. draw is areaChart or lineChart; show(spec) draws at the available width.
  * The legend shows the values at the cursor, or the last ones.
  */
 export function figure(doc, draw, label) {

@@ -1,4 +1,4 @@
-// Who is denied most, by kind.
+// The subjects with the most denials, by kind.
 import { actions } from "../acts.js";
 import { bar } from "../chart.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
@@ -13,12 +13,12 @@ const COLUMNS = columns("# | figure", "Subject | subject", "Requests now | figur
   "Policies", "First denied | time", "Last denied | time", "Actions");
 const POLICIES = columns("# | figure", "Policy or tier | subject", "Denials | figure", "Compared with the first | wide");
 
-/** denials is how many there were, with bounds if it is not sure. */
+/** denials formats the number of denials, as a range if it is not exact. */
 export const denials = (o) => (o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"));
 
 export function offenders(app) {
   let kind = "ip";
-  let chosen = false; // by somebody
+  let chosen = false; // whether the user chose the kind
   const tabs = KINDS.map(([name, label]) => h("button", {
     type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "offenders", on: { click: () => choose(name) },
   }, label));
@@ -76,7 +76,7 @@ export function offenders(app) {
       bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)} %` }),
     ];
   }
-  /** policyLink leads to the violations of a policy, or of a tier: "tier free". */
+  /** policyLink links to the violations of a policy, or of a tier: "tier free". */
   function policyLink(name) {
     const tier = (app.model.state.config?.tiers ?? []).find((t) => `tier ${t.name}` === name)?.name;
     const filter = () => Object.assign(app.filter, { text: "", reason: "", tier: tier ?? "", policy: tier ? "" : name });

@@ -1,4 +1,4 @@
-// Is the limiter healthy, who is being limited, attack or mistake: in that order.
+// The overview answers, in this order: is the limiter healthy, who is being limited, and is it an attack or a mistake?
 import { areaChart, bar, figure, lineChart, sparkline } from "../chart.js";
 import { columns, empty, fill, h, refill, row, say, table } from "../dom.js";
 import { cells } from "../health.js";
@@ -9,7 +9,7 @@ import { isShadow, subjectLink } from "./violations.js";
 const RANGES = [["5 min", 300], ["15 min", 900], ["2 h", 7200]];
 const GLYPHS = { good: "●", watch: "▲", bad: "■" };
 const FEED = 8;
-const ALIKE = 200; // violations among which alike ones are put together
+const ALIKE = 200; // newest violations, among which alike ones are grouped
 const TOP = 8;
 const PROCESSES = columns("Process", "Decisions | figure", "Denied | figure", "Degraded | figure", "p99 | figure", "Store", "Since its start | figure", "Last report | time");
 
@@ -125,7 +125,7 @@ export function overview(app) {
       { name: "p99", kind: "degraded", values: all.map((p) => some(p, 1000 * p.p99_seconds)) },
       { name: "p50", kind: "allowed", values: all.map((p) => some(p, 1000 * p.p50_seconds)) },
     ] });
-    storePanel.hidden = model.store?.kind === "memory"; // there is nothing to call
+    storePanel.hidden = model.store?.kind === "memory"; // an in-process store has no calls
     store.show({ ...times, unit: "/s", series: [
       { name: "calls", kind: "allowed", values: all.map((p) => p.calls / per) },
       { name: "saved", kind: "second", values: all.map((p) => p.saved / per) },
@@ -133,7 +133,7 @@ export function overview(app) {
     ] });
   }
 
-  /** alertAt marks where an alert begins, and says so beside the title, where no line crosses it. */
+  /** alertAt marks the threshold of an alert, and writes it beside the title, where no line crosses it. */
   function alertAt(name) {
     const alert = model.alerts.find((a) => a.name === name);
     say(notes[name], alert ? `Alert above ${number(alert.threshold, alert.unit)}` : "");
@@ -209,13 +209,13 @@ function alike(violations) {
   return [...found.values()];
 }
 
-/** listed makes one list of parts of all items, with something between them. */
+/** listed joins the parts of all items into one list, with a separator between items. */
 const listed = (items, parts, between) => items.flatMap((item, i) => (i === 0 ? parts(item) : [between, ...parts(item)]));
 
 const header = (title, ...rest) => h("header", {}, h("h2", {}, title), rest);
 const glyph = (level) => h("span", { class: "glyph", "aria-hidden": "true" }, GLYPHS[level]);
 
-/** axis is the time of points. It is as wide as the range, or while there is less to show as that, but a minute. */
+/** axis returns the time axis of points. It spans the range, or less while the points cover less, but at least a minute. */
 function axis(list, range) {
   const times = list.map((p) => p.at * 1000);
   const to = times.at(-1) ?? Date.now();

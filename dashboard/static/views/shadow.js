@@ -1,4 +1,4 @@
-// What shadow rules would have done, had they been enforced.
+// What shadow rules would have done if they had been enforced.
 import { watching } from "../attention.js";
 import { bar, sparkline } from "../chart.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
@@ -12,7 +12,7 @@ export function shadow(app) {
   const status = h("p", { class: "counts", role: "status" });
   const panel = h("div", {}, empty("Loading…"));
   const node = h("section", { class: "shadow" },
-    heading("Shadow", "Shadow rules count but deny nobody. See what they would do to live traffic before enforcing them."), status, panel);
+    heading("Shadow", "Shadow rules count requests but do not deny them. See what they would do to live traffic before enforcing them."), status, panel);
   const watch = watching(app, EVERY, look);
 
   async function look() {
@@ -36,7 +36,7 @@ export function shadow(app) {
 
 function card(t) {
   const name = tierAndPolicy(t.tier, t.policy);
-  const minutes = t.minutes.slice(0, -1); // the last is not over, and would look like a drop
+  const minutes = t.minutes.slice(0, -1); // the last minute is incomplete, and would look like a drop
   return h("article", { class: t.recent.denied > 0 ? "card full" : "card" },
     h("header", {}, h("h2", {}, name), h("span", { class: "code quiet" }, t.limits.join(", "))),
     h("p", { class: "summary" }, summary(t.recent, `in the last ${duration(rounded(t.recent_seconds))}`)),
@@ -46,7 +46,7 @@ function card(t) {
     t.top.length > 0 ? hit(name, t.top) : null);
 }
 
-/** course draws what would have been denied, minute by minute. A scale of all requests would hide a few. */
+/** course draws the requests that would have been denied, by minute. A scale of all requests would hide small numbers. */
 function course(name, minutes) {
   const worst = minutes.reduce((a, b) => (b.denied > a.denied ? b : a));
   const label = `Would have been denied, by minute: at most ${worst.denied.toLocaleString("en")} of ${count(worst.requests, "request")}`;
@@ -55,7 +55,7 @@ function course(name, minutes) {
     h("figcaption", { class: "quiet" }, label));
 }
 
-/** summary says what would have happened, in the words of a simulation. */
+/** summary says what would have happened, in the same words as a simulation. */
 function summary(reach, when) {
   if (reach.requests === 0) return `It matched no request ${when}.`;
   const of = `${count(reach.requests, "request")} ${when}`;
@@ -67,10 +67,10 @@ function summary(reach, when) {
     (reach.at_least ? "" : ` ${untouched} of the subjects would not be affected.`);
 }
 
-/** percent is a share with a percent sign that does not wrap. */
+/** percent formats a share with a percent sign that does not wrap. */
 const percent = (part, all) => number(share(part, all), "share").replace(" ", "\u00a0");
 
-/** rounded is seconds in milliseconds, in whole minutes where there are some. */
+/** rounded converts seconds to milliseconds, rounded to whole minutes from one minute on. */
 function rounded(seconds) {
   return seconds < 60 ? Math.max(1, Math.round(seconds)) * 1000 : Math.round(seconds / 60) * 60_000;
 }

@@ -1,4 +1,4 @@
-// One subject: every limit of it with its window on a time line, its ban, and what an operator can do.
+// One subject: each of its limits with the window on a timeline, its ban, and the operator actions.
 import { ban, forget, lift, matched, raisable, raise, unset } from "../acts.js";
 import { watching } from "../attention.js";
 import { columns, empty, fill, h, heading, refill, row, say, table } from "../dom.js";
@@ -8,10 +8,10 @@ import { denials } from "./offenders.js";
 import { cells } from "./violations.js";
 
 const EVERY = 3000;
-const RECENT = 5; // denials that are listed
+const RECENT = 5; // number of denials listed
 const DENIALS = columns("Time | time", "Tier / policy", "Limit | code", "Reason", "Retry in | figure");
 const OVERRIDES = columns("Policy", "Limits | code", "Ends | time", "By", "Reason", "");
-const REF = "ref:"; // as the command line writes refs
+const REF = "ref:"; // the prefix of refs on the command line
 const HINT = "Enter a subject as kind:name, for example user:42, or select one in Violations or Offenders.";
 
 export function subject(app) {
@@ -37,10 +37,10 @@ export function subject(app) {
   const node = h("section", { class: "subject" },
     heading("Subject", "What one subject has used of every limit, and when it resets."), form, status, none, found);
   const unfolded = new Set();
-  let wanted = null; // {subject} or {ref}, as the address has it
+  let wanted = null; // {subject} or {ref}, as in the address
   let known = null; // the last answer
-  let chosen = null; // the tier that somebody chose
-  let writable; // as it was when known was shown
+  let chosen = null; // the selected tier, or null
+  let writable; // its value when known was drawn
   const watch = watching(app, EVERY, look);
   let asked = 0;
 
@@ -75,7 +75,7 @@ export function subject(app) {
       else nothing(`${error.status === 404 ? "Nothing is known about this subject" : "Cannot load the subject"}: ${error.message}`);
     }
   }
-  /** hideName replaces a name in the address and in the search by the ref that stands for it. */
+  /** hideName replaces a name in the address and in the search field with its ref. */
   function hideName(ref) {
     if (wanted.ref) return;
     wanted = { ref };
@@ -116,13 +116,13 @@ export function subject(app) {
     say(summary, `${count(rest.length, "unused limit")}`);
     fill(list, rest.map((l) => h("li", {}, h("span", { class: "code" }, l.limit), " ", h("span", { class: "quiet" }, whose(l)))));
   }
-  /** update redraws the subject if it arrived before its data. */
+  /** update redraws the subject if writable has changed since (the subject may arrive before the state), else its denials. */
   function update() {
     if (!known) return;
     if (app.model.state.writable !== writable) render(known);
     else showDenials(known);
   }
-  /** showDenials says how much of what the subject sends is denied, and lists its last denials. */
+  /** showDenials shows how much of the subject's traffic is denied, and lists its last denials. */
   function showDenials(s) {
     const list = app.model.violations.filter((v) => isOf(v, s)).slice(-RECENT).reverse();
     denied.hidden = !s.denials && list.length === 0;
@@ -142,7 +142,7 @@ export function subject(app) {
     ])));
     refill(overridden, list.length > 0 ? [h("h3", {}, "Overrides"), given] : null);
   }
-  /** ofTier returns the limits of the tier that is chosen; unless one is, of that in which the subject was last denied. */
+  /** ofTier returns the limits of the selected tier. If none is selected, it selects that of the subject's last denial. */
   function ofTier(s) {
     const all = s.limits ?? [];
     const names = [...new Set(all.map((l) => l.tier).filter(Boolean))];
@@ -153,12 +153,12 @@ export function subject(app) {
       tier.dataset.names = JSON.stringify(names);
       fill(tier, h("option", { value: "" }, "all"), names.map((n) => h("option", { value: n }, n)));
     }
-    chosen ??= denied || null; // it stays when others are denied
+    chosen ??= denied || null; // it stays when later denials are in other tiers
     tier.value = chosen ?? "";
     say(tiers.lastChild, `The tier of a caller depends on the request.${denied ? ` The last denial was in tier ${denied}.` : ""}`);
     return all.filter((l) => !tier.value || !l.tier || l.tier === tier.value);
   }
-  /** buttons do not move while somebody is about to press one. */
+  /** buttons redraws the buttons only if they change, and not while one is pressed, so that they do not move. */
   function buttons(s) {
     const lifts = time(s.ban?.until) !== null;
     const raises = raisable(s).length > 0;
@@ -170,7 +170,7 @@ export function subject(app) {
     }, label);
     if (refill(actions, button("Reset", forget), button("Ban", ban), raises ? button("Raise", raise) : null, lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
   }
-  /** cardWidth is the room in one of as many columns as there are; parts.css has the same numbers. */
+  /** cardWidth returns the inner width of a card, given how many columns fit. parts.css has the same numbers. */
   function cardWidth() {
     const wide = cards.clientWidth || 400;
     const across = Math.max(1, Math.floor((wide + 14) / (400 + 14)));
@@ -179,7 +179,7 @@ export function subject(app) {
   return { node, show, update, hide: watch.stop, focus: () => input.focus() };
 }
 
-/** named reads an address: ref/…, name/…, or a subject as typed. It may have slashes, and be missing. */
+/** named parses an address: ref/…, name/…, or a subject as typed, which may contain slashes. It may be missing. */
 function named([by = "", ...rest]) {
   const text = (by === "ref" || by === "name" ? rest : [by, ...rest]).join("/");
   if (text === "") return null;
@@ -187,17 +187,17 @@ function named([by = "", ...rest]) {
   return by === "ref" ? { ref: text } : { subject: text };
 }
 
-/** isOf reports whether a violation is one of a subject. */
+/** isOf reports whether a violation belongs to a subject. */
 const isOf = (v, s) => v.subject === s.subject || Boolean(v.ref) && v.ref === s.own;
 
-/** unwritable says why nothing can be changed. */
+/** unwritable says why changes are disabled. */
 const unwritable = ({ who }) => (who
   ? `The token of ${who} has the role read. Changes require one with the role operate.`
   : "Changes are disabled: the server has no tokens. Start it without --no-admin-token.");
 
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 
-/** facts are what is known of the denials of a subject. */
+/** facts lists what is known about the denials of a subject. */
 function facts(o, model) {
   const now = o.rate > 0 ? `${number(o.rate, "/s")} in the last 10 s, ${number(o.share, "share")} denied` : "none in the last 10 s";
   return h("dl", { class: "facts" }, [

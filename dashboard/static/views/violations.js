@@ -26,8 +26,8 @@ export function violations(app) {
     heading("Violations", "Requests that were denied, or that shadow rules would have denied, as they happen."),
     h("div", { class: "filters" }, text, tier.label, policy.label, reason.label,
       h("label", { class: "check" }, group, " Group by subject"), clear), counts, nothing, groups, list);
-  let seen = 0; // the newest that is in the table, if it fits
-  let shown = ""; // of what, by which filter
+  let seen = 0; // the newest violation when the table was last updated
+  let shown = ""; // the load and the filter that the table shows
 
   function picker(name, field) {
     const select = h("select", { on: { change: () => change(field, select.value) } });
@@ -71,7 +71,7 @@ export function violations(app) {
       model.gap ? `violations between ${clock(model.gap.from)} and ${clock(model.gap.to)} are missing: this page was not connected` : "",
     ].filter(Boolean).join(" · "));
   }
-  /** eachRow adds rows for the violations that have come. */
+  /** eachRow adds rows for new violations. */
   function eachRow(fits) {
     fill(grouped);
     if (shown !== JSON.stringify([model.loads, filter])) {
@@ -95,11 +95,11 @@ export function violations(app) {
   return { node, update, focus: () => text.focus() };
 }
 
-/** bySubject groups violations by subject, the one with the newest first: [{list, newest first}]. */
+/** bySubject groups violations by subject: [{list}]. Lists, and violations within a list, are newest first. */
 function bySubject(violations) {
   const found = new Map();
   for (const v of violations.toReversed()) {
-    const key = JSON.stringify([v.ref || v.subject, isShadow(v)]); // what was allowed is no denial
+    const key = JSON.stringify([v.ref || v.subject, isShadow(v)]); // an allowed request is not a denial
     if (found.has(key)) found.get(key).list.push(v);
     else found.set(key, { list: [v] });
   }
@@ -113,13 +113,13 @@ function groupRow({ list }) {
   return row(GROUPS, [at, subject, list.length.toLocaleString("en"), policies, ...rest], look(v));
 }
 
-/** isShadow reports whether a request was allowed, and would have been denied if a shadow rule were enforced. */
+/** isShadow reports whether a request was allowed but would have been denied if a shadow rule were enforced. */
 export const isShadow = (v) => v.reason === "shadow";
 
-/** look sets what was allowed apart from what was denied. */
+/** look returns attributes that set allowed requests apart from denied ones. */
 const look = (v) => (isShadow(v) ? { class: "would" } : {});
 
-/** matches reports whether a violation fits a filter; the text is looked for in all that is shown of it. */
+/** matches reports whether a violation matches a filter. The text is searched for in everything shown of the violation. */
 export function matches(v, filter) {
   if (filter.tier && v.tier !== filter.tier) return false;
   if (filter.policy && v.policy !== filter.policy) return false;
@@ -131,7 +131,7 @@ export function matches(v, filter) {
 
 const violationRow = (v) => row(COLUMNS, cells(v), { "data-serial": v.serial, ...look(v) });
 
-/** cells are those of COLUMNS. */
+/** cells returns the cells for COLUMNS. */
 export function cells(v) {
   return [
     clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
@@ -140,7 +140,7 @@ export function cells(v) {
   ];
 }
 
-/** subjectLink leads to what is known of a subject. */
+/** subjectLink links to the page of a subject, if it has a ref. */
 export function subjectLink(o) {
   return o.ref ? h("a", { class: "subject", href: `#/subject/ref/${encodeURIComponent(o.ref)}` }, o.subject) : h("span", { class: "subject" }, o.subject);
 }

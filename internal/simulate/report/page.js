@@ -12,7 +12,7 @@ for (const node of document.querySelectorAll(".share")) {
 }
 
 for (const node of document.querySelectorAll(".heights")) {
-  // Every value twice, so that it is drawn as a step.
+  // Repeat every value, so that it is drawn as a step.
   const values = numbers(node).flatMap((v) => [v, v]);
   node.append(sparkline(document, { width: 120, height: 26, series: [{ kind: node.dataset.kind, values }] }));
 }
