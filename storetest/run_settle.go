@@ -129,6 +129,27 @@ var settlements = []check{
 			k.wantApplied(k.settle(d, 0), true) // two of the six were refilled
 			k.wantUsed(k.peek(1), 4)
 		}),
+	clocked("a refund of the last unit of one log leaves that of another limit as it is", nil, func(k *tester) {
+		long := stint.Per(100, 10*s)
+		for range 60 {
+			k.mustDecide(k.under(long).request(1))
+			k.pass(10 * ms)
+		}
+		k = k.under(stint.PerSecond(100), long)
+		for range 30 {
+			k.mustTake(1)
+			k.pass(10 * ms)
+		}
+		k.pass(300 * ms)
+		last := k.mustTake(1)
+		k.pass(750 * ms) // all but the last have left the first window
+		k.wantApplied(k.settle(last, 0), true)
+		k.pass(8055 * ms)                // the first has just left the second
+		for n := int64(1); n < 60; n++ { // one leaves, one comes
+			k.wantUsed(k.mustTake(1), n, 90)
+			k.pass(10 * ms)
+		}
+	}),
 	clocked("a refund takes nothing from others", limits{stint.PerSecond(2)}, func(k *tester) {
 		first := k.mustTake(1)
 		k.after(600 * ms).mustTake(1)

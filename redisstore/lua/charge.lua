@@ -37,7 +37,7 @@ local function charge(st, units, now)
   local need = set[NEED]
   if st[REWRITE] then error('rare') end
   for at = LIMITS, set[LAST_LIMIT], STRIDE do
-    if set[at + ASKED] % 2 == 1 then -- HOLDING, too
+    if set[at + ASKED] % 2 == 1 then -- charged, or HOLDING
       local unit = set[at + UNIT]
       if set[at + WIDTH] > 0 then
         add(st, at, set[at + STAMP], units)

@@ -97,8 +97,12 @@ local NEED, OTHERS, FRESH, LIMITS = 8, 9, 10, 11
 -- begins now expires, and TICK is how much longer the units count if they are then charged, 0 if
 -- they are not.
 --
--- For a calendar limit, UNIT is negative, and three fields are ends of periods of its own calendar:
--- ENDED of the previous period, THIS of the current one, FOLLOWING of the next one.
+-- For a calendar limit, UNIT is negative, and SLICE, RATE and TICK are ends of periods of its own
+-- calendar, under the names THIS of the current period, ENDED of the previous one and FOLLOWING of
+-- the next one.
+--
+-- ASKED is 0 for a limit that is not asked about, 1 if the call charges it, or one of COUNTED,
+-- HOLDING and CHECKED: odd numbers add units.
 local ASKED, LOG, METER, CAP, SPAN, SLICE, WIDTH, BACK, FRONT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local UNIT, RATE, TICK, CUT, STAMP, ENTRY, STRIDE = 9, 10, 11, 12, 13, 14, 15
 local THIS, ENDED, FOLLOWING = 5, 10, 11

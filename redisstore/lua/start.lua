@@ -2,11 +2,18 @@
 -- script.go lists them, and the functions make_… whose bodies some of them form. Names in capitals
 -- are numbers (numbers.lua).
 --
--- To follow a decision, read in this order. The end of take.lua loops over the requests. For a
--- plain take, take_plain there calls read_state (state.lua), which reads the usage of the limits
--- and compares it with the cost; charge (charge.lua), which adds the cost; and write, which stores
--- the result. The header of state.lua explains sliding windows, fixed windows and buckets. All
--- other requests are in decide.lua and the files that it names.
+-- To follow a decision, read in this order. read_set (sets.lua) turns limits from the arguments into
+-- the numbers that the rules compare with; numbers.lua names them. The end of take.lua loops over
+-- the requests. For a plain take, take_plain there calls read_state (state.lua), which reads the
+-- usage of the limits, drops what has left its window, and compares the rest with the cost; charge
+-- (charge.lua), which adds the cost; and write, which stores the result. limits.lua has what this
+-- rarely needs: the ring of a log, other sets, and the usage that a denial shows. The header of
+-- state.lua explains sliding windows, fixed windows and buckets. All other requests are in
+-- decide.lua and the files that it names. Settlements begin at the end of amend.lua, and settle.lua
+-- has their rules.
+--
+-- Any error before the first write, such as error('rare'), has the request decided once more with
+-- whole states (whole.lua); its text does not matter.
 --
 -- The layouts of arguments and replies in these files give sizes in bytes. A number without a size
 -- is a little-endian double, which is whole and at most 2^53. Times and durations are microseconds.

@@ -96,7 +96,7 @@ local function drop_left(st, at)
   if sum < st[o + NEWEST_UNITS] then error('damaged') end
   st[o + SUM] = sum
   local n = (ends - from + 1) / width
-  if k > 0 then
+  if k > 0 then -- piece k, with the oldest entry that stays, becomes the front; see limits.piece
     local first, blocks = math.floor(shape / SHAPE_FIRST) % 32, math.floor(shape / SHAPE_BLOCKS) % 32
     if k <= blocks then
       local slots = math.floor(shape / SHAPE_SLOTS)
@@ -141,7 +141,8 @@ local function read_state(key, set, cost, equal, now, generation)
         if unit < 0 and newest > set[at + ENDED] and (newest ~= stamp or oldest ~= newest) then
           error('rare') -- the current period is from another calendar
         end
-        if short and newest > cut and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then -- entries move
+        -- Entries move if some leave, or if a charge with a new stamp moves the newest to the back.
+        if short and newest > cut and (oldest <= cut or newest ~= stamp and asked ~= COUNTED) then
           short, st[VALUE] = false, call('GETRANGE', key, '0', ('%d'):format(set[RINGS] - 1))
         end
         if newest <= cut or oldest <= cut then

@@ -35,6 +35,7 @@
 --                grace: how long a booking may be used
 --                within: how long denials count
 --                forgive: how long a ban's level is kept
+--                length of the hold (0: none)
 --                charge id (8)
 --                number of durations of bans (1), durations
 --                for a FORCE how long ago its units were used, and for how long meters have
@@ -83,7 +84,7 @@ end
 -- The script begins here. base is the number of keys before those of the run, next_id the index of
 -- the next request id in ARGV, and not_after the run's not-after.
 local base, next_id, decide = 0, 2, nil
-local out = { pack('<c8d', args, now), nil }
+local out = { pack('<c8d', args, now), nil } -- ARGV[1] begins with the call id
 for run = 1, several do
   local kind, which, cost, not_after, from = unpack_at('<BBdd', args, pos)
   local keys, has_id, equal, rest, ok, reply, st = 1, 0, 1, nil, false, nil, nil
