@@ -141,3 +141,23 @@ func TestRefundOfAChargedUnit(t *testing.T) {
 		}
 	})
 }
+
+// A raise that the store makes late is of units that the meter has given back since they were
+// counted here: the local level is that of newer ones.
+func TestLateRaiseRefills(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		bucket := stint.TokenBucket(10, 10, time.Second)
+		r := ask("a", 5, bucket)
+		d := mustDecide(t, s, r)
+		store.fail(refusedCall(), opTake, opAmend)
+		mustAmend(t, s, d.Charge, stint.Amendment{Cost: 8})
+		time.Sleep(900 * time.Millisecond)
+		wantAdmitted(t, s, 5, oneUnit("a", bucket), 5)
+		store.fail(nil, opAmend) // the raise is made, and the debts are not
+		time.Sleep(200 * time.Millisecond)
+		n := s.ledger.find(&r.Claims[0]).of(&bucket, 0)
+		if m := n.metered(s.ledger.now()); m.local < 3*n.unit {
+			t.Errorf("%d in the store and %d here, want 3 units of %d here", m.stored, m.local, n.unit)
+		}
+	})
+}

@@ -69,7 +69,7 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 				continue
 			}
 			at := l.instant(c.Data().AtOf(it.i), later)
-			it.repaid(charged-it.cost, charged-it.cost, now, l.wall(later), 0, later, 0)
+			it.repaid(charged-it.cost, charged-it.cost, now, l.wall(later), 0, later, time.Duration(later-now))
 			if it.advance(later); it.number(at) <= it.newest-parts && it.number(at) > it.number(now)-parts {
 				it.add(charged-it.cost, later) // it left its window meanwhile
 			}
