@@ -238,8 +238,12 @@ func (j *judge) full(s int, l *stint.Limit, o *op, stays []stay) bool {
 			later += sending
 		}
 		for i := range stays {
-			if a := &stays[i]; a.until != never {
-				a.until += later
+			a := &stays[i]
+			if a.until == never {
+				continue
+			}
+			if a.until += later; a.op.kind == wait && a.op.told == allowed && a.op.process == o.process {
+				a.until += l.Window // bookings count as used by others, until the reset in the last answer
 			}
 		}
 	}
