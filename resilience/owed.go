@@ -94,7 +94,8 @@ func (c *count) owedAt(t int64) *owedPart {
 func (c *count) uncounted(at int64, call uint64, now int64) (units int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency {
 		for i := range c.holders {
-			if c.holders[i].stored <= now {
+			h := &c.holders[i]
+			if h.stored <= now || at != math.MaxInt64 && c.ledger.instant(at, now) < h.since {
 				units++
 			}
 		}

@@ -15,6 +15,7 @@ type holder struct {
 	id     uint64
 	until  int64
 	stored int64 // until when the store knows of it
+	since  int64 // answers from before that do not count it: a heartbeat made it known to the store
 	void   int64 // when the last unanswered heartbeat can no longer arrive
 }
 
@@ -35,6 +36,8 @@ func (c *count) hold(id uint64, now int64, stored bool) {
 	if h == nil {
 		c.holders = append(c.holders, holder{id: id})
 		h = &c.holders[len(c.holders)-1]
+	} else if stored && h.stored <= now {
+		h.since = now
 	}
 	if h.until = now + int64(c.Window); stored {
 		h.stored = h.until
