@@ -20,6 +20,15 @@ func wantReset(t *testing.T, store *fake, subject string, limit stint.Limit, lea
 	}
 }
 
+// levels are those of the meter of a request's first limit, and the weight of a unit.
+func (s *Stack) levels(r *stint.Request) (stored, local, unit int64) {
+	l, c := s.ledger, &r.Claims[0]
+	defer l.unlock(l.lock(r.Claims))
+	n := l.find(c).of(&c.Limits[0], 0)
+	m := n.metered(l.now())
+	return m.stored, m.local, n.unit
+}
+
 // A charge that is overruled counts in the store until it is refunded. The meter gives it back
 // meanwhile, and not what is owed.
 func TestOverruledChargesRefill(t *testing.T) {
@@ -98,9 +107,8 @@ func TestRepeatedDebtsWereChargedBefore(t *testing.T) {
 		data := answer.Charge.Data()
 		data.ID, data.At, data.Now = 7, first, l.wall(l.now())
 		l.resolve(owes, &answer, nil, l.nextCall())
-		n := l.find(&r.Claims[0]).of(&bucket, 0)
-		if m := n.metered(l.now()); m.stored != 0 || m.local != n.unit {
-			t.Errorf("%d in the store and %d here, want 0 and a unit of %d", m.stored, m.local, n.unit)
+		if stored, local, unit := s.levels(&r); stored != 0 || local != unit {
+			t.Errorf("%d in the store and %d here, want 0 and a unit of %d", stored, local, unit)
 		}
 	})
 }
@@ -135,9 +143,8 @@ func TestRefundOfAChargedUnit(t *testing.T) {
 		r := oneUnit("a", limit)
 		mustDecide(t, s, r)
 		mustAmend(t, s, charged.Charge, stint.Amendment{})
-		n := s.ledger.find(&r.Claims[0]).of(&limit, 0)
-		if got := n.metered(s.ledger.now()).local; got != n.unit {
-			t.Errorf("the level here is %d, want that of one unit, %d", got, n.unit)
+		if _, local, unit := s.levels(&r); local != unit {
+			t.Errorf("the level here is %d, want that of one unit, %d", local, unit)
 		}
 	})
 }
@@ -155,9 +162,8 @@ func TestLateRaiseRefills(t *testing.T) {
 		wantAdmitted(t, s, 5, oneUnit("a", bucket), 5)
 		store.fail(nil, opAmend) // the raise is made, and the debts are not
 		time.Sleep(200 * time.Millisecond)
-		n := s.ledger.find(&r.Claims[0]).of(&bucket, 0)
-		if m := n.metered(s.ledger.now()); m.local < 3*n.unit {
-			t.Errorf("%d in the store and %d here, want 3 units of %d here", m.stored, m.local, n.unit)
+		if stored, local, unit := s.levels(&r); local < 3*unit {
+			t.Errorf("%d in the store and %d here, want 3 units of %d here", stored, local, unit)
 		}
 	})
 }
