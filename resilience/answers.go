@@ -149,7 +149,7 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	for it := range l.each(charge.Claims()) {
 		if !heard && it.heard.at == charge.Data().NowOf(it.i) {
 			it.others.units += it.cost
-			it.raise(it.cost, now)
+			it.fillOverruled(it.cost, now)
 		}
 	}
 	l.later.refund(charge, true)

@@ -15,7 +15,7 @@ type holder struct {
 	id     uint64
 	until  int64
 	stored int64 // until when the store knows of it
-	since  int64 // answers from before that do not count it: a heartbeat made it known to the store
+	since  int64 // when a heartbeat first told the store of it; earlier answers do not count it
 	void   int64 // when the last unanswered heartbeat can no longer arrive
 }
 
