@@ -236,8 +236,8 @@ func (c *count) grant(units, at, now int64, stored bool) {
 }
 
 // add adds units granted at an instant to mine. take subtracts up to units of them, beginning with
-// the part that has a number: this process may have learned of a charge a little later than the
-// store made it.
+// the part that has a number, and returns how many: this process may have learned of a charge a
+// little later than the store made it.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
 		n := c.number(at)
@@ -248,20 +248,22 @@ func (c *count) add(units, at int64) {
 	}
 }
 
-func (c *count) take(units, number int64) {
-	for n := number; n >= c.newest-parts && n <= c.newest && units > 0; n++ {
-		gone := min(units, c.mine[slot(n)])
+func (c *count) take(units, number int64) (taken int64) {
+	for n := number; n >= c.newest-parts && n <= c.newest && taken < units; n++ {
+		gone := min(units-taken, c.mine[slot(n)])
 		c.mine[slot(n)] -= gone
-		units -= gone
+		taken += gone
 	}
+	return taken
 }
 
 // ungrant subtracts up to units from what this process was granted at an instant, if they still
-// count.
-func (c *count) ungrant(units, at, now int64) {
+// count, and returns how many.
+func (c *count) ungrant(units, at, now int64) int64 {
 	if c.advance(now); c.inParts() {
-		c.take(units, c.number(at))
+		return c.take(units, c.number(at))
 	}
+	return 0
 }
 
 // hear records the usage that the store reports, minus the cost that was charged to the answered

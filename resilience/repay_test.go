@@ -323,3 +323,20 @@ func TestPlaceOfADebt(t *testing.T) {
 		wantAdmitted(t, s, 2, oneUnit("a", place), 1)
 	})
 }
+
+// An answer that came while a refund was under way may be from after it, so that others have what
+// it counts beside the units that this process still counted as its own.
+func TestAnswersDuringARefund(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.Per(4, time.Second)
+		d := mustDecide(t, s, oneUnit("a", limit))
+		wantAdmitted(t, store, 2, oneUnit("a", limit), 2)
+		sent := s.ledger.now()
+		time.Sleep(time.Millisecond)
+		mustAmend(t, store, d.Charge, stint.Amendment{})
+		wantAdmitted(t, s, 1, ask("a", 4, limit), 0)
+		s.ledger.amended(&d.Charge, stint.Amendment{}, 0, sent)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 4, oneUnit("a", limit), 2)
+	})
+}

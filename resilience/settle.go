@@ -23,12 +23,13 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 		case truth > it.cost:
 			it.grant(truth-it.cost, at, now, true)
 		case truth < it.cost:
+			before := it.rec.heard <= sent
 			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted among others
-				it.others.unbook(it.cost-truth, it.rec.heard <= sent)
-			} else {
-				it.ungrant(it.cost-truth, at, now)
+				it.others.unbook(it.cost-truth, before)
+			} else if gone := it.ungrant(it.cost-truth, at, now); !before {
+				it.others.units += gone // what the answer counts beside ours may be theirs
 			}
-			if it.rec.heard <= sent {
+			if before {
 				it.drain(it.cost-truth, at, now, true)
 			}
 		}
