@@ -8,9 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/examples/tiers"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -77,16 +75,7 @@ func BenchmarkManyPolicies(b *testing.B) {
 }
 
 func benchGuard(b *testing.B, text []byte) *policy.Guard {
-	conf, err := config.Parse("stint.yaml", text)
-	if err != nil {
-		b.Fatal(err)
-	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = store.Close() })
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
+	guard, err := policy.NewGuard(memory(b, nil), parse(b, string(text)), policy.GuardConfig{Logger: discard})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -97,23 +97,18 @@ policies:
 	}
 }
 
-// TestExplanationOfSettling: all that is corrected after a response.
+// TestExplanationOfSettling: all corrections after a response.
 func TestExplanationOfSettling(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: all, identity: ip, budget: 10/1m}]
-policies:
-  - {name: all, match: {path: /all}, settle: {header: X-Cost}, refund: [404, 5xx]}
-  - {name: bytes, match: {path: /bytes}, settle: {bytes: 1}}
-`)
-	for path, want := range map[string]string{
-		"/all": "budgets are settled by the response header X-Cost; " +
+	for config, want := range map[string]string{
+		"settle: {header: X-Cost}, refund: [404, 5xx]": "budgets are settled by the response header X-Cost; " +
 			"everything is given back after a 404; everything is given back after a 5xx",
-		"/bytes": "budgets are settled at a unit per 1 bytes of response body",
-		"/":      "",
+		"settle: {header: X-Cost, max_debt: 30}": "budgets are settled by the response header X-Cost, with a debt of at most 30",
+		"settle: {bytes: 64, max_debt: 1}":       "budgets are settled at a unit per 64 bytes of response body, with a debt of at most 1",
+		"cost: 2":                                "",
 	} {
-		in := get(path)
-		if got := w.Set().Explain(&in).After; got != want {
-			t.Errorf("%s: explained as %q, want %q", path, got, want)
+		in := get("/")
+		if got := parse(t, "tiers: [{name: all, identity: ip, budget: 10/1m}]\npolicies: [{name: p, "+config+"}]").Explain(&in).After; got != want {
+			t.Errorf("%s: explained as %q, want %q", config, got, want)
 		}
 	}
 }

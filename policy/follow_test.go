@@ -2,15 +2,17 @@ package policy_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -23,178 +25,104 @@ policies:
   - {name: slow, match: {path: /slow}, limits: 2/10s concurrency, refund: 503}
 `
 
-// used returns how much of the tier's limit and budget is used.
-func (w *world) used() (requests, cost int64) {
-	w.t.Helper()
-	v := w.judge(get("/elsewhere"))
-	usages := v.Decision.Usages()
-	own := int64(0)
-	if v.Decision.Allowed {
-		own = 1
-	}
-	return usages[0].Used - own, usages[1].Used - own
-}
-
 func TestFollow(t *testing.T) {
-	tests := []struct {
-		name           string
-		path           string
-		outcome        policy.Outcome
-		requests, cost int64
+	for _, test := range []struct {
+		name, path string
+		outcome    policy.Outcome
+		want       []int64 // requests and units
 	}{
-		{"settled downwards", "/header", policy.Outcome{Status: 200, Cost: "3"}, 1, 3},
-		{"settled upwards, into debt", "/header", policy.Outcome{Status: 200, Cost: " 150 "}, 1, 150},
-		{"into a debt that a window forgets", "/header", policy.Outcome{Status: 200, Cost: "5000"}, 1, 5000},
-		{"settled to nothing", "/header", policy.Outcome{Status: 200, Cost: "0"}, 1, 0},
-		{"as charged", "/header", policy.Outcome{Status: 200, Cost: "10"}, 1, 10},
-		{"no header", "/header", policy.Outcome{Status: 200}, 1, 10},
-		{"not a cost", "/header", policy.Outcome{Status: 200, Cost: "-1"}, 1, 10},
-		{"an absurd cost", "/header", policy.Outcome{Status: 200, Cost: "9223372036854775808"}, 1, 10},
-		{"by size, every part of a unit", "/bytes", policy.Outcome{Status: 200, Bytes: 2049}, 1, 3},
-		{"by size, none", "/bytes", policy.Outcome{Status: 204}, 1, 0},
-		{"refunded", "/bytes", policy.Outcome{Status: 500, Bytes: 1 << 20}, 0, 0},
-		{"refunded by code", "/bytes", policy.Outcome{Status: 404, Bytes: 1 << 20}, 0, 0},
-		{"the client went away", "/slowly", policy.Outcome{Status: 499}, 1, 10},
-		{"settled upwards in another spelling", "//x/header", policy.Outcome{Status: 200, Cost: "50"}, 1, 50},
-		{"settled upwards in another case", "/HEADER", policy.Outcome{Status: 200, Cost: "50"}, 1, 50},
-		{"another spelling gives nothing back", "/header;x", policy.Outcome{Status: 200, Cost: "3"}, 1, 10},
-		{"another spelling is not refunded", "//x/bytes", policy.Outcome{Status: 500, Bytes: 20 << 10}, 1, 20},
-		{"another code", "/bytes", policy.Outcome{Status: 403, Bytes: 1024}, 1, 1},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, followConfig)
-			v := w.judge(get(test.path))
-			finish := w.Follow(context.Background(), v)
-			if finish == nil {
-				t.Fatal("nothing to follow")
-			}
-			finish(test.outcome)
-			if requests, cost := w.used(); requests != test.requests || cost != test.cost {
-				t.Errorf("used %d requests and %d units, want %d and %d", requests, cost, test.requests, test.cost)
-			}
-		})
+		{"settled downwards", "/header", policy.Outcome{Status: 200, Cost: "3"}, []int64{1, 3}},
+		{"settled upwards, into debt", "/header", policy.Outcome{Status: 200, Cost: " 150 "}, []int64{1, 150}},
+		{"into a debt that a window forgets", "/header", policy.Outcome{Status: 200, Cost: "5000"}, []int64{1, 5000}},
+		{"settled to nothing", "/header", policy.Outcome{Status: 200, Cost: "0"}, []int64{1, 0}},
+		{"as charged", "/header", policy.Outcome{Status: 200, Cost: "10"}, []int64{1, 10}},
+		{"no header", "/header", policy.Outcome{Status: 200}, []int64{1, 10}},
+		{"not a cost", "/header", policy.Outcome{Status: 200, Cost: "-1"}, []int64{1, 10}},
+		{"an absurd cost", "/header", policy.Outcome{Status: 200, Cost: "9223372036854775808"}, []int64{1, 10}},
+		{"by size, every part of a unit", "/bytes", policy.Outcome{Status: 200, Bytes: 2049}, []int64{1, 3}},
+		{"by size, none", "/bytes", policy.Outcome{Status: 204}, []int64{1, 0}},
+		{"refunded", "/bytes", policy.Outcome{Status: 500, Bytes: 1 << 20}, []int64{0, 0}},
+		{"refunded by code", "/bytes", policy.Outcome{Status: 404, Bytes: 1 << 20}, []int64{0, 0}},
+		{"another code", "/bytes", policy.Outcome{Status: 403, Bytes: 1024}, []int64{1, 1}},
+		{"the client went away", "/slowly", policy.Outcome{Status: 499}, []int64{1, 10}},
+		{"settled upwards in another spelling", "//x/header", policy.Outcome{Status: 200, Cost: "50"}, []int64{1, 50}},
+		{"settled upwards in another case", "/HEADER", policy.Outcome{Status: 200, Cost: "50"}, []int64{1, 50}},
+		{"another spelling gives nothing back", "/header;x", policy.Outcome{Status: 200, Cost: "3"}, []int64{1, 10}},
+		{"another spelling is not refunded", "//x/bytes", policy.Outcome{Status: 500, Bytes: 20 << 10}, []int64{1, 20}},
+	} {
+		w := newWorld(t, followConfig)
+		v, end := w.begin(get(test.path))
+		end(test.outcome)
+		if got := w.used(v); !slices.Equal(got, test.want) {
+			t.Errorf("%s: used %v, want %v", test.name, got, test.want)
+		}
 	}
 }
 
-// TestFollowShadow: what has no consequences is corrected as if it had.
+// TestFollowShadow: a charge in shadow is corrected like any other.
 func TestFollowShadow(t *testing.T) {
 	w := newWorld(t, `
 tiers: [{name: anyone, identity: ip, limits: unlimited}]
 policies:
   - {name: p, budget: 100/1h, cost: 50, shadow: true, refund: 5xx, settle: {header: X-Cost}}
 `)
+	failed := policy.Outcome{Status: 500}
 	for i, step := range []struct {
-		outcome  policy.Outcome
-		shadowed int
+		outcome policy.Outcome
+		used    int64
 	}{
-		{policy.Outcome{Status: 500}, 0}, {policy.Outcome{Status: 500}, 0}, {policy.Outcome{Status: 500}, 0},
-		{policy.Outcome{Status: 200, Cost: "10"}, 0}, {policy.Outcome{Status: 200}, 0},
-		{policy.Outcome{Status: 200}, 1},
+		{failed, 0}, {failed, 0}, {failed, 0}, {policy.Outcome{Status: 200, Cost: "10"}, 10},
+		{policy.Outcome{Status: 200}, 60}, {policy.Outcome{Status: 200}, 60},
 	} {
-		v := w.judge(get("/"))
-		if len(shadowed(v)) != step.shadowed {
-			t.Errorf("request %d: %d rules would have denied it, want %d", i, len(shadowed(v)), step.shadowed)
-		}
-		if finish := w.Follow(context.Background(), v); finish != nil {
-			finish(step.outcome)
+		v, end := w.begin(get("/"))
+		end(step.outcome)
+		if got := w.used(v)[0]; got != step.used || (len(shadowed(v)) > 0) != (i == 5) {
+			t.Errorf("request %d: used %d, want %d; denied by %v", i, got, step.used, shadowed(v))
 		}
 	}
 }
 
-func TestNothingToFollow(t *testing.T) {
-	w := newWorld(t, edit(t, followConfig, "limits: 100/1m, budget: 100/1m", "limits: 1/1m"))
-	allowed := w.judge(get("/elsewhere"))
-	denied := w.judge(get("/bytes"))
-	for name, v := range map[string]*policy.Verdict{"allowed": allowed, "denied": denied} {
-		if w.Follow(context.Background(), v) != nil {
-			t.Errorf("%s: something to follow", name)
-		}
-	}
-	if allowed.SettleHeader != "" {
-		t.Errorf("settle header %q", allowed.SettleHeader)
-	}
-	v := w.judge(get("/header"))
-	if v.SettleHeader != "X-Cost" {
-		t.Errorf("settle header %q, want X-Cost", v.SettleHeader)
-	}
-}
-
-// uncharged is a store that lets everything through and charges nothing, as [stint.FailAllow] does
-// while the store is down.
+// uncharged admits all requests and charges nothing, as [stint.FailAllow] does while a store is down.
 type uncharged struct{ stint.Store }
 
 func (uncharged) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	return stint.Decision{Allowed: true, Degraded: true, Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
 }
 
-// TestNoPlaceToFollow: after a request that was let through without a place there is nothing to
-// do.
-func TestNoPlaceToFollow(t *testing.T) {
-	conf, err := config.Parse("stint.yaml", []byte(followConfig))
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := policy.NewGuard(uncharged{}, conf.Set, policy.GuardConfig{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, v := get("/slow"), new(policy.Verdict)
-	if err := guard.Decide(t.Context(), &in, v); err != nil || !v.Decision.Allowed {
-		t.Fatalf("got %+v, error %v", v.Decision, err)
-	}
-	if guard.Follow(t.Context(), v) != nil {
+func TestNothingToFollow(t *testing.T) {
+	w := newWorld(t, strings.Replace(followConfig, "limits: 100/1m, budget: 100/1m", "limits: 1/1m", 1))
+	allowed, denied := w.judge(get("/elsewhere")), w.judge(get("/bytes"))
+	uncharged := worldOver(t, uncharged{}, followConfig)
+	if w.Follow(t.Context(), allowed) != nil || w.Follow(t.Context(), denied) != nil ||
+		uncharged.Follow(t.Context(), uncharged.judge(get("/slow"))) != nil {
 		t.Error("something to follow")
+	}
+	if other := w.judge(get("/header")).SettleHeader; allowed.SettleHeader != "" || other != "X-Cost" {
+		t.Errorf("settle headers %q and %q, want X-Cost", allowed.SettleHeader, other)
 	}
 }
 
-// TestPlaces: a place is kept for as long as a request takes, and then given back.
+// TestPlaces: a request keeps its place for as long as it takes, and then gives it back.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conf, err := config.Parse("stint.yaml", []byte(followConfig))
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard})
-		if err != nil {
-			t.Fatal(err)
-		}
-		judge := func() *policy.Verdict {
-			in, v := get("/slow"), new(policy.Verdict)
-			if err := guard.Decide(context.Background(), &in, v); err != nil {
-				t.Fatal(err)
-			}
-			return v
-		}
-		first := guard.Follow(context.Background(), judge())
-		second := guard.Follow(context.Background(), judge())
+		w := worldOver(t, memory(t, nil), followConfig)
+		_, first := w.begin(get("/slow"))
+		_, second := w.begin(get("/slow"))
 		for range 5 {
-			if judge().Decision.Allowed {
+			if w.judge(get("/slow")).Decision.Allowed {
 				t.Fatal("a third was let in")
 			}
 			time.Sleep(7 * time.Second) // well over the 10 s that a place lasts by itself
 		}
 		first(policy.Outcome{Status: 200})
-		third := judge()
-		if !third.Decision.Allowed {
-			t.Fatal("nobody was let in after the first had left")
-		}
+		_, third := w.begin(get("/slow"))
 		second(policy.Outcome{Status: 503}) // gives everything back, its place too
-		fourth := judge()
-		if !fourth.Decision.Allowed {
-			t.Fatal("nobody was let in after the second had left")
+		v, fourth := w.begin(get("/slow"))
+		if !v.Decision.Allowed || w.judge(get("/slow")).Decision.Allowed {
+			t.Error("want two places again, and no more")
 		}
-		if judge().Decision.Allowed {
-			t.Fatal("one too many was let in")
-		}
-		for _, v := range []*policy.Verdict{third, fourth} {
-			guard.Follow(context.Background(), v)(policy.Outcome{Status: 200})
-		}
+		third(policy.Outcome{Status: 200})
+		fourth(policy.Outcome{Status: 200})
 	})
 }
 
@@ -208,39 +136,192 @@ func (s slowSettling) Amend(ctx context.Context, c stint.Charge, a stint.Amendme
 	return s.Store.Amend(ctx, c, a)
 }
 
-// TestRefundOfAPlace: who tries a failed request again is asked again, even if all it was charged
-// was a place, which is also given back.
+// TestRefundOfAPlace: the id of a refunded request may be used again, even if the request was
+// charged only a place, which is also given back.
 func TestRefundOfAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conf, err := config.Parse("stint.yaml", []byte(`
+		w := worldOver(t, slowSettling{memory(t, nil)}, `
 request_id: {header: Idempotency-Key, life: 30s}
 tiers: [{name: all, identity: ip, limits: 2/1m concurrency}]
 policies: [{name: work, budget: 100/1m, refund: 5xx, shadow: true}]
-`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		guard, err := policy.NewGuard(slowSettling{store}, conf.Set, policy.GuardConfig{Logger: discard})
-		if err != nil {
-			t.Fatal(err)
-		}
+`)
 		for range 2 {
-			in, v := get("/"), new(policy.Verdict)
-			in.Header = http.Header{"Idempotency-Key": {"a"}}
-			if err := guard.Decide(context.Background(), &in, v); err != nil {
-				t.Fatal(err)
-			}
+			v, end := w.begin(getWith("/", http.Header{"Idempotency-Key": {"a"}}))
 			if d := &v.Decision; !d.Allowed || d.Repeat || d.Usages()[0].Used != 1 {
 				t.Errorf("got %+v, want the only place", d)
 			}
-			if after := guard.Follow(context.Background(), v); after != nil {
-				after(policy.Outcome{Status: 503})
-			}
+			end(policy.Outcome{Status: 503})
 		}
 	})
+}
+
+// TestFollowSettlesHolds: a hold is charged when a request ends, with or without a true cost, and
+// given back if the process dies.
+func TestFollowSettlesHolds(t *testing.T) {
+	for _, test := range []struct {
+		name, path string
+		outcome    *policy.Outcome // nil: the process dies
+		want       []int64         // requests, cost, in, out
+	}{
+		{"a true cost", "/chat", &policy.Outcome{Status: 200, Cost: "7"}, []int64{1, 7, 100, 400}},
+		{"no true cost", "/chat", &policy.Outcome{Status: 200}, []int64{1, 10, 100, 400}},
+		{"a refund", "/chat", &policy.Outcome{Status: 500}, []int64{0, 0, 0, 0}},
+		{"no settlement", "/plain", &policy.Outcome{Status: 200}, []int64{1, 10, 10, 10}},
+		{"dead", "/chat", nil, []int64{0, 0, 0, 0}},
+	} {
+		w := newWorld(t, `
+tiers: [{name: all, identity: ip, limits: 100/1d, budget: [1000/1d, "in: 1000/1d", "out: 1000/1d"]}]
+policies:
+  - {name: chat, match: {path: /chat}, cost: 10, costs: {in: 100, out: 400}, hold: 5m, settle: {header: X-Cost}, refund: 5xx}
+  - {name: plain, match: {path: /plain}, cost: 10, hold: 5m}
+`)
+		v := w.judge(get(test.path))
+		if d := v.Decision.Charge.Data(); d.Hold != 5*time.Minute {
+			t.Fatalf("%s: the hold is %v", test.name, d.Hold)
+		}
+		if test.outcome != nil {
+			w.Follow(t.Context(), v)(*test.outcome)
+			if s := w.seen.settlements; len(s) != 1 || s[0].Hold != 5*time.Minute || !s[0].Amended.Changed {
+				t.Errorf("%s: observed %+v", test.name, s)
+			}
+		}
+		w.advance(time.Hour)
+		if got := w.used(v); !slices.Equal(got, test.want) {
+			t.Errorf("%s: used %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+const settled = `
+tiers: [{name: member, identity: user, limits: 100000/1h, budget: 100000/1h}, {name: rest, identity: ip, limits: 1/1h}]
+policies:
+  - {name: query, match: {path: /query}, cost: 1, settle: {header: X-True-Cost}, refund: 5xx}
+`
+
+// query is a request of a member.
+func query() policy.Input { return getAs("/query", claims{"user": "somebody-with-a-name"}) }
+
+// unsettling is a store that does not amend.
+type unsettling struct {
+	stint.Store
+	err error
+}
+
+func (s unsettling) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
+	return stint.Amended{}, s.err
+}
+
+// TestLostSettlements: charges that were not corrected are logged and observed, apart by whether
+// the store failed.
+func TestLostSettlements(t *testing.T) {
+	failure := errors.New("no answer")
+	for _, test := range []struct {
+		name    string
+		err     error
+		outcome policy.Outcome
+		log     []string
+		want    policy.Settlement
+	}{
+		{"settlement", nil, policy.Outcome{Status: 200, Cost: "7"},
+			[]string{"level=WARN", "a settlement was not applied", "cost=7"}, policy.Settlement{Cost: 7}},
+		{"settlement to nothing", nil, policy.Outcome{Status: 200, Cost: "0"},
+			[]string{"level=WARN", "a settlement was not applied", "cost=0"}, policy.Settlement{}},
+		{"refund", nil, policy.Outcome{Status: 500},
+			[]string{"level=WARN", "a refund was not applied", "cost=0"}, policy.Settlement{Refund: true}},
+		{"failed settlement", failure, policy.Outcome{Status: 200, Cost: "7"},
+			[]string{"level=ERROR", "a settlement failed", `cause="no answer"`, "cost=7"},
+			policy.Settlement{Cost: 7, Err: failure}},
+		{"failed refund", failure, policy.Outcome{Status: 500},
+			[]string{"level=ERROR", "a refund failed", `cause="no answer"`},
+			policy.Settlement{Refund: true, Err: failure}},
+		{"nothing to settle", failure, policy.Outcome{Status: 200}, nil, policy.Settlement{}},
+	} {
+		w := worldOver(t, unsettling{memory(t, nil), test.err}, settled)
+		_, end := w.begin(query())
+		end(test.outcome)
+		if test.log == nil {
+			if w.wantLog(test.name); len(w.seen.settlements) > 0 {
+				t.Errorf("%s: observed %+v", test.name, w.seen.settlements)
+			}
+			continue
+		}
+		w.wantLog(test.name, append(test.log, "tier=member", "policy=member", "key=user:someb", "charged=1")...)
+		got := w.seen.settlements
+		if len(got) != 1 || got[0].Rule == nil || got[0].Rule.Name() != "member" {
+			t.Fatalf("%s: observed %+v, want one of the tier", test.name, got)
+		}
+		if got[0].Rule, got[0].Verdict = nil, nil; got[0] != test.want {
+			t.Errorf("%s: observed %+v, want %+v", test.name, got[0], test.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { // of many, all are observed, and a few are logged each second
+		w := worldOver(t, unsettling{memory(t, nil), nil}, settled)
+		for range 1000 {
+			_, end := w.begin(query())
+			end(policy.Outcome{Status: 500})
+		}
+		if lines := strings.Count(w.log.String(), "\n"); lines != 5 || len(w.seen.settlements) != 1000 {
+			t.Errorf("%d lines and %d observed; want 5 and 1000", lines, len(w.seen.settlements))
+		}
+	})
+}
+
+// TestSettlementsAreCut: a debt above the maximum is not charged, which is logged and observed.
+func TestSettlementsAreCut(t *testing.T) {
+	for _, test := range []struct {
+		settle, cost string
+		charged      int64
+	}{
+		{"{header: X-Cost}", "250", 200}, // one capacity
+		{"{header: X-Cost, max_debt: 30}", "250", 130},
+		{"{header: X-Cost, max_debt: 1000}", "250", 250},
+		{"{header: X-Cost}", "150", 150},
+	} {
+		w := newWorld(t, `
+tiers: [{name: member, identity: user, limits: 1000/1h, budget: 100/1h bucket}, {name: rest, identity: ip, limits: 1/1h}]
+policies: [{name: query, match: {path: /query}, cost: 10, settle: `+test.settle+`}]
+`)
+		_, end := w.begin(query())
+		end(policy.Outcome{Status: 200, Cost: test.cost})
+		lost := w.seen.settlements
+		if test.cost == fmt.Sprint(test.charged) {
+			if w.wantLog(test.settle); len(lost) > 0 {
+				t.Errorf("%+v: observed %+v", test, lost)
+			}
+			continue
+		}
+		w.wantLog(test.settle, fmt.Sprintf("level=WARN msg=\"stint: a settlement was not charged wholly: its debt would be "+
+			"too large\" tier=member key=user:somebo… charged=%d cost=250", test.charged))
+		if len(lost) != 1 || lost[0].Cost != 250 || lost[0].Amended != (stint.Amended{Changed: true, Charged: test.charged}) {
+			t.Errorf("%+v: observed %+v", test, lost)
+		}
+	}
+}
+
+// TestRepeatsAreLeftToTheFirstRequest: a repeat neither settles nor refunds the charge of the first
+// request.
+func TestRepeatsAreLeftToTheFirstRequest(t *testing.T) {
+	for _, shadow := range []string{"false", "true"} {
+		w := newWorld(t, `
+request_id: {header: Idempotency-Key, life: 1m}
+tiers: [{name: anyone, identity: ip, limits: 1000/1h}]
+policies:
+  - {name: query, budget: 100/1h, cost: 10, settle: {header: X-Cost}, refund: 5xx, shadow: `+shadow+`}
+`)
+		in := getWith("/", http.Header{"Idempotency-Key": {"x"}})
+		v, end := w.begin(in)
+		w.advance(time.Millisecond) // a repeat in the same moment would be told to wait
+		for _, o := range []policy.Outcome{{Status: 200, Cost: "1"}, {Status: 500}} {
+			again, end := w.begin(in)
+			if end(o); !again.Decision.Repeat {
+				t.Fatalf("got %+v, want a repeat", again.Decision)
+			}
+		}
+		during := w.used(v)
+		end(policy.Outcome{Status: 200, Cost: "40"})
+		if after := w.used(v); !slices.Equal(during, []int64{1, 10}) || !slices.Equal(after, []int64{1, 40}) {
+			t.Errorf("shadow %s: used %v and then %v", shadow, during, after)
+		}
+		w.wantLog("shadow " + shadow)
+	}
 }

@@ -2,37 +2,19 @@ package policy_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/policy"
 )
-
-func get(path string) policy.Input {
-	return policy.Input{Method: "GET", Host: "example.com", Path: path, Peer: client, Header: http.Header{}}
-}
-
-// admitted counts how many of n equal requests are allowed.
-func (w *world) admitted(n int, in policy.Input) int {
-	w.t.Helper()
-	count := 0
-	for range n {
-		if w.judge(in).Decision.Allowed {
-			count++
-		}
-	}
-	return count
-}
 
 // TestEveryPolicyThatMatches applies, all or nothing.
 func TestEveryPolicyThatMatches(t *testing.T) {
@@ -49,8 +31,7 @@ policies:
 	if got := w.admitted(9, get("/other")); got != 5 {
 		t.Errorf("others admit %d, want 5: the site's", got)
 	}
-	v := w.judge(get("/other"))
-	if name := v.Decisive().Rule.Name(); name != "site" {
+	if name := w.judge(get("/other")).Decisive().Rule.Name(); name != "site" {
 		t.Errorf("denied by %q, want the site", name)
 	}
 	stranger := get("/other")
@@ -60,6 +41,7 @@ policies:
 	}
 }
 
+// TestFirstThatSaysSo: the cost and the route are those of the first policy that has one.
 func TestFirstThatSaysSo(t *testing.T) {
 	w := newWorld(t, `
 tiers: [{name: anyone, identity: ip, limits: 1000/1m, budget: 100/1m}]
@@ -68,7 +50,7 @@ policies:
   - {name: export, match: {path: /files/export}, cost: 7}
   - {name: files, match: {path: /files/**}, cost: 2, limits: 1000/1m}
 `)
-	tests := []struct {
+	for _, test := range []struct {
 		path, route string
 		cost        int64
 		rules       string
@@ -76,15 +58,14 @@ policies:
 		{"/files/export", "export", 7, "[anyone anyone always files]"},
 		{"/files/x", "files", 2, "[anyone anyone always files]"},
 		{"/x", "", 1, "[anyone anyone always]"},
-	}
-	for _, test := range tests {
+	} {
 		v := w.judge(get(test.path))
 		var names []string
 		for _, r := range v.Results {
 			names = append(names, r.Rule.Name())
 		}
 		if v.Route != test.route || v.Cost != test.cost || fmt.Sprint(names) != test.rules {
-			t.Errorf("%s: route %q, cost %d, rules %v; want %q, %d, %s", test.path, v.Route, v.Cost, names, test.route, test.cost, test.rules)
+			t.Errorf("%+v: got %q, %d, %v", test, v.Route, v.Cost, names)
 		}
 	}
 }
@@ -103,81 +84,48 @@ policies:
 		claims claims
 		want   int
 	}{{claims{"user": "1", "plan": "pro"}, 10}, {claims{"user": "1"}, 4}, {nil, 2}} {
-		in := get("/")
-		in.Claims = test.claims
-		if got := w.admitted(10, in); got != test.want {
+		if got := w.admitted(10, getAs("/", test.claims)); got != test.want {
 			t.Errorf("%v: admitted %d, want %d", test.claims, got, test.want)
 		}
 	}
 }
 
-// TestF25LimitChanged: a new limit counts from the next decision on, with the history kept.
-func TestF25LimitChanged(t *testing.T) {
-	text := `tiers: [{name: anyone, identity: ip, limits: 5/1m}]`
-	w := newWorld(t, text)
-	if got := w.admitted(9, get("/")); got != 5 {
-		t.Fatalf("admitted %d, want 5", got)
-	}
-	for _, step := range []struct {
-		limit string
-		want  int
-	}{{"8/1m", 3}, {"3/1m", 0}, {"10/1m", 2}} {
-		conf, err := config.Parse("stint.yaml", []byte(edit(t, text, "5/1m", step.limit)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Swap(conf.Set)
-		if got := w.admitted(9, get("/")); got != step.want {
-			t.Errorf("%s: admitted %d more, want %d", step.limit, got, step.want)
-		}
-	}
-}
-
-// TestSwapNil: a set that could not be read changes nothing.
-func TestSwapNil(t *testing.T) {
-	w := newWorld(t, `tiers: [{name: anyone, identity: ip, limits: 1/1m}]`)
-	w.Swap(nil)
-	if got := w.admitted(3, get("/")); got != 1 {
-		t.Errorf("admitted %d, want 1", got)
-	}
-}
-
+// TestRequestID: an id is that of a caller, a request and a route. The port of the host does not
+// matter.
 func TestRequestID(t *testing.T) {
 	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: 2/1m}]
+tiers: [{name: anyone, identity: ip, limits: 100/1m}]
 request_id: {header: Idempotency-Key}
+policies: [{name: pay, match: {path: /pay}, request_id: {header: X-Once}}]
 `)
-	in := get("/")
-	in.Header = http.Header{"Idempotency-Key": {strings.Repeat("k", 300)}}
-	if got := w.admitted(5, in); got != 5 {
-		t.Errorf("one request, sent five times: admitted %d, want 5", got)
-	}
-	other := in
-	other.Path = "/elsewhere"
-	if got := w.admitted(5, other); got != 5 {
-		t.Errorf("the same id for another request: admitted %d, want 5, of which one is charged", got)
-	}
-	if got := w.admitted(5, get("/")); got != 0 {
-		t.Errorf("others: admitted %d, want none: two were charged", got)
-	}
-}
-
-// TestRequestIDOfARoute is for that route alone.
-func TestRequestIDOfARoute(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, scope: route, limits: 1/1m}]
-policies: [{name: pay, match: {path: /pay}, request_id: {header: Idempotency-Key}}]
-`)
-	for path, want := range map[string]int{"/pay": 4, "/other": 1} {
-		in := get(path)
-		in.Header = http.Header{"Idempotency-Key": {"k"}}
-		if got := w.admitted(4, in); got != want {
-			t.Errorf("%s: admitted %d, want %d", path, got, want)
+	long := strings.Repeat("k", 300)
+	for _, test := range []struct {
+		path, host, header, id string
+		repeat                 bool
+	}{
+		{"/", "example.com", "Idempotency-Key", long, false},
+		{"/", "example.com", "Idempotency-Key", long, true},
+		{"/", "example.com", "Idempotency-Key", long + "k", false},
+		{"/elsewhere", "example.com", "Idempotency-Key", long, false},
+		{"/", "example.com:443", "Idempotency-Key", long, true}, {"/", "example.com:8443", "Idempotency-Key", long, true},
+		{"/", "EXAMPLE.com", "Idempotency-Key", long, true}, {"/", "example.com.:80", "Idempotency-Key", long, true},
+		{"/", "www.example.com", "Idempotency-Key", long, false},
+		{"/", "[2001:db8::1]", "Idempotency-Key", long, false}, {"/", "[2001:db8::1]:80", "Idempotency-Key", long, true},
+		{"/", "[2001:db8::2]:80", "Idempotency-Key", long, false},
+		{"/pay", "example.com", "Idempotency-Key", "a", false}, {"/pay", "example.com", "Idempotency-Key", "a", false},
+		{"/pay", "example.com", "X-Once", "a", false}, {"/pay", "example.com", "X-Once", "a", true},
+		{"/", "example.com", "X-Once", "a", false}, {"/", "example.com", "X-Once", "a", false},
+	} {
+		in := getWith(test.path, http.Header{http.CanonicalHeaderKey(test.header): {test.id}})
+		in.Host = test.host
+		if v := w.judge(in); v.Decision.Repeat != test.repeat {
+			t.Errorf("%+v: repeat %v", test, v.Decision.Repeat)
 		}
 	}
 }
 
-// TestBans: who keeps being denied is banned, but never everybody at once.
+// TestBans: a subject that keeps being denied is banned, except for limits and subjects that are
+// shared.
 func TestBans(t *testing.T) {
 	w := newWorld(t, `
 tiers:
@@ -187,250 +135,285 @@ policies:
   - {name: site, match: {path: /site}, identity: everyone, limits: 2/1m}
 bans: {after: 3, within: 1m, durations: [10m]}
 `)
-	for range 10 {
-		w.judge(get("/site"))
-	}
+	w.admitted(10, get("/site"))
 	if v := w.judge(get("/")); !v.Decision.Allowed {
 		t.Errorf("denied because of a limit that everyone shares: %+v", v.Decision)
 	}
-	for range 20 {
-		w.judge(get("/"))
+	w.admitted(20, get("/"))
+	if d := w.judge(get("/")).Decision; !d.Banned || d.RetryAfter != 10*time.Minute {
+		t.Errorf("not banned for 10m: %+v", d)
 	}
-	v := w.judge(get("/"))
-	if !v.Decision.Banned || v.Decision.RetryAfter != 10*time.Minute {
-		t.Errorf("not banned for 10m: %+v", v.Decision)
-	}
-	in := get("/")
-	in.Claims = claims{"user": "1"}
-	for range 20 {
-		if w.judge(in).Decision.Banned {
-			t.Fatal("the tier without bans bans")
+	unknown := get("/")
+	unknown.Peer = netip.Addr{}
+	for name, in := range map[string]policy.Input{"tier without bans": getAs("/", claims{"user": "1"}), "unknown": unknown} {
+		if w.admitted(20, in); w.judge(in).Decision.Banned {
+			t.Errorf("%s: banned", name)
 		}
 	}
 }
 
-func TestShadowAndRollout(t *testing.T) {
-	const config = `
+// TestRollout: a rule is enforced for a share of the subjects, and a larger share has them all.
+func TestRollout(t *testing.T) {
+	enforcedFor := func(share string) map[int]bool {
+		w := newWorld(t, `
 tiers: [{name: anyone, identity: user, limits: unlimited}, {name: nobody, identity: ip, limits: 0/1m}]
-policies:
-  - {name: new, limits: 2/1m, shadow: true}
-`
-	w := newWorld(t, config)
-	in := get("/")
-	in.Claims = claims{"user": "1"}
-	n := 0
-	for range 10 {
-		v := w.judge(in)
-		if !v.Decision.Allowed {
-			t.Fatal("denied by a policy in shadow")
-		}
-		n += len(shadowed(v))
-	}
-	if n != 8 {
-		t.Errorf("%d would have been denied, want 8", n)
-	}
-
-	enforcedFor := func(share string) map[string]bool {
-		w := newWorld(t, edit(t, config, "shadow: true", "rollout: "+share))
-		enforced := map[string]bool{}
+policies: [{name: new, limits: 1/1m, rollout: `+share+`}]`)
+		enforced := map[int]bool{}
 		for i := range 2000 {
-			in := get("/")
-			in.Claims = claims{"user": fmt.Sprint(i)}
-			if w.admitted(3, in) == 2 {
-				enforced[fmt.Sprint(i)] = true
+			in := getAs("/", claims{"user": fmt.Sprint(i)})
+			w.judge(in)
+			v := w.judge(in)
+			if enforced[i] = !v.Decision.Allowed; enforced[i] == (len(shadowed(v)) == 1) {
+				t.Fatalf("user %d is enforced %v, and shadowed %v", i, enforced[i], shadowed(v))
+			}
+			if !enforced[i] {
+				delete(enforced, i)
 			}
 		}
 		return enforced
 	}
-	if near := enforcedFor("10%"); len(near) < 140 || len(near) > 260 {
-		t.Errorf("enforced for %d of 2000, want about 200", len(near))
-	}
-	few, many := enforcedFor("5%"), enforcedFor("25%")
-	if len(few) < 60 || len(few) > 140 || len(many) < 430 || len(many) > 570 {
-		t.Errorf("enforced for %d and %d of 2000, want about 100 and 500", len(few), len(many))
+	none, few, many, all := enforcedFor("0%"), enforcedFor("5%"), enforcedFor("25%"), enforcedFor("100%")
+	if len(none) != 0 || len(few) < 60 || len(few) > 140 || len(many) < 430 || len(many) > 570 || len(all) != 2000 {
+		t.Errorf("enforced for %d, %d, %d and %d of 2000; want about 0, 100, 500 and 2000", len(none), len(few), len(many), len(all))
 	}
 	for user := range few {
 		if !many[user] {
-			t.Errorf("user %s was in at 5%% and is out at 25%%", user)
+			t.Errorf("user %d was in at 5%% and is out at 25%%", user)
 		}
-	}
-	if n := len(enforcedFor("100%")); n != 2000 {
-		t.Errorf("100%%: enforced for %d of 2000", n)
 	}
 }
 
-// TestSharesInGo: 0 is a share like any other, and what is not a share is refused.
-func TestSharesInGo(t *testing.T) {
-	for _, c := range []struct {
-		share    *float64
-		enforced float64
-		want     string // mistakes of the tier, the policy and the headers
-	}{
-		{nil, 1, ""},
-		{new(0.0), 0, ""},
-		{new(0.5), 0.5, ""},
-		{new(1.0), 1, ""},
-		{new(-0.5), 0, "-0.5; want a share from 0 to 1"},
-		{new(50.0), 0, "50; want a share from 0 to 1"},
-		{new(math.NaN()), 0, "NaN; want a share from 0 to 1"},
-	} {
+// TestShares: 0 is a share like any other, and other numbers than shares are refused.
+func TestShares(t *testing.T) {
+	for _, share := range []float64{0, 0.5, 1, -0.5, 50, math.NaN()} {
 		set, err := policy.New(policy.Spec{
-			Headers: policy.Headers{Jitter: c.share},
+			Headers: policy.Headers{Jitter: &share},
 			Tiers: []policy.Tier{{Name: "all", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(1)),
-				Rollout: c.share}},
-			Policies: []policy.Policy{{Name: "api", Limits: policy.Limits(stint.PerHour(1)), Rollout: c.share}},
+				Rollout: &share}},
+			Policies: []policy.Policy{{Name: "api", Limits: policy.Limits(stint.PerHour(1)), Rollout: &share}},
 		})
-		if c.want != "" {
-			for _, key := range []string{"tiers[0].rollout", "policies[0].rollout", "headers.retry_after_jitter"} {
-				if err == nil || !strings.Contains(err.Error(), key+": "+c.want) {
-					t.Errorf("%v: got %v, want %s: %s", *c.share, err, key, c.want)
-				}
+		if share >= 0 && share <= 1 {
+			if err != nil || set.Rules()[0].Enforced != share || set.Rules()[1].Enforced != share {
+				t.Errorf("%v: got %v, %v", share, set.Rules(), err)
 			}
 			continue
 		}
-		if err != nil {
+		for _, key := range []string{"tiers[0].rollout", "policies[0].rollout", "headers.retry_after_jitter"} {
+			if want := fmt.Sprintf("%s: %v; want a share from 0 to 1", key, share); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: got %v, want %s", share, err, want)
+			}
+		}
+	}
+}
+
+// TestEnforceAll: rules in shadow or in rollout are enforced for all, and nothing is left in shadow.
+func TestEnforceAll(t *testing.T) {
+	const policies = "tiers: [{name: anyone, identity: ip, limits: unlimited}]\npolicies: "
+	for config, want := range map[string][2]int{ // admitted of ten, as configured and if all is enforced
+		"tiers: [{name: anyone, identity: ip, limits: 2/1m, shadow: true}]":               {10, 2},
+		policies + "[{name: new, limits: 3/1m, shadow: true}]":                            {10, 3},
+		policies + "[{name: new, limits: 3/1m, rollout: 0%}]":                             {10, 3},
+		policies + "[{name: new, limits: 3/1m}]":                                          {3, 3},
+		policies + "[{name: new, limits: 4/1m, shadow: true}, {name: old, limits: 6/1m}]": {6, 4},
+		policies + "[]": {10, 10},
+	} {
+		alone, all := newWorld(t, config), newWorld(t, config)
+		var err error
+		if all.Guard, err = policy.NewGuard(all.store, all.Set(), policy.GuardConfig{Logger: discard, EnforceAll: true}); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range set.Rules() {
-			if r.Enforced != c.enforced {
-				t.Errorf("%s: enforced for %v, want %v", r.Name(), r.Enforced, c.enforced)
-			}
+		if got := [2]int{alone.admitted(10, get("/")), all.admitted(10, get("/"))}; got != want || shadowed(all.judge(get("/"))) != nil {
+			t.Errorf("%s: admitted %v of 10, want %v", config, got, want)
 		}
 	}
-}
-
-// TestEnforceAll: what is in shadow or rolled out to few has consequences for everybody, whether a
-// tier or a policy says so, and nothing is left in shadow.
-func TestEnforceAll(t *testing.T) {
-	const (
-		tierOnly = "tiers: [{name: anyone, identity: ip, limits: 2/1m, shadow: true}]"
-		policies = "tiers: [{name: anyone, identity: ip, limits: unlimited}]\npolicies: "
-	)
-	for _, test := range []struct {
-		name, config string
-		alone, all   int // admitted of ten, as configured and if all is enforced
-	}{
-		{"tier in shadow", tierOnly, 10, 2},
-		{"policy in shadow", policies + "[{name: new, limits: 3/1m, shadow: true}]", 10, 3},
-		{"policy rolled out to nobody", policies + "[{name: new, limits: 3/1m, rollout: 0%}]", 10, 3},
-		{"policy in force", policies + "[{name: new, limits: 3/1m}]", 3, 3},
-		{"the least of all", policies + "[{name: new, limits: 4/1m, shadow: true}, {name: old, limits: 6/1m}]", 6, 4},
-		{"nothing limited", policies + "[]", 10, 10},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			alone := newWorld(t, test.config)
-			if got := alone.admitted(10, get("/")); got != test.alone {
-				t.Errorf("as configured: admitted %d of 10, want %d", got, test.alone)
-			}
-			all := newWorld(t, test.config)
-			guard, err := policy.NewGuard(all.store, all.Set(), policy.GuardConfig{Logger: discard, EnforceAll: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			all.Guard = guard
-			got := 0
-			for range 10 {
-				v := all.judge(get("/"))
-				if n := len(shadowed(v)); n > 0 {
-					t.Errorf("%d rules are still in shadow", n)
-				}
-				if v.Decision.Allowed {
-					got++
-				}
-			}
-			if got != test.all {
-				t.Errorf("all enforced: admitted %d of 10, want %d", got, test.all)
-			}
-		})
-	}
-}
-
-// broken is a store that fails.
-type broken struct{ stint.Store }
-
-func (broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout,
-		Err: errors.New(r.Failure.Mode.String())}
 }
 
 func TestFailurePerPolicy(t *testing.T) {
-	conf, err := config.Parse("stint.yaml", []byte(`
+	w := newWorld(t, `
 failure: {mode: allow, budget: 20ms}
 tiers:
   - {name: paying, identity: user, limits: 10/1m, failure: {mode: local}}
   - {name: anyone, identity: ip, limits: 10/1m}
 policies:
   - {name: login, match: {path: /login}, failure: {mode: deny}}
-  - {name: any, match: {path: /**}, failure: {mode: error, budget: 5ms}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		in     policy.Input
-		mode   stint.FailureMode
-		budget time.Duration
-	}{
-		{get("/login"), stint.FailDeny, 20 * time.Millisecond},
-		{get("/x"), stint.FailError, 5 * time.Millisecond},
-	}
-	for _, test := range tests {
-		if got := conf.Set.Explain(&test.in).Failure; got.Mode != test.mode || got.Budget != test.budget {
-			t.Errorf("%s: got %+v", test.in.Path, got)
+  - {name: any, match: {path: /x/**}, failure: {mode: error, budget: 5ms}}
+`)
+	for path, want := range map[string]stint.FailurePolicy{
+		"/login": {Mode: stint.FailDeny, Budget: 20 * time.Millisecond},
+		"/x/y":   {Mode: stint.FailError, Budget: 5 * time.Millisecond},
+		"/":      {Mode: stint.FailAllow, Budget: 20 * time.Millisecond},
+	} {
+		in := get(path)
+		if got := w.Set().Explain(&in).Failure; got.Mode != want.Mode || got.Budget != want.Budget {
+			t.Errorf("%s: got %+v", path, got)
 		}
 	}
-	guard, err := policy.NewGuard(broken{}, conf.Set, policy.GuardConfig{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
+	paying := getAs("/", claims{"user": "1"})
+	if got := w.Set().Explain(&paying).Failure.Mode; got != stint.FailLocal {
+		t.Errorf("paying: got %v", got)
 	}
-	in := get("/x")
-	var v policy.Verdict
-	if err := guard.Decide(context.Background(), &in, &v); errkind.Of(err) != stint.KindTimeout {
+	in := get("/x/y")
+	err := new(world).over(t, broken{}, w.Set()).Decide(t.Context(), &in, new(policy.Verdict))
+	if errkind.Of(err) != stint.KindTimeout {
 		t.Errorf("got %v, want the store's error", err)
 	}
 }
 
-// TestF34Names: whatever requests say, verdicts have the configuration's names, and logs are single
-// lines without secrets.
-func TestF34Names(t *testing.T) {
-	var logged strings.Builder
-	w := newWorld(t, `
-identities: {apikey: {header: X-API-Key}}
+// TestTierTable drives tiers of the shipped example to their limits, with a caller that takes all
+// it can get for hours.
+func TestTierTable(t *testing.T) {
+	for _, test := range []struct {
+		tier   string
+		claims claims
+		// admitted at once, in the first hour, and in all
+		burst, hour, all int
+		lasts            time.Duration
+	}{
+		{"anonymous", nil, 20, 100, 1000, 24 * time.Hour},
+		{"free", claims{"user": "7"}, 60, 500, 5000, 24 * time.Hour},
+		{"pro", claims{"user": "7", "plan": "pro"}, 300, 2000, 2000, time.Hour},
+		{"enterprise", claims{"user": "7", "plan": "enterprise"}, 2500, 10_000, 10_000, time.Hour},
+		{"internal", claims{"service": "billing"}, 1000, 1000, 1000, time.Minute},
+	} {
+		// Without bans, and without budgets, which would deny first.
+		w := newWorld(t, strings.NewReplacer("after: 100", "after: 0", "  within: 1m\n", "", "  durations: [1m, 5m, 1h, 24h]\n", "",
+			"  forgive: 24h\n", "", "anonymous: 100/1h", "anonymous: unlimited", "free: 1000/1h", "free: unlimited",
+			"pro: 10000/1h", "pro: unlimited").Replace(string(tiers.YAML)))
+		start, got := w.now(), [3]int{}
+		for at := time.Duration(0); at < test.lasts; at = w.now().Sub(start) {
+			v := w.judge(getAs("/api/search", test.claims))
+			if v.Tier != test.tier {
+				t.Fatalf("tier %q, want %q", v.Tier, test.tier)
+			}
+			if !v.Decision.Allowed {
+				w.advance(v.Decision.RetryAfter)
+				continue
+			}
+			if got[2]++; at == 0 {
+				got[0]++
+			}
+			if at < time.Hour {
+				got[1]++
+			}
+		}
+		if got != [3]int{test.burst, test.hour, test.all} {
+			t.Errorf("%s: admitted %v at once, in an hour and in all; want %+v", test.tier, got, test)
+		}
+	}
+}
+
+// reuseConfig has tiers by user and by address, rules in shadow, one for everyone, one for several
+// identities, and an exemption.
+const reuseConfig = `
+identities: {session: {cookie: sid}}
 tiers:
-  - {name: keyed, identity: apikey, limits: 0/1m}
-  - {name: user, identity: user, limits: 0/1m}
-  - {name: rest, identity: ip, limits: 0/1m}
+  - {name: tried, match: {claim: {plan: tried}}, identity: user, limits: 1000000/1m, shadow: true}
+  - {name: users, identity: user, limits: 1000000/1m}
+  - {name: others, identity: ip, limits: 1000000/1m}
 policies:
-  - {name: things, match: {path: "/things/{id}"}, per: [id, method], limits: 10/1m}
-`)
-	g := w.withLog(&logged)
-	names := map[string]bool{}
-	for i := range 3000 {
-		evil := fmt.Sprintf("sk_live_%d\"\n\r\x00level=ERROR msg=\x1b[31m{}", i)
-		in := policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client}
-		switch i % 3 {
-		case 0:
-			in.Header = http.Header{"X-Api-Key": {evil}}
-		case 1:
-			in.Claims = claims{"user": evil}
+  - {name: static, match: {path: /static/**}, skip: true}
+  - {name: search, match: {path: /search}, limits: 1000000/1m, shadow: true}
+  - {name: site, match: {path: /site}, identity: everyone, limits: 1000000/1m}
+  - {name: own, match: {path: /own}, identity: [session, user, ip], limits: 1000000/1m}
+`
+
+// TestVerdictIsUsedAgain compares a verdict that is used for all requests with a new one for each.
+func TestVerdictIsUsedAgain(t *testing.T) {
+	counted := func(v *policy.Verdict) string {
+		list := []string{v.Tier, v.Route, v.Skipped}
+		for _, c := range v.Decision.Charge.Claims() {
+			list = append(list, c.Key())
 		}
+		for _, r := range v.Results {
+			if r.Shadow {
+				list = append(list, r.Rule.Name(), r.Subject)
+			}
+		}
+		return fmt.Sprintf("%q", list)
+	}
+	w := newWorld(t, reuseConfig)
+	used := new(policy.Verdict)
+	for _, user := range []string{"7", "7", "8", "", "", "7", "77"} {
+		for _, plan := range []string{"", "", "tried", "tried"} {
+			for _, path := range []string{"/", "/search", "/site", "/own", "/static/x", "/"} {
+				in := getAs(path, claims{"user": user, "plan": plan})
+				if err := w.Decide(context.Background(), &in, used); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := counted(used), counted(w.judge(in)); got != want {
+					t.Errorf("user %q, plan %q, %s: got %s, want %s", user, plan, path, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestAllocations: judging allocates the subject, unless the last one asks again.
+func TestAllocations(t *testing.T) {
+	w := newWorld(t, reuseConfig)
+	for _, test := range []struct {
+		name, path string
+		users      []string
+		want       float64
+	}{
+		{"the same", "/", []string{"7", "7"}, 0},
+		{"in turn", "/", []string{"7", "8"}, 1},
+		{"exempt", "/static/x", []string{"7", "8"}, 0},
+		{"the same beside everyone", "/site", []string{"7", "7"}, 0},
+		{"the same in shadow", "/search", []string{"7", "7"}, 0},
+		{"the same in a tier and a policy", "/own", []string{"7", "8"}, 1},
+	} {
 		var v policy.Verdict
-		if err := g.Decide(context.Background(), &in, &v); err != nil {
-			t.Fatal(err)
+		var r stint.Request
+		var ins []policy.Input
+		for _, user := range test.users {
+			ins = append(ins, getAs(test.path, claims{"user": user}))
 		}
-		names[v.Tier+"/"+v.Route+"/"+v.Decisive().Rule.Name()] = true
+		got := testing.AllocsPerRun(100, func() {
+			for i := range ins {
+				if err := w.Ask(&ins[i], &v, &r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}) / float64(len(ins))
+		if got != test.want {
+			t.Errorf("%s: got %v allocations, want %v", test.name, got, test.want)
+		}
 	}
-	if len(names) != 3 {
-		t.Errorf("%d different names: %v", len(names), names)
+}
+
+// hangUp is the content of a request whose client disconnects instead of sending it.
+type hangUp context.CancelFunc
+
+func (h hangUp) Body(int64) ([]byte, int64) { return nil, 0 }
+
+func (h hangUp) Digest() string {
+	h()
+	return ""
+}
+
+// attentive is a store that decides nothing for canceled requests.
+type attentive struct{ stint.Store }
+
+func (a attentive) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return stint.Decision{}, err
 	}
-	lines := slices.Collect(strings.Lines(logged.String()))
-	if len(lines) == 0 || len(lines) > 100 {
-		t.Errorf("%d lines for 3000 denials", len(lines))
-	}
-	for _, line := range lines {
-		if !strings.HasPrefix(line, "time=") || strings.Contains(line, "sk_live_") ||
-			strings.ContainsAny(line, "\r\x00\x1b") {
-			t.Errorf("logged %q", line)
+	return a.Store.Take(ctx, r)
+}
+
+// TestContentThatDoesNotArrive: a client that disconnects while its body is awaited is charged.
+func TestContentThatDoesNotArrive(t *testing.T) {
+	w := worldOver(t, attentive{memory(t, nil)}, `
+tiers: [{name: all, identity: ip, limits: 1/1h}]
+policies: [{name: click, match: {path: /}, request_id: {derive: 2s}}]
+`)
+	for i, want := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var v policy.Verdict
+		err := w.Decide(ctx, &policy.Input{Method: "POST", Path: "/", Content: hangUp(cancel)}, &v)
+		if err != nil || v.Decision.Allowed != want {
+			t.Errorf("%d: got %t and %v, want %t", i, v.Decision.Allowed, err, want)
 		}
 	}
 }

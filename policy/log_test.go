@@ -1,11 +1,13 @@
 package policy_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,190 +26,261 @@ func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
 }
 
-// TestLogLevels: failures are errors with what was asked, denials warnings with when to come back,
-// and admissions are told with their count to those who want to know.
+// TestLogLevels: failures are errors, denials warnings, and admissions are logged for debugging.
 func TestLogLevels(t *testing.T) {
-	w := newWorld(t, "tiers: [{name: members, identity: user, limits: 3/1m}, {name: others, identity: ip, limits: 1/1m}]")
-	in := get("/")
-	in.Claims = claims{"user": "somebody-with-a-name"}
+	store := memory(t, func() time.Time { return time.Unix(1_800_000_000, 0) })
 	for _, c := range []struct {
 		name  string
 		level slog.Level
 		store stint.Store
 		want  []string // in the last record
 	}{
-		{"failed", slog.LevelInfo, broken{w.store},
+		{"failed", slog.LevelInfo, broken{store},
 			[]string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limit=3/1m"}},
-		{"denied for want of the store", slog.LevelInfo, away{w.store},
+		{"denied without the store", slog.LevelInfo, away{store},
 			[]string{"level=WARN", "denied", "tier=members", "key=user:someb", "degraded=true", "unavailable=true"}},
-		{"admitted", slog.LevelDebug, w.store,
-			[]string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1",
-				"remaining=2"}},
-		{"admitted, at the usual level", slog.LevelInfo, w.store, nil},
-		{"the last one", slog.LevelInfo, w.store, nil},
-		{"denied", slog.LevelInfo, w.store,
+		{"admitted", slog.LevelDebug, store,
+			[]string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1", "remaining=2"}},
+		{"admitted, at the usual level", slog.LevelInfo, store, nil},
+		{"the last one", slog.LevelInfo, store, nil},
+		{"denied", slog.LevelInfo, store,
 			[]string{"level=WARN", "denied", "tier=members", "key=user:someb", "limit=3/1m", "retry_after="}},
 	} {
-		var out bytes.Buffer
-		guard, err := policy.NewGuard(c.store, w.Set(), policy.GuardConfig{
-			Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: c.level})),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = guard.Decide(t.Context(), &in, new(policy.Verdict)) // it is for the log to tell of a failure
-		if c.want == nil && out.Len() > 0 {
-			t.Errorf("%s: %s", c.name, out.String())
-		}
-		for _, want := range c.want {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("%s: no %s in %s", c.name, want, out.String())
-			}
-		}
-		if strings.Contains(out.String(), "somebody-with-a-name") {
-			t.Errorf("%s: names who was asking in full: %s", c.name, out.String())
-		}
+		w := worldOver(t, c.store, "tiers: [{name: members, identity: user, limits: 3/1m}, {name: others, identity: ip, limits: 1/1m}]")
+		w.level.Set(c.level)
+		in := query()
+		_ = w.Decide(t.Context(), &in, new(policy.Verdict)) // a failure is logged
+		w.wantLog(c.name, c.want...)
 	}
 }
 
-// TestHowManyAreLogged: the set says how many admissions and denials are logged, and the next one
-// may say otherwise.
+// TestHowManyAreLogged: the set says how many admissions and denials are logged each second.
 func TestHowManyAreLogged(t *testing.T) {
-	for limit, allowed := range map[string]bool{"1000/1m": true, "0/1m": false} {
-		synctest.Test(t, func(t *testing.T) { testHowManyAreLogged(t, limit, allowed) })
-	}
-}
-
-func testHowManyAreLogged(t *testing.T, limit string, allowed bool) {
-	var out bytes.Buffer
-	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: "+limit+"}]")
-	guard, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{
-		Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	usual, level, message := "WARN", "WARN", "stint: denied"
-	if allowed {
-		usual, level, message = "DEBUG", "INFO", "stint: allowed"
-	}
-	for _, c := range []struct {
-		most  *int
-		level string
-		want  int
-	}{{new(1_000_000), level, 60}, {new(50), level, 50}, {new(3), level, 3}, {new(0), level, 0}, {nil, usual, 5}} {
-		spec := *w.Set().Spec()
-		spec.LogAdmissions, spec.LogRejections = c.most, new(7)
-		if !allowed {
-			spec.LogAdmissions, spec.LogRejections = spec.LogRejections, spec.LogAdmissions
-		}
-		set, err := policy.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		guard.Swap(set)
-		time.Sleep(time.Second) // another interval begins
-		out.Reset()
-		in := get("/")
-		for range 60 {
-			if err := guard.Decide(t.Context(), &in, new(policy.Verdict)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := strings.Count(out.String(), fmt.Sprintf("level=%s msg=%q", c.level, message)); got != c.want ||
-			strings.Count(out.String(), "level=") != got {
-			t.Errorf("%s: %d requests are logged at %s, want %d", message, got, c.level, c.want)
-		}
-	}
-}
-
-// TestFewerThanNone: a negative number of records is a mistake.
-func TestFewerThanNone(t *testing.T) {
-	spec := *newWorld(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]").Set().Spec()
+	spec := *parse(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]").Spec()
 	spec.LogAdmissions, spec.LogRejections = new(-1), new(-2)
-	_, err := policy.New(spec)
-	if err == nil || !strings.Contains(err.Error(), "log.admissions: -1; want 0 or more") ||
+	if _, err := policy.New(spec); err == nil || !strings.Contains(err.Error(), "log.admissions: -1; want 0 or more") ||
 		!strings.Contains(err.Error(), "log.rejections: -2; want 0 or more") {
 		t.Errorf("got %v, want both mistakes", err)
 	}
+	for limit, texts := range map[string][3]string{
+		"1000/1m": {"level=INFO", "level=DEBUG", "stint: allowed"}, "0/1m": {"level=WARN", "level=WARN", "stint: denied"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, "tiers: [{name: all, identity: ip, limits: "+limit+"}]")
+			w.level.Set(slog.LevelDebug)
+			for _, c := range []struct {
+				most *int
+				want int
+			}{{new(1_000_000), 60}, {new(50), 50}, {new(3), 3}, {new(0), 0}, {nil, 5}} {
+				spec := *w.Set().Spec()
+				spec.LogAdmissions, spec.LogRejections = c.most, new(7)
+				if limit == "0/1m" {
+					spec.LogAdmissions, spec.LogRejections = spec.LogRejections, spec.LogAdmissions
+				}
+				set, err := policy.New(spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Swap(set)
+				time.Sleep(time.Second) // another interval begins
+				w.log.Reset()
+				w.admitted(60, get("/"))
+				level := texts[0]
+				if c.most == nil {
+					level = texts[1]
+				}
+				got := strings.Count(w.log.String(), fmt.Sprintf("%s msg=%q", level, texts[2]))
+				if got != c.want || strings.Count(w.log.String(), "level=") != got {
+					t.Errorf("%s: %d requests are logged, want %d", texts[2], got, c.want)
+				}
+			}
+		})
+	}
 }
 
-// TestLogOfOthers: the verdict of somebody else is logged and passed on as the guard's own are.
+// TestLogOfOthers: the verdict of another component is logged and passed on like the guard's own.
 func TestLogOfOthers(t *testing.T) {
-	var out bytes.Buffer
-	var seen eventCount
 	w := newWorld(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]")
-	guard, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{
-		Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	rule := policy.Rule{Policy: "shop.to_number", Limits: []stint.Limit{stint.PerMinute(2)}}
-	guard.Observe(t.Context(), &policy.Verdict{
+	w.Observe(t.Context(), &policy.Verdict{
 		Tier: "envoy", Decision: stint.Decision{RetryAfter: 30 * time.Second},
 		Results: []policy.Result{{
-			Rule: &rule, Claim: stint.Claim{Subject: "envoy:somebody-with-a-number", Limits: rule.Limits},
+			Rule: &rule, Claim: stint.Claim{Subject: "envoy:somebody-with-a-name", Limits: rule.Limits},
 			Usages: []stint.Usage{{Used: 2, RetryAfter: 30 * time.Second}}, Denied: true,
 		}},
 	})
-	guard.Observe(t.Context(), &policy.Settlement{})
-	for _, want := range []string{`level=WARN msg="stint: denied"`, "policy=shop.to_number", "tier=envoy",
-		"key=envoy:somebo…", "limit=2/1m", "retry_after=30s"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %s in %s", want, &out)
-		}
-	}
-	if strings.Count(out.String(), "\n") != 1 || seen != 2 {
-		t.Errorf("%d events are passed on, want 2; logged %s", seen, &out)
+	w.Observe(t.Context(), &policy.Settlement{})
+	w.wantLog("of Envoy", `level=WARN msg="stint: denied"`, "policy=shop.to_number", "tier=envoy", "key=envoy:somebo…",
+		"limit=2/1m", "retry_after=30s")
+	if strings.Count(w.log.String(), "\n") != 1 || len(w.seen.verdicts) != 1 || len(w.seen.settlements) != 1 {
+		t.Errorf("passed on %+v; logged %s", w.seen, &w.log)
 	}
 }
 
-// TestLogOfTheGone: that a caller has gone away while it was asked is no failure of ours.
-func TestLogOfTheGone(t *testing.T) {
-	var out bytes.Buffer
-	guard := newWorld(t, "tiers: [{name: all, identity: ip, limits: 3/1m}]").withLog(&out)
+// TestLogOfFailures: a failed peek is logged and not observed; a client that disconnects is no
+// failure.
+func TestLogOfFailures(t *testing.T) {
+	w := newWorld(t, "tiers: [{name: members, identity: ip, limits: 3/1m}]")
+	in := get("/")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	in := get("/")
-	if err := guard.Decide(gone, &in, new(policy.Verdict)); !errors.Is(err, context.Canceled) || out.Len() > 0 {
-		t.Errorf("error %v, log %q; want that it was canceled, and nothing", err, &out)
+	if err := w.Decide(gone, &in, new(policy.Verdict)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was canceled", err)
 	}
-}
+	w.wantLog("canceled")
 
-// TestLogOfAFailedLook: a question that only looks is logged if it fails, with who and what was
-// asked about; the observer receives nothing.
-func TestLogOfAFailedLook(t *testing.T) {
-	var out bytes.Buffer
-	var seen eventCount
-	w := newWorld(t, "tiers: [{name: members, identity: ip, limits: 3/1m}]")
-	guard, err := policy.NewGuard(w.store, w.Set(), policy.GuardConfig{
-		Observer: &seen, Logger: slog.New(slog.NewTextHandler(&out, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := get("/")
+	w.seen = witness{}
 	var v policy.Verdict
 	var r stint.Request
-	if err := guard.Ask(&in, &v, &r); err != nil {
+	if err := w.Ask(&in, &v, &r); err != nil {
 		t.Fatal(err)
 	}
-	r.Mode = stint.ModePeek
-	v.Err = errors.New("no answer")
-	guard.Answer(t.Context(), &v, &r)
-	for _, want := range []string{"level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:",
-		"limit=3/1m"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %s in %s", want, &out)
-		}
-	}
-	if seen != 0 {
-		t.Errorf("the observer received %d events", seen)
+	r.Mode, v.Err = stint.ModePeek, errors.New("no answer")
+	w.Answer(t.Context(), &v, &r)
+	w.wantLog("peek", "level=ERROR", "no answer", "policy=members", "tier=members", "key=ip:", "limit=3/1m")
+	if len(w.seen.verdicts) != 0 {
+		t.Errorf("observed %+v", w.seen)
 	}
 }
 
-// eventCount counts events.
-type eventCount int
+// TestF34Names: whatever requests say, verdicts have the configuration's names, and logs are single
+// lines without secrets.
+func TestF34Names(t *testing.T) {
+	w := newWorld(t, `
+identities: {apikey: {header: X-API-Key}}
+tiers:
+  - {name: keyed, identity: apikey, limits: 0/1m}
+  - {name: user, identity: user, limits: 0/1m}
+  - {name: rest, identity: ip, limits: 0/1m}
+policies:
+  - {name: things, match: {path: "/things/{id}"}, per: [id, method], limits: 10/1m}
+`)
+	names := map[string]bool{}
+	for i := range 3000 {
+		evil := fmt.Sprintf("sk_live_%d\"\n\r\x00level=ERROR msg=\x1b[31m{}", i)
+		in := policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client}
+		switch i % 3 {
+		case 0:
+			in.Header = http.Header{"X-Api-Key": {evil}}
+		case 1:
+			in.Claims = claims{"user": evil}
+		}
+		v := w.judge(in)
+		names[v.Tier+"/"+v.Route+"/"+v.Decisive().Rule.Name()] = true
+	}
+	if len(names) != 3 {
+		t.Errorf("%d different names: %v", len(names), names)
+	}
+	lines := slices.Collect(strings.Lines(w.log.String()))
+	if len(lines) == 0 || len(lines) > 100 {
+		t.Errorf("%d lines for 3000 denials", len(lines))
+	}
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "time=") || strings.Contains(line, "sk_live_") || strings.ContainsAny(line, "\r\x00\x1b") {
+			t.Errorf("logged %q", line)
+		}
+	}
+}
 
-func (o *eventCount) Observe(context.Context, stint.Event) { *o++ }
+// TestUnknownClient: forwarding fields do not name a peer without an address, and the log says how
+// to configure it.
+func TestUnknownClient(t *testing.T) {
+	w := newWorld(t, `tiers: [{name: anyone, identity: ip, limits: 1/1m}]`)
+	in := getWith("/", http.Header{"X-Forwarded-For": {"192.0.2.1"}})
+	in.Peer = netip.Addr{}
+	if key := w.judge(in).Decision.Key(); key != "ip:unknown:global" {
+		t.Errorf("key %q", key)
+	}
+	w.wantLog("unknown", "client_ip.trusted_proxies")
+}
+
+// slow is a store that takes its time.
+type slow struct {
+	stint.Store
+	time time.Duration
+	err  error
+}
+
+func (s slow) Take(context.Context, stint.Request) (stint.Decision, error) {
+	time.Sleep(s.time)
+	return stint.Decision{Allowed: true}, s.err
+}
+
+const observed = "tiers: [{name: anyone, identity: ip, limits: 9/1m}]\npolicies: [{name: search, match: {path: /search}, limits: 9/1m}]"
+
+// TestObserver: it receives the decision, how long it took, and for whom.
+func TestObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, err := range []error{nil, errors.New("no")} {
+			w := worldOver(t, slow{time: 3 * time.Second, err: err}, observed)
+			in, v := get("/search"), policy.Verdict{}
+			if got := w.Decide(context.WithValue(t.Context(), wantedKey{}, 7), &in, &v); !errors.Is(got, err) {
+				t.Fatal(got)
+			}
+			if got := w.seen.verdicts; len(got) != 1 || got[0].Route != "search" || got[0].Took != 3*time.Second ||
+				got[0].Err != err || w.seen.wanted != 7 {
+				t.Errorf("received %+v", w.seen)
+			}
+		}
+	})
+}
+
+// TestTiming: of few decisions all are timed, of many some, and of few again all.
+func TestTiming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		untimed := func(w *world) (count int) {
+			for i := range w.seen.verdicts {
+				if w.seen.verdicts[i].Took == 0 {
+					count++
+				}
+			}
+			return count
+		}
+		for _, test := range []struct {
+			n           int
+			pause       time.Duration
+			least, most int // untimed
+		}{
+			{5_000, time.Millisecond, 0, 0},
+			{20_000, 10 * time.Microsecond, 20_000 - 12*32, 20_000 - 9*32}, // 32 of every 20 ms are timed
+			{32, 0, 0, 0},
+		} {
+			w := worldOver(t, slow{time: test.pause}, observed)
+			w.admitted(test.n, get("/"))
+			if n := untimed(w); n < test.least || n > test.most || w.seen.verdicts[0].Took != max(test.pause, 1) {
+				t.Errorf("%+v: %d are not timed; took %v", test, n, w.seen.verdicts[0].Took)
+			}
+		}
+		store := &slow{time: 10 * time.Microsecond}
+		w := worldOver(t, store, observed)
+		w.admitted(4_000, get("/"))
+		store.time = 100 * time.Millisecond
+		w.judge(get("/"))
+		w.seen = witness{}
+		w.admitted(1_000, get("/"))
+		if n := untimed(w); n > 0 {
+			t.Errorf("%d are not timed although there are few again", n)
+		}
+	})
+}
+
+// TestVerdictSubject: the subject is the one that was denied, whichever claim that was.
+func TestVerdictSubject(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: member, identity: user, limits: 9/1m}, {name: anyone, identity: ip, limits: unlimited}]
+policies:
+  - {name: login, match: {path: /login}, identity: ip, limits: 1/1m}
+  - {name: trial, match: {path: /trial}, identity: ip, limits: 0/1m, shadow: true}
+  - {name: free, match: {path: /free}, skip: true}
+`)
+	address := "ip:" + client.String()
+	for _, test := range []struct{ path, user, want string }{
+		{"/login", "7", "user:7"}, {"/login", "7", address}, // which has no room
+		{"/trial", "7", address}, {"/trial", "", address},
+		{"/", "7", "user:7"}, {"/", "", ""}, {"/free", "7", ""},
+	} {
+		if v := w.judge(getAs(test.path, claims{"user": test.user})); v.Subject() != test.want {
+			t.Errorf("%s: about %q, want %q", test.path, v.Subject(), test.want)
+		}
+	}
+}

@@ -1,11 +1,10 @@
 package policy_test
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/policy"
@@ -45,45 +44,45 @@ policies:
   - {name: network, match: {network: [10.0.0.0/8, "2001:db8::/32"]}, limits: 1000/1m}
   - {name: unless, match: {path: /a/**}, unless: {path: /a/b}, limits: 1000/1m}
 `)
-	with := func(change func(*policy.Input)) policy.Input {
-		in := get("/")
-		change(&in)
-		return in
+	type input struct {
+		method, host, path, peer string
+		claims                   claims
+		header                   http.Header
 	}
-	header := func(h http.Header) policy.Input { return with(func(in *policy.Input) { in.Header = h }) }
-	peer := func(a string, h http.Header) policy.Input {
-		return with(func(in *policy.Input) { in.Peer, in.Header = netip.MustParseAddr(a), h })
-	}
-	tests := []struct {
+	admin := http.Header{"X-Role": {"admin"}}
+	for _, test := range []struct {
 		what string
-		in   policy.Input
+		in   input
 		want string
 	}{
-		{"nothing", get("/"), ""},
-		{"host", with(func(in *policy.Input) { in.Host = "API.example.com.:8443" }), "host"},
-		{"below a host", with(func(in *policy.Input) { in.Host = "a.b.internal" }), "host"},
-		{"the host itself", with(func(in *policy.Input) { in.Host = "internal" }), ""},
-		{"another host", with(func(in *policy.Input) { in.Host = "xapi.example.com" }), ""},
-		{"method", with(func(in *policy.Input) { in.Method = "PUT" }), "method"},
-		{"both headers", header(http.Header{"X-Debug": {"1"}, "X-Any": {"x"}}), "header"},
-		{"one header", header(http.Header{"X-Debug": {"1"}}), ""},
-		{"a wrong value", header(http.Header{"X-Debug": {"2"}, "X-Any": {"x"}}), ""},
-		{"the application's claim", with(func(in *policy.Input) { in.Claims = claims{"role": "root"} }), "claim"},
-		{"a trusted proxy's claim", peer("192.0.2.1", http.Header{"X-Role": {"admin"}}), "claim"},
-		{"anybody's claim", header(http.Header{"X-Role": {"admin"}}), ""},
-		{"the application's other claim", with(func(in *policy.Input) {
-			in.Peer, in.Header, in.Claims = netip.MustParseAddr("192.0.2.1"), http.Header{"X-Role": {"admin"}}, claims{
-				"role": "user"}
-		}), ""},
-		{"network", peer("::ffff:10.1.2.3", nil), "network"},
-		{"network behind a proxy", peer("192.0.2.1", http.Header{"X-Forwarded-For": {"2001:db8::1"}}), "network"},
-		{"network by a liar", peer("198.51.100.1", http.Header{"X-Forwarded-For": {"10.0.0.1"}}), ""},
-		{"path", get("/a/c"), "unless"},
-		{"exception", get("/a/b/"), ""},
-	}
-	for _, test := range tests {
+		{"nothing", input{}, ""},
+		{"host", input{host: "API.example.com.:8443"}, "host"},
+		{"below a host", input{host: "a.b.internal"}, "host"},
+		{"the host itself", input{host: "internal"}, ""},
+		{"another host", input{host: "xapi.example.com"}, ""},
+		{"method", input{method: "PUT"}, "method"},
+		{"both headers", input{header: http.Header{"X-Debug": {"1"}, "X-Any": {"x"}}}, "header"},
+		{"one header", input{header: http.Header{"X-Debug": {"1"}}}, ""},
+		{"a wrong value", input{header: http.Header{"X-Debug": {"2"}, "X-Any": {"x"}}}, ""},
+		{"the application's claim", input{claims: claims{"role": "root"}}, "claim"},
+		{"a trusted proxy's claim", input{peer: "192.0.2.1", header: admin}, "claim"},
+		{"an untrusted peer's claim", input{header: admin}, ""},
+		{"a claim in two lines", input{peer: "192.0.2.1", header: http.Header{"X-Role": {"user", "admin"}}}, ""},
+		{"the application's other claim", input{peer: "192.0.2.1", header: admin, claims: claims{"role": "user"}}, ""},
+		{"network", input{peer: "::ffff:10.1.2.3"}, "network"},
+		{"network behind a proxy", input{peer: "192.0.2.1", header: http.Header{"X-Forwarded-For": {"2001:db8::1"}}}, "network"},
+		{"network by a liar", input{peer: "198.51.100.1", header: http.Header{"X-Forwarded-For": {"10.0.0.1"}}}, ""},
+		{"path", input{path: "/a/c"}, "unless"},
+		{"exception", input{path: "/a/b/"}, ""},
+	} {
+		in := getWith(cmp.Or(test.in.path, "/"), test.in.header)
+		in.Method, in.Host = cmp.Or(test.in.method, "GET"), cmp.Or(test.in.host, "example.com")
+		in.Peer = netip.MustParseAddr(cmp.Or(test.in.peer, client.String()))
+		if test.in.claims != nil {
+			in.Claims = test.in.claims
+		}
 		var matched string
-		for _, p := range w.Set().Explain(&test.in).Policies {
+		for _, p := range w.Set().Explain(&in).Policies {
 			if p.Applies {
 				matched += p.Name
 			}
@@ -94,99 +93,95 @@ policies:
 	}
 }
 
-// TestTwoReadings: a path that others may read otherwise is limited by either reading, and exempt
-// only in both.
-func TestTwoReadings(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: 1000/1m, budget: 1000/1m}]
-policies:
-  - {name: assets, match: {path: /static/**}, skip: true}
-  - {name: cheap, match: {path: "/items/{id}"}, cost: 1}
-  - {name: dear, match: {path: "/items/{id}/pdf"}, cost: 9, per: id, limits: 1000/1m}
-`)
-	tests := []struct {
-		target string
-		skips  bool
-		cost   int64
-		scope  string // one of the policy "dear"
+// TestCountedTogether: HEAD is counted as GET, and a route is what is requested, not by whom.
+func TestCountedTogether(t *testing.T) {
+	head := get("/search")
+	head.Method = "HEAD"
+	keyed := getWith("/", http.Header{"X-Api-Key": {"x"}})
+	const byRoute = "tiers: [{name: anyone, identity: ip, scope: route, limits: 2/1m}]\n"
+	const unlimited = "tiers: [{name: anyone, identity: ip, limits: unlimited}]\n"
+	for _, test := range []struct {
+		name, config string
+		ins          []policy.Input
+		want         int // admitted of three each
 	}{
-		{"/static/x%20y", true, 0, ""},
-		{"/items/..%2Fstatic%2Fx", false, 1, ""},
-		{"/items/%2e%2e/static/x", false, 1, ""},
-		{"/items/../static/x", false, 1, ""},
-		{"/items/5%2f..%2f..%2fstatic%2fx", false, 1, ""},
-		{"/items/a%2Fb/pdf", false, 9, "dear:a%252Fb"},
-		{"/items/7/pdf", false, 9, "dear:7"},
-		{"/items/7%2Fpdf", false, 9, "dear:7"},
-		{"/items/7/pdf;v=1", false, 9, "dear:7"},
-		{"/items/7;a/pdf", false, 9, "dear:7"},
-		{"/items/7;a%2Fb/pdf;v", false, 9, "dear:7"},
-		{"/static;/x", false, 1, ""},
-		{"/static/..;/items/7", false, 1, ""},
-	}
-	for _, test := range tests {
-		u, err := url.Parse(test.target)
-		if err != nil {
-			t.Fatal(err)
+		{"method", unlimited + "policies: [{name: search, match: {method: GET}, limits: 2/1m}]", []policy.Input{get("/search"), head}, 2},
+		{"header", byRoute + "policies: [{name: keys, match: {header: {X-API-Key: '*'}}, limits: 1000/1h}]",
+			[]policy.Input{get("/"), keyed}, 2},
+		{"route of a tier", byRoute + "policies: [{name: search, match: {path: /search}}]", []policy.Input{get("/search"), get("/")}, 4},
+		{"route of a policy", unlimited + "policies: [{name: search, match: {path: /search}}, {name: each, per: route, limits: 2/1m}]",
+			[]policy.Input{get("/search"), get("/")}, 4},
+	} {
+		w, got := newWorld(t, test.config), 0
+		for _, in := range test.ins {
+			got += w.admitted(3, in)
 		}
-		in := get(u.Path)
-		in.RawPath = u.RawPath
-		e := w.Set().Explain(&in)
-		var scopes []string
-		for _, c := range e.Results {
-			if c.Rule.Policy == "dear" {
-				scopes = append(scopes, strings.TrimPrefix(c.Key(), "ip:203.0.113.9:"))
-			}
-		}
-		if (e.Skipped != "") != test.skips || e.Cost != test.cost || test.scope == "" && scopes != nil ||
-			test.scope != "" && !slices.Contains(scopes, test.scope) {
-			t.Errorf("%s: skipped by %q, cost %d, scopes %q; want %+v", test.target, e.Skipped, e.Cost, scopes, test)
+		if got != test.want {
+			t.Errorf("%s: admitted %d, want %d", test.name, got, test.want)
 		}
 	}
 }
 
-// TestHeadIsGet: who may GET may HEAD, and is counted for it.
-func TestHeadIsGet(t *testing.T) {
+// TestMissingIdentity: the next identity is used, in tiers and in policies.
+func TestMissingIdentity(t *testing.T) {
+	w := newWorld(t, `
+identities:
+  apikey: {header: X-API-Key}
+  device: {all: [ip, print]}
+  print: {header: X-Print, plain: true}
+tiers:
+  - {name: keyed, identity: apikey, limits: 1000/1m}
+  - {name: rest, identity: ip, limits: 1000/1m}
+policies:
+  - {name: p, identity: [device, ip], limits: 1000/1m}
+`)
+	for _, test := range []struct {
+		header http.Header
+		want   string
+	}{
+		{nil, "[ip:203.0.113.9:global ip:203.0.113.9:p]"},
+		{http.Header{"X-Api-Key": {""}}, "[ip:203.0.113.9:global ip:203.0.113.9:p]"},
+		{http.Header{"X-Print": {"a+b%"}}, "[ip:203.0.113.9:global device:203.0.113.9+a%2bb%25:p]"},
+		{http.Header{"X-Api-Key": {"k"}, "X-Print": {"x"}}, "[apikey:8254c329a92850f6d539dd376f4816ee:global device:203.0.113.9+x:p]"},
+	} {
+		in := getWith("/", test.header)
+		var keys []string
+		for _, c := range w.Set().Explain(&in).Results {
+			keys = append(keys, c.Key())
+		}
+		if got := fmt.Sprint(keys); got != test.want {
+			t.Errorf("%v: got %s, want %s", test.header, got, test.want)
+		}
+	}
+}
+
+// TestPer: a policy's count is divided by values, which no spelling can make equal.
+func TestPer(t *testing.T) {
 	w := newWorld(t, `
 tiers: [{name: anyone, identity: ip, limits: 1000/1m}]
-policies: [{name: search, match: {method: GET}, limits: 1/1m}]
-`)
-	in := get("/")
-	in.Method = "HEAD"
-	if got := w.admitted(3, in); got != 1 {
-		t.Errorf("admitted %d, want 1", got)
-	}
-}
-
-// TestRouteIsWhat is wanted, and not by whom: a header does not make another count.
-func TestRouteIsWhat(t *testing.T) {
-	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, scope: route, limits: 2/1m}]
 policies:
-  - {name: keys, match: {header: {X-API-Key: "*"}}, limits: 1000/1h}
+  - {name: orgs, match: {path: "/orgs/{org}/teams/{team}"}, per: [org, team, method], limits: 1/1m}
 `)
-	in := get("/")
-	in.Header = http.Header{"X-Api-Key": {"x"}}
-	if got := w.admitted(3, get("/")) + w.admitted(3, in); got != 2 {
-		t.Errorf("admitted %d, want 2", got)
+	if got := w.admitted(3, get("/orgs/a/teams/b")); got != 1 {
+		t.Errorf("one team admits %d, want 1", got)
 	}
-}
-
-// TestRouteThatIsOnlyNamed is counted by itself under a tier or a policy that counts by route.
-func TestRouteThatIsOnlyNamed(t *testing.T) {
-	const search = `policies:
-  - {name: search, match: {path: /search}}
-`
-	for name, text := range map[string]string{
-		"tier":   "tiers: [{name: anyone, identity: ip, scope: route, limits: 2/1m}]\n" + search,
-		"policy": "tiers: [{name: anyone, identity: ip, limits: unlimited}]\n" + search + "  - {name: each, per: route, limits: 2/1m}\n",
+	key := func(method, path string) string {
+		in := get(path)
+		in.Method = method
+		return w.Set().Explain(&in).Results[1].Key()
+	}
+	seen := map[string]bool{}
+	for _, test := range [][2]string{
+		{"GET", "/orgs/a/teams/b"}, {"GET", "/orgs/a:b/teams/c"}, {"GET", "/orgs/a/teams/b:c"},
+		{"GET", "/orgs/a%3ab/teams/c"}, {"POST", "/orgs/a/teams/b"}, {"XYZZY", "/orgs/a/teams/b"},
 	} {
-		w := newWorld(t, text)
-		if got := w.admitted(3, get("/search")); got != 2 {
-			t.Errorf("%s: admitted %d on the route, want 2", name, got)
+		k := key(test[0], test[1])
+		if seen[k] {
+			t.Errorf("%v shares the key %q", test, k)
 		}
-		if got := w.admitted(3, get("/")); got != 2 {
-			t.Errorf("%s: admitted %d on others, want 2", name, got)
-		}
+		seen[k] = true
+	}
+	if a, b := key("XYZZY", "/orgs/a/teams/b"), key("PLUGH", "/orgs/a/teams/b"); a != b {
+		t.Errorf("invented methods have counts of their own: %q and %q", a, b)
 	}
 }

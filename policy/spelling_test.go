@@ -3,7 +3,6 @@ package policy_test
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,18 +11,6 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/policy"
 )
-
-// request is a request as net/http reads it.
-func request(t *testing.T, method, target string, header http.Header) policy.Input {
-	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := get(u.Path)
-	in.Method, in.RawPath, in.Header = method, u.RawPath, header
-	return in
-}
 
 // TestSpellings: no spelling of a request gets around its limit, nor does it exempt it.
 func TestSpellings(t *testing.T) {
@@ -262,82 +249,6 @@ func TestTooManyReadings(t *testing.T) {
 	}
 }
 
-// TestHeaderLines: applications differ in which line of a field they read. A line that is empty
-// hides none, and what exempts has to be in all.
-func TestHeaderLines(t *testing.T) {
-	w := newWorld(t, `
-identities: {key: {header: X-API-Key}}
-tiers:
-  - {name: keys, match: {header: {X-API-Key: "*"}}, identity: key, limits: 1/1m}
-  - {name: anyone, identity: ip, limits: 1000/1m}
-policies:
-  - {name: probes, match: {header: {X-Probe: "1"}}, skip: true}
-  - {name: heavy, match: {header: {X-Size: large}}, unless: {header: {X-Free: "1"}}, limits: 0/1m}
-`)
-	if v := w.judge(request(t, "GET", "/", http.Header{"X-Api-Key": {"", "secret"}})); v.Tier != "keys" {
-		t.Errorf("an empty line hides a key: the tier is %q", v.Tier)
-	}
-	if v := w.judge(request(t, "GET", "/", http.Header{"X-Api-Key": {"secret"}})); v.Decision.Allowed {
-		t.Error("the same key after an empty line is another one")
-	}
-	for _, test := range []struct {
-		header  http.Header
-		skipped string
-		allowed bool
-	}{
-		{http.Header{"X-Probe": {"1"}}, "probes", true},
-		{http.Header{"X-Probe": {"1", "2"}}, "", true},
-		{http.Header{"X-Probe": {"1", ""}}, "", true},
-		{http.Header{"X-Size": {"small", "large"}}, "", false},
-		{http.Header{"X-Size": {"large"}, "X-Free": {"1"}}, "", true},
-		{http.Header{"X-Size": {"large"}, "X-Free": {"1", "0"}}, "", false},
-	} {
-		if v := w.judge(request(t, "GET", "/", test.header)); v.Skipped != test.skipped ||
-			v.Decision.Allowed != test.allowed {
-			t.Errorf("%v: skipped by %q, allowed %v; want %q, %v", test.header, v.Skipped, v.Decision.Allowed,
-				test.skipped, test.allowed)
-		}
-	}
-}
-
-// TestRepeatedIdentity: some applications read the first of two keys, some the last: another key
-// beside it is no fresh count.
-func TestRepeatedIdentity(t *testing.T) {
-	for _, test := range []struct {
-		identity    string
-		used, fresh http.Header
-		beside      []http.Header
-	}{
-		{
-			"header: X-API-Key", http.Header{"X-Api-Key": {"mine"}}, http.Header{"X-Api-Key": {"yours"}},
-			[]http.Header{{"X-Api-Key": {"other", "mine"}}, {"X-Api-Key": {"mine", "other"}},
-				{"X-Api-Key": {"other", "another", "mine", ""}}},
-		},
-		{
-			"cookie: session", http.Header{"Cookie": {"a=b; session=mine"}},
-			http.Header{"Cookie": {"session=yours; a=session"}},
-			[]http.Header{{"Cookie": {"session=other; session=mine"}}, {"Cookie": {"session=mine", "session=other"}}},
-		},
-	} {
-		w := newWorld(t, `
-identities: {key: {`+test.identity+`}}
-tiers:
-  - {name: keys, identity: key, limits: 1/1m}
-  - {name: anyone, identity: ip, limits: 1000/1m}
-`)
-		for _, header := range []http.Header{test.used, test.fresh} {
-			if !w.judge(request(t, "GET", "/", header)).Decision.Allowed {
-				t.Errorf("%v: the first request is denied", header)
-			}
-		}
-		for _, header := range test.beside {
-			if w.judge(request(t, "GET", "/", header)).Decision.Allowed {
-				t.Errorf("%v has a count of its own", header)
-			}
-		}
-	}
-}
-
 // TestTermsOfReadings: of two readings the dearer one counts, and what gives something back has to
 // be the same in both.
 func TestTermsOfReadings(t *testing.T) {
@@ -383,33 +294,161 @@ policies:
 	}
 }
 
-// TestReadingsAreJudgedOnce: readings that no pattern tells apart are one, and what a request says
-// of itself is looked up once, however many there are.
-func TestReadingsAreJudgedOnce(t *testing.T) {
+// TestSpellingsOfCredentials: a credential that applications read as the same has one count,
+// however it is written, and others have their own.
+func TestSpellingsOfCredentials(t *testing.T) {
 	w := newWorld(t, `
-identities: {key: {header: X-API-Key}}
+identities:
+  token: {header: Authorization}
+  key: {header: X-API-Key}
+  session: {cookie: session}
 tiers:
-  - {name: keys, match: {path: /api/**}, identity: key, limits: 1000/1m}
-  - {name: anyone, identity: ip, limits: 1000/1m}
-policies:
-  - {name: login, match: {path: /api/login}, identity: [key, ip], limits: 100/1m}
-  - {name: items, match: {path: "/api/items/{id}"}, identity: [key, ip], limits: 100/1m}
+  - {name: tokens, identity: [token, key, session], limits: 1000/1m}
+  - {name: all, identity: ip, limits: 1000/1m}
 `)
-	for target, want := range map[string]int{
-		"/other//a;b/..%2fc\\d#e": 0, "/api//a/%2e%2e/b;c": 0,
-		"/api//login;x": 1, "//x/api/login": 1, "/API/items/1;v=2": 1,
+	subject := func(field, value string) string {
+		return w.judge(policy.Input{Method: "GET", Path: "/", Peer: client, Header: http.Header{field: {value}}}).
+			Subject()
+	}
+	for _, test := range []struct {
+		field, value string
+		same, other  []string
+	}{
+		// RFC 9110, section 11.4: the scheme in any case, then one or more spaces.
+		{"Authorization", "Bearer tok",
+			[]string{"bearer tok", "BEARER tok", "bEARER tok", "Bearer  tok", "bearer     tok", "Bearer \ttok",
+				"Bearer tok "},
+			[]string{"Bearer TOK", "Bearer tok2", "Basic tok", "Bearertok", "Bearer", "tok", "Bearer t ok"}},
+		{"Authorization", "Basic dTpw", []string{"basic dTpw", "BASIC  dTpw"}, []string{"Basic dTpW", "Bearer dTpw"}},
+		{"Authorization", "Basic dTpwYXM=", // as Node and others decode it
+			[]string{"Basic dTpwYXM", "Basic dTpwYXN=", "basic dTp!wYXM=", "BASIC dTpwYXM=="},
+			[]string{"Basic dTpwYXQ="}},
+		{"Authorization", "Basic Pz8_", []string{"Basic Pz8/", "Basic Pz8/="}, []string{"Basic Pz8+"}},
+		{"Authorization", "Digest username=a", []string{"digest  username=a"}, []string{"digest username=A"}},
+		// A key in a field of its own has no scheme.
+		{"X-Api-Key", "Bearer tok", nil, []string{"bearer tok", "Bearer  tok", "tok"}},
+		// Express (cookie), Hono, Next.js, Rack, PHP and ASP.NET decode values once. Koa, Django,
+		// Werkzeug and Go do not.
+		{"Cookie", "session=abc",
+			[]string{"session=%61bc", "session=%61%62%63", `session="abc"`, "a=1; session=a%62c", "session=%61bc; a=1"},
+			[]string{"session=ABC", "session=%2561bc", "session=abc%", "session=%6", "session=ab%zz", "session=abcd"}},
+		{"Cookie", "session=a%2Fb", []string{"session=a%2fb", "session=a/b", "session=%61%2Fb"},
+			[]string{"session=a%252Fb"}},
+		{"Cookie", "session=abc", []string{" session = abc ", "session=; session=abc",
+			strings.Repeat("a=b;", 2000) + "session=abc"}, []string{"sessions=abc", "Session=abc"}},
+		{"Cookie", `session="a\"bc"`, []string{`session="\141\042bc"`, `session="\a\"\b\143"`, `session=a"bc`},
+			[]string{`session="a\\"bc"`}}, // Django and Werkzeug
+		// Rack and PHP read a plus sign as a space.
+		{"Cookie", "session=a+b", []string{"session=a%20b", "session=a%2Bb", "session=a%2bb"}, []string{"session=ab"}},
+		{"Cookie", "session=%zz", []string{"session=%25zz", "session=%z%7a"}, []string{"session=%ZZ", "session=zz"}},
 	} {
-		in := request(t, "GET", target, nil)
-		e := w.Set().Explain(&in)
-		if len(e.Also) != want {
-			t.Errorf("%s is also read as %q, want %d", target, e.Also, want)
+		want := subject(test.field, test.value)
+		for _, value := range test.same {
+			if got := subject(test.field, value); got != want {
+				t.Errorf(
+					"%s: %q counts as %s, and %q as %s; want one count",
+					test.field,
+					test.value,
+					want,
+					value,
+					got,
+				)
+			}
+		}
+		for _, value := range test.other {
+			if got := subject(test.field, value); got == want {
+				t.Errorf("%s: %q and %q have one count, %s; want two", test.field, test.value, value, got)
+			}
 		}
 	}
-	in := request(t, "GET", "/api//login;x//..%2f..//api/items/4%2531", nil)
-	header := &countingHeader{http.Header{"X-Api-Key": {"k"}}, 0}
-	in.Header = header
-	if w.judge(in); header.keys > 2 { // whether there are several, and what it is
-		t.Errorf("the key was looked up %d times", header.keys)
+}
+
+// TestHeaderLines: applications differ in which line of a field they read. An empty line hides
+// none, and what exempts has to be in all.
+func TestHeaderLines(t *testing.T) {
+	w := newWorld(t, `
+tiers: [{name: anyone, identity: ip, limits: 1000/1m}]
+policies:
+  - {name: probes, match: {header: {X-Probe: "1"}}, skip: true}
+  - {name: heavy, match: {header: {X-Size: large}}, unless: {header: {X-Free: "1"}}, limits: 0/1m}
+`)
+	for _, test := range []struct {
+		header  http.Header
+		skipped string
+		allowed bool
+	}{
+		{http.Header{"X-Probe": {"1"}}, "probes", true},
+		{http.Header{"X-Probe": {"1", "2"}}, "", true},
+		{http.Header{"X-Probe": {"1", ""}}, "", true},
+		{http.Header{"X-Size": {"small", "large"}}, "", false},
+		{http.Header{"X-Size": {"", "large"}}, "", false},
+		{http.Header{"X-Size": {"large"}, "X-Free": {"1"}}, "", true},
+		{http.Header{"X-Size": {"large"}, "X-Free": {"1", "0"}}, "", false},
+	} {
+		if v := w.judge(getWith("/", test.header)); v.Skipped != test.skipped || v.Decision.Allowed != test.allowed {
+			t.Errorf("%+v: skipped by %q, allowed %v", test, v.Skipped, v.Decision.Allowed)
+		}
+	}
+}
+
+// TestRepeatedIdentity: some applications read the first of two keys, some the last: another key
+// beside a key does not start a fresh count.
+func TestRepeatedIdentity(t *testing.T) {
+	for _, test := range []struct {
+		identity, field string
+		used, fresh     []string
+		beside          [][]string
+	}{
+		{"header: X-API-Key", "X-Api-Key", []string{"mine"}, []string{"yours"},
+			[][]string{{"other", "mine"}, {"mine", "other"}, {"other", "another", "mine", ""}, {"", "mine"}}},
+		{"cookie: session", "Cookie", []string{"a=b; session=mine"}, []string{"session=yours; a=session"},
+			[][]string{{"session=other; session=mine"}, {"session=mine", "session=other"}}},
+	} {
+		w := newWorld(t, `
+identities: {key: {`+test.identity+`}}
+tiers:
+  - {name: keys, identity: key, limits: 1/1m}
+  - {name: anyone, identity: ip, limits: 1000/1m}
+`)
+		for i, lines := range append([][]string{test.used, test.fresh}, test.beside...) {
+			v := w.judge(getWith("/", http.Header{test.field: lines}))
+			if first := i < 2; v.Decision.Allowed != first || v.Tier != "keys" {
+				t.Errorf("%q: allowed %v in the tier %s, want %v", lines, v.Decision.Allowed, v.Tier, first)
+			}
+		}
+	}
+}
+
+// TestTooMuchToRead: requests with more readings, methods or cookies than are judged are denied
+// where these matter, and where anything is enforced.
+func TestTooMuchToRead(t *testing.T) {
+	const rules = `
+identities: {session: {cookie: session}}
+tiers:
+  - {name: visitor, identity: session, limits: 1000/1m}
+  - {name: anyone, identity: ip, limits: 1000/1m}
+policies: [{name: search, match: {method: GET}, limits: 1000/1m}]
+`
+	const shadow = `
+tiers: [{name: anyone, identity: everyone, limits: 1000/1m, shadow: true}]
+policies: [{name: login, match: {path: /login}, limits: 1/1m`
+	many := strings.Repeat("//x", 40)
+	for _, test := range []struct {
+		config, target string
+		header         http.Header
+		denied         bool
+	}{
+		{rules, "/", http.Header{"X-Http-Method-Override": {strings.Repeat("x,", 20)}}, false},
+		{rules, "/", http.Header{"X-Http-Method-Override": {strings.Repeat("x,", 60) + "GET"}}, true},
+		{rules, "/", http.Header{"Cookie": {strings.Repeat("a=b;", 500)}}, false},
+		{rules, "/", http.Header{"Cookie": {strings.Repeat(";", 60_000) + "session=x"}}, true},
+		{shadow + ", shadow: true}]", many, nil, false},
+		{shadow + "}]", many, nil, true},
+	} {
+		v := newWorld(t, test.config).judge(request(t, "POST", test.target, test.header))
+		if v.Decision.Allowed == test.denied || test.denied && test.target == many && (!v.Results[0].Shared || v.Results[0].Subject != "everyone") {
+			t.Errorf("%s, %.40v: allowed %v by %+v", test.target, test.header, v.Decision.Allowed, v.Results)
+		}
 	}
 }
 
@@ -426,46 +465,31 @@ func (h *countingHeader) Values(name string) []string {
 	return h.Header.Values(name)
 }
 
-// TestTooManyInShadow: where nothing is enforced, nothing is denied, however many readings a
-// request has; where something is, whoever is asking is counted as for any other request.
-func TestTooManyInShadow(t *testing.T) {
-	in := request(t, "POST", strings.Repeat("//x", 40), nil)
+// TestReadingsAreJudgedOnce: readings that no pattern tells apart are one, and a field is looked up
+// once for all readings.
+func TestReadingsAreJudgedOnce(t *testing.T) {
 	w := newWorld(t, `
-tiers: [{name: anyone, identity: ip, limits: 1000/1m, shadow: true}]
-policies: [{name: login, match: {path: /login}, limits: 1/1m, shadow: true}]
-`)
-	if v := w.judge(in); !v.Decision.Allowed {
-		t.Errorf("denied by %+v", v.Decisive())
-	}
-	w = newWorld(t, `
-tiers: [{name: anyone, identity: everyone, limits: 1000/1m, shadow: true}]
-policies: [{name: login, match: {path: /login}, limits: 1/1m}]
-`)
-	if v := w.judge(in); v.Decision.Allowed || !v.Results[0].Shared || v.Results[0].Subject != "everyone" {
-		t.Errorf("allowed %v by %+v", v.Decision.Allowed, v.Results)
-	}
-}
-
-// TestTooMuchToRead: more methods or cookies than are looked at are denied, where they matter.
-func TestTooMuchToRead(t *testing.T) {
-	w := newWorld(t, `
-identities: {session: {cookie: session}}
+identities: {key: {header: X-API-Key}}
 tiers:
-  - {name: visitor, identity: session, limits: 1000/1m}
+  - {name: keys, match: {path: /api/**}, identity: key, limits: 1000/1m}
   - {name: anyone, identity: ip, limits: 1000/1m}
-policies: [{name: search, match: {method: GET}, limits: 1000/1m}]
+policies:
+  - {name: login, match: {path: /api/login}, identity: [key, ip], limits: 100/1m}
+  - {name: items, match: {path: "/api/items/{id}"}, identity: [key, ip], limits: 100/1m}
 `)
-	for _, test := range []struct {
-		header http.Header
-		denied bool
-	}{
-		{http.Header{"X-Http-Method-Override": {strings.Repeat("x,", 20)}}, false},
-		{http.Header{"X-Http-Method-Override": {strings.Repeat("x,", 60) + "GET"}}, true},
-		{http.Header{"Cookie": {strings.Repeat("a=b;", 500)}}, false},
-		{http.Header{"Cookie": {strings.Repeat(";", 60_000) + "session=x"}}, true},
+	for target, want := range map[string]int{
+		"/other//a;b/..%2fc\\d#e": 0, "/api//a/%2e%2e/b;c": 0,
+		"/api//login;x": 1, "//x/api/login": 1, "/API/items/1;v=2": 1,
 	} {
-		if v := w.judge(request(t, "POST", "/", test.header)); v.Decision.Allowed == test.denied {
-			t.Errorf("%.40v: allowed %v", test.header, v.Decision.Allowed)
+		in := request(t, "GET", target, nil)
+		if e := w.Set().Explain(&in); len(e.Also) != want {
+			t.Errorf("%s is also read as %q, want %d", target, e.Also, want)
 		}
+	}
+	in := request(t, "GET", "/api//login;x//..%2f..//api/items/4%2531", nil)
+	header := &countingHeader{http.Header{"X-Api-Key": {"k"}}, 0}
+	in.Header = header
+	if w.judge(in); header.keys > 2 { // whether there are several, and what it is
+		t.Errorf("the key was looked up %d times", header.keys)
 	}
 }

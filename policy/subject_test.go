@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/setinfo"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -34,102 +35,9 @@ policies:
   - {name: pairs, match: {path: /pair}, identity: [pair, ip], limits: 10/1m}
 `
 
-const (
-	key = "sk-live-0123456789"
-)
-
-// TestSubject: what people write is what a request of the one whom they mean is counted under, and
-// the same again when that is written.
-func TestSubject(t *testing.T) {
-	w := newWorld(t, everyKind)
-	long := strings.Repeat("n", 300)
-	from := func(address string) policy.Input {
-		in := get("/")
-		in.Peer = netip.MustParseAddr(address)
-		return in
-	}
-	with := func(field, value string) policy.Input {
-		in := get("/")
-		in.Header = http.Header{field: {value}}
-		return in
-	}
-	user := func(name string) policy.Input {
-		in := get("/")
-		in.Claims = claims{"user": name}
-		return in
-	}
-	pair := func(name, address, key string) policy.Input {
-		in := get("/pair")
-		in.Peer, in.Claims, in.Header = netip.MustParseAddr(address), claims{"user": name}, http.Header{
-			"X-Api-Key": {key}}
-		return in
-	}
-	for _, test := range []struct {
-		text string
-		in   policy.Input
-		note string // what it contains
-	}{
-		{"ip:203.0.113.9", from("203.0.113.9"), ""},
-		{"ip:203.0.113.9/32", from("203.0.113.9"), "203.0.113.9/32 is counted under it"},
-		{"ip:203.0.113.9:8080", from("203.0.113.9"), "203.0.113.9:8080 is counted under it"},
-		{"ip: 203.0.113.9 ", from("203.0.113.9"), ""},
-		{"ip:::ffff:203.0.113.9", from("203.0.113.9"), "::ffff:203.0.113.9 is counted under it"},
-		{"ip:::FFFF:cb00:7109", from("203.0.113.9"), "is counted under it"},
-		{"ip:64:ff9b::203.0.113.9", from("64:ff9b::cb00:7109"), "is counted under it"},
-		{"ip:203.0.113.9", from("64:ff9b::cb00:7109"), ""},
-		{"ip:2002:cb00:7109:5::1", from("2002:cb00:7109:6::2"), "is counted under it"},
-		{"ip:2002:cb00:7109::/48", from("2002:cb00:7109:6::2"), "is counted under it"},
-		{"ip:2001:db8:9:9::7", from("2001:db8:9:9::8"), "2001:db8:9:9::7 is counted under it"},
-		{"ip:2001:DB8:9:9:0:0:0:7", from("2001:db8:9:9::8"), "2001:DB8:9:9:0:0:0:7 is counted under it"},
-		{"ip:2001:db8:9:9::/64", from("2001:db8:9:9::8"), ""},
-		{"ip:2001:db8:9:9::7/64", from("2001:db8:9:9::8"), "is counted under it"},
-		{"ip:2001:db8:9:9:8000::/65", from("2001:db8:9:9::8"), "is counted under it"},
-		{"ip:[2001:db8:9:9::7]:443", from("2001:db8:9:9::8"), "is counted under it"},
-		{"ip:[2001:db8:9:9::7]", from("2001:db8:9:9::8"), "is counted under it"},
-		{"ip:fe80::1%eth0", from("fe80::1%eth0"), "is counted under it"},
-		{"ip:unknown", policy.Input{Method: "GET", Path: "/"}, ""},
-		{"user:42", user("42"), ""},
-		{"user:a+b%c:d/e", user("a+b%c:d/e"), ""},
-		{"user:" + long, user(long), "more than 256 bytes"},
-		{"apikey:" + key, with("X-Api-Key", key), "the hash of the given value of X-Api-Key"},
-		{"dev:Pixel 9", with("X-Device", "Pixel 9"), ""},
-		{"session:abc", with("Cookie", "sid=abc"), "the hash of the given value of sid"},
-		{"pair:a%2bb%25+2001:DB8::1+" + key, pair("a+b%", "2001:db8::2", key), "is counted under it, it is the hash"},
-		{"pair:50%+203.0.113.9+" + key, pair("50%", "203.0.113.9", key), "the hash"},
-	} {
-		subject, note, err := setinfo.Subject(w.Set(), test.text)
-		if err != nil {
-			t.Errorf("%s: %v", test.text, err)
-			continue
-		}
-		if !strings.Contains(note, test.note) || test.note == "" && note != "" {
-			t.Errorf("%s: the note is %q, want %q", test.text, note, test.note)
-		}
-		charge := w.judge(test.in).Decision.Charge
-		if !slices.ContainsFunc(charge.Claims(), func(c stint.Claim) bool {
-			return c.Subject == subject
-		}) {
-			t.Errorf("%s: got %s, under which no request of its is counted", test.text, subject)
-		}
-		if again, _, err := setinfo.Subject(w.Set(), subject); again != subject || err != nil {
-			t.Errorf("%s: got %s, and for that %s, %v", test.text, subject, again, err)
-		}
-	}
-	if subject, note, err := setinfo.Subject(w.Set(), "everyone"); subject != "everyone" || note != "" || err != nil {
-		t.Errorf("everyone: got %s, %q, %v", subject, note, err)
-	}
-	hash, _, _ := setinfo.Subject(w.Set(), "apikey:"+key)
-	hash = strings.TrimPrefix(hash, "apikey:")
-	ofHash, _, _ := setinfo.Subject(w.Set(), "apikey:"+strings.ToUpper(hash)) // which is no hash of ours, but a key
-	_, note, err := setinfo.Subject(w.Set(), "apikey:"+hash)
-	if want := "taken as the hash of a value of X-Api-Key; if it is the value itself, its hash is "; err != nil || !strings.HasPrefix(note, want) || ofHash == "apikey:"+hash {
-		t.Errorf("got %q, %v; want %q", note, err, want)
-	}
-}
-
 // TestNoSubject are texts that nobody is counted under, with what would be right.
 func TestNoSubject(t *testing.T) {
-	set := newWorld(t, everyKind).Set()
+	set := parse(t, everyKind)
 	for text, want := range map[string]string{
 		"ip:203.0.113.999":  `"203.0.…" is not an address; want one such as ip:203.0.113.9 or ip:2001:db8::7`,
 		"ip:203.0.113":      `"203.0.…" is not an address`,
@@ -151,11 +59,11 @@ func TestNoSubject(t *testing.T) {
 		"203.0.113.9":        "an address is written with its kind; want ip: before it",
 		"2001:db8::7":        "an address is written with its kind; want ip: before it",
 		// no more of a secret in the wrong place: errors are logged
-		"pair:a+" + key + "+192.0.2.1": `"sk-liv…" is not an address`,
-		"pair:a+b":                     "pair has 3 parts, none of them empty; want pair:user+ip+apikey, with %2b for a plus sign within a part",
-		"pair:a+192.0.2.1+":            "pair has 3 parts, none of them empty",
-		"pair:+192.0.2.1+k":            "pair has 3 parts, none of them empty",
-		"pair:a+no-address+k":          `"no-add…" is not an address`,
+		"pair:a+sk-live-0123456789+192.0.2.1": `"sk-liv…" is not an address`,
+		"pair:a+b":                            "pair has 3 parts, none of them empty; want pair:user+ip+apikey, with %2b for a plus sign within a part",
+		"pair:a+192.0.2.1+":                   "pair has 3 parts, none of them empty",
+		"pair:+192.0.2.1+k":                   "pair has 3 parts, none of them empty",
+		"pair:a+no-address+k":                 `"no-add…" is not an address`,
 	} {
 		subject, _, err := setinfo.Subject(set, text)
 		var invalid *stint.InvalidError
@@ -172,7 +80,7 @@ func TestNoSubject(t *testing.T) {
 
 // TestSubjectByOtherPrefixes: the configuration says how much of an address is one subject.
 func TestSubjectByOtherPrefixes(t *testing.T) {
-	set := newWorld(t, "client_ip: {ipv4_prefix: 24, ipv6_prefix: 48}\ntiers: [{name: all, identity: ip, limits: 1/1s}]\n").Set()
+	set := parse(t, "client_ip: {ipv4_prefix: 24, ipv6_prefix: 48}\ntiers: [{name: all, identity: ip, limits: 1/1s}]\n")
 	for text, want := range map[string]string{
 		"ip:203.0.113.9": "ip:203.0.113.0/24", "ip:203.0.113.0/24": "ip:203.0.113.0/24",
 		"ip:203.0.113.9/25":       "ip:203.0.113.0/24",
@@ -203,10 +111,7 @@ func TestSubjectWithoutConfiguration(t *testing.T) {
 
 // FuzzSubject: whatever is a subject is the same one again.
 func FuzzSubject(f *testing.F) {
-	conf, err := config.Parse("stint.yaml", []byte(everyKind))
-	if err != nil {
-		f.Fatal(err)
-	}
+	set := parse(f, everyKind)
 	for _, text := range []string{
 		"ip:203.0.113.9", "ip:2001:db8::7/64", "ip:[::1%eth0]:80", "ip:64:ff9b:1::1.2.3.4", "ip:2002:102:304::/48",
 		"ip:2001::fefd:fcfb",
@@ -215,14 +120,14 @@ func FuzzSubject(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		subject, _, err := setinfo.Subject(conf.Set, text)
+		subject, _, err := setinfo.Subject(set, text)
 		if err != nil {
 			return
 		}
-		if len(setinfo.Counts(conf.Set, subject)) == 0 && subject != "igdb:api" {
+		if len(setinfo.Counts(set, subject)) == 0 && subject != "igdb:api" {
 			t.Errorf("%q: %q is counted nowhere", text, subject)
 		}
-		if again, _, err := setinfo.Subject(conf.Set, subject); again != subject || err != nil {
+		if again, _, err := setinfo.Subject(set, subject); again != subject || err != nil {
 			t.Errorf("%q: got %q, and for that %q, %v", text, subject, again, err)
 		}
 	})
@@ -253,6 +158,176 @@ tiers:
 		if v := w.judge(in); v.Tier != test.tier || v.Subject() != test.subject {
 			t.Errorf("%s for %s: got %s in the tier %s, want %s in %s", test.peer, test.forwarded, v.Subject(), v.Tier,
 				test.subject, test.tier)
+		}
+	}
+}
+
+// placesText tells places in a word each: tier/policy@scope, with a mark for costs, divisions and
+// shadow.
+func placesText(places []setinfo.Count) []string {
+	var words []string
+	for _, p := range places {
+		word := p.Rule.Tier + "/" + p.Rule.Policy + "@" + p.Scope
+		if p.Rule.Costs {
+			word += "$"
+		}
+		if p.Divided {
+			word += "*"
+		}
+		if p.Shadow {
+			word += "?"
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+const dividedConfig = `
+identities:
+  tenant: {header: X-Tenant, plain: true}
+tiers:
+  - {name: all, identity: ip, limits: 10/1m}
+policies:
+  - {name: ceiling, identity: everyone, limits: 1000/1s}
+  - {name: verbs, per: method, limits: 5/1m}
+  - {name: reads, match: {method: [GET, BREW]}, per: [method, route], limits: 5/1m}
+  - {name: sites, match: {host: [a.example, b.example]}, per: host, limits: 5/1m}
+  - {name: wild, match: {host: "*.example"}, per: host, limits: 5/1m}
+  - {name: item, match: {path: "/items/{id}"}, per: [id], limits: 5/1m}
+  - {name: trial, shadow: true, limits: 5/1m}
+  - {name: half, rollout: 50%, identity: [tenant, ip], limits: 5/1m}
+`
+
+func TestPlacesThatAreDivided(t *testing.T) {
+	set := parse(t, dividedConfig)
+	want := strings.Fields(`all/@global
+		all/verbs@verbs:GET all/verbs@verbs:HEAD all/verbs@verbs:POST all/verbs@verbs:PUT all/verbs@verbs:PATCH
+		all/verbs@verbs:DELETE all/verbs@verbs:OPTIONS all/verbs@verbs:CONNECT all/verbs@verbs:TRACE all/verbs@verbs:other
+		all/reads@reads:GET:reads all/reads@reads:HEAD:reads all/reads@reads:other:reads
+		all/sites@sites:a.example all/sites@sites:b.example
+		all/wild@wild* all/item@item* all/trial@trial?`)
+	got := placesText(setinfo.Counts(set, "ip:192.0.2.1"))
+	if last := len(got) - 1; !slices.Equal(got[:last], want) || !strings.HasPrefix(got[last], "all/half@half") {
+		t.Errorf("got %q\nwant %q and half", got, want)
+	}
+	if got, want := placesText(setinfo.Counts(set, "everyone")), []string{
+		"all/ceiling@ceiling"}; !slices.Equal(got, want) {
+		t.Errorf("everyone: got %q, want %q", got, want)
+	}
+	shadowed := 0
+	for i := range 1000 {
+		places := setinfo.Counts(set, fmt.Sprint("tenant:", i))
+		if len(places) != 1 || places[0].Rule.Policy != "half" {
+			t.Fatalf("tenant: got %q, want half alone", placesText(places))
+		}
+		if places[0].Shadow {
+			shadowed++
+		}
+	}
+	if shadowed < 400 || shadowed > 600 {
+		t.Errorf("half is in shadow for %d of 1000 tenants, want about half", shadowed)
+	}
+}
+
+// TestSubject: a written subject is the one under which requests are counted, and stays the same
+// when it is written again.
+func TestSubject(t *testing.T) {
+	w := newWorld(t, everyKind)
+	const key, counted = "sk-live-0123456789", "is counted under it"
+	long := strings.Repeat("n", 300)
+	from := func(address string) policy.Input {
+		in := get("/")
+		in.Peer = netip.MustParseAddr(address)
+		return in
+	}
+	with := func(field, value string) policy.Input { return getWith("/", http.Header{field: {value}}) }
+	user := func(name string) policy.Input { return getAs("/", claims{"user": name}) }
+	pair := func(name, address string) policy.Input {
+		in := from(address)
+		in.Path, in.Claims, in.Header = "/pair", claims{"user": name}, http.Header{"X-Api-Key": {key}}
+		return in
+	}
+	for _, test := range []struct {
+		text string
+		in   policy.Input
+		note string // what it contains
+	}{
+		{"ip:203.0.113.9", from("203.0.113.9"), ""},
+		{"ip:203.0.113.9/32", from("203.0.113.9"), "203.0.113.9/32 is counted under it"},
+		{"ip:203.0.113.9:8080", from("203.0.113.9"), "203.0.113.9:8080 is counted under it"},
+		{"ip: 203.0.113.9 ", from("203.0.113.9"), ""},
+		{"ip:::ffff:203.0.113.9", from("203.0.113.9"), "::ffff:203.0.113.9 is counted under it"},
+		{"ip:::FFFF:cb00:7109", from("203.0.113.9"), counted},
+		{"ip:64:ff9b::203.0.113.9", from("64:ff9b::cb00:7109"), counted},
+		{"ip:203.0.113.9", from("64:ff9b::cb00:7109"), ""},
+		{"ip:203.0.113.9", from("::ffff:203.0.113.9"), ""},
+		{"ip:2002:cb00:7109:5::1", from("2002:cb00:7109:6::2"), counted},
+		{"ip:2002:cb00:7109::/48", from("2002:cb00:7109:6::2"), counted},
+		{"ip:2001:db8:9:9::7", from("2001:db8:9:9::8"), "2001:db8:9:9::7 is counted under it"},
+		{"ip:2001:DB8:9:9:0:0:0:7", from("2001:db8:9:9::8"), "2001:DB8:9:9:0:0:0:7 is counted under it"},
+		{"ip:2001:db8:9:9::/64", from("2001:db8:9:9::8"), ""},
+		{"ip:2001:db8:9:9::/64", from("2001:db8:9:9:ffff:ffff:ffff:ffff%eth0"), ""},
+		{"ip:2001:db8:9:9::7/64", from("2001:db8:9:9::8"), counted},
+		{"ip:2001:db8:9:9:8000::/65", from("2001:db8:9:9::8"), counted},
+		{"ip:[2001:db8:9:9::7]:443", from("2001:db8:9:9::8"), counted},
+		{"ip:[2001:db8:9:9::7]", from("2001:db8:9:9::8"), counted},
+		{"ip:fe80::1%eth0", from("fe80::1%eth0"), counted},
+		{"ip:unknown", policy.Input{Method: "GET", Path: "/"}, ""},
+		{"user:42", user("42"), ""},
+		{"user:a+b%c:d/e", user("a+b%c:d/e"), ""},
+		{"user:" + long, user(long), "more than 256 bytes"},
+		{"apikey:" + key, with("X-Api-Key", key), "the hash of the given value of X-Api-Key"},
+		{"dev:Pixel 9", with("X-Device", "Pixel 9"), ""},
+		{"session:abc", with("Cookie", "sid=abc"), "the hash of the given value of sid"},
+		{"everyone", get("/"), ""},
+		{"pair:a%2bb%25+2001:DB8::1+" + key, pair("a+b%", "2001:db8::2"), "is counted under it, it is the hash"},
+		{"pair:50%+203.0.113.9+" + key, pair("50%", "203.0.113.9"), "the hash"},
+	} {
+		subject, note, err := setinfo.Subject(w.Set(), test.text)
+		if err != nil || !strings.Contains(note, test.note) || test.note == "" && note != "" {
+			t.Errorf("%s: the note is %q, want %q; error %v", test.text, note, test.note, err)
+			continue
+		}
+		charge := w.judge(test.in).Decision.Charge
+		if !slices.ContainsFunc(charge.Claims(), func(c stint.Claim) bool { return c.Subject == subject }) {
+			t.Errorf("%s: got %s, which counts no request of that subject", test.text, subject)
+		}
+		if again, _, err := setinfo.Subject(w.Set(), subject); again != subject || err != nil {
+			t.Errorf("%s: got %s, and for that %s, %v", test.text, subject, again, err)
+		}
+	}
+	hash, _, _ := setinfo.Subject(w.Set(), "apikey:"+key)
+	ofKey, _, _ := setinfo.Subject(w.Set(), "apikey:"+strings.ToUpper(strings.TrimPrefix(hash, "apikey:")))
+	_, note, err := setinfo.Subject(w.Set(), hash)
+	if want := "taken as the hash of a value of X-Api-Key; if it is the value itself, its hash is "; err != nil ||
+		!strings.HasPrefix(note, want) || ofKey == hash {
+		t.Errorf("got %q, %v; want %q", note, err, want)
+	}
+}
+
+// TestPlacesAreWhereRequestsAreCounted: every claim of a request is at one of its subject's places,
+// or where that place is divided.
+func TestPlacesAreWhereRequestsAreCounted(t *testing.T) {
+	for name, config := range map[string]string{"example": string(tiers.YAML), "divided": dividedConfig} {
+		w := newWorld(t, config)
+		for _, method := range []string{"GET", "HEAD", "POST", "BREW", "MILK"} {
+			for _, path := range []string{"/", "/login", "/api/simulation/start", "/api/simulation/7/frames", "/api/pdb/1", "/items/9"} {
+				for _, host := range []string{"a.example", "b.example:8080", "elsewhere"} {
+					for _, header := range []http.Header{
+						{}, {"X-User-Id": {"42"}}, {"X-User-Id": {"42"}, "X-User-Plan": {"pro"}},
+						{"X-Service": {"cron"}}, {"X-Session-Id": {"s"}}, {"X-Fingerprint": {"f"}}, {"X-Tenant": {"t"}}} {
+						in := policy.Input{Method: method, Host: host, Path: path, Peer: netip.MustParseAddr("127.0.0.1"), Header: header}
+						for _, r := range w.judge(in).Results {
+							if !r.Shadow && !slices.ContainsFunc(setinfo.Counts(w.Set(), r.Subject), func(p setinfo.Count) bool {
+								return p.Rule == r.Rule && !p.Shadow &&
+									(p.Scope == r.Scope || p.Divided && strings.HasPrefix(r.Scope, p.Scope+":"))
+							}) {
+								t.Errorf("%s: %s %s%s: no place for %q under %s", name, method, host, path, r.Key(), r.Rule.Name())
+							}
+						}
+					}
+				}
+			}
 		}
 	}
 }

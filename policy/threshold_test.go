@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,28 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
-
-// reports gathers thresholds as "user:42 80% of 10/day".
-type reports struct{ all []policy.Threshold }
-
-func (r *reports) Observe(_ context.Context, event stint.Event) {
-	if t, ok := event.(*policy.Threshold); ok {
-		r.all = append(r.all, *t)
-	}
-}
-
-// next returns what was reported since the last call.
-func (r *reports) next() string {
-	var texts []string
-	for _, t := range r.all {
-		texts = append(texts, fmt.Sprintf("%s %d%% of %s with %d", t.Subject, t.Percent, &t.Limit, t.Used))
-	}
-	r.all = nil
-	return strings.Join(texts, "; ")
-}
 
 // marking is a store that counts the calls that mark thresholds, and can refuse them.
 type marking struct {
@@ -51,53 +31,32 @@ func (m *marking) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 	return m.Store.Take(ctx, r)
 }
 
-// process is one of several that share a store.
-type process struct {
-	*testing.T
-	guard *policy.Guard
-	reports
-}
-
-func newProcess(t *testing.T, store stint.Store, spec policy.Spec) *process {
+// newProcess returns one of several processes that share a store.
+func newProcess(t *testing.T, store stint.Store, spec policy.Spec) *world {
 	t.Helper()
 	set, err := policy.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{T: t}
-	c := policy.GuardConfig{Observer: &p.reports, Logger: slog.New(slog.DiscardHandler)}
-	if p.guard, err = policy.NewGuard(store, set, c); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return new(world).over(t, store, set)
 }
 
-// ask asks for a user, with a cost in a header.
-func (p *process) ask(user string, cost int) *policy.Verdict {
-	p.Helper()
-	v := &policy.Verdict{}
-	in := policy.Input{Method: "GET", Path: "/", Claims: claimed{"user": user},
-		Header: headers{"X-Cost": {fmt.Sprint(cost)}}}
-	if err := p.guard.Decide(context.Background(), &in, v); err != nil {
-		p.Fatal(err)
+// ask asks for a user, with a cost in a header, and wants thresholds reported.
+func (w *world) ask(user string, cost int, want string) *policy.Verdict {
+	w.t.Helper()
+	in := getWith("/", http.Header{"X-Cost": {fmt.Sprint(cost)}})
+	in.Claims = claims{"user": user}
+	w.seen.thresholds = nil
+	v := w.judge(in)
+	var texts []string
+	for _, t := range w.seen.thresholds {
+		texts = append(texts, fmt.Sprintf("%s %d%% of %s with %d", t.Subject, t.Percent, &t.Limit, t.Used))
+	}
+	if got := strings.Join(texts, "; "); got != want {
+		w.t.Errorf("user %s, cost %d: reported %q, want %q", user, cost, got, want)
 	}
 	return v
 }
-
-func (p *process) want(want string) {
-	p.Helper()
-	if got := p.next(); got != want {
-		p.Errorf("reported %q, want %q", got, want)
-	}
-}
-
-type claimed map[string]string
-
-func (c claimed) Claim(name string) string { return c[name] }
-
-type headers map[string][]string
-
-func (h headers) Values(name string) []string { return h[name] }
 
 // monthly is a budget of a month beside a limit that slides.
 func monthly(limit stint.Limit) policy.Spec {
@@ -109,113 +68,82 @@ func monthly(limit stint.Limit) policy.Spec {
 	}
 }
 
-// Each share is reported once a period by whichever process sees it first, whatever the steps.
+// TestThresholds: each share is reported once a period, by the process that sees it first.
 func TestThresholds(t *testing.T) {
 	var now atomic.Int64 // in seconds
 	now.Store(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Unix())
-	memory, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(now.Load(), 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer memory.Close()
-	store := &marking{Store: memory}
+	store := &marking{Store: memory(t, func() time.Time { return time.Unix(now.Load(), 0) })}
 	fixed := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
 	for _, limit := range []stint.Limit{stint.Monthly(100).In("Europe/Berlin"), fixed} {
 		limit.Name = "cost"
-		text := limit.String()
+		of := " of " + limit.String() + " with "
 		one, two := newProcess(t, store, monthly(limit)), newProcess(t, store, monthly(limit))
 		store.marks = 0
-		one.ask("42", 49)
-		one.want("")
-		one.ask("42", 1)
-		one.want("user:42 50% of " + text + " with 50")
-		two.ask("42", 29)
-		two.want("") // the other has reported it
-		if store.marks != 2 {
-			t.Errorf("%d calls for one event in two processes", store.marks)
-		}
+		one.ask("42", 49, "")
+		one.ask("42", 1, "user:42 50%"+of+"50")
+		two.ask("42", 29, "") // the other has reported it
 		for range 5 {
-			one.ask("43", 1)
+			one.ask("43", 1, "")
 		}
 		if store.marks != 2 {
-			t.Errorf("%d calls, want none per decision", store.marks)
+			t.Errorf("%d calls for one event in two processes; want none per decision", store.marks)
 		}
-		// What is given back is not reported again when it is used again.
-		v := two.ask("42", 1)
-		two.want("user:42 80% of " + text + " with 80")
-		two.guard.Follow(context.Background(), v)(policy.Outcome{Status: 500})
-		one.ask("42", 1)
-		one.want("")
+		// Refunded units are not reported again when they are used again.
+		v := two.ask("42", 1, "user:42 80%"+of+"80")
+		two.Follow(context.Background(), v)(policy.Outcome{Status: 500})
+		one.ask("42", 1, "")
 		// All of it is used when a request is denied, and not when nothing is left.
-		one.ask("42", 20)
-		one.want("")
-		if v := two.ask("42", 1); v.Decision.Allowed {
+		one.ask("42", 20, "")
+		if v := two.ask("42", 1, "user:42 100%"+of+"100"); v.Decision.Allowed {
 			t.Fatal("more than the limit")
 		}
-		two.want("user:42 100% of " + text + " with 100")
-		one.ask("42", 1)
-		one.want("")
-		// One request may reach several.
-		one.ask("44", 85)
-		one.want("user:44 50% of " + text + " with 85; user:44 80% of " + text + " with 85")
-		// One that costs more than there ever is says nothing of what is used.
-		one.ask("45", 101)
-		one.want("")
-		first := one.all
-		// In the next period all of it begins again, with other ids.
-		two.ask("46", 60)
-		id := two.all[0].ID
-		now.Store(two.all[0].Until.Unix())
-		two.next()
-		two.ask("46", 60)
-		if len(two.all) != 1 || two.all[0].ID == id || len(first) > 0 {
-			t.Errorf("in the next period: %+v", two.all)
+		one.ask("42", 1, "")
+		one.ask("44", 85, "user:44 50%"+of+"85; user:44 80%"+of+"85")
+		one.ask("45", 101, "") // a cost above the limit does not say what is used
+		// The next period begins anew, with other ids.
+		two.ask("46", 60, "user:46 50%"+of+"60")
+		first := two.seen.thresholds[0]
+		now.Store(first.Until.Unix())
+		two.ask("46", 60, "user:46 50%"+of+"60")
+		if two.seen.thresholds[0].ID == first.ID {
+			t.Errorf("in the next period: %+v", two.seen.thresholds)
 		}
-		two.want("user:46 50% of " + text + " with 60")
 	}
 }
 
-// A process that cannot mark reports all the same: at least once, and once by itself.
+// TestThresholdsWithoutMarks: a process that cannot mark reports at least once, and once by itself.
 func TestThresholdsWithoutMarks(t *testing.T) {
-	memory, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
+	store := &marking{Store: memory(t, nil), fails: true}
+	w := newProcess(t, store, monthly(stint.Monthly(100)))
+	for _, want := range []string{"", "", "user:42 50% of cost: 100/month with 60", ""} {
+		w.ask("42", 20-5*(len(w.seen.thresholds)), want)
 	}
-	defer memory.Close()
-	store := &marking{Store: memory, fails: true}
-	p := newProcess(t, store, monthly(stint.Monthly(100)))
-	for range 3 {
-		p.ask("42", 20)
-	}
-	p.want("user:42 50% of cost: 100/month with 60")
 	if store.marks != 1 {
 		t.Errorf("%d marks", store.marks)
 	}
 }
 
-// Shadow, decisions without the store and other limits are not reported.
+// TestThresholdsNot: shadow, decisions without the store and sliding limits are not reported.
 func TestThresholdsNot(t *testing.T) {
-	memory, err := memorystore.New(memorystore.Config{})
+	store, shadow, sliding := memory(t, nil), monthly(stint.Monthly(10)), monthly(stint.Monthly(1000))
+	shadow.Tiers[0].Shadow = true
+	newProcess(t, store, shadow).ask("42", 9, "")
+	newProcess(t, degrading{store}, monthly(stint.Monthly(10))).ask("43", 9, "")
+	sliding.Tiers[0].Limits = policy.Limits(stint.PerMinute(10))
+	w := newProcess(t, store, sliding)
+	for range 12 {
+		w.ask("44", 1, "")
+	}
+	month, second := stint.Monthly(5), stint.PerSecond(5)
+	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "a", Identity: []string{"ip"},
+		Limits: policy.Limits(second, month), Budget: policy.Limits(stint.PerMinute(3)), Notify: []int{80}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer memory.Close()
-	shadow := monthly(stint.Monthly(10))
-	shadow.Tiers[0].Shadow = true
-	p := newProcess(t, memory, shadow)
-	p.ask("42", 9)
-	p.want("")
-
-	degraded := newProcess(t, degrading{memory}, monthly(stint.Monthly(10)))
-	degraded.ask("43", 9)
-	degraded.want("")
-	sliding := monthly(stint.Monthly(1000))
-	sliding.Tiers[0].Limits = policy.Limits(stint.PerMinute(10))
-	p = newProcess(t, memory, sliding)
-	for range 12 {
-		p.ask("44", 1)
+	rules := set.Rules()
+	if got := rules[0].Notifies(&month); !slices.Equal(got, []int{80}) || rules[0].Notifies(&second) != nil || rules[1].Notify != nil {
+		t.Errorf("got %v and %v", got, rules[1].Notify)
 	}
-	p.want("")
 }
 
 // degrading decides as if the store could not be asked.
@@ -227,47 +155,26 @@ func (s degrading) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	return d, err
 }
 
-func TestNotifies(t *testing.T) {
-	month, second := stint.Monthly(5), stint.PerSecond(5)
-	set, err := policy.New(policy.Spec{Tiers: []policy.Tier{{Name: "a", Identity: []string{"ip"},
-		Limits: policy.Limits(second, month), Budget: policy.Limits(stint.PerMinute(3)), Notify: []int{80}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := set.Rules()
-	got := rules[0].Notifies(&month)
-	if !slices.Equal(got, []int{80}) || rules[0].Notifies(&second) != nil || rules[1].Notify != nil {
-		t.Errorf("got %v and %v", got, rules[1].Notify)
-	}
-}
-
-// Units that are held beyond the end of a period are reported as of that period, once.
+// TestThresholdsOfHolds: units held beyond the end of a period are reported for that period, once.
 func TestThresholdsOfHolds(t *testing.T) {
 	hourly := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
 	for _, limit := range []stint.Limit{stint.Daily(100), hourly} {
-		t.Run(limit.String(), func(t *testing.T) {
-			end := time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)
-			var now atomic.Int64 // the store sweeps at any time
-			now.Store(end.Add(-10 * time.Minute).UnixNano())
-			store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(0, now.Load()) }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer store.Close()
-			spec := monthly(limit)
-			spec.Policies[0].Hold = 50 * time.Minute
-			for i := range 5 {
-				p := newProcess(t, store, spec) // which remembers nothing
-				p.ask("42", 10+40*(1-min(i, 1)))
-				for _, reported := range p.all {
-					if !reported.Until.Equal(end) {
-						t.Errorf("until %v, want %v", reported.Until, end)
-					}
+		end := time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)
+		var now atomic.Int64 // the store sweeps at any time
+		now.Store(end.Add(-10 * time.Minute).UnixNano())
+		store := memory(t, func() time.Time { return time.Unix(0, now.Load()) })
+		spec := monthly(limit)
+		spec.Policies[0].Hold = 50 * time.Minute
+		of := " of cost: " + limit.String() + " with "
+		for i, want := range []string{"user:42 50%" + of + "50", "", "", "user:42 80%" + of + "80", ""} {
+			w := newProcess(t, store, spec) // remembers nothing
+			w.ask("42", 10+40*(1-min(i, 1)), want)
+			for _, reported := range w.seen.thresholds {
+				if !reported.Until.Equal(end) {
+					t.Errorf("%s: until %v, want %v", &limit, reported.Until, end)
 				}
-				p.want([]string{"user:42 50% of cost: " + limit.String() + " with 50", "", "",
-					"user:42 80% of cost: " + limit.String() + " with 80", ""}[i])
-				now.Add(int64(time.Minute))
 			}
-		})
+			now.Add(int64(time.Minute))
+		}
 	}
 }
